@@ -1,0 +1,78 @@
+//! The hash that stands in for randomness.
+//!
+//! Owns the draw for packet `n`: a pure function of (seed, direction, stage, `n`). There is no
+//! generator to advance, so what happens to a packet depends neither on when it came, nor on what
+//! the other stages did, nor on how many draws were made before. It must not know what a draw
+//! decides.
+//!
+//! Each step is the output function of `SplitMix64`: G. Steele, D. Lea, C. Flood, "Fast Splittable
+//! Pseudorandom Number Generators", OOPSLA 2014, with the multipliers found by D. Stafford (his
+//! variant 13) and the golden-ratio increment, as S. Vigna published them.
+
+/// Which way a link carries packets.
+///
+/// The two links of a path may share one seed, because the direction is part of every draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the side that opened the path.
+    Forward,
+    /// Back to the side that opened the path.
+    Reverse,
+}
+
+/// What a draw decides. Each stage draws independently of the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Whether the packet is lost on arrival.
+    Loss,
+}
+
+/// The draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over all of
+/// `u64`.
+///
+/// The values are part of what makes a recorded run repeatable, and do not change.
+pub const fn fate(seed: u64, direction: Direction, stage: Stage, index: u64) -> u64 {
+    let direction = match direction {
+        Direction::Forward => 0,
+        Direction::Reverse => 1,
+    };
+    let stage = match stage {
+        Stage::Loss => 0,
+    };
+    draw(seed, FATE | stage << 1 | direction, index)
+}
+
+/// The seed of the `n`-th child (0-based) of `seed`, such as one connection among many.
+///
+/// Children of one seed are unrelated to each other, to the seed itself, and to every [`fate`]
+/// under it.
+pub const fn child_seed(seed: u64, n: u64) -> u64 {
+    draw(seed, CHILD, n)
+}
+
+/// Purposes of draws. The lower half of the word numbers the stages and directions.
+const FATE: u64 = 1 << 32;
+const CHILD: u64 = 2 << 32;
+
+/// The odd integer nearest to 2^64 divided by the golden ratio.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Mixes each input on its own account before they meet.
+///
+/// Nothing simpler will do: adding `index` to a mixed seed would make all seeds walk one and the
+/// same sequence from different places, so two of them could show the same run of fates shifted.
+const fn draw(seed: u64, purpose: u64, index: u64) -> u64 {
+    let stream = mix(mix(seed.wrapping_add(GOLDEN_GAMMA)) ^ purpose);
+    mix(stream ^ mix(index.wrapping_add(GOLDEN_GAMMA)))
+}
+
+/// A bijection in which every input bit flips each output bit about half of the time.
+const fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Two links, one each way, and the usual ways to configure them.
+//!
+//! Owns the symmetry: which link draws as which direction, and how a round trip is divided. What a
+//! link does is no concern of this file.
+
+use std::time::Duration;
+
+use crate::fate::Direction;
+use crate::link::{Link, LinkConfig};
+use crate::loss::Loss;
+use crate::queue::{Occupancy, QueueLimit};
+use crate::units::{Bitrate, Probability};
+
+/// Both directions of a path between two hosts.
+#[derive(Debug)]
+pub struct Path {
+    /// From the side that opened the path.
+    pub forward: Link,
+    /// Back to the side that opened the path.
+    pub reverse: Link,
+}
+
+impl Path {
+    /// An empty path. The directions draw independently although they share `seed`.
+    pub fn new(config: PathConfig, seed: u64) -> Self {
+        Self {
+            forward: Link::new(config.forward, seed, Direction::Forward),
+            reverse: Link::new(config.reverse, seed, Direction::Reverse),
+        }
+    }
+}
+
+/// What both directions of a path do to packets. The default is a perfect wire each way.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PathConfig {
+    /// From the side that opened the path.
+    pub forward: LinkConfig,
+    /// Back to the side that opened the path.
+    pub reverse: LinkConfig,
+}
+
+impl PathConfig {
+    /// A path of the given round-trip time, with the same rate (or `None` for no limit) each way.
+    ///
+    /// Nothing is lost, and the queues, which count waiting packets only, are unlimited; set
+    /// [`LinkConfig::queue`] and [`LinkConfig::loss`] for anything else.
+    pub fn symmetric(rtt: Duration, rate: impl Into<Option<Bitrate>>) -> Self {
+        let rate = rate.into();
+        let (forward, reverse) = halves(rtt);
+        let link = |delay| LinkConfig { rate, delay, ..LinkConfig::default() };
+        Self { forward: link(forward), reverse: link(reverse) }
+    }
+
+    /// The emulated path of the classic protocol's receiver; see [`ClassicLink`].
+    pub fn classic(classic: ClassicLink) -> Self {
+        let (forward, reverse) = halves(classic.rtt);
+        let link = |delay, loss| LinkConfig {
+            loss: Loss::Bernoulli(loss),
+            rate: Some(classic.rate),
+            delay,
+            queue: QueueLimit::packets(classic.buffer),
+            occupancy: Occupancy::WaitingAndInFlight,
+            overhead: 0,
+            memory_limit: classic.memory_limit,
+        };
+        Self { forward: link(forward, classic.loss_forward), reverse: link(reverse, classic.loss_reverse) }
+    }
+}
+
+/// The path that a classic sender asks its receiver to emulate.
+///
+/// Rate and buffer apply to each direction separately. Serialisation counts UDP payload bytes and no
+/// headers, and the buffer counts every packet on its way, waiting or travelling: a burst into an
+/// empty path keeps `buffer` + 1 packets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClassicLink {
+    /// Propagation both ways together.
+    pub rtt: Duration,
+    /// The rate of each direction.
+    pub rate: Bitrate,
+    /// Probability of loss in the forward direction.
+    pub loss_forward: Probability,
+    /// Probability of loss in the reverse direction.
+    pub loss_reverse: Probability,
+    /// The buffer of each direction in packets.
+    pub buffer: u32,
+    /// The memory limit of each direction in bytes; see [`LinkConfig::memory_limit`].
+    pub memory_limit: u64,
+}
+
+/// The delay each way. An odd nanosecond goes to the reverse, so that the sum is exact.
+fn halves(rtt: Duration) -> (Duration, Duration) {
+    let forward = rtt / 2;
+    (forward, rtt.saturating_sub(forward))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms, ns};
+
+    fn classic() -> ClassicLink {
+        ClassicLink {
+            rtt: ms(100),
+            rate: Bitrate::from_bps(10_000_000),
+            loss_forward: Probability::ZERO,
+            loss_reverse: Probability::ZERO,
+            buffer: 10,
+            memory_limit: 1 << 20,
+        }
+    }
+
+    #[test]
+    fn the_halves_of_a_round_trip_sum_to_it_exactly() {
+        for rtt in [Duration::ZERO, ns(1), ns(99), ms(100), Duration::new(29, 999_999_999), Duration::MAX] {
+            for config in [
+                PathConfig::symmetric(rtt, Bitrate::from_bps(1)),
+                PathConfig::classic(ClassicLink { rtt, ..classic() }),
+            ] {
+                assert_eq!(config.forward.delay + config.reverse.delay, rtt);
+                assert!(config.reverse.delay <= config.forward.delay + ns(1));
+            }
+        }
+    }
+
+    #[test]
+    fn an_unloaded_round_trip_is_the_rtt_and_both_serialisations() {
+        let mut path = Path::new(PathConfig::classic(classic()), 1);
+        let now = epoch();
+        path.forward.push(now, vec![0; 1_472]).unwrap();
+        let there = path.forward.next_wakeup().unwrap();
+        path.reverse.push(there, vec![0; 12]).unwrap();
+        let back = path.reverse.next_wakeup().unwrap();
+        assert_eq!(back - now, ms(100) + ns((1_472 + 12) * 8 * 100));
+    }
+
+    #[test]
+    fn a_classic_path_keeps_a_burst_of_one_more_than_its_buffer_at_any_rate() {
+        for buffer in [1, 10] {
+            for bps in [300, 10_000_000, 10_000_000_000] {
+                let config = ClassicLink { buffer, rate: Bitrate::from_bps(bps), ..classic() };
+                let mut path = Path::new(PathConfig::classic(config), 1);
+                let now = epoch();
+                for link in [&mut path.forward, &mut path.reverse] {
+                    let kept = (0..1_000).filter(|_| link.push(now, vec![0; 12]).is_ok()).count();
+                    assert_eq!(kept, buffer as usize + 1, "buffer {buffer} at {bps} bit/s");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_classic_path_loses_in_each_direction_by_its_own_probability() {
+        let certain = Probability::new(1.0).unwrap();
+        let config = ClassicLink { loss_reverse: certain, ..classic() };
+        let mut path = Path::new(PathConfig::classic(config), 1);
+        assert!(path.forward.push(epoch(), vec![0; 12]).is_ok());
+        assert!(path.reverse.push(epoch(), vec![0; 12]).is_err());
+    }
+
+    #[test]
+    fn the_directions_of_a_path_lose_different_packets() {
+        let half = Probability::new(0.5).unwrap();
+        let config = ClassicLink { loss_forward: half, loss_reverse: half, buffer: 1_000, ..classic() };
+        let mut path = Path::new(PathConfig::classic(config), 1);
+        let now = epoch();
+        let fates =
+            |link: &mut Link| -> Vec<bool> { (0..64).map(|_| link.push(now, vec![0; 12]).is_ok()).collect() };
+        assert_ne!(fates(&mut path.forward), fates(&mut path.reverse));
+    }
+
+    #[test]
+    fn a_symmetric_path_counts_waiting_packets_only_and_may_have_no_rate() {
+        let limited = PathConfig::symmetric(ms(40), Bitrate::from_bps(1_000_000));
+        assert_eq!(limited.forward, limited.reverse);
+        assert_eq!(limited.forward.occupancy, Occupancy::Waiting);
+        assert_eq!(limited.forward.rate, Some(Bitrate::from_bps(1_000_000)));
+
+        let unlimited = PathConfig::symmetric(ms(40), None);
+        assert_eq!(unlimited.forward, LinkConfig { delay: ms(20), ..LinkConfig::default() });
+    }
+}

@@ -1,0 +1,143 @@
+//! The serialiser: one packet at a time onto a wire of fixed rate.
+//!
+//! Owns when service of a packet starts and ends. It knows nothing of who may wait for it or of how
+//! long the wire is. It works from event times alone: service starts when the previous one ended,
+//! not when somebody noticed, so a late caller does not slow the link down.
+
+use std::time::{Duration, Instant};
+
+use crate::time::saturating_add;
+use crate::units::Bitrate;
+
+/// A wire of fixed rate, or one that takes no time at all.
+#[derive(Debug, Clone)]
+pub(crate) struct Serialiser {
+    /// `None` is infinitely fast.
+    rate: Option<Bitrate>,
+    /// End of the last service, rounded down to a nanosecond. `None` before the first.
+    busy_until: Option<Instant>,
+    /// What `busy_until` was rounded down by, as [`Bitrate::transmit_time`] counts it.
+    remainder: u64,
+}
+
+/// One packet's time at the serialiser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+    /// The time in service. It exceeds `end - start` only where instants saturate.
+    pub(crate) busy: Duration,
+}
+
+impl Serialiser {
+    pub(crate) const fn new(rate: Option<Bitrate>) -> Self {
+        Self { rate, busy_until: None, remainder: 0 }
+    }
+
+    /// When service of a packet that enters at `now` would start.
+    pub(crate) fn next_start(&self, now: Instant) -> Instant {
+        self.busy_until.map_or(now, |end| end.max(now))
+    }
+
+    /// Takes a packet of `bytes` bytes on the wire that enters at `now`.
+    pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
+        let start = self.next_start(now);
+        let Some(rate) = self.rate else {
+            return Service { start, end: start, busy: Duration::ZERO };
+        };
+        // After a pause the wire starts afresh at `now`, which is a whole nanosecond.
+        if self.busy_until.is_none_or(|end| end < now) {
+            self.remainder = 0;
+        }
+        let busy = rate.transmit_time(bytes, &mut self.remainder);
+        let end = saturating_add(start, busy);
+        self.busy_until = Some(end);
+        Service { start, end, busy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms, ns};
+
+    fn serialiser(bps: u64) -> Serialiser {
+        Serialiser::new(Some(Bitrate::from_bps(bps)))
+    }
+
+    #[test]
+    fn the_first_packet_pays_its_own_time() {
+        let now = epoch();
+        let service = serialiser(1_000_000).serve(now, 500);
+        assert_eq!(service, Service { start: now, end: now + ms(4), busy: ms(4) });
+    }
+
+    #[test]
+    fn service_starts_when_the_previous_one_ended() {
+        let now = epoch();
+        let mut wire = serialiser(1_000_000);
+        wire.serve(now, 500);
+        let service = wire.serve(now + ms(1), 250);
+        assert_eq!((service.start, service.end), (now + ms(4), now + ms(6)));
+    }
+
+    #[test]
+    fn an_idle_wire_starts_at_once() {
+        let now = epoch();
+        let mut wire = serialiser(1_000_000);
+        wire.serve(now, 500);
+        let service = wire.serve(now + ms(9), 500);
+        assert_eq!((service.start, service.end), (now + ms(9), now + ms(13)));
+    }
+
+    #[test]
+    fn the_remainder_is_carried_back_to_back_and_dropped_after_a_pause() {
+        // A byte takes 2 + 2/3 s at 3 bit/s.
+        let now = epoch();
+        let mut wire = serialiser(3);
+        assert_eq!(wire.serve(now, 1).end, now + ns(2_666_666_666));
+        assert_eq!(wire.serve(now, 1).end, now + ns(5_333_333_333));
+        // At that very nanosecond the wire is still busy for its last third.
+        let service = wire.serve(now + ns(5_333_333_333), 1);
+        assert_eq!((service.start, service.end), (now + ns(5_333_333_333), now + ms(8_000)));
+
+        assert_eq!(wire.serve(now, 1).end, now + ns(10_666_666_666));
+        let later = now + ns(10_666_666_667);
+        assert_eq!(wire.serve(later, 3).end, later + ms(8_000));
+    }
+
+    #[test]
+    fn a_million_packets_back_to_back_end_at_the_exact_time() {
+        const RATE: u64 = 999_999_937;
+        const BYTES: u64 = 1_472;
+
+        let start = epoch();
+        let mut wire = serialiser(RATE);
+        for n in 1..=1_000_000_u64 {
+            let exact = u128::from(n) * u128::from(BYTES) * 8 * 1_000_000_000 / u128::from(RATE);
+            let end = wire.serve(start, 1_472).end;
+            assert_eq!((end - start).as_nanos(), exact, "packet {n}");
+        }
+    }
+
+    #[test]
+    fn without_a_rate_service_takes_no_time() {
+        let now = epoch();
+        let mut wire = Serialiser::new(None);
+        for _ in 0..3 {
+            assert_eq!(wire.serve(now, 65_535), Service { start: now, end: now, busy: Duration::ZERO });
+        }
+    }
+
+    #[test]
+    fn the_end_of_time_is_not_passed() {
+        let now = epoch();
+        let mut wire = Serialiser::new(Some(Bitrate::from_bps(0)));
+        let mut last = now;
+        for _ in 0..3 {
+            let service = wire.serve(now, usize::MAX);
+            assert!(service.start >= last && service.end >= service.start);
+            last = service.end;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Addition to an [`Instant`] that cannot panic.
+//!
+//! Owns the answer to "what if a link is so slow that the end of time comes first". It knows
+//! nothing of links.
+
+use std::time::{Duration, Instant};
+
+/// `at + by`, or the last instant the platform can represent if that lies beyond it.
+///
+/// The result never decreases when either argument grows, so saturated packets keep their order.
+pub(crate) fn saturating_add(at: Instant, by: Duration) -> Instant {
+    at.checked_add(by).unwrap_or_else(|| last_instant(at))
+}
+
+/// The last representable instant, found from `from`.
+///
+/// The standard library does not name it. The distance to it is built up from its binary digits,
+/// most significant first: seconds below 2^64, then nanoseconds below 2^30 (a second has fewer).
+#[cold]
+fn last_instant(from: Instant) -> Instant {
+    let seconds = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit));
+    let nanoseconds = (0..30).rev().map(|bit| Duration::from_nanos(1 << bit));
+    seconds.chain(nanoseconds).fold(from, |reached, step| reached.checked_add(step).unwrap_or(reached))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{epoch, ms, ns};
+
+    #[test]
+    fn adds_exactly_when_the_sum_exists() {
+        let at = epoch();
+        assert_eq!(saturating_add(at, ms(5)), at + ms(5));
+    }
+
+    #[test]
+    fn saturates_at_the_last_instant_from_wherever_it_starts() {
+        let at = epoch();
+        let last = saturating_add(at, Duration::MAX);
+        assert_eq!(last.checked_add(ns(1)), None);
+        assert_eq!(saturating_add(at + ns(123_456_789), Duration::MAX), last);
+        assert_eq!(saturating_add(last, ns(1)), last);
+    }
+}
