@@ -1,0 +1,75 @@
+//! The course's payload: an array of 32-bit words, little-endian, in which word i holds i (its low 32
+//! bits). Generated where it is needed, so that 2^30 words take no memory.
+
+/// Bytes of one word.
+pub const WORD: u64 = 4;
+
+/// Writes the array's bytes from `offset` on into `out`.
+pub fn fill(offset: u64, out: &mut [u8]) {
+    let head = usize::try_from((WORD - offset % WORD) % WORD).unwrap_or(0).min(out.len());
+    let (head, rest) = out.split_at_mut(head);
+    fill_part(offset, head);
+    let mut word = word_at(offset + head.len() as u64);
+    let mut words = rest.chunks_exact_mut(4);
+    for chunk in &mut words {
+        chunk.copy_from_slice(&word.to_le_bytes());
+        word = word.wrapping_add(1);
+    }
+    let tail = words.into_remainder();
+    tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
+}
+
+/// True if `bytes` are those of the array from `offset` on.
+pub fn matches(offset: u64, bytes: &[u8]) -> bool {
+    let mut expected = [0; 1024];
+    let mut offset = offset;
+    bytes.chunks(expected.len()).all(|chunk| {
+        fill(offset, &mut expected[..chunk.len()]);
+        offset += chunk.len() as u64;
+        chunk == &expected[..chunk.len()]
+    })
+}
+
+/// Bytes from the middle of a word on, to its end at most.
+fn fill_part(offset: u64, out: &mut [u8]) {
+    let bytes = word_at(offset).to_le_bytes();
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = bytes[usize::try_from(offset % WORD).unwrap_or(0) + i];
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a word holds the low 32 bits of its number")]
+fn word_at(offset: u64) -> u32 {
+    (offset / WORD) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(words: u32) -> Vec<u8> {
+        (0..words).flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn any_piece_equals_the_same_piece_of_the_whole() {
+        let whole = array(600);
+        for offset in 0..40 {
+            for len in 0..40 {
+                let mut piece = vec![0xEE; len];
+                fill(offset as u64, &mut piece);
+                assert_eq!(piece, whole[offset..offset + len], "offset {offset} len {len}");
+            }
+        }
+        assert!(matches(3, &whole[3..2300]));
+        assert!(!matches(2, &whole[3..2300]));
+    }
+
+    #[test]
+    fn crc_of_the_reference_table() {
+        // docs/PROTOCOL.md, "Payload": as printed in published traces.
+        for (power, crc) in [(0, 0x2144_DF1C), (10, 0xF15F_689B), (14, 0xFC19_A074), (20, 0x5B0_360D_u32)] {
+            assert_eq!(crc32fast::hash(&array(1 << power)), crc, "2^{power}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The contract between a state machine and whoever drives it. Knows no protocol.
+
+use std::time::Instant;
+
+use crate::TransmitBuf;
+
+/// A protocol machine: datagrams and time in, datagrams and events out.
+///
+/// Methods are of four kinds: `handle_*` put something in, `poll_transmit` takes datagrams out,
+/// `poll_event` takes news for the application out, `poll_timeout` asks when to come back.
+///
+/// Whoever drives a machine keeps two rules:
+/// - `now` never goes backwards from call to call;
+/// - after any call that takes `&mut self`, `poll_transmit` is drained before waiting: its silence together
+///   with [`Endpoint::poll_timeout`] says that nothing will happen until then.
+///
+/// [`drive::turn`](crate::drive::turn) keeps both.
+pub trait Endpoint {
+    /// Who is at the other end of a datagram: `()` for a machine with one peer.
+    type Peer: Copy;
+    /// What the application is told.
+    type Event;
+
+    /// Takes one received datagram. Bad bytes are counted, never an error and never a panic.
+    fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, datagram: &[u8]);
+
+    /// Fires what is due at `now`; harmless if nothing is.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Appends datagrams for one peer to `out` and names that peer; `None`, and `out` as it was, when
+    /// there is nothing to send before the next input or deadline.
+    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<Self::Peer>;
+
+    /// When [`Endpoint::handle_timeout`] must be called next.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The next thing that the application should know.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+}

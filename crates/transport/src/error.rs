@@ -1,0 +1,97 @@
+//! How a transfer can fail, and how a configuration can be wrong. Bad bytes from the network are neither:
+//! they are counted ([`crate::wire::WireError`]).
+
+use std::fmt;
+
+/// Which call of the application a failure belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Opening: SYN and SYN-ACK.
+    Connect,
+    /// Data.
+    Send,
+    /// Closing: FIN and FIN-ACK.
+    Close,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connect",
+            Self::Send => "send",
+            Self::Close => "close",
+        })
+    }
+}
+
+/// Why a transfer ended without success. [`TransferError::status`] is the number that the course's
+/// programs print; 0 (OK) is the absence of an error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The sender was opened a second time.
+    #[error("the transfer is open already")]
+    AlreadyConnected,
+    /// Data or a close came before the sender was opened.
+    #[error("the transfer was never opened")]
+    NotConnected,
+    /// The target is no address and no name that resolves.
+    #[error("no such host: {0}")]
+    InvalidName(String),
+    /// The socket refused to send; the operating system's error number.
+    #[error("sending a datagram failed (OS error {0})")]
+    FailedSend(i32),
+    /// Every attempt for one packet went unanswered.
+    #[error("no answer to packet {packet} after {attempts} attempts")]
+    Timeout {
+        /// Sequence number of the packet, in packets.
+        packet: u64,
+        /// How often it was sent, the first time included.
+        attempts: u32,
+    },
+    /// The socket refused to receive; the operating system's error number.
+    #[error("receiving a datagram failed (OS error {0})")]
+    FailedRecv(i32),
+}
+
+impl TransferError {
+    /// The status code, 1 to 6.
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::AlreadyConnected => 1,
+            Self::NotConnected => 2,
+            Self::InvalidName(_) => 3,
+            Self::FailedSend(_) => 4,
+            Self::Timeout { .. } => 5,
+            Self::FailedRecv(_) => 6,
+        }
+    }
+}
+
+/// A configuration that no transfer can be run with.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A window of 0 packets.
+    #[error("the window must be at least 1 packet")]
+    ZeroWindow,
+    /// The window's packets would not fit the memory allowed for the send buffer.
+    #[error("a window of {window} packets needs {needed} bytes of send buffer, but {limit} are allowed")]
+    WindowTooLarge {
+        /// Packets.
+        window: u32,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        limit: u64,
+    },
+    /// A packet size that leaves no room for data, or that UDP cannot carry.
+    #[error("the packet size must be from 9 to 65507 bytes, not {0}")]
+    PacketSize(usize),
+    /// A round-trip time, rate, loss or buffer that every receiver drops.
+    #[error("{0}")]
+    Link(&'static str),
+    /// An attempt limit of 0.
+    #[error("every packet needs at least 1 attempt")]
+    ZeroAttempts,
+}

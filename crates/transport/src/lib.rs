@@ -1,0 +1,40 @@
+//! The rdt protocol as pure state machines.
+//!
+//! Nothing here reads a clock, opens a socket, starts a thread or draws a random number: time comes in as
+//! `now`, datagrams come in and go out as bytes. Whoever owns a machine drives it with [`drive::turn`].
+//!
+//! ```text
+//!  application ── write / finish ──> Sender ── poll_transmit ──> datagrams ─┐
+//!                                      ^                                     │ network, or a link model
+//!                                      └──────── handle_datagram <── ACKs ─┐ │
+//!  application <── read / consume ── Receiver (one a peer, in a Listener) ─┘<┘
+//! ```
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | contract | `endpoint.rs`, `drive.rs` | what a machine offers, and the one order in which it is driven |
+//! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
+//! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
+//! | receiver | `receiver/` | reassembly, window to offer, replies |
+//! | listener | `listener.rs` | the receivers behind one socket, their admission and clean-up |
+#![forbid(unsafe_code)]
+
+pub mod drive;
+pub mod dword_array;
+mod endpoint;
+mod error;
+mod listener;
+mod receiver;
+mod sender;
+mod trace;
+mod transmit;
+pub mod wire;
+
+pub use endpoint::Endpoint;
+pub use error::{ConfigError, Phase, TransferError};
+pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
+pub use receiver::{Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
+pub use sender::{Attempts, Sender, SenderConfig, SenderEvent, SenderStats};
+pub use trace::{Observer, Resend, Trace};
+pub use transmit::{MAX_DATAGRAM, TransmitBuf};
+pub use wire::LinkProperties;

@@ -1,0 +1,206 @@
+//! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
+
+mod close;
+mod handshake;
+mod random;
+mod recovery;
+mod stream;
+mod window;
+
+use super::*;
+use crate::wire::{FromSender, LinkProperties, REPLY_LEN, decode_from_sender, encode_reply};
+
+const LINK: LinkProperties =
+    LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
+/// Payload bytes of a full packet in these tests.
+const PAYLOAD: usize = 100;
+
+/// What left the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Syn,
+    Data(u64),
+    Fin(u64),
+}
+
+/// A sender, its clock, and the stream as a receiver of every packet would have it.
+struct Script {
+    sender: Sender,
+    epoch: Instant,
+    now: Instant,
+    batch: TransmitBuf,
+    /// Payload of every packet so far; a packet sent again must carry the same.
+    payloads: Vec<Vec<u8>>,
+    written: usize,
+}
+
+impl Script {
+    /// An opened sender at millisecond 0.
+    fn new(config: SenderConfig) -> Self {
+        let mut script = Self::idle(config);
+        script.sender.open().unwrap();
+        script
+    }
+
+    /// A sender that nobody opened.
+    fn idle(config: SenderConfig) -> Self {
+        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let epoch = Instant::now();
+        Self {
+            sender: Sender::new(config).unwrap(),
+            epoch,
+            now: epoch,
+            batch: TransmitBuf::new(64),
+            payloads: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// A connected sender: SYN at 0, SYN-ACK with `wnd` after `rtt` ms, which is the time now.
+    fn connected(config: SenderConfig, rtt: u64, wnd: u32) -> Self {
+        let mut script = Self::new(config);
+        assert_eq!(script.sent(), [Sent::Syn]);
+        script.at(rtt).recv(&syn_ack(wnd));
+        assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(rtt) }]);
+        script
+    }
+
+    /// A connected sender with RTT 100 ms (so RTO 300 ms), both windows `window`, and `packets` written.
+    fn flowing(window: u32, packets: usize) -> Self {
+        let mut script = Self::connected(config(window), 100, window);
+        script.write(packets * PAYLOAD);
+        script
+    }
+
+    /// Moves the clock on to `time` ms and fires the timer if it is due then.
+    fn at(&mut self, time: u64) -> &mut Self {
+        self.at_exactly(ms(time))
+    }
+
+    fn at_exactly(&mut self, time: Duration) -> &mut Self {
+        assert!(self.epoch + time >= self.now, "the script goes back to {time:?}");
+        self.now = self.epoch + time;
+        self.sender.handle_timeout(self.now);
+        self
+    }
+
+    /// Waits for the timer and says when it fired.
+    fn expire(&mut self) -> Duration {
+        let due = self.timer().expect("no timer is set");
+        self.at_exactly(due);
+        due
+    }
+
+    fn recv(&mut self, reply: &FromReceiver) -> &mut Self {
+        let mut datagram = [0; REPLY_LEN];
+        encode_reply(reply, &mut datagram);
+        self.recv_bytes(&datagram)
+    }
+
+    fn recv_bytes(&mut self, datagram: &[u8]) -> &mut Self {
+        self.sender.handle_datagram(self.now, (), datagram);
+        self
+    }
+
+    /// Writes the next `len` bytes of a fixed pattern.
+    fn write(&mut self, len: usize) -> &mut Self {
+        let bytes = pattern(self.written, len);
+        assert_eq!(self.sender.write(&bytes), Ok(len), "the send buffer is full");
+        self.written += len;
+        self
+    }
+
+    fn finish(&mut self) -> &mut Self {
+        self.sender.finish().unwrap();
+        self
+    }
+
+    /// Everything that wants to leave now, as bytes.
+    fn datagrams(&mut self) -> Vec<Vec<u8>> {
+        let mut datagrams = Vec::new();
+        self.batch.clear();
+        while self.sender.poll_transmit(self.now, &mut self.batch).is_some() {
+            datagrams.extend(self.batch.datagrams().map(<[u8]>::to_vec));
+            self.batch.clear();
+        }
+        datagrams
+    }
+
+    /// Everything that wants to leave now.
+    fn sent(&mut self) -> Vec<Sent> {
+        self.datagrams().iter().map(|datagram| self.note(datagram)).collect()
+    }
+
+    /// The numbers of the data packets that want to leave now; nothing else may.
+    fn data(&mut self) -> Vec<u64> {
+        let number = |sent| match sent {
+            Sent::Data(seq) => seq,
+            other => panic!("{other:?} among the data"),
+        };
+        self.sent().into_iter().map(number).collect()
+    }
+
+    fn note(&mut self, datagram: &[u8]) -> Sent {
+        match decode_from_sender(datagram, self.payloads.len() as u64).unwrap() {
+            FromSender::Syn(_) => Sent::Syn,
+            FromSender::Fin { seq } => Sent::Fin(seq),
+            FromSender::Data { seq, payload } => {
+                let index = usize::try_from(seq).unwrap();
+                if index == self.payloads.len() {
+                    self.payloads.push(payload.to_vec());
+                } else {
+                    assert_eq!(self.payloads[index], payload, "packet {seq} changed");
+                }
+                Sent::Data(seq)
+            }
+        }
+    }
+
+    fn events(&mut self) -> Vec<SenderEvent> {
+        std::iter::from_fn(|| self.sender.poll_event()).collect()
+    }
+
+    /// When the timer fires, counted from millisecond 0.
+    fn timer(&self) -> Option<Duration> {
+        self.sender.poll_timeout().map(|deadline| deadline - self.epoch)
+    }
+
+    fn rto(&self) -> Duration {
+        self.stats().rto
+    }
+
+    fn stats(&self) -> SenderStats {
+        self.sender.stats()
+    }
+}
+
+/// The reference's behaviour (no floor under the first timeout), with small packets.
+fn config(window: u32) -> SenderConfig {
+    let packet_size = wire::DATA_HEADER + PAYLOAD;
+    SenderConfig { packet_size, min_rto: Duration::ZERO, ..SenderConfig::new(window, LINK) }
+}
+
+/// Bytes `from .. from + len` of a stream in which neighbouring packets differ.
+fn pattern(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|i| (i ^ i / 251 ^ i / 65_521).to_le_bytes()[0]).collect()
+}
+
+const fn ms(time: u64) -> Duration {
+    Duration::from_millis(time)
+}
+
+fn syn_ack(wnd: u32) -> FromReceiver {
+    FromReceiver::SynAck { ack: 0, wnd }
+}
+
+fn ack(ack: u64, wnd: u32) -> FromReceiver {
+    FromReceiver::Ack { ack, wnd }
+}
+
+fn fin_ack(ack: u64, crc: u32) -> FromReceiver {
+    FromReceiver::FinAck { ack, crc }
+}
+
+fn timeout(phase: Phase, packet: u64, attempts: u32) -> SenderEvent {
+    SenderEvent::Failed { phase, error: TransferError::Timeout { packet, attempts } }
+}

@@ -1,0 +1,294 @@
+//! Bytes into packets, packets into batches.
+
+use super::*;
+
+/// Runs the whole transfer of `bytes` over a path that loses nothing, and returns the payloads.
+fn transfer(config: SenderConfig, bytes: &[u8]) -> Script {
+    let window = config.window;
+    let mut script = Script::connected(config, 100, window);
+    let mut rest = bytes;
+    let mut now = 100;
+    loop {
+        rest = &rest[script.sender.write(rest).unwrap()..];
+        if rest.is_empty() {
+            script.finish();
+        }
+        let sent = script.sent();
+        if let [Sent::Fin(seq)] = sent[..] {
+            script.recv(&fin_ack(seq, crc32fast::hash(&script.payloads.concat())));
+            return script;
+        }
+        assert!(!sent.is_empty(), "stuck at packet {}", script.payloads.len());
+        now += 10;
+        let all = ack(script.payloads.len() as u64, window);
+        script.at(now).recv(&all);
+    }
+}
+
+fn lengths(script: &Script) -> Vec<usize> {
+    script.payloads.iter().map(Vec::len).collect()
+}
+
+#[test]
+fn stream_is_cut_into_full_packets_and_a_short_last_one() {
+    let cases: [(usize, &[usize]); 7] = [
+        (0, &[]),
+        (1, &[1]),
+        (99, &[99]),
+        (100, &[100]),
+        (101, &[100, 1]),
+        (300, &[100, 100, 100]),
+        (350, &[100, 100, 100, 50]),
+    ];
+    for (bytes, expected) in cases {
+        let script = transfer(config(4), &pattern(0, bytes));
+        assert_eq!(lengths(&script), expected, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn arrays_of_the_course_have_its_packet_counts_and_checksums() {
+    // Power, packets, bytes in the last one, CRC-32.
+    let table = [
+        (0, 1, 4, 0x2144_DF1C),
+        (1, 1, 8, 0xDD9E_B80C),
+        (4, 1, 64, 0xE189_7CC9),
+        (8, 1, 1024, 0xF0E3_59BB),
+        (9, 2, 584, 0x6FEC_A6E2),
+        (10, 3, 1168, 0xF15F_689B),
+        (11, 6, 872, 0xAC20_00C7),
+        (14, 45, 1120, 0xFC19_A074),
+        (15, 90, 776, 0xFC69_4CF3),
+        (17, 359, 176, 0xAADE_9921),
+        (20, 2865, 1408, 0x05B0_360D),
+    ];
+    for (power, packets, last, crc) in table {
+        let bytes: Vec<u8> = (0..1_u32 << power).flat_map(u32::to_le_bytes).collect();
+        let mut script = transfer(SenderConfig::new(100, LINK), &bytes);
+        let lengths = lengths(&script);
+        assert_eq!((lengths.len(), lengths[lengths.len() - 1]), (packets, last), "2^{power}");
+        assert!(lengths[..packets - 1].iter().all(|len| *len == 1464), "2^{power}");
+        assert_eq!((script.stats().crc, script.stats().bytes_acked), (crc, bytes.len() as u64), "2^{power}");
+        assert_eq!(script.events(), [SenderEvent::Finished { crc }], "2^{power}");
+    }
+}
+
+#[test]
+fn packets_of_every_size_carry_the_bytes_as_written() {
+    for (packet_size, bytes) in [(9, 1000), (10, 1001), (108, 250_000), (1472, 500_000), (65_507, 500_000)] {
+        let written = pattern(0, bytes);
+        let script = transfer(SenderConfig { packet_size, ..config(7) }, &written);
+        assert!(script.payloads.concat() == written, "packets of {packet_size} bytes");
+        assert_eq!(script.payloads.len(), bytes.div_ceil(packet_size - 8));
+        assert_eq!(script.stats().crc, crc32fast::hash(&written));
+    }
+}
+
+#[test]
+fn header_is_magic_and_number_and_the_payload_follows() {
+    let mut script = Script::flowing(3, 2);
+    let datagrams = script.datagrams();
+    assert_eq!(datagrams[0][..8], [0, 0xaa, 0x11, 0x83, 0, 0, 0, 0]);
+    assert_eq!(datagrams[1][..8], [0, 0xaa, 0x11, 0x83, 1, 0, 0, 0]);
+    assert_eq!(datagrams[1][8..], pattern(PAYLOAD, PAYLOAD));
+}
+
+#[test]
+fn a_packet_that_is_not_full_waits_for_finish() {
+    let mut script = Script::flowing(4, 0);
+    script.write(250);
+    assert_eq!(script.data(), [0, 1]);
+    assert_eq!(script.at(350).data(), []);
+    script.finish();
+    assert_eq!((script.data(), script.payloads[2].len()), (vec![2], 50));
+}
+
+#[test]
+fn push_lets_a_short_packet_out_once_nothing_is_in_flight() {
+    let mut script = Script::flowing(4, 0);
+    script.write(30);
+    assert_eq!(script.data(), []);
+    script.sender.push();
+    assert_eq!((script.data(), script.payloads[0].len()), (vec![0], 30));
+    script.write(20).sender.push();
+    assert_eq!(script.data(), [], "packet 0 is in flight");
+    script.write(20).sender.push();
+    script.at(200).recv(&ack(1, 4));
+    assert_eq!((script.data(), script.payloads[1].len()), (vec![1], 40), "both pushes in one packet");
+}
+
+#[test]
+fn what_was_pushed_leaves_although_more_was_written_after_it() {
+    let mut script = Script::flowing(4, 0);
+    script.write(30).sender.push();
+    script.write(5);
+    assert_eq!(script.data(), [0]);
+    assert!(script.payloads[0].len() >= 30);
+}
+
+#[test]
+fn push_does_not_hold_full_packets_back() {
+    let mut script = Script::flowing(4, 0);
+    script.write(230).sender.push();
+    assert_eq!(script.data(), [0, 1], "30 bytes wait for the flight to land");
+    script.at(200).recv(&ack(2, 4));
+    assert_eq!((script.data(), script.payloads[2].len()), (vec![2], 30));
+    script.at(300).recv(&ack(3, 4)).sender.push();
+    assert_eq!(script.data(), [], "there is nothing to push");
+}
+
+#[test]
+fn data_is_wanted_while_only_the_bytes_are_missing() {
+    let mut script = Script::new(config(2));
+    assert!(!script.sender.wants_data(), "while opening");
+    script.sent();
+    script.at(100).recv(&syn_ack(2));
+    assert!(script.sender.wants_data());
+    script.write(PAYLOAD);
+    assert!(!script.sender.wants_data(), "a packet is ready");
+    script.sent();
+    assert!(script.sender.wants_data());
+    script.write(PAYLOAD).sent();
+    assert!(!script.sender.wants_data(), "the window is full");
+    script.recv(&ack(1, 2));
+    assert!(script.sender.wants_data());
+    script.finish();
+    assert!(!script.sender.wants_data(), "no more will come");
+}
+
+#[test]
+fn writing_stops_while_enough_is_waiting_and_goes_on_as_packets_leave() {
+    let mut script = Script::flowing(4, 0);
+    let taken = script.sender.write(&vec![7; 10_000_000]).unwrap();
+    assert!((2 * PAYLOAD..1_000_000).contains(&taken), "{taken} bytes");
+    assert_eq!(script.sender.write(b"x"), Ok(0));
+    assert!(script.sender.spare().unwrap().is_empty());
+    let (mut sent, mut acked) = (taken, 0);
+    while sent == taken {
+        acked += script.data().len() as u64;
+        assert!(acked < 10_000, "the buffer stays full");
+        script.recv(&ack(acked, 4));
+        sent += script.sender.write(b"x").unwrap();
+    }
+    assert_eq!(script.stats().bytes_written, taken as u64 + 1);
+}
+
+#[test]
+fn spare_room_and_advance_are_the_same_as_write() {
+    let mut script = Script::flowing(4, 0);
+    let written = pattern(0, 300);
+    let mut rest = &written[..];
+    while !rest.is_empty() {
+        let n = rest.len().min(77);
+        script.sender.spare().unwrap()[..n].copy_from_slice(&rest[..n]);
+        script.sender.advance(n);
+        rest = &rest[n..];
+    }
+    assert_eq!(script.data(), [0, 1, 2]);
+    assert_eq!(script.payloads.concat(), written);
+}
+
+#[test]
+fn nothing_can_be_written_after_finish() {
+    let mut script = Script::flowing(4, 1);
+    script.finish();
+    assert_eq!(script.sender.write(b"more"), Ok(0));
+    assert_eq!(script.data(), [0]);
+    script.recv(&ack(1, 4));
+    assert_eq!(script.sent(), [Sent::Fin(1)]);
+}
+
+#[test]
+fn many_packets_leave_in_one_batch_of_equal_datagrams() {
+    let mut script = Script::flowing(40, 30);
+    script.write(60).finish();
+    assert_eq!(script.sender.poll_transmit(script.now, &mut script.batch), Some(()));
+    let lengths: Vec<_> = script.batch.datagrams().map(<[u8]>::len).collect();
+    assert_eq!(lengths, [vec![108; 30], vec![68]].concat());
+    script.batch.clear();
+    assert_eq!(script.sender.poll_transmit(script.now, &mut script.batch), None);
+    assert!(script.batch.is_empty());
+}
+
+#[test]
+fn a_full_batch_leaves_the_rest_for_the_next() {
+    let mut script = Script::flowing(40, 10);
+    script.batch.set_max_segments(4);
+    let mut sizes = Vec::new();
+    loop {
+        script.batch.clear();
+        if script.sender.poll_transmit(script.now, &mut script.batch).is_none() {
+            break;
+        }
+        sizes.push(script.batch.segments());
+    }
+    assert_eq!(sizes, [4, 4, 2]);
+    assert_eq!((script.stats().snd_nxt, script.stats().datagrams_sent), (10, 11));
+}
+
+#[test]
+fn a_batch_without_room_loses_nothing() {
+    let mut script = Script::flowing(4, 2);
+    script.batch.set_max_segments(1);
+    script.batch.slot(5).unwrap();
+    assert_eq!(script.sender.poll_transmit(script.now, &mut script.batch), None);
+    assert_eq!((script.batch.segments(), script.stats().snd_nxt, script.timer()), (1, 0, None));
+    assert_eq!(script.data(), [0, 1]);
+}
+
+#[test]
+fn a_short_base_sent_again_does_not_drag_longer_packets_into_its_batch() {
+    let mut script = Script::flowing(4, 0);
+    script.write(30).sender.push();
+    assert_eq!(script.data(), [0]);
+    script.at(400).write(2 * PAYLOAD);
+    assert_eq!(script.data(), [0, 1, 2]);
+    assert_eq!(script.payloads[1].len(), PAYLOAD);
+}
+
+#[test]
+fn elapsed_runs_from_the_first_data_packet_to_the_last_ack_of_data() {
+    let mut script = Script::flowing(2, 0);
+    assert_eq!(script.stats().elapsed(), ms(0));
+    script.at(1000).write(3 * PAYLOAD).finish().sent();
+    assert_eq!(script.stats().elapsed(), ms(0), "no ACK yet");
+    script.at(1100).recv(&ack(2, 2)).sent();
+    script.at(1150).recv(&ack(2, 2));
+    assert_eq!(script.stats().elapsed(), ms(100));
+    script.at(1200).recv(&ack(3, 2)).sent();
+    script.at(1300).recv(&fin_ack(3, 0));
+    assert_eq!(script.stats().elapsed(), ms(200), "no SYN, no FIN");
+}
+
+#[test]
+fn losses_do_not_change_the_stream() {
+    let written = pattern(0, 20_050);
+    let mut script = Script::connected(config(16), 100, 16);
+    assert_eq!(script.sender.write(&written), Ok(written.len()));
+    script.finish();
+    let mut arrived = vec![false; 201];
+    let mut transmissions = 0;
+    'transfer: loop {
+        let sent = script.sent();
+        if sent.is_empty() {
+            script.expire();
+        }
+        for sent in sent {
+            transmissions += 1;
+            match sent {
+                Sent::Data(seq) if transmissions % 3 != 0 => {
+                    arrived[usize::try_from(seq).unwrap()] = true;
+                    let next = arrived.iter().position(|a| !a).unwrap_or(arrived.len());
+                    if transmissions % 5 != 0 {
+                        script.recv(&ack(next as u64, 16));
+                    }
+                }
+                Sent::Fin(seq) => break 'transfer assert_eq!(seq, 201),
+                _ => {}
+            }
+        }
+    }
+    assert!(script.payloads.concat() == written);
+    assert_eq!(script.stats().bytes_acked, 20_050);
+    assert!(script.stats().timeouts > 0 && script.stats().fast_retransmits > 0);
+}

@@ -1,0 +1,99 @@
+//! How far ahead of the base the sender may run.
+
+use super::*;
+
+#[test]
+fn window_in_force_is_the_smaller_of_the_two() {
+    for (own, offered, expected) in [(1, 1, 1), (10, 1, 1), (10, 10, 10), (3, 80_000, 3), (7, u32::MAX, 7)] {
+        let mut script = Script::connected(config(own), 100, offered);
+        script.write(50 * PAYLOAD);
+        assert_eq!(script.data().len(), expected, "W {own}, offered {offered}");
+        assert_eq!(script.stats().window as usize, expected);
+    }
+}
+
+#[test]
+fn next_number_runs_up_to_base_plus_window() {
+    let mut script = Script::flowing(5, 50);
+    assert_eq!(script.data(), [0, 1, 2, 3, 4]);
+    script.recv(&ack(1, 5));
+    assert_eq!(script.data(), [5]);
+    script.recv(&ack(4, 5));
+    assert_eq!(script.data(), [6, 7, 8]);
+    let stats = script.stats();
+    assert_eq!((stats.snd_una, stats.snd_nxt, stats.window), (4, 9, 5));
+}
+
+#[test]
+fn a_window_that_grows_with_each_ack_doubles_the_flight_each_round() {
+    let mut script = Script::connected(config(64), 100, 1);
+    script.write(200 * PAYLOAD);
+    let (mut now, mut acked, mut flights) = (100, 0_u64, Vec::new());
+    for _ in 0..7 {
+        let flight = script.data().len() as u64;
+        flights.push(flight);
+        now += 100;
+        script.at(now);
+        for _ in 0..flight {
+            acked += 1;
+            script.recv(&ack(acked, u32::try_from(acked).unwrap()));
+        }
+    }
+    // One packet, then a window of 1 at ACK 1, 2 at ACK 2, n at ACK n.
+    assert_eq!(flights, [1, 1, 2, 4, 8, 16, 32]);
+    assert_eq!(script.stats().timeouts, 0);
+}
+
+#[test]
+fn a_window_that_shrinks_below_the_flight_stops_new_packets_only() {
+    let mut script = Script::flowing(100, 300);
+    assert_eq!(script.data().len(), 100);
+    script.recv(&ack(1, 5));
+    assert_eq!((script.sent(), script.stats().window), (vec![], 5));
+    for acked in 2..=95 {
+        script.recv(&ack(acked, 5));
+        assert_eq!(script.sent(), [], "ACK {acked}: {} in flight", 100 - acked);
+    }
+    script.recv(&ack(96, 5));
+    assert_eq!(script.data(), [100]);
+    script.recv(&ack(101, 5));
+    assert_eq!(script.data(), [101, 102, 103, 104, 105]);
+    script.recv(&ack(106, 100));
+    assert_eq!(script.data(), (106..206).collect::<Vec<_>>(), "and it opens again");
+}
+
+#[test]
+fn a_lost_base_is_resent_while_the_window_is_smaller_than_the_flight() {
+    let mut script = Script::flowing(100, 300);
+    script.sent();
+    script.at(200).recv(&ack(50, 5)).recv(&ack(50, 5)).recv(&ack(50, 5)).recv(&ack(50, 5));
+    assert_eq!(script.data(), [50]);
+    script.expire();
+    assert_eq!(script.data(), [50]);
+}
+
+#[test]
+fn a_window_of_zero_is_probed_with_one_packet() {
+    let mut script = Script::connected(config(8), 100, 0);
+    script.write(20 * PAYLOAD);
+    assert_eq!(script.data(), [0], "after the handshake");
+    assert_eq!(script.timer(), Some(ms(400)));
+    script.expire();
+    assert_eq!(script.data(), [0], "at the pace of the timer");
+    script.at(500).recv(&ack(1, 0));
+    assert_eq!(script.data(), [1], "after an ACK");
+    script.recv(&ack(1, 4));
+    assert_eq!(script.data(), [2, 3, 4], "a window may open without the base moving");
+    script.recv(&ack(5, 8));
+    assert_eq!(script.data().len(), 8);
+}
+
+#[test]
+fn a_late_ack_neither_opens_nor_shuts_the_window() {
+    let mut script = Script::flowing(8, 40);
+    script.sent();
+    script.recv(&ack(4, 4));
+    assert_eq!((script.sent(), script.stats().window), (vec![], 4));
+    script.recv(&ack(3, 8));
+    assert_eq!((script.sent(), script.stats().window), (vec![], 4));
+}

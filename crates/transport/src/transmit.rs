@@ -1,0 +1,138 @@
+//! The batch of datagrams that goes to the kernel in one call: who may still be appended, and how.
+//!
+//! Owns its bytes for life; nothing is allocated or zeroed per datagram.
+
+/// The largest UDP payload over IPv4, in bytes: 65,535 less 20 of IP header and 8 of UDP header.
+pub const MAX_DATAGRAM: usize = 65_507;
+
+/// Datagrams to one peer, laid end to end as the kernel's segmentation offload wants them: all of one
+/// size, but for a shorter last one.
+#[derive(Debug)]
+pub struct TransmitBuf {
+    slab: Box<[u8]>,
+    len: usize,
+    segment_size: usize,
+    segments: usize,
+    max_segments: usize,
+    closed: bool,
+}
+
+impl TransmitBuf {
+    /// An empty batch of at most `max_segments` datagrams (at least 1) and [`MAX_DATAGRAM`] bytes in all.
+    pub fn new(max_segments: usize) -> Self {
+        Self {
+            slab: vec![0; MAX_DATAGRAM].into_boxed_slice(),
+            len: 0,
+            segment_size: 0,
+            segments: 0,
+            max_segments: max_segments.max(1),
+            closed: false,
+        }
+    }
+
+    /// Changes the largest number of datagrams in a batch, from the next [`TransmitBuf::clear`] on if the
+    /// batch holds more already.
+    pub fn set_max_segments(&mut self, max_segments: usize) {
+        self.max_segments = max_segments.max(1);
+    }
+
+    /// Room for one more datagram of exactly `len` bytes, holding whatever was there before; `None` when
+    /// it does not fit this batch: flush, clear and ask again.
+    ///
+    /// A datagram shorter than the first closes the batch behind itself; a longer one is refused.
+    pub fn slot(&mut self, len: usize) -> Option<&mut [u8]> {
+        if !self.has_room(len) {
+            return None;
+        }
+        if self.segments == 0 {
+            self.segment_size = len;
+        }
+        // A zero-length datagram cannot be told apart inside a batch.
+        self.closed = len < self.segment_size || len == 0;
+        let start = self.len;
+        self.len += len;
+        self.segments += 1;
+        Some(&mut self.slab[start..start + len])
+    }
+
+    /// True if [`TransmitBuf::slot`] would give room for `len` bytes.
+    pub fn has_room(&self, len: usize) -> bool {
+        !self.closed
+            && self.segments < self.max_segments
+            && self.len + len <= self.slab.len()
+            && (self.segments == 0 || len <= self.segment_size)
+    }
+
+    /// Forgets the batch.
+    pub fn clear(&mut self) {
+        self.len = 0;
+        self.segments = 0;
+        self.closed = false;
+    }
+
+    /// All datagrams end to end, each [`TransmitBuf::segment_size`] bytes but perhaps the last.
+    pub fn bytes(&self) -> &[u8] {
+        &self.slab[..self.len]
+    }
+
+    /// Bytes of every datagram but perhaps the last.
+    pub fn segment_size(&self) -> usize {
+        self.segment_size
+    }
+
+    /// How many datagrams are in the batch.
+    pub fn segments(&self) -> usize {
+        self.segments
+    }
+
+    /// True if there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.segments == 0
+    }
+
+    /// The datagrams one by one.
+    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        let (bytes, size) = (self.bytes(), self.segment_size);
+        (0..self.segments).map(move |i| &bytes[i * size..((i + 1) * size).min(bytes.len())])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_segments_fill_and_a_short_one_closes() {
+        let mut batch = TransmitBuf::new(4);
+        batch.slot(10).unwrap().fill(1);
+        batch.slot(10).unwrap().fill(2);
+        batch.slot(4).unwrap().fill(3);
+        assert!(batch.slot(4).is_none(), "closed by the short segment");
+        let sizes: Vec<_> = batch.datagrams().map(|d| (d.len(), d[0])).collect();
+        assert_eq!(sizes, [(10, 1), (10, 2), (4, 3)]);
+        batch.clear();
+        assert!(batch.is_empty() && batch.slot(12).is_some());
+    }
+
+    #[test]
+    fn longer_segments_and_too_many_are_refused() {
+        let mut batch = TransmitBuf::new(2);
+        assert!(batch.slot(10).is_some());
+        assert!(batch.slot(11).is_none(), "longer than the first");
+        assert!(batch.slot(10).is_some());
+        assert!(batch.slot(10).is_none(), "max_segments");
+    }
+
+    #[test]
+    fn a_batch_never_exceeds_one_udp_payload() {
+        let mut batch = TransmitBuf::new(1000);
+        let mut count = 0;
+        while batch.slot(1472).is_some() {
+            count += 1;
+        }
+        assert_eq!(count, 44);
+        batch.clear();
+        assert!(batch.slot(MAX_DATAGRAM).is_some());
+        assert!(batch.slot(1).is_none());
+    }
+}

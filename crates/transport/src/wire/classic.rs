@@ -1,0 +1,238 @@
+//! The classic format: fixed headers, packed, little-endian, 32-bit packet numbers, cumulative ACKs.
+//! `docs/PROTOCOL.md` has it byte by byte. Lengths are checked once, before any field is read, so nothing
+//! here can panic on bytes from the network.
+
+use super::{FromReceiver, FromSender, LinkProperties, Syn, WireError, seq};
+
+/// Bytes before the payload of a data packet.
+pub const DATA_HEADER: usize = 8;
+/// Bytes of a SYN, exactly.
+pub const SYN_LEN: usize = 28;
+/// Bytes of a FIN as sent; more are tolerated when received, because senders exist that append.
+pub const FIN_LEN: usize = 8;
+/// Bytes of every packet that a receiver sends, exactly.
+pub const REPLY_LEN: usize = 12;
+
+const MAGIC: u32 = 0x0083_11AA;
+const SYN: u8 = 0x20;
+const ACK: u8 = 0x40;
+const FIN: u8 = 0x80;
+const RESERVED: u8 = 0x1F;
+
+/// Reads a packet on its way to a receiver. `near` is the number that sequence numbers are unwrapped
+/// around: `rcv_nxt`, or 0 where there is no transfer yet.
+pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
+    let (header, payload) = datagram.split_first_chunk::<DATA_HEADER>().ok_or(WireError::Truncated)?;
+    let flags = flags(u32_at(header, 0))?;
+    let raw = u32_at(header, 4);
+    match flags {
+        0 => Ok(FromSender::Data { seq: unwrap(raw, near)?, payload }),
+        SYN => decode_syn(raw, datagram).map(FromSender::Syn),
+        FIN => Ok(FromSender::Fin { seq: unwrap(raw, near)? }),
+        _ => Err(WireError::Flags),
+    }
+}
+
+/// Reads a packet on its way to a sender. `near` is the number that sequence numbers are unwrapped around.
+pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver, WireError> {
+    if datagram.len() < REPLY_LEN {
+        return Err(WireError::Truncated);
+    }
+    let packet: &[u8; REPLY_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
+    let flags = flags(u32_at(packet, 0))?;
+    let wnd = u32_at(packet, 4);
+    let ack = unwrap(u32_at(packet, 8), near)?;
+    if flags == SYN | ACK {
+        Ok(FromReceiver::SynAck { ack, wnd })
+    } else if flags == ACK {
+        Ok(FromReceiver::Ack { ack, wnd })
+    } else if flags == FIN | ACK {
+        Ok(FromReceiver::FinAck { ack, crc: wnd })
+    } else {
+        Err(WireError::Flags)
+    }
+}
+
+/// Writes a SYN; `out` is [`SYN_LEN`] bytes.
+pub fn encode_syn(syn: &Syn, out: &mut [u8]) {
+    put(out, 0, flags_word(SYN));
+    put(out, 4, syn.seq);
+    put(out, 8, syn.link.rtt_s.to_bits());
+    put(out, 12, syn.link.speed_bps.to_bits());
+    put(out, 16, syn.link.loss_forward.to_bits());
+    put(out, 20, syn.link.loss_reverse.to_bits());
+    put(out, 24, syn.link.buffer);
+}
+
+/// Writes the header of a data packet into the first [`DATA_HEADER`] bytes of `out`.
+pub fn encode_data_header(seq: u64, out: &mut [u8]) {
+    put(out, 0, flags_word(0));
+    put(out, 4, seq::wrap(seq));
+}
+
+/// Writes a FIN; `out` is [`FIN_LEN`] bytes.
+pub fn encode_fin(seq: u64, out: &mut [u8]) {
+    put(out, 0, flags_word(FIN));
+    put(out, 4, seq::wrap(seq));
+}
+
+/// Writes a packet of a receiver; `out` is [`REPLY_LEN`] bytes.
+pub fn encode_reply(reply: &FromReceiver, out: &mut [u8]) {
+    let (flags, wnd, ack) = match *reply {
+        FromReceiver::SynAck { ack, wnd } => (SYN | ACK, wnd, ack),
+        FromReceiver::Ack { ack, wnd } => (ACK, wnd, ack),
+        FromReceiver::FinAck { ack, crc } => (FIN | ACK, crc, ack),
+    };
+    put(out, 0, flags_word(flags));
+    put(out, 4, wnd);
+    put(out, 8, seq::wrap(ack));
+}
+
+fn decode_syn(raw_seq: u32, datagram: &[u8]) -> Result<Syn, WireError> {
+    let packet: &[u8; SYN_LEN] = datagram.try_into().map_err(|_| WireError::Length)?;
+    let link = LinkProperties {
+        rtt_s: f32::from_bits(u32_at(packet, 8)),
+        speed_bps: f32::from_bits(u32_at(packet, 12)),
+        loss_forward: f32::from_bits(u32_at(packet, 16)),
+        loss_reverse: f32::from_bits(u32_at(packet, 20)),
+        buffer: u32_at(packet, 24),
+    };
+    link.validate().map_err(|_| WireError::Link)?;
+    Ok(Syn { seq: raw_seq, link })
+}
+
+/// The flag byte of a flags dword with the right magic and no reserved bit.
+fn flags(word: u32) -> Result<u8, WireError> {
+    let [flags, ..] = word.to_le_bytes();
+    if word >> 8 != MAGIC {
+        Err(WireError::Magic)
+    } else if flags & RESERVED != 0 {
+        Err(WireError::Reserved)
+    } else {
+        Ok(flags)
+    }
+}
+
+fn flags_word(flags: u8) -> u32 {
+    MAGIC << 8 | u32::from(flags)
+}
+
+fn unwrap(raw: u32, near: u64) -> Result<u64, WireError> {
+    seq::unwrap_near(raw, near).ok_or(WireError::Sequence)
+}
+
+/// Reads at a constant offset inside an array whose length the caller has checked.
+fn u32_at<const N: usize>(packet: &[u8; N], at: usize) -> u32 {
+    u32::from_le_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]])
+}
+
+fn put(out: &mut [u8], at: usize, value: u32) {
+    out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
+    }
+
+    /// A SYN captured from a student's sender: W 10, RTT 0.1 s, 14 Mbps, buffer 13.
+    const SYN_VECTOR: &str = "20aa1183 00000000 cdcccc3d 809f554b 00000000 00000000 0d000000";
+
+    fn syn() -> Syn {
+        let link =
+            LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
+        Syn { seq: 0, link }
+    }
+
+    #[test]
+    fn syn_matches_the_captured_bytes_both_ways() {
+        let mut out = [0; SYN_LEN];
+        encode_syn(&syn(), &mut out);
+        assert_eq!(out.as_slice(), bytes(SYN_VECTOR));
+        assert_eq!(decode_from_sender(&bytes(SYN_VECTOR), 0), Ok(FromSender::Syn(syn())));
+    }
+
+    #[test]
+    fn data_and_fin_vectors() {
+        let mut out = [0; 10];
+        out[8..].copy_from_slice(&[7, 9]);
+        encode_data_header(0x0102_0304, &mut out);
+        assert_eq!(out.as_slice(), bytes("00aa1183 04030201 0709"));
+        let data = FromSender::Data { seq: 0x0102_0304, payload: &[7, 9] };
+        assert_eq!(decode_from_sender(&out, 0x0102_0000), Ok(data));
+
+        let mut out = [0; FIN_LEN];
+        encode_fin(45, &mut out);
+        assert_eq!(out.as_slice(), bytes("80aa1183 2d000000"));
+        assert_eq!(decode_from_sender(&out, 45), Ok(FromSender::Fin { seq: 45 }));
+        let mut long = out.to_vec();
+        long.resize(28, 0x55);
+        assert_eq!(decode_from_sender(&long, 45), Ok(FromSender::Fin { seq: 45 }), "a FIN of 28 bytes");
+    }
+
+    #[test]
+    fn replies_carry_the_window_before_the_number() {
+        for (reply, hex) in [
+            (FromReceiver::SynAck { ack: 0, wnd: 1 }, "60aa1183 01000000 00000000"),
+            (FromReceiver::Ack { ack: 45, wnd: 10 }, "40aa1183 0a000000 2d000000"),
+            (FromReceiver::FinAck { ack: 45, crc: 0xFC19_A074 }, "c0aa1183 74a019fc 2d000000"),
+        ] {
+            let mut out = [0; REPLY_LEN];
+            encode_reply(&reply, &mut out);
+            assert_eq!(out.as_slice(), bytes(hex));
+            assert_eq!(decode_from_receiver(&out, 40), Ok(reply));
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_an_error() {
+        let syn = bytes(SYN_VECTOR);
+        for len in 0..syn.len() {
+            let expected = if len < DATA_HEADER { WireError::Truncated } else { WireError::Length };
+            assert_eq!(decode_from_sender(&syn[..len], 0), Err(expected), "{len} bytes");
+        }
+        let mut long = syn.clone();
+        long.push(0);
+        assert_eq!(decode_from_sender(&long, 0), Err(WireError::Length), "29 bytes");
+        let ack = bytes("40aa1183 0a000000 2d000000");
+        for len in 0..ack.len() {
+            assert_eq!(decode_from_receiver(&ack[..len], 0), Err(WireError::Truncated));
+        }
+        assert_eq!(decode_from_receiver(&[&ack[..], &[0]].concat(), 0), Err(WireError::Length));
+    }
+
+    #[test]
+    fn each_direction_has_exactly_its_three_flag_combinations() {
+        for flag in 0..=u8::MAX {
+            let mut packet = [0; SYN_LEN];
+            encode_syn(&syn(), &mut packet);
+            packet[0] = flag;
+            let to_receiver = decode_from_sender(&packet, 0).map(|_| ());
+            let to_sender = decode_from_receiver(&packet[..REPLY_LEN], 0).map(|_| ());
+            let expect = |good: &[u8]| match flag {
+                _ if good.contains(&flag) => Ok(()),
+                _ if flag & RESERVED != 0 => Err(WireError::Reserved),
+                _ => Err(WireError::Flags),
+            };
+            assert_eq!(to_receiver, expect(&[0x00, 0x20, 0x80]), "flag byte {flag:#04x}");
+            assert_eq!(to_sender, expect(&[0x40, 0x60, 0xC0]), "flag byte {flag:#04x}");
+        }
+    }
+
+    #[test]
+    fn wrong_magic_and_bad_numbers_are_errors() {
+        let mut packet = bytes(SYN_VECTOR);
+        for byte in 1..4 {
+            packet[byte] ^= 1;
+            assert_eq!(decode_from_sender(&packet, 0), Err(WireError::Magic));
+            packet[byte] ^= 1;
+        }
+        put(&mut packet, 8, f32::NAN.to_bits());
+        assert_eq!(decode_from_sender(&packet, 0), Err(WireError::Link));
+        assert_eq!(decode_from_sender(&bytes("00aa1183 ffffffff"), 3), Err(WireError::Sequence));
+    }
+}

@@ -1,0 +1,97 @@
+//! Bytes to values and back. Sequence numbers leave this module unwrapped to `u64` and enter it so; the
+//! machines compare them with plain `<`.
+//!
+//! Values are told apart by direction, so that a receiver's `match` has no arm for packets that only a
+//! receiver sends.
+
+mod classic;
+mod link;
+mod seq;
+
+pub use classic::{
+    DATA_HEADER, FIN_LEN, REPLY_LEN, SYN_LEN, decode_from_receiver, decode_from_sender, encode_data_header,
+    encode_fin, encode_reply, encode_syn,
+};
+pub use link::LinkProperties;
+pub use seq::unwrap_near;
+
+/// A packet that a sender sends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FromSender<'a> {
+    /// Opens, or starts again, a transfer.
+    Syn(Syn),
+    /// One packet of the stream.
+    Data {
+        /// Its number, in packets.
+        seq: u64,
+        /// Its bytes; may be empty.
+        payload: &'a [u8],
+    },
+    /// Ends the transfer.
+    Fin {
+        /// One past the number of the last data packet.
+        seq: u64,
+    },
+}
+
+/// Opens a transfer and says what link to emulate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Syn {
+    /// Number that the first data packet will have.
+    pub seq: u32,
+    /// The link that the receiver is asked to put between them.
+    pub link: LinkProperties,
+}
+
+/// A packet that a receiver sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FromReceiver {
+    /// Answers a SYN.
+    SynAck {
+        /// The first packet expected.
+        ack: u64,
+        /// Window, in packets.
+        wnd: u32,
+    },
+    /// Acknowledges everything below `ack`.
+    Ack {
+        /// The next packet expected.
+        ack: u64,
+        /// Window, in packets.
+        wnd: u32,
+    },
+    /// Answers a FIN.
+    FinAck {
+        /// The FIN's number.
+        ack: u64,
+        /// CRC-32 of everything delivered; 0 from a receiver that does not check.
+        crc: u32,
+    },
+}
+
+/// Why a datagram was dropped unread. The names are those of the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// Shorter than its header.
+    #[error("truncated")]
+    Truncated,
+    /// A packet of fixed size with another size.
+    #[error("wrong length")]
+    Length,
+    /// Bits 8 to 31 of the flags are not the protocol's.
+    #[error("wrong magic")]
+    Magic,
+    /// One of bits 0 to 4 is set.
+    #[error("reserved bits set")]
+    Reserved,
+    /// A combination of flags that this direction does not have.
+    #[error("wrong flags")]
+    Flags,
+    /// A SYN whose link properties are out of range or not numbers.
+    #[error("bad link properties")]
+    Link,
+    /// A sequence number below zero once unwrapped.
+    #[error("sequence number before the start")]
+    Sequence,
+}
