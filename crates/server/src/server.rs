@@ -1,0 +1,326 @@
+//! The machine: a [`Listener`] behind the paths of its peers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use rdt_emulator::{Bitrate, ClassicLink, Ledger, Link, Path, PathConfig, Probability, child_seed};
+use rdt_transport::wire::{self, FromReceiver, FromSender};
+use rdt_transport::{Admission, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf};
+
+use crate::{Lateness, LinkMode, ServerConfig, ServerStats};
+
+/// Buffers of packets that left a link, kept for the next ones.
+const POOL: usize = 256;
+/// Datagrams that wait for the socket; a socket that takes none for longer loses the newest.
+const MAX_OUTGOING: usize = 16 * 1024;
+
+/// One peer's path and when it next needs attention.
+#[derive(Debug)]
+struct PeerPath {
+    path: Path,
+    wakeup: Option<Instant>,
+}
+
+/// Receivers of many peers, each behind the path that its peer asked for.
+#[derive(Debug)]
+pub struct Server<P> {
+    config: ServerConfig,
+    listener: Listener<P>,
+    paths: BTreeMap<P, PeerPath>,
+    wakeups: BTreeSet<(Instant, P)>,
+    outgoing: VecDeque<(P, Vec<u8>)>,
+    events: VecDeque<(P, ReceiverEvent)>,
+    pool: Vec<Vec<u8>>,
+    link_memory: u64,
+    max_link_memory: u64,
+    connections: u64,
+    outgoing_dropped: u64,
+    lateness: Lateness,
+    gone_forward: Ledger,
+    gone_reverse: Ledger,
+}
+
+impl<P: Copy + Ord + Debug> Server<P> {
+    /// A server without peers.
+    pub fn new(config: ServerConfig) -> Self {
+        Self {
+            listener: Listener::new(config.listener),
+            config,
+            paths: BTreeMap::new(),
+            wakeups: BTreeSet::new(),
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+            pool: Vec::new(),
+            link_memory: 0,
+            max_link_memory: 0,
+            connections: 0,
+            outgoing_dropped: 0,
+            lateness: Lateness::new(),
+            gone_forward: Ledger::default(),
+            gone_reverse: Ledger::default(),
+        }
+    }
+
+    /// The receivers.
+    pub fn listener(&self) -> &Listener<P> {
+        &self.listener
+    }
+
+    /// In-order bytes of `peer` that were not consumed.
+    pub fn data(&self, peer: P) -> &[u8] {
+        self.listener.data(peer)
+    }
+
+    /// Takes the first `n` bytes of [`Server::data`] as read.
+    pub fn consume(&mut self, peer: P, n: usize) {
+        self.listener.consume(peer, n);
+    }
+
+    /// Answers the FIN of `peer`: the application has stored its transfer.
+    pub fn confirm(&mut self, now: Instant, peer: P) {
+        self.listener.confirm(peer);
+        self.route_replies(now);
+    }
+
+    /// Forgets `peer` and what is on its path: its transfer cannot be stored.
+    pub fn close(&mut self, peer: P) {
+        self.listener.close(peer);
+        self.absorb_events();
+    }
+
+    /// What happened so far on the path of `peer`: its forward and its reverse ledger.
+    pub fn path_ledgers(&self, peer: P) -> Option<(&Ledger, &Ledger)> {
+        self.paths.get(&peer).map(|p| (p.path.forward.ledger(), p.path.reverse.ledger()))
+    }
+
+    /// True if the server asks for punctual calls: links emulate times.
+    pub fn is_emulating(&self) -> bool {
+        self.config.link != LinkMode::None
+    }
+
+    /// Memory in use, in bytes: reassembly and links.
+    pub fn memory(&self) -> u64 {
+        self.listener.memory() + self.link_memory
+    }
+
+    /// Counters as they stand.
+    pub fn stats(&self) -> ServerStats {
+        let (mut forward, mut reverse) = (self.gone_forward, self.gone_reverse);
+        for peer in self.paths.values() {
+            forward.merge(peer.path.forward.ledger());
+            reverse.merge(peer.path.reverse.ledger());
+        }
+        ServerStats {
+            listener: self.listener.stats(),
+            forward,
+            reverse,
+            lateness: self.lateness.clone(),
+            max_link_memory: self.max_link_memory,
+            outgoing_dropped: self.outgoing_dropped,
+        }
+    }
+
+    /// A datagram enters its peer's forward link.
+    fn enter(&mut self, now: Instant, peer: P, datagram: &[u8], seed: u64) {
+        let Some(packet) = self.listener.inspect(peer, datagram) else { return };
+        if let FromSender::Syn(syn) = packet {
+            match self.listener.admit(now, peer) {
+                Admission::New => self.lay_path(peer, &syn.link, seed),
+                Admission::Known => {}
+                Admission::Refused => return,
+            }
+        }
+        self.listener.touch(now, peer);
+        self.absorb_events();
+        let mut buffer = self.pool.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(datagram);
+        self.push(now, peer, buffer, |path| &mut path.forward);
+    }
+
+    fn lay_path(&mut self, peer: P, link: &LinkProperties, seed: u64) {
+        let config = PathConfig::classic(ClassicLink {
+            rtt: Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default(),
+            rate: Bitrate::from_bps_f64(f64::from(link.speed_bps)).unwrap_or(Bitrate::from_bps(1)),
+            loss_forward: Probability::new(f64::from(link.loss_forward)).unwrap_or(Probability::ZERO),
+            loss_reverse: Probability::new(f64::from(link.loss_reverse)).unwrap_or(Probability::ZERO),
+            buffer: link.buffer,
+            memory_limit: self.config.peer_link_memory_limit,
+        });
+        let path = Path::new(config, child_seed(seed, self.connections));
+        self.connections += 1;
+        self.paths.insert(peer, PeerPath { path, wakeup: None });
+    }
+
+    /// Pushes into one link of a path, within the memory that all links share.
+    fn push(&mut self, now: Instant, peer: P, buffer: Vec<u8>, pick: fn(&mut Path) -> &mut Link) {
+        let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(buffer) };
+        let link = pick(&mut entry.path);
+        let before = link.held_bytes();
+        let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
+        link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
+        let dropped = link.push(now, buffer).err();
+        self.link_memory += link.held_bytes() - before;
+        self.max_link_memory = self.max_link_memory.max(self.link_memory);
+        if let Some(dropped) = dropped {
+            self.recycle(dropped.packet);
+        }
+        self.schedule(peer);
+    }
+
+    /// Moves the wake-up of a path to where its links want it.
+    fn schedule(&mut self, peer: P) {
+        let Some(entry) = self.paths.get_mut(&peer) else { return };
+        let wanted = match (entry.path.forward.next_wakeup(), entry.path.reverse.next_wakeup()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if wanted != entry.wakeup {
+            if let Some(old) = entry.wakeup {
+                self.wakeups.remove(&(old, peer));
+            }
+            if let Some(new) = wanted {
+                self.wakeups.insert((new, peer));
+            }
+            entry.wakeup = wanted;
+        }
+    }
+
+    /// Handles everything that is due by `now`, each at its own time and in the order of those times.
+    fn advance(&mut self, now: Instant) {
+        while let Some(&(due, peer)) = self.wakeups.first()
+            && due <= now
+        {
+            self.leave_forward(due, peer);
+            self.leave_reverse(due, peer, now);
+            self.schedule(peer);
+        }
+        self.absorb_events();
+    }
+
+    fn leave_forward(&mut self, due: Instant, peer: P) {
+        while let Some(packet) = self.pop(due, peer, |path| &mut path.forward) {
+            self.listener.deliver_datagram(due, peer, &packet);
+            self.recycle(packet);
+            self.route_replies(due);
+        }
+    }
+
+    fn leave_reverse(&mut self, due: Instant, peer: P, now: Instant) {
+        while let Some(packet) = self.pop(due, peer, |path| &mut path.reverse) {
+            self.listener.touch(due, peer);
+            self.lateness.record(now.saturating_duration_since(due));
+            if self.outgoing.len() < MAX_OUTGOING {
+                self.outgoing.push_back((peer, packet));
+            } else {
+                self.outgoing_dropped += 1;
+                self.recycle(packet);
+            }
+        }
+    }
+
+    fn pop(&mut self, now: Instant, peer: P, pick: fn(&mut Path) -> &mut Link) -> Option<Vec<u8>> {
+        let link = pick(&mut self.paths.get_mut(&peer)?.path);
+        let before = link.held_bytes();
+        let delivery = link.pop(now);
+        self.link_memory -= before - link.held_bytes();
+        delivery.map(|d| d.packet)
+    }
+
+    /// Sends the listener's replies into their reverse links.
+    fn route_replies(&mut self, now: Instant) {
+        if !self.is_emulating() {
+            return;
+        }
+        while let Some((peer, reply)) = self.listener.poll_reply() {
+            let buffer = self.encode(&reply);
+            self.push(now, peer, buffer, |path| &mut path.reverse);
+        }
+    }
+
+    fn encode(&mut self, reply: &FromReceiver) -> Vec<u8> {
+        let mut buffer = self.pool.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.resize(wire::REPLY_LEN, 0);
+        wire::encode_reply(reply, &mut buffer);
+        buffer
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.pool.len() < POOL {
+            self.pool.push(buffer);
+        }
+    }
+
+    /// Takes the listener's events over, and the path of a peer away with the peer.
+    fn absorb_events(&mut self) {
+        while let Some((peer, event)) = self.listener.poll_event() {
+            if matches!(event, ReceiverEvent::Closed { .. }) {
+                self.tear_down(peer);
+            }
+            self.events.push_back((peer, event));
+        }
+    }
+
+    fn tear_down(&mut self, peer: P) {
+        let Some(entry) = self.paths.remove(&peer) else { return };
+        if let Some(wakeup) = entry.wakeup {
+            self.wakeups.remove(&(wakeup, peer));
+        }
+        self.link_memory -= entry.path.forward.held_bytes() + entry.path.reverse.held_bytes();
+        self.gone_forward.merge(&entry.path.forward.into_ledger());
+        self.gone_reverse.merge(&entry.path.reverse.into_ledger());
+    }
+}
+
+impl<P: Copy + Ord + Debug> Endpoint for Server<P> {
+    type Peer = P;
+    type Event = (P, ReceiverEvent);
+
+    fn handle_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
+        match self.config.link {
+            LinkMode::None => self.listener.handle_datagram(now, peer, datagram),
+            LinkMode::Emulated { seed } => {
+                self.advance(now);
+                self.enter(now, peer, datagram, seed);
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+        self.listener.handle_timeout(now);
+        self.absorb_events();
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
+        if !self.is_emulating() {
+            return self.listener.poll_transmit(now, out);
+        }
+        let (peer, _) = *self.outgoing.front()?;
+        while let Some((next, packet)) = self.outgoing.front()
+            && *next == peer
+            && let Some(slot) = out.slot(packet.len())
+        {
+            slot.copy_from_slice(packet);
+            if let Some((_, packet)) = self.outgoing.pop_front() {
+                self.recycle(packet);
+            }
+        }
+        Some(peer)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let wakeup = self.wakeups.first().map(|(due, _)| *due);
+        match (wakeup, self.listener.poll_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {
+        self.absorb_events();
+        self.events.pop_front()
+    }
+}

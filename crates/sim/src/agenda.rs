@@ -1,0 +1,52 @@
+//! What happens when: a priority queue in which ties go in the order of insertion, so that a run never
+//! depends on anything but its inputs.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Instant;
+
+/// Items and their times.
+#[derive(Debug)]
+pub(crate) struct Agenda<T> {
+    heap: BinaryHeap<Reverse<(Instant, u64, T)>>,
+    inserted: u64,
+}
+
+impl<T: Ord> Agenda<T> {
+    pub(crate) fn new() -> Self {
+        Self { heap: BinaryHeap::new(), inserted: 0 }
+    }
+
+    pub(crate) fn insert(&mut self, time: Instant, item: T) {
+        self.heap.push(Reverse((time, self.inserted, item)));
+        self.inserted += 1;
+    }
+
+    /// The time of the next item.
+    pub(crate) fn next_time(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(Instant, T)> {
+        self.heap.pop().map(|Reverse((time, _, item))| (time, item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn items_come_by_time_and_ties_by_insertion() {
+        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let t0 = Instant::now();
+        let mut agenda = Agenda::new();
+        for (ms, item) in [(5, 'a'), (3, 'z'), (5, 'b'), (3, 'y')] {
+            agenda.insert(t0 + Duration::from_millis(ms), item);
+        }
+        let order: String = std::iter::from_fn(|| agenda.pop()).map(|(_, item)| item).collect();
+        assert_eq!(order, "zyab");
+    }
+}

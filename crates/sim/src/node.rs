@@ -1,0 +1,176 @@
+//! The two kinds of node and the applications on them: a sender with an endless supply of the course's
+//! payload, and a server that checks every byte against it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rdt_server::Server;
+use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError, dword_array};
+
+/// A node of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How a sender's transfer stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It goes on.
+    Running,
+    /// The FIN-ACK arrived with this CRC-32.
+    Finished {
+        /// As the receiver computed it.
+        crc: u32,
+    },
+    /// It failed.
+    Failed {
+        /// What was going on.
+        phase: Phase,
+        /// Why.
+        error: TransferError,
+    },
+}
+
+/// A sender, the bytes it has still to write, and how it ended.
+pub struct SenderNode {
+    /// The machine.
+    pub sender: Sender,
+    /// How its transfer stands.
+    pub outcome: Outcome,
+    /// When it ended.
+    pub ended_at: Option<Instant>,
+    pub(crate) server: NodeId,
+    written: u64,
+    bytes: u64,
+}
+
+impl SenderNode {
+    pub(crate) fn new(sender: Sender, server: NodeId, bytes: u64) -> Self {
+        Self { sender, outcome: Outcome::Running, ended_at: None, server, written: 0, bytes }
+    }
+
+    /// Writes what fits and takes the news; true if there may be more to do at once.
+    pub(crate) fn pump(&mut self, now: Instant) -> bool {
+        let mut busy = self.fill();
+        while let Some(event) = self.sender.poll_event() {
+            busy = true;
+            let outcome = match event {
+                SenderEvent::Connected { .. } => continue,
+                SenderEvent::Finished { crc } => Outcome::Finished { crc },
+                SenderEvent::Failed { phase, error } => Outcome::Failed { phase, error },
+            };
+            self.outcome = outcome;
+            self.ended_at = Some(now);
+        }
+        busy
+    }
+
+    fn fill(&mut self) -> bool {
+        let mut busy = false;
+        while self.written < self.bytes {
+            let Ok(spare) = self.sender.spare() else { return busy };
+            let rest = usize::try_from(self.bytes - self.written).unwrap_or(usize::MAX);
+            let n = spare.len().min(rest);
+            if n == 0 {
+                return busy;
+            }
+            dword_array::fill(self.written, &mut spare[..n]);
+            self.sender.advance(n);
+            self.written += n as u64;
+            busy = true;
+            if self.written == self.bytes {
+                // The sender was opened when the node was made.
+                let _ = self.sender.finish();
+            }
+        }
+        busy
+    }
+}
+
+/// What a server received of one peer's newest transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Transfer {
+    /// Bytes read, in order.
+    pub bytes: u64,
+    /// True while every byte was the one that belongs there.
+    pub intact: bool,
+    /// CRC-32, once finished.
+    pub crc: Option<u32>,
+    /// How often a SYN started it again.
+    pub starts: u32,
+    /// From the first to the last data packet, once finished.
+    pub elapsed: Option<Duration>,
+}
+
+/// A server and what it received.
+pub struct ServerNode {
+    /// The machine.
+    pub server: Server<NodeId>,
+    /// By peer. Bytes are checked only if the receivers keep them.
+    pub transfers: BTreeMap<NodeId, Transfer>,
+}
+
+impl ServerNode {
+    pub(crate) fn new(server: Server<NodeId>) -> Self {
+        Self { server, transfers: BTreeMap::new() }
+    }
+
+    /// Reads, checks and confirms; true if there may be more to do at once.
+    pub(crate) fn pump(&mut self, now: Instant) -> bool {
+        let mut busy = false;
+        while let Some((peer, event)) = self.server.poll_event() {
+            busy = true;
+            let transfer = self.transfers.entry(peer).or_default();
+            match event {
+                ReceiverEvent::Started => {
+                    *transfer = Transfer { intact: true, starts: transfer.starts + 1, ..Transfer::default() };
+                }
+                ReceiverEvent::Readable => Self::read(&mut self.server, peer, transfer),
+                ReceiverEvent::Finished { bytes, crc, elapsed } => {
+                    Self::read(&mut self.server, peer, transfer);
+                    transfer.bytes = bytes;
+                    transfer.crc = Some(crc);
+                    transfer.elapsed = Some(elapsed);
+                    self.server.confirm(now, peer);
+                }
+                ReceiverEvent::Connected | ReceiverEvent::Closed { .. } => {}
+            }
+        }
+        busy
+    }
+
+    fn read(server: &mut Server<NodeId>, peer: NodeId, transfer: &mut Transfer) {
+        let data = server.data(peer);
+        let n = data.len();
+        transfer.intact &= dword_array::matches(transfer.bytes, data);
+        transfer.bytes += n as u64;
+        server.consume(peer, n);
+    }
+}
+
+/// Either kind.
+pub(crate) enum Node {
+    Sender(Box<SenderNode>),
+    Server(Box<ServerNode>),
+}
+
+impl Node {
+    pub(crate) fn pump(&mut self, now: Instant) -> bool {
+        match self {
+            Self::Sender(node) => node.pump(now),
+            Self::Server(node) => node.pump(now),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Sender(node) => node.sender.poll_timeout(),
+            Self::Server(node) => node.server.poll_timeout(),
+        }
+    }
+}

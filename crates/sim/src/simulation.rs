@@ -1,0 +1,274 @@
+//! The event loop: the clock jumps from one event to the next, and every node that has input or a due timer
+//! takes a turn.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use rdt_emulator::Path;
+use rdt_server::{Server, ServerConfig};
+use rdt_transport::drive::{Budget, Turn, turn};
+use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
+
+use crate::agenda::Agenda;
+use crate::network::{Network, NodeIo, Way};
+use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
+
+/// Datagrams that a simulated socket sends in one call.
+const MAX_SEGMENTS: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Item {
+    Timer(NodeId),
+    Wire((NodeId, NodeId), Way),
+}
+
+/// Nodes, wires and a clock.
+pub struct Simulation {
+    epoch: Instant,
+    now: Instant,
+    nodes: Vec<Node>,
+    /// For each node, the deadline that stands in the agenda.
+    scheduled: Vec<Option<Instant>>,
+    /// Wires that stand in the agenda. One entry each is enough: links keep order, so the time of the next
+    /// delivery moves only when one is made.
+    scheduled_wires: BTreeSet<((NodeId, NodeId), Way)>,
+    network: Network,
+    agenda: Agenda<Item>,
+    batch: TransmitBuf,
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Simulation {
+    /// Nothing at time 0.
+    #[allow(clippy::disallowed_methods, reason = "an arbitrary origin: only differences from it are used")]
+    pub fn new() -> Self {
+        let epoch = Instant::now();
+        Self {
+            epoch,
+            now: epoch,
+            nodes: Vec::new(),
+            scheduled: Vec::new(),
+            scheduled_wires: BTreeSet::new(),
+            network: Network::new(epoch),
+            agenda: Agenda::new(),
+            batch: TransmitBuf::new(MAX_SEGMENTS),
+        }
+    }
+
+    /// Adds a server.
+    pub fn add_server(&mut self, config: ServerConfig) -> NodeId {
+        self.add(Node::Server(Box::new(ServerNode::new(Server::new(config)))))
+    }
+
+    /// Adds a sender that opens at once and transfers `bytes` bytes of the course's payload to `server`.
+    ///
+    /// # Errors
+    /// What the sender finds wrong with its configuration.
+    pub fn add_sender(&mut self, config: SenderConfig, server: NodeId, bytes: u64) -> Result<NodeId, ConfigError> {
+        let mut sender = Sender::new(config)?;
+        // A new sender can be opened and finished.
+        let _ = sender.open();
+        if bytes == 0 {
+            let _ = sender.finish();
+        }
+        Ok(self.add(Node::Sender(Box::new(SenderNode::new(sender, server, bytes)))))
+    }
+
+    /// Puts a path between two nodes, its forward direction leading from the first to the second. Without
+    /// one they are joined without delay or loss.
+    pub fn join(&mut self, from: NodeId, to: NodeId, path: Path) {
+        self.network.join((from, to), path);
+    }
+
+    /// The path that [`Simulation::join`] put between two nodes.
+    pub fn path(&self, from: NodeId, to: NodeId) -> Option<&Path> {
+        self.network.wire((from, to))
+    }
+
+    /// Runs until virtual time `until`, or until nothing will ever happen again.
+    pub fn run_until(&mut self, until: Duration) {
+        let until = self.epoch + until;
+        loop {
+            while let Some(id) = self.network.woken.pop_front() {
+                self.take_turns(id);
+            }
+            match self.agenda.next_time() {
+                Some(time) if time <= until => self.step(),
+                _ => break,
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// Runs until no sender is under way, for at most `limit` of virtual time; false if the limit came
+    /// first.
+    pub fn run_senders(&mut self, limit: Duration) -> bool {
+        let limit = self.epoch + limit;
+        loop {
+            while let Some(id) = self.network.woken.pop_front() {
+                self.take_turns(id);
+            }
+            if !self.senders().any(|node| node.outcome == Outcome::Running) {
+                return true;
+            }
+            match self.agenda.next_time() {
+                Some(time) if time <= limit => self.step(),
+                _ => return false,
+            }
+        }
+    }
+
+    /// Virtual time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.now - self.epoch
+    }
+
+    /// The start of virtual time: what traces' times are measured from.
+    pub fn epoch(&self) -> Instant {
+        self.epoch
+    }
+
+    /// Datagrams that arrived somewhere.
+    pub fn datagrams(&self) -> u64 {
+        self.network.datagrams
+    }
+
+    /// Hash of every arrival: its time, its ends, its header and length.
+    pub fn hash(&self) -> u64 {
+        self.network.hash
+    }
+
+    /// A sender.
+    ///
+    /// # Panics
+    /// If `id` is not one.
+    pub fn sender(&self, id: NodeId) -> &SenderNode {
+        match &self.nodes[id.index()] {
+            Node::Sender(node) => node,
+            Node::Server(_) => panic!("node {} is a server", id.0),
+        }
+    }
+
+    /// A sender, to change it: to observe it, say.
+    ///
+    /// # Panics
+    /// If `id` is not one.
+    pub fn sender_mut(&mut self, id: NodeId) -> &mut SenderNode {
+        match &mut self.nodes[id.index()] {
+            Node::Sender(node) => node,
+            Node::Server(_) => panic!("node {} is a server", id.0),
+        }
+    }
+
+    /// A server.
+    ///
+    /// # Panics
+    /// If `id` is not one.
+    pub fn server(&self, id: NodeId) -> &ServerNode {
+        match &self.nodes[id.index()] {
+            Node::Server(node) => node,
+            Node::Sender(_) => panic!("node {} is a sender", id.0),
+        }
+    }
+
+    fn senders(&self) -> impl Iterator<Item = &SenderNode> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Sender(node) => Some(&**node),
+            Node::Server(_) => None,
+        })
+    }
+
+    fn add(&mut self, node: Node) -> NodeId {
+        let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer nodes than 2^32 fit in memory"));
+        self.nodes.push(node);
+        self.scheduled.push(None);
+        self.network.add_inbox();
+        self.network.woken.push_back(id);
+        id
+    }
+
+    /// Jumps to the next item of the agenda and handles it.
+    fn step(&mut self) {
+        let Some((time, item)) = self.agenda.pop() else { return };
+        self.now = self.now.max(time);
+        match item {
+            Item::Timer(id) => {
+                if self.scheduled[id.index()] == Some(time) {
+                    self.scheduled[id.index()] = None;
+                    self.take_turns(id);
+                }
+            }
+            Item::Wire(ends, way) => {
+                self.scheduled_wires.remove(&(ends, way));
+                self.network.run_wire(self.now, ends, way);
+                self.schedule_wires();
+            }
+        }
+    }
+
+    /// Drives one node until it has nothing more to do at this time.
+    fn take_turns(&mut self, id: NodeId) {
+        loop {
+            let busy = self.nodes[id.index()].pump(self.now);
+            let turn = self.turn(id);
+            if !(busy || turn.more || turn.fired || turn.received > 0 || turn.transmitted > 0) {
+                break;
+            }
+        }
+        self.schedule_wires();
+        let deadline = self.nodes[id.index()].deadline().map(|d| d.max(self.now));
+        if deadline != self.scheduled[id.index()] {
+            self.scheduled[id.index()] = deadline;
+            if let Some(deadline) = deadline {
+                self.agenda.insert(deadline, Item::Timer(id));
+            }
+        }
+    }
+
+    fn turn(&mut self, node: NodeId) -> Turn {
+        let (network, now, batch) = (&mut self.network, self.now, &mut self.batch);
+        match &mut self.nodes[node.index()] {
+            Node::Sender(n) => {
+                let mut io = NodeIo {
+                    network,
+                    node,
+                    now,
+                    batch,
+                    received: None,
+                    address: |(), server| server,
+                    peer: |_| (),
+                    default_peer: n.server,
+                };
+                turn(&mut n.sender, &mut io, now, Budget::default())
+            }
+            Node::Server(n) => {
+                let mut io = NodeIo {
+                    network,
+                    node,
+                    now,
+                    batch,
+                    received: None,
+                    address: |peer, _| peer,
+                    peer: |from| from,
+                    default_peer: node,
+                };
+                turn(&mut n.server, &mut io, now, Budget::default())
+            }
+        }
+    }
+
+    fn schedule_wires(&mut self) {
+        while let Some((ends, way)) = self.network.stirred.pop() {
+            if let Some(time) = self.network.wire_wakeup(ends, way)
+                && self.scheduled_wires.insert((ends, way))
+            {
+                self.agenda.insert(time.max(self.now), Item::Wire(ends, way));
+            }
+        }
+    }
+}
