@@ -1,0 +1,118 @@
+//! The arguments of both programs as the user types them; turning them into configurations, with a plain
+//! sentence for each that is out of range, is done where they are used.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Parser};
+
+use crate::exit::{RECV_CODES, SEND_CODES};
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  rdt-send local 64 0.1 0.01 100            the main job with an embedded receiver and link
+  rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
+  rdt-send 10.0.0.7:9000 8000 0 0 10000 --file backup.tar --packet-size 8972
+  tar c photos | rdt-send host 1000 0 0 10000 -
+  rdt-send local 300 0.2 0/0.1 10 --power 23 --json";
+
+const RECV_EXAMPLES: &str = "\
+Examples:
+  rdt-recv                                  emulate the link that each sender asks for
+  rdt-recv --no-link --output incoming/     keep what arrives, apply no link
+  rdt-recv --bind 127.0.0.1:9000 --no-link --output - | tar x
+  rdt-recv --dummy                          no link, no window growth, no checksum";
+
+/// Sends data to a receiver of the classic protocol, over the link that it is asked to emulate.
+#[derive(Debug, Parser)]
+#[command(name = "rdt-send", version, after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}"))]
+#[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin"]))]
+pub struct SendArgs {
+    /// Name, address, host:port or [v6]:port; `local` runs a receiver in this process
+    pub host: String,
+    /// Sender's window, in packets
+    #[arg(value_name = "W", allow_negative_numbers = true)]
+    pub window: String,
+    /// Round-trip time to emulate, in seconds
+    #[arg(allow_negative_numbers = true)]
+    pub rtt: String,
+    /// Loss probability to emulate: forward, or forward/reverse
+    #[arg(allow_negative_numbers = true)]
+    pub loss: String,
+    /// Link rate to emulate, in Mbps
+    #[arg(value_name = "LINKMBPS", allow_negative_numbers = true)]
+    pub link_mbps: String,
+    /// `-` sends the standard input, whatever its length
+    #[arg(value_name = "-", value_parser = ["-"], hide_possible_values = true)]
+    pub stdin: Option<String>,
+    /// Send 2^K 32-bit words, word i holding i (default 20)
+    #[arg(long, value_name = "K")]
+    pub power: Option<u8>,
+    /// Send the first N bytes of the same array (suffixes kb, mb, gb, kib, mib, gib)
+    #[arg(long, value_name = "N")]
+    pub bytes: Option<String>,
+    /// Send a file; `-` is the standard input
+    #[arg(long, value_name = "PATH")]
+    pub file: Option<PathBuf>,
+    /// Seed of the embedded receiver's link (HOST `local` only; else a new one each time)
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Router buffer to emulate (default W + 50)
+    #[arg(long, value_name = "PACKETS")]
+    pub buffer: Option<u32>,
+    /// Bytes of a full datagram, 9 to 65507
+    #[arg(long, value_name = "BYTES", default_value_t = 1472)]
+    pub packet_size: usize,
+    /// Time between status lines
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    pub interval: String,
+    /// Largest send buffer
+    #[arg(long, value_name = "SIZE", default_value = "1gib")]
+    pub memory: String,
+    /// Print only the last lines
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print a line for every packet
+    #[arg(long, conflicts_with = "json")]
+    pub debug: bool,
+    /// Print JSON, one object a line; the last one is the summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Receives from any number of senders of the classic protocol at once, each behind the emulated link that
+/// it asks for.
+#[derive(Debug, Parser)]
+#[command(name = "rdt-recv", version, after_help = format!("{RECV_CODES}\n\n{RECV_EXAMPLES}"))]
+pub struct RecvArgs {
+    /// Address to bind to: ADDR, ADDR:PORT, [V6]:PORT; port 0 takes a free one [default: all, port 22345]
+    #[arg(long, value_name = "ADDR")]
+    pub bind: Option<String>,
+    /// Full window at once, no link, datagrams of any size, no checksum: for measuring
+    #[arg(long, conflicts_with_all = ["no_link", "output"])]
+    pub dummy: bool,
+    /// Leave the links that senders ask for unapplied; datagrams of any size
+    #[arg(long)]
+    pub no_link: bool,
+    /// Keep what arrives: a file (each finished transfer replaces it), a directory (a file for each), or
+    /// `-` for the standard output (one transfer, then exit)
+    #[arg(long, short, value_name = "FILE|DIR|-")]
+    pub output: Option<PathBuf>,
+    /// Seed of the emulated links (else a new one each time)
+    #[arg(long, value_name = "N", conflicts_with_all = ["dummy", "no_link"])]
+    pub seed: Option<u64>,
+    /// Exit after the first finished transfer
+    #[arg(long)]
+    pub once: bool,
+    /// Memory for packets: half beyond holes, half on the links; a quarter of a half for one sender
+    #[arg(long, value_name = "SIZE", default_value = "1gib")]
+    pub memory: String,
+    /// Senders at once; more get no answer
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub max_peers: usize,
+    /// Print no lines but errors
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print JSON, one object a line; the last one is the summary
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,3 @@
+fn main() -> std::process::ExitCode {
+    rdt_cli::rdt_recv(std::env::args_os())
+}

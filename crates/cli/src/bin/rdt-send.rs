@@ -1,0 +1,3 @@
+fn main() -> std::process::ExitCode {
+    rdt_cli::rdt_send(std::env::args_os())
+}

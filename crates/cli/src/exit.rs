@@ -1,0 +1,93 @@
+//! How a program ends: a sentence for the user and a number for the shell. The numbers are part of the
+//! programs' interface (`--help` lists them).
+
+use std::io;
+use std::path::PathBuf;
+
+use rdt_driver::SocketError;
+use rdt_transport::{ConfigError, Phase, TransferError};
+
+/// The receiver's checksum differs from the sender's.
+pub(crate) const CHECKSUM: u8 = 7;
+/// Wrong arguments.
+pub(crate) const USAGE: u8 = 64;
+/// The input cannot be read.
+pub(crate) const NO_INPUT: u8 = 66;
+/// The address cannot be bound.
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The output cannot be written.
+pub(crate) const IO: u8 = 74;
+/// Ctrl-C, as shells number it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// The list for `--help`.
+pub(crate) const SEND_CODES: &str = "\
+Exit codes:
+    0  everything arrived and the checksums agree
+    1  status 1, ALREADY_CONNECTED      2  status 2, NOT_CONNECTED
+    3  status 3, INVALID_NAME: no such host
+    4  status 4, FAILED_SEND: the system refuses to send
+    5  status 5, TIMEOUT: no answer after the last attempt
+    6  status 6, FAILED_RECV: the system refuses to receive
+    7  the receiver's checksum differs from the sender's
+   64  wrong arguments                 66  the input cannot be read
+   69  no socket can be had            74  the output cannot be written
+  130  interrupted";
+
+/// The same for the receiver.
+pub(crate) const RECV_CODES: &str = "\
+Exit codes:
+    0  ended by --once, or by Ctrl-C while no transfer was under way
+    6  the system refuses to receive   64  wrong arguments
+   69  the address cannot be bound     74  the output cannot be written
+  130  Ctrl-C while a transfer was under way";
+
+/// Why a program ends with a number other than 0.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each one is")]
+pub enum Failure {
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{sentence}")]
+    Transfer { phase: Phase, error: TransferError, sentence: String },
+    #[error("the receiver's checksum {theirs:X} is not the sender's {ours:X}: what arrived is wrong")]
+    Checksum { ours: u32, theirs: u32 },
+    #[error("cannot read {name}: {error}")]
+    Input { name: String, error: io::Error },
+    #[error("cannot write {name}: {error}")]
+    Output { name: String, error: io::Error },
+    #[error("{0}")]
+    Socket(#[from] SocketError),
+    #[error("the transfer to the standard output broke off: what was written is not whole")]
+    CutShort,
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure {
+    pub(crate) fn output(path: &std::path::Path, error: io::Error) -> Self {
+        Self::Output { name: PathBuf::from(path).display().to_string(), error }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Config(_) => USAGE,
+            Self::Transfer { error, .. } => error.status(),
+            Self::Checksum { .. } => CHECKSUM,
+            Self::Input { .. } => NO_INPUT,
+            Self::Output { .. } | Self::CutShort => IO,
+            Self::Socket(SocketError::Send(_)) => 4,
+            Self::Socket(SocketError::Receive(_)) => 6,
+            Self::Socket(_) => UNAVAILABLE,
+            Self::Interrupted => INTERRUPTED,
+        }
+    }
+
+    /// What to tell the user; an interruption was told already.
+    pub fn sentence(&self) -> Option<String> {
+        (!matches!(self, Self::Interrupted)).then(|| self.to_string())
+    }
+}

@@ -1,0 +1,71 @@
+//! Numbers as the course's programs print them.
+
+use std::time::Duration;
+
+/// C's `%g`: six significant digits, no trailing zeros, an exponent below 1e-4 and from 1e6 on.
+pub(crate) fn g(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let scientific = format!("{value:.5e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-4..6).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim(digits), exponent.abs());
+    }
+    let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+    trim(&format!("{value:.decimals$}")).to_string()
+}
+
+fn trim(digits: &str) -> &str {
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+}
+
+/// Bits per second over a time; `None` if no time passed.
+#[allow(clippy::cast_precision_loss, reason = "a rate is printed to seven digits")]
+pub(crate) fn rate_bps(bytes: u64, time: Duration) -> Option<f64> {
+    (!time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
+}
+
+/// Megabytes (10^6 bytes).
+#[allow(clippy::cast_precision_loss, reason = "printed to two decimals")]
+pub(crate) fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// A rate with a unit that suits it.
+pub(crate) fn rate(bps: f64) -> String {
+    match bps {
+        b if b >= 1e9 => format!("{:.2} Gbit/s", b / 1e9),
+        b if b >= 1e6 => format!("{:.2} Mbit/s", b / 1e6),
+        b => format!("{:.2} kbit/s", b / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_g_as_c_prints_it() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.1, "0.1"),
+            (0.00001, "1e-05"),
+            (0.0001, "0.0001"),
+            (0.9999, "0.9999"),
+            (0.123_456_78, "0.123457"),
+            (1_000_000.0, "1e+06"),
+            (123_456.0, "123456"),
+        ] {
+            assert_eq!(g(value), text);
+        }
+    }
+
+    #[test]
+    fn a_rate_over_no_time_is_none() {
+        assert_eq!(rate_bps(1, Duration::ZERO), None);
+        assert_eq!(rate_bps(125, Duration::from_secs(1)), Some(1000.0));
+    }
+}

@@ -1,0 +1,68 @@
+//! The programs `rdt-send` and `rdt-recv`: arguments, lines, files and exit codes around rdt's machines.
+//! Everything that moves data is in the other crates.
+
+mod args;
+mod console;
+mod debug_log;
+mod exit;
+mod format;
+mod interrupt;
+mod local;
+mod memory;
+mod receive;
+mod send;
+mod status;
+mod store;
+mod target;
+
+pub use args::{RecvArgs, SendArgs};
+pub use exit::Failure;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Runs `rdt-send` with these arguments.
+pub fn rdt_send(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run("rdt-send", args, send::command)
+}
+
+/// Runs `rdt-recv` with these arguments.
+pub fn rdt_recv(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run("rdt-recv", args, receive::command)
+}
+
+fn run<A: Parser>(
+    program: &str,
+    args: impl IntoIterator<Item = OsString>,
+    command: fn(A) -> Result<(), Failure>,
+) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("RDT_LOG").unwrap_or_else(|_| "warn".into()),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let args = match A::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => {
+            // Nothing can be told if the terminal is gone.
+            let _ = error.print();
+            return ExitCode::from(exit::USAGE);
+        }
+        Err(help) => {
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    match command(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(sentence) = failure.sentence() {
+                console::talk(&format!("{program}: {sentence}"));
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}

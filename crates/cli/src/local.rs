@@ -1,0 +1,56 @@
+//! HOST `local`: a receiver in this process, on a thread and a loopback port of its own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread::{self, JoinHandle};
+
+use rdt_driver::{SocketError, UdpIo, UdpOptions, Waiter, Waker, run};
+use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
+use rdt_transport::ReceiverConfig;
+
+use crate::Failure;
+use crate::console::Console;
+use crate::interrupt::Stop;
+use crate::receive::{Log, SPIN, Service};
+use crate::store::{Output, Store};
+
+/// The receiver's thread.
+pub(crate) struct LocalReceiver {
+    pub(crate) address: SocketAddr,
+    pub(crate) seed: u64,
+    stop: Stop,
+    waker: Waker,
+    thread: JoinHandle<Result<ServerStats, SocketError>>,
+}
+
+impl LocalReceiver {
+    /// Starts a reference receiver for datagrams of up to `packet_size` bytes.
+    pub(crate) fn start(seed: u64, packet_size: usize) -> Result<Self, Failure> {
+        let receiver = ReceiverConfig {
+            max_datagram: packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
+            ..ReceiverConfig::reference()
+        };
+        let config = ServerConfig::new(receiver, LinkMode::Emulated { seed });
+        let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), UdpOptions::default())?;
+        let address = io.local_addr().map_err(SocketError::Receive)?;
+        let mut waiter = Waiter::new(io.socket(), SPIN).map_err(SocketError::Receive)?;
+        let waker = waiter.waker();
+        let stop = Stop::default();
+        let mut service =
+            Service::new(Log::Quiet, Console::default(), Store::new(Output::Discard), stop.clone());
+        let thread = thread::spawn(move || {
+            let mut server = Server::new(config);
+            run(&mut server, &mut io, &mut service, &mut waiter)?;
+            Ok(server.stats())
+        });
+        Ok(Self { address, seed, stop, waker, thread })
+    }
+
+    /// Ends the receiver and gives what it counted.
+    pub(crate) fn finish(self) -> Result<ServerStats, SocketError> {
+        self.stop.set();
+        self.waker.wake();
+        self.thread.join().unwrap_or_else(|_| {
+            Err(SocketError::Receive(std::io::Error::other("the embedded receiver's thread ended by itself")))
+        })
+    }
+}

@@ -1,0 +1,468 @@
+//! `rdt-send`: one transfer, its lines and its end.
+
+use std::fs::File;
+use std::io::{self, Stdin};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rdt_driver::{
+    Application, Connected, DwordArray, Fill, Flow, Piped, SocketError, Source, UdpIo, UdpOptions, Waiter,
+    Waker, clock, file_source, run,
+};
+use rdt_emulator::{parse_bytes, parse_duration};
+use rdt_server::ServerStats;
+use rdt_transport::{
+    ConfigError, Endpoint as _, LinkProperties, Phase, Sender, SenderConfig, SenderEvent, SenderStats,
+    TransferError, dword_array,
+};
+use serde_json::{Value, json};
+
+use crate::console::{Console, talk};
+use crate::debug_log::DebugLog;
+use crate::format::{megabytes, rate_bps};
+use crate::interrupt::Stop;
+use crate::local::LocalReceiver;
+use crate::receive::{link_lines, socket_json, stats_json};
+use crate::status::{Status, Style, micros};
+use crate::target::{self, Target};
+use crate::{Failure, SendArgs, memory};
+
+/// Largest power for which the array's length is a `u64`.
+const MAX_POWER: u8 = 61;
+/// Packets of router buffer beyond the window, unless told otherwise: room for retransmissions.
+const EXTRA_BUFFER: u32 = 50;
+/// Largest buffer that a receiver accepts, packets.
+const MAX_BUFFER: u32 = 1_000_000;
+
+/// Runs the program.
+pub(crate) fn command(args: SendArgs) -> Result<(), Failure> {
+    let target = Target::parse(&args.host).map_err(Failure::Usage)?;
+    let config = configure(&args)?;
+    let interval = parse_duration(&args.interval).map_err(|e| Failure::Usage(format!("--interval: {e}")))?;
+    if interval < Duration::from_millis(1) {
+        return Err(Failure::Usage("--interval must be at least 1ms".into()));
+    }
+    if args.seed.is_some() && target != Target::Local {
+        return Err(Failure::Usage(
+            "--seed is for HOST local: the link of another receiver is seeded there, with rdt-recv --seed"
+                .into(),
+        ));
+    }
+    let data = Data::parse(&args)?;
+    let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
+    let start = clock::now();
+    let console = Console::default();
+    let status = Status::new(console.clone(), style, start, &config);
+    status.parameters(&config);
+    data.announce(&status);
+
+    let (address, local) = match &target {
+        Target::Local => {
+            let seed = args.seed.unwrap_or_else(rand::random);
+            let local = LocalReceiver::start(seed, config.packet_size)?;
+            (local.address, Some(local))
+        }
+        Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
+    };
+    let mut transfer = Transfer::open(&args, config, address, data, status, interval, start)?;
+    let end = transfer.run();
+    let receiver = match local {
+        Some(local) => Some((local.seed, local.finish()?)),
+        None => None,
+    };
+    transfer.conclude(end, receiver.as_ref())?;
+    console.finish()
+}
+
+fn configure(args: &SendArgs) -> Result<SenderConfig, Failure> {
+    let window: u32 = number(&args.window, "W", "a whole number of packets, at least 1")?;
+    let (forward, reverse) = args.loss.split_once('/').unwrap_or((&args.loss, "0"));
+    let loss = "a probability, or forward/reverse, each from 0 to below 1";
+    let mbps: f32 = number(&args.link_mbps, "LINKMBPS", "a number of Mbps above 0")?;
+    let link = LinkProperties {
+        rtt_s: number(&args.rtt, "RTT", "a number of seconds from 0 to below 30")?,
+        speed_bps: mbps * 1e6,
+        loss_forward: number(forward, "LOSS", loss)?,
+        loss_reverse: number(reverse, "LOSS", loss)?,
+        buffer: args.buffer.unwrap_or_else(|| window.saturating_add(EXTRA_BUFFER).min(MAX_BUFFER)),
+    };
+    let config = SenderConfig {
+        packet_size: args.packet_size,
+        memory_limit: parse_bytes(&args.memory).map_err(|e| Failure::Usage(format!("--memory: {e}")))?,
+        ..SenderConfig::new(window, link)
+    };
+    match config.validate() {
+        Ok(()) => Ok(config),
+        Err(error @ ConfigError::WindowTooLarge { .. }) => {
+            Err(Failure::Usage(format!("{error}; a smaller W or a larger --memory helps")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str, name: &str, form: &str) -> Result<T, Failure> {
+    text.trim().parse().map_err(|_| Failure::Usage(format!("{name} must be {form}, not '{text}'")))
+}
+
+fn lookup(host: &str, port: u16, status: &Status, start: Instant) -> Result<SocketAddr, Failure> {
+    target::resolve(host, port).ok_or_else(|| {
+        let time = clock::now().saturating_duration_since(start).as_secs_f64();
+        status.text(&format!("[{time:.3}]\ttarget {host} is invalid"));
+        failed(
+            status,
+            Phase::Connect,
+            TransferError::InvalidName(host.into()),
+            format!("no such host: {host}"),
+        )
+    })
+}
+
+/// Prints the course's line for a failure.
+fn failed(status: &Status, phase: Phase, error: TransferError, sentence: String) -> Failure {
+    status.text(&format!("Main:\t{phase} failed with status {}", error.status()));
+    Failure::Transfer { phase, error, sentence }
+}
+
+/// What to send.
+enum Data {
+    Power { power: u8, prepared: Duration },
+    Bytes(u64),
+    File { name: String, file: File, bytes: u64 },
+    Stdin(Stdin),
+}
+
+impl Data {
+    fn parse(args: &SendArgs) -> Result<Self, Failure> {
+        if let Some(text) = &args.bytes {
+            let bytes = parse_bytes(text).map_err(|e| Failure::Usage(format!("--bytes: {e}")))?;
+            return Ok(Self::Bytes(bytes));
+        }
+        match &args.file {
+            Some(path) if path == Path::new("-") => Ok(Self::Stdin(io::stdin())),
+            Some(path) => Self::open(path),
+            None if args.stdin.is_some() => Ok(Self::Stdin(io::stdin())),
+            None => match args.power.unwrap_or(20) {
+                power @ 0..=MAX_POWER => Ok(Self::Power { power, prepared: Duration::ZERO }),
+                power => Err(Failure::Usage(format!("--power must be from 0 to {MAX_POWER}, not {power}"))),
+            },
+        }
+    }
+
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let unreadable = |error| Failure::Input { name: name.clone(), error };
+        let file = File::open(path).map_err(unreadable)?;
+        let metadata = file.metadata().map_err(unreadable)?;
+        if metadata.is_dir() {
+            return Err(unreadable(io::Error::other("it is a directory")));
+        }
+        Ok(Self::File { name, file, bytes: metadata.len() })
+    }
+
+    fn announce(&self, status: &Status) {
+        match self {
+            // The array is made while it is sent, so that 2^30 words take no memory: preparing takes no time.
+            Self::Power { power, prepared } => status.text(&format!(
+                "Main:\tinitializing DWORD array with 2^{power} elements... done in {} ms",
+                prepared.as_millis()
+            )),
+            Self::Bytes(bytes) => status.text(&format!("Main:\tsending {bytes} bytes of the DWORD array")),
+            Self::File { name, bytes, .. } => status.text(&format!("Main:\tsending {name}, {bytes} bytes")),
+            Self::Stdin(_) => status.text("Main:\tsending the standard input"),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Power { .. } | Self::Bytes(_) => "the array".into(),
+            Self::File { name, .. } => name.clone(),
+            Self::Stdin(_) => "the standard input".into(),
+        }
+    }
+
+    fn source(self, waker: Waker) -> io::Result<Box<dyn Source>> {
+        match self {
+            Self::Power { power, .. } => Ok(Box::new(DwordArray::new(dword_array::WORD << power))),
+            Self::Bytes(bytes) => Ok(Box::new(DwordArray::new(bytes))),
+            Self::File { file, .. } => file_source(file, waker),
+            Self::Stdin(stdin) => Ok(Box::new(Piped::new(stdin, waker))),
+        }
+    }
+}
+
+/// How a transfer ended.
+enum End {
+    Finished { crc: u32 },
+    Failed { phase: Phase, error: TransferError },
+    Unreadable(io::Error),
+    Interrupted,
+}
+
+/// The machine, its socket and its application.
+struct Transfer {
+    host: String,
+    address: SocketAddr,
+    sender: Sender,
+    socket: Connected,
+    waiter: Waiter,
+    sending: Sending,
+    input: String,
+}
+
+impl Transfer {
+    fn open(
+        args: &SendArgs,
+        config: SenderConfig,
+        address: SocketAddr,
+        data: Data,
+        status: Status,
+        interval: Duration,
+        start: Instant,
+    ) -> Result<Self, Failure> {
+        let any: SocketAddr = if address.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
+        let io = UdpIo::bind(any, UdpOptions::default())?;
+        let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
+        let stop = Stop::default();
+        stop.on_interrupt(waiter.waker());
+        let input = data.name();
+        let source =
+            data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
+        let mut sender = Sender::new(config)?;
+        if args.debug {
+            let console = Console::default();
+            sender.observe(Box::new(DebugLog { console, start, peer: address }));
+        }
+        let host = args.host.clone();
+        let sending = Sending {
+            host: host.clone(),
+            source: Some(source),
+            stop,
+            status,
+            start,
+            opened_at: start,
+            interval,
+            next_line: None,
+            end: None,
+            pending: false,
+        };
+        Ok(Self { host, address, sender, socket: Connected::new(io, address), waiter, sending, input })
+    }
+
+    fn run(&mut self) -> Result<(), SocketError> {
+        // A new sender can be opened.
+        let _ = self.sender.open();
+        self.sending.opened_at = clock::now();
+        run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)
+    }
+
+    /// Prints the last lines and decides how the program ends.
+    fn conclude(
+        &mut self,
+        end: Result<(), SocketError>,
+        receiver: Option<&(u64, ServerStats)>,
+    ) -> Result<(), Failure> {
+        let stats = self.sender.stats();
+        let end = match end {
+            Ok(()) => self.sending.end.take().unwrap_or(End::Interrupted),
+            Err(error) => self.socket_failure(&error, &stats),
+        };
+        let now = clock::now();
+        let status = &mut self.sending.status;
+        let failure = match end {
+            End::Finished { crc } => {
+                status.finished(&stats);
+                // A receiver that does not check answers 0.
+                let wrong = crc != stats.crc && crc != 0;
+                wrong.then_some(Failure::Checksum { ours: stats.crc, theirs: crc })
+            }
+            End::Failed { phase, error } => {
+                let sentence = self.sentence(&error);
+                Some(failed(&self.sending.status, phase, error, sentence))
+            }
+            End::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
+            End::Interrupted => {
+                status.interrupted(now, &stats);
+                Some(Failure::Interrupted)
+            }
+        };
+        if !self.sending.status.is_quiet() {
+            self.talk(receiver);
+        }
+        let code = failure.as_ref().map_or(0, Failure::code);
+        self.sending.status.summary(&self.summary(&stats, code, receiver));
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn socket_failure(&self, error: &SocketError, stats: &SenderStats) -> End {
+        let phase = match (stats.handshake_rtt, stats.snd_una == stats.snd_nxt) {
+            (None, _) => Phase::Connect,
+            (_, false) => Phase::Send,
+            (_, true) => Phase::Close,
+        };
+        let number = |e: &io::Error| e.raw_os_error().unwrap_or(0);
+        let (arrow, verb, error) = match error {
+            SocketError::Send(e) => ("-->", "sendto", TransferError::FailedSend(number(e))),
+            SocketError::Receive(e) => ("<--", "recvfrom", TransferError::FailedRecv(number(e))),
+            other => unreachable!("a bound socket does not fail to bind: {other}"),
+        };
+        let time = clock::now().saturating_duration_since(self.sending.start).as_secs_f64();
+        if let TransferError::FailedSend(number) | TransferError::FailedRecv(number) = error {
+            self.sending.status.text(&format!("[{time:6.3}] {arrow} failed {verb} with {number}"));
+        }
+        End::Failed { phase, error }
+    }
+
+    /// What happened and what to do about it.
+    fn sentence(&self, error: &TransferError) -> String {
+        let io = self.socket.io().stats();
+        let (host, address) = (&self.host, self.address);
+        match error {
+            TransferError::Timeout { .. } if io.unreachable > 0 => {
+                format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
+            }
+            TransferError::Timeout { .. } if io.lost_too_big > 0 => format!(
+                "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
+                self.sender.config().packet_size
+            ),
+            TransferError::Timeout { attempts, .. } => format!(
+                "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?"
+            ),
+            TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
+                format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
+            }
+            other => other.to_string(),
+        }
+    }
+
+    fn talk(&self, receiver: Option<&(u64, ServerStats)>) {
+        if let Some((seed, stats)) = receiver {
+            for line in link_lines(stats) {
+                talk(&line);
+            }
+            if stats.forward.dropped_loss + stats.reverse.dropped_loss > 0 {
+                talk(&format!("the same losses again: --seed {seed}"));
+            }
+        }
+        if let Some(peak) = memory::read().peak {
+            talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
+        }
+    }
+
+    fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&(u64, ServerStats)>) -> Value {
+        let elapsed = stats.elapsed();
+        json!({
+            "event": "summary",
+            "exit_code": code,
+            "host": self.host,
+            "address": self.address.to_string(),
+            "bytes": stats.bytes_acked,
+            "elapsed_us": micros(elapsed),
+            "goodput_bps": rate_bps(stats.bytes_acked, elapsed),
+            "ideal_bps": self.sending.status.ideal_bps(stats),
+            "packets": stats.snd_una,
+            "retransmitted": stats.timeouts + stats.fast_retransmits,
+            "timeouts": stats.timeouts,
+            "fast_retransmits": stats.fast_retransmits,
+            "dup_acks": stats.dup_acks,
+            "dropped": {
+                "malformed": stats.malformed,
+                "stale": stats.stale,
+                "acks_beyond": stats.acks_beyond,
+                "strangers": self.socket.strangers(),
+            },
+            "srtt_us": micros(stats.srtt),
+            "rto_us": micros(stats.rto),
+            "handshake_rtt_us": stats.handshake_rtt.map(micros),
+            "crc32": format!("{:08x}", stats.crc),
+            "memory_peak_bytes": memory::read().peak,
+            "socket": socket_json(self.socket.io()),
+            "seed": receiver.map(|(seed, _)| seed),
+            "receiver": receiver.map(|(_, stats)| stats_json(stats)),
+        })
+    }
+}
+
+/// The application on a sender: reads the source and prints the lines.
+struct Sending {
+    host: String,
+    source: Option<Box<dyn Source>>,
+    stop: Stop,
+    status: Status,
+    start: Instant,
+    opened_at: Instant,
+    interval: Duration,
+    next_line: Option<Instant>,
+    end: Option<End>,
+    pending: bool,
+}
+
+impl Sending {
+    fn fill(&mut self, sender: &mut Sender) -> Result<(), io::Error> {
+        self.pending = false;
+        while let Some(source) = &mut self.source {
+            // The sender was opened before the loop began.
+            let Ok(spare) = sender.spare() else { return Ok(()) };
+            if spare.is_empty() {
+                return Ok(());
+            }
+            match source.read(spare)? {
+                Fill::Bytes(n) => sender.advance(n),
+                Fill::Pending => {
+                    sender.push();
+                    self.pending = true;
+                    return Ok(());
+                }
+                Fill::End => {
+                    self.source = None;
+                    let _ = sender.finish();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, now: Instant, sender: &Sender, event: SenderEvent) {
+        match event {
+            SenderEvent::Connected { .. } => {
+                self.next_line = Some(now + self.interval);
+                self.status.connected(now, &self.host, now.saturating_duration_since(self.opened_at));
+            }
+            SenderEvent::Finished { crc } => {
+                self.status.fin_ack(now, &sender.stats(), crc);
+                self.end = Some(End::Finished { crc });
+            }
+            SenderEvent::Failed { phase, error } => self.end = Some(End::Failed { phase, error }),
+        }
+    }
+}
+
+impl Application<Sender> for Sending {
+    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Flow {
+        while let Some(event) = sender.poll_event() {
+            self.on_event(now, sender, event);
+        }
+        if self.end.is_none() && self.stop.is_set() {
+            self.end = Some(End::Interrupted);
+        }
+        if self.end.is_none()
+            && let Err(error) = self.fill(sender)
+        {
+            self.end = Some(End::Unreadable(error));
+        }
+        if self.end.is_some() {
+            return Flow::Done;
+        }
+        if let Some(next) = self.next_line
+            && next <= now
+        {
+            self.status.interval(now, &sender.stats());
+            self.next_line = Some(next.max(now - self.interval) + self.interval);
+        }
+        Flow::Wait(self.next_line)
+    }
+}

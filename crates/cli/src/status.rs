@@ -1,0 +1,180 @@
+//! The sender's lines, in the course's formats or as JSON. Owns what a line needs from the line before it.
+
+use std::time::{Duration, Instant};
+
+use rdt_transport::{SenderConfig, SenderStats};
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::format::{g, rate_bps};
+
+/// What may be printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// The course's lines; `quiet` leaves only the last two.
+    Text { quiet: bool },
+    /// One object a line; `quiet` leaves only the last.
+    Json { quiet: bool },
+}
+
+/// Prints the lines of one transfer.
+pub(crate) struct Status {
+    console: Console,
+    style: Style,
+    start: Instant,
+    packet_size: usize,
+    payload_size: usize,
+    window: u32,
+    /// Base and time at the line before.
+    last: (u64, Instant),
+}
+
+impl Status {
+    pub(crate) fn new(console: Console, style: Style, start: Instant, config: &SenderConfig) -> Self {
+        Self {
+            console,
+            style,
+            start,
+            packet_size: config.packet_size,
+            payload_size: config.payload_size(),
+            window: config.window,
+            last: (0, start),
+        }
+    }
+
+    /// True if only results are wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !matches!(self.style, Style::Text { quiet: false })
+    }
+
+    /// The first line.
+    pub(crate) fn parameters(&self, config: &SenderConfig) {
+        let link = &config.link;
+        self.text(&format!(
+            "Main:\tsender W = {}, RTT {:.3} sec, loss {} / {}, link {:.0} Mbps",
+            config.window,
+            link.rtt_s,
+            g(short(link.loss_forward)),
+            g(short(link.loss_reverse)),
+            f64::from(link.speed_bps) / 1e6,
+        ));
+    }
+
+    /// Any line that belongs to the text alone.
+    pub(crate) fn text(&self, line: &str) {
+        if self.style == (Style::Text { quiet: false }) {
+            self.console.line(line);
+        }
+    }
+
+    pub(crate) fn connected(&mut self, now: Instant, host: &str, took: Duration) {
+        self.last.1 = now;
+        self.text(&format!(
+            "Main:\tconnected to {host} in {:.3} sec, pkt size {} bytes",
+            took.as_secs_f64(),
+            self.packet_size
+        ));
+        self.json(&json!({
+            "event": "connected", "host": host, "connect_us": micros(took), "packet_size_bytes": self.packet_size,
+        }));
+    }
+
+    /// The line of every interval. S is over the time since the line before, whatever the interval was to be.
+    #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
+    pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
+        let (base, at) = self.last;
+        self.last = (stats.snd_una, now);
+        let payload = (stats.snd_una - base) * self.payload_size as u64;
+        let bps = rate_bps(payload, now.saturating_duration_since(at));
+        let time = now.saturating_duration_since(self.start);
+        self.text(&format!(
+            "[{:3.0}] B {:6} ({:5.1} MB) N {:6} T {} F {} W {} S {:.3} Mbps RTT {:.3}",
+            time.as_secs_f64(),
+            stats.snd_una,
+            stats.snd_una as f64 * self.packet_size as f64 / 1e6,
+            stats.snd_nxt,
+            stats.timeouts,
+            stats.fast_retransmits,
+            stats.window,
+            bps.unwrap_or(0.0) / 1e6,
+            stats.srtt.as_secs_f64(),
+        ));
+        self.json(&json!({
+            "event": "interval",
+            "time_us": micros(time),
+            "base_packets": stats.snd_una,
+            "next_packets": stats.snd_nxt,
+            "timeouts": stats.timeouts,
+            "fast_retransmits": stats.fast_retransmits,
+            "window_packets": stats.window,
+            "rate_bps": bps,
+            "srtt_us": micros(stats.srtt),
+        }));
+    }
+
+    pub(crate) fn fin_ack(&self, now: Instant, stats: &SenderStats, crc: u32) {
+        let time = now.saturating_duration_since(self.start).as_secs_f64();
+        self.text(&format!("[{time:6.3}] <-- FIN-ACK {} window {crc:X}", stats.snd_nxt));
+    }
+
+    /// The last two lines.
+    pub(crate) fn finished(&self, stats: &SenderStats) {
+        if !matches!(self.style, Style::Text { .. }) {
+            return;
+        }
+        let elapsed = stats.elapsed();
+        self.console.line(&format!(
+            "Main:\ttransfer finished in {:.3} sec, {:.2} Kbps, checksum {:X}",
+            elapsed.as_secs_f64(),
+            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
+            stats.crc,
+        ));
+        self.console.line(&format!(
+            "Main:\testRTT {:.3}, ideal rate {:.2} Kbps",
+            stats.srtt.as_secs_f64(),
+            self.ideal_bps(stats).unwrap_or(0.0) / 1e3,
+        ));
+    }
+
+    /// What there is to say when the user ends the transfer.
+    pub(crate) fn interrupted(&mut self, now: Instant, stats: &SenderStats) {
+        self.interval(now, stats);
+        let elapsed = stats.elapsed();
+        self.text(&format!(
+            "Main:\tinterrupted after {:.3} sec, {} bytes acknowledged, {:.2} Kbps",
+            elapsed.as_secs_f64(),
+            stats.bytes_acked,
+            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
+        ));
+    }
+
+    /// The rate that the model gives: W packets of payload a round trip.
+    #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
+    pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
+        (!stats.srtt.is_zero())
+            .then(|| f64::from(self.window) * self.payload_size as f64 * 8.0 / stats.srtt.as_secs_f64())
+    }
+
+    fn json(&self, value: &Value) {
+        if self.style == (Style::Json { quiet: false }) {
+            self.console.line(&value.to_string());
+        }
+    }
+
+    /// The last object.
+    pub(crate) fn summary(&self, value: &Value) {
+        if matches!(self.style, Style::Json { .. }) {
+            self.console.line(&value.to_string());
+        }
+    }
+}
+
+/// Microseconds, saturating after half a million years.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The shortest decimal that is this 32-bit number, as a 64-bit one: 0.1 and not 0.10000000149.
+pub(crate) fn short(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| f64::from(value))
+}

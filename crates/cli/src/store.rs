@@ -1,0 +1,198 @@
+//! Where a receiver keeps what arrives. A file gets its name only when its transfer is complete; until then
+//! it is a hidden temporary one beside it, removed if the transfer ends otherwise.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// Prefix of the temporary files.
+const PREFIX: &str = ".rdt-partial-";
+/// Names tried in a directory before giving up.
+const MAX_NAMES: u32 = 100_000;
+
+/// Where transfers go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Nowhere.
+    Discard,
+    /// To this file; each finished transfer replaces it.
+    File(PathBuf),
+    /// To new files in this directory.
+    Directory(PathBuf),
+    /// To the standard output: one transfer only.
+    Stdout,
+}
+
+impl Output {
+    /// Reads `--output`, and looks whether it can work at all.
+    pub(crate) fn parse(path: Option<&Path>) -> io::Result<Self> {
+        let Some(path) = path else { return Ok(Self::Discard) };
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let directory = path.is_dir();
+        // A file that cannot be made should fail now, not when the first transfer arrives.
+        temporary(if directory { path } else { parent(path) })?;
+        Ok(if directory { Self::Directory(path.into()) } else { Self::File(path.into()) })
+    }
+}
+
+#[derive(Debug)]
+enum Incoming {
+    Temporary(NamedTempFile),
+    /// The standard output, and how many bytes went there.
+    Stdout(u64),
+}
+
+/// Transfers being stored.
+#[derive(Debug)]
+pub(crate) struct Store {
+    output: Output,
+    incoming: BTreeMap<SocketAddr, Incoming>,
+    stdout_used: bool,
+}
+
+impl Store {
+    pub(crate) fn new(output: Output) -> Self {
+        Self { output, incoming: BTreeMap::new(), stdout_used: false }
+    }
+
+    /// A transfer of `peer` begins; what came before it and was not finished is removed.
+    pub(crate) fn start(&mut self, peer: SocketAddr) -> io::Result<()> {
+        let old = self.incoming.remove(&peer);
+        let new = match &self.output {
+            Output::Discard => return Ok(()),
+            Output::File(path) => Incoming::Temporary(temporary(parent(path))?),
+            Output::Directory(path) => Incoming::Temporary(temporary(path)?),
+            Output::Stdout => match old {
+                // Nothing was written that would have to be taken back.
+                Some(Incoming::Stdout(0)) => Incoming::Stdout(0),
+                _ if self.stdout_used => {
+                    return Err(io::Error::other("the standard output takes one transfer only"));
+                }
+                _ => Incoming::Stdout(0),
+            },
+        };
+        self.stdout_used |= matches!(new, Incoming::Stdout(_));
+        self.incoming.insert(peer, new);
+        Ok(())
+    }
+
+    /// The next bytes of `peer`.
+    pub(crate) fn write(&mut self, peer: SocketAddr, bytes: &[u8]) -> io::Result<()> {
+        match self.incoming.get_mut(&peer) {
+            Some(Incoming::Temporary(file)) => file.as_file_mut().write_all(bytes),
+            Some(Incoming::Stdout(written)) => {
+                *written += bytes.len() as u64;
+                io::stdout().lock().write_all(bytes)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The transfer of `peer` is complete: its file gets its name, which is returned.
+    pub(crate) fn finish(&mut self, peer: SocketAddr) -> io::Result<Option<PathBuf>> {
+        match self.incoming.remove(&peer) {
+            None => Ok(None),
+            Some(Incoming::Stdout(_)) => io::stdout().lock().flush().map(|()| None),
+            Some(Incoming::Temporary(file)) => match &self.output {
+                Output::Directory(directory) => name_in(directory, peer, file).map(Some),
+                Output::File(path) => {
+                    file.persist(path)?;
+                    Ok(Some(path.clone()))
+                }
+                Output::Discard | Output::Stdout => Ok(None),
+            },
+        }
+    }
+
+    /// The transfer of `peer` ends otherwise. True if bytes of it cannot be taken back.
+    pub(crate) fn abort(&mut self, peer: SocketAddr) -> bool {
+        matches!(self.incoming.remove(&peer), Some(Incoming::Stdout(1..)))
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX);
+    // As any program makes files: the user's mask decides who may read them.
+    #[cfg(unix)]
+    builder.permissions(<fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
+    builder.tempfile_in(directory)
+}
+
+/// Gives the file a name that is free: the peer's address, and a number if it is not the first.
+fn name_in(directory: &Path, peer: SocketAddr, mut file: NamedTempFile) -> io::Result<PathBuf> {
+    let ip = peer.ip().to_canonical().to_string().replace(':', "_");
+    for number in 1..MAX_NAMES {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = directory.join(format!("{ip}-{}{suffix}.bin", peer.port()));
+        match file.persist_noclobber(&path) {
+            Ok(_) => return Ok(path),
+            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
+            Err(e) => return Err(e.error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_whole_and_only_when_finished() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap());
+        store.start(peer(1)).unwrap();
+        store.write(peer(1), b"abc").unwrap();
+        assert!(names(directory.path()).iter().all(|n| n.starts_with(PREFIX)));
+        store.start(peer(1)).unwrap();
+        store.write(peer(1), b"xyz").unwrap();
+        let path = store.finish(peer(1)).unwrap().unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"xyz", "a restart voids what came before");
+        store.start(peer(1)).unwrap();
+        store.finish(peer(1)).unwrap();
+        assert_eq!(names(directory.path()), ["127.0.0.1-1-2.bin", "127.0.0.1-1.bin"]);
+    }
+
+    #[test]
+    fn an_aborted_transfer_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out");
+        fs::write(&file, b"old").unwrap();
+        let mut store = Store::new(Output::parse(Some(&file)).unwrap());
+        store.start(peer(1)).unwrap();
+        store.write(peer(1), b"new").unwrap();
+        assert!(!store.abort(peer(1)), "nothing remains that cannot be taken back");
+        assert_eq!(names(directory.path()), ["out"]);
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_made_fails_at_once() {
+        assert!(Output::parse(Some(Path::new("/no/such/directory/file"))).is_err());
+    }
+}

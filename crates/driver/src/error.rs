@@ -1,0 +1,91 @@
+//! What a socket's error means for a transfer.
+
+use std::io;
+
+/// A socket that cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// Binding failed.
+    #[error("cannot bind to {address}: {error}")]
+    Bind {
+        /// As asked for.
+        address: std::net::SocketAddr,
+        /// As the operating system says.
+        error: io::Error,
+    },
+    /// The operating system refuses to send to the peer, and trying again will not help.
+    #[error("cannot send: {0}")]
+    Send(io::Error),
+    /// Reading or waiting failed.
+    #[error("cannot receive: {0}")]
+    Receive(io::Error),
+}
+
+/// What one failed send means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendFailure {
+    /// The socket's buffer is full: keep the batch.
+    WouldBlock,
+    /// An earlier datagram was answered by "unreachable": nothing is wrong with this one.
+    Unreachable,
+    /// The kernel had no memory for it: the datagram is lost.
+    NoBuffers,
+    /// Longer than the interface can carry: the datagram is lost, and so will be every other of its size.
+    TooBig,
+    /// The kernel or the card refuses segmentation offload: send the datagrams one by one.
+    Offload,
+    /// No use to try again.
+    Fatal,
+}
+
+/// Names a failed send. `batched` says that it had more than one segment.
+pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
+    use io::ErrorKind;
+    if quinn_udp::is_msg_size_err(error) {
+        return SendFailure::TooBig;
+    }
+    match error.kind() {
+        ErrorKind::WouldBlock => SendFailure::WouldBlock,
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => SendFailure::Unreachable,
+        ErrorKind::OutOfMemory => SendFailure::NoBuffers,
+        _ if is_no_buffers(error) => SendFailure::NoBuffers,
+        _ if batched => SendFailure::Offload,
+        _ => SendFailure::Fatal,
+    }
+}
+
+/// ENOBUFS on Linux, on macOS and the BSDs, and on Windows; std has no kind for it.
+fn is_no_buffers(error: &io::Error) -> bool {
+    let code = if cfg!(target_os = "linux") {
+        105
+    } else if cfg!(windows) {
+        10055
+    } else {
+        55
+    };
+    error.raw_os_error() == Some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_to_lose_a_datagram_are_told_from_reasons_to_stop() {
+        let kind = |kind| classify(&io::Error::from(kind), false);
+        assert_eq!(kind(io::ErrorKind::WouldBlock), SendFailure::WouldBlock);
+        assert_eq!(kind(io::ErrorKind::ConnectionRefused), SendFailure::Unreachable);
+        assert_eq!(kind(io::ErrorKind::NetworkUnreachable), SendFailure::Fatal);
+        assert_eq!(classify(&io::Error::from(io::ErrorKind::InvalidInput), true), SendFailure::Offload);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_error_numbers() {
+        let os = |code| classify(&io::Error::from_raw_os_error(code), false);
+        assert_eq!(os(105), SendFailure::NoBuffers);
+        assert_eq!(os(90), SendFailure::TooBig);
+        assert_eq!(os(1), SendFailure::Fatal);
+    }
+}

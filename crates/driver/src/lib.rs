@@ -1,0 +1,22 @@
+//! Moves the datagrams of rdt's state machines through real UDP sockets.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | socket | `udp.rs` | a UDP socket with batched reads and writes, what the kernel granted and refused |
+//! | waiter | `waiter.rs` | how a thread sleeps until a datagram, a deadline or a wake-up from elsewhere |
+//! | loop | `run.rs` | clock, application, turn, wait: one thread a machine |
+//! | source | `source.rs` | where a sender's bytes come from |
+//! | clock | `clock.rs` | the only reading of the time in the project's libraries |
+
+pub mod clock;
+mod error;
+mod run;
+mod source;
+mod udp;
+mod waiter;
+
+pub use error::SocketError;
+pub use run::{Application, Flow, Socket, run};
+pub use source::{DwordArray, Fill, Piped, Source, file_source};
+pub use udp::{Connected, Offload, UdpIo, UdpOptions, UdpStats};
+pub use waiter::{Waiter, Waker};

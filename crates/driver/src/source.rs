@@ -1,0 +1,144 @@
+//! Where a sender's bytes come from.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread;
+
+use rdt_transport::dword_array;
+
+use crate::Waker;
+
+/// Bytes that one chunk of a pipe holds at most, and how many chunks are read ahead.
+const PIPE_CHUNK: usize = 256 * 1024;
+const PIPE_AHEAD: usize = 4;
+
+/// What a read gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// This many bytes, at least 1.
+    Bytes(usize),
+    /// None for now; the waker will be called.
+    Pending,
+    /// No more, ever.
+    End,
+}
+
+/// A stream of bytes that never blocks for long.
+pub trait Source: Send {
+    /// Writes the next bytes to the beginning of `out`, which is not empty.
+    ///
+    /// # Errors
+    /// What reading the underlying file or pipe gave.
+    fn read(&mut self, out: &mut [u8]) -> io::Result<Fill>;
+}
+
+/// The first bytes of the course's payload.
+#[derive(Debug)]
+pub struct DwordArray {
+    offset: u64,
+    bytes: u64,
+}
+
+impl DwordArray {
+    /// Its first `bytes` bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self { offset: 0, bytes }
+    }
+}
+
+impl Source for DwordArray {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<Fill> {
+        let rest = usize::try_from(self.bytes - self.offset).unwrap_or(usize::MAX);
+        let n = out.len().min(rest);
+        if n == 0 {
+            return Ok(Fill::End);
+        }
+        dword_array::fill(self.offset, &mut out[..n]);
+        self.offset += n as u64;
+        Ok(Fill::Bytes(n))
+    }
+}
+
+impl Source for File {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<Fill> {
+        loop {
+            match Read::read(self, out) {
+                Ok(0) => return Ok(Fill::End),
+                Ok(n) => return Ok(Fill::Bytes(n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// A file as a source: regular files are read where they are needed, pipes and devices by a thread of
+/// their own, because reading them may block.
+///
+/// # Errors
+/// What asking for the file's kind gave.
+pub fn file_source(file: File, waker: Waker) -> io::Result<Box<dyn Source>> {
+    if file.metadata()?.is_file() { Ok(Box::new(file)) } else { Ok(Box::new(Piped::new(file, waker))) }
+}
+
+/// Anything that may block, read ahead by a thread of its own, at most 1.25 MiB.
+pub struct Piped {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    chunk: Vec<u8>,
+    read: usize,
+    ended: bool,
+}
+
+impl Piped {
+    /// Starts to read. The thread ends with the input, or when the source is dropped and the input has
+    /// given one chunk more.
+    pub fn new(mut input: impl Read + Send + 'static, waker: Waker) -> Self {
+        let (send, chunks) = sync_channel(PIPE_AHEAD);
+        thread::spawn(move || {
+            loop {
+                let mut chunk = vec![0; PIPE_CHUNK];
+                let result = match input.read(&mut chunk) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                    result => result.map(|n| {
+                        chunk.truncate(n);
+                        chunk
+                    }),
+                };
+                let last = result.as_ref().map_or(true, Vec::is_empty);
+                if send.send(result).is_err() {
+                    return;
+                }
+                waker.wake();
+                if last {
+                    return;
+                }
+            }
+        });
+        Self { chunks, chunk: Vec::new(), read: 0, ended: false }
+    }
+}
+
+impl Source for Piped {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<Fill> {
+        if self.read == self.chunk.len() && !self.ended {
+            match self.chunks.try_recv() {
+                Ok(chunk) => {
+                    self.chunk = chunk?;
+                    self.read = 0;
+                    self.ended = self.chunk.is_empty();
+                }
+                Err(TryRecvError::Empty) => return Ok(Fill::Pending),
+                Err(TryRecvError::Disconnected) => self.ended = true,
+            }
+        }
+        let rest = &self.chunk[self.read..];
+        let n = rest.len().min(out.len());
+        if n == 0 {
+            return Ok(Fill::End);
+        }
+        out[..n].copy_from_slice(&rest[..n]);
+        self.read += n;
+        Ok(Fill::Bytes(n))
+    }
+}

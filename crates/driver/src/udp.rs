@@ -1,0 +1,360 @@
+//! A UDP socket with batched reads and writes. Owns the receive slab, the transmit batch and the counters
+//! of everything that the kernel granted, took and refused. Knows no protocol.
+
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use rdt_transport::TransmitBuf;
+use rdt_transport::drive::{DatagramIo, Received};
+use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
+
+use crate::error::{SendFailure, SocketError, classify};
+
+/// Messages read in one call.
+const RECEIVE_BATCH: usize = 32;
+/// Bytes of one message: what receive offload joins at most.
+const MESSAGE: usize = 64 * 1024;
+/// Most segments that Linux takes in one send with offload.
+const MAX_SEGMENTS: usize = 64;
+const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stays within 2 MiB");
+
+/// What to ask the kernel for.
+#[derive(Debug, Clone, Copy)]
+pub struct UdpOptions {
+    /// Bytes of socket buffer, each way.
+    pub buffer: usize,
+    /// Use segmentation offload where the system has it.
+    pub gso: bool,
+}
+
+impl Default for UdpOptions {
+    /// 4 MiB each way, offload on.
+    fn default() -> Self {
+        Self { buffer: 4 << 20, gso: true }
+    }
+}
+
+/// How batches are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offload {
+    /// Segments in one send at present; 1 without offload.
+    pub send_segments: usize,
+    /// Segments that one received message may hold; 1 without offload.
+    pub receive_segments: usize,
+}
+
+/// What a socket counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UdpStats {
+    /// Datagrams that the kernel took.
+    pub sent: u64,
+    /// Calls that sent them.
+    pub send_calls: u64,
+    /// Datagrams read.
+    pub received: u64,
+    /// Calls that read them.
+    pub receive_calls: u64,
+    /// Times that the socket was full; the batch was kept.
+    pub blocked: u64,
+    /// Datagrams lost because the kernel had no memory for them.
+    pub lost_no_buffers: u64,
+    /// Datagrams lost because they are longer than the interface can carry.
+    pub lost_too_big: u64,
+    /// Datagrams that could not be sent for another reason.
+    pub lost_other: u64,
+    /// Reports that a datagram found nobody at its destination.
+    pub unreachable: u64,
+    /// Receive buffer granted, bytes.
+    pub receive_buffer: usize,
+    /// Send buffer granted, bytes.
+    pub send_buffer: usize,
+}
+
+/// A socket that talks to anybody.
+pub struct UdpIo {
+    socket: Arc<UdpSocket>,
+    state: UdpSocketState,
+    slab: Box<[u8]>,
+    metas: [RecvMeta; RECEIVE_BATCH],
+    /// Messages of the slab that hold something, and the next one to hand out.
+    filled: usize,
+    next: usize,
+    batch: TransmitBuf,
+    /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
+    stuck: Option<(SocketAddr, usize)>,
+    gso: bool,
+    /// The kernel reports datagrams that found nobody.
+    reports: bool,
+    stats: UdpStats,
+    fatal: Option<SocketError>,
+}
+
+impl UdpIo {
+    /// Binds a socket. An IPv6 wildcard takes IPv4 too.
+    ///
+    /// # Errors
+    /// [`SocketError::Bind`] when the address is taken or not this machine's.
+    pub fn bind(address: SocketAddr, options: UdpOptions) -> Result<Self, SocketError> {
+        Self::try_bind(address, options).map_err(|error| SocketError::Bind { address, error })
+    }
+
+    fn try_bind(address: SocketAddr, options: UdpOptions) -> io::Result<Self> {
+        let raw = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            // Where the system has no dual-stack sockets, IPv6 alone is served.
+            let _ = raw.set_only_v6(false);
+        }
+        raw.bind(&address.into())?;
+        // The kernel grants what it allows; what that was is in the statistics.
+        let _ = raw.set_recv_buffer_size(options.buffer);
+        let _ = raw.set_send_buffer_size(options.buffer);
+        let socket: UdpSocket = raw.into();
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let stats = UdpStats {
+            receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
+            send_buffer: SockRef::from(&socket).send_buffer_size().unwrap_or(0),
+            ..UdpStats::default()
+        };
+        Ok(Self {
+            socket: Arc::new(socket),
+            state,
+            slab: vec![0; RECEIVE_BATCH * MESSAGE].into_boxed_slice(),
+            metas: [RecvMeta::default(); RECEIVE_BATCH],
+            filled: 0,
+            next: 0,
+            batch: TransmitBuf::new(1),
+            stuck: None,
+            gso: options.gso,
+            reports: false,
+            stats,
+            fatal: None,
+        })
+    }
+
+    /// Asks the kernel to report datagrams that found nobody at their destination, where it can: they count
+    /// as [`UdpStats::unreachable`]. A server does not ask: its peers could fill its buffer with reports.
+    pub fn report_unreachable(&mut self) {
+        self.reports = self.state.enable_transport_errors(UdpSockRef::from(&*self.socket)).is_ok();
+    }
+
+    /// The address that the socket is bound to.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// The socket itself, to wait on.
+    pub fn socket(&self) -> Arc<UdpSocket> {
+        Arc::clone(&self.socket)
+    }
+
+    /// Counters as they stand.
+    pub fn stats(&self) -> UdpStats {
+        self.stats
+    }
+
+    /// How batches are moved at present; offload may vanish in the middle of a run.
+    pub fn offload(&self) -> Offload {
+        Offload { send_segments: self.max_segments(), receive_segments: self.state.gro_segments() }
+    }
+
+    /// The error that ended this socket's use, once.
+    pub fn take_error(&mut self) -> Option<SocketError> {
+        self.fatal.take()
+    }
+
+    fn max_segments(&self) -> usize {
+        if self.gso { self.state.max_gso_segments().min(MAX_SEGMENTS) } else { 1 }
+    }
+
+    /// Reads the next messages into the slab; false if there are none.
+    fn fill(&mut self) -> bool {
+        self.next = 0;
+        self.filled = 0;
+        let mut messages = self.slab.chunks_exact_mut(MESSAGE);
+        let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
+            std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
+        // Each refusal takes one report off the socket, so a few tries get past them.
+        for _ in 0..4 {
+            match self.state.recv(UdpSockRef::from(&*self.socket), &mut slices, &mut self.metas) {
+                Ok(count) => {
+                    self.filled = count;
+                    self.stats.receive_calls += 1;
+                    return count > 0;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+                    ) => {}
+                Err(e) => {
+                    self.fatal = Some(SocketError::Receive(e));
+                    return false;
+                }
+            }
+        }
+        self.drain_reports();
+        false
+    }
+
+    /// Reads the kernel's reports about earlier datagrams: unread ones would keep the socket "ready".
+    fn drain_reports(&mut self) {
+        if !self.reports {
+            return;
+        }
+        while let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket)) {
+            tracing::debug!(?report, "the network reports an undelivered datagram");
+            self.stats.unreachable += 1;
+        }
+    }
+
+    /// Sends the batch from its byte `from` on; `Some(n)` if the socket stopped taking it at byte n.
+    fn send_from(&mut self, peer: SocketAddr, from: usize) -> Option<usize> {
+        let size = self.batch.segment_size().max(1);
+        let total = self.batch.bytes().len();
+        let mut at = from;
+        loop {
+            // Zero segments of a batch remain only when it is a single empty datagram.
+            let chunk = (self.max_segments() * size).min(total - at);
+            let segments = chunk.div_ceil(size).max(1) as u64;
+            let contents = &self.batch.bytes()[at..at + chunk];
+            let transmit = Transmit {
+                destination: peer,
+                ecn: None,
+                contents,
+                segment_size: (segments > 1).then_some(size),
+                src_ip: None,
+            };
+            match self.state.try_send(UdpSockRef::from(&*self.socket), &transmit) {
+                Ok(()) => {
+                    self.stats.send_calls += 1;
+                    self.stats.sent += segments;
+                }
+                Err(error) => match classify(&error, segments > 1) {
+                    SendFailure::WouldBlock => {
+                        self.stats.blocked += 1;
+                        return Some(at);
+                    }
+                    SendFailure::Unreachable => {
+                        self.drain_reports();
+                        continue;
+                    }
+                    SendFailure::Offload => {
+                        tracing::info!(%error, "segmentation offload failed; sending datagrams one by one");
+                        self.gso = false;
+                        continue;
+                    }
+                    SendFailure::NoBuffers => self.stats.lost_no_buffers += segments,
+                    SendFailure::TooBig => self.stats.lost_too_big += segments,
+                    SendFailure::Fatal => {
+                        tracing::debug!(%error, %peer, "a datagram could not be sent");
+                        self.stats.lost_other += segments;
+                        self.fatal = Some(SocketError::Send(error));
+                    }
+                },
+            }
+            at += chunk;
+            if at >= total {
+                return None;
+            }
+        }
+    }
+}
+
+impl DatagramIo for UdpIo {
+    type Peer = SocketAddr;
+
+    fn recv(&mut self) -> Option<Received<'_, SocketAddr>> {
+        if self.next == self.filled && !self.fill() {
+            return None;
+        }
+        let index = self.next;
+        self.next += 1;
+        let meta = &self.metas[index];
+        let start = index * MESSAGE;
+        self.stats.received += meta.len.div_ceil(meta.stride.max(1)).max(1) as u64;
+        Some(Received { peer: meta.addr, bytes: &self.slab[start..start + meta.len], stride: meta.stride })
+    }
+
+    fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
+        if let Some((peer, from)) = self.stuck {
+            self.stuck = self.send_from(peer, from).map(|at| (peer, at));
+            if self.stuck.is_some() {
+                return None;
+            }
+        }
+        self.batch.clear();
+        self.batch.set_max_segments(self.max_segments());
+        Some(&mut self.batch)
+    }
+
+    fn flush(&mut self, peer: SocketAddr) {
+        self.stuck = self.send_from(peer, 0).map(|at| (peer, at));
+    }
+}
+
+/// A socket that talks to one peer: datagrams of others are dropped and counted.
+pub struct Connected {
+    io: UdpIo,
+    peer: SocketAddr,
+    strangers: u64,
+}
+
+impl Connected {
+    /// Uses `io` for `peer` alone.
+    pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
+        io.report_unreachable();
+        Self { io, peer, strangers: 0 }
+    }
+
+    /// The socket.
+    pub fn io(&self) -> &UdpIo {
+        &self.io
+    }
+
+    /// The error that ended this socket's use, once.
+    pub fn take_error(&mut self) -> Option<SocketError> {
+        self.io.take_error()
+    }
+
+    /// Messages of others than the peer.
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+}
+
+impl DatagramIo for Connected {
+    type Peer = ();
+
+    fn recv(&mut self) -> Option<Received<'_, ()>> {
+        loop {
+            if self.io.next == self.io.filled && !self.io.fill() {
+                return None;
+            }
+            if same_address(self.io.metas[self.io.next].addr, self.peer) {
+                break;
+            }
+            self.io.next += 1;
+            self.strangers += 1;
+        }
+        self.io.recv().map(|batch| Received { peer: (), bytes: batch.bytes, stride: batch.stride })
+    }
+
+    fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
+        self.io.transmit_buf()
+    }
+
+    fn flush(&mut self, (): ()) {
+        self.io.flush(self.peer);
+    }
+}
+
+/// IPv6 addresses carry a scope and a flow label, which the sender of a reply need not repeat.
+fn same_address(a: SocketAddr, b: SocketAddr) -> bool {
+    a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
+}
