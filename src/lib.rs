@@ -1,1 +1,25 @@
-//! rdt.
+//! rdt: a reliable transport over UDP, and the network emulator to try it on.
+//!
+//! This crate only names the others; each is documented in its own right.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`transport`] | the protocol as pure state machines |
+//! | [`emulator`] | a network link as a state machine |
+//! | [`server`] | many receivers behind one socket, each at the end of its own emulated path |
+//! | [`driver`] | real UDP sockets |
+//! | [`sim`] | virtual time |
+//!
+//! A transfer of the course's payload over a lossy link, in no time at all:
+//!
+//! ```
+//! use std::time::Duration;
+//! use rdt::sim::{Outcome, Scenario};
+//!
+//! let scenario = Scenario { window: 64, loss_forward: 0.01, buffer: 114, ..Scenario::default() };
+//! let report = scenario.run(Duration::from_secs(60));
+//! assert_eq!(report.outcome, Outcome::Finished { crc: 0xFC19_A074 });
+//! assert_eq!(report.server.forward.dropped_loss, report.server.forward.sent - report.server.forward.delivered);
+//! ```
+
+pub use {rdt_driver as driver, rdt_emulator as emulator, rdt_server as server, rdt_sim as sim, rdt_transport as transport};

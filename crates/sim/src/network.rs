@@ -96,8 +96,11 @@ impl Network {
     }
 
     fn send(&mut self, now: Instant, from: NodeId, to: NodeId, batch: &TransmitBuf) {
-        let (ends, way) =
-            if self.wires.contains_key(&(to, from)) { ((to, from), Way::Reverse) } else { ((from, to), Way::Forward) };
+        let (ends, way) = if self.wires.contains_key(&(to, from)) {
+            ((to, from), Way::Reverse)
+        } else {
+            ((from, to), Way::Forward)
+        };
         let Some(path) = self.wires.get_mut(&ends) else {
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();

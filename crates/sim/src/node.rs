@@ -93,7 +93,7 @@ impl SenderNode {
 }
 
 /// What a server received of one peer's newest transfer.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
     /// Bytes read, in order.
     pub bytes: u64,
@@ -105,6 +105,13 @@ pub struct Transfer {
     pub starts: u32,
     /// From the first to the last data packet, once finished.
     pub elapsed: Option<Duration>,
+}
+
+impl Default for Transfer {
+    /// Nothing arrived, so nothing is wrong.
+    fn default() -> Self {
+        Self { bytes: 0, intact: true, crc: None, starts: 0, elapsed: None }
+    }
 }
 
 /// A server and what it received.
@@ -128,7 +135,7 @@ impl ServerNode {
             let transfer = self.transfers.entry(peer).or_default();
             match event {
                 ReceiverEvent::Started => {
-                    *transfer = Transfer { intact: true, starts: transfer.starts + 1, ..Transfer::default() };
+                    *transfer = Transfer { starts: transfer.starts + 1, ..Transfer::default() };
                 }
                 ReceiverEvent::Readable => Self::read(&mut self.server, peer, transfer),
                 ReceiverEvent::Finished { bytes, crc, elapsed } => {

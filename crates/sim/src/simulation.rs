@@ -69,7 +69,12 @@ impl Simulation {
     ///
     /// # Errors
     /// What the sender finds wrong with its configuration.
-    pub fn add_sender(&mut self, config: SenderConfig, server: NodeId, bytes: u64) -> Result<NodeId, ConfigError> {
+    pub fn add_sender(
+        &mut self,
+        config: SenderConfig,
+        server: NodeId,
+        bytes: u64,
+    ) -> Result<NodeId, ConfigError> {
         let mut sender = Sender::new(config)?;
         // A new sender can be opened and finished.
         let _ = sender.open();
