@@ -34,15 +34,6 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// A rate with a unit that suits it.
-pub(crate) fn rate(bps: f64) -> String {
-    match bps {
-        b if b >= 1e9 => format!("{:.2} Gbit/s", b / 1e9),
-        b if b >= 1e6 => format!("{:.2} Mbit/s", b / 1e6),
-        b => format!("{:.2} kbit/s", b / 1e3),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

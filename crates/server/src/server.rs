@@ -256,11 +256,22 @@ impl<P: Copy + Ord + Debug> Server<P> {
     /// Takes the listener's events over, and the path of a peer away with the peer.
     fn absorb_events(&mut self) {
         while let Some((peer, event)) = self.listener.poll_event() {
-            if matches!(event, ReceiverEvent::Closed { .. }) {
-                self.tear_down(peer);
+            match event {
+                ReceiverEvent::Closed { .. } => {
+                    self.tear_down(peer);
+                    self.withdraw(peer);
+                }
+                ReceiverEvent::Started => self.withdraw(peer),
+                _ => {}
             }
             self.events.push_back((peer, event));
         }
+    }
+
+    /// The bytes of which these tell are gone.
+    fn withdraw(&mut self, peer: P) {
+        let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
+        self.events.retain(|(p, event)| *p != peer || !void(*event));
     }
 
     fn tear_down(&mut self, peer: P) {
@@ -299,6 +310,7 @@ impl<P: Copy + Ord + Debug> Endpoint for Server<P> {
             return self.listener.poll_transmit(now, out);
         }
         let (peer, _) = *self.outgoing.front()?;
+        let before = out.segments();
         while let Some((next, packet)) = self.outgoing.front()
             && *next == peer
             && let Some(slot) = out.slot(packet.len())
@@ -308,7 +320,7 @@ impl<P: Copy + Ord + Debug> Endpoint for Server<P> {
                 self.recycle(packet);
             }
         }
-        Some(peer)
+        (out.segments() > before).then_some(peer)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

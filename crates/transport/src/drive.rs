@@ -119,3 +119,116 @@ where
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Remembers what it was given and has `to_send` datagrams to send.
+    #[derive(Default)]
+    struct Fake {
+        got: Vec<Vec<u8>>,
+        to_send: usize,
+        deadline: Option<Instant>,
+    }
+
+    impl Endpoint for Fake {
+        type Peer = ();
+        type Event = ();
+
+        fn handle_datagram(&mut self, _: Instant, (): (), datagram: &[u8]) {
+            self.got.push(datagram.to_vec());
+        }
+
+        fn handle_timeout(&mut self, _: Instant) {
+            self.deadline = None;
+            self.to_send += 1;
+        }
+
+        fn poll_transmit(&mut self, _: Instant, out: &mut TransmitBuf) -> Option<()> {
+            self.to_send = self.to_send.checked_sub(1)?;
+            out.slot(4).map(|slot| slot.fill(7))
+        }
+
+        fn poll_timeout(&self) -> Option<Instant> {
+            self.deadline
+        }
+
+        fn poll_event(&mut self) -> Option<()> {
+            None
+        }
+    }
+
+    struct FakeIo {
+        input: VecDeque<(Vec<u8>, usize)>,
+        current: (Vec<u8>, usize),
+        batch: TransmitBuf,
+        room: usize,
+        sent: usize,
+    }
+
+    impl FakeIo {
+        fn new(input: &[(&[u8], usize)], room: usize) -> Self {
+            let input = input.iter().map(|(bytes, stride)| (bytes.to_vec(), *stride)).collect();
+            Self { input, current: (Vec::new(), 0), batch: TransmitBuf::new(1), room, sent: 0 }
+        }
+    }
+
+    impl DatagramIo for FakeIo {
+        type Peer = ();
+
+        fn recv(&mut self) -> Option<Received<'_, ()>> {
+            self.current = self.input.pop_front()?;
+            Some(Received { peer: (), bytes: &self.current.0, stride: self.current.1 })
+        }
+
+        fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
+            self.room = self.room.checked_sub(1)?;
+            self.batch.clear();
+            Some(&mut self.batch)
+        }
+
+        fn flush(&mut self, (): ()) {
+            self.sent += 1;
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+    fn epoch() -> Instant {
+        Instant::now()
+    }
+
+    #[test]
+    fn a_batch_is_split_by_its_stride_and_an_empty_datagram_counts() {
+        let (mut endpoint, mut io) =
+            (Fake::default(), FakeIo::new(&[(b"aabbc", 2), (b"", 0), (b"dd", 2)], 9));
+        let turn = turn(&mut endpoint, &mut io, epoch(), Budget::default());
+        assert_eq!(endpoint.got, [&b"aa"[..], b"bb", b"c", b"", b"dd"]);
+        assert_eq!((turn.received, turn.more, turn.blocked, turn.fired), (5, false, false, false));
+    }
+
+    #[test]
+    fn budgets_end_a_turn_and_say_so() {
+        let (mut endpoint, mut io) =
+            (Fake { to_send: 3, ..Fake::default() }, FakeIo::new(&[(b"a", 1), (b"b", 1)], 9));
+        let first = turn(&mut endpoint, &mut io, epoch(), Budget { receive: 1, transmit: 2 });
+        assert_eq!((first.received, first.transmitted, first.more), (1, 2, true));
+        let second = turn(&mut endpoint, &mut io, epoch(), Budget { receive: 2, transmit: 2 });
+        assert_eq!((second.received, second.transmitted, second.more), (1, 1, false));
+    }
+
+    #[test]
+    fn a_full_socket_stops_output_but_not_input_or_timers() {
+        let now = epoch();
+        let deadline = Some(now + Duration::from_secs(1));
+        let (mut endpoint, mut io) =
+            (Fake { to_send: 1, deadline, ..Fake::default() }, FakeIo::new(&[(b"a", 1)], 0));
+        let early = turn(&mut endpoint, &mut io, now, Budget::default());
+        assert_eq!((early.received, early.blocked, early.fired, early.deadline), (1, true, false, deadline));
+        let due = turn(&mut endpoint, &mut io, now + Duration::from_secs(1), Budget::default());
+        assert_eq!((due.fired, due.deadline, endpoint.to_send), (true, None, 2));
+    }
+}

@@ -16,9 +16,10 @@ pub struct ListenerConfig {
     pub receiver: ReceiverConfig,
     /// Peers at once; more are left unanswered.
     pub max_peers: usize,
-    /// Bytes that all receivers together may hold.
+    /// Bytes that all receivers together may hold beyond holes. Bytes in order are the application's to
+    /// read after every turn.
     pub memory_limit: u64,
-    /// Bytes that one receiver may hold.
+    /// The same for one receiver.
     pub peer_memory_limit: u64,
     /// A peer that is silent for this long is forgotten.
     pub idle: Duration,
@@ -158,7 +159,9 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         self.memory -= entry.memory;
         self.gone.merge(&entry.receiver.stats());
         self.ready.retain(|p| *p != peer);
-        self.events.retain(|(p, _)| *p != peer);
+        // The bytes of which these tell are gone; that the peer was there is still news.
+        let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
+        self.events.retain(|(p, event)| *p != peer || !void(*event));
         self.idle.retain(|(_, p)| *p != peer);
         self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.receiver.is_unfinished() }));
     }
@@ -238,20 +241,20 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         }
     }
 
-    /// Takes the next reply, of whichever peer has one.
+    /// Takes the next reply; peers that have some take turns.
     pub fn poll_reply(&mut self) -> Option<(P, FromReceiver)> {
-        loop {
-            let peer = *self.ready.front()?;
-            let reply = self.peers.get_mut(&peer).and_then(|entry| {
-                let reply = entry.receiver.poll_reply();
-                entry.queued &= reply.is_some();
-                reply
-            });
-            match reply {
-                Some(reply) => return Some((peer, reply)),
-                None => self.ready.pop_front(),
-            };
+        while let Some(peer) = self.ready.pop_front() {
+            let Some(entry) = self.peers.get_mut(&peer) else { continue };
+            let reply = entry.receiver.poll_reply();
+            entry.queued = entry.receiver.has_replies();
+            if entry.queued {
+                self.ready.push_back(peer);
+            }
+            if let Some(reply) = reply {
+                return Some((peer, reply));
+            }
         }
+        None
     }
 
     /// Lets one receiver do something and takes over what it has to say.
@@ -259,6 +262,10 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
         act(&mut entry.receiver);
         while let Some(event) = entry.receiver.poll_event() {
+            if event == ReceiverEvent::Started {
+                // What was not read is void, and so is the news of it.
+                self.events.retain(|told| *told != (peer, ReceiverEvent::Readable));
+            }
             self.events.push_back((peer, event));
         }
         let memory = entry.receiver.memory();
@@ -300,6 +307,9 @@ impl<P: Copy + Ord + Debug> Endpoint for Listener<P> {
     }
 
     fn poll_transmit(&mut self, _now: Instant, out: &mut TransmitBuf) -> Option<P> {
+        if !out.has_room(wire::REPLY_LEN) {
+            return None;
+        }
         let (peer, reply) = self.poll_reply()?;
         let mut next = Some(reply);
         while let Some(reply) = next {

@@ -1,3 +1,5 @@
+//! The program; everything is in the library.
+
 fn main() -> std::process::ExitCode {
     rdt_cli::rdt_recv(std::env::args_os())
 }

@@ -23,7 +23,7 @@ pub enum ReceiverEvent {
     Connected,
     /// A transfer begins; what came before it and was not finished is void.
     Started,
-    /// There are bytes to read.
+    /// There are bytes to read; told again only for bytes that arrive after the application read some.
     Readable,
     /// Everything arrived. The FIN is answered once the application confirms
     /// ([`Receiver::confirm`]), so that it may refuse what it could not store.
@@ -143,11 +143,7 @@ impl Receiver {
 
     /// The next thing that the application should know.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
-        let event = self.events.pop_front();
-        if event == Some(ReceiverEvent::Readable) {
-            self.readable_told = false;
-        }
-        event
+        self.events.pop_front()
     }
 
     /// In-order bytes that were not consumed.
@@ -158,6 +154,7 @@ impl Receiver {
     /// Takes the first `n` bytes of [`Receiver::data`] as read.
     pub fn consume(&mut self, n: usize) {
         self.reassembly.consume(n);
+        self.readable_told = false;
     }
 
     /// Answers the FIN: the application has stored what [`ReceiverEvent::Finished`] told of.
@@ -206,6 +203,8 @@ impl Receiver {
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.state = State::Open;
+                self.readable_told = false;
+                self.events.retain(|event| *event != ReceiverEvent::Readable);
                 self.events.push_back(ReceiverEvent::Started);
             }
         }
@@ -217,8 +216,10 @@ impl Receiver {
         if self.state != State::Open {
             return self.stats.unexpected += 1;
         }
+        let bytes = self.reassembly.bytes();
         match self.reassembly.insert(seq, payload, memory) {
             Insert::Accepted { moved } => {
+                self.stats.bytes += self.reassembly.bytes() - bytes;
                 self.stats.accepted += 1;
                 self.stats.out_of_order += u64::from(moved == 0);
                 self.first_data_at.get_or_insert(now);
@@ -245,7 +246,6 @@ impl Receiver {
                     _ => Duration::ZERO,
                 };
                 let (bytes, crc) = (self.reassembly.bytes(), self.reassembly.crc());
-                self.stats.bytes += bytes;
                 self.events.push_back(ReceiverEvent::Finished { bytes, crc, elapsed });
             }
             _ => self.stats.unexpected += 1,

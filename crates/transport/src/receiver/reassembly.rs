@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 /// A read buffer larger than this is given back once it is empty.
 const KEEP_CAPACITY: usize = 1 << 20;
+/// Bytes read of a buffer that is not empty are given back from this many on, once they are half of it.
+const COMPACT: usize = 64 * 1024;
 /// What one slot of the ring costs, in bytes.
 const SLOT: u64 = size_of::<Option<Box<[u8]>>>() as u64;
 
@@ -96,6 +98,9 @@ impl Reassembly {
             if self.readable.capacity() > KEEP_CAPACITY {
                 self.readable = Vec::new();
             }
+        } else if self.read >= COMPACT && self.read * 2 >= self.readable.len() {
+            self.readable.drain(..self.read);
+            self.read = 0;
         }
     }
 

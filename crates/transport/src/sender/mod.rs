@@ -85,7 +85,8 @@ pub struct Sender {
     dup_acks: u32,
     resend: Option<Resend>,
     finishing: bool,
-    /// Up to this offset a packet that is not full may go out if nothing is in flight.
+    /// While there are unsent bytes before this offset, a packet that is not full may go out if nothing is
+    /// in flight.
     pushed: u64,
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
@@ -162,17 +163,16 @@ impl Sender {
     /// [`TransferError::NotConnected`] before [`Sender::open`].
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, TransferError> {
         let mut taken = 0;
-        while taken < bytes.len() {
+        loop {
             let spare = self.spare()?;
             let n = spare.len().min(bytes.len() - taken);
             if n == 0 {
-                break;
+                return Ok(taken);
             }
             spare[..n].copy_from_slice(&bytes[taken..taken + n]);
             self.advance(n);
             taken += n;
         }
-        Ok(taken)
     }
 
     /// Lets what was written so far leave in a packet that is not full, once nothing is in flight
@@ -237,7 +237,7 @@ impl Sender {
         let full = self.config.payload_size();
         match usize::try_from(waiting) {
             Ok(rest) if rest < full => {
-                let pushed = self.pushed == self.buffer.end() && self.board.flight_size() == 0;
+                let pushed = self.pushed > self.board.next_offset() && self.board.flight_size() == 0;
                 if self.finishing || pushed { rest } else { 0 }
             }
             _ => full,
@@ -247,7 +247,7 @@ impl Sender {
     /// min(W, receiver's window), but at least 1: a window of 0 is probed with one packet at the pace of
     /// the timer, since this protocol has no other way to learn that it opened.
     fn effective_window(&self) -> u32 {
-        if self.snd_wnd == 0 && matches!(self.state, State::Idle | State::Opening { .. }) {
+        if self.stats.handshake_rtt.is_none() {
             return 0;
         }
         self.config.window.min(self.snd_wnd).max(1)
@@ -450,7 +450,7 @@ impl Endpoint for Sender {
         let limit = self.config.attempts;
         match self.state {
             State::Opening { attempts, .. } if attempts >= limit.syn => {
-                self.fail(Phase::Connect, 0, attempts)
+                self.fail(Phase::Connect, 0, attempts);
             }
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };

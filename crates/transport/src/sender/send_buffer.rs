@@ -117,7 +117,7 @@ mod tests {
     fn memory_follows_what_is_not_released() {
         let mut buffer = SendBuffer::new();
         for round in 0..1000_u64 {
-            write(&mut buffer, &[7; CHUNK]);
+            write(&mut buffer, &vec![7; CHUNK]);
             buffer.release(round * CHUNK as u64);
             assert!(buffer.chunks.len() <= 2 && buffer.free.len() <= FREE_CHUNKS);
         }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn releasing_to_the_end_of_a_full_chunk_leaves_a_usable_buffer() {
         let mut buffer = SendBuffer::new();
-        write(&mut buffer, &[1; CHUNK]);
+        write(&mut buffer, &vec![1; CHUNK]);
         buffer.release(CHUNK as u64);
         write(&mut buffer, &[2; 10]);
         let mut out = [0; 10];

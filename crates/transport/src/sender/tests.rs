@@ -182,7 +182,7 @@ fn config(window: u32) -> SenderConfig {
 
 /// Bytes `from .. from + len` of a stream in which neighbouring packets differ.
 fn pattern(from: usize, len: usize) -> Vec<u8> {
-    (from..from + len).map(|i| (i ^ i / 251 ^ i / 65_521).to_le_bytes()[0]).collect()
+    (from..from + len).map(|i| (i ^ (i / 251) ^ (i / 65_521)).to_le_bytes()[0]).collect()
 }
 
 const fn ms(time: u64) -> Duration {

@@ -1,0 +1,222 @@
+//! Many peers: who is admitted, what is told of whom, who is forgotten.
+
+use super::*;
+
+#[test]
+fn transfers_of_two_peers_are_independent() {
+    let mut script = Script::new(keeping());
+    script.syn('a', 0).syn('b', 7).data('a', 0, b"a0").data('b', 7, b"b7").data('b', 9, b"b9");
+    script.syn('b', 0).data('a', 1, b"a1").data('b', 0, b"b0").fin('a', 2).fin('b', 1);
+    assert_eq!((script.listener.data('a'), script.listener.data('b')), (&b"a0a1"[..], &b"b0"[..]));
+    script.listener.confirm('b');
+    assert_eq!(
+        script.batches(),
+        [
+            ('a', vec![syn_ack(0, 1), ack(1, 1), ack(2, 2)]),
+            (
+                'b',
+                vec![
+                    syn_ack(7, 7),
+                    ack(8, 8),
+                    ack(8, 8),
+                    syn_ack(0, 1),
+                    ack(1, 1),
+                    fin_ack(1, crc32fast::hash(b"b0"))
+                ]
+            ),
+        ]
+    );
+    assert!(script.listener.has_unfinished(), "a waits for its confirmation");
+    script.listener.confirm('a');
+    assert_eq!(script.replies(), [('a', fin_ack(2, crc32fast::hash(b"a0a1")))]);
+    assert!(!script.listener.has_unfinished());
+}
+
+#[test]
+fn events_of_a_peer_come_in_the_order_of_its_life() {
+    let mut script = Script::new(keeping());
+    script.syn('a', 0).at(10).data('a', 0, b"abc").at(30).data('a', 1, b"de").fin('a', 2);
+    let (crc, elapsed) = (crc32fast::hash(b"abcde"), Duration::from_millis(20));
+    assert_eq!(
+        script.events(),
+        [
+            ('a', ReceiverEvent::Connected),
+            ('a', ReceiverEvent::Started),
+            ('a', ReceiverEvent::Readable),
+            ('a', ReceiverEvent::Finished { bytes: 5, crc, elapsed }),
+        ]
+    );
+    assert_eq!(script.listener.data('a'), b"abcde");
+    script.listener.consume('a', 5);
+    script.listener.confirm('a');
+    script.listener.close('a');
+    assert_eq!(script.events(), [('a', closed(false))]);
+}
+
+#[test]
+fn a_syn_of_a_known_peer_is_a_new_transfer_but_no_new_peer() {
+    let mut script = Script::connected(keeping(), "a");
+    script.syn('a', 0);
+    assert_eq!(script.events(), [], "nothing had begun");
+    script.data('a', 0, b"abc").syn('a', 0);
+    assert_eq!(script.events().last(), Some(&('a', ReceiverEvent::Started)));
+    assert_eq!((script.stats().admitted, script.listener.active()), (1, 1));
+}
+
+#[test]
+fn starting_again_voids_what_was_not_read() {
+    let mut script = Script::connected(keeping(), "ab");
+    script.data('a', 0, b"old").data('b', 0, b"other").syn('a', 0).data('a', 0, b"new");
+    let mut transfers = Vec::new();
+    // An application that reads whatever is there whenever it is told something.
+    while let Some((peer, event)) = script.listener.poll_event() {
+        if event == ReceiverEvent::Started {
+            transfers.push(Vec::new());
+        } else if peer == 'a' {
+            let bytes = script.listener.data('a').to_vec();
+            script.listener.consume('a', bytes.len());
+            transfers.last_mut().expect("bytes of the new transfer before its start").extend(bytes);
+        }
+    }
+    assert_eq!(transfers, [b"new"]);
+    assert_eq!(script.listener.data('b'), b"other");
+}
+
+#[test]
+fn events_do_not_pile_up_while_the_application_is_busy() {
+    let mut script = Script::connected(keeping(), "ab");
+    for seq in 0..1000 {
+        script.data('a', seq, b"x").data('b', seq, b"y");
+    }
+    let events = script.events();
+    assert_eq!(events.len(), 2, "the first is {:?}", events[0]);
+    assert_eq!(events, [('a', ReceiverEvent::Readable), ('b', ReceiverEvent::Readable)]);
+}
+
+#[test]
+fn more_peers_than_allowed_are_left_unanswered() {
+    let mut script = Script::connected(ListenerConfig { max_peers: 2, ..reference() }, "ab");
+    assert!(script.is_dropped('c', &syn(0, LINK)));
+    assert_eq!((script.stats().refused, script.stats().max_active), (1, 2));
+    script.syn('a', 0);
+    assert_eq!(script.replies(), [('a', syn_ack(0, 1))], "a known peer may go on");
+    script.listener.close('b');
+    script.events();
+    script.syn('c', 0);
+    assert_eq!(script.replies(), [('c', syn_ack(0, 1))], "there is room again");
+    assert_eq!((script.stats().admitted, script.stats().refused), (3, 1));
+}
+
+#[test]
+fn admission_by_hand_tells_new_known_and_refused_apart() {
+    let mut script = Script::new(ListenerConfig { max_peers: 1, ..reference() });
+    let admissions = ['a', 'a', 'b'].map(|peer| script.listener.admit(script.now, peer));
+    assert_eq!(admissions, [Admission::New, Admission::Known, Admission::Refused]);
+    assert_eq!(script.events(), [('a', ReceiverEvent::Connected)], "before its SYN arrives");
+    let datagram = syn(7, LINK);
+    assert_eq!(script.listener.inspect('a', &datagram), Some(FromSender::Syn(Syn { seq: 7, link: LINK })));
+    assert!(script.events().is_empty(), "inspecting does nothing");
+    script.listener.deliver_datagram(script.now, 'a', &datagram);
+    assert_eq!(script.replies(), [('a', syn_ack(7, 7))]);
+    script.listener.deliver_datagram(script.now, 'b', &datagram);
+    assert_eq!(script.replies(), []);
+}
+
+#[test]
+fn a_closed_peer_is_forgotten_with_everything_it_had() {
+    let mut script = Script::connected(keeping(), "ab");
+    script.data('a', 0, b"abc").data('a', 5, b"held").data('b', 0, b"xyz");
+    assert!(script.listener.memory() > 3);
+    script.listener.close('a');
+    assert_eq!(script.listener.memory(), 3, "that of b");
+    assert_eq!(script.replies(), [('b', ack(1, 1))]);
+    assert_eq!(script.events(), [('b', ReceiverEvent::Readable), ('a', closed(true))]);
+    assert!(script.is_dropped('a', &packet(0, 1, b"x")));
+    assert_eq!(script.listener.data('a'), b"");
+    script.listener.confirm('a');
+    script.listener.consume('a', 3);
+    script.listener.touch(script.now, 'a');
+    script.listener.close('a');
+    assert_eq!((script.events(), script.replies()), (vec![], vec![]), "nobody is there");
+    script.syn('a', 0);
+    assert_eq!(script.events(), [('a', ReceiverEvent::Connected), ('a', ReceiverEvent::Started)]);
+}
+
+#[test]
+fn counters_of_peers_that_are_gone_stay() {
+    let mut script = Script::connected(reference(), "ab");
+    script.data('a', 0, b"abc").data('a', 0, b"abc").data('b', 0, b"de").data('b', 90_000, b"f");
+    script.listener.close('a');
+    let sums = script.stats().receivers;
+    assert_eq!((sums.data, sums.accepted, sums.duplicates, sums.out_of_range), (4, 2, 1, 1));
+    assert_eq!((sums.replies, sums.bytes), (2 + 3, 5));
+}
+
+#[test]
+fn a_peer_is_forgotten_25_seconds_after_its_last_packet() {
+    let mut script = Script::connected(reference(), "a");
+    assert_eq!(script.listener.poll_timeout(), Some(script.epoch + Duration::from_secs(25)));
+    script.at(10 * SECOND).data('a', 0, b"x");
+    script.at(20 * SECOND).data('a', 0, b"x");
+    script.at(45 * SECOND - 1);
+    assert!(script.listener.knows('a') && script.events().is_empty(), "24.999 s after the last");
+    script.at(45 * SECOND);
+    assert_eq!(script.events(), [('a', closed(true))]);
+    assert_eq!((script.listener.active(), script.listener.poll_timeout()), (0, None));
+    assert!(script.is_dropped('a', &packet(0, 1, b"x")));
+    assert!(script.is_dropped('a', &packet(0x80, 1, b"")));
+}
+
+#[test]
+fn a_finished_peer_is_forgotten_too() {
+    let mut script = Script::connected(reference(), "a");
+    script.data('a', 0, b"x").at(SECOND).fin('a', 1);
+    script.listener.confirm('a');
+    script.replies();
+    script.events();
+    script.at(20 * SECOND).fin('a', 1);
+    assert_eq!(script.replies().len(), 1, "the FIN-ACK is repeated");
+    script.at(45 * SECOND - 1);
+    assert_eq!(script.events(), []);
+    script.at(45 * SECOND);
+    assert_eq!(script.events(), [('a', closed(false))]);
+    assert!(script.is_dropped('a', &packet(0x80, 1, b"")));
+}
+
+#[test]
+fn each_peer_has_its_own_silence() {
+    let mut script = Script::connected(reference(), "abc");
+    script.at(5 * SECOND).data('b', 0, b"x");
+    script.at(9 * SECOND).data('a', 0, b"x");
+    script.at(25 * SECOND);
+    assert_eq!(script.events(), [('c', closed(true))]);
+    script.at(33 * SECOND);
+    assert_eq!(script.events(), [('b', closed(true))]);
+    script.at(100 * SECOND);
+    assert_eq!(script.events(), [('a', closed(true))]);
+}
+
+#[test]
+fn a_touched_peer_is_not_silent() {
+    let mut script = Script::connected(reference(), "a");
+    for n in 1..=5 {
+        script.at(n * 20 * SECOND);
+        script.listener.touch(script.now, 'a');
+    }
+    script.at(125 * SECOND - 1);
+    assert!(script.listener.knows('a'));
+    script.at(125 * SECOND);
+    assert!(!script.listener.knows('a'));
+}
+
+#[test]
+fn a_peer_that_comes_back_has_a_new_silence() {
+    let mut script = Script::connected(reference(), "a");
+    script.at(20 * SECOND).listener.close('a');
+    assert_eq!(script.listener.poll_timeout(), None, "nobody is left");
+    script.syn('a', 0);
+    script.at(45 * SECOND - 1);
+    assert!(script.listener.knows('a'), "counted from 20 s");
+    script.at(45 * SECOND);
+    assert!(!script.listener.knows('a'));
+}
