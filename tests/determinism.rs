@@ -42,8 +42,14 @@ fn losses_stay_where_they_are_when_delay_and_rate_change() {
     // One packet at a time and no timeouts in common: packet n of the link is packet n of the transfer
     // as long as nothing is lost before it, so the first loss hits the same packet on any link.
     let first_resent = |rtt_s: f32, speed_bps: f32| {
-        let scenario =
-            Scenario { window: 1, loss_forward: 0.05, rtt_s, speed_bps, bytes: 1464 * 200, ..Scenario::default() };
+        let scenario = Scenario {
+            window: 1,
+            loss_forward: 0.05,
+            rtt_s,
+            speed_bps,
+            bytes: 1464 * 200,
+            ..Scenario::default()
+        };
         let (mut simulation, sender, _) = scenario.prepare();
         let mut step = Duration::ZERO;
         loop {

@@ -3,6 +3,9 @@
 //! A failing test prints the scenario, its seed included; run it again with
 //! `RDT_SEED=<seed> cargo test --test main random`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_precision_loss, reason = "rates are compared to a per mille")]
+
 mod determinism;
 mod golden;
 mod many;

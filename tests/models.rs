@@ -26,7 +26,10 @@ fn steady_rate(scenario: &Scenario, settle: Duration, end: Duration) -> f64 {
 
 fn assert_within(measured: f64, model: f64, tolerance: f64, what: &str) {
     let ratio = measured / model;
-    assert!((ratio - 1.0).abs() <= tolerance, "{what}: measured {measured:.0}, model {model:.0}, ratio {ratio:.5}");
+    assert!(
+        (ratio - 1.0).abs() <= tolerance,
+        "{what}: measured {measured:.0}, model {model:.0}, ratio {ratio:.5}"
+    );
 }
 
 #[test]
@@ -48,7 +51,8 @@ fn rate_falls_with_the_round_trip_time() {
     let speed = 1e9;
     for rtt in [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0] {
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries 32-bit floats")]
-        let scenario = Scenario { window: 30, rtt_s: rtt as f32, speed_bps: 1e9, buffer: 80, ..Scenario::default() };
+        let scenario =
+            Scenario { window: 30, rtt_s: rtt as f32, speed_bps: 1e9, buffer: 80, ..Scenario::default() };
         let measured =
             steady_rate(&scenario, Duration::from_secs_f64(12.0 * rtt), Duration::from_secs_f64(112.0 * rtt));
         let round_trip = rtt + WIRE_BITS / speed;

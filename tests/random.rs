@@ -87,5 +87,8 @@ fn random_links_deliver_every_byte_once_or_fail_by_the_attempt_limit() {
         }
     }
     // Three SYN attempts through up to 30 % loss each way fail now and then; most transfers must finish.
-    assert!(only.is_some() || finished * 10 > (seeds.end - seeds.start) * 8, "{finished} of {count} finished");
+    assert!(
+        only.is_some() || finished * 10 > (seeds.end - seeds.start) * 8,
+        "{finished} of {count} finished"
+    );
 }

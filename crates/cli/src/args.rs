@@ -82,6 +82,7 @@ pub struct SendArgs {
 /// Receives from any number of senders of the classic protocol at once, each behind the emulated link that
 /// it asks for.
 #[derive(Debug, Parser)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(name = "rdt-recv", version, after_help = format!("{RECV_CODES}\n\n{RECV_EXAMPLES}"))]
 pub struct RecvArgs {
     /// Address to bind to: ADDR, ADDR:PORT, [V6]:PORT; port 0 takes a free one [default: all, port 22345]

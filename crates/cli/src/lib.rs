@@ -36,7 +36,7 @@ pub fn rdt_recv(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run<A: Parser>(
     program: &str,
     args: impl IntoIterator<Item = OsString>,
-    command: fn(A) -> Result<(), Failure>,
+    command: fn(&A) -> Result<(), Failure>,
 ) -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(
@@ -56,7 +56,7 @@ fn run<A: Parser>(
             return ExitCode::SUCCESS;
         }
     };
-    match command(args) {
+    match command(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(sentence) = failure.sentence() {

@@ -35,8 +35,8 @@ pub(crate) enum Log {
 }
 
 /// Runs the program.
-pub(crate) fn command(args: RecvArgs) -> Result<(), Failure> {
-    let (config, seed) = configure(&args)?;
+pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
+    let (config, seed) = configure(args)?;
     let output = Output::parse(args.output.as_deref())
         .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
     if args.json && output == Output::Stdout {
@@ -48,7 +48,7 @@ pub(crate) fn command(args: RecvArgs) -> Result<(), Failure> {
         (.., Output::Stdout) => Log::Talk,
         _ => Log::Text,
     };
-    let mut io = bind(&args)?;
+    let mut io = bind(args)?;
     let spin = if config.link == LinkMode::None { Duration::ZERO } else { SPIN };
     let mut waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
     let stop = Stop::default();
@@ -57,7 +57,7 @@ pub(crate) fn command(args: RecvArgs) -> Result<(), Failure> {
     let console = Console::default();
     let mut app = Service::new(log, console.clone(), Store::new(output.clone()), stop.clone());
     app.exit_after_first = args.once || output == Output::Stdout;
-    app.announce(&args, io.local_addr().map_err(SocketError::Receive)?, seed);
+    app.announce(args, io.local_addr().map_err(SocketError::Receive)?, seed);
     let mut server = Server::new(config);
     run(&mut server, &mut io, &mut app, &mut waiter)?;
 

@@ -36,9 +36,9 @@ const EXTRA_BUFFER: u32 = 50;
 const MAX_BUFFER: u32 = 1_000_000;
 
 /// Runs the program.
-pub(crate) fn command(args: SendArgs) -> Result<(), Failure> {
+pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let target = Target::parse(&args.host).map_err(Failure::Usage)?;
-    let config = configure(&args)?;
+    let config = configure(args)?;
     let interval = parse_duration(&args.interval).map_err(|e| Failure::Usage(format!("--interval: {e}")))?;
     if interval < Duration::from_millis(1) {
         return Err(Failure::Usage("--interval must be at least 1ms".into()));
@@ -49,7 +49,7 @@ pub(crate) fn command(args: SendArgs) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    let data = Data::parse(&args)?;
+    let data = Data::parse(args)?;
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let console = Console::default();
@@ -65,7 +65,7 @@ pub(crate) fn command(args: SendArgs) -> Result<(), Failure> {
         }
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
     };
-    let mut transfer = Transfer::open(&args, config, address, data, status, interval, start)?;
+    let mut transfer = Transfer::open(args, config, address, data, status, interval, start)?;
     let end = transfer.run();
     let receiver = match local {
         Some(local) => Some((local.seed, local.finish()?)),
@@ -291,7 +291,7 @@ impl Transfer {
             }
         };
         if !self.sending.status.is_quiet() {
-            self.talk(receiver);
+            talk_about(receiver);
         }
         let code = failure.as_ref().map_or(0, Failure::code);
         self.sending.status.summary(&self.summary(&stats, code, receiver));
@@ -339,20 +339,6 @@ impl Transfer {
         }
     }
 
-    fn talk(&self, receiver: Option<&(u64, ServerStats)>) {
-        if let Some((seed, stats)) = receiver {
-            for line in link_lines(stats) {
-                talk(&line);
-            }
-            if stats.forward.dropped_loss + stats.reverse.dropped_loss > 0 {
-                talk(&format!("the same losses again: --seed {seed}"));
-            }
-        }
-        if let Some(peak) = memory::read().peak {
-            talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
-        }
-    }
-
     fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&(u64, ServerStats)>) -> Value {
         let elapsed = stats.elapsed();
         json!({
@@ -384,6 +370,21 @@ impl Transfer {
             "seed": receiver.map(|(seed, _)| seed),
             "receiver": receiver.map(|(_, stats)| stats_json(stats)),
         })
+    }
+}
+
+/// What the embedded receiver's link did, and what the process took.
+fn talk_about(receiver: Option<&(u64, ServerStats)>) {
+    if let Some((seed, stats)) = receiver {
+        for line in link_lines(stats) {
+            talk(&line);
+        }
+        if stats.forward.dropped_loss + stats.reverse.dropped_loss > 0 {
+            talk(&format!("the same losses again: --seed {seed}"));
+        }
+    }
+    if let Some(peak) = memory::read().peak {
+        talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
     }
 }
 
@@ -461,7 +462,8 @@ impl Application<Sender> for Sending {
             && next <= now
         {
             self.status.interval(now, &sender.stats());
-            self.next_line = Some(next.max(now - self.interval) + self.interval);
+            // Lines that a busy moment made impossible are not made up for.
+            self.next_line = Some((next + self.interval).max(now));
         }
         Flow::Wait(self.next_line)
     }
