@@ -22,4 +22,7 @@
 //! assert_eq!(report.server.forward.dropped_loss, report.server.forward.sent - report.server.forward.delivered);
 //! ```
 
-pub use {rdt_driver as driver, rdt_emulator as emulator, rdt_server as server, rdt_sim as sim, rdt_transport as transport};
+pub use {
+    rdt_driver as driver, rdt_emulator as emulator, rdt_server as server, rdt_sim as sim,
+    rdt_transport as transport,
+};

@@ -1,4 +1,5 @@
-//! Ctrl-C and termination: the first asks the program to end in order, the second ends it.
+//! Signals. Ctrl-C and termination: the first asks the program to end in order, the second ends it. The limit
+//! on the size of files: reaching it fails the write.
 
 use std::process;
 use std::sync::Arc;
@@ -34,5 +35,16 @@ impl Stop {
         if let Err(error) = ctrlc::set_handler(handler) {
             tracing::warn!(%error, "Ctrl-C will end the program without a summary");
         }
+    }
+}
+
+/// A write beyond the limit on the size of files would end the program; from now on it fails as one to a full
+/// disk does.
+pub(crate) fn survive_size_limit() {
+    #[cfg(unix)]
+    // SAFETY: an ignored signal runs no code.
+    #[expect(unsafe_code, reason = "the standard library cannot ignore a signal")]
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
 }

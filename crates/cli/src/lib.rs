@@ -47,15 +47,16 @@ fn run<A: Parser>(
     let args = match A::try_parse_from(args) {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
-            // Nothing can be told if the terminal is gone.
-            let _ = error.print();
+            console::talk(&format!("{program}: {}; see --help", sentence(&error)));
             return ExitCode::from(exit::USAGE);
         }
         Err(help) => {
+            // Nothing can be told if the terminal is gone.
             let _ = help.print();
             return ExitCode::SUCCESS;
         }
     };
+    interrupt::survive_size_limit();
     match command(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -65,4 +66,11 @@ fn run<A: Parser>(
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// What is wrong with the arguments, in one line: without the usage, which is no help to find it.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    lines.join(" ").trim_start_matches("error: ").to_string()
 }

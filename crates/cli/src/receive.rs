@@ -21,7 +21,8 @@ use crate::{Failure, RecvArgs, memory, target};
 const LATE: Duration = Duration::from_millis(1);
 /// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
-/// After the last transfer, how long a repeated FIN is still answered before the program exits.
+/// How long the last transfer's sender must be quiet before the program exits, beyond the time that its link
+/// takes: a FIN whose answer was lost is answered again.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// How the log looks.
@@ -119,8 +120,8 @@ pub(crate) struct Service {
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
-    /// When to exit, after the transfer that ends the program.
-    exit_at: Option<Instant>,
+    /// Whose finished transfer ends the program.
+    last: Option<SocketAddr>,
     finished: u64,
     bytes: u64,
     /// Bytes went to the standard output that belong to no complete transfer.
@@ -137,7 +138,7 @@ impl Service {
             store,
             stop,
             exit_after_first: false,
-            exit_at: None,
+            last: None,
             finished: 0,
             bytes: 0,
             cut_short: false,
@@ -159,7 +160,10 @@ impl Service {
         event: ReceiverEvent,
     ) {
         match event {
-            ReceiverEvent::Connected => self.log_peer(peer, "connected", server.listener().active()),
+            ReceiverEvent::Connected => {
+                self.log_peer(peer, "connected", server.listener().active());
+                self.json_peer(peer, "connected", true, server.listener().active());
+            }
             ReceiverEvent::Started => {
                 if let Err(error) = self.store.start(peer) {
                     self.give_up(server, peer, error);
@@ -177,7 +181,7 @@ impl Service {
                         let path = path.map(|p| p.display().to_string());
                         self.on_finished(server, peer, &Finished { bytes, crc, elapsed, path });
                         if self.exit_after_first {
-                            self.exit_at = Some(now + LINGER);
+                            self.last.get_or_insert(peer);
                         }
                     }
                     Err(error) => self.give_up(server, peer, error),
@@ -187,6 +191,7 @@ impl Service {
                 self.cut_short |= self.store.abort(peer);
                 let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
                 self.log_peer(peer, what, server.listener().active());
+                self.json_peer(peer, "cleaned_up", unfinished, server.listener().active());
             }
         }
     }
@@ -209,7 +214,8 @@ impl Service {
         if to_stdout {
             self.cut_short = true;
         }
-        if self.exit_after_first {
+        // A transfer that another one keeps out of the standard output is no reason to end that one.
+        if self.exit_after_first && error.kind() != std::io::ErrorKind::ResourceBusy {
             self.broken = Some((format!("the transfer of {}", name(peer)), error));
         }
     }
@@ -248,9 +254,16 @@ impl Service {
         let ram = memory::read().now.unwrap_or(0);
         let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
         self.line(&format!("[{time}] {} {what}; RAM {:.2} MB active {active}", name(peer), megabytes(ram)));
-        if !what.starts_with("finished") {
-            self.json(&json!({ "event": what, "peer": name(peer), "memory_bytes": ram, "active": active }));
-        }
+    }
+
+    fn json_peer(&self, peer: SocketAddr, event: &str, unfinished: bool, active: usize) {
+        self.json(&json!({
+            "event": event,
+            "peer": name(peer),
+            "unfinished": unfinished,
+            "memory_bytes": memory::read().now,
+            "active": active,
+        }));
     }
 
     fn line(&self, line: &str) {
@@ -300,13 +313,14 @@ impl Application<Server<SocketAddr>> for Service {
             busy = true;
             self.on_event(now, server, peer, event);
         }
-        let over = self.exit_at.is_some_and(|at| at <= now);
+        let exit_at = self.last.map(|peer| server.quiet_at(peer, LINGER).unwrap_or(now));
+        let over = exit_at.is_some_and(|at| at <= now);
         if self.stop.is_set() || self.cut_short || self.broken.is_some() || over {
             Flow::Done
         } else if busy {
             Flow::Again
         } else {
-            Flow::Wait(self.exit_at)
+            Flow::Wait(exit_at)
         }
     }
 }

@@ -13,8 +13,8 @@ use rdt_driver::{
 use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_server::ServerStats;
 use rdt_transport::{
-    ConfigError, Endpoint as _, LinkProperties, Phase, Sender, SenderConfig, SenderEvent, SenderStats,
-    TransferError, dword_array,
+    ConfigError, Endpoint as _, LinkProperties, Phase, ReceiverConfig, Sender, SenderConfig, SenderEvent,
+    SenderStats, TransferError, dword_array,
 };
 use serde_json::{Value, json};
 
@@ -319,7 +319,7 @@ impl Transfer {
 
     /// What happened and what to do about it.
     fn sentence(&self, error: &TransferError) -> String {
-        let io = self.socket.io().stats();
+        let (io, stats) = (self.socket.io().stats(), self.sender.stats());
         let (host, address) = (&self.host, self.address);
         match error {
             TransferError::Timeout { .. } if io.unreachable > 0 => {
@@ -329,6 +329,17 @@ impl Transfer {
                 "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
                 self.sender.config().packet_size
             ),
+            TransferError::Timeout { .. }
+                if stats.handshake_rtt.is_some()
+                    && stats.snd_una == 0
+                    && self.sender.config().packet_size > ReceiverConfig::REFERENCE_DATAGRAM =>
+            {
+                format!(
+                    "no answer from {host} ({address}) to packets of {} bytes: more than {} needs rdt-recv --no-link or --dummy",
+                    self.sender.config().packet_size,
+                    ReceiverConfig::REFERENCE_DATAGRAM,
+                )
+            }
             TransferError::Timeout { attempts, .. } => format!(
                 "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?"
             ),

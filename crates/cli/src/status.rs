@@ -139,8 +139,11 @@ impl Status {
     /// What there is to say when the user ends the transfer.
     pub(crate) fn interrupted(&mut self, now: Instant, stats: &SenderStats) {
         self.interval(now, stats);
+        if !matches!(self.style, Style::Text { .. }) {
+            return;
+        }
         let elapsed = stats.elapsed();
-        self.text(&format!(
+        self.console.line(&format!(
             "Main:\tinterrupted after {:.3} sec, {} bytes acknowledged, {:.2} Kbps",
             elapsed.as_secs_f64(),
             stats.bytes_acked,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 use tempfile::NamedTempFile;
 
@@ -35,7 +35,16 @@ impl Output {
             return Ok(Self::Stdout);
         }
         let directory = path.is_dir();
-        // A file that cannot be made should fail now, not when the first transfer arrives.
+        // What cannot work should fail now, not when the first transfer is complete.
+        if !directory && path.as_os_str().to_string_lossy().ends_with(is_separator) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "no such directory"));
+        }
+        if path.exists() && !directory && !path.is_file() {
+            return Err(io::Error::other("neither a file nor a directory; - is the standard output"));
+        }
+        if !directory && path.file_name().is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"));
+        }
         temporary(if directory { path } else { parent(path) })?;
         Ok(if directory { Self::Directory(path.into()) } else { Self::File(path.into()) })
     }
@@ -53,12 +62,13 @@ enum Incoming {
 pub(crate) struct Store {
     output: Output,
     incoming: BTreeMap<SocketAddr, Incoming>,
-    stdout_used: bool,
+    /// A transfer has the standard output, or had it and left bytes there.
+    stdout_taken: bool,
 }
 
 impl Store {
     pub(crate) fn new(output: Output) -> Self {
-        Self { output, incoming: BTreeMap::new(), stdout_used: false }
+        Self { output, incoming: BTreeMap::new(), stdout_taken: false }
     }
 
     /// A transfer of `peer` begins; what came before it and was not finished is removed.
@@ -69,15 +79,18 @@ impl Store {
             Output::File(path) => Incoming::Temporary(temporary(parent(path))?),
             Output::Directory(path) => Incoming::Temporary(temporary(path)?),
             Output::Stdout => match old {
-                // Nothing was written that would have to be taken back.
-                Some(Incoming::Stdout(0)) => Incoming::Stdout(0),
-                _ if self.stdout_used => {
-                    return Err(io::Error::other("the standard output takes one transfer only"));
+                Some(Incoming::Stdout(1..)) => {
+                    self.incoming.extend(old.map(|old| (peer, old)));
+                    return Err(io::Error::other("it began again when part of it was written"));
+                }
+                None if self.stdout_taken => {
+                    let why = "the standard output takes one transfer only";
+                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
                 }
                 _ => Incoming::Stdout(0),
             },
         };
-        self.stdout_used |= matches!(new, Incoming::Stdout(_));
+        self.stdout_taken |= matches!(new, Incoming::Stdout(_));
         self.incoming.insert(peer, new);
         Ok(())
     }
@@ -112,7 +125,12 @@ impl Store {
 
     /// The transfer of `peer` ends otherwise. True if bytes of it cannot be taken back.
     pub(crate) fn abort(&mut self, peer: SocketAddr) -> bool {
-        matches!(self.incoming.remove(&peer), Some(Incoming::Stdout(1..)))
+        match self.incoming.remove(&peer) {
+            Some(Incoming::Stdout(0)) => self.stdout_taken = false,
+            Some(Incoming::Stdout(_)) => return true,
+            _ => {}
+        }
+        false
     }
 }
 

@@ -19,6 +19,7 @@ const MAX_OUTGOING: usize = 16 * 1024;
 #[derive(Debug)]
 struct PeerPath {
     path: Path,
+    rtt: Duration,
     wakeup: Option<Instant>,
 }
 
@@ -89,6 +90,13 @@ impl<P: Copy + Ord + Debug> Server<P> {
         self.absorb_events();
     }
 
+    /// Until when `peer` may still ask again for an answer that was lost, if `spare` is as long as it waits on
+    /// a path that takes no time: its first timeout is three round trips.
+    pub fn quiet_at(&self, peer: P, spare: Duration) -> Option<Instant> {
+        let rtt = self.paths.get(&peer).map_or(Duration::ZERO, |p| p.rtt);
+        self.listener.last_active(peer).map(|at| at + 3 * rtt + spare)
+    }
+
     /// What happened so far on the path of `peer`: its forward and its reverse ledger.
     pub fn path_ledgers(&self, peer: P) -> Option<(&Ledger, &Ledger)> {
         self.paths.get(&peer).map(|p| (p.path.forward.ledger(), p.path.reverse.ledger()))
@@ -140,8 +148,9 @@ impl<P: Copy + Ord + Debug> Server<P> {
     }
 
     fn lay_path(&mut self, peer: P, link: &LinkProperties, seed: u64) {
+        let rtt = Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default();
         let config = PathConfig::classic(ClassicLink {
-            rtt: Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default(),
+            rtt,
             rate: Bitrate::from_bps_f64(f64::from(link.speed_bps)).unwrap_or(Bitrate::from_bps(1)),
             loss_forward: Probability::new(f64::from(link.loss_forward)).unwrap_or(Probability::ZERO),
             loss_reverse: Probability::new(f64::from(link.loss_reverse)).unwrap_or(Probability::ZERO),
@@ -150,7 +159,7 @@ impl<P: Copy + Ord + Debug> Server<P> {
         });
         let path = Path::new(config, child_seed(seed, self.connections));
         self.connections += 1;
-        self.paths.insert(peer, PeerPath { path, wakeup: None });
+        self.paths.insert(peer, PeerPath { path, rtt, wakeup: None });
     }
 
     /// Pushes into one link of a path, within the memory that all links share.

@@ -138,6 +138,11 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         }
     }
 
+    /// When `peer` was last not silent.
+    pub fn last_active(&self, peer: P) -> Option<Instant> {
+        self.peers.get(&peer).map(|entry| entry.last_active)
+    }
+
     /// In-order bytes of `peer` that were not consumed.
     pub fn data(&self, peer: P) -> &[u8] {
         self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data())

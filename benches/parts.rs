@@ -1,0 +1,155 @@
+//! The parts that work once per packet, each alone: `cargo bench --bench parts`.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
+use rdt::transport::wire::{self, FromReceiver, FromSender, Syn};
+use rdt::transport::{
+    Endpoint, LinkProperties, Receiver, ReceiverConfig, Sender, SenderConfig, TransmitBuf, dword_array,
+};
+
+const LINK: LinkProperties =
+    LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1_000_000 };
+
+#[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+fn epoch() -> Instant {
+    Instant::now()
+}
+
+fn codec(c: &mut Criterion) {
+    let mut group = c.benchmark_group("codec");
+    let mut data = [0; 1472];
+    wire::encode_data_header(70_000, &mut data);
+    group.bench_function("decode data", |b| b.iter(|| wire::decode_from_sender(black_box(&data), 69_990)));
+    let mut ack = [0; wire::REPLY_LEN];
+    wire::encode_reply(&FromReceiver::Ack { ack: 70_000, wnd: 70_000 }, &mut ack);
+    group.bench_function("decode ACK", |b| b.iter(|| wire::decode_from_receiver(black_box(&ack), 69_990)));
+    group.bench_function("encode ACK", |b| {
+        b.iter(|| wire::encode_reply(black_box(&FromReceiver::Ack { ack: 70_000, wnd: 70_000 }), &mut ack));
+    });
+    group.finish();
+}
+
+fn checksum(c: &mut Criterion) {
+    let mut group = c.benchmark_group("crc32");
+    for size in [1464, 65_536] {
+        let bytes: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+        group.throughput(Throughput::Bytes(size as u64));
+        group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32fast::hash(black_box(&bytes))));
+    }
+    group.finish();
+}
+
+/// A window of packets out and all their ACKs in: what the sender's scoreboard, buffer and timer cost.
+fn sender(c: &mut Criterion) {
+    let mut group = c.benchmark_group("sender");
+    for window in [64_u32, 8192, 80_000] {
+        group.throughput(Throughput::Elements(u64::from(window)));
+        group.bench_function(format!("a window of {window} packets and its ACKs"), |b| {
+            let now = epoch();
+            let config = SenderConfig { memory_limit: 1 << 40, ..SenderConfig::new(window, LINK) };
+            let mut sender = Sender::new(config).expect("the configuration is valid");
+            let mut out = TransmitBuf::new(64);
+            sender.open().expect("a new sender opens");
+            sender.poll_transmit(now, &mut out);
+            let mut reply = [0; wire::REPLY_LEN];
+            wire::encode_reply(&FromReceiver::SynAck { ack: 0, wnd: window }, &mut reply);
+            sender.handle_datagram(now, (), &reply);
+            let mut acked = 0;
+            b.iter(|| {
+                loop {
+                    while let Ok(spare @ [_, ..]) = sender.spare() {
+                        let n = spare.len();
+                        sender.advance(n);
+                    }
+                    out.clear();
+                    if sender.poll_transmit(now, &mut out).is_none() {
+                        break;
+                    }
+                }
+                for _ in 0..window {
+                    acked += 1;
+                    wire::encode_reply(&FromReceiver::Ack { ack: acked, wnd: window }, &mut reply);
+                    sender.handle_datagram(now, (), &reply);
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Packets in, in order and with every hundredth one late.
+fn receiver(c: &mut Criterion) {
+    let mut group = c.benchmark_group("receiver");
+    const PACKETS: u64 = 8192;
+    let payload = [7; 1464];
+    for (name, late) in [("in order", u64::MAX), ("every 100th late", 100)] {
+        group.throughput(Throughput::Elements(PACKETS));
+        group.bench_function(name, |b| {
+            let now = epoch();
+            b.iter(|| {
+                let mut receiver = Receiver::new(ReceiverConfig::reference());
+                receiver.handle(now, &FromSender::Syn(Syn { seq: 0, link: LINK }), 0);
+                for seq in 0..PACKETS {
+                    let seq = match seq % late {
+                        0 if seq > 0 => continue,
+                        1 if seq > late => {
+                            receiver.handle(
+                                now,
+                                &FromSender::Data { seq: seq - 1, payload: &payload },
+                                1 << 30,
+                            );
+                            seq
+                        }
+                        _ => seq,
+                    };
+                    receiver.handle(now, &FromSender::Data { seq, payload: &payload }, 1 << 30);
+                    while receiver.poll_reply().is_some() {}
+                }
+                black_box(receiver.rcv_nxt())
+            });
+        });
+    }
+    group.finish();
+}
+
+fn link(c: &mut Criterion) {
+    let mut group = c.benchmark_group("link");
+    group.throughput(Throughput::Elements(1));
+    let lossy = LinkConfig {
+        loss: Loss::Bernoulli(Probability::new(0.01).expect("a probability")),
+        rate: Some(Bitrate::from_bps(10_000_000_000)),
+        delay: Duration::from_millis(1),
+        ..LinkConfig::default()
+    };
+    for (name, config) in [("perfect wire", LinkConfig::default()), ("10 Gbit/s, 1 ms, 1 %", lossy)] {
+        group.bench_function(name, |b| {
+            let mut link = Link::new(config.clone(), 1, Direction::Forward);
+            let mut now = epoch();
+            let mut pool: Vec<Vec<u8>> = vec![vec![0; 1472]; 2000];
+            b.iter(|| {
+                now += Duration::from_nanos(1200);
+                if let Err(dropped) = link.push(now, pool.pop().unwrap_or_else(|| vec![0; 1472])) {
+                    pool.push(dropped.packet);
+                }
+                while let Some(delivery) = link.pop(now) {
+                    pool.push(delivery.packet);
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+fn payload(c: &mut Criterion) {
+    let mut group = c.benchmark_group("payload");
+    group.throughput(Throughput::Bytes(65_536));
+    let mut out = vec![0; 65_536];
+    group.bench_function("DWORD array", |b| b.iter(|| dword_array::fill(black_box(12), &mut out)));
+    group.finish();
+}
+
+criterion_group!(benches, codec, checksum, sender, receiver, link, payload);
+criterion_main!(benches);
