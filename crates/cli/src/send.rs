@@ -290,7 +290,8 @@ impl Transfer {
                 Some(Failure::Interrupted)
             }
         };
-        if !self.sending.status.is_quiet() {
+        let ran = stats.handshake_rtt.is_some() || receiver.is_some();
+        if ran && !self.sending.status.is_quiet() {
             talk_about(receiver);
         }
         let code = failure.as_ref().map_or(0, Failure::code);
@@ -339,6 +340,9 @@ impl Transfer {
                     self.sender.config().packet_size,
                     ReceiverConfig::REFERENCE_DATAGRAM,
                 )
+            }
+            TransferError::Timeout { attempts, .. } if host == "local" => {
+                format!("the link that was asked for let no answer through in {attempts} attempts")
             }
             TransferError::Timeout { attempts, .. } => format!(
                 "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?"

@@ -30,9 +30,9 @@ pub struct UdpOptions {
 }
 
 impl Default for UdpOptions {
-    /// 4 MiB each way, offload on.
+    /// 32 MiB each way (the kernel grants what its limits allow), offload on.
     fn default() -> Self {
-        Self { buffer: 4 << 20, gso: true }
+        Self { buffer: 32 << 20, gso: true }
     }
 }
 
@@ -107,9 +107,7 @@ impl UdpIo {
             let _ = raw.set_only_v6(false);
         }
         raw.bind(&address.into())?;
-        // The kernel grants what it allows; what that was is in the statistics.
-        let _ = raw.set_recv_buffer_size(options.buffer);
-        let _ = raw.set_send_buffer_size(options.buffer);
+        request_buffers(&raw, options.buffer);
         let socket: UdpSocket = raw.into();
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let stats = UdpStats {
@@ -352,6 +350,18 @@ impl DatagramIo for Connected {
     fn flush(&mut self, (): ()) {
         self.io.flush(self.peer);
     }
+}
+
+/// The kernel grants what it allows; what that was is in the statistics. A receiver's buffer that is smaller
+/// than its senders' windows overflows whenever the receiver is not scheduled for a moment, so where the
+/// process may exceed the system's limit, it does.
+fn request_buffers(socket: &RawSocket, bytes: usize) {
+    let _ = socket.set_send_buffer_size(bytes);
+    #[cfg(target_os = "linux")]
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_ok() {
+        return;
+    }
+    let _ = socket.set_recv_buffer_size(bytes);
 }
 
 /// IPv6 addresses carry a scope and a flow label, which the sender of a reply need not repeat.

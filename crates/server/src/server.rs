@@ -301,10 +301,9 @@ impl<P: Copy + Ord + Debug> Endpoint for Server<P> {
     fn handle_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
         match self.config.link {
             LinkMode::None => self.listener.handle_datagram(now, peer, datagram),
-            LinkMode::Emulated { seed } => {
-                self.advance(now);
-                self.enter(now, peer, datagram, seed);
-            }
+            // What is due is handled in `handle_timeout`, each thing at its own time: taking datagrams off the
+            // socket comes first, because the socket's buffer is the one queue that is in no model.
+            LinkMode::Emulated { seed } => self.enter(now, peer, datagram, seed),
         }
     }
 
