@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Parser};
+use clap::{ArgGroup, Parser, ValueEnum};
 
 use crate::exit::{RECV_CODES, SEND_CODES};
 
@@ -21,6 +21,25 @@ Examples:
   rdt-recv --no-link --output incoming/     keep what arrives, apply no link
   rdt-recv --bind 127.0.0.1:9000 --no-link --output - | tar x
   rdt-recv --dummy                          no link, no window growth, no checksum";
+
+/// Something that can be turned off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Used where the system has it.
+    On,
+    /// Not used.
+    Off,
+}
+
+/// How many ACKs packets in order get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AckEvery {
+    /// One each.
+    #[value(name = "1")]
+    One,
+    /// One for all that came together.
+    Batch,
+}
 
 /// Sends data to a receiver of the classic protocol, over the link that it is asked to emulate.
 #[derive(Debug, Parser)]
@@ -68,6 +87,12 @@ pub struct SendArgs {
     /// Largest send buffer
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
+    /// Segmentation offload: many datagrams in one call
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub gso: Switch,
+    /// Receive offload: the kernel joins datagrams
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub gro: Switch,
     /// Print only the last lines
     #[arg(long, short)]
     pub quiet: bool,
@@ -110,6 +135,16 @@ pub struct RecvArgs {
     /// Senders at once; more get no answer
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub max_peers: usize,
+    /// One ACK for each packet (`1`, the reference's way), or for all packets in order that came together
+    /// (`batch`, without effect on an emulated link)
+    #[arg(long, value_enum, value_name = "1|batch", hide_possible_values = true, default_value_t = AckEvery::One)]
+    pub ack_every: AckEvery,
+    /// Segmentation offload: many datagrams in one call
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub gso: Switch,
+    /// Receive offload: the kernel joins datagrams
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub gro: Switch,
     /// Print no lines but errors
     #[arg(long, short)]
     pub quiet: bool,

@@ -24,13 +24,13 @@ pub(crate) struct LocalReceiver {
 
 impl LocalReceiver {
     /// Starts a reference receiver for datagrams of up to `packet_size` bytes.
-    pub(crate) fn start(seed: u64, packet_size: usize) -> Result<Self, Failure> {
+    pub(crate) fn start(seed: u64, packet_size: usize, options: UdpOptions) -> Result<Self, Failure> {
         let receiver = ReceiverConfig {
             max_datagram: packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
             ..ReceiverConfig::reference()
         };
         let config = ServerConfig::new(receiver, LinkMode::Emulated { seed });
-        let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), UdpOptions::default())?;
+        let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
         let address = io.local_addr().map_err(SocketError::Receive)?;
         let mut waiter = Waiter::new(io.socket(), SPIN).map_err(SocketError::Receive)?;
         let waker = waiter.waker();

@@ -1,4 +1,4 @@
-//! How much memory this process uses, where the system tells.
+//! How much memory and processor time this process uses, where the system tells.
 
 /// Largest resident set so far and the present one, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,4 +16,16 @@ pub(crate) fn read() -> Memory {
         Some(kib * 1024)
     };
     Memory { peak: field("VmHWM:"), now: field("VmRSS:") }
+}
+
+/// Processor time of all threads so far, user and system.
+#[cfg(unix)]
+pub(crate) fn processor_time() -> Option<std::time::Duration> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.try_into().ok()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn processor_time() -> Option<std::time::Duration> {
+    None
 }

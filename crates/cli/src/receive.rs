@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use rdt_driver::{Application, Flow, SocketError, UdpIo, UdpOptions, Waiter, run};
 use rdt_emulator::{Ledger, parse_bytes};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
-use rdt_transport::{Endpoint as _, ReceiverConfig, ReceiverEvent};
+use rdt_transport::{AckPolicy, Endpoint as _, ReceiverConfig, ReceiverEvent};
 use serde_json::{Value, json};
 
+use crate::args::{AckEvery, Switch};
 use crate::console::{Console, talk};
 use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
@@ -94,7 +95,11 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     } else {
         (reference, LinkMode::Emulated { seed })
     };
-    let mut config = ServerConfig::new(receiver, link).with_memory(memory);
+    let ack = match args.ack_every {
+        AckEvery::One => AckPolicy::EveryPacket,
+        AckEvery::Batch => AckPolicy::Batch,
+    };
+    let mut config = ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory);
     config.listener.max_peers = args.max_peers;
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
@@ -102,15 +107,20 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
 /// Binds; where nothing was asked for and the host has no IPv6, to all IPv4 interfaces.
 fn bind(args: &RecvArgs) -> Result<UdpIo, Failure> {
     let address = target::parse_bind(args.bind.as_deref()).map_err(Failure::Usage)?;
-    match UdpIo::bind(address, UdpOptions::default()) {
+    let options = udp_options(args.gso, args.gro);
+    match UdpIo::bind(address, options) {
         Err(SocketError::Bind { error, .. })
             if args.bind.is_none() && error.kind() != std::io::ErrorKind::AddrInUse =>
         {
             let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT));
-            Ok(UdpIo::bind(v4, UdpOptions::default())?)
+            Ok(UdpIo::bind(v4, options)?)
         }
         result => Ok(result?),
     }
+}
+
+pub(crate) fn udp_options(gso: Switch, gro: Switch) -> UdpOptions {
+    UdpOptions { gso: gso == Switch::On, gro: gro == Switch::On, ..UdpOptions::default() }
 }
 
 /// The application on a server: stores and logs.
@@ -301,6 +311,7 @@ impl Service {
         value["finished"] = json!(self.finished);
         value["bytes"] = json!(self.bytes);
         value["memory_peak_bytes"] = json!(memory::read().peak);
+        value["processor_us"] = json!(memory::processor_time().map(micros));
         value["socket"] = socket_json(io);
         self.json(&value);
     }
@@ -415,6 +426,7 @@ pub(crate) fn socket_json(io: &UdpIo) -> Value {
         "lost_too_big": stats.lost_too_big,
         "lost_other": stats.lost_other,
         "unreachable": stats.unreachable,
+        "receive_overflow": stats.receive_overflow,
         "receive_buffer_bytes": stats.receive_buffer,
         "send_buffer_bytes": stats.send_buffer,
         "send_segments": offload.send_segments,

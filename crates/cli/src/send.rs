@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{
-    Application, Connected, DwordArray, Fill, Flow, Piped, SocketError, Source, UdpIo, UdpOptions, Waiter,
-    Waker, clock, file_source, run,
+    Application, Connected, DwordArray, Fill, Flow, Piped, SocketError, Source, UdpIo, Waiter, Waker, clock,
+    file_source, run,
 };
 use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_server::ServerStats;
@@ -23,7 +23,7 @@ use crate::debug_log::DebugLog;
 use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
 use crate::local::LocalReceiver;
-use crate::receive::{link_lines, socket_json, stats_json};
+use crate::receive::{link_lines, socket_json, stats_json, udp_options};
 use crate::status::{Status, Style, micros};
 use crate::target::{self, Target};
 use crate::{Failure, SendArgs, memory};
@@ -60,7 +60,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let (address, local) = match &target {
         Target::Local => {
             let seed = args.seed.unwrap_or_else(rand::random);
-            let local = LocalReceiver::start(seed, config.packet_size)?;
+            let local = LocalReceiver::start(seed, config.packet_size, udp_options(args.gso, args.gro))?;
             (local.address, Some(local))
         }
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
@@ -79,10 +79,12 @@ fn configure(args: &SendArgs) -> Result<SenderConfig, Failure> {
     let window: u32 = number(&args.window, "W", "a whole number of packets, at least 1")?;
     let (forward, reverse) = args.loss.split_once('/').unwrap_or((&args.loss, "0"));
     let loss = "a probability, or forward/reverse, each from 0 to below 1";
-    let mbps: f32 = number(&args.link_mbps, "LINKMBPS", "a number of Mbps above 0")?;
+    let mbps: f64 = number(&args.link_mbps, "LINKMBPS", "a number of Mbps above 0")?;
     let link = LinkProperties {
         rtt_s: number(&args.rtt, "RTT", "a number of seconds from 0 to below 30")?,
-        speed_bps: mbps * 1e6,
+        // Rounded once, so that 0.0005 Mbps is 500 bit/s.
+        #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
+        speed_bps: (mbps * 1e6) as f32,
         loss_forward: number(forward, "LOSS", loss)?,
         loss_reverse: number(reverse, "LOSS", loss)?,
         buffer: args.buffer.unwrap_or_else(|| window.saturating_add(EXTRA_BUFFER).min(MAX_BUFFER)),
@@ -225,7 +227,7 @@ impl Transfer {
         } else {
             (Ipv6Addr::UNSPECIFIED, 0).into()
         };
-        let io = UdpIo::bind(any, UdpOptions::default())?;
+        let io = UdpIo::bind(any, udp_options(args.gso, args.gro))?;
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         let stop = Stop::default();
         stop.on_interrupt(waiter.waker());
@@ -381,6 +383,7 @@ impl Transfer {
             "handshake_rtt_us": stats.handshake_rtt.map(micros),
             "crc32": format!("{:08x}", stats.crc),
             "memory_peak_bytes": memory::read().peak,
+            "processor_us": memory::processor_time().map(micros),
             "socket": socket_json(self.socket.io()),
             "seed": receiver.map(|(seed, _)| seed),
             "receiver": receiver.map(|(_, stats)| stats_json(stats)),

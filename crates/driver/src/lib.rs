@@ -3,6 +3,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | socket | `udp.rs` | a UDP socket with batched reads and writes, what the kernel granted and refused |
+//! | kernel | `kernel.rs` | the questions to Linux that need `unsafe` |
 //! | waiter | `waiter.rs` | how a thread sleeps until a datagram, a deadline or a wake-up from elsewhere |
 //! | loop | `run.rs` | clock, application, turn, wait: one thread a machine |
 //! | source | `source.rs` | where a sender's bytes come from |
@@ -10,6 +11,7 @@
 
 pub mod clock;
 mod error;
+mod kernel;
 mod run;
 mod source;
 mod udp;

@@ -11,6 +11,7 @@ use rdt_transport::drive::{DatagramIo, Received};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::error::{SendFailure, SocketError, classify};
+use crate::kernel;
 
 /// Messages read in one call.
 const RECEIVE_BATCH: usize = 32;
@@ -25,14 +26,16 @@ const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stay
 pub struct UdpOptions {
     /// Bytes of socket buffer, each way.
     pub buffer: usize,
-    /// Use segmentation offload where the system has it.
+    /// Send with segmentation offload where the system has it.
     pub gso: bool,
+    /// Receive with datagrams joined where the system does that.
+    pub gro: bool,
 }
 
 impl Default for UdpOptions {
     /// 32 MiB each way (the kernel grants what its limits allow), offload on.
     fn default() -> Self {
-        Self { buffer: 32 << 20, gso: true }
+        Self { buffer: 32 << 20, gso: true, gro: true }
     }
 }
 
@@ -66,6 +69,9 @@ pub struct UdpStats {
     pub lost_other: u64,
     /// Reports that a datagram found nobody at its destination.
     pub unreachable: u64,
+    /// Datagrams that arrived and found the receive buffer full, where the system tells: lost in this host,
+    /// not in the network.
+    pub receive_overflow: Option<u64>,
     /// Receive buffer granted, bytes.
     pub receive_buffer: usize,
     /// Send buffer granted, bytes.
@@ -85,6 +91,7 @@ pub struct UdpIo {
     /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
     stuck: Option<(SocketAddr, usize)>,
     gso: bool,
+    gro: bool,
     /// The kernel reports datagrams that found nobody.
     reports: bool,
     stats: UdpStats,
@@ -110,6 +117,7 @@ impl UdpIo {
         request_buffers(&raw, options.buffer);
         let socket: UdpSocket = raw.into();
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        let gro = options.gro || !kernel::disable_receive_offload(&socket);
         let stats = UdpStats {
             receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
             send_buffer: SockRef::from(&socket).send_buffer_size().unwrap_or(0),
@@ -125,6 +133,7 @@ impl UdpIo {
             batch: TransmitBuf::new(1),
             stuck: None,
             gso: options.gso,
+            gro,
             reports: false,
             stats,
             fatal: None,
@@ -152,12 +161,13 @@ impl UdpIo {
 
     /// Counters as they stand.
     pub fn stats(&self) -> UdpStats {
-        self.stats
+        UdpStats { receive_overflow: kernel::receive_overflow(&self.socket), ..self.stats }
     }
 
     /// How batches are moved at present; offload may vanish in the middle of a run.
     pub fn offload(&self) -> Offload {
-        Offload { send_segments: self.max_segments(), receive_segments: self.state.gro_segments() }
+        let receive_segments = if self.gro { self.state.gro_segments() } else { 1 };
+        Offload { send_segments: self.max_segments(), receive_segments }
     }
 
     /// The error that ended this socket's use, once.

@@ -33,7 +33,7 @@ pub mod wire;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
-pub use receiver::{Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
+pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
 pub use sender::{Attempts, Sender, SenderConfig, SenderEvent, SenderStats};
 pub use trace::{Observer, Resend, Trace};
 pub use transmit::{MAX_DATAGRAM, TransmitBuf};

@@ -23,11 +23,23 @@ impl WindowPolicy {
     }
 }
 
+/// How many ACKs packets in order get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckPolicy {
+    /// One each: the reference's way.
+    EveryPacket,
+    /// One for all that came in the same turn; packets that leave a hole, and duplicates, still get one each,
+    /// so that a sender counts its duplicate ACKs as before. The sum is the same, because ACKs are cumulative.
+    Batch,
+}
+
 /// Parameters of every receiver behind a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiverConfig {
     /// The window to offer.
     pub window: WindowPolicy,
+    /// How many ACKs to give.
+    pub ack: AckPolicy,
     /// Packets from the next expected one on that are accepted, whatever the window says, and as many
     /// before it that are answered as duplicates.
     pub range: u32,
@@ -49,6 +61,7 @@ impl ReceiverConfig {
     pub fn reference() -> Self {
         Self {
             window: WindowPolicy::Growing { max: Self::REFERENCE_WINDOW },
+            ack: AckPolicy::EveryPacket,
             range: Self::REFERENCE_WINDOW,
             checksum: true,
             keep_payload: false,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::wire::{FromReceiver, FromSender};
-pub use config::{ReceiverConfig, WindowPolicy};
+pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 use reassembly::{Insert, Keep, Reassembly};
 
 /// Replies kept for a caller that does not take them; older ACKs go first, and nothing is lost with them,
@@ -260,6 +260,14 @@ impl Receiver {
     }
 
     fn reply(&mut self, reply: FromReceiver) {
+        if self.config.ack == AckPolicy::Batch
+            && let FromReceiver::Ack { ack, .. } = reply
+            && let Some(waiting @ FromReceiver::Ack { .. }) = self.replies.back_mut()
+            && matches!(*waiting, FromReceiver::Ack { ack: earlier, .. } if earlier < ack)
+        {
+            *waiting = reply;
+            return;
+        }
         if self.replies.len() >= MAX_REPLIES {
             self.replies.pop_front();
         }

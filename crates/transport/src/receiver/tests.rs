@@ -1,5 +1,6 @@
 //! One receiver alone, driven by a script of packets.
 
+mod acks;
 mod application;
 mod data;
 mod model;

@@ -1,0 +1,78 @@
+//! Two questions that no library asks the Linux kernel: how many datagrams a socket's buffer had no room for,
+//! and to stop joining received datagrams. Elsewhere the answers are "unknown" and "no".
+
+use std::net::UdpSocket;
+
+/// Datagrams that arrived and found the socket's receive buffer full, since the socket was made (and those
+/// with a wrong checksum, which loopback does not have). Counts modulo 2^32; `None` where it is not told.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "SO_MEMINFO has no safe wrapper")]
+pub(crate) fn receive_overflow(socket: &UdpSocket) -> Option<u64> {
+    use std::os::fd::AsRawFd;
+    /// Index of the drop count among the kernel's `SK_MEMINFO_*` values, the last of nine.
+    const DROPS: usize = 8;
+    let mut values = [0_u32; DROPS + 1];
+    let mut length = libc::socklen_t::try_from(size_of_val(&values)).ok()?;
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel writes at most `length`
+    // bytes to `values` and what it wrote to `length`, both of which outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let complete = usize::try_from(length).is_ok_and(|n| n >= size_of_val(&values));
+    (result == 0 && complete).then(|| u64::from(values[DROPS]))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
+    None
+}
+
+/// Lets the kernel hand over every datagram by itself; true if that is so now.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "UDP_GRO has no safe wrapper")]
+pub(crate) fn disable_receive_offload(socket: &UdpSocket) -> bool {
+    use std::os::fd::AsRawFd;
+    let off: libc::c_int = 0;
+    let Ok(length) = libc::socklen_t::try_from(size_of_val(&off)) else { return false };
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length` bytes of
+    // `off`, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, (&raw const off).cast(), length)
+    };
+    result == 0
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn disable_receive_offload(_socket: &UdpSocket) -> bool {
+    true
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_that_a_full_buffer_refuses_are_counted() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&receiver).set_recv_buffer_size(4096).unwrap();
+        assert_eq!(receive_overflow(&receiver), Some(0));
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut sent = 0;
+        for _ in 0..100 {
+            sent += u64::from(sender.send_to(&[7; 1000], receiver.local_addr().unwrap()).is_ok());
+        }
+        receiver.set_nonblocking(true).unwrap();
+        let mut received = 0;
+        while receiver.recv(&mut [0; 2000]).is_ok() {
+            received += 1;
+        }
+        assert!(received < sent, "100 kB do not fit");
+        assert_eq!(receive_overflow(&receiver), Some(sent - received));
+    }
+}
