@@ -100,7 +100,7 @@ fn rates_by_rtt() {
 fn punctuality() {
     println!("\nThe emulator in real time: 100 Mbps, RTT 100 ms\n");
     println!("| what | measured | asked | off | lateness p50 us | p99 us |\n|---|---|---|---|---|---|");
-    let mut show = |what: &str, args: &str, key: &str, asked: f64, scale: f64| {
+    let show = |what: &str, args: &str, key: &str, asked: f64, scale: f64| {
         let runs: Vec<Value> = (0..ROUNDS).filter_map(|_| send(args).pop()).collect();
         let of = |f: &dyn Fn(&Value) -> f64| median(runs.iter().map(f).collect());
         let measured = of(&|run| number(run, key)) / scale;

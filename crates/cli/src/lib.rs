@@ -17,6 +17,7 @@ mod target;
 
 pub use args::{RecvArgs, SendArgs};
 pub use exit::Failure;
+pub use memory::processor_time;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

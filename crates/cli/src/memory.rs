@@ -18,14 +18,15 @@ pub(crate) fn read() -> Memory {
     Memory { peak: field("VmHWM:"), now: field("VmRSS:") }
 }
 
-/// Processor time of all threads so far, user and system.
+/// Processor time of all threads of this process so far, user and system; `None` where it is not told.
 #[cfg(unix)]
-pub(crate) fn processor_time() -> Option<std::time::Duration> {
+pub fn processor_time() -> Option<std::time::Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.try_into().ok()
 }
 
+/// Processor time of all threads of this process so far; `None`, because this system is not asked.
 #[cfg(not(unix))]
-pub(crate) fn processor_time() -> Option<std::time::Duration> {
+pub fn processor_time() -> Option<std::time::Duration> {
     None
 }

@@ -183,31 +183,32 @@ impl UdpIo {
     fn fill(&mut self) -> bool {
         self.next = 0;
         self.filled = 0;
-        let mut messages = self.slab.chunks_exact_mut(MESSAGE);
-        let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
-            std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
         // Each refusal takes one report off the socket, so a few tries get past them.
         for _ in 0..4 {
-            match self.state.recv(UdpSockRef::from(&*self.socket), &mut slices, &mut self.metas) {
+            match self.read_messages() {
                 Ok(count) => {
                     self.filled = count;
                     self.stats.receive_calls += 1;
                     return count > 0;
                 }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
-                    ) => {}
-                Err(e) => {
-                    self.fatal = Some(SocketError::Receive(e));
-                    return false;
-                }
+                Err(e) => match e.kind() {
+                    io::ErrorKind::WouldBlock => return false,
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => self.drain_reports(),
+                    _ => {
+                        self.fatal = Some(SocketError::Receive(e));
+                        return false;
+                    }
+                },
             }
         }
-        self.drain_reports();
         false
+    }
+
+    fn read_messages(&mut self) -> io::Result<usize> {
+        let mut messages = self.slab.chunks_exact_mut(MESSAGE);
+        let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
+            std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
+        self.state.recv(UdpSockRef::from(&*self.socket), &mut slices, &mut self.metas)
     }
 
     /// Reads the kernel's reports about earlier datagrams: unread ones would keep the socket "ready".

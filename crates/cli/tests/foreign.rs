@@ -1,0 +1,43 @@
+//! Foreign programs against `rdt-send` and `rdt-recv`: senders, receivers and raw probes that share no code
+//! with the project. Every byte is laid out by hand here, from the description of the classic protocol.
+
+#[path = "foreign/array.rs"]
+mod array;
+#[path = "foreign/mode.rs"]
+mod mode;
+#[path = "foreign/peer.rs"]
+mod peer;
+#[path = "foreign/process.rs"]
+mod process;
+#[path = "foreign/raw.rs"]
+mod raw;
+#[path = "foreign/scan.rs"]
+mod scan;
+#[path = "foreign/sender.rs"]
+mod sender;
+#[path = "foreign/wire.rs"]
+mod wire;
+
+/// Against `rdt-recv`.
+#[path = "foreign/receiving"]
+mod receiving {
+    mod dropped;
+    mod exchange;
+    mod flood;
+    mod link;
+    mod log;
+    mod order;
+    mod sizes;
+}
+
+/// Against `rdt-send`.
+#[path = "foreign/sending"]
+mod sending {
+    mod attempts;
+    mod closing;
+    mod handshake;
+    mod ignored;
+    mod lines;
+    mod recovery;
+    mod window;
+}

@@ -1,0 +1,66 @@
+//! The three ways to run `rdt-recv`, and what each one answers.
+
+use crate::array::crc32;
+use crate::process::Recv;
+use crate::raw::Raw;
+use crate::wire::{self, MAX_WINDOW, data, syn};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// As the reference receiver, behind the link that the SYN asks for.
+    Reference,
+    NoLink,
+    Dummy,
+}
+
+pub(crate) const MODES: [Mode; 3] = [Mode::Reference, Mode::NoLink, Mode::Dummy];
+
+impl Mode {
+    pub(crate) fn start(self) -> Recv {
+        Recv::start(match self {
+            Self::Reference => &[],
+            Self::NoLink => &["--no-link"],
+            Self::Dummy => &["--dummy"],
+        })
+    }
+
+    pub(crate) fn syn_ack(self, ack: u32) -> Vec<u8> {
+        wire::syn_ack(self.window(ack), ack)
+    }
+
+    pub(crate) fn ack(self, ack: u32) -> Vec<u8> {
+        wire::ack(self.window(ack), ack)
+    }
+
+    /// The FIN-ACK after `payload`.
+    pub(crate) fn fin_ack(self, ack: u32, payload: &[u8]) -> Vec<u8> {
+        wire::fin_ack(if self == Self::Dummy { 0 } else { crc32(payload) }, ack)
+    }
+
+    fn window(self, ack: u32) -> u32 {
+        if self == Self::Dummy { MAX_WINDOW } else { ack.clamp(1, MAX_WINDOW) }
+    }
+
+    /// A connection of its own that `rdt-recv` answers at once: whatever it was sent before the answer, from
+    /// any port, it has read by then.
+    pub(crate) fn metronome(self, recv: &Recv) -> Metronome {
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &self.syn_ack(0));
+        Metronome { mode: self, raw, next: 0 }
+    }
+}
+
+pub(crate) struct Metronome {
+    mode: Mode,
+    raw: Raw,
+    next: u32,
+}
+
+impl Metronome {
+    /// Waits until everything sent so far has been read.
+    pub(crate) fn beat(&mut self) {
+        self.raw.send(&data(self.next, b"beat"));
+        self.next += 1;
+        self.raw.expect(&self.mode.ack(self.next));
+    }
+}

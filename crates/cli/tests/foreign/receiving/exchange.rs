@@ -1,0 +1,224 @@
+//! SYN, data and FIN: the replies byte by byte, the window, when a transfer starts anew and when it ends.
+
+use std::time::Duration;
+
+use crate::array::{PUBLISHED, array, crc32};
+use crate::mode::{MODES, Mode};
+use crate::raw::Raw;
+use crate::sender::transfer;
+use crate::wire::{CAPTURED_SYN, Link, PIECE, data, fin, syn};
+
+#[test]
+fn the_exchange_of_two_packets_byte_for_byte() {
+    let recv = Mode::Reference.start();
+    let mut raw = Raw::to(recv.address);
+    let array = array(9);
+    let zero = [&[0x00, 0xaa, 0x11, 0x83, 0, 0, 0, 0], &array[..1464]].concat();
+    let one = [&[0x00, 0xaa, 0x11, 0x83, 1, 0, 0, 0], &array[1464..]].concat();
+    raw.ask(&CAPTURED_SYN, &[0x60, 0xaa, 0x11, 0x83, 1, 0, 0, 0, 0, 0, 0, 0]);
+    raw.ask(&zero, &[0x40, 0xaa, 0x11, 0x83, 1, 0, 0, 0, 1, 0, 0, 0]);
+    raw.ask(&one, &[0x40, 0xaa, 0x11, 0x83, 2, 0, 0, 0, 2, 0, 0, 0]);
+    raw.ask(
+        &[0x80, 0xaa, 0x11, 0x83, 2, 0, 0, 0],
+        &[0xc0, 0xaa, 0x11, 0x83, 0xe2, 0xa6, 0xec, 0x6f, 2, 0, 0, 0],
+    );
+}
+
+#[test]
+fn the_window_is_1_then_what_arrived_in_order_and_80000_at_most() {
+    for mode in MODES {
+        let recv = mode.start();
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        for seq in 0..300 {
+            raw.ask(&data(seq, b"next"), &mode.ack(seq + 1));
+        }
+        raw.ask(&syn(79_997), &mode.syn_ack(79_997));
+        for seq in 79_997..80_010 {
+            raw.ask(&data(seq, b"next"), &mode.ack(seq + 1));
+        }
+    }
+}
+
+#[test]
+fn the_number_of_a_syn_is_the_first_expected() {
+    for mode in MODES {
+        let recv = mode.start();
+        for first in [0, 1, 2, 7, 79_999, 80_000, 80_001, 100_000, 1 << 31] {
+            let mut raw = Raw::to(recv.address);
+            raw.ask(&syn(first), &mode.syn_ack(first));
+            raw.ask(&data(first, b"payload"), &mode.ack(first + 1));
+            raw.ask(&fin(first + 1), &mode.fin_ack(first + 1, b"payload"));
+        }
+    }
+}
+
+#[test]
+fn a_repeated_syn_starts_the_transfer_again_at_its_number() {
+    for mode in MODES {
+        let recv = mode.start();
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        raw.ask(&data(0, b"forgotten"), &mode.ack(1));
+        raw.ask(&data(9, b"held and forgotten"), &mode.ack(1));
+        raw.ask(&syn(7), &mode.syn_ack(7));
+        raw.ask(&data(7, b"kept "), &mode.ack(8));
+        raw.ask(&data(8, b"too"), &mode.ack(9));
+        raw.ask(&fin(9), &mode.fin_ack(9, b"kept too"));
+    }
+}
+
+#[test]
+fn a_repeated_syn_leaves_the_link_as_the_first_asked() {
+    let mode = Mode::Reference;
+    let recv = mode.start();
+    let mut raw = Raw::to(recv.address);
+    let mut beat = mode.metronome(&recv);
+    raw.ask(&Link { rtt: 0.3, ..Link::CLEAR }.syn(0), &mode.syn_ack(0));
+    // Neither the later RTT nor the later loss nor the later buffer holds: ten packets at once come through,
+    // and not at once.
+    raw.send(&data(0, b"queued"));
+    raw.send(&Link { rtt: 0.0, speed: 1e10, loss: [0.9999, 0.9999], buffer: 1 }.syn(7));
+    for seq in 7..17 {
+        raw.send(&data(seq, b"payload"));
+    }
+    beat.beat();
+    raw.quiet(Duration::from_millis(50));
+    // The packet that was queued stays queued.
+    raw.expect(&mode.ack(1));
+    raw.expect(&mode.syn_ack(7));
+    for seq in 7..17 {
+        raw.expect(&mode.ack(seq + 1));
+    }
+    // And another connection has its own.
+    let mut other = Raw::to(recv.address);
+    other.ask(&syn(0), &mode.syn_ack(0));
+}
+
+#[test]
+fn a_fin_is_answered_with_the_checksum_whatever_trails_it() {
+    for mode in MODES {
+        let recv = mode.start();
+        for trail in [0, 1, 4, 20, 21, 1464] {
+            let mut raw = Raw::to(recv.address);
+            raw.ask(&syn(0), &mode.syn_ack(0));
+            raw.ask(&data(0, b"payload"), &mode.ack(1));
+            let fin = [fin(1), vec![0xA5; trail]].concat();
+            raw.ask(&fin, &mode.fin_ack(1, b"payload"));
+        }
+        // What some senders send: the SYN's struct with FIN in its place.
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        let mut fin = syn(0);
+        fin[0] = 0x80;
+        raw.ask(&fin, &mode.fin_ack(0, b""));
+    }
+}
+
+#[test]
+fn a_fin_counts_only_when_everything_arrived() {
+    for mode in MODES {
+        let recv = mode.start();
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        raw.ask(&data(0, b"a"), &mode.ack(1));
+        // The base is acknowledged, packet 2 waits for packet 1.
+        raw.ask(&data(2, b"c"), &mode.ack(1));
+        for early in [0, 1, 2, 3, 4, u32::MAX] {
+            raw.send(&fin(early));
+        }
+        raw.ask(&data(1, b"b"), &mode.ack(3));
+        for wrong in [0, 1, 2, 4, 80_003, u32::MAX] {
+            raw.send(&fin(wrong));
+        }
+        raw.ask(&fin(3), &mode.fin_ack(3, b"abc"));
+    }
+}
+
+#[test]
+fn after_the_end_only_the_fin_and_a_syn_are_answered() {
+    for mode in MODES {
+        let recv = mode.start();
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        raw.ask(&data(0, b"payload"), &mode.ack(1));
+        let end = mode.fin_ack(1, b"payload");
+        raw.ask(&fin(1), &end);
+        raw.ask(&fin(1), &end);
+        for late in [data(0, b"payload"), data(1, b"more"), data(5, b"more"), fin(0), fin(2)] {
+            raw.send(&late);
+            raw.ask(&fin(1), &end);
+        }
+        raw.ask(&syn(3), &mode.syn_ack(3));
+        raw.ask(&data(3, b"again"), &mode.ack(4));
+        raw.ask(&fin(4), &mode.fin_ack(4, b"again"));
+    }
+}
+
+#[test]
+fn a_transfer_of_no_packets_has_checksum_0() {
+    for mode in MODES {
+        let recv = mode.start();
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        raw.ask(&fin(0), &[0xc0, 0xaa, 0x11, 0x83, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+}
+
+#[test]
+fn payloads_of_any_length_are_strung_together() {
+    let lengths = [0, 1, 1464, 3, 0, 0, 700, 1463, 2, 1464, 0];
+    for mode in MODES {
+        let recv = mode.start();
+        let mut raw = Raw::to(recv.address);
+        raw.ask(&syn(0), &mode.syn_ack(0));
+        let bytes = array(12);
+        let (mut sent, mut next) = (0, 0);
+        for length in lengths {
+            raw.ask(&data(next, &bytes[sent..sent + length]), &mode.ack(next + 1));
+            sent += length;
+            next += 1;
+        }
+        raw.ask(&fin(next), &mode.fin_ack(next, &bytes[..sent]));
+    }
+}
+
+#[test]
+fn a_foreign_sender_gets_the_published_checksums() {
+    let recv = Mode::Reference.start();
+    for (power, checksum, ..) in PUBLISHED {
+        let mut raw = Raw::to(recv.address);
+        let found = transfer(&mut raw, Link::CLEAR, &array(power), PIECE);
+        raw.check(found == checksum, || format!("2^{power} words: {found:X}, not {checksum:X}"));
+    }
+}
+
+#[test]
+fn a_foreign_sender_gets_through_loss_both_ways() {
+    let recv = Mode::Reference.start();
+    let mut raw = Raw::to(recv.address);
+    let link = Link { rtt: 0.01, speed: 1e8, loss: [0.05, 0.05], buffer: 40 };
+    let bytes = array(14);
+    let found = transfer(&mut raw, link, &bytes, PIECE);
+    raw.check(found == crc32(&bytes), || format!("the checksum is {found:X}"));
+}
+
+#[test]
+fn two_connections_know_nothing_of_each_other() {
+    for mode in MODES {
+        let recv = mode.start();
+        let (mut one, mut two) = (Raw::to(recv.address), Raw::to(recv.address));
+        one.ask(&syn(0), &mode.syn_ack(0));
+        two.send(&data(0, b"without a connection"));
+        one.ask(&data(0, b"one"), &mode.ack(1));
+        two.ask(&syn(50), &mode.syn_ack(50));
+        one.ask(&data(2, b"held"), &mode.ack(1));
+        two.ask(&data(50, b"two"), &mode.ack(51));
+        two.ask(&fin(51), &mode.fin_ack(51, b"two"));
+        one.ask(&data(1, b"hole"), &mode.ack(3));
+        two.ask(&syn(0), &mode.syn_ack(0));
+        one.ask(&fin(3), &mode.fin_ack(3, b"oneholeheld"));
+        two.ask(&fin(0), &mode.fin_ack(0, b""));
+    }
+}

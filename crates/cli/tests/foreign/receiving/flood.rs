@@ -1,0 +1,82 @@
+//! Strangers' garbage: it is not answered, it disturbs no transfer and it takes no memory.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::array::{array, crc32};
+use crate::mode::{MODES, Mode};
+use crate::raw::Raw;
+use crate::sender::transfer;
+use crate::wire::{Link, MAGIC, PIECE, syn};
+
+const STRANGERS: u64 = 4;
+const EACH: usize = 2500;
+/// What a few connections and a transfer may take.
+const MEMORY: u64 = 16 << 20;
+
+#[test]
+fn a_flood_of_garbage_leaves_a_running_transfer_intact() {
+    for mode in MODES {
+        let recv = mode.start();
+        let mut first = Raw::to(recv.address);
+        let mut last = Raw::to(recv.address);
+        first.ask(&syn(0), &mode.syn_ack(0));
+        let before = recv.event("connected")["memory_bytes"].as_u64().expect("bytes");
+        let bytes = array(15);
+        let (checksum, mut strangers) = thread::scope(|scope| {
+            let strangers: Vec<_> = (1..=STRANGERS)
+                .map(|seed| {
+                    let mut raw = Raw::to(recv.address);
+                    scope.spawn(move || {
+                        let mut garbage = Garbage(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                        (0..EACH).for_each(|_| raw.send(&garbage.datagram()));
+                        raw
+                    })
+                })
+                .collect();
+            let mut raw = Raw::to(recv.address);
+            let link = Link { rtt: 0.01, ..Link::CLEAR };
+            let checksum = transfer(&mut raw, link, &bytes, PIECE);
+            let strangers: Vec<_> = strangers.into_iter().map(|s| s.join().expect("it only sends")).collect();
+            (checksum, strangers)
+        });
+        assert_eq!(checksum, if mode == Mode::Dummy { 0 } else { crc32(&bytes) }, "{mode:?}");
+        // Whatever of the flood was received has been handled when this is answered.
+        last.ask(&syn(0), &mode.syn_ack(0));
+        for raw in &mut strangers {
+            raw.quiet(Duration::from_millis(1));
+        }
+        let _transfer = recv.event("connected");
+        let connected = recv.event("connected");
+        assert_eq!(connected["peer"], last.address().to_string(), "{mode:?}: a stranger is connected");
+        let after = connected["memory_bytes"].as_u64().expect("bytes");
+        assert!(after < before + MEMORY, "{mode:?}: {before} bytes of memory became {after}");
+    }
+}
+
+/// Random datagrams, the same for the same seed.
+struct Garbage(u64);
+
+impl Garbage {
+    /// Every other one has the magic and flags of a packet.
+    fn datagram(&mut self) -> Vec<u8> {
+        let length = usize::try_from(self.number() % 1473).expect("small");
+        let mut bytes: Vec<u8> =
+            std::iter::repeat_with(|| self.number().to_le_bytes()[0]).take(length).collect();
+        if self.number().is_multiple_of(2) && length >= 28 {
+            bytes[0] &= 0xE0;
+            bytes[1..4].copy_from_slice(&MAGIC);
+            if self.number().is_multiple_of(4) {
+                bytes.truncate(28);
+            }
+        }
+        bytes
+    }
+
+    fn number(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}

@@ -1,0 +1,170 @@
+//! The emulated link, in real time. A machine may be late, never early: lower bounds are exact, upper bounds
+//! only tell one rule from another.
+
+use std::thread;
+use std::time::Duration;
+
+use rdt_driver::clock;
+
+use crate::mode::Mode;
+use crate::process::Recv;
+use crate::raw::Raw;
+use crate::wire::{Link, data, fin, syn};
+
+const MODE: Mode = Mode::Reference;
+
+#[test]
+fn a_burst_into_an_empty_path_keeps_one_packet_more_than_the_buffer() {
+    // Propagating packets count: no place frees before half the RTT; nor before a packet is through at the
+    // slow speed, 0.2 s.
+    let cases = [(1.0, 1e10, 1), (1.0, 1e10, 10), (0.0, 4000.0, 1), (0.0, 4000.0, 10)];
+    let recv = MODE.start();
+    let mut beat = MODE.metronome(&recv);
+    let payload = [7; 92];
+    let mut paths: Vec<_> = cases
+        .iter()
+        .map(|&(rtt, speed, buffer)| (Raw::to(recv.address), Link { rtt, speed, loss: [0.0; 2], buffer }))
+        .collect();
+    for (raw, link) in &mut paths {
+        raw.send(&link.syn(0));
+    }
+    for (raw, _) in &mut paths {
+        raw.expect(&MODE.syn_ack(0));
+    }
+    for (raw, _) in &mut paths {
+        for seq in 0..1000 {
+            raw.send(&data(seq, &payload));
+            if seq % 100 == 99 {
+                beat.beat();
+            }
+        }
+    }
+    for (raw, link) in &mut paths {
+        let kept = link.buffer + 1;
+        for seq in 0..kept {
+            raw.expect(&MODE.ack(seq + 1));
+        }
+        raw.quiet(Duration::from_millis(20));
+        raw.send(&fin(kept));
+    }
+    for (raw, link) in &mut paths {
+        let kept = link.buffer + 1;
+        raw.expect(&MODE.fin_ack(kept, &payload.repeat(kept as usize)));
+    }
+}
+
+#[test]
+fn packets_take_their_payload_bytes_at_the_speed_and_so_do_the_replies() {
+    let recv = MODE.start();
+    let mut raw = Raw::to(recv.address);
+    let between = |raw: &mut Raw, packets: &[Vec<u8>], replies: &[Vec<u8>], ms: std::ops::Range<u64>| {
+        let start = clock::now();
+        for packet in packets {
+            raw.send(packet);
+        }
+        for reply in replies {
+            raw.expect(reply);
+        }
+        let time = clock::now() - start;
+        let bounds = Duration::from_millis(ms.start)..Duration::from_millis(ms.end);
+        raw.check(bounds.contains(&time), || format!("it took {time:?}, not {bounds:?}"));
+    };
+    // 28 bytes at 500 bit/s and back with 12: 448 ms + 192 ms + RTT. With 28 bytes of headers it would be 896
+    // ms more.
+    let link = Link { rtt: 0.1, speed: 500.0, ..Link::CLEAR };
+    between(&mut raw, &[link.syn(0)], &[MODE.syn_ack(0)], 739..1350);
+    // One packet of 8 bytes, 128 ms, then three ACKs of 192 ms one after another. With headers, and ACKs of 40
+    // bytes, 1.9 s more.
+    let packets = [data(0, b""), data(1, b""), data(2, b"")];
+    let replies = [MODE.ack(1), MODE.ack(2), MODE.ack(3)];
+    between(&mut raw, &packets, &replies, 803..1900);
+}
+
+#[test]
+fn half_of_the_rtt_passes_each_way() {
+    // With a buffer of 1, two packets fill the path until the first has travelled to its end.
+    let recv = MODE.start();
+    let mut raw = Raw::to(recv.address);
+    let mut beat = MODE.metronome(&recv);
+    raw.ask(&Link { rtt: 1.0, buffer: 1, ..Link::CLEAR }.syn(0), &MODE.syn_ack(0));
+    for seq in 0..3 {
+        raw.send(&data(seq, b"at once"));
+    }
+    beat.beat();
+    raw.quiet(Duration::from_millis(250));
+    raw.send(&data(3, b"after a quarter"));
+    beat.beat();
+    raw.quiet(Duration::from_millis(400));
+    raw.send(&data(2, b"after more than half"));
+    for seq in 0..3 {
+        raw.expect(&MODE.ack(seq + 1));
+    }
+    raw.quiet(Duration::from_millis(100));
+}
+
+#[test]
+fn losses_are_as_likely_as_asked_and_the_same_again_with_the_same_seed() {
+    // Whatever the packet is.
+    let packets = [syn(0), data(0, b"drawn for"), fin(0)];
+    thread::scope(|scope| {
+        for (packet, loss) in packets.iter().flat_map(|packet| [(packet, [0.3, 0.0]), (packet, [0.0, 0.3])]) {
+            scope.spawn(move || {
+                let count = replies_to_1000("7", loss, packet);
+                // 700 of 1000, sigma 14.5.
+                assert!((642..=758).contains(&count), "{count} replies with loss {loss:?} to {packet:02x?}");
+                assert_eq!(replies_to_1000("7", loss, packet), count, "with loss {loss:?} to {packet:02x?}");
+            });
+        }
+    });
+}
+
+/// How often one packet is answered that is sent 1000 times over a link with this loss, forward and return.
+fn replies_to_1000(seed: &str, loss: [f32; 2], packet: &[u8]) -> usize {
+    let recv = Recv::start(&["--seed", seed]);
+    let mut beat = MODE.metronome(&recv);
+    let mut raw = Raw::to(recv.address);
+    // Five times each, always: one of five gets through. What FINs come before the first is answered are
+    // answered with it, so they come one by one.
+    for first in [&Link { loss, ..Link::CLEAR }.syn(0), packet] {
+        for _ in 0..5 {
+            raw.send(first);
+            beat.beat();
+        }
+    }
+    let pause = Duration::from_millis(2);
+    raw.drain(Duration::from_millis(100));
+    let mut replies = 0;
+    for _ in 0..20 {
+        for _ in 0..50 {
+            raw.send(packet);
+        }
+        beat.beat();
+        replies += raw.drain(pause).len();
+    }
+    replies + raw.drain(Duration::from_millis(200)).len()
+}
+
+#[test]
+fn without_a_link_nothing_is_delayed_or_lost() {
+    for mode in [Mode::NoLink, Mode::Dummy] {
+        let recv = mode.start();
+        let mut raw = Raw::to(recv.address);
+        let worst = Link { rtt: 29.0, speed: 1.0, loss: [0.9999, 0.9999], buffer: 1 };
+        raw.ask(&worst.syn(0), &mode.syn_ack(0));
+        for burst in 0..5 {
+            let burst = burst * 20..burst * 20 + 20;
+            burst.clone().for_each(|seq| raw.send(&data(seq, b"at once")));
+            burst.for_each(|seq| raw.expect(&mode.ack(seq + 1)));
+        }
+    }
+}
+
+#[test]
+fn each_connection_has_its_own_link() {
+    let recv = MODE.start();
+    let (mut slow, mut fast) = (Raw::to(recv.address), Raw::to(recv.address));
+    slow.send(&Link { rtt: 0.5, ..Link::CLEAR }.syn(0));
+    fast.ask(&syn(0), &MODE.syn_ack(0));
+    fast.ask(&data(0, b"fast"), &MODE.ack(1));
+    slow.expect(&MODE.syn_ack(0));
+}

@@ -1,0 +1,40 @@
+//! How often a packet is sent at most.
+
+use std::thread;
+
+use crate::peer::{Packet, Peer};
+use crate::wire::ack;
+
+#[test]
+fn a_packet_is_sent_fifty_times_and_then_the_status_is_5() {
+    // At once, since each takes fifty timeouts of 40 ms.
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut peer = Peer::start(LINE);
+            peer.connect(1);
+            gives_up(peer, &[Packet::Data(0); 50], "Main:\tsend failed with status 5");
+        });
+        scope.spawn(|| {
+            // A fast retransmission is one of the fifty.
+            let mut peer = Peer::start(LINE);
+            peer.connect(1);
+            for _ in 0..3 {
+                peer.send(&ack(1, 0));
+            }
+            gives_up(peer, &[Packet::Data(0); 50], "Main:\tsend failed with status 5");
+        });
+        scope.spawn(|| {
+            let mut peer = Peer::start(LINE);
+            peer.connect(1);
+            assert_eq!(peer.serve(), 2);
+            gives_up(peer, &[Packet::Fin(2); 49], "Main:\tclose failed with status 5");
+        });
+    });
+}
+
+const LINE: &str = "10 0.001 0 100 --power 9";
+
+fn gives_up(mut peer: Peer, packets: &[Packet], line: &str) {
+    assert_eq!(peer.listen(), packets);
+    peer.finish().expect(5).printed(line);
+}

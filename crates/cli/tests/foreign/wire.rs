@@ -1,0 +1,101 @@
+//! The packets of the classic protocol, byte by byte. Everything is little-endian.
+
+use std::fmt::Write as _;
+
+/// Bits of the first byte.
+pub(crate) const SYN: u8 = 0x20;
+pub(crate) const ACK: u8 = 0x40;
+pub(crate) const FIN: u8 = 0x80;
+/// Bytes 1 to 3 of every packet.
+pub(crate) const MAGIC: [u8; 3] = [0xAA, 0x11, 0x83];
+/// Payload of a full datagram of 1472 bytes.
+pub(crate) const PIECE: usize = 1464;
+/// The largest window, and how far ahead and behind a receiver looks.
+pub(crate) const MAX_WINDOW: u32 = 80_000;
+
+/// The 28 bytes that the course's sender opens with for W 10, RTT 0.1 s, 14 Mbps and a buffer of 13 packets.
+pub(crate) const CAPTURED_SYN: [u8; 28] = [
+    0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0, 0xcd, 0xcc, 0xcc, 0x3d, 0x80, 0x9f, 0x55, 0x4b, 0, 0, 0, 0, 0, 0, 0,
+    0, 13, 0, 0, 0,
+];
+
+/// What a SYN asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    /// Seconds.
+    pub(crate) rtt: f32,
+    /// Bits per second.
+    pub(crate) speed: f32,
+    /// Probabilities: forward and return.
+    pub(crate) loss: [f32; 2],
+    /// Packets.
+    pub(crate) buffer: u32,
+}
+
+impl Link {
+    /// The least that can be asked for: no delay, 10 Gbit/s, no loss, a buffer of a million packets.
+    pub(crate) const CLEAR: Self = Self { rtt: 0.0, speed: 1e10, loss: [0.0, 0.0], buffer: 1_000_000 };
+
+    pub(crate) fn syn(self, seq: u32) -> Vec<u8> {
+        let mut bytes = header(SYN, seq);
+        for value in [self.rtt, self.speed, self.loss[0], self.loss[1]] {
+            bytes.extend(value.to_le_bytes());
+        }
+        bytes.extend(self.buffer.to_le_bytes());
+        bytes
+    }
+}
+
+/// Flags and a number: what every packet begins with.
+pub(crate) fn header(flags: u8, number: u32) -> Vec<u8> {
+    let mut bytes = vec![flags, MAGIC[0], MAGIC[1], MAGIC[2]];
+    bytes.extend(number.to_le_bytes());
+    bytes
+}
+
+/// A SYN for the clear link.
+pub(crate) fn syn(seq: u32) -> Vec<u8> {
+    Link::CLEAR.syn(seq)
+}
+
+pub(crate) fn data(seq: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = header(0, seq);
+    bytes.extend(payload);
+    bytes
+}
+
+pub(crate) fn fin(seq: u32) -> Vec<u8> {
+    header(FIN, seq)
+}
+
+/// What a receiver sends: the window comes before the number.
+pub(crate) fn reply(flags: u8, window: u32, ack: u32) -> Vec<u8> {
+    let mut bytes = header(flags, window);
+    bytes.extend(ack.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn syn_ack(window: u32, ack: u32) -> Vec<u8> {
+    reply(SYN | ACK, window, ack)
+}
+
+pub(crate) fn ack(window: u32, ack: u32) -> Vec<u8> {
+    reply(ACK, window, ack)
+}
+
+pub(crate) fn fin_ack(checksum: u32, ack: u32) -> Vec<u8> {
+    reply(FIN | ACK, checksum, ack)
+}
+
+/// The little-endian number at byte `at`.
+pub(crate) fn number(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes[at..at + 4].try_into().expect("four bytes");
+    u32::from_le_bytes(bytes)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
