@@ -1,0 +1,163 @@
+//! Bad input: one plain sentence and an exit code.
+
+use std::process::Command;
+
+use super::process::{Ended, Program, rdt_recv, rdt_send};
+
+const ODD: [&str; 11] = ["NaN", "inf", "-1", "-inf", "1e400", "-1e400", "", " ", "ünï", "0x10", "1,5"];
+
+/// One sentence of `program` that contains `word`, and the exit code.
+#[track_caller]
+fn refused(program: &str, command: &mut Command, code: i32, word: &str) -> Ended {
+    let run = Program::start(command).ended().with_code(code);
+    assert_eq!(run.stderr.lines().count(), 1, "one line");
+    let sentence = run.stderr.strip_prefix(&format!("{program}: ")).expect("the program's name first");
+    assert!(sentence.to_lowercase().contains(word), "'{word}' is not in: {sentence}");
+    run
+}
+
+#[test]
+fn a_number_that_is_none_or_out_of_range() {
+    for (position, word) in [(1, "w must"), (2, "rtt"), (3, "loss"), (4, "link")] {
+        for odd in ODD {
+            let mut args = ["local", "10", "0.1", "0", "100"];
+            args[position] = odd;
+            // An option's sentence, because of the hyphen.
+            let word = if odd == "-inf" { "'-i'" } else { word };
+            let run = refused("rdt-send", rdt_send("").args(args), 64, word);
+            assert_eq!(run.stdout, b"");
+        }
+    }
+}
+
+#[test]
+fn a_value_out_of_range() {
+    for (args, word) in [
+        ("local 0 0.1 0 100", "window"),
+        ("local 4294967296 0.1 0 100", "w must"),
+        ("local 1.5 0.1 0 100", "w must"),
+        ("local 1000000 0.1 0 100", "memory"),
+        ("local 1000 0.1 0 100 --memory 1mb", "memory"),
+        ("local 10 30 0 100", "rtt"),
+        ("local 10 0.1 1 100", "loss"),
+        ("local 10 0.1 0/1 100", "loss"),
+        ("local 10 0.1 0/-0.1 100", "loss"),
+        ("local 10 0.1 0/ 100", "loss"),
+        ("local 10 0.1 0.1/0.1/0.1 100", "loss"),
+        ("local 10 0.1 5% 100", "loss"),
+        ("local 10 0.1 0 0", "link rate"),
+        ("local 10 0.1 0 10001", "link rate"),
+        ("local 10 0.1 0 10mbit", "linkmbps"),
+        ("local 10 0.1 0 100 --power 62", "--power"),
+        ("local 10 0.1 0 100 --power 300", "--power"),
+        ("local 10 0.1 0 100 --power -1", "-1"),
+        ("local 10 0.1 0 100 --bytes x", "--bytes"),
+        ("local 10 0.1 0 100 --bytes 1e3", "--bytes"),
+        ("local 10 0.1 0 100 --bytes 20000000000gb", "--bytes"),
+        ("local 10 0.1 0 100 --buffer 0", "buffer"),
+        ("local 10 0.1 0 100 --buffer 1000001", "buffer"),
+        ("local 10 0.1 0 100 --packet-size 8", "packet size"),
+        ("local 10 0.1 0 100 --packet-size 65508", "packet size"),
+        ("local 10 0.1 0 100 --packet-size x", "--packet-size"),
+        ("local 10 0.1 0 100 --interval 2", "2s"),
+        ("local 10 0.1 0 100 --interval 0s", "--interval"),
+        ("local 10 0.1 0 100 --memory x", "--memory"),
+        ("local 10 0.1 0 100 --seed x", "--seed"),
+        ("localhost 10 0.1 0 100 --seed 1", "--seed"),
+        ("local 10 0.1 0 100 --power 5 --bytes 5", "--power"),
+        ("local 10 0.1 0 100 --debug --json", "--debug"),
+        ("local 10 0.1 0 100 --nothing", "--nothing"),
+        ("local 10 0.1 0 100 extra", "extra"),
+        ("local 10 0.1 0 100 - 1", "'1'"),
+        ("local 10 0.1 0", "<linkmbps>"),
+        ("", "<host> <w> <rtt> <loss> <linkmbps>"),
+        ("host:65536 10 0.1 0 100", "port"),
+        ("host: 10 0.1 0 100", "port"),
+        (":22345 10 0.1 0 100", "host"),
+        ("[::1 10 0.1 0 100", "]"),
+        ("[::1]22345 10 0.1 0 100", ":port"),
+        ("[localhost]:22345 10 0.1 0 100", "ipv6"),
+        ("-1 10 0.1 0 100", "'-1'"),
+    ] {
+        assert_eq!(refused("rdt-send", &mut rdt_send(args), 64, word).stdout, b"", "{args}");
+    }
+    refused("rdt-send", rdt_send("").args(["", "10", "0.1", "0", "100"]), 64, "host");
+}
+
+#[test]
+fn a_receivers_arguments() {
+    for (args, code, word) in [
+        ("--bind 127.0.0.1:65536", 64, "port"),
+        ("--bind [::1", 64, "]"),
+        ("--bind no.such.name.invalid", 64, "--bind"),
+        // Kept for documentation, so no interface has it.
+        ("--bind 203.0.113.77:0", 69, "203.0.113.77"),
+        ("--dummy --no-link", 64, "--no-link"),
+        ("--dummy --output x", 64, "--output"),
+        ("--dummy --seed 1", 64, "--seed"),
+        ("--no-link --seed 1", 64, "--seed"),
+        ("--json --output -", 64, "--output"),
+        ("--memory 1kb", 64, "--memory"),
+        ("--memory x", 64, "--memory"),
+        ("--max-peers 0", 64, "--max-peers"),
+        ("--max-peers -1", 64, "-1"),
+        ("--seed x", 64, "--seed"),
+        ("--nothing", 64, "--nothing"),
+        ("extra", 64, "extra"),
+    ] {
+        assert_eq!(refused("rdt-recv", &mut rdt_recv(args), code, word).stdout, b"", "{args}");
+    }
+    refused("rdt-recv", rdt_recv("--bind").arg(""), 64, "--bind");
+    refused("rdt-recv", rdt_recv("--output").arg(""), 64, "--output");
+}
+
+#[test]
+fn a_host_that_does_not_exist() {
+    for host in ["no.such.host.invalid", "no.such.host.invalid:9", "ünïcode.invalid", "a b.invalid"] {
+        let run = refused("rdt-send", rdt_send("").args([host, "10", "0.1", "0", "100"]), 3, "no such host");
+        let name = host.trim_end_matches(":9");
+        let [.., invalid, last] = run.lines()[..] else { panic!("too few lines") };
+        assert_eq!(super::lines::read("[%.3f]\ttarget %s", invalid)[1], format!("{name} is invalid"));
+        assert_eq!(last, "Main:\tconnect failed with status 3");
+        assert!(run.stderr.contains(name));
+    }
+}
+
+#[test]
+fn an_address_that_the_system_refuses_to_send_to() {
+    // Port 0 is nobody's.
+    let run = refused("rdt-send", &mut rdt_send("127.0.0.1:0 10 0.1 0 100"), 4, "127.0.0.1:0");
+    let [.., refusal, last] = run.lines()[..] else { panic!("too few lines") };
+    super::lines::read("[%6.3f] --> failed sendto with %d", refusal);
+    assert_eq!(last, "Main:\tconnect failed with status 4");
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    for path in [directory.path().join("none"), directory.path().into()] {
+        let mut command = rdt_send("local 10 0.1 0 100 --file");
+        let run = refused("rdt-send", command.arg(&path), 66, "cannot read");
+        assert!(run.stderr.contains(path.to_str().unwrap()));
+        assert_eq!(run.stdout, b"");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_input_that_fails_while_it_is_read() {
+    let directory = std::fs::File::open(std::env::temp_dir()).unwrap();
+    let run = Program::start(rdt_send("local 10 0 0 100 - --quiet").stdin(directory)).ended().with_code(66);
+    assert!(run.stderr.starts_with("rdt-send: cannot read the standard input: "), "{}", run.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn arguments_that_are_no_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let odd = OsStr::from_bytes(b"\xff\xfe");
+    refused("rdt-send", rdt_send("local 10 0.1 0").arg(odd), 64, "utf-8");
+    refused("rdt-send", rdt_send("local 10 0.1 0 100 --file").arg(odd), 66, "cannot read");
+    refused("rdt-recv", rdt_recv("--bind").arg(odd), 64, "utf-8");
+}

@@ -1,0 +1,130 @@
+//! Disks that are full and readers that go away.
+
+use std::fs::{self, File};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::data::array;
+use super::lines::{EXHAUSTED, read};
+use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
+
+/// All files in and under `directory`, hidden ones too.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_transfer_that_does_not_fit_ends_unanswered_and_the_others_go_on() {
+    let cases = ["kept", "directory/"].map(|output| {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("directory")).unwrap();
+        let path = directory.path().join(output);
+        // No file may be larger than 8 blocks, 4 or 8 KiB.
+        let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", path.to_str().unwrap()];
+        let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -f 8", &args));
+        let large = Program::start(&mut rdt_send(&receiver.args("10 0 0 1000 --bytes 100kb --debug")));
+        (directory, receiver, large)
+    });
+    for (directory, receiver, large) in cases {
+        let sentence = receiver.program.error_line("cannot store the transfer of 127.0.0.1:");
+        assert!(sentence.starts_with("rdt-recv: "), "{sentence}");
+        receiver.program.line("cleaned up (unfinished)");
+        assert!(files(directory.path()).is_empty(), "{:?}", files(directory.path()));
+
+        send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
+        let [small] = files(directory.path()).try_into().unwrap();
+        assert!(fs::read(small).unwrap() == array(3000), "the bytes differ");
+
+        let large = large.ended().with_code(5);
+        assert!(!large.lines().iter().any(|line| line.contains("FIN")), "it was not told that all is well");
+        read(EXHAUSTED, large.lines().into_iter().find(|line| line.contains("reached max")).unwrap());
+        assert_eq!(large.lines().last(), Some(&"Main:\tsend failed with status 5"));
+        receiver.interrupted().with_code(0);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_get_its_name_is_not_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kept");
+    let receiver = Receiver::keeping(&path, "");
+    // Something else takes the name while the receiver runs.
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("old"), "").unwrap();
+    let run = send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(5);
+    assert_eq!(run.lines().last(), Some(&"Main:\tclose failed with status 5"));
+    receiver.program.error_line("cannot store the transfer of 127.0.0.1:");
+    assert_eq!(files(directory.path()), [path.join("old")]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_under_the_standard_output_is_told() {
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    for args in ["local 10 0 0 1000 --bytes 5000", "local 10 0 0 1000 --bytes 5000 --json --quiet"] {
+        let run = Program::start(rdt_send(args).stdout(full())).ended().with_code(74);
+        let sentence = run.stderr.lines().last().unwrap();
+        assert!(sentence.starts_with("rdt-send: cannot write the standard output: "), "{sentence}");
+    }
+    let receiver = Program::start(rdt_recv("--bind 127.0.0.1:0 --no-link --output -").stdout(full()));
+    let address = receiver.error_line("initialized").rsplit(' ').next().unwrap().to_string();
+    send(&format!("{address} 10 0 0 1000 --bytes 5000")).with_code(5);
+    assert!(receiver.ended().with_code(74).stderr.contains("cannot store the transfer of 127.0.0.1:"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_of_a_sender() {
+    for args in ["--debug", "--json --interval 1ms"] {
+        let mut command = rdt_send(&format!("local 50 0.001 0 1000 --power 14 {args}"));
+        let run = Program::start_for_one_line(&mut command).ended().with_code(0);
+        assert!(!run.stderr.contains("panicked"));
+    }
+    for command in [&mut rdt_send("--help"), &mut rdt_recv("--help")] {
+        Program::start_for_one_line(command).ended().with_code(0);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_transfer_to_the_standard_output() {
+    let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --output -");
+    let receiver = Program::start_for_one_line(&mut command);
+    let address = receiver.error_line("initialized").rsplit(' ').next().unwrap().to_string();
+    // Megabytes of lines: the first takes the reader away.
+    let mut sender = Program::start(rdt_send(&format!("{address} 500 0 0 1000 -")).stdin(Stdio::piped()));
+    sender.feed(b"line\n".repeat(1 << 20), &[5 << 20]);
+    sender.ended().with_code(5);
+    let run = receiver.ended().with_code(74);
+    assert!(run.stderr.lines().last().unwrap().contains("not whole") && !run.stderr.contains("panicked"));
+}
+
+/// What a sender says first, laid out by hand: 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
+fn syn() -> Vec<u8> {
+    let fields = [0.1_f32.to_le_bytes(), 1e9_f32.to_le_bytes(), [0; 4], [0; 4], 50_u32.to_le_bytes()];
+    [&[0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0][..], &fields.concat()].concat()
+}
+
+#[test]
+fn a_transfer_to_the_standard_output_that_begins_again_cannot_be_taken_back() {
+    let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(receiver.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let answer_to = |datagram: &[u8]| {
+        socket.send(datagram).unwrap();
+        let mut answer = [0; 64];
+        assert_eq!(socket.recv(&mut answer).unwrap(), 12);
+    };
+    answer_to(&syn());
+    // Nothing was written yet: beginning again is harmless.
+    answer_to(&syn());
+    answer_to(b"\x00\xaa\x11\x83\x00\x00\x00\x00first line\n");
+    receiver.program.has_printed(11);
+    socket.send(&syn()).unwrap();
+    let run = receiver.program.ended().with_code(74);
+    assert_eq!(run.stdout, b"first line\n");
+    assert!(run.stderr.lines().last().unwrap().contains("not whole"));
+}

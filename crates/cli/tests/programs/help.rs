@@ -1,0 +1,59 @@
+//! `--help` and `--version`.
+
+use super::process::{Program, rdt_recv, rdt_send};
+
+#[test]
+fn help_tells_options_and_exit_codes_and_ends_with_examples() {
+    for (command, name, options) in [
+        (
+            &mut rdt_send("--help"),
+            "rdt-send",
+            &[
+                "--power",
+                "--bytes",
+                "--file",
+                "--seed",
+                "--buffer",
+                "--packet-size",
+                "--interval",
+                "--memory",
+            ][..],
+        ),
+        (&mut rdt_recv("--help"), "rdt-recv", &["--bind", "--dummy", "--no-link", "--output", "--once"]),
+    ] {
+        let run = Program::start(command).ended().with_code(0);
+        let text = String::from_utf8(run.stdout.clone()).unwrap();
+        for wanted in [options, &["--json", "--quiet", "Exit codes:", " 74 ", " 130 "]].concat() {
+            assert!(text.contains(wanted), "{wanted}");
+        }
+        let (_, examples) = text.split_once("Examples:\n").expect("examples");
+        assert!(examples.trim_end().lines().all(|line| line.contains(name)), "{examples}");
+        assert_eq!(run.stderr, "");
+    }
+}
+
+#[test]
+fn version_is_a_name_and_a_number() {
+    for (command, name) in [(&mut rdt_send("--version"), "rdt-send"), (&mut rdt_recv("-V"), "rdt-recv")] {
+        let run = Program::start(command).ended().with_code(0);
+        assert_eq!(run.lines(), [format!("{name} {}", env!("CARGO_PKG_VERSION"))]);
+    }
+}
+
+#[test]
+fn every_example_of_a_local_transfer_runs() {
+    let help = Program::start(&mut rdt_send("--help")).ended();
+    let examples = help.lines().into_iter().filter_map(|l| l.trim().strip_prefix("rdt-send local "));
+    let runs: Vec<_> = examples
+        .map(|example| {
+            let args = example.split("   ").next().unwrap();
+            // The same for fewer bytes.
+            let args = args.replace("--power 23", "");
+            Program::start(&mut rdt_send(&format!("local {args} --bytes 100 --seed 1")))
+        })
+        .collect();
+    assert!(runs.len() >= 2);
+    for run in runs {
+        run.ended().with_code(0);
+    }
+}

@@ -1,0 +1,97 @@
+//! Ctrl-C and termination.
+
+use std::net::UdpSocket;
+use std::process::Stdio;
+
+use super::lines::{STATUS, read};
+use super::printf::values;
+use super::process::{Program, Receiver, rdt_send, send};
+
+/// A transfer that goes on until its input ends, with part of it sent and acknowledged.
+fn under_way(args: &str) -> Program {
+    let mut sender = Program::start(rdt_send(args).stdin(Stdio::piped()));
+    sender.write(&b"7".repeat(30_000));
+    sender
+}
+
+#[test]
+fn an_interrupted_sender_sums_up() {
+    for signal in ["INT", "TERM"] {
+        let sender = under_way("local 10 0 0 1000 - --interval 10ms");
+        sender.line_where("B above 0", |line| values(STATUS, line).is_some_and(|values| values[1] != "0"));
+        sender.signal(signal);
+        let run = sender.ended().with_code(130);
+        let [.., status, interrupted] = run.lines()[..] else { panic!("too few lines") };
+        read(STATUS, status);
+        let form = "Main:\tinterrupted after %.3f sec, %d bytes acknowledged, %.2f Kbps";
+        assert_ne!(read(form, interrupted)[1], "0");
+        assert!(!run.stderr.contains("rdt-send:"), "the user knows why it ended");
+    }
+}
+
+#[test]
+fn a_quiet_sender_sums_up_in_one_line() {
+    let receiver = Receiver::start("--no-link");
+    let sender = under_way(&receiver.args("10 0 0 1000 - --quiet"));
+    receiver.program.line("connected");
+    sender.signal("INT");
+    let run = sender.ended().with_code(130);
+    assert_eq!(run.lines().len(), 1);
+    assert!(run.lines()[0].starts_with("Main:\tinterrupted after "));
+}
+
+#[test]
+fn an_interrupted_sender_sums_up_in_json() {
+    let sender = under_way("local 10 0 0 1000 - --interval 10ms --json");
+    sender.line_where("base above 0", |line| {
+        line.contains("interval") && !line.contains("\"base_packets\":0,")
+    });
+    sender.signal("INT");
+    let run = sender.ended().with_code(130);
+    let summary = run.summary();
+    assert_eq!(summary["exit_code"], 130);
+    assert!(summary["bytes"].as_u64() > Some(0));
+    super::json::balances(&summary["receiver"]["forward"]);
+}
+
+#[test]
+fn a_sender_without_an_answer_can_be_interrupted() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let sender = Program::start(&mut rdt_send(&format!("{address} 10 5 0 1000 --debug")));
+    sender.line("--> SYN 0 (attempt 1 of 3, RTO 10.000)");
+    sender.signal("INT");
+    let run = sender.ended().with_code(130);
+    assert!(
+        run.lines().last().unwrap().contains("interrupted after 0.000 sec, 0 bytes acknowledged, 0.00 Kbps")
+    );
+}
+
+#[test]
+fn an_idle_receiver_ends_well() {
+    for signal in ["INT", "TERM"] {
+        let receiver = Receiver::start("");
+        receiver.program.signal(signal);
+        let run = receiver.program.ended().with_code(0);
+        assert!(run.lines().iter().any(|line| line.starts_with("0 senders, 0 transfers finished, 0.00 MB")));
+    }
+}
+
+#[test]
+fn a_receiver_whose_transfers_are_finished_ends_well() {
+    let receiver = Receiver::start("");
+    send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(0);
+    let run = receiver.interrupted().with_code(0);
+    assert!(run.lines().iter().any(|line| line.starts_with("1 senders, 1 transfers finished, 0.01 MB")));
+    assert!(run.lines().iter().any(|line| line.starts_with("forward link: ")));
+}
+
+#[test]
+fn a_receiver_with_a_transfer_under_way_says_so_by_its_code() {
+    let receiver = Receiver::start("--no-link");
+    let _sender = under_way(&receiver.args("10 0 0 1000 -"));
+    receiver.program.line("connected");
+    let run = receiver.interrupted().with_code(130);
+    assert!(run.lines().iter().any(|line| line.starts_with("1 senders, 0 transfers finished")));
+    assert_eq!(run.stderr, "");
+}

@@ -1,0 +1,125 @@
+//! `--json`: every line an object, units in the keys, numbers that are numbers.
+
+use serde_json::Value;
+
+use super::data::{array, crc_json};
+use super::process::{Ended, Receiver, send};
+
+/// What left the link and what did not add up to what was sent into it.
+#[track_caller]
+pub(super) fn balances(ledger: &Value) {
+    let count = |key: &str| ledger[key].as_u64().unwrap_or_else(|| panic!("no {key} in {ledger}"));
+    let ends = ["delivered", "dropped_loss", "dropped_queue", "dropped_memory", "discarded", "in_flight"];
+    assert_eq!(count("sent"), ends.iter().map(|key| count(key)).sum::<u64>(), "{ledger}");
+}
+
+/// Stems of keys that are quantities, and the ends that their keys may have.
+const QUANTITIES: [(&str, &[&str]); 13] = [
+    ("elapsed", &["_us"]),
+    ("srtt", &["_us"]),
+    ("rto", &["_us"]),
+    ("time_", &["_us"]),
+    ("handshake", &["_us"]),
+    ("connect_", &["_us"]),
+    ("busy", &["_us"]),
+    ("lateness", &["_ns"]),
+    ("memory", &["_bytes"]),
+    ("packet_size", &["_bytes"]),
+    ("goodput", &["_bps"]),
+    ("ideal", &["_bps"]),
+    ("rate", &["_bps"]),
+];
+
+fn has_units(value: &Value) {
+    let Value::Object(fields) = value else { return };
+    for (key, value) in fields {
+        for (stem, ends) in QUANTITIES {
+            assert!(!key.starts_with(stem) || ends.iter().any(|end| key.ends_with(end)), "{key} has no unit");
+        }
+        has_units(value);
+    }
+}
+
+/// The events of a run, each of which has units and none of which has a number that is none.
+fn events(run: &Ended) -> Vec<String> {
+    for token in ["NaN", "nan", "inf"] {
+        assert!(run.lines().iter().all(|line| !line.contains(token)), "{token}");
+    }
+    let objects = run.objects();
+    objects.iter().for_each(has_units);
+    objects.iter().map(|o| o["event"].as_str().expect("an event").to_string()).collect()
+}
+
+#[test]
+fn a_sender_tells_connection_intervals_and_summary() {
+    let run = send("local 4 0.1 0 100 --power 13 --interval 100ms --json").with_code(0);
+    let events = events(&run);
+    assert_eq!(events[0], "connected");
+    assert!(events[1..events.len() - 1].iter().all(|event| event == "interval") && events.len() > 3);
+    let summary = run.summary();
+    assert_eq!(summary["exit_code"], 0);
+    assert_eq!(summary["host"], "local");
+    assert_eq!(summary["bytes"], 32_768);
+    assert_eq!(summary["crc32"].as_str(), Some(&*crc_json(&array(32_768))));
+    for key in ["elapsed_us", "srtt_us", "handshake_rtt_us"] {
+        assert!(summary[key].as_u64() >= Some(100_000), "{key} is at least a round trip");
+    }
+    assert!(summary["goodput_bps"].as_f64() > Some(0.0));
+    let value = |key: &str| summary[key].as_f64().unwrap();
+    let window = value("ideal_bps") * value("srtt_us") / 8e6;
+    assert!((window - 4.0 * 1464.0).abs() < 1.0, "the ideal is W packets of payload a round trip: {window}");
+    assert!(summary["retransmitted"].is_u64());
+    for direction in ["forward", "reverse"] {
+        balances(&summary["receiver"][direction]);
+    }
+    if cfg!(target_os = "linux") {
+        assert!(summary["memory_peak_bytes"].as_u64() > Some(0));
+    }
+}
+
+#[test]
+fn quiet_leaves_the_summary() {
+    let run = send("local 10 0 0 1000 --bytes 5000 --json --quiet").with_code(0);
+    assert_eq!(events(&run), ["summary"]);
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn a_rate_over_no_time_is_null() {
+    let run = send("local 10 0 0 1000 --bytes 0 --json").with_code(0);
+    events(&run);
+    assert_eq!(run.summary()["goodput_bps"], Value::Null);
+}
+
+#[test]
+fn a_failed_transfer_has_a_summary_too() {
+    let run = send("127.0.0.1:0 1 0 0 1 --json").with_code(4);
+    events(&run);
+    let summary = run.summary();
+    assert_eq!((&summary["exit_code"], &summary["bytes"]), (&4.into(), &0.into()));
+    assert_eq!(summary["handshake_rtt_us"], Value::Null);
+    assert_eq!(run.stderr.lines().count(), 1, "and a sentence");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_receiver_tells_connection_end_and_summary() {
+    let receiver = Receiver::start("--json --seed 4");
+    let sender = send(&receiver.args("20 0.01 0.05/0.05 100 --bytes 60kb --json")).with_code(0);
+    let run = receiver.interrupted().with_code(0);
+    assert_eq!(events(&run), ["initialized", "connected", "finished", "summary"]);
+    let crc = crc_json(&array(60_000));
+    let finished = &run.objects()[2];
+    assert_eq!((&finished["bytes"], &finished["crc32"]), (&60_000.into(), &Value::from(crc)));
+    assert!(finished["rate_bps"].as_f64() > Some(0.0) && finished["elapsed_us"].as_u64() > Some(0));
+    let summary = run.summary();
+    assert_eq!((&summary["finished"], &summary["bytes"]), (&1.into(), &60_000.into()));
+    assert_eq!(summary["seed"], 4);
+    for direction in ["forward", "reverse"] {
+        balances(&finished[direction]);
+        balances(&summary[direction]);
+    }
+    let sent = |value: &Value| value["sent"].as_u64().unwrap();
+    let all = sent(&sender.summary()["socket"]);
+    assert_eq!(sent(&summary["forward"]), all, "every datagram of the sender entered its link");
+}

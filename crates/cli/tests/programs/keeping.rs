@@ -1,0 +1,231 @@
+//! `rdt-recv --output`: what arrived is kept in order, exactly once, whole or not at all.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use tempfile::TempDir;
+
+use super::data::{crc_json, random};
+use super::process::{Program, Receiver, rdt_recv, rdt_send};
+
+fn directory() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Files that are not hidden: what looks whole.
+fn visible(directory: &Path) -> Vec<String> {
+    names(directory).into_iter().filter(|name| !name.starts_with('.')).collect()
+}
+
+fn piped_to(receiver: &Receiver, options: &str) -> Program {
+    let args = receiver.args(&format!("500 0 0 1000 - {options}"));
+    Program::start(rdt_send(&args).stdin(Stdio::piped()))
+}
+
+/// `PATH` in the receiver's line about a finished transfer.
+fn kept_in(receiver: &Receiver, bytes: usize) -> String {
+    let line = receiver.program.line(&format!("finished: {bytes} bytes"));
+    let (_, path) = line.split_once(", kept in ").expect("a path");
+    path.split_once("; RAM").unwrap().0.to_string()
+}
+
+#[test]
+fn a_pipe_with_pauses_becomes_a_file() {
+    let directory = directory();
+    let file = directory.path().join("kept");
+    let receiver = Receiver::keeping(&file, "");
+    let data = random((4 << 20) + 13, 1);
+    let mut sender = piped_to(&receiver, "--interval 5ms");
+    sender.feed(data.clone(), &[1, 1463, 100_000, 1464, 7, 262_144, 1_000_003, 2]);
+    let run = sender.ended().with_code(0);
+    assert_eq!(kept_in(&receiver, data.len()), file.display().to_string());
+    assert!(fs::read(&file).unwrap() == data, "the bytes differ");
+    assert!(run.line("Main:\ttransfer").ends_with(&format!("checksum {:X}", super::data::crc32(&data))));
+    assert_eq!(names(directory.path()), ["kept"]);
+}
+
+#[test]
+fn losses_and_duplicates_leave_no_trace_in_a_file() {
+    let directory = directory();
+    let file = directory.path().join("kept");
+    let receiver = Receiver::from(rdt_recv("--bind 127.0.0.1:0 --seed 3 --output").arg(&file));
+    let mut sender =
+        Program::start(rdt_send(&receiver.args("50 0.002 0.02/0.1 100 -")).stdin(Stdio::piped()));
+    let data = random(200_000, 6);
+    sender.feed(data.clone(), &[200_000]);
+    sender.ended().with_code(0);
+    assert!(fs::read(&file).unwrap() == data, "the bytes differ");
+}
+
+#[test]
+fn memory_does_not_grow_with_the_input() {
+    const BYTES: usize = 64 << 20;
+    let receiver = Receiver::start("--no-link --once --json");
+    let mut sender = piped_to(&receiver, "--json");
+    sender.feed(vec![1; BYTES], &[BYTES]);
+    for run in [sender.ended(), receiver.program.ended()] {
+        let summary = run.with_code(0).summary();
+        assert_eq!(summary["bytes"], BYTES);
+        // What the system does not tell is null.
+        assert!(summary["memory_peak_bytes"].as_u64() < Some(BYTES as u64 / 2), "{summary}");
+    }
+}
+
+#[test]
+fn files_of_any_size_get_names_in_a_directory() {
+    let directory = directory();
+    let (source, kept) = (directory.path().join("source"), directory.path().join("kept"));
+    fs::create_dir(&kept).unwrap();
+    let receiver = Receiver::keeping(&kept, "");
+    let mut expected = BTreeSet::new();
+    for (size, options) in
+        [(0, ""), (1, ""), (1464, ""), (2929, ""), (300_000, "--packet-size 9000"), (2_000_017, "")]
+    {
+        let data = random(size, 2);
+        fs::write(&source, &data).unwrap();
+        let args = receiver.args(&format!("500 0 0 1000 --json {options} --file"));
+        let run = Program::start(rdt_send(&args).arg(&source)).ended().with_code(0);
+        assert_eq!(run.summary()["crc32"].as_str(), Some(&*crc_json(&data)));
+        let path = kept_in(&receiver, size);
+        assert!(fs::read(&path).unwrap() == data, "{size} bytes differ");
+        expected.insert(Path::new(&path).file_name().unwrap().to_str().unwrap().to_string());
+    }
+    assert_eq!(visible(&kept), expected.iter().cloned().collect::<Vec<_>>());
+    for name in expected {
+        let port = name.strip_prefix("127.0.0.1-").and_then(|rest| rest.strip_suffix(".bin"));
+        assert!(port.is_some_and(|port| port.parse::<u16>().is_ok()), "{name} is an address and a port");
+    }
+}
+
+#[test]
+fn two_senders_at_once_get_a_file_each() {
+    let directory = directory();
+    let receiver = Receiver::keeping(directory.path(), "");
+    let data = [random(400_000, 3), random(500_001, 4)];
+    let mut senders = [(); 2].map(|()| piped_to(&receiver, "--interval 5ms"));
+    for sender in &senders {
+        sender.line("connected");
+    }
+    for (sender, data) in senders.iter_mut().zip(&data) {
+        sender.feed(data.clone(), &[60_001]);
+    }
+    for (sender, data) in senders.into_iter().zip(&data) {
+        sender.ended().with_code(0);
+        assert!(fs::read(kept_in(&receiver, data.len())).unwrap() == *data, "the bytes differ");
+    }
+    assert_eq!(visible(directory.path()).len(), 2);
+}
+
+#[test]
+fn the_standard_output_carries_the_bytes_and_ends_the_program() {
+    let cases = [(3_000_001, "--file -"), (5, "-"), (0, "-")].map(|(size, from)| {
+        let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
+        let data = random(size, 5);
+        let args = receiver.args(&format!("500 0 0 1000 {from} --interval 5ms"));
+        let mut sender = Program::start(rdt_send(&args).stdin(Stdio::piped()));
+        sender.feed(data.clone(), &[700_001]);
+        (receiver, data, sender)
+    });
+    for (receiver, data, sender) in cases {
+        sender.ended().with_code(0);
+        let run = receiver.program.ended().with_code(0);
+        assert!(run.stdout == data, "{} bytes differ", data.len());
+        let finished = format!("finished: {} bytes", data.len());
+        assert!(run.stderr.contains(&finished), "the log is on the standard error");
+    }
+}
+
+#[test]
+fn a_second_sender_does_not_disturb_the_one_on_the_standard_output() {
+    let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
+    let mut first = piped_to(&receiver, "");
+    first.write(&b"a".repeat(20_000));
+    receiver.program.has_printed(1);
+    let second = piped_to(&receiver, "").without_more_input().ended().with_code(5);
+    assert!(second.stderr.contains("no answer"), "it is told nothing else");
+    assert!(receiver.program.error_line("cannot store").contains("one transfer only"));
+    first.write(&b"b".repeat(20_000));
+    first.without_more_input().ended().with_code(0);
+    let run = receiver.program.ended().with_code(0);
+    assert!(run.stdout == [b"a".repeat(20_000), b"b".repeat(20_000)].concat(), "the bytes differ");
+}
+
+#[test]
+fn a_file_is_replaced_at_once_when_the_transfer_is_complete() {
+    let directory = directory();
+    let file = directory.path().join("kept");
+    fs::write(&file, "old").unwrap();
+    fs::hard_link(&file, directory.path().join("link")).unwrap();
+    let receiver = Receiver::keeping(&file, "");
+    let mut sender = piped_to(&receiver, "--interval 5ms --json");
+    sender.write(&b"n".repeat(30_000));
+    sender.line_where("base above 0", |l| l.contains("interval") && !l.contains("\"base_packets\":0,"));
+    assert_eq!(fs::read(&file).unwrap(), b"old");
+    let partial: Vec<_> = names(directory.path()).into_iter().filter(|name| name.starts_with('.')).collect();
+    assert_eq!(partial.len(), 1, "what arrives is in one hidden file: {partial:?}");
+    assert_eq!(visible(directory.path()), ["kept", "link"]);
+    sender.without_more_input().ended().with_code(0);
+    assert!(fs::read(&file).unwrap() == b"n".repeat(30_000));
+    assert_eq!(
+        fs::read(directory.path().join("link")).unwrap(),
+        b"old",
+        "nothing was written into the old file"
+    );
+    assert_eq!(names(directory.path()), ["kept", "link"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_users_mask_decides_who_may_read_a_file() {
+    use std::os::unix::fs::PermissionsExt;
+    for (mask, mode) in [("022", 0o644), ("027", 0o640), ("077", 0o600), ("000", 0o666)] {
+        let directory = directory();
+        let file = directory.path().join("kept");
+        let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", file.to_str().unwrap()];
+        let receiver = Receiver::from(&mut super::process::rdt_recv_after(&format!("umask {mask}"), &args));
+        super::process::send(&receiver.args("10 0 0 1000 --bytes 3")).with_code(0);
+        let found = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "umask {mask} gives {mode:o}, not {found:o}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_sender_that_dies_leaves_nothing() {
+    let directory = directory();
+    fs::write(directory.path().join("other"), "old").unwrap();
+    for output in ["", "kept"] {
+        let receiver = Receiver::keeping(&directory.path().join(output), "");
+        let mut sender = piped_to(&receiver, "--interval 5ms --json");
+        sender.write(&b"n".repeat(30_000));
+        sender.line_where("base above 0", |l| l.contains("interval") && !l.contains("\"base_packets\":0,"));
+        assert_eq!(names(directory.path()).len(), 2, "a hidden file");
+        sender.signal("KILL");
+        drop(sender);
+        receiver.interrupted().with_code(130);
+        assert_eq!(names(directory.path()), ["other"]);
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_made_is_refused_at_the_start() {
+    let directory = directory();
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("file"), "old").unwrap();
+    let device = if cfg!(unix) { "/dev/null".into() } else { path("none/file") };
+    for output in [path("none/file"), path("none/"), path("file/below"), device] {
+        let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --output");
+        let run = Program::start(command.arg(&output)).ended().with_code(74);
+        assert!(run.stderr.contains(output.to_str().unwrap()) && run.stderr.lines().count() == 1);
+    }
+    assert_eq!(names(directory.path()), ["file"]);
+}

@@ -1,0 +1,158 @@
+//! HOST `local`: the main job, with the receiver and the link in the same process.
+
+use serde_json::Value;
+
+use super::data::{array, crc_json};
+use super::json::balances;
+use super::process::{Ended, rdt_send, send};
+
+/// Runs `rdt-send local ... --json` and looks at everything that any transfer must show.
+fn transfer(args: &str, bytes: usize, packets: u64) -> Value {
+    let summary = send(&format!("local {args} --json")).with_code(0).summary();
+    assert_eq!(summary["bytes"], bytes, "{args}");
+    assert_eq!(summary["packets"], packets, "{args}");
+    assert_eq!(summary["crc32"].as_str(), Some(&*crc_json(&array(bytes))), "{args}");
+    balances(&summary["receiver"]["forward"]);
+    balances(&summary["receiver"]["reverse"]);
+    summary
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+#[test]
+fn any_number_of_bytes_in_packets_of_any_size() {
+    for (args, bytes, payload) in [
+        ("10 0 0 1000", 0_usize, 1464_usize),
+        ("10 0 0 1000", 1, 1464),
+        ("10 0 0 1000", 1463, 1464),
+        ("10 0 0 1000", 1464, 1464),
+        ("10 0 0 1000", 1465, 1464),
+        ("10 0.001 0 1000", 10 * 1464, 1464),
+        ("64 0.01 0 100", 300_001, 1464),
+        ("50 0 0 1000 --packet-size 9", 300, 1),
+        ("50 0 0 1000 --packet-size 1472", 2 * 1464, 1464),
+        ("50 0 0 10000 --packet-size 9000", 300_000, 8992),
+        ("50 0 0 10000 --packet-size 9000", 10 * 8992, 8992),
+        ("50 0 0 10000 --packet-size 65507", 1_000_000, 65_499),
+        ("50 0 0 10000 --packet-size 65507", 65_499, 65_499),
+    ] {
+        let packets = bytes.div_ceil(payload) as u64;
+        let summary = transfer(&format!("{args} --bytes {bytes}"), bytes, packets);
+        assert!(count(&summary["receiver"]["data_packets"]) >= packets, "{args}");
+    }
+}
+
+#[test]
+fn the_array_of_two_to_the_k_words_has_its_known_checksum() {
+    for (power, checksum, packets) in [
+        (0, "2144DF1C", 1),
+        (1, "DD9EB80C", 1),
+        (8, "F0E359BB", 1),
+        (9, "6FECA6E2", 2),
+        (14, "FC19A074", 45),
+        (17, "AADE9921", 359),
+        (20, "5B0360D", 2865),
+    ] {
+        let run = send(&format!("local 3000 0 0 10000 --power {power}")).with_code(0);
+        assert!(
+            run.line("Main:\ttransfer finished").ends_with(&format!(" checksum {checksum}")),
+            "2^{power}"
+        );
+        assert!(run.lines().iter().any(|l| l.ends_with(&format!("FIN-ACK {packets} window {checksum}"))));
+    }
+}
+
+#[test]
+fn without_power_or_bytes_two_to_the_twentieth_words_are_sent() {
+    transfer("3000 0 0 10000", 4 << 20, 2865);
+}
+
+#[test]
+fn the_smallest_windows_work() {
+    for window in [1, 2, 3] {
+        transfer(&format!("{window} 0.002 0 1000 --bytes 30kb"), 30_000, 21);
+    }
+}
+
+#[test]
+fn forward_loss_is_repaired() {
+    let summary = transfer("20 0.005 0.1 100 --bytes 100kb --seed 3", 100_000, 69);
+    let forward = &summary["receiver"]["forward"];
+    assert!(count(&forward["dropped_loss"]) > 0);
+    assert!(count(&summary["retransmitted"]) > 0);
+    assert_eq!(summary["receiver"]["reverse"]["dropped_loss"], 0);
+    assert_eq!(summary["seed"], 3);
+}
+
+#[test]
+fn reverse_loss_takes_acks_only() {
+    let summary = transfer("20 0.005 0/0.2 100 --bytes 100kb --seed 3", 100_000, 69);
+    assert_eq!(summary["receiver"]["forward"]["dropped_loss"], 0);
+    assert!(count(&summary["receiver"]["reverse"]["dropped_loss"]) > 0);
+}
+
+#[test]
+fn a_small_router_buffer_overflows_and_is_survived() {
+    let summary = transfer("30 0.005 0 10 --bytes 50kb --buffer 1", 50_000, 35);
+    assert!(count(&summary["receiver"]["forward"]["dropped_queue"]) > 0);
+}
+
+/// What the draws of the link alone decide when there is one packet at a time: every transmission, the
+/// ledgers, the checksum.
+fn course_of(seed: u64) -> Vec<String> {
+    let run = send(&format!("local 1 0.01 0.2/0.1 100 --bytes 40kb --debug --seed {seed}")).with_code(0);
+    let part = |line: &str, mark: &str| line.find(mark).map(|at| line[at..].to_string());
+    let sent = |line: &str| part(line, "--> ").and_then(|l| Some(l.split_once(", RTO")?.0.to_string()));
+    let mut course: Vec<_> = run.lines().into_iter().filter_map(sent).collect();
+    course.extend(run.lines().into_iter().filter_map(|line| part(line, "checksum ")));
+    course.extend(run.stderr.lines().filter(|line| line.ends_with(" in flight")).map(str::to_string));
+    course
+}
+
+#[test]
+fn a_seed_gives_the_same_losses_again() {
+    // A process that is not run for longer than a timeout sends a packet once more than the losses ask for;
+    // no other run is like that one.
+    let again = (0..3).find_map(|_| {
+        let [one, two] = both(|| course_of(7), || course_of(7));
+        if one != two {
+            eprintln!("not the same: {one:#?} {two:#?}");
+        }
+        (one == two).then_some(one)
+    });
+    let again = again.expect("three pairs of runs, each unlike");
+    assert!(again.len() > 28 + 10, "28 packets, some sent again: {again:#?}");
+    assert_ne!(again, course_of(8), "another seed, other losses");
+}
+
+fn both<T: Send>(one: impl FnOnce() -> T + Send, two: impl FnOnce() -> T) -> [T; 2] {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let two = two();
+        [one.join().unwrap(), two]
+    })
+}
+
+#[test]
+fn the_seed_that_was_chosen_is_told_and_gives_the_losses_again() {
+    let run = send("local 50 0 0.02 1000 --packet-size 108 --bytes 100kb").with_code(0);
+    let told = run.stderr.lines().find_map(|line| line.strip_prefix("the same losses again: --seed "));
+    let seed: u64 = told.expect("no seed").parse().unwrap();
+    let summary = send(&format!("local 1 0.001 0 100 --bytes 1 --json --seed {seed}")).summary();
+    assert_eq!(summary["seed"], seed);
+}
+
+#[test]
+fn a_file_goes_through_the_local_link() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let data = super::data::random(100_001, 1);
+    std::fs::write(&path, &data).unwrap();
+    let run = |command: &mut std::process::Command| -> Ended {
+        super::process::Program::start(command).ended().with_code(0)
+    };
+    let summary = run(rdt_send("local 50 0 0 1000 --json --file").arg(&path)).summary();
+    assert_eq!((&summary["bytes"], &summary["crc32"]), (&100_001.into(), &crc_json(&data).into()));
+}

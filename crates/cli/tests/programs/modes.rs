@@ -1,0 +1,91 @@
+//! `rdt-recv` as the emulator, as a real receiver and as a dummy.
+
+use super::data::{array, crc_json};
+use super::lines::read;
+use super::process::{Receiver, send};
+
+/// Link properties that no transfer would survive.
+const HOPELESS: &str = "20 9 0.99/0.99 0.0001";
+
+#[test]
+fn no_link_applies_nothing_and_checks_the_sum() {
+    let receiver = Receiver::start("--no-link");
+    for (size, bytes) in [(1472, 200_000), (9, 200), (9000, 200_000), (65_507, 1_000_000)] {
+        let args = format!("{HOPELESS} --packet-size {size} --bytes {bytes} --debug");
+        let run = send(&receiver.args(&args)).with_code(0);
+        let window = run.lines().into_iter().find(|line| line.contains("SYN-ACK")).unwrap();
+        assert!(window.contains("SYN-ACK 0 window 1;"), "{window}");
+        let fin_ack = run.lines().into_iter().find(|line| line.contains("FIN-ACK")).unwrap();
+        let crc = super::data::crc32(&array(bytes));
+        assert!(fin_ack.ends_with(&format!(" window {crc:X}")), "{fin_ack}");
+    }
+    assert!(receiver.program.line("connected").contains("active 1"));
+    assert!(receiver.program.line("finished: 200000 bytes in").contains("Kbps, checksum "));
+}
+
+#[test]
+fn dummy_opens_its_window_at_once_and_gives_no_checksum() {
+    let receiver = Receiver::start("--dummy");
+    for (size, bytes) in [(1472, 200_000), (9, 200), (65_507, 1_000_000)] {
+        let args = format!("{HOPELESS} --packet-size {size} --bytes {bytes} --debug");
+        let run = send(&receiver.args(&args)).with_code(0);
+        assert!(run.lines().iter().any(|line| line.contains("SYN-ACK 0 window 80000;")));
+        let fin_ack = run.lines().into_iter().find(|line| line.contains("FIN-ACK")).unwrap();
+        assert!(fin_ack.ends_with(" window 0"), "{fin_ack}");
+        let crc = format!("checksum {:X}", super::data::crc32(&array(bytes)));
+        assert!(run.line("Main:\ttransfer finished").ends_with(&crc), "the sender's own");
+    }
+    assert!(receiver.program.line("initialized").starts_with("***** DUMMY receiver "));
+}
+
+#[test]
+fn each_sender_has_the_link_that_its_syn_asks_for() {
+    let receiver = Receiver::start("--json --seed 9");
+    for (args, bytes, rtt_us, lossy) in [
+        ("20 0 0 1000", 50_000, 0, false),
+        ("20 0.05 0.3 1000", 40_000, 50_000, true),
+        ("20 0 0 1000", 50_001, 0, false),
+    ] {
+        let run = send(&receiver.args(&format!("{args} --bytes {bytes} --json"))).with_code(0);
+        assert!(run.summary()["handshake_rtt_us"].as_u64() >= Some(rtt_us));
+        let finished = receiver.program.line(&format!("\"bytes\":{bytes},"));
+        let finished: serde_json::Value = serde_json::from_str(&finished).unwrap();
+        assert_eq!(finished["crc32"].as_str(), Some(&*crc_json(&array(bytes))));
+        assert_eq!(finished["forward"]["dropped_loss"].as_u64() > Some(0), lossy, "{finished}");
+    }
+}
+
+#[test]
+fn a_packet_larger_than_the_emulator_takes_is_explained() {
+    let receiver = Receiver::start("");
+    let run = send(&receiver.args("10 0 0 1000 --packet-size 1473 --bytes 5000")).with_code(5);
+    assert!(run.lines().contains(&"Main:\tsend failed with status 5"));
+    let sentence = run.stderr.lines().last().unwrap();
+    assert!(sentence.contains("1473") && sentence.contains("--no-link"), "{sentence}");
+}
+
+#[test]
+fn the_log_has_the_form_of_the_classic_receivers() {
+    let receiver = Receiver::start("");
+    read("Receiver v%s has initialized on %s", &receiver.program.line("initialized"));
+    send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(0);
+    let form = "[%s/%s/%s %s:%s:%s] 127.0.0.1:%d connected; RAM %.2f MB active %d";
+    read(form, &receiver.program.line("connected"));
+    let form = "[%s/%s/%s %s:%s:%s] 127.0.0.1:%d finished: %d bytes in %.3f sec, %.2f Kbps, checksum %X; \
+                RAM %.2f MB active %d";
+    read(form, &receiver.program.line("finished"));
+}
+
+#[test]
+fn once_ends_after_the_first_transfer() {
+    let receiver = Receiver::start("--once");
+    send(&receiver.args("10 0.01 0 1000 --bytes 5000")).with_code(0);
+    let run = receiver.program.ended().with_code(0);
+    assert!(run.lines().iter().any(|line| line.contains("1 transfers finished")));
+}
+
+#[test]
+fn once_stays_until_the_last_answer_left_a_long_link() {
+    let receiver = Receiver::start("--once");
+    send(&receiver.args("10 2.1 0 1000 --bytes 0")).with_code(0);
+}

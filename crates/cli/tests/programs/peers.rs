@@ -1,0 +1,128 @@
+//! Addresses, and many senders at once.
+
+use std::net::{Ipv6Addr, UdpSocket};
+
+use serde_json::Value;
+
+use super::data::{array, crc_json};
+use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
+
+#[cfg(unix)]
+#[test]
+fn sixty_four_senders_at_once() {
+    const SENDERS: usize = 64;
+    let receiver = Receiver::start("--json --seed 1");
+    // One byte more each, so that every transfer has a checksum of its own.
+    let sizes: Vec<_> = (0..SENDERS).map(|n| 200_000 + n).collect();
+    let start = |bytes: &usize| {
+        let args = receiver.args(&format!("30 0.02 0.002/0.01 20 --bytes {bytes} --json --quiet"));
+        Program::start(&mut rdt_send(&args))
+    };
+    let senders: Vec<_> = sizes.iter().map(start).collect();
+    for (sender, bytes) in senders.into_iter().zip(&sizes) {
+        let crc = crc_json(&array(*bytes));
+        let run = sender.ended().with_code(0);
+        assert_eq!(run.summary()["crc32"], crc);
+        let finished = receiver.program.line(&format!("\"bytes\":{bytes},"));
+        let finished: Value = serde_json::from_str(&finished).unwrap();
+        assert_eq!(finished["crc32"], crc);
+    }
+    let summary = receiver.interrupted().with_code(0).summary();
+    assert_eq!((&summary["finished"], &summary["max_active"]), (&SENDERS.into(), &SENDERS.into()));
+    assert_eq!(summary["bytes"], sizes.iter().sum::<usize>());
+    assert!(summary["memory_held_max_bytes"].as_u64() > Some(0));
+    if cfg!(target_os = "linux") {
+        assert!(summary["memory_peak_bytes"].as_u64() > summary["memory_held_max_bytes"].as_u64());
+    }
+    for direction in ["forward", "reverse"] {
+        super::json::balances(&summary[direction]);
+    }
+}
+
+/// True if this host can be tested with IPv6; tells so if not.
+fn has_ipv6() -> bool {
+    let bound = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
+    if let Err(error) = &bound {
+        eprintln!("this host has no ::1, so IPv6 is not tested: {error}");
+    }
+    bound.is_ok()
+}
+
+#[test]
+fn ipv6_all_the_way() {
+    if !has_ipv6() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = rdt_recv("--bind [::1]:0 --no-link --output");
+    let receiver = Receiver::from(command.arg(directory.path()));
+    assert!(receiver.address.is_ipv6());
+    let run = send(&receiver.args("20 0 0 1000 --bytes 50kb --debug")).with_code(0);
+    assert!(run.lines().iter().any(|line| line.contains("--> SYN 0 (attempt 1 of 3, RTO 1.000) to ::1")));
+    let connected = run.line("Main:\tconnected to ").to_string();
+    assert!(connected.contains(&format!("connected to {} in", receiver.address)), "as typed: {connected}");
+    assert!(receiver.program.line("connected").contains("] [::1]:"));
+    let [file] = std::fs::read_dir(directory.path()).unwrap().collect::<Vec<_>>().try_into().unwrap();
+    let file = file.unwrap();
+    assert!(file.file_name().to_str().unwrap().starts_with("__1-"), "no colons in names");
+    assert!(std::fs::read(file.path()).unwrap() == array(50_000), "the bytes differ");
+}
+
+#[test]
+fn all_interfaces_means_both_families() {
+    if !has_ipv6() {
+        return;
+    }
+    let receiver = Receiver::from(&mut rdt_recv("--bind [::]:0"));
+    let port = receiver.address.port();
+    for host in ["127.0.0.1", "[::1]", "localhost"] {
+        send(&format!("{host}:{port} 10 0 0 1000 --bytes 3000")).with_code(0);
+    }
+    assert!(receiver.program.line("] 127.0.0.1:").contains("connected"), "IPv4 without its IPv6 clothes");
+    receiver.program.line("] [::1]:");
+}
+
+#[test]
+fn unless_told_otherwise_both_programs_use_port_22345() {
+    let receiver = Program::start(&mut rdt_recv("--once"));
+    let Some(line) = receiver.line_or_end("initialized on") else {
+        // Somebody else has the port, which tells as much.
+        assert!(receiver.ended().with_code(69).stderr.contains(":22345: "));
+        return;
+    };
+    assert!(line.ends_with(":22345"), "{line}");
+    send("127.0.0.1 10 0 0 1000 --bytes 3000").with_code(0);
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let receiver = Receiver::start("");
+    let address = receiver.address.to_string();
+    let run = Program::start(&mut rdt_recv(&format!("--bind {address}"))).ended().with_code(69);
+    assert_eq!((run.stderr.lines().count(), &*run.stdout), (1, &b""[..]));
+    assert!(run.stderr.starts_with(&format!("rdt-recv: cannot bind to {address}: ")), "{}", run.stderr);
+}
+
+#[test]
+fn a_silence_is_explained() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let full = Receiver::start("--max-peers 1");
+    send(&full.args("10 0 0 1000 --bytes 3000")).with_code(0);
+    let mute = silent.local_addr().unwrap();
+    let cases = [
+        (nobody, format!("nobody listens at {nobody} ({nobody}): start rdt-recv there")),
+        (mute, format!("no answer from {mute} ({mute}) after 3 attempts: is rdt-recv running")),
+        (full.address, "no answer from".into()),
+    ]
+    .map(|(address, wanted)| {
+        (Program::start(&mut rdt_send(&format!("{address} 10 0 0 1000 --debug"))), wanted)
+    });
+    for (sender, wanted) in cases {
+        let run = sender.ended().with_code(5);
+        assert_eq!(run.lines().last(), Some(&"Main:\tconnect failed with status 5"));
+        assert_eq!(run.lines().iter().filter(|line| line.contains("--> SYN 0")).count(), 3);
+        assert_eq!(run.stderr.lines().count(), 1);
+        assert!(run.stderr.contains(&wanted), "{wanted}");
+    }
+}

@@ -1,0 +1,322 @@
+//! Programs under test: started, watched, and ended when their handle goes, whatever happens. Every wait is
+//! for something that the program does, and bounded. A test that fails shows each program's command and what
+//! it printed.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// Longest wait for anything that a program should do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `rdt-send` with these arguments, blanks between them.
+pub(super) fn rdt_send(args: &str) -> Command {
+    command(env!("CARGO_BIN_EXE_rdt-send"), args)
+}
+
+/// `rdt-recv` with these arguments, blanks between them.
+pub(super) fn rdt_recv(args: &str) -> Command {
+    command(env!("CARGO_BIN_EXE_rdt-recv"), args)
+}
+
+/// `rdt-recv` with these arguments, started by a shell after it did `first`.
+#[cfg(unix)]
+pub(super) fn rdt_recv_after(first: &str, args: &[&str]) -> Command {
+    let mut shell = command("sh", "-c");
+    shell.arg(format!("{first}; exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_rdt-recv")).args(args);
+    shell
+}
+
+fn command(program: &str, args: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(args.split_ascii_whitespace());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs `rdt-send` to its end.
+pub(super) fn send(args: &str) -> Ended {
+    Program::start(&mut rdt_send(args)).ended()
+}
+
+/// What a program printed to one of its outputs so far.
+#[derive(Default)]
+struct Printed {
+    text: Mutex<(Vec<u8>, bool)>,
+    changed: Condvar,
+}
+
+impl Printed {
+    /// Collects what `pipe` gives, all of it or up to the first line's end, on a thread of its own.
+    fn collect(pipe: Option<impl Read + Send + 'static>, first_line_only: bool) -> Arc<Self> {
+        let printed = Arc::new(Self::default());
+        let Some(mut pipe) = pipe else {
+            printed.text.lock().unwrap().1 = true;
+            return printed;
+        };
+        let writer = Arc::clone(&printed);
+        thread::spawn(move || {
+            let mut chunk = vec![0; 64 * 1024];
+            loop {
+                let n = pipe.read(&mut chunk).unwrap_or(0);
+                let mut text = writer.text.lock().unwrap();
+                text.0.extend_from_slice(&chunk[..n]);
+                text.1 = n == 0 || first_line_only && text.0.contains(&b'\n');
+                writer.changed.notify_all();
+                if text.1 {
+                    return;
+                }
+            }
+        });
+        printed
+    }
+
+    fn so_far(&self) -> String {
+        let text = self.text.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        String::from_utf8_lossy(&text.0).into_owned()
+    }
+
+    /// Waits until `wanted` finds something, or the output ends without it.
+    fn wait<T>(&self, mut wanted: impl FnMut(&[u8], bool) -> Option<T>) -> Option<T> {
+        let mut found = None;
+        let text = self.text.lock().unwrap();
+        let waiting = |text: &mut (Vec<u8>, bool)| {
+            found = wanted(&text.0, text.1);
+            found.is_none() && !text.1
+        };
+        drop(self.changed.wait_timeout_while(text, PATIENCE, waiting).unwrap());
+        found
+    }
+
+    /// Waits for a complete line that `wanted` takes, and gives it.
+    fn line(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
+        self.wait(|text, _| {
+            let whole = text.iter().rposition(|byte| *byte == b'\n')?;
+            let text = String::from_utf8_lossy(&text[..whole]);
+            text.lines().find(|line| wanted(line)).map(str::to_string)
+        })
+    }
+}
+
+/// A running program.
+pub(super) struct Program {
+    command: String,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Arc<Printed>,
+    stderr: Arc<Printed>,
+}
+
+impl Program {
+    /// Starts it; its outputs are collected unless `command` sends them elsewhere.
+    pub(super) fn start(command: &mut Command) -> Self {
+        Self::start_reading(command, false)
+    }
+
+    /// The same with a reader of its standard output that goes away after a line.
+    pub(super) fn start_for_one_line(command: &mut Command) -> Self {
+        Self::start_reading(command, true)
+    }
+
+    fn start_reading(command: &mut Command, first_line_only: bool) -> Self {
+        let mut child = command.spawn().unwrap();
+        Self {
+            command: format!("{command:?}"),
+            stdin: child.stdin.take(),
+            stdout: Printed::collect(child.stdout.take(), first_line_only),
+            stderr: Printed::collect(child.stderr.take(), false),
+            child,
+        }
+    }
+
+    /// Waits for a line of the standard output that contains `wanted`.
+    pub(super) fn line(&self, wanted: &str) -> String {
+        self.line_where(wanted, |line| line.contains(wanted))
+    }
+
+    /// The same, or `None` if the output ends without such a line.
+    pub(super) fn line_or_end(&self, wanted: &str) -> Option<String> {
+        self.stdout.line(|line| line.contains(wanted))
+    }
+
+    /// Waits for a line of the standard output; `what` tells which, if it never comes.
+    pub(super) fn line_where(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        self.stdout.line(wanted).unwrap_or_else(|| panic!("no line with {what}"))
+    }
+
+    /// Waits for a line of the standard error that contains `wanted`.
+    pub(super) fn error_line(&self, wanted: &str) -> String {
+        self.stderr.line(|line| line.contains(wanted)).unwrap_or_else(|| panic!("no line with {wanted}"))
+    }
+
+    /// Waits until the standard output has `bytes` bytes.
+    pub(super) fn has_printed(&self, bytes: usize) {
+        let enough = self.stdout.wait(|text, _| (text.len() >= bytes).then_some(()));
+        assert!(enough.is_some(), "fewer than {bytes} bytes");
+    }
+
+    /// Writes a few bytes (no more than a pipe holds) to the standard input, which stays open.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().expect("the standard input is a pipe").write_all(bytes).unwrap();
+    }
+
+    /// This, with the standard input ended.
+    pub(super) fn without_more_input(mut self) -> Self {
+        self.stdin = None;
+        self
+    }
+
+    /// Writes `data` to the standard input in pieces of these sizes, again and again, and ends it. After each
+    /// piece the next waits until the program printed one line more.
+    pub(super) fn feed(&mut self, data: Vec<u8>, sizes: &'static [usize]) {
+        let mut stdin = self.stdin.take().expect("the standard input is a pipe");
+        let stdout = Arc::clone(&self.stdout);
+        let lines = |text: &[u8]| text.split(|byte| *byte == b'\n').count();
+        thread::spawn(move || {
+            let mut rest = &data[..];
+            for size in sizes.iter().cycle() {
+                let seen = lines(&stdout.text.lock().unwrap().0);
+                let piece = rest.split_off(..rest.len().min(*size)).unwrap();
+                // If the program is gone, its own end tells why.
+                if stdin.write_all(piece).is_err() || rest.is_empty() {
+                    return;
+                }
+                stdout.wait(|text, _| (lines(text) > seen).then_some(()));
+            }
+        });
+    }
+
+    /// Sends it a signal: `INT`, `TERM` or `KILL`.
+    #[cfg(unix)]
+    pub(super) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        assert!(sent.success(), "kill -s {name} {pid}");
+    }
+
+    /// Waits for its end.
+    pub(super) fn ended(mut self) -> Ended {
+        let ends = [&self.stdout, &self.stderr].map(|output| output.wait(|_, ended| ended.then_some(())));
+        assert!(ends.iter().all(Option::is_some), "the program does not end");
+        let status = self.child.wait().unwrap();
+        let stdout = self.stdout.text.lock().unwrap().0.clone();
+        Ended { command: self.command.clone(), status, stdout, stderr: self.stderr.so_far() }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            show(&self.command, &self.stdout.so_far(), &self.stderr.so_far());
+        }
+    }
+}
+
+/// A program that ended.
+pub(super) struct Ended {
+    command: String,
+    status: ExitStatus,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: String,
+}
+
+impl Ended {
+    /// Its exit code; it was not ended by a signal.
+    pub(super) fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| panic!("{}", self.status))
+    }
+
+    /// This, after a look at the exit code.
+    pub(super) fn with_code(self, code: i32) -> Self {
+        assert_eq!(self.code(), code, "exit code");
+        self
+    }
+
+    /// The standard output's lines.
+    pub(super) fn lines(&self) -> Vec<&str> {
+        std::str::from_utf8(&self.stdout).unwrap().lines().collect()
+    }
+
+    /// The only line of the standard output that starts with `start`.
+    pub(super) fn line(&self, start: &str) -> &str {
+        let lines: Vec<_> = self.lines().into_iter().filter(|line| line.starts_with(start)).collect();
+        assert_eq!(lines.len(), 1, "lines that start with '{start}'");
+        lines[0]
+    }
+
+    /// The standard output's lines as JSON.
+    pub(super) fn objects(&self) -> Vec<Value> {
+        self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The last object, which is the summary.
+    pub(super) fn summary(&self) -> Value {
+        let last = self.objects().pop().expect("no output");
+        assert_eq!(last["event"], "summary");
+        last
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            show(&self.command, &String::from_utf8_lossy(&self.stdout), &self.stderr);
+        }
+    }
+}
+
+fn show(command: &str, stdout: &str, stderr: &str) {
+    let stdout: String = stdout.chars().take(4000).collect();
+    eprintln!("{command}\n--- stdout\n{stdout}\n--- stderr\n{stderr}\n---");
+}
+
+/// A running `rdt-recv` that has a socket.
+pub(super) struct Receiver {
+    pub(super) program: Program,
+    pub(super) address: SocketAddr,
+}
+
+impl Receiver {
+    /// One on IPv4 loopback.
+    pub(super) fn start(args: &str) -> Self {
+        Self::from(&mut rdt_recv(&format!("--bind 127.0.0.1:0 {args}")))
+    }
+
+    /// One that keeps what arrives.
+    pub(super) fn keeping(output: &std::path::Path, args: &str) -> Self {
+        let mut command = rdt_recv(&format!("--bind 127.0.0.1:0 --no-link {args}"));
+        Self::from(command.arg("--output").arg(output))
+    }
+
+    /// Starts `command` and waits until it tells its address.
+    pub(super) fn from(command: &mut Command) -> Self {
+        let program = Program::start(command);
+        let to_stdout = program.command.contains("\"--output\" \"-\"");
+        let line = if to_stdout { program.error_line("initialized") } else { program.line("initialized") };
+        let address = match serde_json::from_str::<Value>(&line) {
+            Ok(event) => event["address"].as_str().unwrap().parse(),
+            Err(_) => line.rsplit(' ').next().unwrap().parse(),
+        };
+        Self { program, address: address.unwrap() }
+    }
+
+    /// Arguments of `rdt-send` that begin with this receiver.
+    pub(super) fn args(&self, args: &str) -> String {
+        format!("{} {args}", self.address)
+    }
+
+    /// Ctrl-C, and the end.
+    #[cfg(unix)]
+    pub(super) fn interrupted(self) -> Ended {
+        self.program.signal("INT");
+        self.program.ended()
+    }
+}
