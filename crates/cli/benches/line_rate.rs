@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rdt_driver::{Connected, UdpIo, UdpOptions, Waiter, clock};
 use rdt_transport::drive::DatagramIo;
+use rdt_transport::dword_array;
 use serde_json::{Value, json};
 
 const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
@@ -204,7 +205,8 @@ impl Blast {
         let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), self.options).expect("a free port");
         let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
         let mut io = Connected::new(io, self.peer);
-        let source: Vec<u8> = (0..SOURCE + self.size).map(|i| (i % 251) as u8).collect();
+        let mut source = vec![0; SOURCE + self.size];
+        dword_array::fill(0, &mut source);
         let (mut sent, mut acked, mut at) = (0_u64, 0_u64, 0_usize);
         loop {
             while let Some(batch) = io.recv() {

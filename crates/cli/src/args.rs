@@ -132,6 +132,9 @@ pub struct RecvArgs {
     /// Memory for packets: half beyond holes, half on the links; a quarter of a half for one sender
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
+    /// Threads that serve, each with a socket of its own on the same port
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: usize,
     /// Senders at once; more get no answer
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub max_peers: usize,

@@ -37,7 +37,7 @@ Exit codes:
 /// The same for the receiver.
 pub(crate) const RECV_CODES: &str = "\
 Exit codes:
-    0  ended by --once, or by Ctrl-C while no transfer was under way
+    0  ended by --once, or by Ctrl-C while no transfer was under way, and all were stored
     6  the system refuses to receive   64  wrong arguments
    69  the address cannot be bound     74  the output cannot be written
   130  Ctrl-C while a transfer was under way";
@@ -62,6 +62,8 @@ pub enum Failure {
     Socket(#[from] SocketError),
     #[error("the transfer to the standard output broke off: what was written is not whole")]
     CutShort,
+    #[error("{0} of the transfers could not be stored")]
+    NotStored(u64),
     #[error("interrupted")]
     Interrupted,
 }
@@ -78,7 +80,7 @@ impl Failure {
             Self::Transfer { error, .. } => error.status(),
             Self::Checksum { .. } => CHECKSUM,
             Self::Input { .. } => NO_INPUT,
-            Self::Output { .. } | Self::CutShort => IO,
+            Self::Output { .. } | Self::CutShort | Self::NotStored(_) => IO,
             Self::Socket(SocketError::Send(_)) => 4,
             Self::Socket(SocketError::Receive(_)) => 6,
             Self::Socket(_) => UNAVAILABLE,

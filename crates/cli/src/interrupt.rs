@@ -2,35 +2,54 @@
 //! on the size of files: reaching it fails the write.
 
 use std::process;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rdt_driver::Waker;
 
 use crate::exit;
 
-/// Says whether the user asked to stop.
+/// Says whether a program's threads are to end, and wakes them to hear it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    set: AtomicBool,
+    interrupted: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
 
 impl Stop {
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.set.load(Ordering::Relaxed)
+    }
+
+    /// True if it was the user who set it.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.0.interrupted.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.set.store(true, Ordering::Relaxed);
+        for waker in self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            waker.wake();
+        }
     }
 
-    /// Sets this when the user asks to stop, and wakes the thread that looks at it.
-    pub(crate) fn on_interrupt(&self, waker: Waker) {
+    /// A thread that is to be woken.
+    pub(crate) fn add(&self, waker: Waker) {
+        self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+    }
+
+    /// Sets this when the user asks to stop; the second time, ends the program.
+    pub(crate) fn on_interrupt(&self) {
         let stop = self.clone();
         let handler = move || {
-            if stop.is_set() {
+            if stop.0.interrupted.swap(true, Ordering::Relaxed) {
                 process::exit(i32::from(exit::INTERRUPTED));
             }
             stop.set();
-            waker.wake();
         };
         if let Err(error) = ctrlc::set_handler(handler) {
             tracing::warn!(%error, "Ctrl-C will end the program without a summary");

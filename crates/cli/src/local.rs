@@ -3,14 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::{self, JoinHandle};
 
-use rdt_driver::{SocketError, UdpIo, UdpOptions, Waiter, Waker, run};
+use rdt_driver::{SocketError, UdpIo, UdpOptions, Waiter, run};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::ReceiverConfig;
 
 use crate::Failure;
-use crate::console::Console;
 use crate::interrupt::Stop;
-use crate::receive::{Log, SPIN, Service};
+use crate::receive::SPIN;
+use crate::service::{Logbook, Service};
 use crate::store::{Output, Store};
 
 /// The receiver's thread.
@@ -18,7 +18,6 @@ pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
     pub(crate) seed: u64,
     stop: Stop,
-    waker: Waker,
     thread: JoinHandle<Result<ServerStats, SocketError>>,
 }
 
@@ -33,22 +32,20 @@ impl LocalReceiver {
         let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
         let address = io.local_addr().map_err(SocketError::Receive)?;
         let mut waiter = Waiter::new(io.socket(), SPIN).map_err(SocketError::Receive)?;
-        let waker = waiter.waker();
         let stop = Stop::default();
-        let mut service =
-            Service::new(Log::Quiet, Console::default(), Store::new(Output::Discard), stop.clone());
+        stop.add(waiter.waker());
+        let mut service = Service::new(Logbook::quiet(), Store::new(Output::Discard), stop.clone());
         let thread = thread::spawn(move || {
             let mut server = Server::new(config);
             run(&mut server, &mut io, &mut service, &mut waiter)?;
             Ok(server.stats())
         });
-        Ok(Self { address, seed, stop, waker, thread })
+        Ok(Self { address, seed, stop, thread })
     }
 
     /// Ends the receiver and gives what it counted.
     pub(crate) fn finish(self) -> Result<ServerStats, SocketError> {
         self.stop.set();
-        self.waker.wake();
         self.thread.join().unwrap_or_else(|_| {
             Err(SocketError::Receive(std::io::Error::other("the embedded receiver's thread ended by itself")))
         })

@@ -1,79 +1,216 @@
-//! `rdt-recv`: the server, its log and its store.
+//! `rdt-recv`: one server on each of its threads, behind sockets that share a port.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
-use rdt_driver::{Application, Flow, SocketError, UdpIo, UdpOptions, Waiter, run};
-use rdt_emulator::{Ledger, parse_bytes};
+use rdt_driver::{Offload, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run};
+use rdt_emulator::{child_seed, parse_bytes};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
-use rdt_transport::{AckPolicy, Endpoint as _, ReceiverConfig, ReceiverEvent};
-use serde_json::{Value, json};
+use rdt_transport::{AckPolicy, ReceiverConfig};
+use serde_json::json;
 
 use crate::args::{AckEvery, Switch};
-use crate::console::{Console, talk};
-use crate::format::{megabytes, rate_bps};
+use crate::console::Console;
+use crate::figures::{link_lines, socket_json, stats_json};
+use crate::format::megabytes;
 use crate::interrupt::Stop;
+use crate::service::{Log, Logbook, Service};
 use crate::status::micros;
 use crate::store::{Output, Store};
 use crate::{Failure, RecvArgs, memory, target};
 
-/// Packets that leave a link by more than this too late, at the 99th percentile, mean that the host did not
-/// keep up.
-const LATE: Duration = Duration::from_millis(1);
 /// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
-/// How long the last transfer's sender must be quiet before the program exits, beyond the time that its link
-/// takes: a FIN whose answer was lost is answered again.
-const LINGER: Duration = Duration::from_secs(1);
-
-/// How the log looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Log {
-    Quiet,
-    Text,
-    /// Text on the standard error, because the standard output carries data.
-    Talk,
-    Json,
-}
+/// More threads than this are a slip of the finger.
+const MAX_THREADS: usize = 256;
 
 /// Runs the program.
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
-    let (config, seed) = configure(args)?;
-    let output = Output::parse(args.output.as_deref())
-        .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
-    if args.json && output == Output::Stdout {
-        return Err(Failure::Usage("--json and --output - both want the standard output: choose one".into()));
-    }
-    let log = match (args.quiet, args.json, &output) {
-        (_, true, _) => Log::Json,
-        (true, ..) => Log::Quiet,
-        (.., Output::Stdout) => Log::Talk,
-        _ => Log::Text,
-    };
-    let mut io = bind(args)?;
-    let spin = if config.link == LinkMode::None { Duration::ZERO } else { SPIN };
-    let mut waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
+    let plan = Plan::new(args)?;
+    let sockets = bind(args)?;
+    let address = sockets[0].local_addr().map_err(SocketError::Receive)?;
     let stop = Stop::default();
-    stop.on_interrupt(waiter.waker());
+    stop.on_interrupt();
+    plan.announce(args, address);
+    let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
+    let workers = workers.collect::<Result<Vec<_>, _>>()?;
+    let ends = thread::scope(|scope| {
+        let threads: Vec<_> = workers.into_iter().map(|worker| scope.spawn(|| worker.run())).collect();
+        let join = |t: thread::ScopedJoinHandle<'_, WorkerEnd>| {
+            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
+        };
+        threads.into_iter().map(join).collect::<Vec<_>>()
+    });
+    plan.conclude(ends)
+}
 
-    let console = Console::default();
-    let mut app = Service::new(log, console.clone(), Store::new(output.clone()), stop.clone());
-    app.exit_after_first = args.once || output == Output::Stdout;
-    app.announce(args, io.local_addr().map_err(SocketError::Receive)?, seed);
-    let mut server = Server::new(config);
-    run(&mut server, &mut io, &mut app, &mut waiter)?;
+/// What every worker needs to know.
+struct Plan {
+    config: ServerConfig,
+    /// Of the emulated links; `None` where there are none.
+    seed: Option<u64>,
+    threads: usize,
+    output: Output,
+    logbook: Logbook,
+    once: bool,
+}
 
-    let unfinished = server.listener().has_unfinished();
-    app.summary(&server.stats(), &io, seed);
-    console.finish()?;
-    if app.cut_short {
-        Err(Failure::CutShort)
-    } else if let Some((name, error)) = app.broken.take() {
-        Err(Failure::Output { name, error })
-    } else if stop.is_set() && unfinished {
-        Err(Failure::Interrupted)
-    } else {
-        Ok(())
+impl Plan {
+    fn new(args: &RecvArgs) -> Result<Self, Failure> {
+        let (config, seed) = configure(args)?;
+        let output = Output::parse(args.output.as_deref())
+            .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
+        if args.json && output == Output::Stdout {
+            return Err(Failure::Usage(
+                "--json and --output - both want the standard output: choose one".into(),
+            ));
+        }
+        if args.threads > 1 && output == Output::Stdout {
+            return Err(Failure::Usage(
+                "--output - takes one transfer, so one thread is all it needs".into(),
+            ));
+        }
+        let log = match (args.quiet, args.json, &output) {
+            (_, true, _) => Log::Json,
+            (true, ..) => Log::Quiet,
+            (.., Output::Stdout) => Log::Talk,
+            _ => Log::Text,
+        };
+        let once = args.once || output == Output::Stdout;
+        let logbook = Logbook { log, console: Console::default() };
+        Ok(Self { config, seed, threads: args.threads, output, logbook, once })
+    }
+
+    fn announce(&self, args: &RecvArgs, address: SocketAddr) {
+        let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
+        let line = format!("{dummy}Receiver v{} has initialized on {address}", env!("CARGO_PKG_VERSION"));
+        self.logbook.line(&line);
+        self.logbook.json(&json!({
+            "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": self.threads,
+        }));
+    }
+
+    /// Prints the last lines and decides how the program ends.
+    fn conclude(&self, mut ends: Vec<WorkerEnd>) -> Result<(), Failure> {
+        let Some(mut total) = ends.pop() else { return Ok(()) };
+        for end in ends {
+            total.merge(end);
+        }
+        self.summary(&total);
+        self.logbook.console.finish()?;
+        match total.failure {
+            Some(failure) => Err(failure),
+            None if total.not_stored > 0 => Err(Failure::NotStored(total.not_stored)),
+            None => Ok(()),
+        }
+    }
+
+    fn summary(&self, total: &WorkerEnd) {
+        let stats = &total.stats;
+        self.logbook.line(&format!(
+            "{} senders, {} transfers finished, {:.2} MB; at most {} at once; {:.2} MB held at most",
+            stats.listener.admitted,
+            total.finished,
+            megabytes(total.bytes),
+            stats.listener.max_active,
+            megabytes(stats.listener.max_memory + stats.max_link_memory),
+        ));
+        if self.seed.is_some() {
+            for line in link_lines(stats) {
+                self.logbook.line(&line);
+            }
+        }
+        if let Some(lost @ 1..) = total.socket.receive_overflow {
+            self.logbook.line(&format!(
+                "{lost} datagrams found the socket's buffer ({} bytes) full: lost in this host, not in the network",
+                total.socket.receive_buffer
+            ));
+        }
+        let mut value = stats_json(stats);
+        value["event"] = json!("summary");
+        value["seed"] = json!(self.seed);
+        value["finished"] = json!(total.finished);
+        value["bytes"] = json!(total.bytes);
+        value["not_stored"] = json!(total.not_stored);
+        value["memory_peak_bytes"] = json!(memory::read().peak);
+        value["processor_us"] = json!(memory::processor_time().map(micros));
+        value["socket"] = socket_json(&total.socket, total.offload);
+        self.logbook.json(&value);
+    }
+}
+
+/// One thread's server, socket and application.
+struct Worker {
+    server: Server<SocketAddr>,
+    io: UdpIo,
+    service: Service,
+    waiter: Waiter,
+    stop: Stop,
+}
+
+/// What a worker leaves behind.
+struct WorkerEnd {
+    stats: ServerStats,
+    socket: UdpStats,
+    offload: Offload,
+    finished: u64,
+    bytes: u64,
+    not_stored: u64,
+    failure: Option<Failure>,
+}
+
+impl Worker {
+    fn new(plan: &Plan, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, SocketError> {
+        let mut config = plan.config;
+        if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
+            // The first thread draws as a single one would.
+            config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
+        }
+        let spin = if plan.seed.is_some() { SPIN } else { Duration::ZERO };
+        let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
+        stop.add(waiter.waker());
+        let mut service = Service::new(plan.logbook.clone(), Store::new(plan.output.clone()), stop.clone());
+        service.exit_after_first = plan.once;
+        Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
+    }
+
+    /// Serves until the program is to end; then ends the other workers too.
+    fn run(mut self) -> WorkerEnd {
+        let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
+        let interrupted = self.stop.is_interrupted() && self.server.listener().has_unfinished();
+        self.stop.set();
+        let failure = match result {
+            Err(error) => Some(error.into()),
+            Ok(()) if self.service.cut_short => Some(Failure::CutShort),
+            Ok(()) => match self.service.broken.take() {
+                Some((name, error)) => Some(Failure::Output { name, error }),
+                None => interrupted.then_some(Failure::Interrupted),
+            },
+        };
+        WorkerEnd {
+            stats: self.server.stats(),
+            socket: self.io.stats(),
+            offload: self.io.offload(),
+            finished: self.service.finished,
+            bytes: self.service.bytes,
+            not_stored: self.service.not_stored,
+            failure,
+        }
+    }
+}
+
+impl WorkerEnd {
+    fn merge(&mut self, other: Self) {
+        self.stats.merge(&other.stats);
+        self.socket.merge(&other.socket);
+        self.finished += other.finished;
+        self.bytes += other.bytes;
+        self.not_stored += other.not_stored;
+        // Any failure tells more than that the program was interrupted.
+        if matches!(self.failure, None | Some(Failure::Interrupted)) && other.failure.is_some() {
+            self.failure = other.failure;
+        }
     }
 }
 
@@ -87,6 +224,9 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     if args.max_peers == 0 {
         return Err(Failure::Usage("--max-peers must be at least 1".into()));
     }
+    if !(1..=MAX_THREADS).contains(&args.threads) {
+        return Err(Failure::Usage(format!("--threads must be from 1 to {MAX_THREADS}")));
+    }
     let seed = args.seed.unwrap_or_else(rand::random);
     let (receiver, link) = if args.dummy {
         (ReceiverConfig::dummy(), LinkMode::None)
@@ -99,360 +239,35 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
         AckEvery::One => AckPolicy::EveryPacket,
         AckEvery::Batch => AckPolicy::Batch,
     };
-    let mut config = ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory);
-    config.listener.max_peers = args.max_peers;
+    let threads = args.threads as u64;
+    let mut config =
+        ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory / threads);
+    config.listener.max_peers = args.max_peers.div_ceil(args.threads);
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
 
-/// Binds; where nothing was asked for and the host has no IPv6, to all IPv4 interfaces.
-fn bind(args: &RecvArgs) -> Result<UdpIo, Failure> {
+/// A socket for each thread, all on one port; where nothing was asked for and the host has no IPv6, on all
+/// IPv4 interfaces.
+fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     let address = target::parse_bind(args.bind.as_deref()).map_err(Failure::Usage)?;
-    let options = udp_options(args.gso, args.gro);
-    match UdpIo::bind(address, options) {
+    let mut options = udp_options(args.gso, args.gro);
+    options.share_port = args.threads > 1;
+    let first = match UdpIo::bind(address, options) {
         Err(SocketError::Bind { error, .. })
             if args.bind.is_none() && error.kind() != std::io::ErrorKind::AddrInUse =>
         {
-            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT));
-            Ok(UdpIo::bind(v4, options)?)
+            UdpIo::bind((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), options)?
         }
-        result => Ok(result?),
+        result => result?,
+    };
+    let address = first.local_addr().map_err(SocketError::Receive)?;
+    let mut sockets = vec![first];
+    for _ in 1..args.threads {
+        sockets.push(UdpIo::bind(address, options)?);
     }
+    Ok(sockets)
 }
 
 pub(crate) fn udp_options(gso: Switch, gro: Switch) -> UdpOptions {
     UdpOptions { gso: gso == Switch::On, gro: gro == Switch::On, ..UdpOptions::default() }
-}
-
-/// The application on a server: stores and logs.
-pub(crate) struct Service {
-    log: Log,
-    console: Console,
-    store: Store,
-    stop: Stop,
-    pub(crate) exit_after_first: bool,
-    /// Whose finished transfer ends the program.
-    last: Option<SocketAddr>,
-    finished: u64,
-    bytes: u64,
-    /// Bytes went to the standard output that belong to no complete transfer.
-    pub(crate) cut_short: bool,
-    /// What could not be written, if that ends the program.
-    pub(crate) broken: Option<(String, std::io::Error)>,
-}
-
-impl Service {
-    pub(crate) fn new(log: Log, console: Console, store: Store, stop: Stop) -> Self {
-        Self {
-            log,
-            console,
-            store,
-            stop,
-            exit_after_first: false,
-            last: None,
-            finished: 0,
-            bytes: 0,
-            cut_short: false,
-            broken: None,
-        }
-    }
-
-    fn announce(&self, args: &RecvArgs, address: SocketAddr, seed: Option<u64>) {
-        let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
-        self.line(&format!("{dummy}Receiver v{} has initialized on {address}", env!("CARGO_PKG_VERSION")));
-        self.json(&json!({ "event": "initialized", "address": address.to_string(), "seed": seed }));
-    }
-
-    fn on_event(
-        &mut self,
-        now: Instant,
-        server: &mut Server<SocketAddr>,
-        peer: SocketAddr,
-        event: ReceiverEvent,
-    ) {
-        match event {
-            ReceiverEvent::Connected => {
-                self.log_peer(peer, "connected", server.listener().active());
-                self.json_peer(peer, "connected", true, server.listener().active());
-            }
-            ReceiverEvent::Started => {
-                if let Err(error) = self.store.start(peer) {
-                    self.give_up(server, peer, error);
-                }
-            }
-            ReceiverEvent::Readable => self.read(server, peer),
-            ReceiverEvent::Finished { bytes, crc, elapsed } => {
-                self.read(server, peer);
-                if !server.listener().knows(peer) {
-                    return;
-                }
-                match self.store.finish(peer) {
-                    Ok(path) => {
-                        server.confirm(now, peer);
-                        let path = path.map(|p| p.display().to_string());
-                        self.on_finished(server, peer, &Finished { bytes, crc, elapsed, path });
-                        if self.exit_after_first {
-                            self.last.get_or_insert(peer);
-                        }
-                    }
-                    Err(error) => self.give_up(server, peer, error),
-                }
-            }
-            ReceiverEvent::Closed { unfinished } => {
-                self.cut_short |= self.store.abort(peer);
-                let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
-                self.log_peer(peer, what, server.listener().active());
-                self.json_peer(peer, "cleaned_up", unfinished, server.listener().active());
-            }
-        }
-    }
-
-    fn read(&mut self, server: &mut Server<SocketAddr>, peer: SocketAddr) {
-        let data = server.data(peer);
-        let n = data.len();
-        match self.store.write(peer, data) {
-            Ok(()) => server.consume(peer, n),
-            Err(error) => self.give_up(server, peer, error),
-        }
-    }
-
-    /// The transfer cannot be stored: it ends unanswered, so that its sender does not take it for stored.
-    fn give_up(&mut self, server: &mut Server<SocketAddr>, peer: SocketAddr, error: std::io::Error) {
-        talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
-        self.json(&json!({ "event": "store_failed", "peer": name(peer), "error": error.to_string() }));
-        let to_stdout = self.store.abort(peer);
-        server.close(peer);
-        if to_stdout {
-            self.cut_short = true;
-        }
-        // A transfer that another one keeps out of the standard output is no reason to end that one.
-        if self.exit_after_first && error.kind() != std::io::ErrorKind::ResourceBusy {
-            self.broken = Some((format!("the transfer of {}", name(peer)), error));
-        }
-    }
-
-    fn on_finished(&mut self, server: &Server<SocketAddr>, peer: SocketAddr, end: &Finished) {
-        self.finished += 1;
-        self.bytes += end.bytes;
-        let bps = rate_bps(end.bytes, end.elapsed);
-        let kept = end.path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
-        let bytes = end.bytes;
-        let what = format!(
-            "finished: {bytes} bytes in {:.3} sec, {:.2} Kbps, checksum {:X}{kept}",
-            end.elapsed.as_secs_f64(),
-            bps.unwrap_or(0.0) / 1e3,
-            end.crc,
-        );
-        if matches!(self.log, Log::Text | Log::Talk) {
-            self.log_peer(peer, &what, server.listener().active());
-        }
-        let ledgers = server.path_ledgers(peer);
-        self.json(&json!({
-            "event": "finished",
-            "peer": name(peer),
-            "bytes": end.bytes,
-            "elapsed_us": micros(end.elapsed),
-            "rate_bps": bps,
-            "crc32": format!("{:08x}", end.crc),
-            "path": end.path,
-            "forward": ledgers.map(|(forward, _)| ledger_json(forward)),
-            "reverse": ledgers.map(|(_, reverse)| ledger_json(reverse)),
-        }));
-    }
-
-    /// A line in the format of the reference receiver's log.
-    fn log_peer(&self, peer: SocketAddr, what: &str, active: usize) {
-        let ram = memory::read().now.unwrap_or(0);
-        let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
-        self.line(&format!("[{time}] {} {what}; RAM {:.2} MB active {active}", name(peer), megabytes(ram)));
-    }
-
-    fn json_peer(&self, peer: SocketAddr, event: &str, unfinished: bool, active: usize) {
-        self.json(&json!({
-            "event": event,
-            "peer": name(peer),
-            "unfinished": unfinished,
-            "memory_bytes": memory::read().now,
-            "active": active,
-        }));
-    }
-
-    fn line(&self, line: &str) {
-        match self.log {
-            Log::Text => self.console.line(line),
-            Log::Talk => talk(line),
-            Log::Quiet | Log::Json => {}
-        }
-    }
-
-    fn json(&self, value: &Value) {
-        if self.log == Log::Json {
-            self.console.line(&value.to_string());
-        }
-    }
-
-    /// The last lines: everything that was counted.
-    fn summary(&self, stats: &ServerStats, io: &UdpIo, seed: Option<u64>) {
-        self.line(&format!(
-            "{} senders, {} transfers finished, {:.2} MB; at most {} at once; {:.2} MB held at most",
-            stats.listener.admitted,
-            self.finished,
-            megabytes(self.bytes),
-            stats.listener.max_active,
-            megabytes(stats.listener.max_memory + stats.max_link_memory),
-        ));
-        if seed.is_some() {
-            for line in link_lines(stats) {
-                self.line(&line);
-            }
-        }
-        let mut value = stats_json(stats);
-        value["event"] = json!("summary");
-        value["seed"] = json!(seed);
-        value["finished"] = json!(self.finished);
-        value["bytes"] = json!(self.bytes);
-        value["memory_peak_bytes"] = json!(memory::read().peak);
-        value["processor_us"] = json!(memory::processor_time().map(micros));
-        value["socket"] = socket_json(io);
-        self.json(&value);
-    }
-}
-
-impl Application<Server<SocketAddr>> for Service {
-    fn pump(&mut self, now: Instant, server: &mut Server<SocketAddr>) -> Flow {
-        let mut busy = false;
-        while let Some((peer, event)) = server.poll_event() {
-            busy = true;
-            self.on_event(now, server, peer, event);
-        }
-        let exit_at = self.last.map(|peer| server.quiet_at(peer, LINGER).unwrap_or(now));
-        let over = exit_at.is_some_and(|at| at <= now);
-        if self.stop.is_set() || self.cut_short || self.broken.is_some() || over {
-            Flow::Done
-        } else if busy {
-            Flow::Again
-        } else {
-            Flow::Wait(exit_at)
-        }
-    }
-}
-
-struct Finished {
-    bytes: u64,
-    crc: u32,
-    elapsed: Duration,
-    path: Option<String>,
-}
-
-/// What the links did, for people.
-pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
-    let mut lines = vec![ledger_line("forward", &stats.forward), ledger_line("reverse", &stats.reverse)];
-    let late = &stats.lateness;
-    if late.count() > 0 {
-        let us = |q: f64| late.quantile(q).as_secs_f64() * 1e6;
-        lines.push(format!(
-            "lateness of the link: p50 {:.0} us, p99 {:.0} us, max {:.0} us over {} packets",
-            us(0.5),
-            us(0.99),
-            late.max().as_secs_f64() * 1e6,
-            late.count(),
-        ));
-    }
-    if fell_behind(stats) {
-        lines.push(
-            "this host did not keep up with the link: packets left it over 1 ms late; measured times are too long"
-                .into(),
-        );
-    }
-    lines
-}
-
-fn fell_behind(stats: &ServerStats) -> bool {
-    stats.lateness.quantile(0.99) > LATE || stats.outgoing_dropped > 0
-}
-
-fn ledger_line(direction: &str, ledger: &Ledger) -> String {
-    format!(
-        "{direction} link: {} sent = {} delivered + {} lost + {} dropped (queue full) + {} dropped (memory) + {} discarded + {} in flight",
-        ledger.sent,
-        ledger.delivered,
-        ledger.dropped_loss,
-        ledger.dropped_queue,
-        ledger.dropped_memory,
-        ledger.discarded,
-        ledger.in_flight,
-    )
-}
-
-/// Everything that a server counted, with units in the keys.
-pub(crate) fn stats_json(stats: &ServerStats) -> Value {
-    let (listener, receivers) = (&stats.listener, &stats.listener.receivers);
-    let late = &stats.lateness;
-    json!({
-        "senders": listener.admitted,
-        "max_active": listener.max_active,
-        "memory_held_max_bytes": listener.max_memory + stats.max_link_memory,
-        "datagrams_received": listener.received,
-        "dropped": {
-            "malformed": listener.malformed,
-            "too_long": listener.too_long,
-            "no_connection": listener.no_connection,
-            "refused": listener.refused,
-            "out_of_range": receivers.out_of_range,
-            "no_memory": receivers.no_memory,
-            "unexpected": receivers.unexpected,
-            "outgoing": stats.outgoing_dropped,
-        },
-        "data_packets": receivers.data,
-        "duplicates": receivers.duplicates,
-        "out_of_order": receivers.out_of_order,
-        "forward": ledger_json(&stats.forward),
-        "reverse": ledger_json(&stats.reverse),
-        "lateness_p50_ns": nanos(late.quantile(0.5)),
-        "lateness_p99_ns": nanos(late.quantile(0.99)),
-        "lateness_max_ns": nanos(late.max()),
-        "fell_behind": fell_behind(stats),
-    })
-}
-
-pub(crate) fn socket_json(io: &UdpIo) -> Value {
-    let (stats, offload) = (io.stats(), io.offload());
-    json!({
-        "sent": stats.sent,
-        "send_calls": stats.send_calls,
-        "received": stats.received,
-        "receive_calls": stats.receive_calls,
-        "blocked": stats.blocked,
-        "lost_no_buffers": stats.lost_no_buffers,
-        "lost_too_big": stats.lost_too_big,
-        "lost_other": stats.lost_other,
-        "unreachable": stats.unreachable,
-        "receive_overflow": stats.receive_overflow,
-        "receive_buffer_bytes": stats.receive_buffer,
-        "send_buffer_bytes": stats.send_buffer,
-        "send_segments": offload.send_segments,
-        "receive_segments": offload.receive_segments,
-    })
-}
-
-fn ledger_json(ledger: &Ledger) -> Value {
-    json!({
-        "sent": ledger.sent,
-        "delivered": ledger.delivered,
-        "dropped_loss": ledger.dropped_loss,
-        "dropped_queue": ledger.dropped_queue,
-        "dropped_memory": ledger.dropped_memory,
-        "discarded": ledger.discarded,
-        "in_flight": ledger.in_flight,
-        "delivered_bytes": ledger.delivered_bytes,
-        "busy_us": micros(ledger.busy),
-    })
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A peer as people know it: IPv4 without its IPv6 clothes.
-fn name(peer: SocketAddr) -> String {
-    SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
 }

@@ -20,10 +20,11 @@ use serde_json::{Value, json};
 
 use crate::console::{Console, talk};
 use crate::debug_log::DebugLog;
+use crate::figures::{link_lines, socket_json, stats_json};
 use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
 use crate::local::LocalReceiver;
-use crate::receive::{link_lines, socket_json, stats_json, udp_options};
+use crate::receive::udp_options;
 use crate::status::{Status, Style, micros};
 use crate::target::{self, Target};
 use crate::{Failure, SendArgs, memory};
@@ -230,7 +231,8 @@ impl Transfer {
         let io = UdpIo::bind(any, udp_options(args.gso, args.gro))?;
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         let stop = Stop::default();
-        stop.on_interrupt(waiter.waker());
+        stop.add(waiter.waker());
+        stop.on_interrupt();
         let input = data.name();
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
@@ -384,7 +386,7 @@ impl Transfer {
             "crc32": format!("{:08x}", stats.crc),
             "memory_peak_bytes": memory::read().peak,
             "processor_us": memory::processor_time().map(micros),
-            "socket": socket_json(self.socket.io()),
+            "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
             "seed": receiver.map(|(seed, _)| seed),
             "receiver": receiver.map(|(_, stats)| stats_json(stats)),
         })

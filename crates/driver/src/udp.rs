@@ -30,12 +30,14 @@ pub struct UdpOptions {
     pub gso: bool,
     /// Receive with datagrams joined where the system does that.
     pub gro: bool,
+    /// Let other sockets of this user bind to the same port; the system spreads senders over them.
+    pub share_port: bool,
 }
 
 impl Default for UdpOptions {
     /// 32 MiB each way (the kernel grants what its limits allow), offload on.
     fn default() -> Self {
-        Self { buffer: 32 << 20, gso: true, gro: true }
+        Self { buffer: 32 << 20, gso: true, gro: true, share_port: false }
     }
 }
 
@@ -78,6 +80,22 @@ pub struct UdpStats {
     pub send_buffer: usize,
 }
 
+impl UdpStats {
+    /// Adds another socket's counts; buffer sizes are per socket and stay.
+    pub fn merge(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.send_calls += other.send_calls;
+        self.received += other.received;
+        self.receive_calls += other.receive_calls;
+        self.blocked += other.blocked;
+        self.lost_no_buffers += other.lost_no_buffers;
+        self.lost_too_big += other.lost_too_big;
+        self.lost_other += other.lost_other;
+        self.unreachable += other.unreachable;
+        self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
+    }
+}
+
 /// A socket that talks to anybody.
 pub struct UdpIo {
     socket: Arc<UdpSocket>,
@@ -113,6 +131,8 @@ impl UdpIo {
             // Where the system has no dual-stack sockets, IPv6 alone is served.
             let _ = raw.set_only_v6(false);
         }
+        #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
+        raw.set_reuse_port(options.share_port)?;
         raw.bind(&address.into())?;
         request_buffers(&raw, options.buffer);
         let socket: UdpSocket = raw.into();

@@ -26,6 +26,11 @@ impl Lateness {
         self.histogram.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(MAX_LATENESS_NS));
     }
 
+    fn merge(&mut self, other: &Self) {
+        // Both were made with the same bounds.
+        let _ = self.histogram.add(&other.histogram);
+    }
+
     /// Packets counted.
     pub fn count(&self) -> u64 {
         self.histogram.len()
@@ -69,4 +74,17 @@ pub struct ServerStats {
     pub max_link_memory: u64,
     /// Replies thrown away because nobody took them fast enough.
     pub outgoing_dropped: u64,
+}
+
+impl ServerStats {
+    /// Adds what another server counted; maxima of servers that ran at the same time are added up, which they
+    /// may not have reached together.
+    pub fn merge(&mut self, other: &Self) {
+        self.listener.merge(&other.listener);
+        self.forward.merge(&other.forward);
+        self.reverse.merge(&other.reverse);
+        self.lateness.merge(&other.lateness);
+        self.max_link_memory += other.max_link_memory;
+        self.outgoing_dropped += other.outgoing_dropped;
+    }
 }

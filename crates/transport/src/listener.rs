@@ -62,6 +62,21 @@ pub struct ListenerStats {
     pub receivers: ReceiverStats,
 }
 
+impl ListenerStats {
+    /// Adds what another listener counted; the maxima are added up too.
+    pub fn merge(&mut self, other: &Self) {
+        self.received += other.received;
+        self.malformed += other.malformed;
+        self.too_long += other.too_long;
+        self.no_connection += other.no_connection;
+        self.refused += other.refused;
+        self.admitted += other.admitted;
+        self.max_active += other.max_active;
+        self.max_memory += other.max_memory;
+        self.receivers.merge(&other.receivers);
+    }
+}
+
 /// What to do with a SYN of a new peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {

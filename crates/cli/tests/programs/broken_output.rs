@@ -43,7 +43,8 @@ fn a_transfer_that_does_not_fit_ends_unanswered_and_the_others_go_on() {
         assert!(!large.lines().iter().any(|line| line.contains("FIN")), "it was not told that all is well");
         read(EXHAUSTED, large.lines().into_iter().find(|line| line.contains("reached max")).unwrap());
         assert_eq!(large.lines().last(), Some(&"Main:\tsend failed with status 5"));
-        receiver.interrupted().with_code(0);
+        let end = receiver.interrupted().with_code(74);
+        assert!(end.stderr.contains("could not be stored"), "{}", end.stderr);
     }
 }
 

@@ -1,0 +1,245 @@
+//! The application on a server: stores what arrives and logs what happens.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rdt_driver::{Application, Flow};
+use rdt_server::Server;
+use rdt_transport::{Endpoint as _, ReceiverEvent};
+use serde_json::{Value, json};
+
+use crate::console::{Console, talk};
+use crate::figures::ledger_json;
+use crate::format::{megabytes, rate_bps};
+use crate::interrupt::Stop;
+use crate::memory;
+use crate::status::micros;
+use crate::store::Store;
+
+/// How long the last transfer's sender must be quiet before the program exits, beyond the time that its link
+/// takes: a FIN whose answer was lost is answered again.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Log {
+    Quiet,
+    Text,
+    /// Text on the standard error, because the standard output carries data.
+    Talk,
+    Json,
+}
+
+/// The log: where its lines go.
+#[derive(Debug, Clone)]
+pub(crate) struct Logbook {
+    pub(crate) log: Log,
+    pub(crate) console: Console,
+}
+
+impl Logbook {
+    /// A log that nobody reads.
+    pub(crate) fn quiet() -> Self {
+        Self { log: Log::Quiet, console: Console::default() }
+    }
+
+    pub(crate) fn line(&self, line: &str) {
+        match self.log {
+            Log::Text => self.console.line(line),
+            Log::Talk => talk(line),
+            Log::Quiet | Log::Json => {}
+        }
+    }
+
+    pub(crate) fn json(&self, value: &Value) {
+        if self.log == Log::Json {
+            self.console.line(&value.to_string());
+        }
+    }
+}
+
+/// The application on a server: stores and logs.
+pub(crate) struct Service {
+    logbook: Logbook,
+    store: Store,
+    stop: Stop,
+    pub(crate) exit_after_first: bool,
+    /// Whose finished transfer ends the program.
+    last: Option<SocketAddr>,
+    /// Transfers finished, and their bytes.
+    pub(crate) finished: u64,
+    pub(crate) bytes: u64,
+    /// Transfers that could not be stored.
+    pub(crate) not_stored: u64,
+    /// Bytes went to the standard output that belong to no complete transfer.
+    pub(crate) cut_short: bool,
+    /// What could not be written, if that ends the program.
+    pub(crate) broken: Option<(String, std::io::Error)>,
+}
+
+impl Service {
+    pub(crate) fn new(logbook: Logbook, store: Store, stop: Stop) -> Self {
+        Self {
+            logbook,
+            store,
+            stop,
+            exit_after_first: false,
+            last: None,
+            finished: 0,
+            bytes: 0,
+            not_stored: 0,
+            cut_short: false,
+            broken: None,
+        }
+    }
+
+    fn on_event(
+        &mut self,
+        now: Instant,
+        server: &mut Server<SocketAddr>,
+        peer: SocketAddr,
+        event: ReceiverEvent,
+    ) {
+        match event {
+            ReceiverEvent::Connected => {
+                self.log_peer(peer, "connected", server.listener().active());
+                self.json_peer(peer, "connected", true, server.listener().active());
+            }
+            ReceiverEvent::Started => {
+                if let Err(error) = self.store.start(peer) {
+                    self.give_up(server, peer, error);
+                }
+            }
+            ReceiverEvent::Readable => self.read(server, peer),
+            ReceiverEvent::Finished { bytes, crc, elapsed } => {
+                self.read(server, peer);
+                if !server.listener().knows(peer) {
+                    return;
+                }
+                match self.store.finish(peer) {
+                    Ok(path) => {
+                        server.confirm(now, peer);
+                        let path = path.map(|p| p.display().to_string());
+                        self.on_finished(server, peer, &Finished { bytes, crc, elapsed, path });
+                        if self.exit_after_first {
+                            self.last.get_or_insert(peer);
+                        }
+                    }
+                    Err(error) => self.give_up(server, peer, error),
+                }
+            }
+            ReceiverEvent::Closed { unfinished } => {
+                self.cut_short |= self.store.abort(peer);
+                let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
+                self.log_peer(peer, what, server.listener().active());
+                self.json_peer(peer, "cleaned_up", unfinished, server.listener().active());
+            }
+        }
+    }
+
+    fn read(&mut self, server: &mut Server<SocketAddr>, peer: SocketAddr) {
+        let data = server.data(peer);
+        let n = data.len();
+        match self.store.write(peer, data) {
+            Ok(()) => server.consume(peer, n),
+            Err(error) => self.give_up(server, peer, error),
+        }
+    }
+
+    /// The transfer cannot be stored: it ends unanswered, so that its sender does not take it for stored.
+    fn give_up(&mut self, server: &mut Server<SocketAddr>, peer: SocketAddr, error: std::io::Error) {
+        let elsewhere = error.kind() == std::io::ErrorKind::ResourceBusy;
+        self.not_stored += u64::from(!elsewhere);
+        talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
+        self.logbook
+            .json(&json!({ "event": "store_failed", "peer": name(peer), "error": error.to_string() }));
+        let to_stdout = self.store.abort(peer);
+        server.close(peer);
+        if to_stdout {
+            self.cut_short = true;
+        }
+        // A transfer that another one keeps out of the standard output is no reason to end that one.
+        if self.exit_after_first && !elsewhere {
+            self.broken = Some((format!("the transfer of {}", name(peer)), error));
+        }
+    }
+
+    fn on_finished(&mut self, server: &Server<SocketAddr>, peer: SocketAddr, end: &Finished) {
+        self.finished += 1;
+        self.bytes += end.bytes;
+        let bps = rate_bps(end.bytes, end.elapsed);
+        let kept = end.path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
+        let bytes = end.bytes;
+        let what = format!(
+            "finished: {bytes} bytes in {:.3} sec, {:.2} Kbps, checksum {:X}{kept}",
+            end.elapsed.as_secs_f64(),
+            bps.unwrap_or(0.0) / 1e3,
+            end.crc,
+        );
+        self.log_peer(peer, &what, server.listener().active());
+        let ledgers = server.path_ledgers(peer);
+        self.logbook.json(&json!({
+            "event": "finished",
+            "peer": name(peer),
+            "bytes": end.bytes,
+            "elapsed_us": micros(end.elapsed),
+            "rate_bps": bps,
+            "crc32": format!("{:08x}", end.crc),
+            "path": end.path,
+            "forward": ledgers.map(|(forward, _)| ledger_json(forward)),
+            "reverse": ledgers.map(|(_, reverse)| ledger_json(reverse)),
+        }));
+    }
+
+    /// A line in the format of the reference receiver's log.
+    fn log_peer(&self, peer: SocketAddr, what: &str, active: usize) {
+        let ram = memory::read().now.unwrap_or(0);
+        let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
+        self.logbook.line(&format!(
+            "[{time}] {} {what}; RAM {:.2} MB active {active}",
+            name(peer),
+            megabytes(ram)
+        ));
+    }
+
+    fn json_peer(&self, peer: SocketAddr, event: &str, unfinished: bool, active: usize) {
+        self.logbook.json(&json!({
+            "event": event,
+            "peer": name(peer),
+            "unfinished": unfinished,
+            "memory_bytes": memory::read().now,
+            "active": active,
+        }));
+    }
+}
+
+impl Application<Server<SocketAddr>> for Service {
+    fn pump(&mut self, now: Instant, server: &mut Server<SocketAddr>) -> Flow {
+        let mut busy = false;
+        while let Some((peer, event)) = server.poll_event() {
+            busy = true;
+            self.on_event(now, server, peer, event);
+        }
+        let exit_at = self.last.map(|peer| server.quiet_at(peer, LINGER).unwrap_or(now));
+        let over = exit_at.is_some_and(|at| at <= now);
+        if self.stop.is_set() || self.cut_short || self.broken.is_some() || over {
+            Flow::Done
+        } else if busy {
+            Flow::Again
+        } else {
+            Flow::Wait(exit_at)
+        }
+    }
+}
+
+struct Finished {
+    bytes: u64,
+    crc: u32,
+    elapsed: Duration,
+    path: Option<String>,
+}
+
+/// A peer as people know it: IPv4 without its IPv6 clothes.
+fn name(peer: SocketAddr) -> String {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
+}
