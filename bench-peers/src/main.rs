@@ -1,0 +1,194 @@
+//! rdt and other transports side by side: whole transfers between two processes over loopback.
+//!
+//! In every round each peer moves the same bytes once, one after the other, so that what else the machine does
+//! falls on all of them. The result is one markdown table on standard output; progress goes to standard error.
+//! The libraries run in children of this very program (`send` and `receive`), rdt in its own two programs.
+
+mod kcp;
+mod meter;
+mod quinn;
+mod rdt;
+mod report;
+mod s2n;
+mod tcp;
+mod transfer;
+
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::report::Row;
+use crate::transfer::Run;
+
+/// Compares rdt with other transports: whole transfers between two processes over loopback
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(subcommand)]
+    role: Option<Role>,
+    /// How often each peer runs
+    #[arg(long, default_value_t = NonZeroU32::new(5).expect("5 is not 0"))]
+    rounds: NonZeroU32,
+    /// Bytes of one transfer
+    #[arg(long, default_value_t = NonZeroU64::new(4_000_000_000).expect("not 0"))]
+    bytes: NonZeroU64,
+    /// Directory of rdt-send and rdt-recv
+    #[arg(long, value_name = "DIR", default_value = "../target/release")]
+    rdt: PathBuf,
+    /// Only these peers, separated by commas (rdt, for the ratio, among them)
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Peer>,
+}
+
+/// What a child does; not for people.
+#[derive(Subcommand)]
+enum Role {
+    /// Takes one transfer
+    #[command(hide = true)]
+    Receive { peer: Peer, bytes: u64 },
+    /// Makes one transfer to where the line on standard input says
+    #[command(hide = true)]
+    Send { peer: Peer, bytes: u64 },
+}
+
+/// The transports, in the order of their runs.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Peer {
+    Rdt,
+    Tcp,
+    TcpMss,
+    Quinn,
+    QuinnBbr,
+    S2n,
+    Kcp,
+}
+
+impl Peer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rdt => "rdt",
+            Self::Tcp => "TCP",
+            Self::TcpMss => "TCP, 1448-byte segments",
+            Self::Quinn => "quinn",
+            Self::QuinnBbr => "quinn, BBR",
+            Self::S2n => "s2n-quic",
+            Self::Kcp => "KCP (tokio_kcp)",
+        }
+    }
+
+    fn tuned(self) -> &'static str {
+        match self {
+            Self::Rdt => rdt::TUNED,
+            Self::Tcp => tcp::TUNED,
+            Self::TcpMss => tcp::TUNED_MSS,
+            Self::Quinn => quinn::TUNED,
+            Self::QuinnBbr => quinn::TUNED_BBR,
+            Self::S2n => s2n::TUNED,
+            Self::Kcp => kcp::TUNED,
+        }
+    }
+
+    fn version(self, rdt: &Path) -> Result<String> {
+        match self {
+            Self::Rdt => rdt::version(rdt),
+            Self::Tcp | Self::TcpMss => {
+                Ok(format!("Linux {}", rustix::system::uname().release().to_string_lossy()))
+            }
+            Self::Quinn | Self::QuinnBbr => locked("quinn"),
+            Self::S2n => locked("s2n-quic"),
+            Self::Kcp => locked("tokio_kcp"),
+        }
+    }
+
+    /// One transfer between two processes.
+    fn run(self, bytes: u64, rdt: &Path) -> Result<Run> {
+        if self == Self::Rdt {
+            return rdt::run(rdt, bytes);
+        }
+        let value = self.to_possible_value().expect("no peer is skipped");
+        transfer::run_children(value.get_name(), bytes)
+    }
+
+    fn receive(self, bytes: u64) -> Result<()> {
+        match self {
+            Self::Rdt => bail!("rdt runs in its own programs"),
+            Self::Tcp => tcp::receive(bytes, None),
+            Self::TcpMss => tcp::receive(bytes, Some(tcp::MSS)),
+            Self::Quinn => quinn::receive(bytes, quinn::Control::Cubic),
+            Self::QuinnBbr => quinn::receive(bytes, quinn::Control::Bbr),
+            Self::S2n => s2n::receive(bytes),
+            Self::Kcp => kcp::receive(bytes),
+        }
+    }
+
+    fn send(self, bytes: u64) -> Result<()> {
+        match self {
+            Self::Rdt => bail!("rdt runs in its own programs"),
+            Self::Tcp => tcp::send(bytes, None),
+            Self::TcpMss => tcp::send(bytes, Some(tcp::MSS)),
+            Self::Quinn => quinn::send(bytes, quinn::Control::Cubic),
+            Self::QuinnBbr => quinn::send(bytes, quinn::Control::Bbr),
+            Self::S2n => s2n::send(bytes),
+            Self::Kcp => kcp::send(bytes),
+        }
+    }
+}
+
+/// The version of a crate that this program was built with.
+fn locked(name: &str) -> Result<String> {
+    let head = format!("name = \"{name}\"\nversion = \"");
+    let (_, rest) = include_str!("../Cargo.lock").split_once(&head).context("not in Cargo.lock")?;
+    Ok(rest.split('"').next().unwrap_or_default().to_owned())
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    match args.role {
+        Some(Role::Receive { peer, bytes }) => peer.receive(bytes),
+        Some(Role::Send { peer, bytes }) => peer.send(bytes),
+        None => compare(&args),
+    }
+}
+
+/// All rounds, then the table.
+fn compare(args: &Args) -> Result<()> {
+    let peers = if args.only.is_empty() { Peer::value_variants() } else { &args.only };
+    let mut rows = Vec::new();
+    for &peer in peers {
+        let version = peer.version(&args.rdt).with_context(|| format!("the version of {}", peer.name()))?;
+        rows.push((peer, Row::new(peer.name(), version, peer.tuned())));
+    }
+    for round in 1..=args.rounds.get() {
+        for (peer, row) in &mut rows {
+            if row.hopeless() {
+                continue;
+            }
+            match peer.run(args.bytes.get(), &args.rdt) {
+                Ok(run) => {
+                    eprintln!("round {round}: {}: {run}", row.name);
+                    row.runs.push(run);
+                }
+                Err(error) => {
+                    eprintln!("round {round}: {}: failed: {error:#}", row.name);
+                    row.failures.push(format!("round {round}: {error:#}"));
+                }
+            }
+        }
+    }
+    let ours = rows.iter().position(|(peer, _)| *peer == Peer::Rdt);
+    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
+    print!("{}", report::markdown(&rows, ours, args.rounds.get(), args.bytes.get()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn finds_the_versions_of_the_libraries() {
+        for name in ["quinn", "s2n-quic", "tokio_kcp"] {
+            assert!(super::locked(name).unwrap().starts_with(|c: char| c.is_ascii_digit()));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the children share: the source of the bytes, the count of them, and the lines that tell the parent.
+
+use std::io::BufRead as _;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+/// The sender's buffer, cycled through: what fits a cache, as a program's own buffer would.
+pub(crate) const SOURCE: usize = 256 << 10;
+
+/// The buffer's bytes.
+pub(crate) fn source() -> Vec<u8> {
+    (0..=u8::MAX).cycle().take(SOURCE).collect()
+}
+
+/// Where in the source the next `size` bytes are, until `bytes` are through.
+pub(crate) fn blocks(bytes: u64, size: usize) -> impl Iterator<Item = Range<usize>> {
+    let (mut left, mut at) = (bytes, 0);
+    std::iter::from_fn(move || {
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(size).min(SOURCE - at);
+        let block = at..at + length;
+        left -= length as u64;
+        at = block.end % SOURCE;
+        (length > 0).then_some(block)
+    })
+}
+
+/// The receiver's count and clock.
+pub(crate) struct Meter {
+    expected: u64,
+    bytes: u64,
+    first: Option<Instant>,
+}
+
+impl Meter {
+    pub(crate) fn new(expected: u64) -> Self {
+        Self { expected, bytes: 0, first: None }
+    }
+
+    /// So many bytes came.
+    pub(crate) fn count(&mut self, bytes: usize) {
+        self.first.get_or_insert_with(Instant::now);
+        self.bytes += bytes as u64;
+    }
+
+    /// Whether all bytes came.
+    pub(crate) fn full(&self) -> bool {
+        self.bytes >= self.expected
+    }
+
+    /// The seconds until now from the first byte on.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.first.map_or(0.0, |first| first.elapsed().as_secs_f64())
+    }
+
+    /// Tells the parent how it went, once the connection is closed.
+    pub(crate) fn print(&self, seconds: f64) -> Result<()> {
+        ensure!(self.bytes == self.expected, "{} bytes of {} came", self.bytes, self.expected);
+        println!("{}", json!({ "bytes": self.bytes, "seconds": seconds, "processor_us": processor_us()? }));
+        Ok(())
+    }
+}
+
+/// The sender's last words.
+pub(crate) fn print_sent() -> Result<()> {
+    println!("{}", json!({ "processor_us": processor_us()? }));
+    Ok(())
+}
+
+/// The processor's time that this process took until now.
+fn processor_us() -> Result<u64> {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Ok(u64::try_from(time.tv_sec)? * 1_000_000 + u64::try_from(time.tv_nsec)? / 1000)
+}
+
+/// The receiver's first line: where it listens, and its certificate where there is one.
+pub(crate) fn print_hello(address: SocketAddr, certificate: Option<&str>) {
+    println!("{}", json!({ "address": address, "certificate": certificate }));
+}
+
+/// The receiver's first line, as the parent hands it to the sender.
+pub(crate) struct Hello(Value);
+
+impl Hello {
+    pub(crate) fn read() -> Result<Self> {
+        let mut line = String::new();
+        std::io::stdin().lock().read_line(&mut line)?;
+        Ok(Self(serde_json::from_str(&line).context("the receiver's line on standard input")?))
+    }
+
+    pub(crate) fn address(&self) -> Result<SocketAddr> {
+        Ok(self.0["address"].as_str().context("no address")?.parse()?)
+    }
+
+    pub(crate) fn certificate(&self) -> Result<&str> {
+        self.0["certificate"].as_str().context("no certificate")
+    }
+}
+
+/// Tokio on this thread alone: with two processes and one stream more threads only pass the work around.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_the_bytes_and_wrap_in_the_source() {
+        let all: Vec<_> = blocks(SOURCE as u64 + 10, 100_000).collect();
+        assert_eq!(all, [0..100_000, 100_000..200_000, 200_000..SOURCE, 0..10]);
+        assert_eq!(blocks(0, 100).count(), 0);
+    }
+}

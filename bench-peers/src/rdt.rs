@@ -1,0 +1,41 @@
+//! rdt: its own two programs, which tell rate and processor time themselves.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::transfer::{self, Process, Run, number};
+
+pub(crate) const TUNED: &str = "window of 8192 packets, 1472-byte packets, an ACK a batch, CRC-32 of the whole transfer, no emulated link";
+
+/// What `rdt-send --version` prints, less the name.
+pub(crate) fn version(directory: &Path) -> Result<String> {
+    let program = directory.join("rdt-send");
+    let output = Command::new(&program)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("starting {} (built? see --rdt)", program.display()))?;
+    ensure!(output.status.success(), "{} --version: {}", program.display(), output.status);
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.trim().trim_start_matches("rdt-send ").to_owned())
+}
+
+/// One transfer.
+pub(crate) fn run(directory: &Path, bytes: u64) -> Result<Run> {
+    let deadline = transfer::deadline();
+    let mut command = Command::new(directory.join("rdt-recv"));
+    command.args(["--no-link", "--ack-every", "batch", "--bind", "127.0.0.1:0", "--json", "--once"]);
+    let mut receiver = Process::start("rdt-recv", &mut command, "")?;
+    let hello = receiver.first_line(deadline)?;
+    let address = hello["address"].as_str().context("rdt-recv told no address")?;
+    let mut command = Command::new(directory.join("rdt-send"));
+    command.args([address, "8192", "0", "0", "10000", "--json", "--quiet", "--bytes", &bytes.to_string()]);
+    let sent = Process::start("rdt-send", &mut command, "")?.last_line(deadline)?;
+    let summary = receiver.last_line(deadline)?;
+    transfer::check_bytes(&summary, bytes)?;
+    let goodput = sent["goodput_bps"].as_f64().context("rdt-send told no rate")?;
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let seconds = bytes as f64 * 8.0 / goodput;
+    Ok(Run::new(bytes, seconds, number(&sent, "processor_us")? + number(&summary, "processor_us")?))
+}

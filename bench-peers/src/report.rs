@@ -1,0 +1,96 @@
+//! The table and what has to be said with it.
+
+use std::fmt::Write as _;
+
+use crate::transfer::Run;
+
+const NOTES: &str = "\
+- The QUIC stacks encrypt and authenticate every packet, rdt does not: AES-128-GCM alone costs bare UDP with a \
+checksum about a third of its rate.
+- With `TCP_MAXSEG` the kernel still builds packets of up to 64 KiB (GSO) which loopback never cuts: the row shows \
+the cost of small segments, not that of small packets.
+- TCP and the QUIC stacks control congestion; rdt and KCP as tuned here keep to fixed windows.
+- SRT and UDT are not measured: no Rust crate of them is maintained well enough to tune; figures for them are \
+published elsewhere.
+";
+
+/// One peer and how its runs went.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    version: String,
+    tuned: &'static str,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) failures: Vec<String>,
+}
+
+impl Row {
+    pub(crate) fn new(name: &'static str, version: String, tuned: &'static str) -> Self {
+        Self { name, version, tuned, runs: Vec::new(), failures: Vec::new() }
+    }
+
+    /// Whether it failed before it ever ran well: it is not tried again.
+    pub(crate) fn hopeless(&self) -> bool {
+        self.runs.is_empty() && !self.failures.is_empty()
+    }
+
+    fn median(&self, value: impl Fn(&Run) -> f64) -> Option<f64> {
+        median(self.runs.iter().map(value).collect())
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some(f64::midpoint(values[low], values[high]))
+}
+
+/// The table with its notes; `ours` is rdt's row.
+pub(crate) fn markdown(rows: &[Row], ours: Option<usize>, rounds: u32, bytes: u64) -> String {
+    let rdt = ours.and_then(|at| rows[at].median(|run| run.gbps));
+    let mut text = format!(
+        "Medians of {rounds} interleaved rounds, {bytes} bytes each, two processes over loopback.\n\n\
+         | peer | version | tuned | Gbit/s | CPU s/GB | rdt/peer |\n|---|---|---|---|---|---|\n"
+    );
+    let mut add = |line: String| writeln!(text, "{line}").expect("a String takes everything");
+    for row in rows {
+        let (name, version, tuned) = (row.name, &row.version, row.tuned);
+        let measured = row.median(|run| run.gbps).zip(row.median(|run| run.cpu_per_gb));
+        let Some((gbps, cpu)) = measured else { continue };
+        let ratio = rdt.map_or_else(|| "-".to_owned(), |rdt| format!("{:.2}", rdt / gbps));
+        add(format!("| {name} | {version} | {tuned} | {gbps:.2} | {cpu:.3} | {ratio} |"));
+    }
+    add(String::new());
+    for row in rows {
+        let name = row.name;
+        if row.runs.is_empty() {
+            add(format!("- Left out: {name}: {}", row.failures.join("; ")));
+        } else if !row.failures.is_empty() {
+            add(format!("- {name}: median of {} runs; {}", row.runs.len(), row.failures.join("; ")));
+        }
+    }
+    text + NOTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle_or_between_the_two_middles() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+
+    #[test]
+    fn the_table_compares_and_tells_what_failed() {
+        let mut rows = ["rdt", "slow", "gone"].map(|name| Row::new(name, "1.0".into(), "not"));
+        rows[0].runs.push(Run { gbps: 20.0, cpu_per_gb: 0.5 });
+        rows[1].runs.push(Run { gbps: 8.0, cpu_per_gb: 1.5 });
+        rows[2].failures.push("round 1: no luck".into());
+        let text = markdown(&rows, Some(0), 1, 1000);
+        assert!(text.contains("| slow | 1.0 | not | 8.00 | 1.500 | 2.50 |\n"), "{text}");
+        assert!(text.contains("- Left out: gone: round 1: no luck\n"), "{text}");
+        assert!(!text.contains("| gone"), "{text}");
+    }
+}

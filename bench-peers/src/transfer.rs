@@ -1,0 +1,162 @@
+//! One transfer, seen by the program that starts the two processes and times them out.
+
+use std::fmt;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use serde_json::Value;
+
+/// What one transfer may take, from the start of its first process to the end of its last.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// What one transfer took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// From the first to the last byte at the receiver, bits in 1e9 a second.
+    pub(crate) gbps: f64,
+    /// Processor seconds of both processes for 1e9 bytes.
+    pub(crate) cpu_per_gb: f64,
+}
+
+impl Run {
+    /// `processor_us` are the microseconds of both processes.
+    pub(crate) fn new(bytes: u64, seconds: f64, processor_us: u64) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let (gigabytes, processor) = (bytes as f64 / 1e9, processor_us as f64 / 1e6);
+        Self { gbps: gigabytes * 8.0 / seconds, cpu_per_gb: processor / gigabytes }
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} Gbit/s, {:.3} CPU s/GB", self.gbps, self.cpu_per_gb)
+    }
+}
+
+/// When the transfer that starts now is given up.
+pub(crate) fn deadline() -> Instant {
+    Instant::now() + LIMIT
+}
+
+/// A process that prints JSON, a line each; killed when dropped.
+pub(crate) struct Process {
+    name: &'static str,
+    child: Child,
+    lines: Receiver<String>,
+    errors: Option<thread::JoinHandle<String>>,
+}
+
+impl Process {
+    /// Starts the command and hands it one line on its standard input.
+    pub(crate) fn start(name: &'static str, command: &mut Command, input: &str) -> Result<Self> {
+        let mut child = command
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().display()))?;
+        let mut stdin = child.stdin.take().expect("standard input is piped");
+        let stdout = child.stdout.take().expect("standard output is piped");
+        let mut stderr = child.stderr.take().expect("standard error is piped");
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines();
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        let errors = thread::spawn(move || {
+            let mut text = Vec::new();
+            // What was read until an error is still worth showing.
+            let _ = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let process = Self { name, child, lines, errors: Some(errors) };
+        // A process that wants no input may have ended already: its own error tells more than a broken pipe.
+        let _ = writeln!(stdin, "{input}");
+        Ok(process)
+    }
+
+    /// The first line that it prints.
+    pub(crate) fn first_line(&mut self, deadline: Instant) -> Result<Value> {
+        match self.line(deadline)? {
+            Some(line) => parse(&line),
+            None => Err(self.failure()),
+        }
+    }
+
+    /// The last line that it prints, once it has ended well.
+    pub(crate) fn last_line(mut self, deadline: Instant) -> Result<Value> {
+        let mut last = None;
+        while let Some(line) = self.line(deadline)? {
+            last = Some(line);
+        }
+        // Its output is at its end, and so is the process, in a moment.
+        let status = self.child.wait()?;
+        match last {
+            Some(line) if status.success() => parse(&line),
+            _ => Err(self.failure()),
+        }
+    }
+
+    fn line(&mut self, deadline: Instant) -> Result<Option<String>> {
+        match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => bail!("{} was not done after {LIMIT:?}", self.name),
+        }
+    }
+
+    /// Why it ended: what it wrote to standard error, in one line.
+    fn failure(&mut self) -> anyhow::Error {
+        let _ = self.child.kill();
+        let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let text = self.errors.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        anyhow!("{} ended without a result ({status}): {}", self.name, words.join(" "))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It has mostly ended, which is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn parse(line: &str) -> Result<Value> {
+    serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))
+}
+
+/// A field of whole numbers.
+pub(crate) fn number(object: &Value, key: &str) -> Result<u64> {
+    object[key].as_u64().with_context(|| format!("no number \"{key}\" in {object}"))
+}
+
+/// Sees that as many bytes came as were to be sent.
+pub(crate) fn check_bytes(summary: &Value, bytes: u64) -> Result<()> {
+    let received = number(summary, "bytes")?;
+    ensure!(received == bytes, "{received} bytes of {bytes} came");
+    Ok(())
+}
+
+/// A transfer between two children of this program; what the receiver says first goes to the sender.
+pub(crate) fn run_children(peer: &str, bytes: u64) -> Result<Run> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    let bytes_text = bytes.to_string();
+    let deadline = deadline();
+    let mut command = Command::new(&program);
+    let mut receiver = Process::start("the receiver", command.args(["receive", peer, &bytes_text]), "")?;
+    let hello = receiver.first_line(deadline)?;
+    let mut command = Command::new(&program);
+    let sender = Process::start("the sender", command.args(["send", peer, &bytes_text]), &hello.to_string())?;
+    let sent = sender.last_line(deadline)?;
+    let summary = receiver.last_line(deadline)?;
+    check_bytes(&summary, bytes)?;
+    let seconds = summary["seconds"].as_f64().context("the receiver told no time")?;
+    Ok(Run::new(bytes, seconds, number(&sent, "processor_us")? + number(&summary, "processor_us")?))
+}
