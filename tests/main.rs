@@ -1,4 +1,4 @@
-//! Whole transfers in virtual time: models, a recorded trace, random links, many senders.
+//! Whole transfers in virtual time: models, a recorded trace, random links, many senders, shared wires.
 //!
 //! A failing test prints the scenario, its seed included; run it again with
 //! `RDT_SEED=<seed> cargo test --test main random`.
@@ -11,3 +11,4 @@ mod golden;
 mod many;
 mod models;
 mod random;
+mod sharing;

@@ -35,8 +35,8 @@ pub(crate) enum SendFailure {
     TooBig,
     /// The kernel or the card refuses segmentation offload: send the datagrams one by one.
     Offload,
-    /// No use to try again.
-    Fatal,
+    /// The network, or a rule of this host, refuses: lost, and perhaps not the next one.
+    Refused,
 }
 
 /// Names a failed send. `batched` says that it had more than one segment.
@@ -50,8 +50,8 @@ pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => SendFailure::Unreachable,
         ErrorKind::OutOfMemory => SendFailure::NoBuffers,
         _ if is_no_buffers(error) => SendFailure::NoBuffers,
-        _ if batched => SendFailure::Offload,
-        _ => SendFailure::Fatal,
+        _ if batched && is_offload_refused(error) => SendFailure::Offload,
+        _ => SendFailure::Refused,
     }
 }
 
@@ -67,6 +67,12 @@ fn is_no_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(code)
 }
 
+/// EIO from a card that cannot, EINVAL from a kernel or a route that cannot (Linux: the only system with
+/// segmentation offload that may fail late).
+fn is_offload_refused(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(5 | 22))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,8 +82,14 @@ mod tests {
         let kind = |kind| classify(&io::Error::from(kind), false);
         assert_eq!(kind(io::ErrorKind::WouldBlock), SendFailure::WouldBlock);
         assert_eq!(kind(io::ErrorKind::ConnectionRefused), SendFailure::Unreachable);
-        assert_eq!(kind(io::ErrorKind::NetworkUnreachable), SendFailure::Fatal);
-        assert_eq!(classify(&io::Error::from(io::ErrorKind::InvalidInput), true), SendFailure::Offload);
+        assert_eq!(kind(io::ErrorKind::NetworkUnreachable), SendFailure::Refused);
+        let batched = |code| classify(&io::Error::from_raw_os_error(code), true);
+        assert_eq!((batched(5), batched(22)), (SendFailure::Offload, SendFailure::Offload));
+        assert_eq!(
+            batched(1),
+            SendFailure::Refused,
+            "a rule against one peer is no reason to change for all"
+        );
     }
 
     #[cfg(target_os = "linux")]
@@ -86,6 +98,6 @@ mod tests {
         let os = |code| classify(&io::Error::from_raw_os_error(code), false);
         assert_eq!(os(105), SendFailure::NoBuffers);
         assert_eq!(os(90), SendFailure::TooBig);
-        assert_eq!(os(1), SendFailure::Fatal);
+        assert_eq!(os(1), SendFailure::Refused);
     }
 }

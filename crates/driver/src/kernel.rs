@@ -1,5 +1,5 @@
-//! Two questions that no library asks the Linux kernel: how many datagrams a socket's buffer had no room for,
-//! and to stop joining received datagrams. Elsewhere the answers are "unknown" and "no".
+//! What no library asks of the Linux kernel: how many datagrams a socket's buffer had no room for, to stop joining
+//! received datagrams, and to cut those that are too large for a link. Elsewhere the system's defaults stay.
 
 use std::net::UdpSocket;
 
@@ -35,22 +35,41 @@ pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
 
 /// Lets the kernel hand over every datagram by itself; true if that is so now.
 #[cfg(target_os = "linux")]
-#[expect(unsafe_code, reason = "UDP_GRO has no safe wrapper")]
 pub(crate) fn disable_receive_offload(socket: &UdpSocket) -> bool {
-    use std::os::fd::AsRawFd;
-    let off: libc::c_int = 0;
-    let Ok(length) = libc::socklen_t::try_from(size_of_val(&off)) else { return false };
-    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length` bytes of
-    // `off`, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, (&raw const off).cast(), length)
-    };
-    result == 0
+    set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
 }
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn disable_receive_offload(_socket: &UdpSocket) -> bool {
     true
+}
+
+/// Lets routers and this host cut datagrams that are larger than a link's MTU, as the course's programs do:
+/// whoever asks for packets of 9000 bytes over Ethernet gets them.
+#[cfg(target_os = "linux")]
+pub(crate) fn allow_fragments(socket: &UdpSocket) {
+    let v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT);
+    if v6 {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT);
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 0);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn allow_fragments(_socket: &UdpSocket) {}
+
+/// True if the kernel took it.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "these options have no safe wrapper")]
+fn set_option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> bool {
+    use std::os::fd::AsRawFd;
+    let Ok(length) = libc::socklen_t::try_from(size_of_val(&value)) else { return false };
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length` bytes of
+    // `value`, which outlives the call.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
+    result == 0
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -3,6 +3,8 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | socket | `udp.rs` | a UDP socket with batched reads and writes, what the kernel granted and refused |
+//! | gauge | `gauge.rs` | how full the receive buffer of a socket in this process is |
+//! | placement | `placement.rs` | on which processor a thread starts |
 //! | kernel | `kernel.rs` | the questions to Linux that need `unsafe` |
 //! | waiter | `waiter.rs` | how a thread sleeps until a datagram, a deadline or a wake-up from elsewhere |
 //! | loop | `run.rs` | clock, application, turn, wait: one thread a machine |
@@ -11,13 +13,17 @@
 
 pub mod clock;
 mod error;
+mod gauge;
 mod kernel;
+mod placement;
 mod run;
 mod source;
 mod udp;
 mod waiter;
 
 pub use error::SocketError;
+pub use gauge::Gauge;
+pub use placement::{processor, start_elsewhere};
 pub use run::{Application, Flow, Socket, run};
 pub use source::{DwordArray, Fill, Piped, Source, file_source};
 pub use udp::{Connected, Offload, UdpIo, UdpOptions, UdpStats};

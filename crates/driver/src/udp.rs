@@ -4,14 +4,15 @@
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Instant;
 
-use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn_udp::{RecvMeta, Transmit, TransportErrorPayload, UdpSockRef, UdpSocketState};
 use rdt_transport::TransmitBuf;
 use rdt_transport::drive::{DatagramIo, Received};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::error::{SendFailure, SocketError, classify};
-use crate::kernel;
+use crate::{Gauge, clock, kernel};
 
 /// Messages read in one call.
 const RECEIVE_BATCH: usize = 32;
@@ -114,6 +115,9 @@ pub struct UdpIo {
     reports: bool,
     stats: UdpStats,
     fatal: Option<SocketError>,
+    /// When the newest message handed out arrived.
+    last_arrival: Option<Instant>,
+    gauge: Option<Arc<Gauge>>,
 }
 
 impl UdpIo {
@@ -137,6 +141,7 @@ impl UdpIo {
         request_buffers(&raw, options.buffer);
         let socket: UdpSocket = raw.into();
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        kernel::allow_fragments(&socket);
         let gro = options.gro || !kernel::disable_receive_offload(&socket);
         let stats = UdpStats {
             receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
@@ -157,6 +162,8 @@ impl UdpIo {
             reports: false,
             stats,
             fatal: None,
+            last_arrival: None,
+            gauge: None,
         })
     }
 
@@ -164,6 +171,13 @@ impl UdpIo {
     /// as [`UdpStats::unreachable`]. A server does not ask: its peers could fill its buffer with reports.
     pub fn report_unreachable(&mut self) {
         self.reports = self.state.enable_transport_errors(UdpSockRef::from(&*self.socket)).is_ok();
+    }
+
+    /// A gauge of what waits in this socket's receive buffer, for a sender in the same process.
+    pub fn gauge(&mut self) -> Arc<Gauge> {
+        let gauge = Arc::new(Gauge::new(self.stats.receive_buffer));
+        self.gauge = Some(Arc::clone(&gauge));
+        gauge
     }
 
     /// The address that the socket is bound to.
@@ -212,7 +226,12 @@ impl UdpIo {
                     return count > 0;
                 }
                 Err(e) => match e.kind() {
-                    io::ErrorKind::WouldBlock => return false,
+                    io::ErrorKind::WouldBlock => {
+                        if let Some(gauge) = &self.gauge {
+                            gauge.is_empty();
+                        }
+                        return false;
+                    }
                     io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => self.drain_reports(),
                     _ => {
                         self.fatal = Some(SocketError::Receive(e));
@@ -238,7 +257,9 @@ impl UdpIo {
         }
         while let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket)) {
             tracing::debug!(?report, "the network reports an undelivered datagram");
-            self.stats.unreachable += 1;
+            // Too big a datagram is reported here too, and counted where it was refused.
+            let nobody = matches!(report.payload, TransportErrorPayload::Unreachable);
+            self.stats.unreachable += u64::from(nobody);
         }
     }
 
@@ -280,10 +301,13 @@ impl UdpIo {
                     }
                     SendFailure::NoBuffers => self.stats.lost_no_buffers += segments,
                     SendFailure::TooBig => self.stats.lost_too_big += segments,
-                    SendFailure::Fatal => {
+                    SendFailure::Refused => {
                         tracing::debug!(%error, %peer, "a datagram could not be sent");
                         self.stats.lost_other += segments;
-                        self.fatal = Some(SocketError::Send(error));
+                        // What never worked will not; what worked before may again.
+                        if self.stats.sent == 0 {
+                            self.fatal = Some(SocketError::Send(error));
+                        }
                     }
                 },
             }
@@ -306,8 +330,20 @@ impl DatagramIo for UdpIo {
         self.next += 1;
         let meta = &self.metas[index];
         let start = index * MESSAGE;
-        self.stats.received += meta.len.div_ceil(meta.stride.max(1)).max(1) as u64;
-        Some(Received { peer: meta.addr, bytes: &self.slab[start..start + meta.len], stride: meta.stride })
+        let datagrams = meta.len.div_ceil(meta.stride.max(1)).max(1);
+        self.stats.received += datagrams as u64;
+        if let Some(gauge) = &self.gauge {
+            gauge.take(datagrams, meta.len);
+        }
+        let stamped = meta.timestamp.map_or_else(clock::now, clock::monotonic);
+        let at = self.last_arrival.map_or(stamped, |last| last.max(stamped));
+        self.last_arrival = Some(at);
+        Some(Received {
+            peer: meta.addr,
+            bytes: &self.slab[start..start + meta.len],
+            stride: meta.stride,
+            at,
+        })
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
@@ -332,13 +368,19 @@ pub struct Connected {
     io: UdpIo,
     peer: SocketAddr,
     strangers: u64,
+    gauge: Option<Arc<Gauge>>,
 }
 
 impl Connected {
     /// Uses `io` for `peer` alone.
     pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
         io.report_unreachable();
-        Self { io, peer, strangers: 0 }
+        Self { io, peer, strangers: 0, gauge: None }
+    }
+
+    /// Sends no more than `gauge` has room for: its other side is the peer's socket, in this process.
+    pub fn limit(&mut self, gauge: Arc<Gauge>) {
+        self.gauge = Some(gauge);
     }
 
     /// The socket.
@@ -371,14 +413,26 @@ impl DatagramIo for Connected {
             self.io.next += 1;
             self.strangers += 1;
         }
-        self.io.recv().map(|batch| Received { peer: (), bytes: batch.bytes, stride: batch.stride })
+        self.io.recv().map(|batch| Received {
+            peer: (),
+            bytes: batch.bytes,
+            stride: batch.stride,
+            at: batch.at,
+        })
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
+        if self.gauge.as_ref().is_some_and(|gauge| gauge.is_full()) {
+            std::thread::yield_now();
+            return None;
+        }
         self.io.transmit_buf()
     }
 
     fn flush(&mut self, (): ()) {
+        if let Some(gauge) = &self.gauge {
+            gauge.put(self.io.batch.segments(), self.io.batch.bytes().len());
+        }
         self.io.flush(self.peer);
     }
 }

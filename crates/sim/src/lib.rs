@@ -1,5 +1,5 @@
-//! Virtual time: any number of senders and servers, joined by wires that may be emulated links, run as fast
-//! as the processor allows and give the same events on every run with the same seeds.
+//! Virtual time: any number of senders and servers, joined by wires that they may share, run as fast as the
+//! processor allows and give the same events on every run with the same seeds.
 //!
 //! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes one transfer in a few
 //! numbers and runs it. Nodes are driven by the same [`turn`](rdt_transport::drive::turn) as real sockets.
@@ -11,6 +11,7 @@ mod node;
 mod scenario;
 mod simulation;
 
+pub use network::WireId;
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
 pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;

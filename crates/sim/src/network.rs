@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use rdt_emulator::Path;
+use rdt_emulator::{Link, Path};
 use rdt_transport::TransmitBuf;
 use rdt_transport::drive::{DatagramIo, Received};
 
@@ -22,6 +22,16 @@ pub(crate) struct Batch {
     stride: usize,
 }
 
+/// A wire of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WireId(u32);
+
+impl WireId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Which direction of a wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
@@ -29,17 +39,47 @@ pub(crate) enum Way {
     Reverse,
 }
 
-/// Inboxes and wires. A pair of nodes without a wire is joined without delay or loss.
+/// From which node to which.
+type Ends = (NodeId, NodeId);
+
+/// A path, and whose packets are on it: a link carries only bytes, but it keeps their order, so for each
+/// direction a queue beside it says where they came from and where they go.
+#[derive(Debug)]
+struct Wire {
+    path: Path,
+    forward: VecDeque<Ends>,
+    reverse: VecDeque<Ends>,
+}
+
+impl Wire {
+    fn link(&self, way: Way) -> &Link {
+        match way {
+            Way::Forward => &self.path.forward,
+            Way::Reverse => &self.path.reverse,
+        }
+    }
+
+    fn lane(&mut self, way: Way) -> (&mut Link, &mut VecDeque<Ends>) {
+        match way {
+            Way::Forward => (&mut self.path.forward, &mut self.forward),
+            Way::Reverse => (&mut self.path.reverse, &mut self.reverse),
+        }
+    }
+}
+
+/// Inboxes, wires, and which pair of nodes uses which wire. A pair without one is joined without delay or
+/// loss.
 #[derive(Debug)]
 pub(crate) struct Network {
     epoch: Instant,
     inboxes: Vec<VecDeque<Batch>>,
-    wires: BTreeMap<(NodeId, NodeId), Path>,
+    wires: Vec<Wire>,
+    routes: BTreeMap<Ends, (WireId, Way)>,
     pool: Vec<Vec<u8>>,
     /// Nodes whose inbox got something.
     pub(crate) woken: VecDeque<NodeId>,
     /// Wires whose wake-up may have moved.
-    pub(crate) stirred: Vec<((NodeId, NodeId), Way)>,
+    pub(crate) stirred: Vec<(WireId, Way)>,
     /// Datagrams that reached an inbox.
     pub(crate) datagrams: u64,
     pub(crate) hash: u64,
@@ -50,7 +90,8 @@ impl Network {
         Self {
             epoch,
             inboxes: Vec::new(),
-            wires: BTreeMap::new(),
+            wires: Vec::new(),
+            routes: BTreeMap::new(),
             pool: Vec::new(),
             woken: VecDeque::new(),
             stirred: Vec::new(),
@@ -63,56 +104,65 @@ impl Network {
         self.inboxes.push(VecDeque::new());
     }
 
-    /// Joins two nodes by a path whose forward direction leads from the first to the second.
-    pub(crate) fn join(&mut self, ends: (NodeId, NodeId), path: Path) {
-        self.wires.insert(ends, path);
+    /// Adds a wire that nobody uses yet.
+    pub(crate) fn add_wire(&mut self, path: Path) -> WireId {
+        assert!(
+            path.forward.next_wakeup().is_none() && path.reverse.next_wakeup().is_none(),
+            "packets on a new wire belong to nobody"
+        );
+        let id = WireId(u32::try_from(self.wires.len()).expect("fewer wires than 2^32 fit in memory"));
+        self.wires.push(Wire { path, forward: VecDeque::new(), reverse: VecDeque::new() });
+        id
     }
 
-    pub(crate) fn wire(&self, ends: (NodeId, NodeId)) -> Option<&Path> {
-        self.wires.get(&ends)
+    /// From now on, datagrams between the two nodes use this wire, forward from the first to the second.
+    pub(crate) fn route(&mut self, (from, to): Ends, wire: WireId) {
+        let nodes = self.inboxes.len();
+        assert!(from.index() < nodes && to.index() < nodes && from != to, "a route joins two nodes");
+        assert!(wire.index() < self.wires.len(), "a route uses a wire of its simulation");
+        self.routes.insert((from, to), (wire, Way::Forward));
+        self.routes.insert((to, from), (wire, Way::Reverse));
     }
 
-    pub(crate) fn wire_wakeup(&self, ends: (NodeId, NodeId), way: Way) -> Option<Instant> {
-        let path = self.wires.get(&ends)?;
-        match way {
-            Way::Forward => path.forward.next_wakeup(),
-            Way::Reverse => path.reverse.next_wakeup(),
-        }
+    pub(crate) fn wire(&self, wire: WireId) -> &Path {
+        &self.wires[wire.index()].path
     }
 
-    /// Moves what is due on a wire into its inbox.
-    pub(crate) fn run_wire(&mut self, now: Instant, ends: (NodeId, NodeId), way: Way) {
+    pub(crate) fn wire_wakeup(&self, wire: WireId, way: Way) -> Option<Instant> {
+        self.wires[wire.index()].link(way).next_wakeup()
+    }
+
+    /// Moves what is due on a wire into the inboxes that it is for.
+    pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, way: Way) {
         loop {
-            let Some(path) = self.wires.get_mut(&ends) else { return };
-            let (link, from, to) = match way {
-                Way::Forward => (&mut path.forward, ends.0, ends.1),
-                Way::Reverse => (&mut path.reverse, ends.1, ends.0),
-            };
+            let (link, ends) = self.wires[wire.index()].lane(way);
             let Some(delivery) = link.pop(now) else { break };
+            let owner = ends.pop_front();
+            debug_assert!(owner.is_some(), "every packet inside has its ends");
+            debug_assert_eq!(ends.len() as u64, link.ledger().in_flight, "and nothing else does");
+            let Some((from, to)) = owner else { break };
             let stride = delivery.packet.len();
             self.arrive(now, to, Batch { from, bytes: delivery.packet, stride });
         }
-        self.stirred.push((ends, way));
+        self.stirred.push((wire, way));
     }
 
     fn send(&mut self, now: Instant, from: NodeId, to: NodeId, batch: &TransmitBuf) {
-        let (ends, way) = if self.wires.contains_key(&(to, from)) {
-            ((to, from), Way::Reverse)
-        } else {
-            ((from, to), Way::Forward)
-        };
-        let Some(path) = self.wires.get_mut(&ends) else {
+        let Some(&(wire, way)) = self.routes.get(&(from, to)) else {
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(batch.bytes());
             return self.arrive(now, to, Batch { from, bytes, stride: batch.segment_size() });
         };
-        let link = if way == Way::Forward { &mut path.forward } else { &mut path.reverse };
+        let (link, ends) = self.wires[wire.index()].lane(way);
         for datagram in batch.datagrams() {
-            // A dropped packet is in the link's ledger.
-            let _ = link.push(now, datagram.to_vec());
+            // A dropped packet is in the link's ledger and nowhere else.
+            if link.push(now, datagram.to_vec()).is_ok() {
+                ends.push_back((from, to));
+            }
         }
-        self.stirred.push((ends, way));
+        debug_assert_eq!(ends.len() as u64, link.ledger().in_flight, "every packet inside has its ends");
+        self.stirred.push((wire, way));
     }
 
     fn arrive(&mut self, now: Instant, to: NodeId, batch: Batch) {
@@ -166,7 +216,12 @@ impl<P: Copy> DatagramIo for NodeIo<'_, P> {
         }
         self.received = self.network.inboxes.get_mut(self.node.index())?.pop_front();
         let batch = self.received.as_ref()?;
-        Some(Received { peer: (self.peer)(batch.from), bytes: &batch.bytes, stride: batch.stride })
+        Some(Received {
+            peer: (self.peer)(batch.from),
+            bytes: &batch.bytes,
+            stride: batch.stride,
+            at: self.now,
+        })
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {

@@ -10,7 +10,7 @@ use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 
 use crate::agenda::Agenda;
-use crate::network::{Network, NodeIo, Way};
+use crate::network::{Network, NodeIo, Way, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
 
 /// Datagrams that a simulated socket sends in one call.
@@ -19,7 +19,7 @@ const MAX_SEGMENTS: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Timer(NodeId),
-    Wire((NodeId, NodeId), Way),
+    Wire(WireId, Way),
 }
 
 /// Nodes, wires and a clock.
@@ -31,7 +31,7 @@ pub struct Simulation {
     scheduled: Vec<Option<Instant>>,
     /// Wires that stand in the agenda. One entry each is enough: links keep order, so the time of the next
     /// delivery moves only when one is made.
-    scheduled_wires: BTreeSet<((NodeId, NodeId), Way)>,
+    scheduled_wires: BTreeSet<(WireId, Way)>,
     network: Network,
     agenda: Agenda<Item>,
     batch: TransmitBuf,
@@ -84,15 +84,30 @@ impl Simulation {
         Ok(self.add(Node::Sender(Box::new(SenderNode::new(sender, server, bytes)))))
     }
 
-    /// Puts a path between two nodes, its forward direction leading from the first to the second. Without
-    /// one they are joined without delay or loss.
-    pub fn join(&mut self, from: NodeId, to: NodeId, path: Path) {
-        self.network.join((from, to), path);
+    /// Adds a wire for [`Simulation::route`] to lead over.
+    ///
+    /// # Panics
+    /// If there are packets inside.
+    pub fn add_wire(&mut self, path: Path) -> WireId {
+        self.network.add_wire(path)
     }
 
-    /// The path that [`Simulation::join`] put between two nodes.
-    pub fn path(&self, from: NodeId, to: NodeId) -> Option<&Path> {
-        self.network.wire((from, to))
+    /// Leads what `from` sends to `to` over the wire's forward link, and what `to` sends to `from` over its
+    /// reverse link, from now on. Any number of pairs may share a wire; a pair without one is joined without
+    /// delay or loss.
+    ///
+    /// # Panics
+    /// If these are no two nodes and wire of this simulation.
+    pub fn route(&mut self, from: NodeId, to: NodeId, wire: WireId) {
+        self.network.route((from, to), wire);
+    }
+
+    /// A wire, for its ledgers.
+    ///
+    /// # Panics
+    /// If `id` is not one.
+    pub fn wire(&self, id: WireId) -> &Path {
+        self.network.wire(id)
     }
 
     /// Runs until virtual time `until`, or until nothing will ever happen again.
@@ -208,9 +223,9 @@ impl Simulation {
                     self.take_turns(id);
                 }
             }
-            Item::Wire(ends, way) => {
-                self.scheduled_wires.remove(&(ends, way));
-                self.network.run_wire(self.now, ends, way);
+            Item::Wire(wire, way) => {
+                self.scheduled_wires.remove(&(wire, way));
+                self.network.run_wire(self.now, wire, way);
                 self.schedule_wires();
             }
         }
@@ -268,11 +283,11 @@ impl Simulation {
     }
 
     fn schedule_wires(&mut self) {
-        while let Some((ends, way)) = self.network.stirred.pop() {
-            if let Some(time) = self.network.wire_wakeup(ends, way)
-                && self.scheduled_wires.insert((ends, way))
+        while let Some((wire, way)) = self.network.stirred.pop() {
+            if let Some(time) = self.network.wire_wakeup(wire, way)
+                && self.scheduled_wires.insert((wire, way))
             {
-                self.agenda.insert(time.max(self.now), Item::Wire(ends, way));
+                self.agenda.insert(time.max(self.now), Item::Wire(wire, way));
             }
         }
     }

@@ -31,6 +31,8 @@ pub struct Received<'a, P> {
     pub bytes: &'a [u8],
     /// Bytes of each datagram but perhaps the last; 0 for one empty datagram.
     pub stride: usize,
+    /// When they arrived, as exactly as is known; not after the present.
+    pub at: Instant,
 }
 
 /// How much one turn may do before it gives the caller a chance to look at other work and the clock.
@@ -38,13 +40,14 @@ pub struct Received<'a, P> {
 pub struct Budget {
     /// Received batches.
     pub receive: usize,
-    /// Transmitted batches.
+    /// Transmitted datagrams.
     pub transmit: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { receive: 32, transmit: 32 }
+        // A received batch may hold 64 datagrams, each of which may be answered.
+        Self { receive: 32, transmit: 32 * 64 }
     }
 }
 
@@ -65,14 +68,14 @@ pub struct Turn {
     pub transmitted: usize,
 }
 
-/// Moves datagrams in, fires the due timer, moves datagrams out.
+/// Moves datagrams in, fires the due timer, moves datagrams out. `now` is the present.
 pub fn turn<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget) -> Turn
 where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
 {
     let mut turn = Turn::default();
-    turn.more |= receive(endpoint, io, now, budget.receive, &mut turn);
+    let now = receive(endpoint, io, now, budget.receive, &mut turn);
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
         turn.fired = true;
@@ -82,24 +85,27 @@ where
     turn
 }
 
-/// True if the budget ran out before the input did.
-fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: usize, turn: &mut Turn) -> bool
+/// The present, which is at least the time of the newest arrival: the clock was read before the socket.
+fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: usize, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
 {
+    let mut now = now;
     for _ in 0..budget {
-        let Some(batch) = io.recv() else { return false };
+        let Some(batch) = io.recv() else { return now };
+        now = now.max(batch.at);
         if batch.bytes.is_empty() {
-            endpoint.handle_datagram(now, batch.peer, &[]);
+            endpoint.handle_datagram(batch.at, batch.peer, &[]);
             turn.received += 1;
         }
         for datagram in batch.bytes.chunks(batch.stride.max(1)) {
-            endpoint.handle_datagram(now, batch.peer, datagram);
+            endpoint.handle_datagram(batch.at, batch.peer, datagram);
             turn.received += 1;
         }
     }
-    true
+    turn.more = true;
+    now
 }
 
 /// True if the budget ran out before the output did.
@@ -108,7 +114,7 @@ where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
 {
-    for _ in 0..budget {
+    while turn.transmitted < budget {
         let Some(batch) = io.transmit_buf() else {
             turn.blocked = true;
             return false;
@@ -168,12 +174,13 @@ mod tests {
         batch: TransmitBuf,
         room: usize,
         sent: usize,
+        at: Instant,
     }
 
     impl FakeIo {
         fn new(input: &[(&[u8], usize)], room: usize) -> Self {
             let input = input.iter().map(|(bytes, stride)| (bytes.to_vec(), *stride)).collect();
-            Self { input, current: (Vec::new(), 0), batch: TransmitBuf::new(1), room, sent: 0 }
+            Self { input, current: (Vec::new(), 0), batch: TransmitBuf::new(1), room, sent: 0, at: epoch() }
         }
     }
 
@@ -182,7 +189,7 @@ mod tests {
 
         fn recv(&mut self) -> Option<Received<'_, ()>> {
             self.current = self.input.pop_front()?;
-            Some(Received { peer: (), bytes: &self.current.0, stride: self.current.1 })
+            Some(Received { peer: (), bytes: &self.current.0, stride: self.current.1, at: self.at })
         }
 
         fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {

@@ -10,7 +10,8 @@ use crate::TransmitBuf;
 /// `poll_event` takes news for the application out, `poll_timeout` asks when to come back.
 ///
 /// Whoever drives a machine keeps two rules:
-/// - `now` never goes backwards from call to call;
+/// - `now` never goes backwards from call to call, but for [`Endpoint::handle_datagram`], where it is the time
+///   of arrival: it may lie before earlier calls by as long as the caller was busy with other things;
 /// - after any call that takes `&mut self`, `poll_transmit` is drained before waiting: its silence together
 ///   with [`Endpoint::poll_timeout`] says that nothing will happen until then.
 ///
@@ -21,7 +22,7 @@ pub trait Endpoint {
     /// What the application is told.
     type Event;
 
-    /// Takes one received datagram. Bad bytes are counted, never an error and never a panic.
+    /// Takes one datagram that arrived at `now`. Bad bytes are counted, never an error and never a panic.
     fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, datagram: &[u8]);
 
     /// Fires what is due at `now`; harmless if nothing is.

@@ -92,6 +92,8 @@ pub enum Admission {
 struct Entry {
     receiver: Receiver,
     last_active: Instant,
+    /// Its time in `idle`.
+    idle_at: Instant,
     /// In `ready`.
     queued: bool,
     memory: u64,
@@ -138,8 +140,9 @@ impl<P: Copy + Ord + Debug> Listener<P> {
             return Admission::Refused;
         }
         let receiver = Receiver::new(self.config.receiver);
-        self.peers.insert(peer, Entry { receiver, last_active: now, queued: false, memory: 0 });
-        self.idle.insert((now + self.config.idle, peer));
+        let idle_at = now + self.config.idle;
+        self.peers.insert(peer, Entry { receiver, last_active: now, idle_at, queued: false, memory: 0 });
+        self.idle.insert((idle_at, peer));
         self.stats.admitted += 1;
         self.stats.max_active = self.stats.max_active.max(self.peers.len());
         self.events.push_back((peer, ReceiverEvent::Connected));
@@ -178,11 +181,13 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.memory -= entry.memory;
         self.gone.merge(&entry.receiver.stats());
-        self.ready.retain(|p| *p != peer);
+        if entry.queued {
+            self.ready.retain(|p| *p != peer);
+        }
         // The bytes of which these tell are gone; that the peer was there is still news.
         let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
         self.events.retain(|(p, event)| *p != peer || !void(*event));
-        self.idle.retain(|(_, p)| *p != peer);
+        self.idle.remove(&(entry.idle_at, peer));
         self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.receiver.is_unfinished() }));
     }
 
@@ -316,11 +321,12 @@ impl<P: Copy + Ord + Debug> Endpoint for Listener<P> {
             && deadline <= now
         {
             self.idle.pop_first();
-            let Some(entry) = self.peers.get(&peer) else { continue };
+            let Some(entry) = self.peers.get_mut(&peer) else { continue };
             let deadline = entry.last_active + self.config.idle;
             if deadline <= now {
                 self.close(peer);
             } else {
+                entry.idle_at = deadline;
                 self.idle.insert((deadline, peer));
             }
         }

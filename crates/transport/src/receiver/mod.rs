@@ -12,8 +12,7 @@ use crate::wire::{FromReceiver, FromSender};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 use reassembly::{Insert, Keep, Reassembly};
 
-/// Replies kept for a caller that does not take them; older ACKs go first, and nothing is lost with them,
-/// because ACKs are cumulative.
+/// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
 
 /// What the application is told about one peer.
@@ -61,8 +60,10 @@ pub struct ReceiverStats {
     pub unexpected: u64,
     /// Payload bytes in order.
     pub bytes: u64,
-    /// Replies given.
+    /// Replies made.
     pub replies: u64,
+    /// Of these, thrown away because nobody took them fast enough.
+    pub replies_dropped: u64,
 }
 
 impl ReceiverStats {
@@ -77,6 +78,7 @@ impl ReceiverStats {
         self.unexpected += other.unexpected;
         self.bytes += other.bytes;
         self.replies += other.replies;
+        self.replies_dropped += other.replies_dropped;
     }
 }
 
@@ -270,6 +272,7 @@ impl Receiver {
         }
         if self.replies.len() >= MAX_REPLIES {
             self.replies.pop_front();
+            self.stats.replies_dropped += 1;
         }
         self.stats.replies += 1;
         self.replies.push_back(reply);

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 const KEEP_CAPACITY: usize = 1 << 20;
 /// Bytes read of a buffer that is not empty are given back from this many on, once they are half of it.
 const COMPACT: usize = 64 * 1024;
+/// What a packet beyond a hole takes beside its payload and slot, in bytes: the allocator's share.
+const HELD: u64 = 32;
 /// What one slot of the ring costs, in bytes.
 const SLOT: u64 = size_of::<Option<Box<[u8]>>>() as u64;
 
@@ -140,7 +142,7 @@ impl Reassembly {
         while let Some(Some(held)) = self.ring.front_mut().map(Option::take) {
             self.ring.pop_front();
             self.held_packets -= 1;
-            self.held_bytes -= held.len() as u64;
+            self.held_bytes -= HELD + held.len() as u64;
             self.deliver(&held);
             moved += 1;
         }
@@ -168,7 +170,7 @@ impl Reassembly {
             return Insert::Duplicate;
         }
         let slots = self.ring.len().max(index + 1) as u64;
-        if self.held_bytes + payload.len() as u64 + slots * SLOT > memory {
+        if self.held_bytes + HELD + payload.len() as u64 + slots * SLOT > memory {
             return Insert::NoMemory;
         }
         if self.ring.len() <= index {
@@ -176,7 +178,7 @@ impl Reassembly {
         }
         self.ring[index] = Some(payload.into());
         self.held_packets += 1;
-        self.held_bytes += payload.len() as u64;
+        self.held_bytes += HELD + payload.len() as u64;
         Insert::Accepted { moved: 0 }
     }
 }
@@ -216,10 +218,10 @@ mod tests {
     #[test]
     fn memory_beyond_holes_is_bounded_slots_included() {
         let mut r = Reassembly::new(0, 80_000, KEEP);
-        assert_eq!(r.insert(79_999, b"far", 80_000 * SLOT), Insert::NoMemory);
+        assert_eq!(r.insert(79_999, b"far", 80_000 * SLOT + HELD), Insert::NoMemory);
         assert_eq!(r.memory(), 0);
-        assert_eq!(r.insert(79_999, b"far", 80_000 * SLOT + 3), Insert::Accepted { moved: 0 });
-        assert_eq!(r.memory(), 80_000 * SLOT + 3);
+        assert_eq!(r.insert(79_999, b"far", 80_000 * SLOT + HELD + 3), Insert::Accepted { moved: 0 });
+        assert_eq!(r.memory(), 80_000 * SLOT + HELD + 3);
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use super::scoreboard::Segment;
 use crate::wire::{DATA_HEADER, LinkProperties};
 use crate::{ConfigError, MAX_DATAGRAM};
+
+/// What a packet in flight takes beside its payload, bytes.
+const RECORD: usize = size_of::<Segment>();
 
 /// How often one packet is sent at most, the first time included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub struct SenderConfig {
     /// later timeouts gives at least. Zero is the reference's behaviour, in which a receiver that
     /// hesitates for 50 tiny timeouts at the start ends the transfer.
     pub min_rto: Duration,
-    /// Bytes that the send buffer may hold. A window that needs more is refused.
+    /// Bytes that packets in flight may take. A window that needs more is refused.
     pub memory_limit: u64,
 }
 
@@ -77,7 +81,7 @@ impl SenderConfig {
         if !(DATA_HEADER + 1..=MAX_DATAGRAM).contains(&self.packet_size) {
             return Err(ConfigError::PacketSize(self.packet_size));
         }
-        let needed = u64::from(self.window) * self.payload_size() as u64;
+        let needed = u64::from(self.window) * (self.payload_size() + RECORD) as u64;
         if needed > self.memory_limit {
             return Err(ConfigError::WindowTooLarge {
                 window: self.window,

@@ -21,6 +21,9 @@ pub use stats::SenderStats;
 
 /// Written bytes beyond what was sent that the buffer takes, at least. Enough for several full batches.
 const LOOKAHEAD: u64 = 256 * 1024;
+/// After this long with nothing in flight and nothing to send, the receiver is reminded that there is a
+/// transfer: the reference forgets its peers after 24 s of silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The duplicate ACK that triggers a retransmission (RFC 5681, section 3.2), and no later one.
 const DUP_ACK_THRESHOLD: u32 = 3;
 
@@ -66,6 +69,7 @@ enum Next {
     Syn { attempt: u32 },
     Resend(Resend),
     Fresh { len: usize },
+    KeepAlive,
     Fin { attempt: u32 },
     Wait,
 }
@@ -82,6 +86,9 @@ pub struct Sender {
     snd_wnd: u32,
     /// The one timer: of the SYN, the base, or the FIN.
     deadline: Option<Instant>,
+    /// When to remind the receiver, while the application has nothing to send.
+    keep_alive: Option<Instant>,
+    remind: bool,
     dup_acks: u32,
     resend: Option<Resend>,
     finishing: bool,
@@ -108,6 +115,8 @@ impl Sender {
             rtt: RttEstimator::default(),
             snd_wnd: 0,
             deadline: None,
+            keep_alive: None,
+            remind: false,
             dup_acks: 0,
             resend: None,
             finishing: false,
@@ -225,6 +234,7 @@ impl Sender {
             State::Open => match (self.resend, self.fresh_len()) {
                 (Some(resend), _) => Next::Resend(resend),
                 (None, len) if len > 0 && self.window_open() => Next::Fresh { len },
+                _ if self.remind => Next::KeepAlive,
                 _ => Next::Wait,
             },
             _ => Next::Wait,
@@ -263,6 +273,7 @@ impl Sender {
             Next::Syn { attempt } => self.transmit_syn(now, attempt, out),
             Next::Resend(resend) => self.transmit_again(now, resend, out),
             Next::Fresh { len } => self.transmit_fresh(now, len, out),
+            Next::KeepAlive => self.transmit_keep_alive(now, out),
             Next::Fin { attempt } => self.transmit_fin(now, attempt, out),
             Next::Wait => None,
         };
@@ -286,6 +297,8 @@ impl Sender {
         self.buffer.copy_to(offset, &mut slot[wire::DATA_HEADER..]);
         if self.board.flight_size() == 0 {
             self.deadline = Some(now + self.rtt.rto());
+            self.keep_alive = None;
+            self.remind = false;
         }
         // A packet's payload is at most 65,499 bytes.
         self.board.push(now, u32::try_from(len).unwrap_or(u32::MAX));
@@ -310,6 +323,19 @@ impl Sender {
         Some(())
     }
 
+    /// An empty copy of the last packet acknowledged, which every receiver answers and none delivers; before
+    /// the first one, the SYN.
+    fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
+        match self.board.snd_una().checked_sub(1) {
+            Some(seq) => wire::encode_data_header(seq, out.slot(wire::DATA_HEADER)?),
+            None => wire::encode_syn(&Syn { seq: 0, link: self.config.link }, out.slot(wire::SYN_LEN)?),
+        }
+        self.remind = false;
+        self.keep_alive = Some(now + KEEP_ALIVE);
+        self.stats.keep_alives += 1;
+        Some(())
+    }
+
     fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
         let seq = self.board.snd_nxt();
         wire::encode_fin(seq, out.slot(wire::FIN_LEN)?);
@@ -330,6 +356,7 @@ impl Sender {
         self.snd_wnd = wnd;
         self.state = State::Open;
         self.deadline = None;
+        self.keep_alive = Some(now + KEEP_ALIVE);
         self.stats.handshake_rtt = Some(rtt);
         self.events.push_back(SenderEvent::Connected { rtt });
         self.trace(now, &Trace::SynAckReceived { ack, wnd, rto: self.rtt.rto() });
@@ -352,7 +379,9 @@ impl Sender {
         }
         self.dup_acks = 0;
         self.resend = None;
-        self.deadline = (self.board.flight_size() > 0).then(|| now + self.rtt.rto());
+        let idle = self.board.flight_size() == 0;
+        self.deadline = (!idle).then(|| now + self.rtt.rto());
+        self.keep_alive = idle.then(|| now + KEEP_ALIVE);
         self.buffer.release(acked.end_offset);
         self.stats.bytes_acked = acked.end_offset;
         self.stats.last_ack_at = Some(now);
@@ -389,12 +418,14 @@ impl Sender {
         {
             self.state = State::Closing { attempts: 0, send: true };
             self.deadline = None;
+            self.keep_alive = None;
         }
     }
 
     fn fail(&mut self, phase: Phase, packet: u64, attempts: u32) {
         self.state = State::Closed;
         self.deadline = None;
+        self.keep_alive = None;
         let error = TransferError::Timeout { packet, attempts };
         self.events.push_back(SenderEvent::Failed { phase, error });
     }
@@ -443,6 +474,10 @@ impl Endpoint for Sender {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        if self.keep_alive.is_some_and(|at| at <= now) {
+            self.keep_alive = None;
+            self.remind = self.state == State::Open;
+        }
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
@@ -482,7 +517,10 @@ impl Endpoint for Sender {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.deadline
+        match (self.deadline, self.keep_alive) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {

@@ -25,6 +25,8 @@ pub struct SenderStats {
     pub timeouts: u64,
     /// Packets sent again because of three duplicate ACKs.
     pub fast_retransmits: u64,
+    /// Reminders sent while there was nothing to send.
+    pub keep_alives: u64,
     /// Datagrams handed out, every kind and every attempt.
     pub datagrams_sent: u64,
     /// Datagrams taken in, good or bad.

@@ -2,6 +2,7 @@
 
 mod close;
 mod handshake;
+mod idle;
 mod random;
 mod recovery;
 mod stream;
@@ -161,8 +162,9 @@ impl Script {
     }
 
     /// When the timer fires, counted from millisecond 0.
+    /// The retransmission timer.
     fn timer(&self) -> Option<Duration> {
-        self.sender.poll_timeout().map(|deadline| deadline - self.epoch)
+        self.sender.deadline.map(|deadline| deadline - self.epoch)
     }
 
     fn rto(&self) -> Duration {

@@ -197,7 +197,7 @@ fn a_configuration_that_cannot_work_is_refused() {
         SenderConfig { window: 0, ..good.clone() },
         SenderConfig { packet_size: 8, ..good.clone() },
         SenderConfig { packet_size: 65_508, ..good.clone() },
-        SenderConfig { memory_limit: 8 * 100 - 1, ..good.clone() },
+        SenderConfig { memory_limit: 8 * (100 + 32) - 1, ..good.clone() },
         SenderConfig { link: LinkProperties { rtt_s: 30.0, ..LINK }, ..good.clone() },
         SenderConfig { link: LinkProperties { buffer: 0, ..LINK }, ..good.clone() },
         no_attempts(|a| a.syn = 0),
@@ -207,7 +207,7 @@ fn a_configuration_that_cannot_work_is_refused() {
     for config in bad {
         assert!(Sender::new(config.clone()).is_err(), "{config:?}");
     }
-    assert!(Sender::new(SenderConfig { memory_limit: 8 * 100, ..good }).is_ok());
+    assert!(Sender::new(SenderConfig { memory_limit: 8 * (100 + 32), ..good }).is_ok());
 }
 
 #[derive(Clone, Default)]
