@@ -1,8 +1,9 @@
 //! The sending machine: opens, keeps a window of packets in flight, sends the base again when the timer
 //! fires or on exactly the third duplicate ACK, closes. It wires its parts together and owns only the
-//! state, the timer and the duplicate count; `docs/PROTOCOL.md` gives the rules and their sources.
+//! state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their sources.
 
 mod config;
+mod recovery;
 mod rtt;
 mod scoreboard;
 mod send_buffer;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::wire::{self, FromReceiver, Syn};
 use crate::{ConfigError, Endpoint, Observer, Phase, Resend, Trace, TransferError, TransmitBuf};
 pub use config::{Attempts, SenderConfig};
+use recovery::{Expiry, Recovery};
 use rtt::RttEstimator;
 use scoreboard::Scoreboard;
 use send_buffer::SendBuffer;
@@ -24,8 +26,6 @@ const LOOKAHEAD: u64 = 256 * 1024;
 /// After this long with nothing in flight and nothing to send, the receiver is reminded that there is a
 /// transfer: the reference forgets its peers after 24 s of silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// The duplicate ACK that triggers a retransmission (RFC 5681, section 3.2), and no later one.
-const DUP_ACK_THRESHOLD: u32 = 3;
 
 /// What the application is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,13 +84,11 @@ pub struct Sender {
     rtt: RttEstimator,
     /// Receiver's window, packets.
     snd_wnd: u32,
-    /// The one timer: of the SYN, the base, or the FIN.
-    deadline: Option<Instant>,
+    /// The one timer, of the SYN, the base, or the FIN, and what it and duplicate ACKs decide.
+    recovery: Recovery,
     /// When to remind the receiver, while the application has nothing to send.
     keep_alive: Option<Instant>,
     remind: bool,
-    dup_acks: u32,
-    resend: Option<Resend>,
     finishing: bool,
     /// While there are unsent bytes before this offset, a packet that is not full may go out if nothing is
     /// in flight.
@@ -114,11 +112,9 @@ impl Sender {
             board: Scoreboard::default(),
             rtt: RttEstimator::default(),
             snd_wnd: 0,
-            deadline: None,
+            recovery: Recovery::default(),
             keep_alive: None,
             remind: false,
-            dup_acks: 0,
-            resend: None,
             finishing: false,
             pushed: 0,
             events: VecDeque::new(),
@@ -231,7 +227,7 @@ impl Sender {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
             State::Closing { attempts, send: true } => Next::Fin { attempt: attempts + 1 },
-            State::Open => match (self.resend, self.fresh_len()) {
+            State::Open => match (self.recovery.pending(), self.fresh_len()) {
                 (Some(resend), _) => Next::Resend(resend),
                 (None, len) if len > 0 && self.window_open() => Next::Fresh { len },
                 _ if self.remind => Next::KeepAlive,
@@ -285,7 +281,7 @@ impl Sender {
         wire::encode_syn(&Syn { seq: 0, link: self.config.link }, out.slot(wire::SYN_LEN)?);
         let rto = self.config.syn_timeout();
         self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
-        self.deadline = Some(now + rto);
+        self.recovery.arm(now, rto);
         self.trace(now, &Trace::SynSent { seq: 0, attempt, of: self.config.attempts.syn, rto });
         Some(())
     }
@@ -296,7 +292,7 @@ impl Sender {
         wire::encode_data_header(seq, slot);
         self.buffer.copy_to(offset, &mut slot[wire::DATA_HEADER..]);
         if self.board.flight_size() == 0 {
-            self.deadline = Some(now + self.rtt.rto());
+            self.recovery.arm(now, self.rtt.rto());
             self.keep_alive = None;
             self.remind = false;
         }
@@ -313,8 +309,7 @@ impl Sender {
         wire::encode_data_header(self.board.snd_una(), slot);
         self.buffer.copy_to(base.offset, &mut slot[wire::DATA_HEADER..]);
         self.board.resend_base(now);
-        self.resend = None;
-        self.deadline = Some(now + self.rtt.rto());
+        self.recovery.on_resent(now, self.rtt.rto());
         match resend {
             Resend::Timeout => self.stats.timeouts += 1,
             Resend::DupAcks => self.stats.fast_retransmits += 1,
@@ -341,7 +336,7 @@ impl Sender {
         wire::encode_fin(seq, out.slot(wire::FIN_LEN)?);
         let rto = self.rtt.rto();
         self.state = State::Closing { attempts: attempt, send: false };
-        self.deadline = Some(now + rto);
+        self.recovery.arm(now, rto);
         self.trace(now, &Trace::FinSent { seq, attempt, of: self.config.attempts.fin, rto });
         Some(())
     }
@@ -355,7 +350,7 @@ impl Sender {
         self.rtt.on_handshake(rtt, self.config.min_rto);
         self.snd_wnd = wnd;
         self.state = State::Open;
-        self.deadline = None;
+        self.recovery.stop();
         self.keep_alive = Some(now + KEEP_ALIVE);
         self.stats.handshake_rtt = Some(rtt);
         self.events.push_back(SenderEvent::Connected { rtt });
@@ -377,26 +372,24 @@ impl Sender {
         if let Some(sample) = acked.sample {
             self.rtt.on_sample(sample);
         }
-        self.dup_acks = 0;
-        self.resend = None;
         let idle = self.board.flight_size() == 0;
-        self.deadline = (!idle).then(|| now + self.rtt.rto());
+        self.recovery.on_base_moved(now, self.rtt.rto(), !idle);
         self.keep_alive = idle.then(|| now + KEEP_ALIVE);
         self.buffer.release(acked.end_offset);
         self.stats.bytes_acked = acked.end_offset;
         self.stats.last_ack_at = Some(now);
-        self.trace(now, &Trace::AckReceived { ack, wnd, rto: self.rtt.rto(), deadline: self.deadline });
+        self.trace(
+            now,
+            &Trace::AckReceived { ack, wnd, rto: self.rtt.rto(), deadline: self.recovery.deadline() },
+        );
         self.close_if_done();
     }
 
     fn on_dup_ack(&mut self, now: Instant, ack: u64, wnd: u32) {
         let Some(base) = self.board.base() else { return self.stats.stale += 1 };
         self.stats.dup_acks += 1;
-        self.dup_acks = self.dup_acks.saturating_add(1);
-        if self.dup_acks == DUP_ACK_THRESHOLD && base.sent_count < self.config.attempts.data {
-            self.resend.get_or_insert(Resend::DupAcks);
-        }
-        self.trace(now, &Trace::DupAckReceived { ack, wnd, dup_acks: self.dup_acks });
+        let dup_acks = self.recovery.on_dup_ack(base, self.config.attempts.data);
+        self.trace(now, &Trace::DupAckReceived { ack, wnd, dup_acks });
     }
 
     fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {
@@ -404,7 +397,7 @@ impl Sender {
             return self.stats.stale += 1;
         }
         self.state = State::Closed;
-        self.deadline = None;
+        self.recovery.stop();
         self.events.push_back(SenderEvent::Finished { crc });
         self.trace(now, &Trace::FinAckReceived { ack, crc });
     }
@@ -417,14 +410,14 @@ impl Sender {
             && self.fresh_len() == 0
         {
             self.state = State::Closing { attempts: 0, send: true };
-            self.deadline = None;
+            self.recovery.stop();
             self.keep_alive = None;
         }
     }
 
     fn fail(&mut self, phase: Phase, packet: u64, attempts: u32) {
         self.state = State::Closed;
-        self.deadline = None;
+        self.recovery.stop();
         self.keep_alive = None;
         let error = TransferError::Timeout { packet, attempts };
         self.events.push_back(SenderEvent::Failed { phase, error });
@@ -433,7 +426,7 @@ impl Sender {
     fn trace_data(&mut self, now: Instant, seq: u64, attempt: u32, resend: Option<Resend>) {
         if self.observer.is_some() {
             let (of, rto) = (self.config.attempts.data, self.rtt.rto());
-            let deadline = self.deadline.unwrap_or(now);
+            let deadline = self.recovery.deadline().unwrap_or(now);
             self.trace(now, &Trace::DataSent { seq, attempt, of, rto, deadline, resend });
         }
     }
@@ -447,12 +440,12 @@ impl Sender {
     /// The invariants that hold between calls.
     fn check(&self) {
         debug_assert!(self.board.next_offset() <= self.buffer.end());
-        debug_assert!(self.resend.is_none() || self.board.flight_size() > 0);
+        debug_assert!(self.recovery.pending().is_none() || self.board.flight_size() > 0);
         debug_assert!(
             self.state != State::Open
                 || self.board.flight_size() == 0
-                || self.deadline.is_some()
-                || self.resend.is_some(),
+                || self.recovery.deadline().is_some()
+                || self.recovery.pending().is_some(),
             "packets in flight need a timer"
         );
     }
@@ -478,10 +471,9 @@ impl Endpoint for Sender {
             self.keep_alive = None;
             self.remind = self.state == State::Open;
         }
-        if self.deadline.is_none_or(|deadline| deadline > now) {
+        if !self.recovery.expire(now) {
             return;
         }
-        self.deadline = None;
         let limit = self.config.attempts;
         match self.state {
             State::Opening { attempts, .. } if attempts >= limit.syn => {
@@ -490,16 +482,13 @@ impl Endpoint for Sender {
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
-            State::Open => match self.board.base() {
-                Some(base) if base.sent_count >= limit.data => {
-                    let (seq, attempts) = (self.board.snd_una(), base.sent_count);
-                    self.resend = None;
+            State::Open => {
+                if self.recovery.on_timeout(self.board.base(), limit.data) == Expiry::Exhausted {
+                    let seq = self.board.snd_una();
                     self.trace(now, &Trace::AttemptsExhausted { seq });
-                    self.fail(Phase::Send, seq, attempts);
+                    self.fail(Phase::Send, seq, limit.data);
                 }
-                Some(_) => self.resend = Some(Resend::Timeout),
-                None => {}
-            },
+            }
             State::Closing { attempts, .. } if attempts >= limit.fin => {
                 self.fail(Phase::Close, self.board.snd_nxt(), attempts);
             }
@@ -517,7 +506,7 @@ impl Endpoint for Sender {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        match (self.deadline, self.keep_alive) {
+        match (self.recovery.deadline(), self.keep_alive) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }

@@ -164,7 +164,7 @@ impl Script {
     /// When the timer fires, counted from millisecond 0.
     /// The retransmission timer.
     fn timer(&self) -> Option<Duration> {
-        self.sender.deadline.map(|deadline| deadline - self.epoch)
+        self.sender.recovery.deadline().map(|deadline| deadline - self.epoch)
     }
 
     fn rto(&self) -> Duration {
