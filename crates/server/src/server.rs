@@ -344,3 +344,6 @@ impl<P: Copy + Ord + Debug> Endpoint for Server<P> {
         self.events.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! A server alone, called at made-up times.
+
+use rdt_transport::wire::{
+    FromReceiver, Syn, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
+};
+use rdt_transport::{ReceiverConfig, TransmitBuf};
+
+use super::*;
+use crate::ServerConfig;
+
+/// 1 Mbit/s: 12 bytes take 96 us, 28 take 224 us, 1008 take 8064 us.
+const LINK: LinkProperties =
+    LinkProperties { rtt_s: 0.1, speed_bps: 1e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 10 };
+/// The RTT of the link as the SYN's 32-bit float gives it is 1 ns longer; each way it is half.
+const SYN_ANSWERED: u64 = 50_000_000 + 224_000 + 50_000_001 + 96_000;
+
+struct Script {
+    server: Server<u8>,
+    epoch: Instant,
+    batch: TransmitBuf,
+}
+
+impl Script {
+    fn new(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let epoch = Instant::now();
+        let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
+        let mut config = ServerConfig::new(receiver, LinkMode::Emulated { seed: 1 });
+        change(&mut config);
+        Self { server: Server::new(config), epoch, batch: TransmitBuf::new(64) }
+    }
+
+    fn at(&self, ns: u64) -> Instant {
+        self.epoch + Duration::from_nanos(ns)
+    }
+
+    fn syn(&mut self, ns: u64, peer: u8, link: LinkProperties) {
+        let mut bytes = [0; wire::SYN_LEN];
+        encode_syn(&Syn { seq: 0, link }, &mut bytes);
+        self.server.handle_datagram(self.at(ns), peer, &bytes);
+    }
+
+    fn data(&mut self, ns: u64, peer: u8, seq: u64, len: usize) {
+        let mut bytes = vec![7; wire::DATA_HEADER + len];
+        encode_data_header(seq, &mut bytes);
+        self.server.handle_datagram(self.at(ns), peer, &bytes);
+    }
+
+    fn fin(&mut self, ns: u64, peer: u8, seq: u64) {
+        let mut bytes = [0; wire::FIN_LEN];
+        encode_fin(seq, &mut bytes);
+        self.server.handle_datagram(self.at(ns), peer, &bytes);
+    }
+
+    /// Calls the server at `ns` and gives what leaves.
+    fn run(&mut self, ns: u64) -> Vec<(u8, FromReceiver)> {
+        self.server.handle_timeout(self.at(ns));
+        let mut replies = Vec::new();
+        loop {
+            self.batch.clear();
+            let Some(peer) = self.server.poll_transmit(self.at(ns), &mut self.batch) else { return replies };
+            replies.extend(self.batch.datagrams().map(|d| (peer, decode_from_receiver(d, 0).unwrap())));
+        }
+    }
+
+    /// Calls the server whenever it asks to be called, up to `ns`, and gives what left and when.
+    fn run_to(&mut self, ns: u64) -> Vec<(u64, FromReceiver)> {
+        let mut left = Vec::new();
+        while let Some(next) = self.server.poll_timeout().filter(|next| *next <= self.at(ns)) {
+            let now = u64::try_from((next - self.epoch).as_nanos()).unwrap();
+            left.extend(self.run(now).into_iter().map(|(_, reply)| (now, reply)));
+        }
+        left
+    }
+
+    fn events(&mut self) -> Vec<ReceiverEvent> {
+        std::iter::from_fn(|| self.server.poll_event()).map(|(_, event)| event).collect()
+    }
+}
+
+const SYN_ACK: FromReceiver = FromReceiver::SynAck { ack: 0, wnd: 1 };
+
+#[test]
+fn a_syn_crosses_both_links_before_its_answer_leaves() {
+    let mut script = Script::new(|_| {});
+    script.syn(0, 1, LINK);
+    assert_eq!(script.events(), [ReceiverEvent::Connected], "told before the delay");
+    assert_eq!(script.run_to(1_000_000_000), [(SYN_ANSWERED, SYN_ACK)]);
+    assert_eq!(script.events(), [ReceiverEvent::Started]);
+}
+
+#[test]
+fn being_called_late_shows_as_lateness_and_bends_nothing() {
+    let mut script = Script::new(|_| {});
+    script.syn(0, 1, LINK);
+    // Nobody comes until long after the SYN left its link; its answer is due all the same.
+    assert_eq!(script.run(SYN_ANSWERED - 1), []);
+    assert_eq!(script.run(SYN_ANSWERED + 5_000_000), [(1, SYN_ACK)]);
+    let late = script.server.stats().lateness;
+    assert_eq!(late.count(), 1);
+    assert!((4_900..=5_100).contains(&late.max().as_micros()), "{late:?}");
+}
+
+#[test]
+fn a_later_syn_leaves_the_path_as_it_is() {
+    let mut script = Script::new(|_| {});
+    script.syn(0, 1, LINK);
+    script.run_to(200_000_000);
+    script.syn(200_000_000, 1, LinkProperties { rtt_s: 5.0, ..LINK });
+    assert_eq!(script.run_to(1_000_000_000), [(200_000_000 + SYN_ANSWERED, SYN_ACK)]);
+}
+
+#[test]
+fn each_peer_has_its_own_path_and_its_own_draws() {
+    let mut script = Script::new(|_| {});
+    let lossy = LinkProperties { loss_forward: 0.5, buffer: 1000, ..LINK };
+    for peer in [1, 2] {
+        script.syn(0, peer, lossy);
+        for seq in 0..200 {
+            script.data(1_000_000, peer, seq, 1);
+        }
+    }
+    let lost = |script: &Script, peer| script.server.path_ledgers(peer).unwrap().0.dropped_loss;
+    let (one, two) = (lost(&script, 1), lost(&script, 2));
+    for lost in [one, two] {
+        assert!((65..=136).contains(&lost), "{lost} of 201 at 50 %, 5 sigma");
+    }
+    let mut again = Script::new(|_| {});
+    again.syn(0, 2, lossy);
+    for seq in 0..200 {
+        again.data(1_000_000, 2, seq, 1);
+    }
+    assert_eq!(lost(&again, 2), one, "the first connection draws alike whoever it is");
+}
+
+#[test]
+fn the_queue_keeps_one_packet_more_than_its_buffer() {
+    let mut script = Script::new(|_| {});
+    script.syn(0, 1, LINK);
+    script.run_to(200_000_000);
+    for seq in 0..100 {
+        script.data(200_000_000, 1, seq, 1000);
+    }
+    let forward = *script.server.path_ledgers(1).unwrap().0;
+    assert_eq!((forward.in_flight, forward.dropped_queue), (11, 89));
+    assert_eq!(script.run_to(2_000_000_000).last().unwrap().1, FromReceiver::Ack { ack: 11, wnd: 11 });
+}
+
+#[test]
+fn memory_on_links_is_shared_and_bounded() {
+    let mut script = Script::new(|config| {
+        config.link_memory_limit = 3000;
+        config.peer_link_memory_limit = 2000;
+    });
+    for peer in [1, 2] {
+        script.syn(0, peer, LINK);
+        for seq in 0..3 {
+            script.data(1, peer, seq, 1000);
+        }
+    }
+    assert!(script.server.memory() <= 3000);
+    let stats = script.server.stats();
+    assert_eq!(
+        stats.forward.dropped_memory, 4,
+        "of six packets of 1008 bytes two fit: 1 a peer, by its own limit"
+    );
+    assert!(stats.forward.balances());
+    script.run_to(1_000_000_000);
+    assert!(stats.max_link_memory <= 3000);
+}
+
+#[test]
+fn a_closed_peers_packets_are_discarded_and_accounted_for() {
+    let mut script = Script::new(|_| {});
+    script.syn(0, 1, LINK);
+    script.run_to(200_000_000);
+    for seq in 0..5 {
+        script.data(200_000_000, 1, seq, 1000);
+    }
+    script.server.close(1);
+    let stats = script.server.stats();
+    assert_eq!((stats.forward.discarded, stats.forward.sent), (5, 6));
+    assert!(stats.forward.balances());
+    assert_eq!((script.server.memory(), script.run(10_000_000_000)), (0, vec![]));
+    assert_eq!(script.events().last(), Some(&ReceiverEvent::Closed { unfinished: true }));
+}
+
+#[test]
+fn the_answer_to_a_fin_enters_its_link_when_the_application_confirms() {
+    let mut script = Script::new(|_| {});
+    script.syn(0, 1, LINK);
+    script.run_to(200_000_000);
+    script.fin(200_000_000, 1, 0);
+    assert_eq!(script.run_to(500_000_000), []);
+    assert!(matches!(script.events().last(), Some(ReceiverEvent::Finished { bytes: 0, crc: 0, .. })));
+    let now = script.at(500_000_000);
+    script.server.confirm(now, 1);
+    let answered = 500_000_000 + 96_000 + 50_000_001;
+    assert_eq!(script.run_to(1_000_000_000), [(answered, FromReceiver::FinAck { ack: 0, crc: 0 })]);
+}
+
+#[test]
+fn a_restart_withdraws_news_of_bytes_that_are_gone() {
+    let mut script = Script::new(|_| {});
+    script.syn(0, 1, LINK);
+    script.data(1_000_000, 1, 0, 10);
+    script.syn(2_000_000, 1, LINK);
+    script.data(3_000_000, 1, 0, 5);
+    script.run_to(1_000_000_000);
+    let started = ReceiverEvent::Started;
+    assert_eq!(script.events(), [ReceiverEvent::Connected, started, started, ReceiverEvent::Readable]);
+    assert_eq!(script.server.data(1).len(), 5);
+}
+
+#[test]
+fn without_links_answers_leave_at_once() {
+    let mut script = Script::new(|config| config.link = LinkMode::None);
+    script.syn(0, 1, LINK);
+    script.data(0, 1, 0, 1);
+    assert_eq!(script.run(0), [(1, SYN_ACK), (1, FromReceiver::Ack { ack: 1, wnd: 1 })]);
+    assert_eq!(script.server.stats().lateness.count(), 0);
+}
