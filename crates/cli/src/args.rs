@@ -84,7 +84,11 @@ pub struct SendArgs {
     /// Time between status lines
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub interval: String,
-    /// Largest send buffer
+    /// How often a SYN, a packet and a FIN are sent at most; one number is for packets and FIN. A receiver
+    /// that pauses for longer than attempts x RTO (50 x 40 ms = 2 s on a short path) ends the transfer
+    #[arg(long, value_name = "SYN/DATA/FIN", default_value = "3/50/50", allow_negative_numbers = true)]
+    pub attempts: String,
+    /// Largest send buffer; with HOST `local` also the receiver's memory, which is 1gib at least
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
     /// Segmentation offload: many datagrams in one call
@@ -132,7 +136,8 @@ pub struct RecvArgs {
     /// Memory for packets: half beyond holes, half on the links; a quarter of a half for one sender
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
-    /// Threads that serve, each with a socket of its own on the same port
+    /// Threads that serve, each with a socket of its own on the same port; --memory and --max-peers are
+    /// divided by N
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
     /// Senders at once; more get no answer
@@ -148,7 +153,7 @@ pub struct RecvArgs {
     /// Receive offload: the kernel joins datagrams
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub gro: Switch,
-    /// Print no lines but errors
+    /// Print no lines but errors; with --json, the summary alone
     #[arg(long, short)]
     pub quiet: bool,
     /// Print JSON, one object a line; the last one is the summary

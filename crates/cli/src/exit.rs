@@ -23,7 +23,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// The list for `--help`.
 pub(crate) const SEND_CODES: &str = "\
 Exit codes:
-    0  everything arrived and the checksums agree
+    0  everything arrived, and the checksums agree or the receiver did not check (it is told)
     1  status 1, ALREADY_CONNECTED      2  status 2, NOT_CONNECTED
     3  status 3, INVALID_NAME: no such host
     4  status 4, FAILED_SEND: the system refuses to send

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::{self, JoinHandle};
 
-use rdt_driver::{SocketError, UdpIo, UdpOptions, Waiter, run};
+use rdt_driver::{Offload, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::ReceiverConfig;
 
@@ -13,22 +13,39 @@ use crate::receive::SPIN;
 use crate::service::{Logbook, Service};
 use crate::store::{Output, Store};
 
+/// The least memory for packets: what a receiver of its own has.
+const MEMORY: u64 = 1 << 30;
+
 /// The receiver's thread.
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
-    pub(crate) seed: u64,
     stop: Stop,
-    thread: JoinHandle<Result<ServerStats, SocketError>>,
+    thread: JoinHandle<Result<LocalEnd, SocketError>>,
+}
+
+/// What the receiver counted.
+pub(crate) struct LocalEnd {
+    /// What its link drew from.
+    pub(crate) seed: u64,
+    pub(crate) stats: ServerStats,
+    pub(crate) socket: UdpStats,
+    pub(crate) offload: Offload,
 }
 
 impl LocalReceiver {
-    /// Starts a reference receiver for datagrams of up to `packet_size` bytes.
-    pub(crate) fn start(seed: u64, packet_size: usize, options: UdpOptions) -> Result<Self, Failure> {
+    /// Starts a reference receiver for datagrams of up to `packet_size` bytes, which may hold `memory` bytes
+    /// of packets, or its default if that is more.
+    pub(crate) fn start(
+        seed: u64,
+        packet_size: usize,
+        memory: u64,
+        options: UdpOptions,
+    ) -> Result<Self, Failure> {
         let receiver = ReceiverConfig {
             max_datagram: packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
             ..ReceiverConfig::reference()
         };
-        let config = ServerConfig::new(receiver, LinkMode::Emulated { seed });
+        let config = ServerConfig::new(receiver, LinkMode::Emulated { seed }).with_memory(memory.max(MEMORY));
         let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
         let address = io.local_addr().map_err(SocketError::Receive)?;
         let mut waiter = Waiter::new(io.socket(), SPIN).map_err(SocketError::Receive)?;
@@ -38,13 +55,13 @@ impl LocalReceiver {
         let thread = thread::spawn(move || {
             let mut server = Server::new(config);
             run(&mut server, &mut io, &mut service, &mut waiter)?;
-            Ok(server.stats())
+            Ok(LocalEnd { seed, stats: server.stats(), socket: io.stats(), offload: io.offload() })
         });
-        Ok(Self { address, seed, stop, thread })
+        Ok(Self { address, stop, thread })
     }
 
     /// Ends the receiver and gives what it counted.
-    pub(crate) fn finish(self) -> Result<ServerStats, SocketError> {
+    pub(crate) fn finish(self) -> Result<LocalEnd, SocketError> {
         self.stop.set();
         self.thread.join().unwrap_or_else(|_| {
             Err(SocketError::Receive(std::io::Error::other("the embedded receiver's thread ended by itself")))

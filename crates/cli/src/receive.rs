@@ -24,6 +24,8 @@ use crate::{Failure, RecvArgs, memory, target};
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
 /// More threads than this are a slip of the finger.
 const MAX_THREADS: usize = 256;
+/// The version as the reference prints its own.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
 /// Runs the program.
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
@@ -72,7 +74,7 @@ impl Plan {
             ));
         }
         let log = match (args.quiet, args.json, &output) {
-            (_, true, _) => Log::Json,
+            (quiet, true, _) => Log::Json { quiet },
             (true, ..) => Log::Quiet,
             (.., Output::Stdout) => Log::Talk,
             _ => Log::Text,
@@ -84,8 +86,10 @@ impl Plan {
 
     fn announce(&self, args: &RecvArgs, address: SocketAddr) {
         let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
-        let line = format!("{dummy}Receiver v{} has initialized on {address}", env!("CARGO_PKG_VERSION"));
-        self.logbook.line(&line);
+        self.logbook.line(&format!("{dummy}Receiver v{VERSION} has initialized on {address}"));
+        if let Some(seed) = self.seed {
+            self.logbook.line(&format!("links draw from seed {seed}"));
+        }
         self.logbook.json(&json!({
             "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": self.threads,
         }));
@@ -121,11 +125,8 @@ impl Plan {
                 self.logbook.line(&line);
             }
         }
-        if let Some(lost @ 1..) = total.socket.receive_overflow {
-            self.logbook.line(&format!(
-                "{lost} datagrams found the socket's buffer ({} bytes) full: lost in this host, not in the network",
-                total.socket.receive_buffer
-            ));
+        if let Some(line) = overflow_line("socket's", &total.socket) {
+            self.logbook.line(&line);
         }
         let mut value = stats_json(stats);
         value["event"] = json!("summary");
@@ -136,8 +137,23 @@ impl Plan {
         value["memory_peak_bytes"] = json!(memory::read().peak);
         value["processor_us"] = json!(memory::processor_time().map(micros));
         value["socket"] = socket_json(&total.socket, total.offload);
-        self.logbook.json(&value);
+        self.logbook.summary(&value);
     }
+}
+
+/// What a socket's buffer had no room for, and what to do about it.
+pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
+    let lost = socket.receive_overflow.filter(|lost| *lost > 0)?;
+    let wanted = UdpOptions::default().buffer;
+    Some(format!(
+        "{lost} datagrams found the {name} buffer ({} bytes) full: lost in this host, not in the network; sysctl net.core.rmem_max={wanted} raises it",
+        socket.receive_buffer
+    ))
+}
+
+/// A seed where none was given: one that readers of JSON with 53-bit numbers keep exact.
+pub(crate) fn draw_seed() -> u64 {
+    rand::random::<u64>() >> (u64::BITS - f64::MANTISSA_DIGITS)
 }
 
 /// One thread's server, socket and application.
@@ -227,7 +243,7 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     if !(1..=MAX_THREADS).contains(&args.threads) {
         return Err(Failure::Usage(format!("--threads must be from 1 to {MAX_THREADS}")));
     }
-    let seed = args.seed.unwrap_or_else(rand::random);
+    let seed = args.seed.unwrap_or_else(draw_seed);
     let (receiver, link) = if args.dummy {
         (ReceiverConfig::dummy(), LinkMode::None)
     } else if args.no_link {
@@ -252,11 +268,11 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     let address = target::parse_bind(args.bind.as_deref()).map_err(Failure::Usage)?;
     let mut options = udp_options(args.gso, args.gro);
     options.share_port = args.threads > 1;
-    let first = match UdpIo::bind(address, options) {
+    let first = match bind_first(address, options) {
         Err(SocketError::Bind { error, .. })
             if args.bind.is_none() && error.kind() != std::io::ErrorKind::AddrInUse =>
         {
-            UdpIo::bind((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), options)?
+            bind_first((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), options)?
         }
         result => result?,
     };
@@ -268,6 +284,38 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     Ok(sockets)
 }
 
+/// The first of the sockets on a port. A port that is to be shared could be had while another receiver of this
+/// user serves it, and the two would divide the senders: so it must be free for one alone first.
+fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketError> {
+    if options.share_port && address.port() != 0 {
+        UdpIo::bind(address, UdpOptions { share_port: false, ..options })?;
+    }
+    UdpIo::bind(address, options)
+}
+
 pub(crate) fn udp_options(gso: Switch, gro: Switch) -> UdpOptions {
     UdpOptions { gso: gso == Switch::On, gro: gro == Switch::On, ..UdpOptions::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_that_was_drawn_is_exact_in_json() {
+        assert!((0..1000).all(|_| draw_seed() < 1 << 53));
+    }
+
+    #[test]
+    fn an_overflow_is_told_with_its_remedy() {
+        let socket = |lost| UdpStats { receive_overflow: lost, receive_buffer: 4096, ..UdpStats::default() };
+        assert_eq!(overflow_line("socket's", &socket(None)), None);
+        assert_eq!(overflow_line("socket's", &socket(Some(0))), None);
+        let line = overflow_line("receiver's socket", &socket(Some(7))).unwrap();
+        assert!(
+            line.starts_with("7 datagrams found the receiver's socket buffer (4096 bytes) full: "),
+            "{line}"
+        );
+        assert!(line.ends_with("; sysctl net.core.rmem_max=33554432 raises it"), "{line}");
+    }
 }

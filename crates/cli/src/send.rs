@@ -11,10 +11,9 @@ use rdt_driver::{
     file_source, run,
 };
 use rdt_emulator::{parse_bytes, parse_duration};
-use rdt_server::ServerStats;
 use rdt_transport::{
-    ConfigError, Endpoint as _, LinkProperties, Phase, ReceiverConfig, Sender, SenderConfig, SenderEvent,
-    SenderStats, TransferError, dword_array,
+    Attempts, ConfigError, Endpoint as _, LinkProperties, Phase, ReceiverConfig, Sender, SenderConfig,
+    SenderEvent, SenderStats, TransferError, dword_array,
 };
 use serde_json::{Value, json};
 
@@ -23,9 +22,9 @@ use crate::debug_log::DebugLog;
 use crate::figures::{link_lines, socket_json, stats_json};
 use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
-use crate::local::LocalReceiver;
-use crate::receive::udp_options;
-use crate::status::{Status, Style, micros};
+use crate::local::{LocalEnd, LocalReceiver};
+use crate::receive::{draw_seed, overflow_line, udp_options};
+use crate::status::{Status, Style, micros, next_line};
 use crate::target::{self, Target};
 use crate::{Failure, SendArgs, memory};
 
@@ -60,18 +59,16 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
 
     let (address, local) = match &target {
         Target::Local => {
-            let seed = args.seed.unwrap_or_else(rand::random);
-            let local = LocalReceiver::start(seed, config.packet_size, udp_options(args.gso, args.gro))?;
+            let seed = args.seed.unwrap_or_else(draw_seed);
+            let options = udp_options(args.gso, args.gro);
+            let local = LocalReceiver::start(seed, config.packet_size, config.memory_limit, options)?;
             (local.address, Some(local))
         }
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
     };
-    let mut transfer = Transfer::open(args, config, address, data, status, interval, start)?;
+    let mut transfer = Transfer::open(args, config, address, data, Pace { status, interval, start })?;
     let end = transfer.run();
-    let receiver = match local {
-        Some(local) => Some((local.seed, local.finish()?)),
-        None => None,
-    };
+    let receiver = local.map(LocalReceiver::finish).transpose()?;
     transfer.conclude(end, receiver.as_ref())?;
     console.finish()
 }
@@ -92,6 +89,7 @@ fn configure(args: &SendArgs) -> Result<SenderConfig, Failure> {
     };
     let config = SenderConfig {
         packet_size: args.packet_size,
+        attempts: attempts(&args.attempts)?,
         memory_limit: parse_bytes(&args.memory).map_err(|e| Failure::Usage(format!("--memory: {e}")))?,
         ..SenderConfig::new(window, link)
     };
@@ -106,6 +104,19 @@ fn configure(args: &SendArgs) -> Result<SenderConfig, Failure> {
 
 fn number<T: std::str::FromStr>(text: &str, name: &str, form: &str) -> Result<T, Failure> {
     text.trim().parse().map_err(|_| Failure::Usage(format!("{name} must be {form}, not '{text}'")))
+}
+
+/// Reads `--attempts`. One number is for what can wait long; a handshake that gets no answer should fail soon.
+fn attempts(text: &str) -> Result<Attempts, Failure> {
+    let count = |text: &str| text.trim().parse::<u32>().ok().filter(|count| *count > 0);
+    let counts: Option<Vec<_>> = text.split('/').map(count).collect();
+    match counts.as_deref() {
+        Some(&[syn, data, fin]) => Ok(Attempts { syn, data, fin }),
+        Some(&[both]) => Ok(Attempts { data: both, fin: both, ..Attempts::default() }),
+        _ => Err(Failure::Usage(format!(
+            "--attempts must be SYN/DATA/FIN or one number, each a whole number, at least 1, not '{text}'"
+        ))),
+    }
 }
 
 fn lookup(host: &str, port: u16, status: &Status, start: Instant) -> Result<SocketAddr, Failure> {
@@ -129,7 +140,7 @@ fn failed(status: &Status, phase: Phase, error: TransferError, sentence: String)
 
 /// What to send.
 enum Data {
-    Power { power: u8, prepared: Duration },
+    Power(u8),
     Bytes(u64),
     File { name: String, file: File, bytes: u64 },
     Stdin(Stdin),
@@ -146,7 +157,7 @@ impl Data {
             Some(path) => Self::open(path),
             None if args.stdin.is_some() => Ok(Self::Stdin(io::stdin())),
             None => match args.power.unwrap_or(20) {
-                power @ 0..=MAX_POWER => Ok(Self::Power { power, prepared: Duration::ZERO }),
+                power @ 0..=MAX_POWER => Ok(Self::Power(power)),
                 power => Err(Failure::Usage(format!("--power must be from 0 to {MAX_POWER}, not {power}"))),
             },
         }
@@ -165,11 +176,9 @@ impl Data {
 
     fn announce(&self, status: &Status) {
         match self {
-            // The array is made while it is sent, so that 2^30 words take no memory: preparing takes no time.
-            Self::Power { power, prepared } => status.text(&format!(
-                "Main:\tinitializing DWORD array with 2^{power} elements... done in {} ms",
-                prepared.as_millis()
-            )),
+            // Nothing is prepared: the array is made as it is sent, so that 2^30 words take no memory.
+            Self::Power(power) => status
+                .text(&format!("Main:\tinitializing DWORD array with 2^{power} elements... done in 0 ms")),
             Self::Bytes(bytes) => status.text(&format!("Main:\tsending {bytes} bytes of the DWORD array")),
             Self::File { name, bytes, .. } => status.text(&format!("Main:\tsending {name}, {bytes} bytes")),
             Self::Stdin(_) => status.text("Main:\tsending the standard input"),
@@ -178,7 +187,7 @@ impl Data {
 
     fn name(&self) -> String {
         match self {
-            Self::Power { .. } | Self::Bytes(_) => "the array".into(),
+            Self::Power(_) | Self::Bytes(_) => "the array".into(),
             Self::File { name, .. } => name.clone(),
             Self::Stdin(_) => "the standard input".into(),
         }
@@ -186,10 +195,29 @@ impl Data {
 
     fn source(self, waker: Waker) -> io::Result<Box<dyn Source>> {
         match self {
-            Self::Power { power, .. } => Ok(Box::new(DwordArray::new(dword_array::WORD << power))),
+            Self::Power(power) => Ok(Box::new(DwordArray::new(dword_array::WORD << power))),
             Self::Bytes(bytes) => Ok(Box::new(DwordArray::new(bytes))),
             Self::File { file, .. } => file_source(file, waker),
             Self::Stdin(stdin) => Ok(Box::new(Piped::new(stdin, waker))),
+        }
+    }
+}
+
+/// What the checksum of a FIN-ACK says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Agreed,
+    /// A receiver that does not check answers 0.
+    Unchecked,
+    Wrong,
+}
+
+impl Verdict {
+    fn of(ours: u32, theirs: u32) -> Self {
+        match theirs {
+            _ if theirs == ours => Self::Agreed,
+            0 => Self::Unchecked,
+            _ => Self::Wrong,
         }
     }
 }
@@ -200,6 +228,13 @@ enum End {
     Failed { phase: Phase, error: TransferError },
     Unreadable(io::Error),
     Interrupted,
+}
+
+/// Where and when the lines of a transfer are printed.
+struct Pace {
+    status: Status,
+    interval: Duration,
+    start: Instant,
 }
 
 /// The machine, its socket and its application.
@@ -219,10 +254,9 @@ impl Transfer {
         config: SenderConfig,
         address: SocketAddr,
         data: Data,
-        status: Status,
-        interval: Duration,
-        start: Instant,
+        pace: Pace,
     ) -> Result<Self, Failure> {
+        let Pace { status, interval, start } = pace;
         let any: SocketAddr = if address.is_ipv4() {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         } else {
@@ -249,6 +283,7 @@ impl Transfer {
             status,
             start,
             opened_at: start,
+            syns: 0,
             interval,
             next_line: None,
             end: None,
@@ -265,24 +300,27 @@ impl Transfer {
     }
 
     /// Prints the last lines and decides how the program ends.
-    fn conclude(
-        &mut self,
-        end: Result<(), SocketError>,
-        receiver: Option<&(u64, ServerStats)>,
-    ) -> Result<(), Failure> {
+    fn conclude(&mut self, end: Result<(), SocketError>, receiver: Option<&LocalEnd>) -> Result<(), Failure> {
         let stats = self.sender.stats();
         let end = match end {
             Ok(()) => self.sending.end.take().unwrap_or(End::Interrupted),
             Err(error) => self.socket_failure(&error, &stats),
         };
         let now = clock::now();
+        let mut received = None;
         let status = &mut self.sending.status;
         let failure = match end {
             End::Finished { crc } => {
                 status.finished(&stats);
-                // A receiver that does not check answers 0.
-                let wrong = crc != stats.crc && crc != 0;
-                wrong.then_some(Failure::Checksum { ours: stats.crc, theirs: crc })
+                received = Some(crc);
+                match Verdict::of(stats.crc, crc) {
+                    Verdict::Agreed => None,
+                    Verdict::Unchecked => {
+                        talk("the receiver did not check the data: it answered checksum 0");
+                        None
+                    }
+                    Verdict::Wrong => Some(Failure::Checksum { ours: stats.crc, theirs: crc }),
+                }
             }
             End::Failed { phase, error } => {
                 let sentence = self.sentence(&error);
@@ -299,7 +337,11 @@ impl Transfer {
             talk_about(receiver);
         }
         let code = failure.as_ref().map_or(0, Failure::code);
-        self.sending.status.summary(&self.summary(&stats, code, receiver));
+        let mut summary = self.summary(&stats, code, receiver);
+        summary["crc32_received"] = json!(received.map(|crc| format!("{crc:08x}")));
+        let checked = received.is_some_and(|crc| Verdict::of(stats.crc, crc) != Verdict::Unchecked);
+        summary["checked"] = json!(checked);
+        self.sending.status.summary(&summary);
         failure.map_or(Ok(()), Err)
     }
 
@@ -327,26 +369,18 @@ impl Transfer {
         let (io, stats) = (self.socket.io().stats(), self.sender.stats());
         let (host, address) = (&self.host, self.address);
         match error {
-            TransferError::Timeout { .. } if io.unreachable > 0 => {
-                format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
-            }
             TransferError::Timeout { .. } if io.lost_too_big > 0 => format!(
                 "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
                 self.sender.config().packet_size
             ),
-            TransferError::Timeout { .. }
-                if stats.handshake_rtt.is_some()
-                    && stats.snd_una == 0
-                    && self.sender.config().packet_size > ReceiverConfig::REFERENCE_DATAGRAM =>
-            {
-                format!(
-                    "no answer from {host} ({address}) to packets of {} bytes: more than {} needs rdt-recv --no-link or --dummy",
-                    self.sender.config().packet_size,
-                    ReceiverConfig::REFERENCE_DATAGRAM,
-                )
-            }
             TransferError::Timeout { attempts, .. } if host == "local" => {
                 format!("the link that was asked for let no answer through in {attempts} attempts")
+            }
+            TransferError::Timeout { packet, attempts } if stats.handshake_rtt.is_some() => {
+                self.silence(&stats, *packet, *attempts)
+            }
+            TransferError::Timeout { .. } if io.unreachable > 0 => {
+                format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
             }
             TransferError::Timeout { attempts, .. } => format!(
                 "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?"
@@ -358,7 +392,25 @@ impl Transfer {
         }
     }
 
-    fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&(u64, ServerStats)>) -> Value {
+    /// Why a receiver that answered once may answer no more.
+    fn silence(&self, stats: &SenderStats, packet: u64, attempts: u32) -> String {
+        let (host, address) = (&self.host, self.address);
+        let size = self.sender.config().packet_size;
+        // Reports about SYNs may be from before the receiver started; the SYN that it answered has none.
+        let gone = self.socket.io().stats().unreachable >= self.sending.syns;
+        if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
+            return format!(
+                "no answer from {host} ({address}) to packets of {size} bytes: more than {} needs rdt-recv --no-link or --dummy",
+                ReceiverConfig::REFERENCE_DATAGRAM,
+            );
+        }
+        let gone = if gone { "; it is gone" } else { "" };
+        format!(
+            "the receiver at {host} ({address}) stopped answering: no answer to packet {packet} after {attempts} attempts{gone}"
+        )
+    }
+
+    fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&LocalEnd>) -> Value {
         let elapsed = stats.elapsed();
         json!({
             "event": "summary",
@@ -387,21 +439,38 @@ impl Transfer {
             "memory_peak_bytes": memory::read().peak,
             "processor_us": memory::processor_time().map(micros),
             "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
-            "seed": receiver.map(|(seed, _)| seed),
-            "receiver": receiver.map(|(_, stats)| stats_json(stats)),
+            "seed": receiver.map(|end| end.seed),
+            "receiver": receiver.map(receiver_json),
         })
     }
 }
 
-/// What the embedded receiver's link did, and what the process took.
-fn talk_about(receiver: Option<&(u64, ServerStats)>) {
-    if let Some((seed, stats)) = receiver {
-        for line in link_lines(stats) {
-            talk(&line);
-        }
-        if stats.forward.dropped_loss + stats.reverse.dropped_loss > 0 {
-            talk(&format!("the same losses again: --seed {seed}"));
-        }
+/// Everything that the embedded receiver counted.
+fn receiver_json(end: &LocalEnd) -> Value {
+    let mut value = stats_json(&end.stats);
+    value["socket"] = socket_json(&end.socket, end.offload);
+    value
+}
+
+/// What the embedded receiver's link did, what this host did to it, and what to do about it.
+fn receiver_lines(end: &LocalEnd) -> Vec<String> {
+    let (forward, reverse) = (&end.stats.forward, &end.stats.reverse);
+    let mut lines = link_lines(&end.stats);
+    lines.extend(overflow_line("receiver's socket", &end.socket));
+    let no_memory = forward.dropped_memory + reverse.dropped_memory;
+    if no_memory > 0 {
+        lines.push(format!("{no_memory} packets found the link's memory full: a larger --memory holds more"));
+    }
+    if forward.dropped_loss + reverse.dropped_loss > 0 {
+        lines.push(format!("the same losses again: --seed {}", end.seed));
+    }
+    lines
+}
+
+/// What the embedded receiver did, and what the process took.
+fn talk_about(receiver: Option<&LocalEnd>) {
+    for line in receiver.map(receiver_lines).unwrap_or_default() {
+        talk(&line);
     }
     if let Some(peak) = memory::read().peak {
         talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
@@ -416,6 +485,8 @@ struct Sending {
     status: Status,
     start: Instant,
     opened_at: Instant,
+    /// SYNs sent until one was answered.
+    syns: u64,
     interval: Duration,
     next_line: Option<Instant>,
     end: Option<End>,
@@ -451,6 +522,7 @@ impl Sending {
         match event {
             SenderEvent::Connected { .. } => {
                 self.next_line = Some(now + self.interval);
+                self.syns = sender.stats().datagrams_sent;
                 self.status.connected(now, &self.host, now.saturating_duration_since(self.opened_at));
             }
             SenderEvent::Finished { crc } => {
@@ -482,9 +554,49 @@ impl Application<Sender> for Sending {
             && next <= now
         {
             self.status.interval(now, &sender.stats());
-            // Lines that a busy moment made impossible are not made up for.
-            self.next_line = Some((next + self.interval).max(now));
+            self.next_line = Some(next_line(next, self.interval, now));
         }
         Flow::Wait(self.next_line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_driver::{Offload, UdpStats};
+    use rdt_server::{Server, ServerConfig};
+
+    use super::*;
+
+    #[test]
+    fn attempts_are_three_numbers_or_one() {
+        let read = |text| attempts(text).ok();
+        assert_eq!(read("3/50/50"), Some(Attempts::default()));
+        assert_eq!(read("1/2/3"), Some(Attempts { syn: 1, data: 2, fin: 3 }));
+        assert_eq!(read("500"), Some(Attempts { syn: 3, data: 500, fin: 500 }));
+        for bad in ["", "0", "1/2", "1/2/3/4", "1/0/3", "1//3", "-1", "1.5", "4294967296", "x"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_answers_0_did_not_check() {
+        assert_eq!(Verdict::of(5, 5), Verdict::Agreed);
+        assert_eq!(Verdict::of(0, 0), Verdict::Agreed);
+        assert_eq!(Verdict::of(5, 0), Verdict::Unchecked);
+        assert_eq!(Verdict::of(0, 5), Verdict::Wrong);
+    }
+
+    #[test]
+    fn what_this_host_had_no_room_for_is_told_with_its_remedy() {
+        let offload = Offload { send_segments: 1, receive_segments: 1 };
+        let stats = Server::<SocketAddr>::new(ServerConfig::reference(1)).stats();
+        let mut end = LocalEnd { seed: 1, stats, socket: UdpStats::default(), offload };
+        let with = |end: &LocalEnd, word: &str| receiver_lines(end).iter().any(|line| line.contains(word));
+        assert!(!with(&end, "--memory") && !with(&end, "sysctl"));
+        end.stats.reverse.dropped_memory = 1;
+        end.socket.receive_overflow = Some(7);
+        assert!(with(&end, "--memory"));
+        assert!(with(&end, "7 datagrams found the receiver's socket buffer"));
+        assert_eq!(receiver_json(&end)["socket"]["receive_overflow"], 7);
     }
 }

@@ -27,7 +27,10 @@ pub(crate) enum Log {
     Text,
     /// Text on the standard error, because the standard output carries data.
     Talk,
-    Json,
+    /// One object a line; `quiet` leaves only the last.
+    Json {
+        quiet: bool,
+    },
 }
 
 /// The log: where its lines go.
@@ -47,12 +50,19 @@ impl Logbook {
         match self.log {
             Log::Text => self.console.line(line),
             Log::Talk => talk(line),
-            Log::Quiet | Log::Json => {}
+            Log::Quiet | Log::Json { .. } => {}
         }
     }
 
     pub(crate) fn json(&self, value: &Value) {
-        if self.log == Log::Json {
+        if self.log == (Log::Json { quiet: false }) {
+            self.console.line(&value.to_string());
+        }
+    }
+
+    /// The last object.
+    pub(crate) fn summary(&self, value: &Value) {
+        if let Log::Json { .. } = self.log {
             self.console.line(&value.to_string());
         }
     }

@@ -172,6 +172,12 @@ impl Status {
     }
 }
 
+/// When the line after one that was due at `due` is. Lines that a stall made impossible are not made up for,
+/// and the first after it is followed by none at once.
+pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Instant {
+    if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
+}
+
 /// Microseconds, saturating after half a million years.
 pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
@@ -180,4 +186,20 @@ pub(crate) fn micros(time: Duration) -> u64 {
 /// The shortest decimal that is this 32-bit number, as a 64-bit one: 0.1 and not 0.10000000149.
 pub(crate) fn short(value: f32) -> f64 {
     value.to_string().parse().unwrap_or_else(|_| f64::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_second_line_follows_a_stall_at_once() {
+        let (due, interval) = (rdt_driver::clock::now(), Duration::from_secs(2));
+        let after = |late| (next_line(due, interval, due + Duration::from_millis(late)) - due).as_millis();
+        assert_eq!(after(0), 2000);
+        assert_eq!(after(10), 2000, "the usual delays do not add up");
+        for late in [1500, 1990, 2000, 7000] {
+            assert_eq!(after(late), u128::from(late) + 2000);
+        }
+    }
 }

@@ -52,9 +52,11 @@ impl Output {
 
 #[derive(Debug)]
 enum Incoming {
+    /// Nothing arrived yet: a SYN, which anybody can send, takes no file and no output.
+    Announced,
     Temporary(NamedTempFile),
-    /// The standard output, and how many bytes went there.
-    Stdout(u64),
+    /// The standard output; bytes went there.
+    Stdout,
 }
 
 /// Transfers being stored.
@@ -62,7 +64,7 @@ enum Incoming {
 pub(crate) struct Store {
     output: Output,
     incoming: BTreeMap<SocketAddr, Incoming>,
-    /// A transfer has the standard output, or had it and left bytes there.
+    /// A transfer has the standard output, or had it.
     stdout_taken: bool,
 }
 
@@ -73,46 +75,60 @@ impl Store {
 
     /// A transfer of `peer` begins; what came before it and was not finished is removed.
     pub(crate) fn start(&mut self, peer: SocketAddr) -> io::Result<()> {
-        let old = self.incoming.remove(&peer);
-        let new = match &self.output {
-            Output::Discard => return Ok(()),
-            Output::File(path) => Incoming::Temporary(temporary(parent(path))?),
-            Output::Directory(path) => Incoming::Temporary(temporary(path)?),
-            Output::Stdout => match old {
-                Some(Incoming::Stdout(1..)) => {
-                    self.incoming.extend(old.map(|old| (peer, old)));
-                    return Err(io::Error::other("it began again when part of it was written"));
-                }
-                None if self.stdout_taken => {
-                    let why = "the standard output takes one transfer only";
-                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
-                }
-                _ => Incoming::Stdout(0),
-            },
-        };
-        self.stdout_taken |= matches!(new, Incoming::Stdout(_));
-        self.incoming.insert(peer, new);
+        if self.output == Output::Discard {
+            return Ok(());
+        }
+        if let Some(Incoming::Stdout) = self.incoming.get(&peer) {
+            return Err(io::Error::other("it began again when part of it was written"));
+        }
+        self.incoming.insert(peer, Incoming::Announced);
         Ok(())
     }
 
     /// The next bytes of `peer`.
     pub(crate) fn write(&mut self, peer: SocketAddr, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if let Some(Incoming::Announced) = self.incoming.get(&peer) {
+            let place = self.place()?;
+            self.incoming.insert(peer, place);
+        }
         match self.incoming.get_mut(&peer) {
             Some(Incoming::Temporary(file)) => file.as_file_mut().write_all(bytes),
-            Some(Incoming::Stdout(written)) => {
-                *written += bytes.len() as u64;
-                io::stdout().lock().write_all(bytes)
+            Some(Incoming::Stdout) => io::stdout().lock().write_all(bytes),
+            Some(Incoming::Announced) | None => Ok(()),
+        }
+    }
+
+    /// Makes the place for a transfer of which something arrived, or which is complete without.
+    fn place(&mut self) -> io::Result<Incoming> {
+        match &self.output {
+            Output::Discard => Ok(Incoming::Announced),
+            Output::File(path) => temporary(parent(path)).map(Incoming::Temporary),
+            Output::Directory(path) => temporary(path).map(Incoming::Temporary),
+            Output::Stdout if self.stdout_taken => {
+                let why = "the standard output takes one transfer only";
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
             }
-            None => Ok(()),
+            Output::Stdout => {
+                self.stdout_taken = true;
+                Ok(Incoming::Stdout)
+            }
         }
     }
 
     /// The transfer of `peer` is complete: its file gets its name, which is returned.
     pub(crate) fn finish(&mut self, peer: SocketAddr) -> io::Result<Option<PathBuf>> {
-        match self.incoming.remove(&peer) {
-            None => Ok(None),
-            Some(Incoming::Stdout(_)) => io::stdout().lock().flush().map(|()| None),
-            Some(Incoming::Temporary(file)) => match &self.output {
+        let incoming = match self.incoming.remove(&peer) {
+            None => return Ok(None),
+            Some(Incoming::Announced) => self.place()?,
+            Some(incoming) => incoming,
+        };
+        match incoming {
+            Incoming::Announced => Ok(None),
+            Incoming::Stdout => io::stdout().lock().flush().map(|()| None),
+            Incoming::Temporary(file) => match &self.output {
                 Output::Directory(directory) => name_in(directory, peer, file).map(Some),
                 Output::File(path) => {
                     file.persist(path)?;
@@ -125,12 +141,7 @@ impl Store {
 
     /// The transfer of `peer` ends otherwise. True if bytes of it cannot be taken back.
     pub(crate) fn abort(&mut self, peer: SocketAddr) -> bool {
-        match self.incoming.remove(&peer) {
-            Some(Incoming::Stdout(0)) => self.stdout_taken = false,
-            Some(Incoming::Stdout(_)) => return true,
-            _ => {}
-        }
-        false
+        matches!(self.incoming.remove(&peer), Some(Incoming::Stdout))
     }
 }
 
@@ -194,6 +205,34 @@ mod tests {
         store.start(peer(1)).unwrap();
         store.finish(peer(1)).unwrap();
         assert_eq!(names(directory.path()), ["127.0.0.1-1-2.bin", "127.0.0.1-1.bin"]);
+    }
+
+    #[test]
+    fn a_transfer_of_which_nothing_arrived_takes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap());
+        store.start(peer(1)).unwrap();
+        store.write(peer(1), b"").unwrap();
+        assert!(names(directory.path()).is_empty());
+        store.write(peer(1), b"abc").unwrap();
+        assert_eq!(names(directory.path()).len(), 1);
+        store.start(peer(1)).unwrap();
+        assert!(names(directory.path()).is_empty(), "a restart voids what came before");
+        let path = store.finish(peer(1)).unwrap().unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"", "a transfer of nothing is a file too");
+    }
+
+    #[test]
+    fn the_standard_output_belongs_to_whoever_writes_first() {
+        let mut store = Store::new(Output::Stdout);
+        for port in 1..=3 {
+            store.start(peer(port)).unwrap();
+        }
+        store.start(peer(2)).unwrap();
+        store.finish(peer(2)).unwrap();
+        assert_eq!(store.write(peer(1), b"late").unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert!(!store.abort(peer(1)), "nothing of it was written");
+        assert_eq!(store.finish(peer(3)).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn a_reader_that_goes_away_ends_a_transfer_to_the_standard_output() {
 }
 
 /// What a sender says first, laid out by hand: 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
-fn syn() -> Vec<u8> {
+pub(super) fn syn() -> Vec<u8> {
     let fields = [0.1_f32.to_le_bytes(), 1e9_f32.to_le_bytes(), [0; 4], [0; 4], 50_u32.to_le_bytes()];
     [&[0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0][..], &fields.concat()].concat()
 }

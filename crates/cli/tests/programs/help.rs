@@ -16,6 +16,8 @@ fn help_tells_options_and_exit_codes_and_ends_with_examples() {
                 "--buffer",
                 "--packet-size",
                 "--interval",
+                "--attempts",
+                "50 x 40 ms = 2 s",
                 "--memory",
             ][..],
         ),

@@ -1,9 +1,11 @@
 //! `--json`: every line an object, units in the keys, numbers that are numbers.
 
+use std::net::UdpSocket;
+
 use serde_json::Value;
 
 use super::data::{array, crc_json};
-use super::process::{Ended, Receiver, send};
+use super::process::{Ended, Program, Receiver, rdt_recv, send};
 
 /// What left the link and what did not add up to what was sent into it.
 #[track_caller]
@@ -55,12 +57,14 @@ fn a_sender_tells_connection_intervals_and_summary() {
     let run = send("local 4 0.1 0 100 --power 13 --interval 100ms --json").with_code(0);
     let events = events(&run);
     assert_eq!(events[0], "connected");
+    assert!(run.summary()["receiver"]["socket"]["received"].as_u64() > Some(23), "as many as were sent");
     assert!(events[1..events.len() - 1].iter().all(|event| event == "interval") && events.len() > 3);
     let summary = run.summary();
     assert_eq!(summary["exit_code"], 0);
     assert_eq!(summary["host"], "local");
     assert_eq!(summary["bytes"], 32_768);
     assert_eq!(summary["crc32"].as_str(), Some(&*crc_json(&array(32_768))));
+    assert_eq!((&summary["crc32_received"], &summary["checked"]), (&summary["crc32"], &true.into()));
     for key in ["elapsed_us", "srtt_us", "handshake_rtt_us"] {
         assert!(summary[key].as_u64() >= Some(100_000), "{key} is at least a round trip");
     }
@@ -85,6 +89,28 @@ fn quiet_leaves_the_summary() {
 }
 
 #[test]
+fn quiet_leaves_the_summary_of_a_receiver() {
+    // It tells nobody its address, so it needs one that is known.
+    let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let args = format!("--bind {address} --json --quiet --once");
+    let receiver = Program::start(&mut rdt_recv(&args));
+    send(&format!("{address} 10 0 0 1000 --bytes 5000 --attempts 30/50/50")).with_code(0);
+    let run = receiver.ended().with_code(0);
+    assert_eq!(events(&run), ["summary"]);
+    assert_eq!((&run.summary()["bytes"], &*run.stderr), (&5000.into(), ""));
+}
+
+#[test]
+fn seeds_that_were_drawn_are_exact_for_every_reader() {
+    let receiver = Receiver::start("--json");
+    let initialized: Value = serde_json::from_str(&receiver.program.line("initialized")).unwrap();
+    let local = send("local 10 0 0 1000 --bytes 1 --json").with_code(0).summary();
+    for seed in [&initialized["seed"], &local["seed"]] {
+        assert!(seed.as_u64() < Some(1 << 53) && seed.is_u64(), "{seed}");
+    }
+}
+
+#[test]
 fn a_rate_over_no_time_is_null() {
     let run = send("local 10 0 0 1000 --bytes 0 --json").with_code(0);
     events(&run);
@@ -98,6 +124,7 @@ fn a_failed_transfer_has_a_summary_too() {
     let summary = run.summary();
     assert_eq!((&summary["exit_code"], &summary["bytes"]), (&4.into(), &0.into()));
     assert_eq!(summary["handshake_rtt_us"], Value::Null);
+    assert_eq!((&summary["crc32_received"], &summary["checked"]), (&Value::Null, &false.into()));
     assert_eq!(run.stderr.lines().count(), 1, "and a sentence");
 }
 

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::broken_output::syn;
 use super::data::{crc_json, random};
 use super::process::{Program, Receiver, rdt_recv, rdt_send};
 
@@ -150,13 +153,47 @@ fn a_second_sender_does_not_disturb_the_one_on_the_standard_output() {
     let mut first = piped_to(&receiver, "");
     first.write(&b"a".repeat(20_000));
     receiver.program.has_printed(1);
-    let second = piped_to(&receiver, "").without_more_input().ended().with_code(5);
+    let second = piped_to(&receiver, "--attempts 9").without_more_input().ended().with_code(5);
     assert!(second.stderr.contains("no answer"), "it is told nothing else");
     assert!(receiver.program.error_line("cannot store").contains("one transfer only"));
     first.write(&b"b".repeat(20_000));
     first.without_more_input().ended().with_code(0);
     let run = receiver.program.ended().with_code(0);
     assert!(run.stdout == [b"a".repeat(20_000), b"b".repeat(20_000)].concat(), "the bytes differ");
+}
+
+/// A sender that says hello, is answered, and says nothing more.
+fn stranger(receiver: &Receiver) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(receiver.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.send(&syn()).unwrap();
+    assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 12);
+    socket
+}
+
+#[test]
+fn a_stranger_that_only_says_hello_does_not_take_the_standard_output() {
+    let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
+    let _stranger = stranger(&receiver);
+    super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
+    assert!(receiver.program.ended().with_code(0).stdout == super::data::array(3000), "the bytes differ");
+}
+
+#[cfg(unix)]
+#[test]
+fn strangers_that_only_say_hello_take_no_descriptors() {
+    let directory = directory();
+    let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", directory.path().to_str().unwrap()];
+    let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -n 30", &args));
+    let strangers: Vec<_> = (0..100).map(|_| stranger(&receiver)).collect();
+    assert!(names(directory.path()).is_empty(), "nothing arrived");
+    super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
+    let path = kept_in(&receiver, 3000);
+    assert!(fs::read(path).unwrap() == super::data::array(3000), "the bytes differ");
+    drop(strangers);
+    let run = receiver.interrupted().with_code(130);
+    assert_eq!(run.stderr, "");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn a_transfer_prints_these_lines_and_no_others() {
     let run = lossless();
     let lines = run.lines();
     assert_eq!(read(PARAMETERS, lines[0]), ["4", "0.050", "0", "0", "100"]);
-    assert_eq!(read(ARRAY, lines[1])[0], "14");
+    assert_eq!(read(ARRAY, lines[1]), ["14", "0"]);
     let connected = read(CONNECTED, lines[2]);
     assert_eq!((&*connected[0], &*connected[2]), ("local", "1472"));
     let (status, end) = lines[3..].split_at(lines.len() - 6);
@@ -138,6 +138,17 @@ fn debug_adds_a_line_for_every_packet() {
     assert_eq!(syn[1..], ["0", "1", "3", "1.000", "127.0.0.1"]);
     let attempts = run.lines().iter().filter_map(|l| values(FAST, l)).all(|v| v[3] == "50" && v[2] != "1");
     assert!(attempts, "a packet that is sent again says how often it was");
+}
+
+#[test]
+fn attempts_are_as_asked_for() {
+    for (attempts, [syn, data, fin]) in [("5/6/7", ["5", "6", "7"]), ("60", ["3", "60", "60"])] {
+        let run = send(&format!("local 10 0 0 1000 --bytes 1 --debug --attempts {attempts}")).with_code(0);
+        for (format, limit) in [(SYN, syn), (DATA, data), (FIN, fin)] {
+            let sent = run.lines().into_iter().find_map(|line| values(format, line));
+            assert_eq!(sent.expect(format)[3], limit, "{attempts}");
+        }
+    }
 }
 
 #[test]

@@ -39,6 +39,32 @@ fn dummy_opens_its_window_at_once_and_gives_no_checksum() {
 }
 
 #[test]
+fn a_checksum_that_was_not_checked_is_told() {
+    let receiver = Receiver::start("--dummy");
+    let run = send(&receiver.args(&format!("{HOPELESS} --bytes 5000 --json"))).with_code(0);
+    assert!(run.stderr.contains("the receiver did not check the data: it answered checksum 0"));
+    let summary = run.summary();
+    assert_eq!((&summary["crc32_received"], &summary["checked"]), (&"00000000".into(), &false.into()));
+    let run = send(&receiver.args(&format!("{HOPELESS} --bytes 0 --json"))).with_code(0);
+    assert_eq!(
+        (run.summary()["checked"].as_bool(), &*run.stderr),
+        (Some(true), ""),
+        "0 is right for nothing"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_seed_of_emulated_links_is_told() {
+    const FORM: &str = "links draw from seed %d";
+    let lines = |options| Receiver::start(options).interrupted().with_code(0);
+    assert_eq!(lines("--seed 5").lines()[1], "links draw from seed 5");
+    let seed: u64 = read(FORM, lines("").lines()[1])[0].parse().unwrap();
+    assert!(seed < 1 << 53, "{seed}");
+    assert!(!lines("--no-link").lines().iter().any(|line| line.contains("seed")));
+}
+
+#[test]
 fn each_sender_has_the_link_that_its_syn_asks_for() {
     let receiver = Receiver::start("--json --seed 9");
     for (args, bytes, rtt_us, lossy) in [
@@ -67,7 +93,8 @@ fn a_packet_larger_than_the_emulator_takes_is_explained() {
 #[test]
 fn the_log_has_the_form_of_the_classic_receivers() {
     let receiver = Receiver::start("");
-    read("Receiver v%s has initialized on %s", &receiver.program.line("initialized"));
+    let initialized = receiver.program.line("initialized");
+    assert_eq!(read("Receiver v%.1f has initialized on %s", &initialized)[0], "0.1");
     send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(0);
     let form = "[%s/%s/%s %s:%s:%s] 127.0.0.1:%d connected; RAM %.2f MB active %d";
     read(form, &receiver.program.line("connected"));

@@ -1,6 +1,7 @@
 //! Addresses, and many senders at once.
 
 use std::net::{Ipv6Addr, UdpSocket};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -101,6 +102,48 @@ fn a_port_in_use_is_told() {
     let run = Program::start(&mut rdt_recv(&format!("--bind {address}"))).ended().with_code(69);
     assert_eq!((run.stderr.lines().count(), &*run.stdout), (1, &b""[..]));
     assert!(run.stderr.starts_with(&format!("rdt-recv: cannot bind to {address}: ")), "{}", run.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_port_in_use_is_told_to_several_threads_too() {
+    let receiver = Receiver::start("--threads 2");
+    let address = receiver.address.to_string();
+    for threads in [1, 2] {
+        let args = format!("--bind {address} --threads {threads}");
+        let run = Program::start(&mut rdt_recv(&args)).ended().with_code(69);
+        assert!(run.stderr.starts_with(&format!("rdt-recv: cannot bind to {address}: ")), "{}", run.stderr);
+    }
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    Receiver::from(&mut rdt_recv(&format!("--bind {free} --threads 2")));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_receiver_that_stops_answering_is_not_one_that_was_never_there() {
+    for (signal, gone) in [("KILL", cfg!(target_os = "linux")), ("STOP", false)] {
+        let receiver = Receiver::start("--no-link");
+        let args = receiver.args("10 0 0 1000 - --interval 5ms --attempts 3/9/9");
+        let mut sender = Program::start(rdt_send(&args).stdin(Stdio::piped()));
+        sender.line("connected");
+        receiver.program.signal(signal);
+        let host = receiver.address;
+        // Killed, it is waited for; stopped, it stays as it is until the end of this round.
+        let _stopped = if signal == "KILL" {
+            receiver.program.ended();
+            None
+        } else {
+            Some(receiver)
+        };
+        sender.write(b"data");
+        let run = sender.ended().with_code(5);
+        let wanted = format!(
+            "rdt-send: the receiver at {host} ({host}) stopped answering: no answer to packet 0 after 9 attempts"
+        );
+        let sentence = run.stderr.lines().last().unwrap();
+        assert!(sentence.starts_with(&wanted), "{sentence}");
+        assert_eq!(sentence.ends_with("; it is gone"), gone, "{sentence}");
+    }
 }
 
 #[test]
