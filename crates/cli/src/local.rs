@@ -1,9 +1,12 @@
 //! HOST `local`: a receiver in this process, on a thread and a loopback port of its own.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use rdt_driver::{Offload, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run};
+use rdt_driver::{
+    Gauge, Offload, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, processor, run, start_elsewhere,
+};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::ReceiverConfig;
 
@@ -19,6 +22,8 @@ const MEMORY: u64 = 1 << 30;
 /// The receiver's thread.
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
+    /// How full its socket is.
+    pub(crate) gauge: Arc<Gauge>,
     stop: Stop,
     thread: JoinHandle<Result<LocalEnd, SocketError>>,
 }
@@ -52,12 +57,15 @@ impl LocalReceiver {
         let stop = Stop::default();
         stop.add(waiter.waker());
         let mut service = Service::new(Logbook::quiet(), Store::new(Output::Discard), stop.clone());
+        let gauge = io.gauge();
+        let creator = processor();
         let thread = thread::spawn(move || {
+            start_elsewhere(creator);
             let mut server = Server::new(config);
             run(&mut server, &mut io, &mut service, &mut waiter)?;
             Ok(LocalEnd { seed, stats: server.stats(), socket: io.stats(), offload: io.offload() })
         });
-        Ok(Self { address, stop, thread })
+        Ok(Self { address, gauge, stop, thread })
     }
 
     /// Ends the receiver and gives what it counted.

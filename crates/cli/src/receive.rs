@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::{Offload, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run};
+use rdt_driver::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run};
 use rdt_emulator::{child_seed, parse_bytes};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
@@ -158,7 +158,7 @@ pub(crate) fn draw_seed() -> u64 {
 
 /// One thread's server, socket and application.
 struct Worker {
-    server: Server<SocketAddr>,
+    server: Server<Remote>,
     io: UdpIo,
     service: Service,
     waiter: Waiter,

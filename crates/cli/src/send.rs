@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Stdin};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{
@@ -67,6 +68,9 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
     };
     let mut transfer = Transfer::open(args, config, address, data, Pace { status, interval, start })?;
+    if let Some(local) = &local {
+        transfer.socket.limit(Arc::clone(&local.gauge));
+    }
     let end = transfer.run();
     let receiver = local.map(LocalReceiver::finish).transpose()?;
     transfer.conclude(end, receiver.as_ref())?;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Application, Flow};
+use rdt_driver::{Application, Flow, Remote};
 use rdt_server::Server;
 use rdt_transport::{Endpoint as _, ReceiverEvent};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ pub(crate) struct Service {
     stop: Stop,
     pub(crate) exit_after_first: bool,
     /// Whose finished transfer ends the program.
-    last: Option<SocketAddr>,
+    last: Option<Remote>,
     /// Transfers finished, and their bytes.
     pub(crate) finished: u64,
     pub(crate) bytes: u64,
@@ -103,13 +103,7 @@ impl Service {
         }
     }
 
-    fn on_event(
-        &mut self,
-        now: Instant,
-        server: &mut Server<SocketAddr>,
-        peer: SocketAddr,
-        event: ReceiverEvent,
-    ) {
+    fn on_event(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote, event: ReceiverEvent) {
         match event {
             ReceiverEvent::Connected => {
                 self.log_peer(peer, "connected", server.listener().active());
@@ -147,7 +141,7 @@ impl Service {
         }
     }
 
-    fn read(&mut self, server: &mut Server<SocketAddr>, peer: SocketAddr) {
+    fn read(&mut self, server: &mut Server<Remote>, peer: Remote) {
         let data = server.data(peer);
         let n = data.len();
         match self.store.write(peer, data) {
@@ -157,7 +151,7 @@ impl Service {
     }
 
     /// The transfer cannot be stored: it ends unanswered, so that its sender does not take it for stored.
-    fn give_up(&mut self, server: &mut Server<SocketAddr>, peer: SocketAddr, error: std::io::Error) {
+    fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: std::io::Error) {
         let elsewhere = error.kind() == std::io::ErrorKind::ResourceBusy;
         self.not_stored += u64::from(!elsewhere);
         talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
@@ -174,7 +168,7 @@ impl Service {
         }
     }
 
-    fn on_finished(&mut self, server: &Server<SocketAddr>, peer: SocketAddr, end: &Finished) {
+    fn on_finished(&mut self, server: &Server<Remote>, peer: Remote, end: &Finished) {
         self.finished += 1;
         self.bytes += end.bytes;
         let bps = rate_bps(end.bytes, end.elapsed);
@@ -202,7 +196,7 @@ impl Service {
     }
 
     /// A line in the format of the reference receiver's log.
-    fn log_peer(&self, peer: SocketAddr, what: &str, active: usize) {
+    fn log_peer(&self, peer: Remote, what: &str, active: usize) {
         let ram = memory::read().now.unwrap_or(0);
         let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
         self.logbook.line(&format!(
@@ -212,7 +206,7 @@ impl Service {
         ));
     }
 
-    fn json_peer(&self, peer: SocketAddr, event: &str, unfinished: bool, active: usize) {
+    fn json_peer(&self, peer: Remote, event: &str, unfinished: bool, active: usize) {
         self.logbook.json(&json!({
             "event": event,
             "peer": name(peer),
@@ -223,8 +217,8 @@ impl Service {
     }
 }
 
-impl Application<Server<SocketAddr>> for Service {
-    fn pump(&mut self, now: Instant, server: &mut Server<SocketAddr>) -> Flow {
+impl Application<Server<Remote>> for Service {
+    fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
         let mut busy = false;
         while let Some((peer, event)) = server.poll_event() {
             busy = true;
@@ -250,6 +244,6 @@ struct Finished {
 }
 
 /// A peer as people know it: IPv4 without its IPv6 clothes.
-fn name(peer: SocketAddr) -> String {
-    SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string()
+fn name(peer: Remote) -> String {
+    SocketAddr::new(peer.addr.ip().to_canonical(), peer.addr.port()).to_string()
 }

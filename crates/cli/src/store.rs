@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf, is_separator};
 
+use rdt_driver::Remote;
 use tempfile::NamedTempFile;
 
 /// Prefix of the temporary files.
@@ -63,7 +63,7 @@ enum Incoming {
 #[derive(Debug)]
 pub(crate) struct Store {
     output: Output,
-    incoming: BTreeMap<SocketAddr, Incoming>,
+    incoming: BTreeMap<Remote, Incoming>,
     /// A transfer has the standard output, or had it.
     stdout_taken: bool,
 }
@@ -74,7 +74,7 @@ impl Store {
     }
 
     /// A transfer of `peer` begins; what came before it and was not finished is removed.
-    pub(crate) fn start(&mut self, peer: SocketAddr) -> io::Result<()> {
+    pub(crate) fn start(&mut self, peer: Remote) -> io::Result<()> {
         if self.output == Output::Discard {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl Store {
     }
 
     /// The next bytes of `peer`.
-    pub(crate) fn write(&mut self, peer: SocketAddr, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, peer: Remote, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Store {
     }
 
     /// The transfer of `peer` is complete: its file gets its name, which is returned.
-    pub(crate) fn finish(&mut self, peer: SocketAddr) -> io::Result<Option<PathBuf>> {
+    pub(crate) fn finish(&mut self, peer: Remote) -> io::Result<Option<PathBuf>> {
         let incoming = match self.incoming.remove(&peer) {
             None => return Ok(None),
             Some(Incoming::Announced) => self.place()?,
@@ -140,7 +140,7 @@ impl Store {
     }
 
     /// The transfer of `peer` ends otherwise. True if bytes of it cannot be taken back.
-    pub(crate) fn abort(&mut self, peer: SocketAddr) -> bool {
+    pub(crate) fn abort(&mut self, peer: Remote) -> bool {
         matches!(self.incoming.remove(&peer), Some(Incoming::Stdout))
     }
 }
@@ -162,11 +162,11 @@ fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Gives the file a name that is free: the peer's address, and a number if it is not the first.
-fn name_in(directory: &Path, peer: SocketAddr, mut file: NamedTempFile) -> io::Result<PathBuf> {
-    let ip = peer.ip().to_canonical().to_string().replace(':', "_");
+fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Result<PathBuf> {
+    let ip = peer.addr.ip().to_canonical().to_string().replace(':', "_");
     for number in 1..MAX_NAMES {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let path = directory.join(format!("{ip}-{}{suffix}.bin", peer.port()));
+        let path = directory.join(format!("{ip}-{}{suffix}.bin", peer.addr.port()));
         match file.persist_noclobber(&path) {
             Ok(_) => return Ok(path),
             Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
@@ -180,8 +180,8 @@ fn name_in(directory: &Path, peer: SocketAddr, mut file: NamedTempFile) -> io::R
 mod tests {
     use super::*;
 
-    fn peer(port: u16) -> SocketAddr {
-        ([127, 0, 0, 1], port).into()
+    fn peer(port: u16) -> Remote {
+        std::net::SocketAddr::from(([127, 0, 0, 1], port)).into()
     }
 
     fn names(directory: &Path) -> Vec<String> {

@@ -26,5 +26,5 @@ pub use gauge::Gauge;
 pub use placement::{processor, start_elsewhere};
 pub use run::{Application, Flow, Socket, run};
 pub use source::{DwordArray, Fill, Piped, Source, file_source};
-pub use udp::{Connected, Offload, UdpIo, UdpOptions, UdpStats};
+pub use udp::{Connected, Offload, Remote, UdpIo, UdpOptions, UdpStats};
 pub use waiter::{Waiter, Waker};

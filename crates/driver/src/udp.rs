@@ -2,7 +2,7 @@
 //! of everything that the kernel granted, took and refused. Knows no protocol.
 
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -97,6 +97,21 @@ impl UdpStats {
     }
 }
 
+/// The other end of a datagram, and the address of this host that it used: an answer must come from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Remote {
+    /// The peer's address.
+    pub addr: SocketAddr,
+    /// Ours; `None` leaves the choice to the system.
+    pub local: Option<IpAddr>,
+}
+
+impl From<SocketAddr> for Remote {
+    fn from(addr: SocketAddr) -> Self {
+        Self { addr, local: None }
+    }
+}
+
 /// A socket that talks to anybody.
 pub struct UdpIo {
     socket: Arc<UdpSocket>,
@@ -108,7 +123,7 @@ pub struct UdpIo {
     next: usize,
     batch: TransmitBuf,
     /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
-    stuck: Option<(SocketAddr, usize)>,
+    stuck: Option<(Remote, usize)>,
     gso: bool,
     gro: bool,
     /// The kernel reports datagrams that found nobody.
@@ -264,7 +279,7 @@ impl UdpIo {
     }
 
     /// Sends the batch from its byte `from` on; `Some(n)` if the socket stopped taking it at byte n.
-    fn send_from(&mut self, peer: SocketAddr, from: usize) -> Option<usize> {
+    fn send_from(&mut self, peer: Remote, from: usize) -> Option<usize> {
         let size = self.batch.segment_size().max(1);
         let total = self.batch.bytes().len();
         let mut at = from;
@@ -274,11 +289,11 @@ impl UdpIo {
             let segments = chunk.div_ceil(size).max(1) as u64;
             let contents = &self.batch.bytes()[at..at + chunk];
             let transmit = Transmit {
-                destination: peer,
+                destination: peer.addr,
                 ecn: None,
                 contents,
                 segment_size: (segments > 1).then_some(size),
-                src_ip: None,
+                src_ip: peer.local,
             };
             match self.state.try_send(UdpSockRef::from(&*self.socket), &transmit) {
                 Ok(()) => {
@@ -302,7 +317,7 @@ impl UdpIo {
                     SendFailure::NoBuffers => self.stats.lost_no_buffers += segments,
                     SendFailure::TooBig => self.stats.lost_too_big += segments,
                     SendFailure::Refused => {
-                        tracing::debug!(%error, %peer, "a datagram could not be sent");
+                        tracing::debug!(%error, peer = %peer.addr, "a datagram could not be sent");
                         self.stats.lost_other += segments;
                         // What never worked will not; what worked before may again.
                         if self.stats.sent == 0 {
@@ -320,9 +335,9 @@ impl UdpIo {
 }
 
 impl DatagramIo for UdpIo {
-    type Peer = SocketAddr;
+    type Peer = Remote;
 
-    fn recv(&mut self) -> Option<Received<'_, SocketAddr>> {
+    fn recv(&mut self) -> Option<Received<'_, Remote>> {
         if self.next == self.filled && !self.fill() {
             return None;
         }
@@ -339,7 +354,7 @@ impl DatagramIo for UdpIo {
         let at = self.last_arrival.map_or(stamped, |last| last.max(stamped));
         self.last_arrival = Some(at);
         Some(Received {
-            peer: meta.addr,
+            peer: Remote { addr: meta.addr, local: meta.dst_ip },
             bytes: &self.slab[start..start + meta.len],
             stride: meta.stride,
             at,
@@ -358,7 +373,7 @@ impl DatagramIo for UdpIo {
         Some(&mut self.batch)
     }
 
-    fn flush(&mut self, peer: SocketAddr) {
+    fn flush(&mut self, peer: Remote) {
         self.stuck = self.send_from(peer, 0).map(|at| (peer, at));
     }
 }
@@ -433,7 +448,7 @@ impl DatagramIo for Connected {
         if let Some(gauge) = &self.gauge {
             gauge.put(self.io.batch.segments(), self.io.batch.bytes().len());
         }
-        self.io.flush(self.peer);
+        self.io.flush(self.peer.into());
     }
 }
 
