@@ -1,6 +1,11 @@
 //! The arguments of both programs as the user types them; turning them into configurations, with a plain
 //! sentence for each that is out of range, is done where they are used.
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the comments are the text of --help, in which [v6] is no link"
+)]
+
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Parser, ValueEnum};

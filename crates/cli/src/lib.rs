@@ -3,6 +3,7 @@
 
 mod args;
 mod console;
+mod data;
 mod debug_log;
 mod exit;
 mod figures;
@@ -12,10 +13,12 @@ mod local;
 mod memory;
 mod receive;
 mod send;
+mod sending;
 mod service;
 mod status;
 mod store;
 mod target;
+mod transfer;
 
 pub use args::{RecvArgs, SendArgs};
 pub use exit::Failure;

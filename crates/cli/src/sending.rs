@@ -1,0 +1,101 @@
+//! The application on a sender: reads the source, prints the lines, notices the end.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rdt_driver::{Application, Fill, Flow, Source};
+use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError};
+
+use crate::interrupt::Stop;
+use crate::status::{Status, next_line};
+
+/// How a transfer ended.
+pub(crate) enum End {
+    Finished { crc: u32 },
+    Failed { phase: Phase, error: TransferError },
+    Unreadable(io::Error),
+    Interrupted,
+}
+
+/// The application on a sender: reads the source and prints the lines.
+pub(crate) struct Sending {
+    pub(crate) host: String,
+    pub(crate) source: Option<Box<dyn Source>>,
+    pub(crate) stop: Stop,
+    pub(crate) status: Status,
+    pub(crate) start: Instant,
+    pub(crate) opened_at: Instant,
+    /// SYNs sent until one was answered.
+    pub(crate) syns: u64,
+    pub(crate) interval: Duration,
+    pub(crate) next_line: Option<Instant>,
+    pub(crate) end: Option<End>,
+    pub(crate) pending: bool,
+}
+
+impl Sending {
+    fn fill(&mut self, sender: &mut Sender) -> Result<(), io::Error> {
+        self.pending = false;
+        while let Some(source) = &mut self.source {
+            // The sender was opened before the loop began.
+            let Ok(spare) = sender.spare() else { return Ok(()) };
+            if spare.is_empty() {
+                return Ok(());
+            }
+            match source.read(spare)? {
+                Fill::Bytes(n) => sender.advance(n),
+                Fill::Pending => {
+                    sender.push();
+                    self.pending = true;
+                    return Ok(());
+                }
+                Fill::End => {
+                    self.source = None;
+                    let _ = sender.finish();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, now: Instant, sender: &Sender, event: SenderEvent) {
+        match event {
+            SenderEvent::Connected { .. } => {
+                self.next_line = Some(now + self.interval);
+                self.syns = sender.stats().datagrams_sent;
+                self.status.connected(now, &self.host, now.saturating_duration_since(self.opened_at));
+            }
+            SenderEvent::Finished { crc } => {
+                self.status.fin_ack(now, &sender.stats(), crc);
+                self.end = Some(End::Finished { crc });
+            }
+            SenderEvent::Failed { phase, error } => self.end = Some(End::Failed { phase, error }),
+        }
+    }
+}
+
+impl Application<Sender> for Sending {
+    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Flow {
+        while let Some(event) = sender.poll_event() {
+            self.on_event(now, sender, event);
+        }
+        if self.end.is_none() && self.stop.is_set() {
+            self.end = Some(End::Interrupted);
+        }
+        if self.end.is_none()
+            && let Err(error) = self.fill(sender)
+        {
+            self.end = Some(End::Unreadable(error));
+        }
+        if self.end.is_some() {
+            return Flow::Done;
+        }
+        if let Some(next) = self.next_line
+            && next <= now
+        {
+            self.status.interval(now, &sender.stats());
+            self.next_line = Some(next_line(next, self.interval, now));
+        }
+        Flow::Wait(self.next_line)
+    }
+}

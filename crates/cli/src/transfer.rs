@@ -1,0 +1,322 @@
+//! One transfer: the machine, its socket and its application, and what there is to say when it is over.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rdt_driver::{Connected, SocketError, UdpIo, Waiter, clock, run};
+use rdt_transport::{Phase, ReceiverConfig, Sender, SenderConfig, SenderStats, TransferError};
+use serde_json::{Value, json};
+
+use crate::console::{Console, talk};
+use crate::data::Data;
+use crate::debug_log::DebugLog;
+use crate::figures::{link_lines, socket_json, stats_json};
+use crate::format::{megabytes, rate_bps};
+use crate::interrupt::Stop;
+use crate::local::LocalEnd;
+use crate::receive::{overflow_line, udp_options};
+use crate::send::failed;
+use crate::sending::{End, Sending};
+use crate::status::{Status, micros};
+use crate::{Failure, SendArgs, memory};
+
+/// Where and when the lines of a transfer are printed.
+pub(crate) struct Pace {
+    pub(crate) status: Status,
+    pub(crate) interval: Duration,
+    pub(crate) start: Instant,
+}
+
+/// The machine, its socket and its application.
+pub(crate) struct Transfer {
+    host: String,
+    address: SocketAddr,
+    sender: Sender,
+    pub(crate) socket: Connected,
+    waiter: Waiter,
+    sending: Sending,
+    input: String,
+}
+
+impl Transfer {
+    pub(crate) fn open(
+        args: &SendArgs,
+        config: SenderConfig,
+        address: SocketAddr,
+        data: Data,
+        pace: Pace,
+    ) -> Result<Self, Failure> {
+        let Pace { status, interval, start } = pace;
+        let any: SocketAddr = if address.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
+        let io = UdpIo::bind(any, udp_options(args.gso, args.gro))?;
+        let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
+        let stop = Stop::default();
+        stop.add(waiter.waker());
+        stop.on_interrupt();
+        let input = data.name();
+        let source =
+            data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
+        let mut sender = Sender::new(config)?;
+        if args.debug {
+            let console = Console::default();
+            sender.observe(Box::new(DebugLog { console, start, peer: address }));
+        }
+        let host = args.host.clone();
+        let sending = Sending {
+            host: host.clone(),
+            source: Some(source),
+            stop,
+            status,
+            start,
+            opened_at: start,
+            syns: 0,
+            interval,
+            next_line: None,
+            end: None,
+            pending: false,
+        };
+        Ok(Self { host, address, sender, socket: Connected::new(io, address), waiter, sending, input })
+    }
+
+    pub(crate) fn run(&mut self) -> Result<(), SocketError> {
+        // A new sender can be opened.
+        let _ = self.sender.open();
+        self.sending.opened_at = clock::now();
+        run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)
+    }
+
+    /// Prints the last lines and decides how the program ends.
+    pub(crate) fn conclude(
+        &mut self,
+        end: Result<(), SocketError>,
+        receiver: Option<&LocalEnd>,
+    ) -> Result<(), Failure> {
+        let stats = self.sender.stats();
+        let end = match end {
+            Ok(()) => self.sending.end.take().unwrap_or(End::Interrupted),
+            Err(error) => self.socket_failure(&error, &stats),
+        };
+        let now = clock::now();
+        let mut received = None;
+        let status = &mut self.sending.status;
+        let failure = match end {
+            End::Finished { crc } => {
+                status.finished(&stats);
+                received = Some(crc);
+                match Verdict::of(stats.crc, crc) {
+                    Verdict::Agreed => None,
+                    Verdict::Unchecked => {
+                        talk("the receiver did not check the data: it answered checksum 0");
+                        None
+                    }
+                    Verdict::Wrong => Some(Failure::Checksum { ours: stats.crc, theirs: crc }),
+                }
+            }
+            End::Failed { phase, error } => {
+                let sentence = self.sentence(&error);
+                Some(failed(&self.sending.status, phase, error, sentence))
+            }
+            End::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
+            End::Interrupted => {
+                status.interrupted(now, &stats);
+                Some(Failure::Interrupted)
+            }
+        };
+        let ran = stats.handshake_rtt.is_some() || receiver.is_some();
+        if ran && !self.sending.status.is_quiet() {
+            talk_about(receiver);
+        }
+        let code = failure.as_ref().map_or(0, Failure::code);
+        let mut summary = self.summary(&stats, code, receiver);
+        summary["crc32_received"] = json!(received.map(|crc| format!("{crc:08x}")));
+        let checked = received.is_some_and(|crc| Verdict::of(stats.crc, crc) != Verdict::Unchecked);
+        summary["checked"] = json!(checked);
+        self.sending.status.summary(&summary);
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn socket_failure(&self, error: &SocketError, stats: &SenderStats) -> End {
+        let phase = match (stats.handshake_rtt, stats.snd_una == stats.snd_nxt) {
+            (None, _) => Phase::Connect,
+            (_, false) => Phase::Send,
+            (_, true) => Phase::Close,
+        };
+        let number = |e: &io::Error| e.raw_os_error().unwrap_or(0);
+        let (arrow, verb, error) = match error {
+            SocketError::Send(e) => ("-->", "sendto", TransferError::FailedSend(number(e))),
+            SocketError::Receive(e) => ("<--", "recvfrom", TransferError::FailedRecv(number(e))),
+            other => unreachable!("a bound socket does not fail to bind: {other}"),
+        };
+        let time = clock::now().saturating_duration_since(self.sending.start).as_secs_f64();
+        if let TransferError::FailedSend(number) | TransferError::FailedRecv(number) = error {
+            self.sending.status.text(&format!("[{time:6.3}] {arrow} failed {verb} with {number}"));
+        }
+        End::Failed { phase, error }
+    }
+
+    /// What happened and what to do about it.
+    fn sentence(&self, error: &TransferError) -> String {
+        let (io, stats) = (self.socket.io().stats(), self.sender.stats());
+        let (host, address) = (&self.host, self.address);
+        match error {
+            TransferError::Timeout { .. } if io.lost_too_big > 0 => format!(
+                "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
+                self.sender.config().packet_size
+            ),
+            TransferError::Timeout { attempts, .. } if host == "local" => {
+                format!("the link that was asked for let no answer through in {attempts} attempts")
+            }
+            TransferError::Timeout { packet, attempts } if stats.handshake_rtt.is_some() => {
+                self.silence(&stats, *packet, *attempts)
+            }
+            TransferError::Timeout { .. } if io.unreachable > 0 => {
+                format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
+            }
+            TransferError::Timeout { attempts, .. } => format!(
+                "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?"
+            ),
+            TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
+                format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// Why a receiver that answered once may answer no more.
+    fn silence(&self, stats: &SenderStats, packet: u64, attempts: u32) -> String {
+        let (host, address) = (&self.host, self.address);
+        let size = self.sender.config().packet_size;
+        // Reports about SYNs may be from before the receiver started; the SYN that it answered has none.
+        let gone = self.socket.io().stats().unreachable >= self.sending.syns;
+        if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
+            return format!(
+                "no answer from {host} ({address}) to packets of {size} bytes: more than {} needs rdt-recv --no-link or --dummy",
+                ReceiverConfig::REFERENCE_DATAGRAM,
+            );
+        }
+        let gone = if gone { "; it is gone" } else { "" };
+        format!(
+            "the receiver at {host} ({address}) stopped answering: no answer to packet {packet} after {attempts} attempts{gone}"
+        )
+    }
+
+    fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&LocalEnd>) -> Value {
+        let elapsed = stats.elapsed();
+        json!({
+            "event": "summary",
+            "exit_code": code,
+            "host": self.host,
+            "address": self.address.to_string(),
+            "bytes": stats.bytes_acked,
+            "elapsed_us": micros(elapsed),
+            "goodput_bps": rate_bps(stats.bytes_acked, elapsed),
+            "ideal_bps": self.sending.status.ideal_bps(stats),
+            "packets": stats.snd_una,
+            "retransmitted": stats.timeouts + stats.fast_retransmits,
+            "timeouts": stats.timeouts,
+            "fast_retransmits": stats.fast_retransmits,
+            "dup_acks": stats.dup_acks,
+            "dropped": {
+                "malformed": stats.malformed,
+                "stale": stats.stale,
+                "acks_beyond": stats.acks_beyond,
+                "strangers": self.socket.strangers(),
+            },
+            "srtt_us": micros(stats.srtt),
+            "rto_us": micros(stats.rto),
+            "handshake_rtt_us": stats.handshake_rtt.map(micros),
+            "crc32": format!("{:08x}", stats.crc),
+            "memory_peak_bytes": memory::read().peak,
+            "processor_us": memory::processor_time().map(micros),
+            "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
+            "seed": receiver.map(|end| end.seed),
+            "receiver": receiver.map(receiver_json),
+        })
+    }
+}
+
+/// What the checksum of a FIN-ACK says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Agreed,
+    /// A receiver that does not check answers 0.
+    Unchecked,
+    Wrong,
+}
+
+impl Verdict {
+    fn of(ours: u32, theirs: u32) -> Self {
+        match theirs {
+            _ if theirs == ours => Self::Agreed,
+            0 => Self::Unchecked,
+            _ => Self::Wrong,
+        }
+    }
+}
+
+/// Everything that the embedded receiver counted.
+fn receiver_json(end: &LocalEnd) -> Value {
+    let mut value = stats_json(&end.stats);
+    value["socket"] = socket_json(&end.socket, end.offload);
+    value
+}
+
+/// What the embedded receiver's link did, what this host did to it, and what to do about it.
+fn receiver_lines(end: &LocalEnd) -> Vec<String> {
+    let (forward, reverse) = (&end.stats.forward, &end.stats.reverse);
+    let mut lines = link_lines(&end.stats);
+    lines.extend(overflow_line("receiver's socket", &end.socket));
+    let no_memory = forward.dropped_memory + reverse.dropped_memory;
+    if no_memory > 0 {
+        lines.push(format!("{no_memory} packets found the link's memory full: a larger --memory holds more"));
+    }
+    if forward.dropped_loss + reverse.dropped_loss > 0 {
+        lines.push(format!("the same losses again: --seed {}", end.seed));
+    }
+    lines
+}
+
+/// What the embedded receiver did, and what the process took.
+fn talk_about(receiver: Option<&LocalEnd>) {
+    for line in receiver.map(receiver_lines).unwrap_or_default() {
+        talk(&line);
+    }
+    if let Some(peak) = memory::read().peak {
+        talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_driver::{Offload, UdpStats};
+    use rdt_server::{Server, ServerConfig};
+
+    use super::*;
+
+    #[test]
+    fn a_receiver_that_answers_0_did_not_check() {
+        assert_eq!(Verdict::of(5, 5), Verdict::Agreed);
+        assert_eq!(Verdict::of(0, 0), Verdict::Agreed);
+        assert_eq!(Verdict::of(5, 0), Verdict::Unchecked);
+        assert_eq!(Verdict::of(0, 5), Verdict::Wrong);
+    }
+
+    #[test]
+    fn what_this_host_had_no_room_for_is_told_with_its_remedy() {
+        let offload = Offload { send_segments: 1, receive_segments: 1 };
+        let stats = Server::<SocketAddr>::new(ServerConfig::reference(1)).stats();
+        let mut end = LocalEnd { seed: 1, stats, socket: UdpStats::default(), offload };
+        let with = |end: &LocalEnd, word: &str| receiver_lines(end).iter().any(|line| line.contains(word));
+        assert!(!with(&end, "--memory") && !with(&end, "sysctl"));
+        end.stats.reverse.dropped_memory = 1;
+        end.socket.receive_overflow = Some(7);
+        assert!(with(&end, "--memory"));
+        assert!(with(&end, "7 datagrams found the receiver's socket buffer"));
+        assert_eq!(receiver_json(&end)["socket"]["receive_overflow"], 7);
+    }
+}
