@@ -30,12 +30,10 @@ pub(crate) struct Sending {
     pub(crate) interval: Duration,
     pub(crate) next_line: Option<Instant>,
     pub(crate) end: Option<End>,
-    pub(crate) pending: bool,
 }
 
 impl Sending {
     fn fill(&mut self, sender: &mut Sender) -> Result<(), io::Error> {
-        self.pending = false;
         while let Some(source) = &mut self.source {
             // The sender was opened before the loop began.
             let Ok(spare) = sender.spare() else { return Ok(()) };
@@ -46,7 +44,6 @@ impl Sending {
                 Fill::Bytes(n) => sender.advance(n),
                 Fill::Pending => {
                     sender.push();
-                    self.pending = true;
                     return Ok(());
                 }
                 Fill::End => {

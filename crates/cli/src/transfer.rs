@@ -78,7 +78,6 @@ impl Transfer {
             interval,
             next_line: None,
             end: None,
-            pending: false,
         };
         Ok(Self { host, address, sender, socket: Connected::new(io, address), waiter, sending, input })
     }

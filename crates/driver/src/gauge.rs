@@ -35,7 +35,7 @@ impl Gauge {
 
     /// The reader found nothing: whatever was counted and never came is forgotten. What is sent at this very
     /// moment may be forgotten with it; the half of the buffer that is kept free has room for it.
-    pub(crate) fn is_empty(&self) {
+    pub(crate) fn on_empty(&self) {
         self.waiting.store(0, Ordering::Relaxed);
     }
 }
@@ -60,7 +60,7 @@ mod tests {
         gauge.take(sent, sent * 1472);
         assert!(!gauge.is_full());
         gauge.put(1000, 1_472_000);
-        gauge.is_empty();
+        gauge.on_empty();
         assert!(!gauge.is_full(), "what was lost on the way does not block for ever");
     }
 }

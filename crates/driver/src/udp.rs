@@ -11,8 +11,9 @@ use rdt_transport::TransmitBuf;
 use rdt_transport::drive::{DatagramIo, Received};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
+use crate::clock::Reading;
 use crate::error::{SendFailure, SocketError, classify};
-use crate::{Gauge, clock, kernel};
+use crate::{Gauge, kernel};
 
 /// Messages read in one call.
 const RECEIVE_BATCH: usize = 32;
@@ -130,6 +131,8 @@ pub struct UdpIo {
     reports: bool,
     stats: UdpStats,
     fatal: Option<SocketError>,
+    /// When the messages in the slab were read.
+    read_at: Reading,
     /// When the newest message handed out arrived.
     last_arrival: Option<Instant>,
     gauge: Option<Arc<Gauge>>,
@@ -177,6 +180,7 @@ impl UdpIo {
             reports: false,
             stats,
             fatal: None,
+            read_at: Reading::take(),
             last_arrival: None,
             gauge: None,
         })
@@ -237,13 +241,14 @@ impl UdpIo {
             match self.read_messages() {
                 Ok(count) => {
                     self.filled = count;
+                    self.read_at = Reading::take();
                     self.stats.receive_calls += 1;
                     return count > 0;
                 }
                 Err(e) => match e.kind() {
                     io::ErrorKind::WouldBlock => {
                         if let Some(gauge) = &self.gauge {
-                            gauge.is_empty();
+                            gauge.on_empty();
                         }
                         return false;
                     }
@@ -350,7 +355,7 @@ impl DatagramIo for UdpIo {
         if let Some(gauge) = &self.gauge {
             gauge.take(datagrams, meta.len);
         }
-        let stamped = meta.timestamp.map_or_else(clock::now, clock::monotonic);
+        let stamped = self.read_at.arrival(meta.timestamp);
         let at = self.last_arrival.map_or(stamped, |last| last.max(stamped));
         self.last_arrival = Some(at);
         Some(Received {
