@@ -1,13 +1,15 @@
 //! The parts that work once per packet, each alone: `cargo bench --bench parts`.
 
 use std::hint::black_box;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
 use rdt::transport::wire::{self, FromReceiver, FromSender, Syn};
 use rdt::transport::{
-    Endpoint, LinkProperties, Receiver, ReceiverConfig, Sender, SenderConfig, TransmitBuf, dword_array,
+    Endpoint, LinkProperties, Listener, ListenerConfig, Receiver, ReceiverConfig, Sender, SenderConfig,
+    TransmitBuf, dword_array,
 };
 
 const LINK: LinkProperties =
@@ -118,6 +120,42 @@ fn receiver(c: &mut Criterion) {
     group.finish();
 }
 
+/// Datagrams of many peers, a run of each in turn: what finding a datagram's receiver costs.
+fn listener(c: &mut Criterion) {
+    let mut group = c.benchmark_group("listener");
+    let mut out = TransmitBuf::new(64);
+    for (peers, run) in [(1_u16, 32), (512, 32), (512, 1)] {
+        group.throughput(Throughput::Elements(u64::from(peers) * run));
+        group.bench_function(format!("{peers} peers, runs of {run}"), |b| {
+            let now = epoch();
+            let addresses: Vec<SocketAddr> =
+                (0..peers).map(|i| ([127, 0, 0, 1], 20_000 + i).into()).collect();
+            let mut listener = Listener::new(ListenerConfig::new(ReceiverConfig::reference()));
+            let mut syn = [0; wire::SYN_LEN];
+            wire::encode_syn(&Syn { seq: 0, link: LINK }, &mut syn);
+            addresses.iter().for_each(|peer| listener.handle_datagram(now, *peer, &syn));
+            let (mut datagram, mut seq) = ([0; 16], 0);
+            b.iter(|| {
+                for peer in &addresses {
+                    for i in 0..run {
+                        wire::encode_data_header(seq + i, &mut datagram);
+                        listener.handle_datagram(now, *peer, &datagram);
+                    }
+                }
+                seq += run;
+                loop {
+                    out.clear();
+                    if listener.poll_transmit(now, &mut out).is_none() {
+                        break;
+                    }
+                }
+                while listener.poll_event().is_some() {}
+            });
+        });
+    }
+    group.finish();
+}
+
 fn link(c: &mut Criterion) {
     let mut group = c.benchmark_group("link");
     group.throughput(Throughput::Elements(1));
@@ -154,5 +192,5 @@ fn payload(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, codec, checksum, sender, receiver, link, payload);
+criterion_group!(benches, codec, checksum, sender, receiver, listener, link, payload);
 criterion_main!(benches);

@@ -2,9 +2,13 @@
 //! many there are and how much memory they hold together, removes idle ones. The only place in this crate
 //! that sees a peer's address, and it sees an opaque key.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod peers;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
+
+use peers::Peers;
 
 use crate::wire::{self, FromReceiver, FromSender};
 use crate::{Endpoint, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, TransmitBuf};
@@ -103,7 +107,7 @@ struct Entry {
 #[derive(Debug)]
 pub struct Listener<P> {
     config: ListenerConfig,
-    peers: BTreeMap<P, Entry>,
+    peers: Peers<P, Entry>,
     /// One entry a peer, at or before the time at which it may be idle for too long. It is moved on only
     /// when it comes up, so a datagram costs nothing here.
     idle: BTreeSet<(Instant, P)>,
@@ -120,7 +124,7 @@ impl<P: Copy + Ord + Debug> Listener<P> {
     pub fn new(config: ListenerConfig) -> Self {
         Self {
             config,
-            peers: BTreeMap::new(),
+            peers: Peers::new(),
             idle: BTreeSet::new(),
             ready: VecDeque::new(),
             events: VecDeque::new(),
@@ -229,10 +233,12 @@ impl<P: Copy + Ord + Debug> Listener<P> {
             self.stats.too_long += 1;
             return None;
         }
-        let entry = self.peers.get(&peer);
+        // Mutable, so that the search for the peer is done once for a run of datagrams.
+        let entry = self.peers.get_mut(&peer);
+        let known = entry.is_some();
         match wire::decode_from_sender(datagram, entry.map_or(0, |e| e.receiver.rcv_nxt())) {
             Ok(packet @ FromSender::Syn(_)) => Some(packet),
-            Ok(packet) if entry.is_some() => Some(packet),
+            Ok(packet) if known => Some(packet),
             Ok(_) => {
                 self.stats.no_connection += 1;
                 None
@@ -246,20 +252,21 @@ impl<P: Copy + Ord + Debug> Listener<P> {
 
     /// Gives an inspected packet to its receiver, if that still exists.
     pub fn deliver(&mut self, now: Instant, peer: P, packet: &FromSender<'_>) {
-        let Some(held) = self.peers.get(&peer).map(|entry| entry.memory) else {
+        let Some(entry) = self.peers.get_mut(&peer) else {
             self.stats.no_connection += 1;
             return;
         };
+        entry.last_active = now;
+        let held = entry.memory;
         let free = self.config.memory_limit.saturating_sub(self.memory - held);
         let allowance = self.config.peer_memory_limit.min(free);
-        self.touch(now, peer);
         self.with(peer, |receiver| receiver.handle(now, packet, allowance));
     }
 
     /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
     /// gives it to its receiver.
     pub fn deliver_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
-        let near = self.peers.get(&peer).map_or(0, |entry| entry.receiver.rcv_nxt());
+        let near = self.peers.get_mut(&peer).map_or(0, |entry| entry.receiver.rcv_nxt());
         match wire::decode_from_sender(datagram, near) {
             Ok(packet) => self.deliver(now, peer, &packet),
             Err(_) => self.stats.malformed += 1,

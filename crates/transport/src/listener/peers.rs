@@ -1,0 +1,109 @@
+//! What is kept for each peer, in slots that a map finds. Datagrams come in runs of one peer, so the slot of
+//! the latest one is tried before the map, and a run costs one search.
+
+use std::collections::BTreeMap;
+
+/// A map from peers to what is kept for them.
+#[derive(Debug)]
+pub(super) struct Peers<P, V> {
+    slots: Vec<Option<(P, V)>>,
+    /// Slots that hold nothing.
+    free: Vec<usize>,
+    index: BTreeMap<P, usize>,
+    /// The slot that was last asked for with [`Peers::get_mut`]; it may be empty or not exist.
+    latest: usize,
+}
+
+impl<P: Copy + Ord, V> Peers<P, V> {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), index: BTreeMap::new(), latest: 0 }
+    }
+
+    fn slot(&self, peer: &P) -> Option<usize> {
+        match self.slots.get(self.latest) {
+            Some(Some((latest, _))) if latest == peer => Some(self.latest),
+            _ => self.index.get(peer).copied(),
+        }
+    }
+
+    pub(super) fn get(&self, peer: &P) -> Option<&V> {
+        self.slots[self.slot(peer)?].as_ref().map(|(_, value)| value)
+    }
+
+    pub(super) fn get_mut(&mut self, peer: &P) -> Option<&mut V> {
+        self.latest = self.slot(peer)?;
+        self.slots[self.latest].as_mut().map(|(_, value)| value)
+    }
+
+    pub(super) fn contains_key(&self, peer: &P) -> bool {
+        self.slot(peer).is_some()
+    }
+
+    /// Keeps `value` for a peer that has none.
+    pub(super) fn insert(&mut self, peer: P, value: V) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        let earlier = self.index.insert(peer, slot);
+        debug_assert!(earlier.is_none(), "a peer has one slot");
+        self.slots[slot] = Some((peer, value));
+        self.latest = slot;
+    }
+
+    pub(super) fn remove(&mut self, peer: &P) -> Option<V> {
+        let slot = self.index.remove(peer)?;
+        self.free.push(slot);
+        self.slots[slot].take().map(|(_, value)| value)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// What is kept, in the order of slots.
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.slots.iter().flatten().map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that can be asked, beside a plain map; a slot that is used again must not be taken for that
+    /// of the peer that left it.
+    #[test]
+    fn it_answers_as_a_map_does() {
+        for seed in 1..=50_u64 {
+            let mut bits = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+            let mut random = move |end: u64| {
+                bits ^= bits << 13;
+                bits ^= bits >> 7;
+                bits ^= bits << 17;
+                (bits >> 11) % end
+            };
+            let (mut peers, mut map) = (Peers::new(), BTreeMap::new());
+            for step in 0..2000_u64 {
+                let peer = random(6);
+                match random(4) {
+                    0 if !map.contains_key(&peer) => {
+                        peers.insert(peer, step);
+                        map.insert(peer, step);
+                    }
+                    1 => assert_eq!(peers.remove(&peer), map.remove(&peer), "seed {seed} step {step}"),
+                    2 => assert_eq!(peers.get_mut(&peer), map.get_mut(&peer), "seed {seed} step {step}"),
+                    _ => assert_eq!(peers.get(&peer), map.get(&peer), "seed {seed} step {step}"),
+                }
+                let known: Vec<_> = (0..6).filter(|peer| peers.contains_key(peer)).collect();
+                assert!(known.iter().eq(map.keys()), "seed {seed} step {step}");
+                let mut values: Vec<_> = peers.values().copied().collect();
+                let mut expected: Vec<_> = map.values().copied().collect();
+                values.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!((values, peers.len()), (expected, map.len()), "seed {seed} step {step}");
+                assert!(peers.slots.len() <= 6, "slots are used again");
+            }
+        }
+    }
+}
