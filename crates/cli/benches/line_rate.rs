@@ -4,19 +4,19 @@
 //! reliability, one copy and one CRC-32 of every byte on each side, or neither. It runs between the transfers,
 //! so that a change of the machine's mood meets both. `-- --rounds N --bytes N` (5, 4000000000).
 
+mod common;
+
 use std::env;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use common::{Program, argument, cpu_per_gb, median, number, rounds, table};
 use rdt_driver::{Connected, UdpIo, UdpOptions, Waiter, clock};
 use rdt_transport::drive::DatagramIo;
 use rdt_transport::dword_array;
 use serde_json::{Value, json};
 
-const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
-const RECV: &str = env!("CARGO_BIN_EXE_rdt-recv");
 /// Bytes in flight in the limit, and how often it is acknowledged.
 const CREDIT: u64 = 1 << 20;
 const ACK_EVERY: u64 = CREDIT / 4;
@@ -25,25 +25,27 @@ const SOURCE: usize = 256 * 1024;
 
 fn main() {
     let args: Vec<String> = env::args().collect();
-    let value = |name: &str, default: u64| {
-        let at = args.iter().position(|arg| arg == name);
-        at.and_then(|i| args.get(i + 1)?.parse().ok()).unwrap_or(default)
-    };
     if let Some(at) = args.iter().position(|arg| arg == "blast-receiver" || arg == "blast-sender") {
         let blast = Blast::parse(&args[at + 1..]);
         let result = if args[at] == "blast-receiver" { blast.receive() } else { blast.send() };
         println!("{result}");
         return;
     }
-    let rounds = usize::try_from(value("--rounds", 5)).unwrap_or(5);
-    let bytes = value("--bytes", 4_000_000_000);
+    let (rounds, bytes) = (rounds(5), argument("--bytes", 4_000_000_000));
     println!(
         "Medians of {rounds} interleaved runs of {bytes} bytes over loopback. CPU: both sides, seconds per GB.\n"
     );
-    println!(
-        "| datagram | offload | what | Gbit/s | of the limit | CPU s/GB | of the limit's | sent again | peak MB (sender, receiver) |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    table(&[
+        "datagram",
+        "offload",
+        "what",
+        "Gbit/s",
+        "of the limit",
+        "CPU s/GB",
+        "of the limit's",
+        "sent again",
+        "peak MB (sender, receiver)",
+    ]);
     for (size, offload) in [(1472, true), (8972, true), (14_972, true), (65_507, true), (1472, false)] {
         compare(size, offload, rounds, if offload { bytes } else { bytes / 4 });
     }
@@ -92,72 +94,16 @@ fn compare(size: usize, offload: bool, rounds: usize, bytes: u64) {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or(f64::NAN)
-}
-
-/// A child whose lines are objects; ended when dropped.
-struct Program {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Program {
-    fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).spawn().expect("the program was built with this bench");
-        let lines = BufReader::new(child.stdout.take().expect("its output is piped"));
-        Self { child, lines }
-    }
-
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).expect("its output is text");
-        serde_json::from_str(&line).unwrap_or(Value::Null)
-    }
-
-    fn last_line(&mut self) -> Value {
-        let mut last = Value::Null;
-        loop {
-            match self.line() {
-                Value::Null => return last,
-                value => last = value,
-            }
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It has ended already unless the bench itself failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn transfer(row: &mut Runs, size: usize, switch: &str, receiver: &str, bytes: u64) {
-    let offload = ["--gso", switch, "--gro", switch];
-    let mut command = Command::new(RECV);
-    command.args(receiver.split(' ')).args(["--bind", "127.0.0.1:0", "--json", "--once"]).args(offload);
-    let mut recv = Program::start(command);
-    let address = recv.line()["address"].as_str().expect("the first line has the address").to_string();
+    let offload = format!("--gso {switch} --gro {switch}");
     // The window of the published runs, in bytes, for every size.
-    let window = (8192 * 1472 / size).max(16).to_string();
-    let mut command = Command::new(SEND);
-    command.args([&address, &window, "0", "0", "10000", "--json", "--quiet"]).args(offload);
-    command.args(["--bytes", &bytes.to_string(), "--packet-size", &size.to_string()]);
-    let sent = Program::start(command).last_line();
-    let received = recv.last_line();
-    assert_eq!(sent["exit_code"], 0, "{sent}");
-    let gb = number(&sent, "bytes") / 1e9;
+    let window = (8192 * 1472 / size).max(16);
+    let (sent, received) = common::transfer(
+        &format!("{receiver} {offload}"),
+        &format!("{window} 0 0 10000 --bytes {bytes} --packet-size {size} {offload}"),
+    );
     row.gbps.push(number(&sent, "goodput_bps") / 1e9);
-    row.cpu.push((number(&sent, "processor_us") + number(&received, "processor_us")) / 1e6 / gb);
+    row.cpu.push(cpu_per_gb(&sent, &received));
     row.resent.push(number(&sent, "retransmitted"));
     row.memory =
         Some((number(&sent, "memory_peak_bytes") / 1e6, number(&received, "memory_peak_bytes") / 1e6));

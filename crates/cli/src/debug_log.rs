@@ -46,7 +46,7 @@ impl DebugLog {
                     rto(timeout)
                 )
             }
-            Trace::AckReceived { ack, wnd, rto: timeout, deadline: Some(deadline) } => {
+            Trace::AckReceived { ack, wnd, rto: timeout, deadline: Some(deadline), .. } => {
                 let expires = self.since_start(deadline);
                 format!(
                     "[{t:6.3}] <-- ACK {ack} (window {wnd}, {}, timer expires @ {expires:.3})",

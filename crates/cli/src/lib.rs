@@ -12,6 +12,7 @@ mod interrupt;
 mod local;
 mod memory;
 mod receive;
+mod round_trips;
 mod send;
 mod sending;
 mod service;

@@ -16,6 +16,7 @@ use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
 use crate::local::LocalEnd;
 use crate::receive::{overflow_line, udp_options};
+use crate::round_trips::RoundTrips;
 use crate::send::failed;
 use crate::sending::{End, Sending};
 use crate::status::{Status, micros};
@@ -37,6 +38,8 @@ pub(crate) struct Transfer {
     waiter: Waiter,
     sending: Sending,
     input: String,
+    /// Of `--json`.
+    round_trips: Option<RoundTrips>,
 }
 
 impl Transfer {
@@ -66,6 +69,10 @@ impl Transfer {
             let console = Console::default();
             sender.observe(Box::new(DebugLog { console, start, peer: address }));
         }
+        let round_trips = args.json.then(RoundTrips::default);
+        if let Some(round_trips) = &round_trips {
+            sender.observe(Box::new(round_trips.clone()));
+        }
         let host = args.host.clone();
         let sending = Sending {
             host: host.clone(),
@@ -79,7 +86,8 @@ impl Transfer {
             next_line: None,
             end: None,
         };
-        Ok(Self { host, address, sender, socket: Connected::new(io, address), waiter, sending, input })
+        let socket = Connected::new(io, address);
+        Ok(Self { host, address, sender, socket, waiter, sending, input, round_trips })
     }
 
     pub(crate) fn run(&mut self) -> Result<(), SocketError> {
@@ -206,6 +214,7 @@ impl Transfer {
 
     fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&LocalEnd>) -> Value {
         let elapsed = stats.elapsed();
+        let rtt = |q: f64| self.round_trips.as_ref().and_then(|trips| trips.quantile_us(q));
         json!({
             "event": "summary",
             "exit_code": code,
@@ -227,6 +236,9 @@ impl Transfer {
                 "strangers": self.socket.strangers(),
             },
             "srtt_us": micros(stats.srtt),
+            "rtt_min_us": rtt(0.0),
+            "rtt_p50_us": rtt(0.5),
+            "rtt_p99_us": rtt(0.99),
             "rto_us": micros(stats.rto),
             "handshake_rtt_us": stats.handshake_rtt.map(micros),
             "crc32": format!("{:08x}", stats.crc),

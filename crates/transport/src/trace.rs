@@ -42,12 +42,14 @@ pub enum Trace {
         deadline: Instant,
         resend: Option<Resend>,
     },
-    /// The base moved. `deadline` is `None` when nothing is outstanding any more.
+    /// The base moved. `deadline` is `None` when nothing is outstanding any more; `sample` is the round trip
+    /// of the last packet acknowledged, unless Karn's rule forbids it.
     AckReceived {
         ack: u64,
         wnd: u32,
         rto: Duration,
         deadline: Option<Instant>,
+        sample: Option<Duration>,
     },
     DupAckReceived {
         ack: u64,

@@ -16,10 +16,11 @@ pub(super) fn balances(ledger: &Value) {
 }
 
 /// Stems of keys that are quantities, and the ends that their keys may have.
-const QUANTITIES: [(&str, &[&str]); 13] = [
+const QUANTITIES: [(&str, &[&str]); 14] = [
     ("elapsed", &["_us"]),
     ("srtt", &["_us"]),
     ("rto", &["_us"]),
+    ("rtt_", &["_us"]),
     ("time_", &["_us"]),
     ("handshake", &["_us"]),
     ("connect_", &["_us"]),
@@ -70,6 +71,8 @@ fn a_sender_tells_connection_intervals_and_summary() {
     }
     assert!(summary["goodput_bps"].as_f64() > Some(0.0));
     let value = |key: &str| summary[key].as_f64().unwrap();
+    let round_trips = ["rtt_min_us", "rtt_p50_us", "rtt_p99_us"].map(value);
+    assert!(round_trips[0] >= 100_000.0 && round_trips.is_sorted(), "{round_trips:?}");
     let window = value("ideal_bps") * value("srtt_us") / 8e6;
     assert!((window - 4.0 * 1464.0).abs() < 1.0, "the ideal is W packets of payload a round trip: {window}");
     assert!(summary["retransmitted"].is_u64());
@@ -123,7 +126,7 @@ fn a_failed_transfer_has_a_summary_too() {
     events(&run);
     let summary = run.summary();
     assert_eq!((&summary["exit_code"], &summary["bytes"]), (&4.into(), &0.into()));
-    assert_eq!(summary["handshake_rtt_us"], Value::Null);
+    assert_eq!((&summary["handshake_rtt_us"], &summary["rtt_p50_us"]), (&Value::Null, &Value::Null));
     assert_eq!((&summary["crc32_received"], &summary["checked"]), (&Value::Null, &false.into()));
     assert_eq!(run.stderr.lines().count(), 1, "and a sentence");
 }

@@ -378,10 +378,8 @@ impl Sender {
         self.buffer.release(acked.end_offset);
         self.stats.bytes_acked = acked.end_offset;
         self.stats.last_ack_at = Some(now);
-        self.trace(
-            now,
-            &Trace::AckReceived { ack, wnd, rto: self.rtt.rto(), deadline: self.recovery.deadline() },
-        );
+        let (rto, deadline) = (self.rtt.rto(), self.recovery.deadline());
+        self.trace(now, &Trace::AckReceived { ack, wnd, rto, deadline, sample: acked.sample });
         self.close_if_done();
     }
 

@@ -249,9 +249,9 @@ fn an_observer_is_told_the_facts_of_a_transfer_in_order() {
         data(0, 1, 400, None),
         data(0, 2, 700, Some(Resend::Timeout)),
         Trace::DupAckReceived { ack: 0, wnd: 1, dup_acks: 1 },
-        Trace::AckReceived { ack: 1, wnd: 1, rto, deadline: None },
+        Trace::AckReceived { ack: 1, wnd: 1, rto, deadline: None, sample: None },
         data(1, 1, 810, None),
-        Trace::AckReceived { ack: 2, wnd: 2, rto: later, deadline: None },
+        Trace::AckReceived { ack: 2, wnd: 2, rto: later, deadline: None, sample: Some(ms(100)) },
         Trace::FinSent { seq: 2, attempt: 1, of: 50, rto: later },
         Trace::FinAckReceived { ack: 2, crc: 0xABCD },
     ];

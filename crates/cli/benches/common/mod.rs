@@ -1,0 +1,125 @@
+//! What the benches of whole programs share: the programs, their JSON, medians.
+#![allow(dead_code, reason = "each bench uses a part of it")]
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+pub(crate) const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
+pub(crate) const RECV: &str = env!("CARGO_BIN_EXE_rdt-recv");
+
+/// A child whose lines are objects; ended when dropped.
+pub(crate) struct Program {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Program {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdout(Stdio::piped()).spawn().expect("the program was built with this bench");
+        let lines = BufReader::new(child.stdout.take().expect("its output is piped"));
+        Self { child, lines }
+    }
+
+    /// `rdt-send ARGS --json`.
+    pub(crate) fn sender(args: &str) -> Self {
+        let mut command = Command::new(SEND);
+        command.args(args.split_whitespace()).arg("--json");
+        Self::start(command)
+    }
+
+    /// `rdt-recv ARGS --json` on a free port of the loopback, and its address.
+    pub(crate) fn receiver(args: &str) -> (Self, String) {
+        let mut command = Command::new(RECV);
+        command.args(args.split_whitespace()).args(["--bind", "127.0.0.1:0", "--json"]);
+        let mut program = Self::start(command);
+        let address = program.line()["address"].as_str().expect("the first line has the address").to_string();
+        (program, address)
+    }
+
+    /// Where its standard input is written to.
+    pub(crate) fn input(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("its input is piped")
+    }
+
+    /// The next object; null at the end.
+    pub(crate) fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("its output is text");
+        serde_json::from_str(&line).unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn lines(&mut self) -> Vec<Value> {
+        std::iter::from_fn(|| Some(self.line()).filter(|line| !line.is_null())).collect()
+    }
+
+    pub(crate) fn last_line(&mut self) -> Value {
+        self.lines().pop().unwrap_or_default()
+    }
+
+    /// Reads on in a thread of its own, so that the program never waits for a reader, and gives what ends the
+    /// program as a user would who wants its last line.
+    pub(crate) fn until_interrupted(mut self) -> impl FnOnce() -> Value {
+        let pid = self.child.id().to_string();
+        let reader = thread::spawn(move || self.last_line());
+        move || {
+            let sent =
+                Command::new("kill").args(["-s", "INT", &pid]).status().expect("there is a kill program");
+            assert!(sent.success(), "kill -s INT {pid}");
+            reader.join().expect("reading does not fail")
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It has ended already unless the bench itself failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A transfer that must succeed: the summaries of `rdt-send` and `rdt-recv`.
+pub(crate) fn transfer(receiver: &str, sender: &str) -> (Value, Value) {
+    let (mut recv, address) = Program::receiver(&format!("{receiver} --once"));
+    let sent = Program::sender(&format!("{address} {sender} --quiet")).last_line();
+    assert_eq!(sent["exit_code"], 0, "rdt-send {sender}: {sent}");
+    (sent, recv.last_line())
+}
+
+/// The value behind `--name` in this bench's arguments.
+pub(crate) fn argument(name: &str, default: u64) -> u64 {
+    let args: Vec<String> = env::args().collect();
+    let at = args.iter().position(|arg| arg == name);
+    at.and_then(|i| args.get(i + 1)?.parse().ok()).unwrap_or(default)
+}
+
+/// `--rounds`.
+pub(crate) fn rounds(default: u64) -> usize {
+    usize::try_from(argument("--rounds", default)).expect("a number of rounds")
+}
+
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+pub(crate) fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or(f64::NAN)
+}
+
+/// Processor time of both programs, seconds per GB.
+pub(crate) fn cpu_per_gb(sent: &Value, received: &Value) -> f64 {
+    let cpu = (number(sent, "processor_us") + number(received, "processor_us")) / 1e6;
+    cpu / (number(sent, "bytes") / 1e9)
+}
+
+/// Prints a table's first two lines.
+pub(crate) fn table(columns: &[&str]) {
+    println!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
+}

@@ -1,0 +1,70 @@
+//! How long the round trips of one transfer took: the samples that its estimator was given. Kept only for
+//! `--json`, so a transfer without it pays nothing.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rdt_transport::{Observer, Trace};
+
+/// Longest round trip told apart, nanoseconds; longer ones count as this.
+const MAX_NS: u64 = 600_000_000_000;
+
+/// The round trips of one transfer. Clones share them: one is the sender's observer, one is read.
+#[derive(Clone)]
+pub(crate) struct RoundTrips(Arc<Mutex<Histogram<u64>>>);
+
+impl Default for RoundTrips {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, MAX_NS, 2).expect("constant bounds are valid");
+        Self(Arc::new(Mutex::new(histogram)))
+    }
+}
+
+impl RoundTrips {
+    fn record(&self, sample: Duration) {
+        if let Ok(mut histogram) = self.0.lock() {
+            histogram.saturating_record(u64::try_from(sample.as_nanos()).unwrap_or(MAX_NS));
+        }
+    }
+
+    /// The time in microseconds that the share `q` (0 to 1) of the round trips did not exceed, to two
+    /// digits; `None` if there were none. The shortest is that of 0.
+    #[expect(clippy::cast_precision_loss, reason = "two digits are exact, the rest is the bound of a bucket")]
+    pub(crate) fn quantile_us(&self, q: f64) -> Option<f64> {
+        let histogram = self.0.lock().ok()?;
+        let ns = if q > 0.0 { histogram.value_at_quantile(q) } else { histogram.min() };
+        (!histogram.is_empty()).then_some(ns as f64 / 1e3)
+    }
+}
+
+impl Observer for RoundTrips {
+    fn on(&mut self, _: Instant, trace: &Trace) {
+        if let Trace::AckReceived { sample: Some(sample), .. } = trace {
+            self.record(*sample);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_what_acks_told() {
+        let trips = RoundTrips::default();
+        assert_eq!([0.0, 0.5, 0.99].map(|q| trips.quantile_us(q)), [None; 3]);
+        let mut observer = trips.clone();
+        let ack = |sample| Trace::AckReceived { ack: 1, wnd: 1, rto: Duration::ZERO, deadline: None, sample };
+        let now = rdt_driver::clock::now();
+        observer.on(now, &ack(None));
+        assert_eq!(trips.quantile_us(0.5), None, "a packet that was sent again gives none");
+        for us in 1..=100 {
+            observer.on(now, &ack(Some(Duration::from_micros(us))));
+        }
+        for (q, us) in [(0.0, 1.0), (0.5, 50.0), (0.99, 99.0)] {
+            let found = trips.quantile_us(q).unwrap();
+            assert!((found / us - 1.0).abs() < 0.01, "{q}: {found} us");
+        }
+    }
+}
