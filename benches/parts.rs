@@ -133,7 +133,9 @@ fn listener(c: &mut Criterion) {
             let mut listener = Listener::new(ListenerConfig::new(ReceiverConfig::reference()));
             let mut syn = [0; wire::SYN_LEN];
             wire::encode_syn(&Syn { seq: 0, link: LINK }, &mut syn);
-            addresses.iter().for_each(|peer| listener.handle_datagram(now, *peer, &syn));
+            for peer in &addresses {
+                listener.handle_datagram(now, *peer, &syn);
+            }
             let (mut datagram, mut seq) = ([0; 16], 0);
             b.iter(|| {
                 for peer in &addresses {

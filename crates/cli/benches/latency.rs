@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Program, argument, median, number, rounds, table, transfer};
+use common::{Program, Surroundings, argument, median, number, rounds, table, transfer};
 use rdt_driver::{Connected, UdpIo, UdpOptions, Waiter, clock};
 use rdt_transport::drive::DatagramIo;
 use rdt_transport::wire::REPLY_LEN;
@@ -29,12 +29,13 @@ fn main() {
         let address: SocketAddr = args[at + 1].parse().expect("the bench passes an address");
         let packets = args[at + 2].parse().expect("the bench passes a number");
         if args[at] == "pong" {
-            pong(address, packets)
+            pong(address, packets);
         } else {
-            ping(address, packets)
+            ping(address, packets);
         }
         return;
     }
+    let surroundings = Surroundings::now();
     let (rounds, packets) = (rounds(5), argument("--packets", 20_000));
     let (mut bare, mut classic, mut batch) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -46,6 +47,7 @@ fn main() {
     let rows = [("bare", &bare), ("rdt, an ACK for a packet", &classic), ("rdt, an ACK for a batch", &batch)];
     show("round trip", &["min", "p50", "p99"], &rows);
     show("packet to packet", &["mean"], &rows);
+    surroundings.report();
 }
 
 fn show(what: &str, keys: &[&str], rows: &[(&str, &Vec<Value>)]) {

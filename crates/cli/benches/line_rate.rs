@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Program, argument, cpu_per_gb, median, number, rounds, table};
+use common::{Program, Surroundings, argument, cpu_per_gb, median, number, rounds, table};
 use rdt_driver::{Connected, UdpIo, UdpOptions, Waiter, clock};
 use rdt_transport::drive::DatagramIo;
 use rdt_transport::dword_array;
@@ -31,6 +31,7 @@ fn main() {
         println!("{result}");
         return;
     }
+    let surroundings = Surroundings::now();
     let (rounds, bytes) = (rounds(5), argument("--bytes", 4_000_000_000));
     println!(
         "Medians of {rounds} interleaved runs of {bytes} bytes over loopback. CPU: both sides, seconds per GB.\n"
@@ -49,6 +50,7 @@ fn main() {
     for (size, offload) in [(1472, true), (8972, true), (14_972, true), (65_507, true), (1472, false)] {
         compare(size, offload, rounds, if offload { bytes } else { bytes / 4 });
     }
+    surroundings.report();
 }
 
 /// One row's runs.

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Program, median, number, rounds, table};
+use common::{Program, Surroundings, median, number, rounds, table};
 use serde_json::Value;
 
 const RATES_GBPS: [f64; 8] = [1.0, 2.0, 5.0, 8.0, 10.0, 15.0, 20.0, 25.0];
@@ -19,6 +19,7 @@ const SECONDS: f64 = 2.5;
 const TOLERANCE: f64 = 0.01;
 
 fn main() {
+    let surroundings = Surroundings::now();
     let rounds = rounds(5);
     println!("RTT 20 ms, W of 1.3 bandwidth-delay products, {SECONDS} s each, medians of {rounds} rounds.\n");
     for (name, run) in [("in process", in_process as fn(f64) -> Run), ("in two processes", in_two)] {
@@ -49,6 +50,7 @@ fn main() {
         }
         println!("\nThe highest that this host holds {name}: {} Gbit/s.\n", highest.unwrap_or(0.0));
     }
+    surroundings.report();
 }
 
 /// What one transfer gave.

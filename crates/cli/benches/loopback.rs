@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{argument, cpu_per_gb, median, number, rounds, table, transfer};
+use common::{Surroundings, argument, cpu_per_gb, median, number, rounds, table, transfer};
 use serde_json::Value;
 
 const SIZES: [u64; 3] = [1472, 8972, 65_507];
@@ -12,6 +12,7 @@ const SIZES: [u64; 3] = [1472, 8972, 65_507];
 const WINDOW: u64 = 8192 * 1472;
 
 fn main() {
+    let surroundings = Surroundings::now();
     let (rounds, bytes) = (rounds(3), argument("--bytes", 2_000_000_000));
     println!(
         "--no-link, {WINDOW} bytes of window; medians of {rounds} interleaved rounds of {bytes} bytes, a"
@@ -54,6 +55,7 @@ fn main() {
             println!("| {size} | {gso} | {gro} | {ack} | {} |", cells(runs));
         }
     }
+    surroundings.report();
 }
 
 fn cells(runs: &[(Value, Value)]) -> String {

@@ -10,7 +10,9 @@ use std::io::{Read as _, Write as _, copy, sink};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use common::{Program, RECV, SEND, argument, cpu_per_gb, median, number, rounds, table, transfer};
+use common::{
+    Program, RECV, SEND, Surroundings, argument, cpu_per_gb, median, number, rounds, table, transfer,
+};
 use rdt_transport::dword_array;
 use serde_json::Value;
 
@@ -18,6 +20,7 @@ const WINDOW: u64 = 8192;
 const PACKET: u64 = 1472;
 
 fn main() {
+    let surroundings = Surroundings::now();
     let (rounds, bytes) = (rounds(1), argument("--bytes", 20_000_000_000));
     #[expect(clippy::cast_precision_loss, reason = "megabytes are printed without decimals")]
     let bound = ((64 << 20) + WINDOW * PACKET) as f64 / 1e6;
@@ -30,6 +33,7 @@ fn main() {
         (number(&received, "memory_peak_bytes"), cpu_per_gb(&sent, &received), sent)
     });
     show("standard input to standard output", rounds, bound, || through_pipes(bytes));
+    surroundings.report();
 }
 
 fn show(what: &str, rounds: usize, bound: f64, run: impl Fn() -> (f64, f64, Value)) {

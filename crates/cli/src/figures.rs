@@ -5,6 +5,7 @@ use std::time::Duration;
 use rdt_driver::{Offload, UdpStats};
 use rdt_emulator::Ledger;
 use rdt_server::ServerStats;
+use rdt_transport::{SenderConfig, SenderStats};
 use serde_json::{Value, json};
 
 use crate::status::micros;
@@ -12,6 +13,11 @@ use crate::status::micros;
 /// Packets that leave a link by more than this too late, at the 99th percentile, mean that the host did not
 /// keep up.
 const LATE: Duration = Duration::from_millis(1);
+
+/// Idleness of a link that its window would have filled, as a share of the transfer and as a time, from which
+/// on it is no accident.
+const IDLE_SHARE: f64 = 0.05;
+const IDLE: Duration = Duration::from_millis(50);
 
 /// What the links did, for people.
 pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
@@ -36,7 +42,36 @@ pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
     lines
 }
 
-fn fell_behind(stats: &ServerStats) -> bool {
+/// The share of a transfer in which the link stood idle for no reason of its own: the window would have filled
+/// it, nothing was sent again, and the time in which the window opens is not counted. `None` if that is too
+/// little to tell, or if there was such a reason.
+pub(crate) fn idle_share(config: &SenderConfig, stats: &SenderStats, forward: &Ledger) -> Option<f64> {
+    let link = &config.link;
+    let (rate, rtt) = (f64::from(link.speed_bps), f64::from(link.rtt_s));
+    #[expect(clippy::cast_precision_loss, reason = "a datagram has at most 65,507 bytes")]
+    let packet_bits = config.packet_size as f64 * 8.0;
+    // In packets; one is being served at each end beside those on the way.
+    let product = rate * rtt / packet_bits + 2.0;
+    if f64::from(config.window) < product || stats.timeouts + stats.fast_retransmits > 0 {
+        return None;
+    }
+    // The receiver's window doubles each round trip; the first packet and the last ACK take one more.
+    let opening = rtt * (product.log2().ceil() + 2.0);
+    let elapsed = stats.elapsed().as_secs_f64();
+    let idle = elapsed - forward.busy.as_secs_f64() - opening;
+    let share = idle / elapsed;
+    (share > IDLE_SHARE && idle > IDLE.as_secs_f64()).then_some(share)
+}
+
+/// For people: that share, and what it means.
+pub(crate) fn idle_line(share: f64) -> String {
+    format!(
+        "the link stood idle for {:.0} % of the transfer though the window would have filled it: this host, or where the data came from, was the limit and not the link",
+        share * 100.0
+    )
+}
+
+pub(crate) fn fell_behind(stats: &ServerStats) -> bool {
     stats.lateness.quantile(0.99) > LATE || stats.outgoing_dropped > 0
 }
 
@@ -120,4 +155,44 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rdt_transport::LinkProperties;
+
+    use super::*;
+
+    fn config(window: u32, rtt_s: f32) -> SenderConfig {
+        let link =
+            LinkProperties { rtt_s, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: window };
+        SenderConfig::new(window, link)
+    }
+
+    /// A transfer of 2 s in which the link was busy for `busy` s.
+    fn share(config: &SenderConfig, busy: f64, timeouts: u64) -> Option<f64> {
+        let start: Instant = rdt_driver::clock::now();
+        let stats = SenderStats {
+            first_data_at: Some(start),
+            last_ack_at: Some(start + Duration::from_secs(2)),
+            timeouts,
+            ..SenderStats::default()
+        };
+        let forward = Ledger { busy: Duration::from_secs_f64(busy), ..Ledger::default() };
+        idle_share(config, &stats, &forward)
+    }
+
+    #[test]
+    fn a_link_that_its_window_would_have_filled_was_idle_because_of_the_host() {
+        let wide = config(3000, 0.02);
+        assert_eq!(share(&wide, 1.5, 0).map(|share| (share * 100.0).round()), Some(12.0));
+        assert_eq!(share(&wide, 1.95, 0), None, "no more than an accident");
+        assert_eq!(share(&wide, 1.7, 0), None, "the window took 13 round trips to open");
+        assert_eq!(share(&wide, 1.5, 1), None, "something was sent again, which takes time");
+        assert_eq!(share(&config(1500, 0.02), 1.5, 0), None, "the window does not fill the link");
+        assert!(share(&config(64, 0.0), 1.5, 0).is_some());
+        assert_eq!(share(&config(1, 0.0), 0.1, 0), None, "one packet at a time leaves the link idle");
+    }
 }

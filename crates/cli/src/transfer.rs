@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::console::{Console, talk};
 use crate::data::Data;
 use crate::debug_log::DebugLog;
-use crate::figures::{link_lines, socket_json, stats_json};
+use crate::figures::{fell_behind, idle_line, idle_share, link_lines, socket_json, stats_json};
 use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
 use crate::local::LocalEnd;
@@ -136,7 +136,7 @@ impl Transfer {
         };
         let ran = stats.handshake_rtt.is_some() || receiver.is_some();
         if ran && !self.sending.status.is_quiet() {
-            talk_about(receiver);
+            talk_about(receiver, self.idle_share(&stats, receiver));
         }
         let code = failure.as_ref().map_or(0, Failure::code);
         let mut summary = self.summary(&stats, code, receiver);
@@ -212,6 +212,11 @@ impl Transfer {
         )
     }
 
+    /// See [`idle_share`]; only of a link in this process is it known what it did.
+    fn idle_share(&self, stats: &SenderStats, receiver: Option<&LocalEnd>) -> Option<f64> {
+        idle_share(self.sender.config(), stats, &receiver?.stats.forward)
+    }
+
     fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&LocalEnd>) -> Value {
         let elapsed = stats.elapsed();
         let rtt = |q: f64| self.round_trips.as_ref().and_then(|trips| trips.quantile_us(q));
@@ -246,6 +251,9 @@ impl Transfer {
             "processor_us": memory::processor_time().map(micros),
             "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
             "seed": receiver.map(|end| end.seed),
+            "host_limited": receiver.map(|end| {
+                fell_behind(&end.stats) || self.idle_share(stats, receiver).is_some()
+            }),
             "receiver": receiver.map(receiver_json),
         })
     }
@@ -293,9 +301,12 @@ fn receiver_lines(end: &LocalEnd) -> Vec<String> {
 }
 
 /// What the embedded receiver did, and what the process took.
-fn talk_about(receiver: Option<&LocalEnd>) {
+fn talk_about(receiver: Option<&LocalEnd>, idle_share: Option<f64>) {
     for line in receiver.map(receiver_lines).unwrap_or_default() {
         talk(&line);
+    }
+    if let Some(share) = idle_share {
+        talk(&idle_line(share));
     }
     if let Some(peak) = memory::read().peak {
         talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));

@@ -5,7 +5,9 @@ use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
+use rdt_driver::clock;
 use serde_json::Value;
 
 pub(crate) const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
@@ -122,4 +124,32 @@ pub(crate) fn cpu_per_gb(sent: &Value, received: &Value) -> f64 {
 /// Prints a table's first two lines.
 pub(crate) fn table(columns: &[&str]) {
     println!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
+}
+
+/// What else runs on this machine while a bench does: figures taken beside much of it say little.
+pub(crate) struct Surroundings(Option<(f64, f64)>, Instant);
+
+impl Surroundings {
+    pub(crate) fn now() -> Self {
+        Self(Self::read(), clock::now())
+    }
+
+    /// Prints how much processor time others took since then, where the system tells.
+    pub(crate) fn report(&self) {
+        let (Some((all, own)), Some((all_now, own_now))) = (self.0, Self::read()) else { return };
+        // The kernel counts both in hundredths of a second.
+        let others = ((all_now - all) - (own_now - own)) / 100.0 / self.1.elapsed().as_secs_f64();
+        println!("\nOther processes took {:.2} processors meanwhile.", others.max(0.0));
+    }
+
+    /// Processor time of everybody, and of this process with the children that ended.
+    fn read() -> Option<(f64, f64)> {
+        let stat = std::fs::read_to_string("/proc/stat").ok()?;
+        let all = stat.lines().next()?.split_whitespace().skip(1).take(3);
+        let own = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // Behind the name: state, ten numbers, then user and system time, and the children's.
+        let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+        let sum = |fields: &mut dyn Iterator<Item = &str>| fields.filter_map(|n| n.parse::<f64>().ok()).sum();
+        Some((sum(&mut all.into_iter()), sum(&mut own.into_iter())))
+    }
 }
