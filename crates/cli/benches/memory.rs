@@ -42,9 +42,9 @@ fn show(what: &str, rounds: usize, bound: f64, run: impl Fn() -> (f64, f64, Valu
     let sent = |key: &str| of(&|run| number(&run.2, key));
     let (sender, receiver) = (sent("memory_peak_bytes") / 1e6, of(&|run| run.0) / 1e6);
     println!(
-        "| {what} | {:.2} | {sender:.1} | {receiver:.1} | {:.3} | {} |",
+        "| {what} | {:.2} | {sender:.1} | {receiver:.1} | {} | {} |",
         sent("goodput_bps") / 1e9,
-        of(&|run| run.1),
+        Some(of(&|run| run.1)).filter(|cpu| cpu.is_finite()).map_or("-".into(), |cpu| format!("{cpu:.3}")),
         sent("retransmitted"),
     );
     assert!(sender < bound && receiver < bound, "more than {bound:.0} MB");
