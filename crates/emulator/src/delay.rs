@@ -107,6 +107,7 @@ impl Delay {
 }
 
 impl Variation {
+    #[cold]
     fn travel(&mut self, sent_at: Instant, propagation: Duration, draws: Draws) -> Arrival {
         let delay = self.jitter.map_or(propagation, |jitter| jitter.shape.applied(propagation, draws));
         let due = saturating_add(sent_at, delay);

@@ -220,8 +220,9 @@ impl Link {
         Ok(())
     }
 
-    /// Takes a packet that nothing speaks against. Drop-tail and a rate known beforehand settle
+    /// Takes a packet unless something speaks against it. Drop-tail and a rate known beforehand settle
     /// everything on entry, so the times are final here.
+    #[inline]
     fn offer(&mut self, now: Instant, draws: Draws, mut packet: Packet) -> Result<(), Dropped> {
         let len = packet.bytes.len();
         let wire_size = self.wire_size(len);

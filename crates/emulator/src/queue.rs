@@ -194,6 +194,11 @@ impl Queue {
     /// What congestion control is to be told by a packet that was just admitted, if anything. The
     /// arguments are those of [`Queue::admits`] and the packet's codepoint.
     pub(crate) fn signal(&self, now: Instant, starts: Instant, bytes: u64, ecn: Ecn) -> Option<Signal> {
+        if self.marking.is_none() { None } else { self.marking_signal(now, starts, bytes, ecn) }
+    }
+
+    #[cold]
+    fn marking_signal(&self, now: Instant, starts: Instant, bytes: u64, ecn: Ecn) -> Option<Signal> {
         let Marking { threshold, incapable } = self.marking?;
         if self.keeps(threshold, now, starts, bytes) {
             return None;

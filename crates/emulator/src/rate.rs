@@ -80,12 +80,10 @@ impl Serialiser {
     }
 
     /// When service of a packet that enters at `now` would start.
+    #[inline]
     pub(crate) fn next_start(&self, now: Instant) -> Instant {
         if let Some(varying) = &self.varying {
-            return match &**varying {
-                Varying::Steps(steps) => steps.next_start(now),
-                Varying::Trace(reader) => reader.next_start(now),
-            };
+            return varying.next_start(now);
         }
         self.busy_until.map_or(now, |end| end.max(now))
     }
@@ -93,10 +91,7 @@ impl Serialiser {
     /// Takes a packet of `bytes` bytes on the wire that enters at `now`.
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         if let Some(varying) = &mut self.varying {
-            return match &mut **varying {
-                Varying::Steps(steps) => steps.serve(now, bytes),
-                Varying::Trace(reader) => reader.serve(now, bytes),
-            };
+            return varying.serve(now, bytes);
         }
         let start = self.next_start(now);
         let Some(rate) = self.rate else {
@@ -110,6 +105,25 @@ impl Serialiser {
         let end = saturating_add(start, busy);
         self.busy_until = Some(end);
         Service { start, end, busy }
+    }
+}
+
+/// Kept out of the way of links whose rate does not vary.
+impl Varying {
+    #[cold]
+    fn next_start(&self, now: Instant) -> Instant {
+        match self {
+            Self::Steps(steps) => steps.next_start(now),
+            Self::Trace(reader) => reader.next_start(now),
+        }
+    }
+
+    #[cold]
+    fn serve(&mut self, now: Instant, bytes: usize) -> Service {
+        match self {
+            Self::Steps(steps) => steps.serve(now, bytes),
+            Self::Trace(reader) => reader.serve(now, bytes),
+        }
     }
 }
 
