@@ -1,4 +1,4 @@
-//! Whole transfers in virtual time: models, a recorded trace, random links, many senders, shared wires.
+//! Whole transfers in virtual time: models, a recorded trace, random and impaired links, many senders, shared wires.
 //!
 //! A failing test prints the scenario, its seed included; run it again with
 //! `RDT_SEED=<seed> cargo test --test main random`.
@@ -8,6 +8,7 @@
 
 mod determinism;
 mod golden;
+mod impaired;
 mod many;
 mod models;
 mod random;

@@ -26,6 +26,18 @@ pub enum Direction {
 pub enum Stage {
     /// Whether the packet is lost on arrival.
     Loss,
+    /// Whether the state of a loss model changes after the packet.
+    LossState,
+    /// Whether a second copy of the packet follows it.
+    Duplicate,
+    /// Whether a bit of the packet is flipped.
+    Corrupt,
+    /// Which bit of the packet is flipped.
+    CorruptBit,
+    /// How far the packet's delay is from the configured one.
+    Jitter,
+    /// Whether the packet is held back so that others overtake it.
+    Reorder,
 }
 
 /// The draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over all of
@@ -39,6 +51,12 @@ pub const fn fate(seed: u64, direction: Direction, stage: Stage, index: u64) -> 
     };
     let stage = match stage {
         Stage::Loss => 0,
+        Stage::LossState => 1,
+        Stage::Duplicate => 2,
+        Stage::Corrupt => 3,
+        Stage::CorruptBit => 4,
+        Stage::Jitter => 5,
+        Stage::Reorder => 6,
     };
     draw(seed, FATE | stage << 1 | direction, index)
 }
@@ -50,6 +68,30 @@ pub const fn fate(seed: u64, direction: Direction, stage: Stage, index: u64) -> 
 pub const fn child_seed(seed: u64, n: u64) -> u64 {
     draw(seed, CHILD, n)
 }
+
+/// All draws of one packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Draws {
+    pub(crate) seed: u64,
+    pub(crate) direction: Direction,
+    /// The packet's number, from 0.
+    pub(crate) index: u64,
+}
+
+impl Draws {
+    pub(crate) const fn at(self, stage: Stage) -> u64 {
+        fate(self.seed, self.direction, stage, self.index)
+    }
+
+    /// The draws of the packet's duplicate, which has the same number and fates of its own.
+    pub(crate) const fn of_duplicate(self) -> Self {
+        Self { seed: child_seed(self.seed, DUPLICATE), ..self }
+    }
+}
+
+/// Which child of a link's seed draws for duplicates. Far above any count of connections, which are
+/// children of seeds too.
+const DUPLICATE: u64 = u64::MAX;
 
 /// Purposes of draws. The lower half of the word numbers the stages and directions.
 const FATE: u64 = 1 << 32;

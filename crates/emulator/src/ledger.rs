@@ -1,7 +1,7 @@
 //! What became of every packet.
 //!
-//! Owns the counters of one link and the law they obey: what was sent was delivered, dropped for a
-//! named cause, discarded, or is still inside. It decides nothing.
+//! Owns the counters of one link and the law they obey: what was sent, and what the link duplicated,
+//! was delivered, dropped for a named cause, discarded, or is still inside. It decides nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,22 +11,32 @@ use std::time::Duration;
 pub enum DropCause {
     /// It was lost on arrival, as the loss model says.
     Loss,
+    /// The link was dead when it arrived.
+    Outage,
+    /// It was longer than the link's MTU.
+    TooLong,
     /// The queue had no room for it.
     QueueFull,
+    /// The queue had room but was above its marking threshold, and the packet could not be marked.
+    Congestion,
     /// The queue would have taken it, but the link's memory limit would have been exceeded.
     Memory,
 }
 
 impl DropCause {
     /// All causes, in the order in which a link checks for them.
-    pub const ALL: [Self; 3] = [Self::Loss, Self::QueueFull, Self::Memory];
+    pub const ALL: [Self; 6] =
+        [Self::Loss, Self::Outage, Self::TooLong, Self::QueueFull, Self::Congestion, Self::Memory];
 }
 
 impl fmt::Display for DropCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Loss => "lost on arrival",
+            Self::Outage => "link dead",
+            Self::TooLong => "longer than the MTU",
             Self::QueueFull => "queue full",
+            Self::Congestion => "congestion",
             Self::Memory => "memory limit reached",
         })
     }
@@ -41,6 +51,11 @@ pub struct Ledger {
     pub sent: u64,
     /// Payload bytes of the packets pushed into the link.
     pub sent_bytes: u64,
+    /// Second copies that the link made of packets it had let in. From then on they are packets like
+    /// the others, and delivered, dropped or discarded as such.
+    pub duplicated: u64,
+    /// Payload bytes of the second copies.
+    pub duplicated_bytes: u64,
     /// Packets that came out at the far end.
     pub delivered: u64,
     /// Payload bytes that came out at the far end.
@@ -49,10 +64,22 @@ pub struct Ledger {
     pub dropped_loss: u64,
     /// Payload bytes dropped for [`DropCause::Loss`].
     pub dropped_loss_bytes: u64,
+    /// Packets dropped for [`DropCause::Outage`].
+    pub dropped_outage: u64,
+    /// Payload bytes dropped for [`DropCause::Outage`].
+    pub dropped_outage_bytes: u64,
+    /// Packets dropped for [`DropCause::TooLong`].
+    pub dropped_mtu: u64,
+    /// Payload bytes dropped for [`DropCause::TooLong`].
+    pub dropped_mtu_bytes: u64,
     /// Packets dropped for [`DropCause::QueueFull`].
     pub dropped_queue: u64,
     /// Payload bytes dropped for [`DropCause::QueueFull`].
     pub dropped_queue_bytes: u64,
+    /// Packets dropped for [`DropCause::Congestion`].
+    pub dropped_congestion: u64,
+    /// Payload bytes dropped for [`DropCause::Congestion`].
+    pub dropped_congestion_bytes: u64,
     /// Packets dropped for [`DropCause::Memory`].
     pub dropped_memory: u64,
     /// Payload bytes dropped for [`DropCause::Memory`].
@@ -65,6 +92,12 @@ pub struct Ledger {
     pub in_flight: u64,
     /// Payload bytes of the packets inside now.
     pub in_flight_bytes: u64,
+    /// Packets let in of which a bit was flipped.
+    pub corrupted: u64,
+    /// Packets let in that were held back for others to overtake.
+    pub reordered: u64,
+    /// Packets let in whose codepoint became [`Ecn::Ce`](crate::Ecn::Ce) here.
+    pub marked: u64,
     /// The most packets that counted against the queue limit at once (see
     /// [`Occupancy`](crate::Occupancy)); of merged ledgers, the largest.
     pub max_occupancy: u64,
@@ -77,7 +110,10 @@ impl Ledger {
     pub const fn dropped(&self, cause: DropCause) -> u64 {
         match cause {
             DropCause::Loss => self.dropped_loss,
+            DropCause::Outage => self.dropped_outage,
+            DropCause::TooLong => self.dropped_mtu,
             DropCause::QueueFull => self.dropped_queue,
+            DropCause::Congestion => self.dropped_congestion,
             DropCause::Memory => self.dropped_memory,
         }
     }
@@ -86,17 +122,20 @@ impl Ledger {
     pub const fn dropped_bytes(&self, cause: DropCause) -> u64 {
         match cause {
             DropCause::Loss => self.dropped_loss_bytes,
+            DropCause::Outage => self.dropped_outage_bytes,
+            DropCause::TooLong => self.dropped_mtu_bytes,
             DropCause::QueueFull => self.dropped_queue_bytes,
+            DropCause::Congestion => self.dropped_congestion_bytes,
             DropCause::Memory => self.dropped_memory_bytes,
         }
     }
 
-    /// Whether every packet and every byte sent is accounted for exactly once.
+    /// Whether every packet and every byte sent or duplicated is accounted for exactly once.
     pub fn balances(&self) -> bool {
         let dropped: u64 = DropCause::ALL.iter().map(|&cause| self.dropped(cause)).sum();
         let dropped_bytes: u64 = DropCause::ALL.iter().map(|&cause| self.dropped_bytes(cause)).sum();
-        self.sent == self.delivered + dropped + self.discarded + self.in_flight
-            && self.sent_bytes
+        self.sent + self.duplicated == self.delivered + dropped + self.discarded + self.in_flight
+            && self.sent_bytes + self.duplicated_bytes
                 == self.delivered_bytes + dropped_bytes + self.discarded_bytes + self.in_flight_bytes
     }
 
@@ -104,18 +143,29 @@ impl Ledger {
     pub fn merge(&mut self, other: &Self) {
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
+        self.duplicated += other.duplicated;
+        self.duplicated_bytes += other.duplicated_bytes;
         self.delivered += other.delivered;
         self.delivered_bytes += other.delivered_bytes;
         self.dropped_loss += other.dropped_loss;
         self.dropped_loss_bytes += other.dropped_loss_bytes;
+        self.dropped_outage += other.dropped_outage;
+        self.dropped_outage_bytes += other.dropped_outage_bytes;
+        self.dropped_mtu += other.dropped_mtu;
+        self.dropped_mtu_bytes += other.dropped_mtu_bytes;
         self.dropped_queue += other.dropped_queue;
         self.dropped_queue_bytes += other.dropped_queue_bytes;
+        self.dropped_congestion += other.dropped_congestion;
+        self.dropped_congestion_bytes += other.dropped_congestion_bytes;
         self.dropped_memory += other.dropped_memory;
         self.dropped_memory_bytes += other.dropped_memory_bytes;
         self.discarded += other.discarded;
         self.discarded_bytes += other.discarded_bytes;
         self.in_flight += other.in_flight;
         self.in_flight_bytes += other.in_flight_bytes;
+        self.corrupted += other.corrupted;
+        self.reordered += other.reordered;
+        self.marked += other.marked;
         self.max_occupancy = self.max_occupancy.max(other.max_occupancy);
         self.busy = self.busy.saturating_add(other.busy);
     }
@@ -132,11 +182,20 @@ impl Ledger {
         self.sent_bytes += bytes;
     }
 
+    /// The link made a second copy of a packet. One of the next two notifications must follow for it.
+    pub(crate) fn on_duplicated(&mut self, bytes: u64) {
+        self.duplicated += 1;
+        self.duplicated_bytes += bytes;
+    }
+
     /// The packet just sent was dropped.
     pub(crate) fn on_dropped(&mut self, cause: DropCause, bytes: u64) {
         let (packets, total) = match cause {
             DropCause::Loss => (&mut self.dropped_loss, &mut self.dropped_loss_bytes),
+            DropCause::Outage => (&mut self.dropped_outage, &mut self.dropped_outage_bytes),
+            DropCause::TooLong => (&mut self.dropped_mtu, &mut self.dropped_mtu_bytes),
             DropCause::QueueFull => (&mut self.dropped_queue, &mut self.dropped_queue_bytes),
+            DropCause::Congestion => (&mut self.dropped_congestion, &mut self.dropped_congestion_bytes),
             DropCause::Memory => (&mut self.dropped_memory, &mut self.dropped_memory_bytes),
         };
         *packets += 1;
@@ -162,91 +221,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::ms;
-
-    /// One packet of each fate, of 1, 2, 4, 8 and 16 bytes.
-    fn one_of_each() -> Ledger {
-        let mut ledger = Ledger::default();
-        for (cause, bytes) in DropCause::ALL.into_iter().zip([1, 2, 4]) {
-            ledger.on_sent(bytes);
-            ledger.on_dropped(cause, bytes);
-        }
-        for bytes in [8, 16] {
-            ledger.on_sent(bytes);
-            ledger.on_admitted(bytes, ms(3), 2);
-        }
-        ledger.on_delivered(8);
-        ledger
-    }
-
-    #[test]
-    fn every_packet_is_booked_under_its_own_fate() {
-        let ledger = one_of_each();
-        assert!(ledger.balances());
-        assert_eq!((ledger.sent, ledger.sent_bytes), (5, 31));
-        assert_eq!(DropCause::ALL.map(|cause| ledger.dropped(cause)), [1, 1, 1]);
-        assert_eq!(DropCause::ALL.map(|cause| ledger.dropped_bytes(cause)), [1, 2, 4]);
-        assert_eq!((ledger.delivered, ledger.delivered_bytes), (1, 8));
-        assert_eq!((ledger.in_flight, ledger.in_flight_bytes), (1, 16));
-        assert_eq!((ledger.busy, ledger.max_occupancy), (ms(6), 2));
-    }
-
-    #[test]
-    fn a_missing_packet_or_byte_shows() {
-        let mut ledger = one_of_each();
-        ledger.delivered -= 1;
-        assert!(!ledger.balances());
-        let mut ledger = one_of_each();
-        ledger.dropped_queue_bytes += 1;
-        assert!(!ledger.balances());
-    }
-
-    #[test]
-    fn abandoning_names_what_was_inside() {
-        let mut ledger = one_of_each();
-        ledger.abandon();
-        assert!(ledger.balances());
-        assert_eq!((ledger.in_flight, ledger.in_flight_bytes), (0, 0));
-        assert_eq!((ledger.discarded, ledger.discarded_bytes), (1, 16));
-    }
-
-    #[test]
-    fn merging_adds_counts_and_keeps_the_largest_occupancy() {
-        let mut total = one_of_each();
-        total.abandon();
-        let mut other = one_of_each();
-        other.max_occupancy = 9;
-        total.merge(&other);
-
-        assert!(total.balances());
-        let expected = Ledger {
-            sent: 10,
-            sent_bytes: 62,
-            delivered: 2,
-            delivered_bytes: 16,
-            dropped_loss: 2,
-            dropped_loss_bytes: 2,
-            dropped_queue: 2,
-            dropped_queue_bytes: 4,
-            dropped_memory: 2,
-            dropped_memory_bytes: 8,
-            discarded: 1,
-            discarded_bytes: 16,
-            in_flight: 1,
-            in_flight_bytes: 16,
-            max_occupancy: 9,
-            busy: ms(12),
-        };
-        assert_eq!(total, expected);
-    }
-
-    #[test]
-    fn causes_read_as_words() {
-        assert_eq!(
-            DropCause::ALL.map(|cause| cause.to_string()),
-            ["lost on arrival", "queue full", "memory limit reached"]
-        );
-    }
-}
+mod tests;

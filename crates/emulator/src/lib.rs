@@ -24,6 +24,21 @@
 //!                               now         previous end     + 8 * size/rate   + delay
 //! ```
 //!
+//! Each of the following is off unless asked for, and draws for itself: turning one on changes what the
+//! others do to no packet.
+//!
+//! | at | effect | counted as |
+//! |----|--------|------------|
+//! | arrival | [`Loss`]: independent, in bursts, every n-th, by script | `dropped_loss` |
+//! | arrival | [`Outage`]: dead at times | `dropped_outage` |
+//! | arrival | [`Mtu`]: refuses the long ones, may change | `dropped_mtu` |
+//! | queue | [`Marking`]: congestion is told by a mark | `marked`, `dropped_congestion` |
+//! | queue | a second copy of a packet enters after it | `duplicated` |
+//! | serialiser | [`VaryingRate`]: steps, or a recorded trace | |
+//! | propagation | [`Jitter`]: the delay varies | |
+//! | propagation | [`Reorder`]: a packet is held back | `reordered` |
+//! | propagation | a bit is flipped | `corrupted` |
+//!
 //! A [`Path`] is two links, one each way. Chaining links is a matter of pushing what one pops, at
 //! the time it was due.
 //!
@@ -33,11 +48,7 @@
 //! use std::time::{Duration, Instant};
 //! use rdt_emulator::{Bitrate, Direction, Link, LinkConfig};
 //!
-//! let config = LinkConfig {
-//!     rate: Some(Bitrate::from_bps(1_000_000)),
-//!     delay: Duration::from_millis(50),
-//!     ..LinkConfig::default()
-//! };
+//! let config = LinkConfig::new(Bitrate::from_bps(1_000_000), Duration::from_millis(50));
 //! let mut link = Link::new(config, 7, Direction::Forward);
 //!
 //! let now = Instant::now();
@@ -54,11 +65,16 @@
 //! | module   | owns                                                               |
 //! |----------|--------------------------------------------------------------------|
 //! | `units`  | [`Bitrate`], [`Probability`] and the parsers for text              |
+//! | `packet` | [`Packet`], [`Ecn`]: what is carried                               |
 //! | `fate`   | the hash that stands in for randomness                             |
+//! | `schedule` | [`Schedule`]: a value that changes at given times                |
+//! | `config` | [`LinkConfig`]: what a link does, and the words to say it          |
 //! | `loss`   | [`Loss`]: which packets never enter                                |
-//! | `queue`  | [`QueueLimit`], [`Occupancy`]: who may wait                        |
+//! | `outage`, `mtu` | [`Outage`], [`Mtu`]: who else never enters                  |
+//! | `impair` | the effects that most links do without: these two, copies, wrong bits |
+//! | `queue`  | [`QueueLimit`], [`Occupancy`], [`Marking`]: who may wait           |
 //! | `rate`   | the serialiser: when service starts and ends                       |
-//! | `delay`  | the propagation delay                                              |
+//! | `delay`  | the propagation delay, [`Jitter`], [`Reorder`]                     |
 //! | `link`   | [`Link`]: the stages in order, and the packets inside              |
 //! | `ledger` | [`Ledger`]: what became of every packet                            |
 //! | `path`   | [`Path`]: two links, and the usual ways to configure them          |
@@ -67,25 +83,39 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod config;
 mod delay;
 mod fate;
+mod impair;
 mod ledger;
 mod link;
 mod loss;
+mod mtu;
+mod outage;
+mod packet;
 mod path;
 mod queue;
 mod rate;
+mod schedule;
 #[cfg(test)]
 mod testing;
 mod time;
 mod units;
 
+pub use config::{DEFAULT_MEMORY_LIMIT, LinkConfig};
+pub use delay::{Jitter, JitterShape, Reorder};
 pub use fate::{Direction, Stage, child_seed, fate};
 pub use ledger::{DropCause, Ledger};
-pub use link::{DEFAULT_MEMORY_LIMIT, Delivery, Dropped, Link, LinkConfig, MIN_PACKET_CHARGE};
-pub use loss::Loss;
+pub use link::{Delivery, Dropped, Link, MIN_PACKET_CHARGE};
+pub use loss::{GilbertElliott, Loss};
+pub use mtu::Mtu;
+pub use outage::Outage;
+pub use packet::{Ecn, Packet};
 pub use path::{ClassicLink, Path, PathConfig};
-pub use queue::{Occupancy, QueueLimit};
+pub use queue::{Incapable, Marking, Occupancy, QueueLimit, QueueSize};
+pub use rate::{OPPORTUNITY, Trace, TraceError, VaryingRate};
+pub use schedule::Schedule;
 pub use units::{
     Bitrate, Probability, UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability,
+    parse_queue_size,
 };

@@ -1,10 +1,18 @@
 //! Which packets are lost on arrival.
 //!
-//! Owns the loss models. A model sees a packet's number and nothing else: neither its contents nor
-//! its time, nor what the queue does. It keeps no state, so a decision can be asked for again.
+//! Owns the loss models. A model sees packets' numbers and nothing else: neither their contents nor
+//! their times, nor what the queue does. What happens to packet `n` is a pure function of the seed
+//! and `n`, for models with a memory too: they remember what the same function said of the packets
+//! before.
 
-use crate::fate::{Direction, Stage, fate};
+mod gilbert_elliott;
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use crate::fate::{Direction, Draws, Stage};
 use crate::units::Probability;
+
+pub use gilbert_elliott::GilbertElliott;
 
 /// A rule for which packets are lost before they reach the queue. They use no link time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,6 +22,20 @@ pub enum Loss {
     None,
     /// Every packet is lost with this probability, independently of the others.
     Bernoulli(Probability),
+    /// Every packet is lost with this probability, unless as many as `max_run` just before it were.
+    ///
+    /// So less than `probability` is lost in all: with `p` and a bound of `m`, a share of
+    /// `(p - p^(m+1)) / (1 - p^(m+1))`.
+    Bounded {
+        /// Of loss, where the bound does not forbid it.
+        probability: Probability,
+        /// The most packets that are lost in a row.
+        max_run: NonZeroU32,
+    },
+    /// In bursts; see [`GilbertElliott`].
+    GilbertElliott(GilbertElliott),
+    /// The last packet of every `n` is lost: with 3, those with the indices 2, 5, 8.
+    EveryNth(NonZeroU64),
     /// Exactly the packets with these indices are lost. The first packet is 0; the list is in
     /// ascending order, which [`Loss::script`] and [`Link::new`](crate::Link::new) see to.
     Script(Vec<u64>),
@@ -28,83 +50,72 @@ impl Loss {
         Self::Script(indices)
     }
 
+    /// Loses the last packet of every `n`; nothing if `n` is 0.
+    pub fn every_nth(n: u64) -> Self {
+        NonZeroU64::new(n).map_or(Self::None, Self::EveryNth)
+    }
+
+    /// Loses every packet with `probability`, but never more than `max_run` in a row; nothing if that
+    /// is 0.
+    pub fn bounded(probability: Probability, max_run: u32) -> Self {
+        NonZeroU32::new(max_run).map_or(Self::None, |max_run| Self::Bounded { probability, max_run })
+    }
+
     /// Whether packet `index` (0-based) is lost.
+    ///
+    /// The models with a memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) go through all packets
+    /// before it, so the answer takes time in proportion to `index`. A link asks them packet by packet.
     pub fn decide(&self, seed: u64, direction: Direction, index: u64) -> bool {
-        match self {
-            Self::None => false,
-            Self::Bernoulli(probability) => probability.happens(fate(seed, direction, Stage::Loss, index)),
-            Self::Script(indices) => indices.binary_search(&index).is_ok(),
-        }
+        let mut memory = Memory::default();
+        let first = if self.has_memory() { 0 } else { index };
+        (first..=index).fold(false, |_, index| memory.decide(self, Draws { seed, direction, index }))
     }
 
     /// The same rule, with a script put in ascending order.
     pub(crate) fn in_order(self) -> Self {
         match self {
             Self::Script(indices) => Self::script(indices),
-            Self::None | Self::Bernoulli(_) => self,
+            other => other,
+        }
+    }
+
+    const fn has_memory(&self) -> bool {
+        matches!(self, Self::Bounded { .. } | Self::GilbertElliott(_))
+    }
+}
+
+/// What a loss model knows of the packets so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    /// The state of a Gilbert-Elliott model.
+    is_bad: bool,
+    /// Losses in a row up to now.
+    run: u32,
+}
+
+impl Memory {
+    /// Whether the packet that `draws` belongs to is lost by `loss`. To be asked of every packet once,
+    /// in order.
+    pub(crate) fn decide(&mut self, loss: &Loss, draws: Draws) -> bool {
+        match loss {
+            Loss::None => false,
+            Loss::Bernoulli(probability) => probability.happens(draws.at(Stage::Loss)),
+            Loss::Bounded { probability, max_run } => {
+                let lost = self.run < max_run.get() && probability.happens(draws.at(Stage::Loss));
+                self.run = if lost { self.run + 1 } else { 0 };
+                lost
+            }
+            Loss::GilbertElliott(model) => {
+                let lost = model.loses(self.is_bad, draws.at(Stage::Loss));
+                self.is_bad = model.next(self.is_bad, draws.at(Stage::LossState));
+                lost
+            }
+            // Not `index + 1`, which the last index does not have.
+            Loss::EveryNth(n) => draws.index % n.get() == n.get() - 1,
+            Loss::Script(indices) => indices.binary_search(&draws.index).is_ok(),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FORWARD: Direction = Direction::Forward;
-
-    fn bernoulli(probability: f64) -> Loss {
-        Loss::Bernoulli(Probability::new(probability).unwrap())
-    }
-
-    #[test]
-    fn none_loses_nothing() {
-        assert!((0..1_000).all(|n| !Loss::None.decide(5, FORWARD, n)));
-    }
-
-    #[test]
-    fn a_script_loses_exactly_its_packets() {
-        let script = Loss::script([30, 7, 8, 7]);
-        let lost: Vec<_> = (0..100).filter(|&n| script.decide(5, FORWARD, n)).collect();
-        assert_eq!(lost, [7, 8, 30]);
-        assert_eq!(script, Loss::Script(vec![7, 8, 30]));
-    }
-
-    /// How far the losses among 100,000 packets are from 30 percent, in standard deviations.
-    fn deviation(seed: u64, direction: Direction) -> f64 {
-        let (count, probability) = (100_000_u32, 0.3);
-        let model = bernoulli(probability);
-        let lost: u32 = (0..count).map(|n| u32::from(model.decide(seed, direction, n.into()))).sum();
-        let sigma = (f64::from(count) * probability * (1.0 - probability)).sqrt();
-        (f64::from(lost) - f64::from(count) * probability) / sigma
-    }
-
-    #[test]
-    fn bernoulli_loses_its_share_within_three_standard_deviations() {
-        for direction in [Direction::Forward, Direction::Reverse] {
-            let deviation = deviation(0, direction);
-            assert!(deviation.abs() < 3.0, "{direction:?}: {deviation} sigma");
-        }
-    }
-
-    #[test]
-    fn bernoulli_scatters_over_seeds_as_independent_losses_do() {
-        // The sum of k squared deviations has mean k and variance 2k: neither too far from 30 percent
-        // too often, nor suspiciously close to it.
-        let runs = 100_u32;
-        let squares: f64 = (0..runs).map(|seed| deviation(seed.into(), FORWARD).powi(2)).sum();
-        let excess = (squares - f64::from(runs)) / (2.0 * f64::from(runs)).sqrt();
-        assert!(excess.abs() < 4.0, "{excess} sigma");
-    }
-
-    #[test]
-    fn a_higher_probability_loses_the_same_packets_and_more() {
-        let (low, high) = (bernoulli(0.1), bernoulli(0.2));
-        assert!((0..10_000).all(|n| !low.decide(5, FORWARD, n) || high.decide(5, FORWARD, n)));
-    }
-
-    #[test]
-    fn zero_and_one_are_never_and_always() {
-        assert!((0..1_000).all(|n| !bernoulli(0.0).decide(5, FORWARD, n)));
-        assert!((0..1_000).all(|n| bernoulli(1.0).decide(5, FORWARD, n)));
-    }
-}
+mod tests;

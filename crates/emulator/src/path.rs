@@ -3,12 +3,13 @@
 //! Owns the symmetry: which link draws as which direction, and how a round trip is divided. What a
 //! link does is no concern of this file.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::config::LinkConfig;
 use crate::fate::Direction;
-use crate::link::{Link, LinkConfig};
+use crate::link::Link;
 use crate::loss::Loss;
-use crate::queue::{Occupancy, QueueLimit};
+use crate::queue::{Occupancy, QueueLimit, QueueSize};
 use crate::units::{Bitrate, Probability};
 
 /// Both directions of a path between two hosts.
@@ -22,11 +23,20 @@ pub struct Path {
 
 impl Path {
     /// An empty path. The directions draw independently although they share `seed`.
-    pub fn new(config: PathConfig, seed: u64) -> Self {
+    ///
+    /// A [`LinkConfig`] alone is one for both directions.
+    pub fn new(config: impl Into<PathConfig>, seed: u64) -> Self {
+        let config = config.into();
         Self {
             forward: Link::new(config.forward, seed, Direction::Forward),
             reverse: Link::new(config.reverse, seed, Direction::Reverse),
         }
+    }
+
+    /// Starts both links at `at`; see [`Link::start`].
+    pub fn start(&mut self, at: Instant) {
+        self.forward.start(at);
+        self.reverse.start(at);
     }
 }
 
@@ -39,7 +49,32 @@ pub struct PathConfig {
     pub reverse: LinkConfig,
 }
 
+/// The same link in both directions.
+impl From<LinkConfig> for PathConfig {
+    fn from(link: LinkConfig) -> Self {
+        Self { forward: link.clone(), reverse: link }
+    }
+}
+
 impl PathConfig {
+    /// A path of two different links, such as one with a thin way back.
+    pub const fn asymmetric(forward: LinkConfig, reverse: LinkConfig) -> Self {
+        Self { forward, reverse }
+    }
+
+    /// Both propagation delays together.
+    pub fn rtt(&self) -> Duration {
+        self.forward.delay.saturating_add(self.reverse.delay)
+    }
+
+    /// The same path with queues of this size. A multiple of the bandwidth-delay product is that of the
+    /// direction's own rate and the round trip; where there is no rate it is no bound.
+    #[must_use]
+    pub fn queue_size(self, size: QueueSize) -> Self {
+        let rtt = self.rtt();
+        Self { forward: self.forward.queue_size(size, rtt), reverse: self.reverse.queue_size(size, rtt) }
+    }
+
     /// A path of the given round-trip time, with the same rate (or `None` for no limit) each way.
     ///
     /// Nothing is lost, and the queues, which count waiting packets only, are unlimited; set
@@ -47,21 +82,19 @@ impl PathConfig {
     pub fn symmetric(rtt: Duration, rate: impl Into<Option<Bitrate>>) -> Self {
         let rate = rate.into();
         let (forward, reverse) = halves(rtt);
-        let link = |delay| LinkConfig { rate, delay, ..LinkConfig::default() };
+        let link = |delay| LinkConfig::new(rate, delay);
         Self { forward: link(forward), reverse: link(reverse) }
     }
 
     /// The emulated path of the classic protocol's receiver; see [`ClassicLink`].
     pub fn classic(classic: ClassicLink) -> Self {
         let (forward, reverse) = halves(classic.rtt);
-        let link = |delay, loss| LinkConfig {
-            loss: Loss::Bernoulli(loss),
-            rate: Some(classic.rate),
-            delay,
-            queue: QueueLimit::packets(classic.buffer),
-            occupancy: Occupancy::WaitingAndInFlight,
-            overhead: 0,
-            memory_limit: classic.memory_limit,
+        let link = |delay, loss| {
+            LinkConfig::new(classic.rate, delay)
+                .loss(Loss::Bernoulli(loss))
+                .queue(QueueLimit::packets(classic.buffer))
+                .occupancy(Occupancy::WaitingAndInFlight)
+                .memory_limit(classic.memory_limit)
         };
         Self { forward: link(forward, classic.loss_forward), reverse: link(reverse, classic.loss_reverse) }
     }
@@ -97,6 +130,7 @@ fn halves(rtt: Duration) -> (Duration, Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outage::Outage;
     use crate::testing::{epoch, ms, ns};
 
     fn classic() -> ClassicLink {
@@ -178,5 +212,34 @@ mod tests {
 
         let unlimited = PathConfig::symmetric(ms(40), None);
         assert_eq!(unlimited.forward, LinkConfig { delay: ms(20), ..LinkConfig::default() });
+    }
+
+    #[test]
+    fn one_link_is_both_directions_and_two_are_one_each() {
+        let (wide, thin) = (LinkConfig::new(None, ms(1)), LinkConfig::new(Bitrate::from_bps(1), ms(2)));
+        assert_eq!(PathConfig::from(thin.clone()), PathConfig::asymmetric(thin.clone(), thin.clone()));
+        let path = PathConfig::asymmetric(wide.clone(), thin.clone());
+        assert_eq!((&path.forward, &path.reverse, path.rtt()), (&wide, &thin, ms(3)));
+    }
+
+    #[test]
+    fn a_queue_of_bandwidth_delay_products_is_that_of_the_round_trip_and_the_own_rate() {
+        let link = |bps, delay| LinkConfig::new(Bitrate::from_bps(bps), delay);
+        let path = PathConfig::asymmetric(link(8_000_000, ms(10)), link(800_000, ms(30)))
+            .queue_size(QueueSize::BdpMillionths(500_000));
+        assert_eq!(path.forward.queue, QueueLimit::bytes(20_000));
+        assert_eq!(path.reverse.queue, QueueLimit::bytes(2_000));
+    }
+
+    #[test]
+    fn both_directions_start_together() {
+        let config = LinkConfig::default().outage(Outage::once(ms(10), ms(20)));
+        let mut path = Path::new(config, 1);
+        let now = epoch();
+        path.start(now);
+        let at = |link: &mut Link, millis| link.push(now + ms(millis), vec![0]).is_ok();
+        assert!(at(&mut path.forward, 5));
+        assert!(!at(&mut path.forward, 15));
+        assert!(!at(&mut path.reverse, 15), "although nothing came earlier");
     }
 }

@@ -5,7 +5,11 @@
 //! instant it leaves, whether or not anybody has looked since.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::packet::Ecn;
+use crate::time::nanos;
+use crate::units::Bitrate;
 
 /// How much may be counted at once; see [`Occupancy`] for what counts. Where both bounds are given,
 /// both hold.
@@ -31,10 +35,77 @@ impl QueueLimit {
         Self { packets: None, bytes: Some(bytes) }
     }
 
+    /// At most `size` of a path with this rate and round-trip time.
+    ///
+    /// `None` if the size is a multiple of the bandwidth-delay product and there is no rate.
+    pub fn of_size(size: QueueSize, rate: Option<Bitrate>, rtt: Duration) -> Option<Self> {
+        match size {
+            QueueSize::Packets(packets) => Some(Self::packets(packets)),
+            QueueSize::Bytes(bytes) => Some(Self::bytes(bytes)),
+            QueueSize::BdpMillionths(millionths) => Some(Self::bytes(bdp(millionths, rate?, rtt))),
+        }
+    }
+
     fn allows(self, packets: usize, bytes: u64) -> bool {
         self.packets.is_none_or(|limit| packets as u64 <= u64::from(limit))
             && self.bytes.is_none_or(|limit| bytes <= limit)
     }
+}
+
+/// How large a queue is, as people say it; [`parse_queue_size`](crate::parse_queue_size) reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueSize {
+    /// So many packets.
+    Packets(u32),
+    /// So many bytes on the wire.
+    Bytes(u64),
+    /// So many millionths of the bandwidth-delay product: what a path of its rate carries in its
+    /// round-trip time.
+    BdpMillionths(u64),
+}
+
+/// So many millionths of `rate` times `rtt`, in whole bytes rounded down, at most `u64::MAX`.
+fn bdp(millionths: u64, rate: Bitrate, rtt: Duration) -> u64 {
+    // Millibits per second times nanoseconds times millionths: 8e18 of them are a byte. The first two
+    // factors fit in 128 bits; where all three do not, the result is beyond 64 bits too, because 2^128 /
+    // 8e18 is 4.25e19.
+    let product = u128::from(rate.as_millibps()) * u128::from(nanos(rtt));
+    let bytes = product.checked_mul(millionths.into()).map(|all| all / 8_000_000_000_000_000_000);
+    bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX)
+}
+
+/// When a queue marks packets, and what becomes of those that cannot be marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marking {
+    /// A packet that would exceed this, if it were the [`QueueLimit`], is marked: its codepoint becomes
+    /// [`Ecn::Ce`]. This is the step of RFC 8257 (section 3.1) and, unlike an average, says what the
+    /// packet itself found.
+    pub threshold: QueueLimit,
+    /// What is done with a packet that should be marked and is [`Ecn::NotEct`].
+    pub incapable: Incapable,
+}
+
+impl Marking {
+    /// Marks above `threshold`; packets that cannot be marked pass until the queue is full.
+    pub const fn above(threshold: QueueLimit) -> Self {
+        Self { threshold, incapable: Incapable::Pass }
+    }
+
+    /// The same, but packets that cannot be marked are dropped in place of the mark (RFC 3168, section 5).
+    #[must_use]
+    pub const fn dropping_others(self) -> Self {
+        Self { incapable: Incapable::Drop, ..self }
+    }
+}
+
+/// What a marking queue does with packets that cannot be marked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Incapable {
+    /// Nothing, until the queue is full.
+    #[default]
+    Pass,
+    /// It drops them in place of the mark.
+    Drop,
 }
 
 /// Which packets count against the [`QueueLimit`].
@@ -70,36 +141,72 @@ pub(crate) struct Passage {
 pub(crate) struct Queue {
     limit: QueueLimit,
     occupancy: Occupancy,
-    /// Who counts, in order of arrival, which is also the order of leaving.
-    places: VecDeque<Place>,
-    /// The sum over `places`, in bytes on the wire. It cannot overflow: the payloads are in memory,
-    /// and the overheads, below 2^32 each, would take more than 2^32 packets.
+    marking: Option<Marking>,
+    /// When each counted packet leaves, from which instant on it no longer counts. In ascending order,
+    /// which is that of arrival too unless packets overtake others on the wire.
+    leaves: VecDeque<Instant>,
+    /// The size of each counted packet in bytes on the wire, in the same order. Empty unless some bound
+    /// is in bytes, so that others do not pay for it.
+    sizes: VecDeque<u64>,
+    counts_bytes: bool,
+    /// The sum over `sizes`. It cannot overflow: the payloads are in memory, and the overheads, below
+    /// 2^32 each, would take more than 2^32 packets.
     bytes: u64,
 }
 
-/// One counted packet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    /// From this instant on it no longer counts.
-    leaves: Instant,
-    /// Its size on the wire in bytes.
-    bytes: u64,
+/// What the queue needs to hold the place of a packet, in bytes. A bound in bytes takes 8 more.
+pub(crate) const PLACE_BYTES: usize = size_of::<Instant>();
+
+/// What is done with a packet to tell its sender of congestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Mark,
+    Drop,
 }
 
 impl Queue {
     pub(crate) const fn new(limit: QueueLimit, occupancy: Occupancy) -> Self {
-        Self { limit, occupancy, places: VecDeque::new(), bytes: 0 }
+        Self {
+            limit,
+            occupancy,
+            marking: None,
+            leaves: VecDeque::new(),
+            sizes: VecDeque::new(),
+            counts_bytes: limit.bytes.is_some(),
+            bytes: 0,
+        }
+    }
+
+    /// The same queue, which marks packets if there is a `marking`. It must be empty.
+    pub(crate) fn marking(self, marking: Option<Marking>) -> Self {
+        let counts_bytes = [Some(self.limit), marking.map(|marking| marking.threshold)];
+        let counts_bytes = counts_bytes.iter().flatten().any(|limit| limit.bytes.is_some());
+        Self { marking, counts_bytes, ..self }
     }
 
     /// Whether a packet of `bytes` bytes on the wire that arrives at `now`, and whose service would
     /// start at `starts`, may enter. If so, [`Queue::enter`] may follow before the next question.
     pub(crate) fn admits(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         self.release(now);
-        match self.occupancy {
-            Occupancy::Waiting => {
-                starts <= now || self.limit.allows(self.places.len() + 1, self.bytes + bytes)
-            }
-            Occupancy::WaitingAndInFlight => self.limit.allows(self.places.len(), self.bytes),
+        self.keeps(self.limit, now, starts, bytes)
+    }
+
+    /// What congestion control is to be told by a packet that was just admitted, if anything. The
+    /// arguments are those of [`Queue::admits`] and the packet's codepoint.
+    pub(crate) fn signal(&self, now: Instant, starts: Instant, bytes: u64, ecn: Ecn) -> Option<Signal> {
+        if self.marking.is_none() { None } else { self.marking_signal(now, starts, bytes, ecn) }
+    }
+
+    #[cold]
+    fn marking_signal(&self, now: Instant, starts: Instant, bytes: u64, ecn: Ecn) -> Option<Signal> {
+        let Marking { threshold, incapable } = self.marking?;
+        if self.keeps(threshold, now, starts, bytes) {
+            return None;
+        }
+        match (ecn.is_capable(), incapable) {
+            (true, _) => Some(Signal::Mark),
+            (false, Incapable::Drop) => Some(Signal::Drop),
+            (false, Incapable::Pass) => None,
         }
     }
 
@@ -110,23 +217,50 @@ impl Queue {
             Occupancy::WaitingAndInFlight => passage.due,
         };
         if leaves > passage.enters {
-            self.places.push_back(Place { leaves, bytes });
+            if self.leaves.back().is_some_and(|last| *last > leaves) {
+                return self.overtake(leaves, bytes);
+            }
+            self.leaves.push_back(leaves);
+            if self.counts_bytes {
+                self.sizes.push_back(bytes);
+                self.bytes += bytes;
+            }
+        }
+    }
+
+    /// Counts a packet that leaves before others that came earlier.
+    #[cold]
+    fn overtake(&mut self, leaves: Instant, bytes: u64) {
+        let after = self.leaves.partition_point(|other| *other <= leaves);
+        self.leaves.insert(after, leaves);
+        if self.counts_bytes {
+            self.sizes.insert(after, bytes);
             self.bytes += bytes;
+        }
+    }
+
+    /// Whether a packet as in [`Queue::admits`] would keep this limit.
+    fn keeps(&self, limit: QueueLimit, now: Instant, starts: Instant, bytes: u64) -> bool {
+        match self.occupancy {
+            Occupancy::Waiting => starts <= now || limit.allows(self.leaves.len() + 1, self.bytes + bytes),
+            Occupancy::WaitingAndInFlight => limit.allows(self.leaves.len(), self.bytes),
         }
     }
 
     /// How many packets counted when the queue was last asked or entered.
     pub(crate) fn packets(&self) -> usize {
-        self.places.len()
+        self.leaves.len()
     }
 
     /// Frees the places of all who have left by `now`.
     fn release(&mut self, now: Instant) {
-        while let Some(place) = self.places.front()
-            && place.leaves <= now
+        while let Some(leaves) = self.leaves.front()
+            && *leaves <= now
         {
-            self.bytes -= place.bytes;
-            self.places.pop_front();
+            self.leaves.pop_front();
+            if self.counts_bytes {
+                self.bytes -= self.sizes.pop_front().unwrap_or_default();
+            }
         }
     }
 }

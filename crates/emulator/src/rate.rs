@@ -1,13 +1,30 @@
-//! The serialiser: one packet at a time onto a wire of fixed rate.
+//! The serialiser: one packet at a time onto a wire of fixed rate, or of one that varies as planned.
 //!
 //! Owns when service of a packet starts and ends. It knows nothing of who may wait for it or of how
 //! long the wire is. It works from event times alone: service starts when the previous one ended,
 //! not when somebody noticed, so a late caller does not slow the link down.
 
+mod steps;
+mod trace;
+
 use std::time::{Duration, Instant};
 
+use crate::schedule::Schedule;
 use crate::time::saturating_add;
 use crate::units::Bitrate;
+use steps::Steps;
+
+pub use trace::{OPPORTUNITY, Trace, TraceError};
+
+/// A rate that varies in a way known beforehand, so that the time of departure of a packet is final
+/// when it arrives. Times count from the start of the link ([`Link::start`](crate::Link::start)).
+#[derive(Debug, Clone, PartialEq)]
+pub enum VaryingRate {
+    /// A rate, or `None` for no limit, until the next one. A packet in service goes on at the new rate.
+    Steps(Schedule<Option<Bitrate>>),
+    /// Opportunities to send a fixed number of bytes; see [`Trace`].
+    Trace(Trace),
+}
 
 /// A wire of fixed rate, or one that takes no time at all.
 #[derive(Debug, Clone)]
@@ -18,6 +35,14 @@ pub(crate) struct Serialiser {
     busy_until: Option<Instant>,
     /// What `busy_until` was rounded down by, as [`Bitrate::transmit_time`] counts it.
     remainder: u64,
+    /// What takes the place of `rate`, if anything does.
+    varying: Option<Box<Varying>>,
+}
+
+#[derive(Debug, Clone)]
+enum Varying {
+    Steps(Steps),
+    Trace(trace::Reader),
 }
 
 /// One packet's time at the serialiser.
@@ -31,16 +56,43 @@ pub(crate) struct Service {
 
 impl Serialiser {
     pub(crate) const fn new(rate: Option<Bitrate>) -> Self {
-        Self { rate, busy_until: None, remainder: 0 }
+        Self { rate, busy_until: None, remainder: 0, varying: None }
+    }
+
+    /// The same, with what takes the place of its rate.
+    pub(crate) fn varying(self, varying: Option<VaryingRate>) -> Self {
+        let varying = varying.map(|varying| {
+            Box::new(match varying {
+                VaryingRate::Steps(schedule) => Varying::Steps(Steps::new(schedule)),
+                VaryingRate::Trace(trace) => Varying::Trace(trace::Reader::new(trace)),
+            })
+        });
+        Self { varying, ..self }
+    }
+
+    /// Times of a varying rate count from `at`. To be called before the first packet.
+    pub(crate) fn start(&mut self, at: Instant) {
+        match self.varying.as_deref_mut() {
+            None => {}
+            Some(Varying::Steps(steps)) => steps.start(at),
+            Some(Varying::Trace(reader)) => reader.start(at),
+        }
     }
 
     /// When service of a packet that enters at `now` would start.
+    #[inline]
     pub(crate) fn next_start(&self, now: Instant) -> Instant {
+        if let Some(varying) = &self.varying {
+            return varying.next_start(now);
+        }
         self.busy_until.map_or(now, |end| end.max(now))
     }
 
     /// Takes a packet of `bytes` bytes on the wire that enters at `now`.
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
+        if let Some(varying) = &mut self.varying {
+            return varying.serve(now, bytes);
+        }
         let start = self.next_start(now);
         let Some(rate) = self.rate else {
             return Service { start, end: start, busy: Duration::ZERO };
@@ -53,6 +105,25 @@ impl Serialiser {
         let end = saturating_add(start, busy);
         self.busy_until = Some(end);
         Service { start, end, busy }
+    }
+}
+
+/// Kept out of the way of links whose rate does not vary.
+impl Varying {
+    #[cold]
+    fn next_start(&self, now: Instant) -> Instant {
+        match self {
+            Self::Steps(steps) => steps.next_start(now),
+            Self::Trace(reader) => reader.next_start(now),
+        }
+    }
+
+    #[cold]
+    fn serve(&mut self, now: Instant, bytes: usize) -> Service {
+        match self {
+            Self::Steps(steps) => steps.serve(now, bytes),
+            Self::Trace(reader) => reader.serve(now, bytes),
+        }
     }
 }
 

@@ -24,6 +24,11 @@ pub(crate) const fn ns(nanoseconds: u64) -> Duration {
     Duration::from_nanos(nanoseconds)
 }
 
+/// The last nanosecond before `time`, which is not zero.
+pub(crate) const fn just_before(time: Duration) -> Duration {
+    time.saturating_sub(ns(1))
+}
+
 /// An endless, repeatable supply of numbers for randomised tests.
 pub(crate) struct Numbers {
     seed: u64,

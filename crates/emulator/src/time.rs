@@ -1,4 +1,4 @@
-//! Addition to an [`Instant`] that cannot panic.
+//! Addition to an [`Instant`] that cannot panic, and the distance between two in one word.
 //!
 //! Owns the answer to "what if a link is so slow that the end of time comes first". It knows
 //! nothing of links.
@@ -10,6 +10,17 @@ use std::time::{Duration, Instant};
 /// The result never decreases when either argument grows, so saturated packets keep their order.
 pub(crate) fn saturating_add(at: Instant, by: Duration) -> Instant {
     at.checked_add(by).unwrap_or_else(|| last_instant(at))
+}
+
+/// Nanoseconds from `origin` to `at`: zero if `at` is earlier, and `u64::MAX` (584 years) if it is
+/// further away than that.
+pub(crate) fn nanos_since(origin: Instant, at: Instant) -> u64 {
+    nanos(at.saturating_duration_since(origin))
+}
+
+/// `duration` in nanoseconds, at most `u64::MAX`.
+pub(crate) const fn nanos(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
 
 /// The last representable instant, found from `from`.
@@ -32,6 +43,15 @@ mod tests {
     fn adds_exactly_when_the_sum_exists() {
         let at = epoch();
         assert_eq!(saturating_add(at, ms(5)), at + ms(5));
+    }
+
+    #[test]
+    fn nanoseconds_are_exact_and_saturate_at_both_ends() {
+        let at = epoch();
+        assert_eq!(nanos_since(at, at + Duration::new(3, 7)), 3_000_000_007);
+        assert_eq!(nanos_since(at + ms(1), at), 0);
+        assert_eq!(nanos(Duration::from_nanos(u64::MAX)), u64::MAX);
+        assert_eq!(nanos(Duration::MAX), u64::MAX);
     }
 
     #[test]

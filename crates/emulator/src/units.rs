@@ -9,5 +9,5 @@ mod parse;
 mod probability;
 
 pub use bitrate::Bitrate;
-pub use parse::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability};
+pub use parse::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};
 pub use probability::Probability;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use rdt_emulator::{Link, Path};
+use rdt_emulator::{Link, Packet, Path};
 use rdt_transport::TransmitBuf;
 use rdt_transport::drive::{DatagramIo, Received};
 
@@ -42,28 +42,26 @@ pub(crate) enum Way {
 /// From which node to which.
 type Ends = (NodeId, NodeId);
 
-/// A path, and whose packets are on it: a link carries only bytes, but it keeps their order, so for each
-/// direction a queue beside it says where they came from and where they go.
-#[derive(Debug)]
-struct Wire {
-    path: Path,
-    forward: VecDeque<Ends>,
-    reverse: VecDeque<Ends>,
+/// What a node uses to reach another.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    wire: WireId,
+    way: Way,
+    /// Which of the network's flows it is: the tag of its packets on the wire.
+    flow: u32,
 }
 
-impl Wire {
-    fn link(&self, way: Way) -> &Link {
-        match way {
-            Way::Forward => &self.path.forward,
-            Way::Reverse => &self.path.reverse,
-        }
+fn link(path: &Path, way: Way) -> &Link {
+    match way {
+        Way::Forward => &path.forward,
+        Way::Reverse => &path.reverse,
     }
+}
 
-    fn lane(&mut self, way: Way) -> (&mut Link, &mut VecDeque<Ends>) {
-        match way {
-            Way::Forward => (&mut self.path.forward, &mut self.forward),
-            Way::Reverse => (&mut self.path.reverse, &mut self.reverse),
-        }
+fn link_mut(path: &mut Path, way: Way) -> &mut Link {
+    match way {
+        Way::Forward => &mut path.forward,
+        Way::Reverse => &mut path.reverse,
     }
 }
 
@@ -73,8 +71,10 @@ impl Wire {
 pub(crate) struct Network {
     epoch: Instant,
     inboxes: Vec<VecDeque<Batch>>,
-    wires: Vec<Wire>,
-    routes: BTreeMap<Ends, (WireId, Way)>,
+    wires: Vec<Path>,
+    routes: BTreeMap<Ends, Route>,
+    /// Whose packets a tag stands for. None is taken away: there may be packets of an old route on its wire.
+    flows: Vec<Ends>,
     pool: Vec<Vec<u8>>,
     /// Nodes whose inbox got something.
     pub(crate) woken: VecDeque<NodeId>,
@@ -92,6 +92,7 @@ impl Network {
             inboxes: Vec::new(),
             wires: Vec::new(),
             routes: BTreeMap::new(),
+            flows: Vec::new(),
             pool: Vec::new(),
             woken: VecDeque::new(),
             stirred: Vec::new(),
@@ -104,14 +105,15 @@ impl Network {
         self.inboxes.push(VecDeque::new());
     }
 
-    /// Adds a wire that nobody uses yet.
-    pub(crate) fn add_wire(&mut self, path: Path) -> WireId {
+    /// Adds a wire that nobody uses yet. The times of its schedules are those of the simulation.
+    pub(crate) fn add_wire(&mut self, mut path: Path) -> WireId {
         assert!(
             path.forward.next_wakeup().is_none() && path.reverse.next_wakeup().is_none(),
             "packets on a new wire belong to nobody"
         );
         let id = WireId(u32::try_from(self.wires.len()).expect("fewer wires than 2^32 fit in memory"));
-        self.wires.push(Wire { path, forward: VecDeque::new(), reverse: VecDeque::new() });
+        path.start(self.epoch);
+        self.wires.push(path);
         id
     }
 
@@ -120,27 +122,25 @@ impl Network {
         let nodes = self.inboxes.len();
         assert!(from.index() < nodes && to.index() < nodes && from != to, "a route joins two nodes");
         assert!(wire.index() < self.wires.len(), "a route uses a wire of its simulation");
-        self.routes.insert((from, to), (wire, Way::Forward));
-        self.routes.insert((to, from), (wire, Way::Reverse));
+        for (ends, way) in [((from, to), Way::Forward), ((to, from), Way::Reverse)] {
+            let flow = u32::try_from(self.flows.len()).expect("fewer routes than 2^32 fit in memory");
+            self.flows.push(ends);
+            self.routes.insert(ends, Route { wire, way, flow });
+        }
     }
 
     pub(crate) fn wire(&self, wire: WireId) -> &Path {
-        &self.wires[wire.index()].path
+        &self.wires[wire.index()]
     }
 
     pub(crate) fn wire_wakeup(&self, wire: WireId, way: Way) -> Option<Instant> {
-        self.wires[wire.index()].link(way).next_wakeup()
+        link(&self.wires[wire.index()], way).next_wakeup()
     }
 
     /// Moves what is due on a wire into the inboxes that it is for.
     pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, way: Way) {
-        loop {
-            let (link, ends) = self.wires[wire.index()].lane(way);
-            let Some(delivery) = link.pop(now) else { break };
-            let owner = ends.pop_front();
-            debug_assert!(owner.is_some(), "every packet inside has its ends");
-            debug_assert_eq!(ends.len() as u64, link.ledger().in_flight, "and nothing else does");
-            let Some((from, to)) = owner else { break };
+        while let Some(delivery) = link_mut(&mut self.wires[wire.index()], way).pop(now) {
+            let (from, to) = self.flows[delivery.tag as usize];
             let stride = delivery.packet.len();
             self.arrive(now, to, Batch { from, bytes: delivery.packet, stride });
         }
@@ -148,20 +148,17 @@ impl Network {
     }
 
     fn send(&mut self, now: Instant, from: NodeId, to: NodeId, batch: &TransmitBuf) {
-        let Some(&(wire, way)) = self.routes.get(&(from, to)) else {
+        let Some(&Route { wire, way, flow }) = self.routes.get(&(from, to)) else {
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(batch.bytes());
             return self.arrive(now, to, Batch { from, bytes, stride: batch.segment_size() });
         };
-        let (link, ends) = self.wires[wire.index()].lane(way);
+        let link = link_mut(&mut self.wires[wire.index()], way);
         for datagram in batch.datagrams() {
             // A dropped packet is in the link's ledger and nowhere else.
-            if link.push(now, datagram.to_vec()).is_ok() {
-                ends.push_back((from, to));
-            }
+            let _ = link.push(now, Packet::from(datagram.to_vec()).with_tag(flow));
         }
-        debug_assert_eq!(ends.len() as u64, link.ledger().in_flight, "every packet inside has its ends");
         self.stirred.push((wire, way));
     }
 

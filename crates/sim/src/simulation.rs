@@ -1,7 +1,7 @@
 //! The event loop: the clock jumps from one event to the next, and every node that has input or a due timer
 //! takes a turn.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::Path;
@@ -29,9 +29,9 @@ pub struct Simulation {
     nodes: Vec<Node>,
     /// For each node, the deadline that stands in the agenda.
     scheduled: Vec<Option<Instant>>,
-    /// Wires that stand in the agenda. One entry each is enough: links keep order, so the time of the next
-    /// delivery moves only when one is made.
-    scheduled_wires: BTreeSet<(WireId, Way)>,
+    /// Wires that stand in the agenda, and for when. Where one packet overtakes others on a link, the next
+    /// delivery moves forward and a wire stands in the agenda twice; the later entry then finds nothing to do.
+    scheduled_wires: BTreeMap<(WireId, Way), Instant>,
     network: Network,
     agenda: Agenda<Item>,
     batch: TransmitBuf,
@@ -53,7 +53,7 @@ impl Simulation {
             now: epoch,
             nodes: Vec::new(),
             scheduled: Vec::new(),
-            scheduled_wires: BTreeSet::new(),
+            scheduled_wires: BTreeMap::new(),
             network: Network::new(epoch),
             agenda: Agenda::new(),
             batch: TransmitBuf::new(MAX_SEGMENTS),
@@ -224,7 +224,9 @@ impl Simulation {
                 }
             }
             Item::Wire(wire, way) => {
-                self.scheduled_wires.remove(&(wire, way));
+                if self.scheduled_wires.get(&(wire, way)) == Some(&time) {
+                    self.scheduled_wires.remove(&(wire, way));
+                }
                 self.network.run_wire(self.now, wire, way);
                 self.schedule_wires();
             }
@@ -284,10 +286,11 @@ impl Simulation {
 
     fn schedule_wires(&mut self) {
         while let Some((wire, way)) = self.network.stirred.pop() {
-            if let Some(time) = self.network.wire_wakeup(wire, way)
-                && self.scheduled_wires.insert((wire, way))
-            {
-                self.agenda.insert(time.max(self.now), Item::Wire(wire, way));
+            let Some(time) = self.network.wire_wakeup(wire, way) else { continue };
+            let time = time.max(self.now);
+            if self.scheduled_wires.get(&(wire, way)).is_none_or(|&scheduled| time < scheduled) {
+                self.scheduled_wires.insert((wire, way), time);
+                self.agenda.insert(time, Item::Wire(wire, way));
             }
         }
     }

@@ -1,9 +1,14 @@
 //! The rules of the whole link. `model` checks them all at once against a naive account.
 
-use super::*;
-use crate::testing::{Numbers, epoch, ms, ns};
-use crate::units::Probability;
+use std::time::Duration;
 
+use super::*;
+use crate::config::DEFAULT_MEMORY_LIMIT;
+use crate::queue::{Occupancy, QueueLimit};
+use crate::testing::{Numbers, epoch, ms, ns};
+use crate::units::{Bitrate, Probability};
+
+mod effects;
 mod model;
 
 const SEED: u64 = 4;
@@ -90,7 +95,8 @@ fn a_packet_is_due_at_its_nanosecond_and_not_before() {
     let mut link = link(LinkConfig { delay: ms(10), ..LinkConfig::default() });
     link.push(now, vec![7]).unwrap();
     assert_eq!(link.pop(now + ns(9_999_999)), None);
-    assert_eq!(link.pop(now + ms(10)), Some(Delivery { due: now + ms(10), packet: vec![7] }));
+    let expected = Delivery { due: now + ms(10), packet: vec![7], tag: 0, ecn: Ecn::NotEct };
+    assert_eq!(link.pop(now + ms(10)), Some(expected));
     assert_eq!(link.next_wakeup(), None);
 }
 

@@ -55,6 +55,11 @@ impl Bitrate {
         }
     }
 
+    /// The rate in millibits per second, which is never zero.
+    pub(crate) const fn as_millibps(self) -> u64 {
+        self.0.get()
+    }
+
     /// The rate in bits per second, to the precision of an `f64`.
     pub fn as_bps_f64(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an f64 is what was asked for")]

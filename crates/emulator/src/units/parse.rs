@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::{Bitrate, Probability};
+use crate::queue::QueueSize;
 
 /// Why a text is not the quantity it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +77,30 @@ pub fn parse_probability(input: &str) -> Result<Probability, UnitError> {
     })
 }
 
+/// Reads the size of a queue: packets (`25p`), bytes (`64kb`, `1mib`) or multiples of the
+/// bandwidth-delay product (`1bdp`, `0.5bdp`), to the nearest millionth of one.
+///
+/// A bare number is refused: nobody agrees on what it would be.
+pub fn parse_queue_size(input: &str) -> Result<QueueSize, UnitError> {
+    let text = input.trim();
+    let (number, unit) = split(text);
+    match unit.to_ascii_lowercase().as_str() {
+        "p" => {
+            let packets = PACKETS.read(input, text)?;
+            if number.contains('.') {
+                return Err(PACKETS.malformed(input));
+            }
+            u32::try_from(packets).map(QueueSize::Packets).map_err(|_| PACKETS.out_of_range(input))
+        }
+        "bdp" => BDP.read(input, text).map(QueueSize::BdpMillionths),
+        "" if number.parse::<f64>().is_ok() => {
+            let units = SIZE.units.iter().map(|&(name, _)| name);
+            Err(missing_unit(input, number, units.chain(["p", "bdp"])))
+        }
+        _ => QUEUE_BYTES.read(input, text).map(QueueSize::Bytes),
+    }
+}
+
 /// How one kind of quantity is written.
 struct Notation {
     /// The kind of quantity, with examples.
@@ -117,18 +142,47 @@ const SIZE: Notation = Notation {
     bare: Some(1),
 };
 
+const QUEUE: &str = "a queue such as 25p (packets), 64kb or 1.5bdp (bandwidth-delay products)";
+
+const PACKETS: Notation = Notation {
+    expected: "a whole number of packets such as 25p",
+    range: "a queue has at most 4294967295p",
+    units: &[("p", 1)],
+    bare: None,
+};
+
+const BDP: Notation = Notation {
+    expected: QUEUE,
+    range: "a queue is at most 18446744073709bdp",
+    units: &[("bdp", 1_000_000)],
+    bare: None,
+};
+
+const QUEUE_BYTES: Notation = Notation { expected: QUEUE, bare: None, ..SIZE };
+
+/// A number and what follows it without the space between.
+fn split(text: &str) -> (&str, &str) {
+    let unit_start = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_start);
+    (number, unit.trim_start())
+}
+
+fn missing_unit<'a>(input: &str, number: &str, units: impl Iterator<Item = &'a str>) -> UnitError {
+    let choices: Vec<_> = units.map(|name| format!("{number}{name}")).collect();
+    UnitError::MissingUnit { input: input.to_owned(), fix: choices.join(" or ") }
+}
+
 impl Notation {
     /// The quantity in `text`, in the resolution of this notation; errors quote `input`.
     fn read(&self, input: &str, text: &str) -> Result<u64, UnitError> {
-        let unit_start = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let (number, unit) = text.split_at(unit_start);
-        let malformed = || UnitError::Malformed { input: input.to_owned(), expected: self.expected };
+        let (number, unit) = split(text);
+        let malformed = || self.malformed(input);
 
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
             return Err(malformed());
         }
-        let worth = match unit.trim_start() {
+        let worth = match unit {
             "" => self.bare.ok_or_else(|| self.missing_unit(input, number))?,
             unit => self.worth(unit).ok_or_else(malformed)?,
         };
@@ -139,9 +193,12 @@ impl Notation {
         self.units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|&(_, worth)| worth)
     }
 
+    fn malformed(&self, input: &str) -> UnitError {
+        UnitError::Malformed { input: input.to_owned(), expected: self.expected }
+    }
+
     fn missing_unit(&self, input: &str, number: &str) -> UnitError {
-        let choices: Vec<_> = self.units.iter().map(|(name, _)| format!("{number}{name}")).collect();
-        UnitError::MissingUnit { input: input.to_owned(), fix: choices.join(" or ") }
+        missing_unit(input, number, self.units.iter().map(|&(name, _)| name))
     }
 
     fn out_of_range(&self, input: &str) -> UnitError {

@@ -12,6 +12,9 @@ impl Probability {
     /// What never happens.
     pub const ZERO: Self = Self(0.0);
 
+    /// What always happens.
+    pub const ONE: Self = Self(1.0);
+
     /// `None` unless `value` is a number from 0 to 1.
     pub fn new(value: f64) -> Option<Self> {
         // The absolute value only turns -0 into 0.

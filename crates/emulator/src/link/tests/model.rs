@@ -1,18 +1,26 @@
 //! A link kept as a plain list of packets and whole-number fractions, to compare the real one with.
 //!
-//! It recounts everything on every operation and shares no arithmetic with the link; only the loss
+//! It recounts everything on every operation and shares no arithmetic with the link; only the
 //! draws, which have tests of their own, are asked of the same place.
 
 use super::*;
+use crate::delay::{Jitter, JitterShape, Reorder};
+use crate::fate::Stage;
+use crate::mtu::Mtu;
+use crate::outage::Outage;
+use crate::queue::{Incapable, Marking};
 
 const OPERATIONS: u64 = 10_000;
 
 #[test]
 fn a_link_agrees_with_a_naive_model_after_every_operation() {
     let mut total = Ledger::default();
-    for seed in 0..12 {
+    for seed in 0..24 {
         let mut numbers = Numbers::new(seed);
-        let config = random_config(&mut numbers);
+        let mut config = random_config(&mut numbers);
+        if seed >= 12 {
+            config = impaired(config, &mut numbers);
+        }
         let mut bench = Bench::new(config, seed);
         for operation in 0..OPERATIONS {
             bench.step(&mut numbers);
@@ -27,6 +35,8 @@ fn a_link_agrees_with_a_naive_model_after_every_operation() {
         dropped.iter().chain([&total.delivered, &total.discarded]).all(|&count| count > 100),
         "{total:?}"
     );
+    let happened = [total.duplicated, total.corrupted, total.reordered, total.marked];
+    assert!(happened.iter().all(|&count| count > 100), "{total:?}");
 }
 
 fn random_config(numbers: &mut Numbers) -> LinkConfig {
@@ -49,6 +59,30 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
             [usize::try_from(choose(&[0, 1])).unwrap()],
         overhead: u32::try_from(choose(&[0, 28])).unwrap(),
         memory_limit: choose(&[DEFAULT_MEMORY_LIMIT, 20_000]),
+        ..LinkConfig::default()
+    }
+}
+
+/// The same link with everything added that a link can do to packets, each thing on about half of them.
+fn impaired(config: LinkConfig, numbers: &mut Numbers) -> LinkConfig {
+    let mut maybe =
+        |share: f64| if numbers.below(2) == 0 { Probability::ZERO } else { Probability::new(share).unwrap() };
+    let (duplicate, corrupt, reorder) = (maybe(0.3), maybe(0.3), maybe(0.2));
+    let mut choose = |count: u64| numbers.below(count);
+    let shape = JitterShape::Uniform(ns(700_000));
+    LinkConfig {
+        duplicate,
+        corrupt,
+        outage: [Outage::None, Outage::periodic(ms(300), ms(40), ms(7))][usize::try_from(choose(2)).unwrap()]
+            .clone(),
+        mtu: [Mtu::unlimited(), Mtu::new(1_500).then(ms(900), 1_300)][usize::try_from(choose(2)).unwrap()]
+            .clone(),
+        reorder: (choose(2) == 0).then_some(Reorder { probability: reorder, extra: ns(2_345_678) }),
+        jitter: [None, Some(Jitter { shape, keeps_order: true }), Some(Jitter { shape, keeps_order: false })]
+            [usize::try_from(choose(3)).unwrap()],
+        marking: [None, Some(Incapable::Pass), Some(Incapable::Drop)][usize::try_from(choose(3)).unwrap()]
+            .map(|incapable| Marking { threshold: QueueLimit::packets(1), incapable }),
+        ..config
     }
 }
 
@@ -65,7 +99,7 @@ struct Bench {
 impl Bench {
     fn new(config: LinkConfig, seed: u64) -> Self {
         let step = format!("seed {seed}");
-        let model = Model { config: config.clone(), seed, sent: Vec::new(), end: 0, max_occupancy: 0 };
+        let model = Model { config: config.clone(), seed, ..Model::default() };
         Self { link: Link::new(config, seed, Direction::Reverse), model, start: epoch(), now: 0, step }
     }
 
@@ -86,8 +120,12 @@ impl Bench {
     }
 
     fn push(&mut self, at: u64, numbers: &mut Numbers) {
-        let packet = vec![0; usize::try_from(numbers.below(1_600)).unwrap()];
-        let expected = self.model.push(at, packet.len() as u64);
+        let bytes = vec![0; usize::try_from(numbers.below(1_600)).unwrap()];
+        // Nothing here may take more numbers than it did before there were marks.
+        let ecn = Ecn::from_bits((bytes.len() / 3 % 4).try_into().unwrap());
+        let tag = u32::try_from(self.model.packets).unwrap();
+        let expected = self.model.push(at, bytes.len() as u64, ecn);
+        let packet = Packet { bytes, ecn, tag };
         let actual = self.link.push(self.start + ns(at), packet).map_err(|dropped| dropped.cause);
         assert_eq!(actual, expected, "after {}", self.step);
     }
@@ -95,8 +133,17 @@ impl Bench {
     fn pop(&mut self, at: u64) {
         let expected = self.model.pop(at);
         let delivery = self.link.pop(self.start + ns(at));
-        let actual = delivery.map(|delivery| (delivery.due - self.start, delivery.packet.len() as u64));
-        assert_eq!(actual, expected.map(|(due, len)| (ns(due), len)), "after {}", self.step);
+        let actual = delivery.map(|delivery| {
+            let flipped: u32 = delivery.packet.iter().map(|byte| byte.count_ones()).sum();
+            Popped {
+                due: u64::try_from((delivery.due - self.start).as_nanos()).unwrap(),
+                len: delivery.packet.len() as u64,
+                number: delivery.tag.into(),
+                ecn: delivery.ecn,
+                flipped,
+            }
+        });
+        assert_eq!(actual, expected, "after {}", self.step);
     }
 
     fn check(&mut self, step: &str) {
@@ -113,25 +160,49 @@ impl Bench {
     }
 }
 
+/// What came out.
+#[derive(Debug, PartialEq)]
+struct Popped {
+    due: u64,
+    len: u64,
+    number: u64,
+    ecn: Ecn,
+    /// Bits that are not as they were sent.
+    flipped: u32,
+}
+
 /// Everything that was ever sent.
+#[derive(Default)]
 struct Model {
     config: LinkConfig,
     seed: u64,
+    /// Packets pushed.
+    packets: u64,
+    /// Those and their copies.
     sent: Vec<Record>,
     /// End of the last service, in nanoseconds times the rate in millibit/s: an exact fraction.
     end: u128,
     max_occupancy: u64,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Clone, Copy)]
 struct Record {
+    number: u64,
+    is_copy: bool,
     len: u64,
     entered: u64,
     starts: u64,
+    ends: u64,
     due: u64,
+    ecn: Ecn,
+    is_marked: bool,
+    is_corrupted: bool,
+    is_held_back: bool,
     state: State,
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum State {
     Inside,
     Delivered,
@@ -139,36 +210,74 @@ enum State {
 }
 
 impl Model {
-    fn push(&mut self, at: u64, len: u64) -> Result<(), DropCause> {
+    fn push(&mut self, at: u64, len: u64, ecn: Ecn) -> Result<(), DropCause> {
         let now = self.sent.last().map_or(at, |last| last.entered.max(at));
-        let (starts, end, due) = self.times(now, len);
-        let state = self.cause(now, starts, len).map_or(State::Inside, State::Dropped);
-        let result = match state {
-            State::Dropped(cause) => Err(cause),
-            State::Inside | State::Delivered => {
-                self.end = end;
-                Ok(())
-            }
-        };
-        self.sent.push(Record { len, entered: now, starts, due, state });
-        self.max_occupancy = self.max_occupancy.max(self.counted(now).count() as u64);
+        let number = self.packets;
+        self.packets += 1;
+        let result = self.offer(now, number, len, ecn, false);
+        if result.is_ok() && self.happens(self.config.duplicate, Stage::Duplicate, number, false) {
+            let _ = self.offer(now, number, len, ecn, true);
+        }
         result
     }
 
-    fn pop(&mut self, at: u64) -> Option<(u64, u64)> {
-        let record = self.sent.iter_mut().find(|record| record.state == State::Inside)?;
+    fn offer(&mut self, now: u64, number: u64, len: u64, ecn: Ecn, is_copy: bool) -> Result<(), DropCause> {
+        let (starts, end, ends) = self.times(now, len);
+        let arrival = if is_copy { None } else { self.loss(now, number, len) };
+        let cause = arrival.or_else(|| self.refusal(now, starts, len, ecn));
+        let (due, is_held_back) = self.due(ends, number, is_copy);
+        let is_above = self.is_above(self.config.marking.map(|marking| marking.threshold), now, starts, len);
+        let is_corrupted = len > 0 && self.happens(self.config.corrupt, Stage::Corrupt, number, is_copy);
+        let state = cause.map_or(State::Inside, State::Dropped);
+        let is_marked = is_above && ecn != Ecn::NotEct && ecn != Ecn::Ce;
+        let ecn = if is_marked { Ecn::Ce } else { ecn };
+        let record = Record {
+            number,
+            is_copy,
+            len,
+            entered: now,
+            starts,
+            ends,
+            due,
+            ecn,
+            is_marked,
+            is_corrupted,
+            is_held_back,
+            state,
+        };
+        self.sent.push(record);
+        self.max_occupancy = self.max_occupancy.max(self.counted(now).count() as u64);
+        if let Some(cause) = cause {
+            return Err(cause);
+        }
+        self.end = end;
+        Ok(())
+    }
+
+    fn pop(&mut self, at: u64) -> Option<Popped> {
+        let place = self.next_out()?;
+        let record = &mut self.sent[place];
         if record.due > at {
             return None;
         }
         record.state = State::Delivered;
-        Some((record.due, record.len))
+        let &mut Record { due, len, number, ecn, is_corrupted, .. } = record;
+        Some(Popped { due, len, number, ecn, flipped: u32::from(is_corrupted) })
     }
 
-    /// Start in nanoseconds, end as in [`Model::end`], and due time in nanoseconds.
+    fn draw(&self, stage: Stage, number: u64, is_copy: bool) -> u64 {
+        let draws = Draws { seed: self.seed, direction: Direction::Reverse, index: number };
+        if is_copy { draws.of_duplicate().at(stage) } else { draws.at(stage) }
+    }
+
+    fn happens(&self, probability: Probability, stage: Stage, number: u64, is_copy: bool) -> bool {
+        probability.happens(self.draw(stage, number, is_copy))
+    }
+
+    /// Start in nanoseconds, end as in [`Model::end`], and end in nanoseconds.
     fn times(&self, now: u64, len: u64) -> (u64, u128, u64) {
-        let delay = u64::try_from(self.config.delay.as_nanos()).unwrap();
         let Some(rate) = self.config.rate else {
-            return (now, 0, now + delay);
+            return (now, 0, now);
         };
         #[expect(
             clippy::cast_possible_truncation,
@@ -179,27 +288,74 @@ impl Model {
         let start = self.end.max(u128::from(now) * millibps);
         let end = start + u128::from(self.wire(len)) * 8 * 1_000_000_000_000;
         let nanos = |fraction: u128| u64::try_from(fraction / millibps).unwrap();
-        (nanos(start), end, nanos(end) + delay)
+        (nanos(start), end, nanos(end))
     }
 
-    fn cause(&self, now: u64, starts: u64, len: u64) -> Option<DropCause> {
-        let LinkConfig { loss, queue, occupancy, memory_limit, .. } = &self.config;
-        if loss.decide(self.seed, Direction::Reverse, self.sent.len() as u64) {
+    /// When a packet arrives whose service ends at a time, and whether it is held back.
+    fn due(&self, ends: u64, number: u64, is_copy: bool) -> (u64, bool) {
+        let LinkConfig { delay, jitter, reorder, .. } = self.config;
+        let mut due = ends + u64::try_from(delay.as_nanos()).unwrap();
+        if let Some(Jitter { shape: JitterShape::Uniform(spread), .. }) = jitter {
+            let share = u128::from(self.draw(Stage::Jitter, number, is_copy)) * spread.as_nanos();
+            due += u64::try_from(share >> 64).unwrap();
+        }
+        if let Some(Reorder { probability, extra }) = reorder
+            && self.happens(probability, Stage::Reorder, number, is_copy)
+        {
+            return (due + u64::try_from(extra.as_nanos()).unwrap(), true);
+        }
+        if jitter.is_none_or(|jitter| jitter.keeps_order) {
+            let others = self.taken().filter(|record| !record.is_held_back);
+            due = others.map(|record| record.due).fold(due, u64::max);
+        }
+        (due, false)
+    }
+
+    fn loss(&self, now: u64, number: u64, len: u64) -> Option<DropCause> {
+        let LinkConfig { loss, outage, mtu, .. } = &self.config;
+        let since = ns(now - self.sent.first().map_or(now, |first| first.entered));
+        if loss.decide(self.seed, Direction::Reverse, number) {
             return Some(DropCause::Loss);
         }
-        let waiting = *occupancy == Occupancy::Waiting;
+        if outage.is_down(since) {
+            return Some(DropCause::Outage);
+        }
+        let passes = mtu.passes(since, usize::try_from(self.wire(len)).unwrap());
+        (!passes).then_some(DropCause::TooLong)
+    }
+
+    fn refusal(&self, now: u64, starts: u64, len: u64, ecn: Ecn) -> Option<DropCause> {
+        let LinkConfig { queue, marking, memory_limit, .. } = self.config;
+        if self.is_above(Some(queue), now, starts, len) {
+            return Some(DropCause::QueueFull);
+        }
+        if let Some(Marking { threshold, incapable: Incapable::Drop }) = marking
+            && ecn == Ecn::NotEct
+            && self.is_above(Some(threshold), now, starts, len)
+        {
+            return Some(DropCause::Congestion);
+        }
+        (self.held() + len.max(64) > memory_limit).then_some(DropCause::Memory)
+    }
+
+    /// Whether a packet that comes now would exceed a limit.
+    fn is_above(&self, limit: Option<QueueLimit>, now: u64, starts: u64, len: u64) -> bool {
+        let waiting = self.config.occupancy == Occupancy::Waiting;
         let mut packets = self.counted(now).count() as u64;
         let mut bytes: u64 = self.counted(now).map(|record| self.wire(record.len)).sum();
         if waiting {
             packets += 1;
             bytes += self.wire(len);
         }
-        let full = queue.packets.is_some_and(|limit| packets > limit.into())
-            || queue.bytes.is_some_and(|limit| bytes > limit);
-        if full && !(waiting && starts == now) {
-            return Some(DropCause::QueueFull);
-        }
-        (self.held() + len.max(64) > *memory_limit).then_some(DropCause::Memory)
+        let exceeds = limit.is_some_and(|limit| {
+            limit.packets.is_some_and(|limit| packets > limit.into())
+                || limit.bytes.is_some_and(|limit| bytes > limit)
+        });
+        exceeds && !(waiting && starts == now)
+    }
+
+    fn taken(&self) -> impl Iterator<Item = &Record> {
+        self.sent.iter().filter(|record| !matches!(record.state, State::Dropped(_)))
     }
 
     /// Those let in that count against the queue limit at `now`.
@@ -208,8 +364,7 @@ impl Model {
             Occupancy::Waiting => record.starts,
             Occupancy::WaitingAndInFlight => record.due,
         };
-        let taken = self.sent.iter().filter(|record| !matches!(record.state, State::Dropped(_)));
-        taken.filter(move |record| leaves(record) > now)
+        self.taken().filter(move |record| leaves(record) > now)
     }
 
     fn wire(&self, len: u64) -> u64 {
@@ -220,8 +375,14 @@ impl Model {
         self.sent.iter().filter(|record| record.state == State::Inside)
     }
 
+    /// Which packet comes out next: of the first due time, the first that came.
+    fn next_out(&self) -> Option<usize> {
+        let inside = |place: &usize| self.sent[*place].state == State::Inside;
+        (0..self.sent.len()).filter(inside).min_by_key(|&place| (self.sent[place].due, place))
+    }
+
     fn first_inside(&self) -> Option<&Record> {
-        self.inside().next()
+        self.next_out().map(|place| &self.sent[place])
     }
 
     fn held(&self) -> u64 {
@@ -229,29 +390,36 @@ impl Model {
     }
 
     fn ledger(&self) -> Ledger {
-        let mut busy = 0;
         let mut ledger = Ledger { max_occupancy: self.max_occupancy, ..Ledger::default() };
-        for Record { len, state, starts, due, .. } in &self.sent {
-            if !matches!(state, State::Dropped(_)) {
-                busy += u128::from(due - starts) - self.config.delay.as_nanos();
+        let mut busy = 0;
+        for record in &self.sent {
+            let len = record.len;
+            if !matches!(record.state, State::Dropped(_)) {
+                busy += record.ends - record.starts;
+                ledger.corrupted += u64::from(record.is_corrupted);
+                ledger.reordered += u64::from(record.is_held_back);
+                ledger.marked += u64::from(record.is_marked);
             }
-            ledger.sent += 1;
-            ledger.sent_bytes += len;
-            let (packets, bytes) = match state {
-                State::Inside => (&mut ledger.in_flight, &mut ledger.in_flight_bytes),
-                State::Delivered => (&mut ledger.delivered, &mut ledger.delivered_bytes),
-                State::Dropped(DropCause::Loss) => (&mut ledger.dropped_loss, &mut ledger.dropped_loss_bytes),
-                State::Dropped(DropCause::QueueFull) => {
-                    (&mut ledger.dropped_queue, &mut ledger.dropped_queue_bytes)
+            if record.is_copy {
+                ledger.duplicated += 1;
+                ledger.duplicated_bytes += len;
+            } else {
+                ledger.sent += 1;
+                ledger.sent_bytes += len;
+            }
+            match record.state {
+                State::Inside => {
+                    ledger.in_flight += 1;
+                    ledger.in_flight_bytes += len;
                 }
-                State::Dropped(DropCause::Memory) => {
-                    (&mut ledger.dropped_memory, &mut ledger.dropped_memory_bytes)
+                State::Delivered => {
+                    ledger.delivered += 1;
+                    ledger.delivered_bytes += len;
                 }
-            };
-            *packets += 1;
-            *bytes += len;
+                State::Dropped(cause) => ledger.on_dropped(cause, len),
+            }
         }
-        ledger.busy = ns(u64::try_from(busy).unwrap());
+        ledger.busy = ns(busy);
         ledger
     }
 }

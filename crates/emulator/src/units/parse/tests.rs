@@ -162,3 +162,39 @@ fn errors_quote_the_input_and_name_the_accepted_forms() {
         "'0mbit' is out of range: a rate is more than zero and at most 18446744gbit"
     );
 }
+
+#[test]
+fn queues_are_packets_bytes_or_bandwidth_delay_products() {
+    for (text, size) in [
+        ("25p", QueueSize::Packets(25)),
+        (" 25 P ", QueueSize::Packets(25)),
+        ("0p", QueueSize::Packets(0)),
+        ("64kb", QueueSize::Bytes(64_000)),
+        ("64KiB", QueueSize::Bytes(65_536)),
+        ("1500b", QueueSize::Bytes(1_500)),
+        ("1bdp", QueueSize::BdpMillionths(1_000_000)),
+        ("1.5 BDP", QueueSize::BdpMillionths(1_500_000)),
+        (".000001bdp", QueueSize::BdpMillionths(1)),
+    ] {
+        assert_eq!(parse_queue_size(text), Ok(size), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_queue_is_refused_with_the_fix() {
+    assert_eq!(
+        message(parse_queue_size("25")),
+        "'25' has no unit: write 25b or 25kb or 25kib or 25mb or 25mib or 25gb or 25gib or 25p or 25bdp"
+    );
+    assert_eq!(message(parse_queue_size("2.5p")), "'2.5p' is not a whole number of packets such as 25p");
+    assert_eq!(
+        message(parse_queue_size("5000000000p")),
+        "'5000000000p' is out of range: a queue has at most 4294967295p"
+    );
+    for text in ["", "p", "bdp", "-1p", "1 2p", "10 pigeons", "1e3b", "1.2.3bdp", "nanbdp"] {
+        let message = message(parse_queue_size(text));
+        assert!(message.starts_with(&format!("'{text}' is not a ")), "{message}");
+    }
+    let beyond = message(parse_queue_size("99999999999999bdp"));
+    assert_eq!(beyond, "'99999999999999bdp' is out of range: a queue is at most 18446744073709bdp");
+}

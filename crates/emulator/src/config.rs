@@ -1,0 +1,263 @@
+//! What one link does to packets, and the words to say it.
+//!
+//! Owns the defaults, under which a link is a perfect wire. It decides nothing.
+
+use std::time::Duration;
+
+use crate::delay::{Jitter, Reorder};
+use crate::loss::Loss;
+use crate::mtu::Mtu;
+use crate::outage::Outage;
+use crate::queue::{Marking, Occupancy, QueueLimit, QueueSize};
+use crate::rate::{Trace, VaryingRate};
+use crate::schedule::Schedule;
+use crate::units::{Bitrate, Probability};
+
+/// The memory limit of a link unless configured: 1 GiB.
+///
+/// It holds over 800 ms of traffic at 10 Gbit/s, more than any plausible path, and still stops a
+/// misconfigured one from taking the machine down.
+pub const DEFAULT_MEMORY_LIMIT: u64 = 1 << 30;
+
+/// What a link does to packets. The default is a perfect wire: no loss, no delay, no limit but on
+/// memory.
+///
+/// Every method but [`new`](Self::new) returns the same link with one thing changed:
+///
+/// ```
+/// use std::time::Duration;
+/// use rdt_emulator::{Bitrate, LinkConfig, Loss, Probability, QueueLimit};
+///
+/// let link = LinkConfig::new(Bitrate::from_bps(10_000_000), Duration::from_millis(20))
+///     .loss(Loss::script([7, 8, 30]))
+///     .queue(QueueLimit::packets(25))
+///     .overhead(28)
+///     .duplicate(Probability::new(0.01).expect("between 0 and 1"));
+/// assert_eq!(link.queue, QueueLimit::packets(25));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkConfig {
+    /// Which packets are lost on arrival.
+    pub loss: Loss,
+    /// When the link is dead. Who arrives then is dropped.
+    pub outage: Outage,
+    /// The longest packet on the wire. Longer ones are dropped.
+    pub mtu: Mtu,
+    /// The rate at which packets are serialised, or `None` for no limit.
+    pub rate: Option<Bitrate>,
+    /// What takes the place of `rate`, if the rate varies.
+    pub varying: Option<VaryingRate>,
+    /// Propagation delay, from the end of serialisation to delivery.
+    pub delay: Duration,
+    /// How the delay of each packet differs from `delay`.
+    pub jitter: Option<Jitter>,
+    /// Packets held back for others to overtake.
+    pub reorder: Option<Reorder>,
+    /// The bound on what counts as occupancy.
+    pub queue: QueueLimit,
+    /// What counts as occupancy.
+    pub occupancy: Occupancy,
+    /// When packets are marked.
+    pub marking: Option<Marking>,
+    /// Of a packet that is let in being followed by a second copy of it.
+    ///
+    /// The copy waits, is served and travels as a packet of its own, with the same number and other
+    /// fates. It is neither lost on arrival nor duplicated, but may find no room.
+    pub duplicate: Probability,
+    /// Of one bit of a packet that is let in being flipped.
+    pub corrupt: Probability,
+    /// Bytes that each packet takes on the wire beyond its payload, such as headers and framing.
+    pub overhead: u32,
+    /// The most the link may hold in bytes; see [`Link::held_bytes`](crate::Link::held_bytes) for how they
+    /// are counted.
+    ///
+    /// This protects the machine and is no part of the model: it applies to what is really held,
+    /// packets that are due and not yet popped included.
+    pub memory_limit: u64,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self::new(None, Duration::ZERO)
+    }
+}
+
+impl LinkConfig {
+    /// A link of this rate (or `None` for no limit) and propagation delay, and else a perfect wire.
+    pub fn new(rate: impl Into<Option<Bitrate>>, delay: Duration) -> Self {
+        Self {
+            loss: Loss::None,
+            outage: Outage::None,
+            mtu: Mtu::unlimited(),
+            rate: rate.into(),
+            varying: None,
+            delay,
+            jitter: None,
+            reorder: None,
+            queue: QueueLimit::UNLIMITED,
+            occupancy: Occupancy::Waiting,
+            marking: None,
+            duplicate: Probability::ZERO,
+            corrupt: Probability::ZERO,
+            overhead: 0,
+            memory_limit: DEFAULT_MEMORY_LIMIT,
+        }
+    }
+
+    /// Which packets are lost on arrival.
+    #[must_use]
+    pub fn loss(self, loss: Loss) -> Self {
+        Self { loss, ..self }
+    }
+
+    /// When the link is dead.
+    #[must_use]
+    pub fn outage(self, outage: Outage) -> Self {
+        Self { outage, ..self }
+    }
+
+    /// The longest packet on the wire.
+    #[must_use]
+    pub fn mtu(self, mtu: Mtu) -> Self {
+        Self { mtu, ..self }
+    }
+
+    /// From each time after the start of the link on, the rate beside it.
+    #[must_use]
+    pub fn rate_steps(self, steps: impl IntoIterator<Item = (Duration, Bitrate)>) -> Self {
+        let steps = steps.into_iter().map(|(at, rate)| (at, Some(rate)));
+        let varying = Some(VaryingRate::Steps(Schedule::new(self.rate, steps)));
+        Self { varying, ..self }
+    }
+
+    /// Departures as a trace says. [`LinkConfig::rate`] becomes its mean rate.
+    #[must_use]
+    pub fn trace(self, trace: Trace) -> Self {
+        let rate = Some(trace.mean_rate());
+        Self { rate, varying: Some(VaryingRate::Trace(trace)), ..self }
+    }
+
+    /// How the delay of each packet differs from the configured one.
+    #[must_use]
+    pub fn jitter(self, jitter: Jitter) -> Self {
+        Self { jitter: Some(jitter), ..self }
+    }
+
+    /// Holds packets back with this probability, each for `extra`, so that others overtake them.
+    #[must_use]
+    pub fn reorder(self, probability: Probability, extra: Duration) -> Self {
+        Self { reorder: Some(Reorder { probability, extra }), ..self }
+    }
+
+    /// The bound on what counts as occupancy.
+    #[must_use]
+    pub fn queue(self, queue: QueueLimit) -> Self {
+        Self { queue, ..self }
+    }
+
+    /// A queue of this size on a path with this round-trip time. A multiple of the bandwidth-delay product
+    /// is no bound where there is no rate.
+    #[must_use]
+    pub fn queue_size(self, size: QueueSize, rtt: Duration) -> Self {
+        let queue = QueueLimit::of_size(size, self.rate, rtt).unwrap_or(QueueLimit::UNLIMITED);
+        Self { queue, ..self }
+    }
+
+    /// What counts as occupancy.
+    #[must_use]
+    pub fn occupancy(self, occupancy: Occupancy) -> Self {
+        Self { occupancy, ..self }
+    }
+
+    /// When packets are marked.
+    #[must_use]
+    pub fn marking(self, marking: Marking) -> Self {
+        Self { marking: Some(marking), ..self }
+    }
+
+    /// Sends a second copy of a packet with this probability.
+    #[must_use]
+    pub fn duplicate(self, duplicate: Probability) -> Self {
+        Self { duplicate, ..self }
+    }
+
+    /// Flips one bit of a packet with this probability.
+    #[must_use]
+    pub fn corrupt(self, corrupt: Probability) -> Self {
+        Self { corrupt, ..self }
+    }
+
+    /// Bytes that each packet takes on the wire beyond its payload.
+    #[must_use]
+    pub fn overhead(self, overhead: u32) -> Self {
+        Self { overhead, ..self }
+    }
+
+    /// The most the link may hold in bytes.
+    #[must_use]
+    pub fn memory_limit(self, memory_limit: u64) -> Self {
+        Self { memory_limit, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ms;
+
+    const RATE: Bitrate = Bitrate::from_bps(8_000_000);
+
+    #[test]
+    fn a_new_link_is_the_default_but_for_rate_and_delay() {
+        let expected = LinkConfig { rate: Some(RATE), delay: ms(3), ..LinkConfig::default() };
+        assert_eq!(LinkConfig::new(RATE, ms(3)), expected);
+        assert_eq!(LinkConfig::new(None, Duration::ZERO), LinkConfig::default());
+    }
+
+    #[test]
+    fn each_word_changes_its_own_thing() {
+        let half = Probability::new(0.5).unwrap();
+        let limit = QueueLimit::packets(4);
+        let built = LinkConfig::new(RATE, ms(1))
+            .loss(Loss::every_nth(2))
+            .outage(Outage::once(ms(1), ms(2)))
+            .mtu(Mtu::new(9))
+            .rate_steps([(ms(5), RATE)])
+            .jitter(Jitter::uniform(ms(1)))
+            .reorder(half, ms(6))
+            .queue(limit)
+            .occupancy(Occupancy::WaitingAndInFlight)
+            .marking(Marking::above(limit))
+            .duplicate(half)
+            .corrupt(Probability::ONE)
+            .overhead(28)
+            .memory_limit(77);
+        let expected = LinkConfig {
+            loss: Loss::every_nth(2),
+            outage: Outage::once(ms(1), ms(2)),
+            mtu: Mtu::new(9),
+            rate: Some(RATE),
+            varying: Some(VaryingRate::Steps(Schedule::new(Some(RATE), [(ms(5), Some(RATE))]))),
+            delay: ms(1),
+            jitter: Some(Jitter::uniform(ms(1))),
+            reorder: Some(Reorder { probability: half, extra: ms(6) }),
+            queue: limit,
+            occupancy: Occupancy::WaitingAndInFlight,
+            marking: Some(Marking::above(limit)),
+            duplicate: half,
+            corrupt: Probability::ONE,
+            overhead: 28,
+            memory_limit: 77,
+        };
+        assert_eq!(built, expected);
+    }
+
+    #[test]
+    fn a_queue_of_bandwidth_delay_products_follows_the_rate_even_of_a_trace() {
+        let size = QueueSize::BdpMillionths(1_000_000);
+        assert_eq!(LinkConfig::new(RATE, ms(9)).queue_size(size, ms(10)).queue, QueueLimit::bytes(10_000));
+        let trace = LinkConfig::default().trace(Trace::parse("3").unwrap());
+        assert_eq!(trace.queue_size(size, ms(30)).queue, QueueLimit::bytes(15_000));
+        assert_eq!(LinkConfig::default().queue_size(size, ms(30)).queue, QueueLimit::UNLIMITED);
+    }
+}

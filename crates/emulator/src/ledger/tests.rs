@@ -1,0 +1,150 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::testing::ms;
+
+const BASIC: [DropCause; 3] = [DropCause::Loss, DropCause::QueueFull, DropCause::Memory];
+
+/// One packet of each fate, of 1, 2, 4, 8 and 16 bytes.
+fn one_of_each() -> Ledger {
+    let mut ledger = Ledger::default();
+    for (cause, bytes) in BASIC.into_iter().zip([1, 2, 4]) {
+        ledger.on_sent(bytes);
+        ledger.on_dropped(cause, bytes);
+    }
+    for bytes in [8, 16] {
+        ledger.on_sent(bytes);
+        ledger.on_admitted(bytes, ms(3), 2);
+    }
+    ledger.on_delivered(8);
+    ledger
+}
+
+#[test]
+fn every_packet_is_booked_under_its_own_fate() {
+    let ledger = one_of_each();
+    assert!(ledger.balances());
+    assert_eq!((ledger.sent, ledger.sent_bytes), (5, 31));
+    assert_eq!(BASIC.map(|cause| ledger.dropped(cause)), [1, 1, 1]);
+    assert_eq!(BASIC.map(|cause| ledger.dropped_bytes(cause)), [1, 2, 4]);
+    assert_eq!((ledger.delivered, ledger.delivered_bytes), (1, 8));
+    assert_eq!((ledger.in_flight, ledger.in_flight_bytes), (1, 16));
+    assert_eq!((ledger.busy, ledger.max_occupancy), (ms(6), 2));
+}
+
+#[test]
+fn a_missing_packet_or_byte_shows() {
+    let mut ledger = one_of_each();
+    ledger.delivered -= 1;
+    assert!(!ledger.balances());
+    let mut ledger = one_of_each();
+    ledger.dropped_queue_bytes += 1;
+    assert!(!ledger.balances());
+}
+
+#[test]
+fn abandoning_names_what_was_inside() {
+    let mut ledger = one_of_each();
+    ledger.abandon();
+    assert!(ledger.balances());
+    assert_eq!((ledger.in_flight, ledger.in_flight_bytes), (0, 0));
+    assert_eq!((ledger.discarded, ledger.discarded_bytes), (1, 16));
+}
+
+#[test]
+fn merging_adds_counts_and_keeps_the_largest_occupancy() {
+    let mut total = one_of_each();
+    total.abandon();
+    let mut other = one_of_each();
+    other.max_occupancy = 9;
+    total.merge(&other);
+
+    assert!(total.balances());
+    let expected = Ledger {
+        sent: 10,
+        sent_bytes: 62,
+        delivered: 2,
+        delivered_bytes: 16,
+        dropped_loss: 2,
+        dropped_loss_bytes: 2,
+        dropped_queue: 2,
+        dropped_queue_bytes: 4,
+        dropped_memory: 2,
+        dropped_memory_bytes: 8,
+        discarded: 1,
+        discarded_bytes: 16,
+        in_flight: 1,
+        in_flight_bytes: 16,
+        max_occupancy: 9,
+        busy: ms(12),
+        ..Ledger::default()
+    };
+    assert_eq!(total, expected);
+}
+
+#[test]
+fn causes_read_as_words() {
+    assert_eq!(
+        BASIC.map(|cause| cause.to_string()),
+        ["lost on arrival", "queue full", "memory limit reached"]
+    );
+    let words: BTreeSet<_> = DropCause::ALL.iter().map(ToString::to_string).collect();
+    assert_eq!(words.len(), DropCause::ALL.len(), "each has words of its own: {words:?}");
+}
+
+#[test]
+fn every_cause_is_booked_under_its_own_name_and_counts_in_the_balance() {
+    for cause in DropCause::ALL {
+        let mut ledger = Ledger::default();
+        ledger.on_sent(7);
+        assert!(!ledger.balances(), "a packet without a fate");
+        ledger.on_dropped(cause, 7);
+        assert!(ledger.balances(), "{cause}");
+        for other in DropCause::ALL {
+            let expected = if other == cause { (1, 7) } else { (0, 0) };
+            assert_eq!((ledger.dropped(other), ledger.dropped_bytes(other)), expected, "{cause}, {other}");
+        }
+
+        let mut total = ledger;
+        total.merge(&ledger);
+        assert_eq!((total.dropped(cause), total.dropped_bytes(cause)), (2, 14));
+        assert!(total.balances());
+    }
+}
+
+#[test]
+fn a_duplicate_is_one_packet_more_to_account_for() {
+    let mut ledger = one_of_each();
+    ledger.on_duplicated(16);
+    assert!(!ledger.balances(), "a copy without a fate");
+    ledger.on_admitted(16, ms(3), 2);
+    assert!(ledger.balances());
+    ledger.on_duplicated(16);
+    ledger.on_dropped(DropCause::QueueFull, 16);
+    assert!(ledger.balances());
+    ledger.duplicated_bytes -= 1;
+    assert!(!ledger.balances());
+}
+
+#[test]
+fn merging_adds_what_happened_to_packets_inside() {
+    let one = Ledger {
+        duplicated: 1,
+        duplicated_bytes: 2,
+        corrupted: 3,
+        reordered: 4,
+        marked: 5,
+        ..Ledger::default()
+    };
+    let mut total = one;
+    total.merge(&one);
+    let two = Ledger {
+        duplicated: 2,
+        duplicated_bytes: 4,
+        corrupted: 6,
+        reordered: 8,
+        marked: 10,
+        ..Ledger::default()
+    };
+    assert_eq!(total, two);
+}

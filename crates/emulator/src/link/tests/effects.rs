@@ -1,0 +1,305 @@
+//! The effects that a link lacks unless asked for: each alone and exactly, and none at the cost of another.
+//! [`model`](super::model) checks them all at once.
+
+use super::*;
+use crate::delay::Jitter;
+use crate::loss::GilbertElliott;
+use crate::mtu::Mtu;
+use crate::outage::Outage;
+use crate::queue::Marking;
+use crate::rate::Trace;
+
+fn probability(value: f64) -> Probability {
+    Probability::new(value).unwrap()
+}
+
+/// A link of 1 Mbit/s: 500 bytes take 4 ms.
+fn plain() -> LinkConfig {
+    LinkConfig::new(Bitrate::from_bps(1_000_000), ms(50))
+}
+
+/// The number of each packet taken, in the order in which they come out.
+fn order(link: &mut Link) -> Vec<u32> {
+    drain(link).into_iter().map(|delivery| delivery.tag).collect()
+}
+
+/// Pushes packets 0 to `count` - 1 of 500 bytes, each tagged with its number and `gap` after the last.
+fn numbered(link: &mut Link, start: Instant, count: u32, gap: Duration) {
+    for n in 0..count {
+        let _ = link.push(start + gap * n, Packet::from(vec![0; 500]).with_tag(n));
+    }
+}
+
+#[test]
+fn a_dead_link_drops_who_arrives_and_carries_on_with_who_waits() {
+    let start = epoch();
+    let mut link = link(plain().outage(Outage::once(ms(5), ms(10))));
+    // Two are inside when the outage begins, the second of them still waiting.
+    numbered(&mut link, start, 6, ms(3));
+    let dues: Vec<_> = drain(&mut link).iter().map(|d| (d.tag, d.due - start)).collect();
+    assert_eq!(dues, [(0, ms(54)), (1, ms(58)), (4, ms(66)), (5, ms(70))]);
+    assert_eq!(link.ledger().dropped(DropCause::Outage), 2);
+}
+
+#[test]
+fn an_outage_is_decided_by_the_time_of_arrival_from_the_start_of_the_link() {
+    let start = epoch();
+    let config = plain().outage(Outage::periodic(ms(10), ms(5), ms(5)));
+    let taken = |mut link: Link| -> Vec<bool> {
+        [7, 12, 16, 21].iter().map(|&at| link.push(start + ms(at), vec![0]).is_ok()).collect()
+    };
+    let mut started = link(config.clone());
+    started.start(start);
+    started.start(start + ms(5));
+    assert_eq!(taken(started), [false, true, false, true]);
+    // Without a start the first push is one: 0, 5, 9 and 14 ms after it.
+    assert_eq!(taken(link(config.clone())), [true, false, false, true]);
+    // A push before the start is the start.
+    let mut later = link(config);
+    later.start(start + ms(100));
+    assert_eq!(taken(later), [true, false, false, true]);
+}
+
+#[test]
+fn the_mtu_counts_overhead_and_changes_with_time() {
+    let start = epoch();
+    let mut link = link(plain().overhead(28).mtu(Mtu::new(528).then(ms(10), 527)));
+    let pushed = |link: &mut Link, at, len| link.push(start + ms(at), vec![0; len]).map_err(|d| d.cause);
+    assert_eq!(pushed(&mut link, 0, 501), Err(DropCause::TooLong));
+    assert_eq!(pushed(&mut link, 9, 500), Ok(()));
+    assert_eq!(pushed(&mut link, 10, 500), Err(DropCause::TooLong));
+    assert_eq!(pushed(&mut link, 10, 499), Ok(()));
+    assert_eq!(link.ledger().dropped_mtu_bytes, 1_001);
+}
+
+#[test]
+fn who_is_refused_on_arrival_uses_no_link_time() {
+    let start = epoch();
+    let mut link = link(plain().mtu(Mtu::new(500)));
+    assert!(link.push(start, vec![0; 501]).is_err());
+    link.push(start, vec![0; 500]).unwrap();
+    assert_eq!(due_times(&mut link, start), [ms(54)]);
+}
+
+#[test]
+fn a_duplicate_follows_its_original_and_takes_its_own_time() {
+    let start = epoch();
+    let mut link = link(plain().duplicate(Probability::ONE));
+    numbered(&mut link, start, 2, Duration::ZERO);
+    assert_eq!((link.ledger().sent, link.ledger().duplicated, link.ledger().in_flight), (2, 2, 4));
+    let dues: Vec<_> = drain(&mut link).iter().map(|d| (d.tag, d.due - start, d.packet.len())).collect();
+    assert_eq!(dues, [(0, ms(54), 500), (0, ms(58), 500), (1, ms(62), 500), (1, ms(66), 500)]);
+    assert_eq!(link.ledger().duplicated_bytes, 1_000);
+    assert_eq!(link.ledger().delivered, 4);
+}
+
+#[test]
+fn a_duplicate_without_room_is_dropped_and_its_original_is_not() {
+    let now = epoch();
+    let mut queue = link(plain().duplicate(Probability::ONE).queue(QueueLimit::packets(0)));
+    assert_eq!(burst(&mut queue, now, 1, 500), 1);
+    assert_eq!((queue.ledger().duplicated, queue.ledger().dropped_queue), (1, 1));
+    let mut memory = link(plain().duplicate(Probability::ONE).memory_limit(999));
+    assert_eq!(burst(&mut memory, now, 1, 500), 1);
+    assert_eq!((memory.ledger().dropped_memory, memory.held_bytes()), (1, 500));
+    assert!(memory.ledger().balances());
+}
+
+#[test]
+fn what_is_not_let_in_is_not_duplicated() {
+    let mut link = link(plain().duplicate(Probability::ONE).loss(Loss::every_nth(1)));
+    assert_eq!(burst(&mut link, epoch(), 10, 500), 0);
+    assert_eq!(link.ledger().duplicated, 0);
+}
+
+#[test]
+fn corruption_changes_one_bit_of_the_links_copy_and_no_length() {
+    let now = epoch();
+    let mut link = link(plain().corrupt(Probability::ONE).queue(QueueLimit::packets(1)));
+    for n in 0..3 {
+        match link.push(now, vec![0xff; 500]) {
+            Ok(()) => assert!(n < 2),
+            Err(dropped) => assert_eq!(dropped.packet, vec![0xff; 500], "what comes back is as it was"),
+        }
+    }
+    let zeros = |packet: &[u8]| -> u32 { packet.iter().map(|byte| byte.count_zeros()).sum() };
+    for delivery in drain(&mut link) {
+        assert_eq!((delivery.packet.len(), zeros(&delivery.packet)), (500, 1));
+    }
+    assert_eq!((link.ledger().corrupted, link.ledger().delivered), (2, 2));
+}
+
+#[test]
+fn who_is_held_back_is_overtaken_by_exactly_those_that_can() {
+    // Found by its draws: which of the packets are held back.
+    let reorder = |probability| plain().reorder(probability, ms(10));
+    let mut probe = link(reorder(probability(0.2)));
+    let start = epoch();
+    let held_back: Vec<bool> = (0..50)
+        .map(|n| {
+            let before = probe.ledger().reordered;
+            probe.push(start + ms(4 * n), vec![0; 500]).unwrap();
+            probe.ledger().reordered > before
+        })
+        .collect();
+    assert!(held_back.contains(&true) && held_back.contains(&false));
+
+    let mut link = link(reorder(probability(0.2)));
+    numbered(&mut link, start, 50, ms(4));
+    let mut expected: Vec<u32> = (0..50).collect();
+    // Packets are due 4 ms apart, those held back 10 ms later.
+    expected.sort_by_key(|&n| 4 * n + if held_back[n as usize] { 10 } else { 0 });
+    assert_eq!(order(&mut link), expected);
+}
+
+#[test]
+fn the_wakeup_moves_forward_when_a_packet_overtakes() {
+    let start = epoch();
+    let config = LinkConfig::new(None, ms(1)).reorder(probability(0.5), ms(100));
+    let mut link = link(config);
+    let mut earliest: Option<Instant> = None;
+    for n in 0..100 {
+        link.push(start + ms(n), vec![0]).unwrap();
+        let wakeup = link.next_wakeup().unwrap();
+        earliest = Some(earliest.map_or(wakeup, |at| at.min(wakeup)));
+        assert_eq!(Some(wakeup), earliest);
+    }
+    assert!(earliest.unwrap() < start + ms(100));
+    let dues = due_times(&mut link, start);
+    assert!(dues.is_sorted() && dues.len() == 100);
+}
+
+#[test]
+fn jitter_reorders_only_when_told_to() {
+    let start = epoch();
+    for (jitter, is_in_order) in
+        [(Jitter::uniform(ms(30)), true), (Jitter::uniform(ms(30)).unordered(), false)]
+    {
+        let mut link = link(LinkConfig::new(None, ms(5)).jitter(jitter));
+        numbered(&mut link, start, 200, ms(1));
+        assert_eq!(order(&mut link).is_sorted(), is_in_order);
+        assert_eq!(link.ledger().reordered, 0, "nobody was held back on purpose");
+    }
+}
+
+#[test]
+fn a_place_on_the_path_is_free_when_its_packet_is_due_whoever_overtakes() {
+    let start = epoch();
+    let config = LinkConfig::new(None, ms(5))
+        .jitter(Jitter::uniform(ms(30)).unordered())
+        .queue(QueueLimit::packets(9))
+        .occupancy(Occupancy::WaitingAndInFlight);
+    let mut link = link(config);
+    assert_eq!(burst(&mut link, start, 100, 1), 10);
+    for free in 1..=10 {
+        let due = link.next_wakeup().unwrap();
+        assert_eq!(burst(&mut link, due.checked_sub(ns(1)).unwrap(), 1, 1), 0, "{free}");
+        link.pop(due).unwrap();
+        // What is due is gone from the count before it is asked; the packet let in may be due later or not.
+        assert_eq!(burst(&mut link, due, 2, 1), 1, "{free}");
+    }
+}
+
+#[test]
+fn marks_are_set_above_the_threshold_and_only_on_those_who_can_bear_them() {
+    let now = epoch();
+    let mut link =
+        link(plain().queue(QueueLimit::packets(6)).marking(Marking::above(QueueLimit::packets(2))));
+    let sent = [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct, Ecn::Ce, Ecn::Ect1, Ecn::Ect0];
+    let taken = sent.map(|ecn| link.push(now, Packet::from(vec![0; 500]).with_ecn(ecn)).is_ok());
+    assert_eq!(taken, [true, true, true, true, true, true, true, false], "the queue is full in the end");
+    let ecn: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.ecn).collect();
+    // One in service and two waiting are below.
+    assert_eq!(ecn, [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
+    assert_eq!(link.ledger().marked, 2, "one was marked already");
+}
+
+#[test]
+fn who_cannot_be_marked_is_dropped_under_its_own_name() {
+    let now = epoch();
+    let marking = Marking::above(QueueLimit::bytes(500)).dropping_others();
+    let mut link = link(plain().marking(marking));
+    assert_eq!(burst(&mut link, now, 10, 500), 2);
+    assert_eq!(link.ledger().dropped(DropCause::Congestion), 8);
+    link.push(now, Packet::from(vec![0; 500]).with_ecn(Ecn::Ect0)).unwrap();
+    assert_eq!(link.ledger().marked, 1);
+}
+
+#[test]
+fn codepoints_and_tags_pass_a_link_unchanged() {
+    let now = epoch();
+    let mut link = link(plain());
+    let all = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
+    for (ecn, tag) in all.into_iter().zip(7..) {
+        link.push(now, Packet { bytes: vec![1, 2], ecn, tag }).unwrap();
+    }
+    let seen: Vec<_> = drain(&mut link).iter().map(|delivery| (delivery.ecn, delivery.tag)).collect();
+    assert_eq!(seen, [(Ecn::NotEct, 7), (Ecn::Ect0, 8), (Ecn::Ect1, 9), (Ecn::Ce, 10)]);
+}
+
+#[test]
+fn a_step_of_the_rate_is_exact_however_late_the_link_is_asked() {
+    let start = epoch();
+    let config = plain().rate_steps([(ms(6), Bitrate::from_bps(2_000_000))]);
+    let mut link = link(config);
+    burst(&mut link, start, 3, 500);
+    // Half of the second packet at the old rate, the other half and the third at the new one.
+    assert_eq!(due_times(&mut link, start), [ms(54), ms(57), ms(59)]);
+}
+
+#[test]
+fn a_trace_sends_when_it_says_and_its_queue_holds_who_waits() {
+    let start = epoch();
+    let trace = Trace::parse("3\n5\n5\n10\n").unwrap();
+    let config = LinkConfig::new(None, ms(100)).trace(trace).queue(QueueLimit::packets(3));
+    let mut link = link(config);
+    link.start(start);
+    assert_eq!(burst(&mut link, start + ms(4), 5, 1_500), 3);
+    assert_eq!(burst(&mut link, start + ms(5), 5, 1_500), 2, "two have gone");
+    assert_eq!(due_times(&mut link, start), [ms(105), ms(105), ms(110), ms(113), ms(115)]);
+}
+
+#[test]
+fn packet_n_meets_its_fate_whatever_else_is_configured() {
+    let burst_loss = GilbertElliott::all_or_nothing(probability(0.05), probability(0.3));
+    let loss = Loss::GilbertElliott(burst_loss);
+    let everything = plain()
+        .loss(loss.clone())
+        .outage(Outage::periodic(ms(90), ms(10), ms(0)))
+        .mtu(Mtu::new(900))
+        .jitter(Jitter::normal(ms(9)).unordered())
+        .reorder(probability(0.2), ms(30))
+        .queue(QueueLimit::packets(4))
+        .marking(Marking::above(QueueLimit::packets(1)).dropping_others());
+    let fates = |config: LinkConfig, cause| -> Vec<usize> {
+        let mut link = link(config);
+        let start = epoch();
+        (0..2_000)
+            .filter(|&n| {
+                link.push(start + ms(2) * u32::try_from(n).unwrap(), vec![0; n % 1_000])
+                    .is_err_and(|d| d.cause == cause)
+            })
+            .collect()
+    };
+    let lost = fates(LinkConfig::default().loss(loss), DropCause::Loss);
+    assert!((100..500).contains(&lost.len()));
+    assert_eq!(fates(everything, DropCause::Loss), lost);
+
+    // Of the packets that come through, those that one effect meets are the same with any other.
+    let met = |config: LinkConfig, met: fn(&Ledger) -> u64| -> Vec<bool> {
+        let mut link = link(config.duplicate(probability(0.2)).corrupt(probability(0.3)));
+        let start = epoch();
+        (0..500)
+            .map(|n| {
+                let before = met(link.ledger());
+                link.push(start + ms(n), vec![0; 9]).unwrap();
+                met(link.ledger()) > before
+            })
+            .collect()
+    };
+    let rich = || plain().jitter(Jitter::uniform(ms(3))).reorder(probability(0.4), ms(1)).overhead(3);
+    assert_eq!(met(plain(), |l| l.duplicated), met(rich(), |l| l.duplicated));
+    let corrupted = met(plain().overhead(7), |l| l.corrupted);
+    assert_eq!(corrupted, met(rich(), |l| l.corrupted));
+    assert!(corrupted.contains(&true));
+}

@@ -1,0 +1,93 @@
+//! Times at which a link is dead.
+//!
+//! Owns the calendar. Only the time at which a packet arrives counts: what is already waiting or on
+//! the wire goes on, as in a router whose input was cut. It draws nothing.
+
+use std::time::Duration;
+
+/// When a link takes no packets. Times count from the start of the link
+/// ([`Link::start`](crate::Link::start)).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Outage {
+    /// Never.
+    #[default]
+    None,
+    /// For the first `down` of every `period`, the first of which begins at `offset`.
+    Periodic {
+        /// From the beginning of one outage to that of the next. Zero means no outage at all.
+        period: Duration,
+        /// How long each outage takes; from `period` on it never ends.
+        down: Duration,
+        /// When the first one begins.
+        offset: Duration,
+    },
+    /// From the first time of each pair, up to and excluding the second.
+    Intervals(Vec<(Duration, Duration)>),
+}
+
+impl Outage {
+    /// Dead for `down` of every `period`, beginning at `offset`.
+    pub const fn periodic(period: Duration, down: Duration, offset: Duration) -> Self {
+        Self::Periodic { period, down, offset }
+    }
+
+    /// Dead once, from `from` up to and excluding `to`.
+    pub fn once(from: Duration, to: Duration) -> Self {
+        Self::Intervals(vec![(from, to)])
+    }
+
+    /// Whether a packet that arrives `elapsed` after the start finds the link dead.
+    pub fn is_down(&self, elapsed: Duration) -> bool {
+        match self {
+            Self::None => false,
+            Self::Periodic { period, down, offset } => elapsed
+                .checked_sub(*offset)
+                .and_then(|since| since.as_nanos().checked_rem(period.as_nanos()))
+                .is_some_and(|phase| phase < down.as_nanos()),
+            Self::Intervals(intervals) => intervals.iter().any(|&(from, to)| (from..to).contains(&elapsed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{just_before, ms, ns};
+
+    fn down(outage: &Outage, times: &[Duration]) -> Vec<bool> {
+        times.iter().map(|&at| outage.is_down(at)).collect()
+    }
+
+    #[test]
+    fn a_periodic_outage_is_exact_at_both_ends() {
+        let outage = Outage::periodic(ms(100), ms(30), ms(50));
+        let times =
+            [ms(0), just_before(ms(50)), ms(50), just_before(ms(80)), ms(80), just_before(ms(150)), ms(150)];
+        assert_eq!(down(&outage, &times), [false, false, true, true, false, false, true]);
+        let far = ms(50) + ms(100) * 1_000_000;
+        assert_eq!(down(&outage, &[just_before(far), far, far + ms(30)]), [false, true, false]);
+    }
+
+    #[test]
+    fn a_periodic_outage_is_down_for_its_share_of_the_time() {
+        let outage = Outage::periodic(ns(7), ns(3), ns(2));
+        let dead = (2..7_002).filter(|&at| outage.is_down(ns(at))).count();
+        assert_eq!(dead, 3_000);
+    }
+
+    #[test]
+    fn no_period_is_no_outage_and_one_as_long_as_the_period_never_ends() {
+        assert!(!Outage::periodic(ms(0), ms(5), ms(0)).is_down(ms(1)));
+        let endless = Outage::periodic(ms(5), ms(9), ms(1));
+        assert_eq!(down(&endless, &[ms(0), ms(1), ms(6), Duration::MAX]), [false, true, true, true]);
+    }
+
+    #[test]
+    fn intervals_hold_their_beginning_and_not_their_end() {
+        let outage = Outage::Intervals(vec![(ms(30), ms(40)), (ms(10), ms(20)), (ms(15), ms(15))]);
+        let times = [just_before(ms(10)), ms(10), just_before(ms(20)), ms(20), ms(30), ms(40)];
+        assert_eq!(down(&outage, &times), [false, true, true, false, true, false]);
+        assert!(!Outage::None.is_down(ms(10)));
+        assert!(Outage::once(ms(1), ms(2)).is_down(ms(1)));
+    }
+}

@@ -1,0 +1,214 @@
+//! A rate that changes at given times.
+//!
+//! Owns the exact end of a service that one or more changes interrupt. Work is counted in a unit that
+//! every rate divides exactly: one that a wire of one millibit per second does in a nanosecond, so
+//! what the rounding of an end cut off can be carried over to the next packet whatever the rate.
+
+use std::time::{Duration, Instant};
+
+use super::Service;
+use crate::schedule::Schedule;
+use crate::time::{nanos, nanos_since, saturating_add};
+use crate::units::Bitrate;
+
+/// Work in a byte: 8 bits of 1000 millibits, each for 1e9 ns at one millibit per second.
+const WORK_PER_BYTE: u128 = 8 * 1_000 * 1_000_000_000;
+
+/// A wire whose rate is the schedule's at every time.
+#[derive(Debug, Clone)]
+pub(super) struct Steps {
+    schedule: Schedule<Option<Bitrate>>,
+    origin: Option<Instant>,
+    /// End of the last service, in nanoseconds since the origin, rounded down.
+    busy_until: u64,
+    /// Work left over at that time.
+    remainder: u128,
+    /// How many changes of the schedule are at or before `busy_until`.
+    changes: usize,
+}
+
+impl Steps {
+    pub(super) const fn new(schedule: Schedule<Option<Bitrate>>) -> Self {
+        Self { schedule, origin: None, busy_until: 0, remainder: 0, changes: 0 }
+    }
+
+    pub(super) const fn start(&mut self, at: Instant) {
+        self.origin = Some(at);
+    }
+
+    pub(super) fn next_start(&self, now: Instant) -> Instant {
+        let origin = self.origin.unwrap_or(now);
+        now.max(saturating_add(origin, Duration::from_nanos(self.busy_until)))
+    }
+
+    pub(super) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
+        let origin = *self.origin.get_or_insert(now);
+        let start = self.next_start(now);
+        let now = nanos_since(origin, now);
+        if self.busy_until < now {
+            // After a pause the wire starts afresh.
+            self.remainder = 0;
+        }
+        let from = self.busy_until.max(now);
+        self.work(from, bytes as u128 * WORK_PER_BYTE);
+        let end = saturating_add(origin, Duration::from_nanos(self.busy_until)).max(start);
+        Service { start, end, busy: Duration::from_nanos(self.busy_until - from) }
+    }
+
+    /// Does so much work, beginning at `from` with what was left over.
+    fn work(&mut self, mut from: u64, work: u128) {
+        // A packet of `usize::MAX` bytes is 2^64 * 2^43, and the remainder is below a rate of 64 bits.
+        let mut work = work + self.remainder;
+        loop {
+            let (rate, next) = self.schedule.stretch(self.changes);
+            let next = next.map(nanos);
+            if next.is_some_and(|next| next <= from) {
+                self.changes += 1;
+                continue;
+            }
+            let Some(rate) = rate.map(|rate| u128::from(rate.as_millibps())) else {
+                (self.busy_until, self.remainder) = (from, 0);
+                return;
+            };
+            let room = next.map(|next| u128::from(next - from) * rate);
+            match (next, room) {
+                // Not even the last nanosecond before the change is used up only in part: where the end,
+                // rounded down, is before the change, the rest is done before it too.
+                (Some(next), Some(room)) if work > room => {
+                    work -= room;
+                    from = next;
+                    self.changes += 1;
+                }
+                _ => {
+                    let time = u64::try_from(work / rate).unwrap_or(u64::MAX);
+                    (self.busy_until, self.remainder) = (from.saturating_add(time), work % rate);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Numbers, epoch, ms, ns};
+
+    #[expect(clippy::unnecessary_wraps, reason = "no limit is a rate like others")]
+    const fn rate(bps: u64) -> Option<Bitrate> {
+        Some(Bitrate::from_bps(bps))
+    }
+
+    fn steps(first: Option<Bitrate>, changes: &[(Duration, Option<Bitrate>)]) -> Steps {
+        Steps::new(Schedule::new(first, changes.iter().copied()))
+    }
+
+    #[test]
+    fn a_packet_in_service_goes_on_at_the_new_rate() {
+        // 500 bytes: 2 ms at 1 Mbit/s for the first half, 1 ms at 2 Mbit/s for the second.
+        let now = epoch();
+        let mut wire = steps(rate(1_000_000), &[(ms(2), rate(2_000_000))]);
+        wire.start(now);
+        assert_eq!(wire.serve(now, 500), Service { start: now, end: now + ms(3), busy: ms(3) });
+        assert_eq!(wire.serve(now, 500), Service { start: now + ms(3), end: now + ms(5), busy: ms(2) });
+    }
+
+    #[test]
+    fn one_packet_can_see_several_rates() {
+        // 1000 bits in each of the first two milliseconds, then 2000 in 20 ms.
+        let now = epoch();
+        let mut wire = steps(rate(1_000_000), &[(ms(1), rate(500_000)), (ms(3), rate(100_000))]);
+        assert_eq!(wire.serve(now, 500).end, now + ms(23));
+    }
+
+    #[test]
+    fn changes_during_a_pause_are_not_missed() {
+        let now = epoch();
+        let mut wire = steps(rate(1_000), &[(ms(10), rate(2_000)), (ms(20), rate(1_000_000))]);
+        wire.start(now);
+        assert_eq!(wire.serve(now + ms(30), 500).end, now + ms(34));
+    }
+
+    #[test]
+    fn an_end_exactly_at_a_change_leaves_nothing_for_the_new_rate() {
+        let now = epoch();
+        let mut wire = steps(rate(1_000_000), &[(ms(4), rate(8))]);
+        assert_eq!(wire.serve(now, 500).end, now + ms(4));
+        assert_eq!(wire.serve(now, 1).end, now + ms(1_004));
+    }
+
+    #[test]
+    fn no_limit_is_a_rate_like_others() {
+        let now = epoch();
+        let mut wire = steps(None, &[(ms(5), rate(1_000_000)), (ms(7), None)]);
+        wire.start(now);
+        assert_eq!(wire.serve(now, 65_535).end, now);
+        assert_eq!(wire.serve(now + ms(5), 500).end, now + ms(7));
+        assert_eq!(wire.serve(now + ms(5), 65_535).end, now + ms(7));
+    }
+
+    #[test]
+    fn back_to_back_packets_never_stray_from_the_exact_integral_of_the_rate() {
+        for seed in 0..20 {
+            let mut numbers = Numbers::new(seed);
+            let mut at = 0;
+            let changes: Vec<_> = (0..200)
+                .map(|_| {
+                    at += numbers.below(3_000_000);
+                    (ns(at), rate(1 + numbers.below(1_000_000_007)))
+                })
+                .collect();
+            let schedule = Schedule::new(rate(3), changes);
+            let start = epoch();
+            let mut wire = Steps::new(schedule.clone());
+            let mut sent = 0;
+            for n in 0..2_000 {
+                let bytes = numbers.below(1_600);
+                sent += u128::from(bytes) * WORK_PER_BYTE;
+                let end = wire.serve(start, usize::try_from(bytes).unwrap()).end - start;
+                // The exact end is in this nanosecond: before it less was done, and after it no less.
+                assert!(integral(&schedule, end) <= sent, "seed {seed}, packet {n}");
+                assert!(integral(&schedule, end + ns(1)) > sent, "seed {seed}, packet {n}");
+            }
+        }
+    }
+
+    /// The work that a wire with this rate does up to a time, stretch by stretch.
+    fn integral(schedule: &Schedule<Option<Bitrate>>, until: Duration) -> u128 {
+        let (mut done, mut from, mut n) = (0, Duration::ZERO, 0);
+        loop {
+            let (rate, next) = schedule.stretch(n);
+            let to = next.map_or(until, |next| next.min(until));
+            done += u128::from(nanos(to) - nanos(from)) * u128::from(rate.unwrap().as_millibps());
+            if to == until {
+                return done;
+            }
+            (from, n) = (to, n + 1);
+        }
+    }
+
+    #[test]
+    fn a_schedule_without_changes_is_the_constant_rate() {
+        let start = epoch();
+        let mut numbers = Numbers::new(1);
+        let mut plain = super::super::Serialiser::new(rate(999_983));
+        let mut wire = steps(rate(999_983), &[]);
+        let mut now = start;
+        for n in 0..5_000 {
+            now += ns(numbers.below(9_000_000));
+            let bytes = usize::try_from(numbers.below(1_600)).unwrap();
+            assert_eq!(wire.next_start(now), plain.next_start(now), "packet {n}");
+            assert_eq!(wire.serve(now, bytes), plain.serve(now, bytes), "packet {n}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_countable_time_is_not_passed() {
+        let now = epoch();
+        let mut wire = steps(Some(Bitrate::from_bps(0)), &[(Duration::MAX, rate(1))]);
+        for _ in 0..3 {
+            let service = wire.serve(now, usize::MAX);
+            assert!(service.end >= service.start);
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A rate that was recorded: times at which so many bytes could be sent.
+//!
+//! Owns the format and the meaning of the traces of mahimahi (R. Netravali et al., "Mahimahi: Accurate
+//! Record-and-Replay for HTTP", USENIX ATC 2015; mm-link(1)), so that what was recorded for it can be
+//! used here. Of the times in between it makes no assumption.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Service;
+use crate::time::{nanos_since, saturating_add};
+use crate::units::Bitrate;
+
+/// Bytes that can be sent at one opportunity: an Ethernet frame's payload, as in mm-link(1).
+pub const OPPORTUNITY: u64 = 1_500;
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// Times at which [`OPPORTUNITY`] bytes can be sent, repeated for ever with the last one as the period.
+///
+/// The bytes on the wire of the packets that wait share the opportunities: small packets go together, and a
+/// large one goes when its last byte does. What nobody waits for is lost. A packet waits for an opportunity
+/// *after* its arrival, so it always waits, and counts against the queue's limit even on an idle link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// In nanoseconds, ascending, the last of them not zero.
+    opportunities: Arc<[u64]>,
+}
+
+/// Why a text is no trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// A line is something else than a number of milliseconds.
+    #[error("line {line} of the trace is '{text}', not a whole number of milliseconds")]
+    Malformed {
+        /// From 1.
+        line: usize,
+        /// What it says.
+        text: String,
+    },
+    /// A time is before the one above it.
+    #[error("line {line} of the trace goes back in time")]
+    Unordered {
+        /// From 1.
+        line: usize,
+    },
+    /// The period, which is the last time, is zero, or there is none.
+    #[error("the trace has no opportunity after 0 ms: its last time is the period with which it repeats")]
+    Empty,
+}
+
+impl Trace {
+    /// Reads one number of milliseconds a line, in ascending order; as many lines as opportunities may
+    /// have the same. Blank lines mean nothing.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut times: Vec<u64> = Vec::new();
+        for (n, text) in text.lines().map(str::trim).enumerate().filter(|(_, text)| !text.is_empty()) {
+            let line = n + 1;
+            let time = text.parse::<u64>().ok().and_then(|millis| millis.checked_mul(NANOS_PER_MILLI));
+            let time = time.ok_or_else(|| TraceError::Malformed { line, text: text.to_owned() })?;
+            if times.last().is_some_and(|&last| last > time) {
+                return Err(TraceError::Unordered { line });
+            }
+            times.push(time);
+        }
+        match times.last() {
+            None | Some(0) => Err(TraceError::Empty),
+            Some(_) => Ok(Self { opportunities: times.into() }),
+        }
+    }
+
+    /// The rate in the long run.
+    pub fn mean_rate(&self) -> Bitrate {
+        // Fewer than 2^61 opportunities fit in memory, so this is below 2^61 * 2^14 * 2^40.
+        let work = self.opportunities.len() as u128 * u128::from(OPPORTUNITY) * 8 * 1_000_000_000;
+        Bitrate::from_bps(u64::try_from(work / u128::from(self.period())).unwrap_or(u64::MAX))
+    }
+
+    /// In nanoseconds, not zero.
+    fn period(&self) -> u64 {
+        self.opportunities.last().copied().unwrap_or(1)
+    }
+
+    /// When opportunity `n` (from 0) is, in nanoseconds since the start, at most `u64::MAX`.
+    fn time(&self, n: u64) -> u64 {
+        let count = self.opportunities.len() as u64;
+        let in_period = usize::try_from(n % count).map_or(0, |place| self.opportunities[place]);
+        (n / count).saturating_mul(self.period()).saturating_add(in_period)
+    }
+
+    /// The first opportunity after `elapsed` nanoseconds.
+    fn first_after(&self, elapsed: u64) -> u64 {
+        // The last opportunity of the period before is not after `elapsed`, and the last one of this is.
+        let (period, phase) = (elapsed / self.period(), elapsed % self.period());
+        let passed = self.opportunities.partition_point(|&time| time <= phase) as u64;
+        period.saturating_mul(self.opportunities.len() as u64).saturating_add(passed)
+    }
+}
+
+/// How far a trace was used.
+#[derive(Debug, Clone)]
+pub(super) struct Reader {
+    trace: Trace,
+    origin: Option<Instant>,
+    /// Bytes of all opportunities from the first one on that were used or passed.
+    used: u64,
+}
+
+impl Reader {
+    pub(super) const fn new(trace: Trace) -> Self {
+        Self { trace, origin: None, used: 0 }
+    }
+
+    pub(super) const fn start(&mut self, at: Instant) {
+        self.origin = Some(at);
+    }
+
+    /// When the first byte of a packet that enters at `now` is sent.
+    pub(super) fn next_start(&self, now: Instant) -> Instant {
+        let origin = self.origin.unwrap_or(now);
+        self.instant(origin, self.first_byte(nanos_since(origin, now)))
+    }
+
+    pub(super) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
+        let origin = *self.origin.get_or_insert(now);
+        let first = self.first_byte(nanos_since(origin, now));
+        self.used = first.saturating_add(bytes as u64);
+        let last = self.used.saturating_sub(1).max(first);
+        let (start, end) = (self.instant(origin, first), self.instant(origin, last));
+        // Nothing is in service between opportunities, and they take no time.
+        Service { start, end, busy: Duration::ZERO }
+    }
+
+    /// The first byte that a packet can use which arrives after so many nanoseconds.
+    fn first_byte(&self, elapsed: u64) -> u64 {
+        if self.trace.time(self.used / OPPORTUNITY) > elapsed {
+            return self.used;
+        }
+        self.trace.first_after(elapsed).saturating_mul(OPPORTUNITY)
+    }
+
+    /// When a byte is sent.
+    fn instant(&self, origin: Instant, byte: u64) -> Instant {
+        saturating_add(origin, Duration::from_nanos(self.trace.time(byte / OPPORTUNITY)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Numbers, epoch, just_before, ms, ns};
+
+    fn reader(text: &str, start: Instant) -> Reader {
+        let mut reader = Reader::new(Trace::parse(text).unwrap());
+        reader.start(start);
+        reader
+    }
+
+    #[test]
+    fn a_trace_is_a_number_of_milliseconds_a_line() {
+        let trace = Trace::parse("1\n 1 \n\n3\r\n").unwrap();
+        assert_eq!(*trace.opportunities, [1_000_000, 1_000_000, 3_000_000]);
+        // 4500 bytes in 3 ms.
+        assert_eq!(trace.mean_rate(), Bitrate::from_bps(12_000_000));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_its_line() {
+        for (text, message) in [
+            ("1\nx\n", "line 2 of the trace is 'x', not a whole number of milliseconds"),
+            ("1.5", "line 1 of the trace is '1.5', not a whole number of milliseconds"),
+            ("-1", "line 1 of the trace is '-1', not a whole number of milliseconds"),
+            ("5\n\n4", "line 3 of the trace goes back in time"),
+        ] {
+            assert_eq!(Trace::parse(text).unwrap_err().to_string(), message);
+        }
+        for text in ["", "\n", "0\n0\n"] {
+            assert_eq!(Trace::parse(text), Err(TraceError::Empty), "{text:?}");
+        }
+        assert!(Trace::parse(&u64::MAX.to_string()).is_err());
+    }
+
+    #[test]
+    fn a_packet_goes_at_the_next_opportunity_after_it_came() {
+        let start = epoch();
+        for (at, goes) in
+            [(ms(0), 2), (just_before(ms(2)), 2), (ms(2), 5), (ms(4), 5), (ms(5), 7), (ms(1_000), 1_002)]
+        {
+            let service = reader("2\n5\n", start).serve(start + at, 1_500);
+            let expected = start + ms(goes);
+            assert_eq!((service.start, service.end), (expected, expected), "at {at:?}");
+        }
+    }
+
+    #[test]
+    fn the_trace_repeats_with_its_last_time_as_the_period() {
+        let start = epoch();
+        let mut reader = reader("0\n1\n1\n4\n", start);
+        let ends = [0; 10].map(|_| (reader.serve(start, 1_500).end - start).as_millis());
+        // The opportunity at 0 was over when the first packet came.
+        assert_eq!(ends, [1, 1, 4, 4, 5, 5, 8, 8, 9, 9]);
+    }
+
+    #[test]
+    fn packets_share_opportunities_byte_by_byte() {
+        let start = epoch();
+        let mut reader = reader("1\n2\n10\n", start);
+        let ends =
+            [500, 1_000, 1, 1_500, 1_499].map(|bytes| (reader.serve(start, bytes).end - start).as_millis());
+        assert_eq!(ends, [1, 1, 2, 10, 10]);
+    }
+
+    #[test]
+    fn a_packet_starts_with_its_first_byte_and_ends_with_its_last() {
+        let start = epoch();
+        let mut reader = reader("1\n2\n10\n", start);
+        reader.serve(start, 1_000);
+        assert_eq!(reader.next_start(start), start + ms(1));
+        let service = reader.serve(start, 501);
+        assert_eq!((service.start, service.end), (start + ms(1), start + ms(2)));
+        // 1499 bytes are left at 2 ms; five whole opportunities follow, the last of them at 21 ms.
+        assert_eq!(reader.serve(start, 1_499 + 5 * 1_500).end, start + ms(21));
+        assert_eq!(reader.serve(start, 1).end, start + ms(22));
+    }
+
+    #[test]
+    fn what_is_left_of_an_opportunity_is_lost_with_it() {
+        let start = epoch();
+        let mut reader = reader("1\n2\n3\n", start);
+        assert_eq!(reader.serve(start, 100).end, start + ms(1));
+        assert_eq!(reader.serve(start + ms(1), 1_500).end, start + ms(2));
+        assert_eq!(reader.serve(start + ms(1), 1).end, start + ms(3));
+    }
+
+    #[test]
+    fn a_packet_without_bytes_waits_too_but_uses_nothing() {
+        let start = epoch();
+        let mut reader = reader("1\n2\n", start);
+        assert_eq!(reader.serve(start, 0).end, start + ms(1));
+        assert_eq!(reader.serve(start, 1_500).end, start + ms(1));
+        assert_eq!(reader.serve(start, 0).end, start + ms(2));
+    }
+
+    #[test]
+    fn a_reader_agrees_with_one_that_walks_from_opportunity_to_opportunity() {
+        for seed in 0..10 {
+            let mut numbers = Numbers::new(seed);
+            let mut millis = 0;
+            let times: Vec<_> = (0..=numbers.below(20))
+                .map(|_| {
+                    millis += numbers.below(4);
+                    millis
+                })
+                .chain([60])
+                .collect();
+            let lines: Vec<_> = times.iter().map(ToString::to_string).collect();
+            let start = epoch();
+            let mut reader = reader(&lines.join("\n"), start);
+            let forever = (0..).step_by(60).flat_map(|base| times.iter().map(move |time| base + time));
+            let mut walk = forever.map(|millis| (millis * NANOS_PER_MILLI, OPPORTUNITY)).peekable();
+            let mut now = 0;
+            for n in 0..2_000 {
+                now += numbers.below(3_000_000);
+                let mut bytes = 1 + numbers.below(4_000);
+                let actual = reader.serve(start + ns(now), usize::try_from(bytes).unwrap()).end - start;
+                while walk.next_if(|(time, _)| *time <= now).is_some() {}
+                while walk.peek().unwrap().1 < bytes {
+                    bytes -= walk.next().unwrap().1;
+                }
+                let opportunity = walk.peek_mut().unwrap();
+                opportunity.1 -= bytes;
+                let expected = ns(opportunity.0);
+                if opportunity.1 == 0 {
+                    walk.next();
+                }
+                assert_eq!(actual, expected, "seed {seed}, packet {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_countable_time_is_not_passed() {
+        let start = epoch();
+        let mut reader = reader("1\n", start);
+        for _ in 0..3 {
+            let service = reader.serve(start, usize::MAX);
+            assert!(service.end >= service.start && service.start > start);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A value that changes at given times.
+//!
+//! Owns the order of the changes. Times count from the start of the link
+//! ([`Link::start`](crate::Link::start)). What the value means is its user's business.
+
+use std::time::Duration;
+
+/// A first value and its successors, each from its own time on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Schedule<T> {
+    first: T,
+    /// In ascending order of time, no time twice.
+    changes: Vec<(Duration, T)>,
+}
+
+impl<T: Copy> Schedule<T> {
+    /// `value` for ever.
+    pub const fn constant(value: T) -> Self {
+        Self { first: value, changes: Vec::new() }
+    }
+
+    /// `first`, and from each time on the value beside it.
+    ///
+    /// The changes may be in any order; of several for one time the last in the list counts.
+    pub fn new(first: T, changes: impl IntoIterator<Item = (Duration, T)>) -> Self {
+        changes.into_iter().fold(Self::constant(first), |schedule, (at, value)| schedule.then(at, value))
+    }
+
+    /// The same with one more change.
+    #[must_use]
+    pub fn then(mut self, at: Duration, value: T) -> Self {
+        match self.changes.binary_search_by_key(&at, |change| change.0) {
+            Ok(same) => self.changes[same].1 = value,
+            Err(place) => self.changes.insert(place, (at, value)),
+        }
+        self
+    }
+
+    /// The value at a time since the start. A change holds at its very time.
+    pub fn at(&self, elapsed: Duration) -> T {
+        match self.changes.partition_point(|change| change.0 <= elapsed) {
+            0 => self.first,
+            passed => self.changes[passed - 1].1,
+        }
+    }
+
+    /// The value after the first `changes` changes, and the time of the next one if there is one.
+    pub(crate) fn stretch(&self, changes: usize) -> (T, Option<Duration>) {
+        let value = changes.checked_sub(1).map_or(self.first, |last| self.changes[last].1);
+        (value, self.changes.get(changes).map(|change| change.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{just_before, ms};
+
+    #[test]
+    fn a_change_holds_from_its_very_time_on() {
+        let schedule = Schedule::new(1, [(ms(20), 3), (ms(10), 2)]);
+        let seen =
+            [ms(0), just_before(ms(10)), ms(10), ms(19), ms(20), Duration::MAX].map(|at| schedule.at(at));
+        assert_eq!(seen, [1, 1, 2, 2, 3, 3]);
+    }
+
+    #[test]
+    fn the_last_of_several_changes_at_one_time_counts() {
+        let schedule = Schedule::constant(1).then(ms(5), 2).then(ms(5), 3);
+        assert_eq!(schedule, Schedule::new(1, [(ms(5), 3)]));
+    }
+
+    #[test]
+    fn stretches_follow_each_other() {
+        let schedule = Schedule::new(1, [(ms(10), 2), (ms(20), 3)]);
+        let stretches = [0, 1, 2].map(|n| schedule.stretch(n));
+        assert_eq!(stretches, [(1, Some(ms(10))), (2, Some(ms(20))), (3, None)]);
+    }
+}
