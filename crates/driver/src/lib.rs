@@ -6,7 +6,8 @@
 //! | gauge | `gauge.rs` | how full the receive buffer of a socket in this process is |
 //! | placement | `placement.rs` | on which processor a thread starts |
 //! | kernel | `kernel.rs` | the questions to Linux that need `unsafe` |
-//! | waiter | `waiter.rs` | how a thread sleeps until a datagram, a deadline or a wake-up from elsewhere |
+//! | poller | `poller/` | one question to the system: is there something on the socket, or a wake-up |
+//! | waiter | `waiter.rs` | how a thread waits until a datagram, a deadline or a wake-up from elsewhere |
 //! | loop | `run.rs` | clock, application, turn, wait: one thread a machine |
 //! | source | `source.rs` | where a sender's bytes come from |
 //! | clock | `clock.rs` | the only reading of the time in the project's libraries |
@@ -16,6 +17,7 @@ mod error;
 mod gauge;
 mod kernel;
 mod placement;
+mod poller;
 mod run;
 mod source;
 mod udp;
