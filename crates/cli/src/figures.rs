@@ -134,6 +134,7 @@ pub(crate) fn socket_json(stats: &UdpStats, offload: Offload) -> Value {
         "receive_overflow": stats.receive_overflow,
         "receive_buffer_bytes": stats.receive_buffer,
         "send_buffer_bytes": stats.send_buffer,
+        "send_call": offload.send_call.name(),
         "send_segments": offload.send_segments,
         "receive_segments": offload.receive_segments,
     })

@@ -315,7 +315,7 @@ fn talk_about(receiver: Option<&LocalEnd>, idle_share: Option<f64>) {
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::{Offload, UdpStats};
+    use rdt_driver::{Offload, SendCall, UdpStats};
     use rdt_server::{Server, ServerConfig};
 
     use super::*;
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_this_host_had_no_room_for_is_told_with_its_remedy() {
-        let offload = Offload { send_segments: 1, receive_segments: 1 };
+        let offload = Offload { send_call: SendCall::Single, send_segments: 1, receive_segments: 1 };
         let stats = Server::<SocketAddr>::new(ServerConfig::reference(1)).stats();
         let mut end = LocalEnd { seed: 1, stats, socket: UdpStats::default(), offload };
         let with = |end: &LocalEnd, word: &str| receiver_lines(end).iter().any(|line| line.contains(word));

@@ -3,10 +3,13 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | socket | `udp.rs` | a UDP socket with batched reads and writes, what the kernel granted and refused |
+//! | outbox | `outbox.rs` | the batch that leaves next, and how it is handed over: GSO, `sendmmsg`, single calls |
+//! | `sendmmsg` | `send_many.rs` | many datagrams in one call, on Linux |
 //! | gauge | `gauge.rs` | how full the receive buffer of a socket in this process is |
 //! | placement | `placement.rs` | on which processor a thread starts |
 //! | kernel | `kernel.rs` | the questions to Linux that need `unsafe` |
-//! | waiter | `waiter.rs` | how a thread sleeps until a datagram, a deadline or a wake-up from elsewhere |
+//! | poller | `poller/` | one question to the system: is there something on the socket, or a wake-up |
+//! | waiter | `waiter.rs` | how a thread waits until a datagram, a deadline or a wake-up from elsewhere |
 //! | loop | `run.rs` | clock, application, turn, wait: one thread a machine |
 //! | source | `source.rs` | where a sender's bytes come from |
 //! | clock | `clock.rs` | the only reading of the time in the project's libraries |
@@ -15,14 +18,18 @@ pub mod clock;
 mod error;
 mod gauge;
 mod kernel;
+mod outbox;
 mod placement;
+mod poller;
 mod run;
+mod send_many;
 mod source;
 mod udp;
 mod waiter;
 
 pub use error::SocketError;
 pub use gauge::Gauge;
+pub use outbox::SendCall;
 pub use placement::{processor, start_elsewhere};
 pub use run::{Application, Flow, Socket, run};
 pub use source::{DwordArray, Fill, Piped, Source, file_source};

@@ -1,4 +1,4 @@
-//! A UDP socket with batched reads and writes. Owns the receive slab, the transmit batch and the counters
+//! A UDP socket with batched reads and writes. Owns the receive slab and the counters
 //! of everything that the kernel granted, took and refused. Knows no protocol.
 
 use std::io::{self, IoSliceMut};
@@ -12,15 +12,14 @@ use rdt_transport::drive::{DatagramIo, Received};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::Reading;
-use crate::error::{SendFailure, SocketError, classify};
-use crate::{Gauge, kernel};
+use crate::error::{SendFailure, SocketError};
+use crate::outbox::{Kernel, Outbox, SendCall};
+use crate::{Gauge, kernel, send_many};
 
 /// Messages read in one call.
 const RECEIVE_BATCH: usize = 32;
 /// Bytes of one message: what receive offload joins at most.
 const MESSAGE: usize = 64 * 1024;
-/// Most segments that Linux takes in one send with offload.
-const MAX_SEGMENTS: usize = 64;
 const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stays within 2 MiB");
 
 /// What to ask the kernel for.
@@ -46,7 +45,9 @@ impl Default for UdpOptions {
 /// How batches are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
-    /// Segments in one send at present; 1 without offload.
+    /// How more than one datagram is sent at present.
+    pub send_call: SendCall,
+    /// Datagrams in one call at present.
     pub send_segments: usize,
     /// Segments that one received message may hold; 1 without offload.
     pub receive_segments: usize,
@@ -96,6 +97,15 @@ impl UdpStats {
         self.unreachable += other.unreachable;
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
+
+    /// So many datagrams will not arrive, for this reason.
+    pub(crate) fn count_lost(&mut self, reason: SendFailure, datagrams: usize) {
+        *match reason {
+            SendFailure::NoBuffers => &mut self.lost_no_buffers,
+            SendFailure::TooBig => &mut self.lost_too_big,
+            _ => &mut self.lost_other,
+        } += datagrams as u64;
+    }
 }
 
 /// The other end of a datagram, and the address of this host that it used: an answer must come from there.
@@ -115,20 +125,14 @@ impl From<SocketAddr> for Remote {
 
 /// A socket that talks to anybody.
 pub struct UdpIo {
-    socket: Arc<UdpSocket>,
-    state: UdpSocketState,
+    port: Port,
     slab: Box<[u8]>,
     metas: [RecvMeta; RECEIVE_BATCH],
     /// Messages of the slab that hold something, and the next one to hand out.
     filled: usize,
     next: usize,
-    batch: TransmitBuf,
-    /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
-    stuck: Option<(Remote, usize)>,
-    gso: bool,
+    outbox: Outbox,
     gro: bool,
-    /// The kernel reports datagrams that found nobody.
-    reports: bool,
     stats: UdpStats,
     fatal: Option<SocketError>,
     /// When the messages in the slab were read.
@@ -167,17 +171,13 @@ impl UdpIo {
             ..UdpStats::default()
         };
         Ok(Self {
-            socket: Arc::new(socket),
-            state,
+            port: Port { socket: Arc::new(socket), state, reports: false },
             slab: vec![0; RECEIVE_BATCH * MESSAGE].into_boxed_slice(),
             metas: [RecvMeta::default(); RECEIVE_BATCH],
             filled: 0,
             next: 0,
-            batch: TransmitBuf::new(1),
-            stuck: None,
-            gso: options.gso,
+            outbox: Outbox::new(options.gso, send_many::AVAILABLE),
             gro,
-            reports: false,
             stats,
             fatal: None,
             read_at: Reading::take(),
@@ -189,7 +189,8 @@ impl UdpIo {
     /// Asks the kernel to report datagrams that found nobody at their destination, where it can: they count
     /// as [`UdpStats::unreachable`]. A server does not ask: its peers could fill its buffer with reports.
     pub fn report_unreachable(&mut self) {
-        self.reports = self.state.enable_transport_errors(UdpSockRef::from(&*self.socket)).is_ok();
+        let port = &mut self.port;
+        port.reports = port.state.enable_transport_errors(UdpSockRef::from(&*port.socket)).is_ok();
     }
 
     /// A gauge of what waits in this socket's receive buffer, for a sender in the same process.
@@ -204,32 +205,31 @@ impl UdpIo {
     /// # Errors
     /// As the operating system says.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.port.socket.local_addr()
     }
 
     /// The socket itself, to wait on.
     pub fn socket(&self) -> Arc<UdpSocket> {
-        Arc::clone(&self.socket)
+        Arc::clone(&self.port.socket)
     }
 
     /// Counters as they stand.
     pub fn stats(&self) -> UdpStats {
-        UdpStats { receive_overflow: kernel::receive_overflow(&self.socket), ..self.stats }
+        UdpStats { receive_overflow: kernel::receive_overflow(&self.port.socket), ..self.stats }
     }
 
     /// How batches are moved at present; offload may vanish in the middle of a run.
     pub fn offload(&self) -> Offload {
-        let receive_segments = if self.gro { self.state.gro_segments() } else { 1 };
-        Offload { send_segments: self.max_segments(), receive_segments }
+        Offload {
+            send_call: self.outbox.call(&self.port),
+            send_segments: self.outbox.max_segments(&self.port),
+            receive_segments: if self.gro { self.port.state.gro_segments() } else { 1 },
+        }
     }
 
     /// The error that ended this socket's use, once.
     pub fn take_error(&mut self) -> Option<SocketError> {
         self.fatal.take()
-    }
-
-    fn max_segments(&self) -> usize {
-        if self.gso { self.state.max_gso_segments().min(MAX_SEGMENTS) } else { 1 }
     }
 
     /// Reads the next messages into the slab; false if there are none.
@@ -252,7 +252,9 @@ impl UdpIo {
                         }
                         return false;
                     }
-                    io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => self.drain_reports(),
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                        self.stats.unreachable += self.port.drain_reports();
+                    }
                     _ => {
                         self.fatal = Some(SocketError::Receive(e));
                         return false;
@@ -267,75 +269,51 @@ impl UdpIo {
         let mut messages = self.slab.chunks_exact_mut(MESSAGE);
         let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
             std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
-        self.state.recv(UdpSockRef::from(&*self.socket), &mut slices, &mut self.metas)
+        self.port.state.recv(UdpSockRef::from(&*self.port.socket), &mut slices, &mut self.metas)
     }
 
-    /// Reads the kernel's reports about earlier datagrams: unread ones would keep the socket "ready".
-    fn drain_reports(&mut self) {
-        if !self.reports {
-            return;
+    fn note(&mut self, sent: io::Result<()>) {
+        if let Err(error) = sent {
+            self.fatal = Some(SocketError::Send(error));
         }
-        while let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket)) {
+    }
+}
+
+/// The socket as the kernel has it.
+struct Port {
+    socket: Arc<UdpSocket>,
+    state: UdpSocketState,
+    /// The kernel reports datagrams that found nobody.
+    reports: bool,
+}
+
+impl Kernel for Port {
+    fn max_gso_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize> {
+        if call == SendCall::Sendmmsg {
+            return send_many::send_many(&self.socket, peer, bytes, size);
+        }
+        let segment_size = (call == SendCall::Gso).then_some(size);
+        let transmit =
+            Transmit { destination: peer.addr, ecn: None, contents: bytes, segment_size, src_ip: peer.local };
+        self.state.try_send(UdpSockRef::from(&*self.socket), &transmit)?;
+        Ok(bytes.len().div_ceil(size).max(1))
+    }
+
+    /// Unread reports would keep the socket "ready".
+    fn drain_reports(&self) -> u64 {
+        let mut nobody = 0;
+        while self.reports
+            && let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket))
+        {
             tracing::debug!(?report, "the network reports an undelivered datagram");
             // Too big a datagram is reported here too, and counted where it was refused.
-            let nobody = matches!(report.payload, TransportErrorPayload::Unreachable);
-            self.stats.unreachable += u64::from(nobody);
+            nobody += u64::from(matches!(report.payload, TransportErrorPayload::Unreachable));
         }
-    }
-
-    /// Sends the batch from its byte `from` on; `Some(n)` if the socket stopped taking it at byte n.
-    fn send_from(&mut self, peer: Remote, from: usize) -> Option<usize> {
-        let size = self.batch.segment_size().max(1);
-        let total = self.batch.bytes().len();
-        let mut at = from;
-        loop {
-            // Zero segments of a batch remain only when it is a single empty datagram.
-            let chunk = (self.max_segments() * size).min(total - at);
-            let segments = chunk.div_ceil(size).max(1) as u64;
-            let contents = &self.batch.bytes()[at..at + chunk];
-            let transmit = Transmit {
-                destination: peer.addr,
-                ecn: None,
-                contents,
-                segment_size: (segments > 1).then_some(size),
-                src_ip: peer.local,
-            };
-            match self.state.try_send(UdpSockRef::from(&*self.socket), &transmit) {
-                Ok(()) => {
-                    self.stats.send_calls += 1;
-                    self.stats.sent += segments;
-                }
-                Err(error) => match classify(&error, segments > 1) {
-                    SendFailure::WouldBlock => {
-                        self.stats.blocked += 1;
-                        return Some(at);
-                    }
-                    SendFailure::Unreachable => {
-                        self.drain_reports();
-                        continue;
-                    }
-                    SendFailure::Offload => {
-                        tracing::info!(%error, "segmentation offload failed; sending datagrams one by one");
-                        self.gso = false;
-                        continue;
-                    }
-                    SendFailure::NoBuffers => self.stats.lost_no_buffers += segments,
-                    SendFailure::TooBig => self.stats.lost_too_big += segments,
-                    SendFailure::Refused => {
-                        tracing::debug!(%error, peer = %peer.addr, "a datagram could not be sent");
-                        self.stats.lost_other += segments;
-                        // What never worked will not; what worked before may again.
-                        if self.stats.sent == 0 {
-                            self.fatal = Some(SocketError::Send(error));
-                        }
-                    }
-                },
-            }
-            at += chunk;
-            if at >= total {
-                return None;
-            }
-        }
+        nobody
     }
 }
 
@@ -367,19 +345,19 @@ impl DatagramIo for UdpIo {
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
-        if let Some((peer, from)) = self.stuck {
-            self.stuck = self.send_from(peer, from).map(|at| (peer, at));
-            if self.stuck.is_some() {
+        if self.outbox.is_stuck() {
+            let sent = self.outbox.resume(&self.port, &mut self.stats);
+            self.note(sent);
+            if self.outbox.is_stuck() {
                 return None;
             }
         }
-        self.batch.clear();
-        self.batch.set_max_segments(self.max_segments());
-        Some(&mut self.batch)
+        Some(self.outbox.open(&self.port))
     }
 
     fn flush(&mut self, peer: Remote) {
-        self.stuck = self.send_from(peer, 0).map(|at| (peer, at));
+        let sent = self.outbox.send(&self.port, &mut self.stats, peer);
+        self.note(sent);
     }
 }
 
@@ -451,7 +429,8 @@ impl DatagramIo for Connected {
 
     fn flush(&mut self, (): ()) {
         if let Some(gauge) = &self.gauge {
-            gauge.put(self.io.batch.segments(), self.io.batch.bytes().len());
+            let batch = self.io.outbox.batch();
+            gauge.put(batch.segments(), batch.bytes().len());
         }
         self.io.flush(self.peer.into());
     }

@@ -1,36 +1,40 @@
-//! How a thread sleeps until its socket has something, a deadline comes, or another thread wakes it.
+//! How a thread waits until its socket has something, a deadline comes, or another thread wakes it: it looks
+//! again for a moment, then sleeps.
 
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use polling::{Event, Events, Poller};
-
 use crate::clock;
+use crate::poller::{self, Poller};
 
-/// The socket's key; wake-ups carry none.
-const SOCKET: usize = 0;
+/// How long a waiter looks at its socket again and again before it sleeps. Going to sleep and being woken costs
+/// both sides about as much, and a batch of datagrams takes less. Measured: docs/PERFORMANCE.md, "Waiting".
+const BUSY: Duration = Duration::from_micros(20);
+/// If the last wait took longer than this, the next one is not likely to end while it is busy.
+const WORTH_BUSY: Duration = Duration::from_micros(80);
 
 /// Wakes a [`Waiter`] from another thread.
 #[derive(Debug, Clone)]
-pub struct Waker(Arc<Poller>);
+pub struct Waker(poller::Waker);
 
 impl Waker {
     /// Ends the present wait, or the next one if there is none.
     pub fn wake(&self) {
-        // It fails only if the waiter's descriptors are gone, and then nobody waits.
-        let _ = self.0.notify();
+        self.0.wake();
     }
 }
 
-/// Waits on one socket.
+/// Waits on one socket; it belongs to one thread.
 pub struct Waiter {
-    poller: Arc<Poller>,
-    socket: Arc<UdpSocket>,
-    events: Events,
+    poller: Poller,
     /// How long before a deadline sleeping stops, because the kernel wakes a thread late.
     spin: Duration,
+    /// How long it is busy before it sleeps: nothing where another thread would have to wait for it.
+    busy: Duration,
+    /// The last wait was a short one.
+    quick: bool,
 }
 
 impl Waiter {
@@ -40,19 +44,14 @@ impl Waiter {
     /// # Errors
     /// As the operating system says.
     pub fn new(socket: Arc<UdpSocket>, spin: Duration) -> io::Result<Self> {
-        let poller = Arc::new(Poller::new()?);
-        // SAFETY: the source must be taken out before it is closed. `self.socket` keeps it open, and `drop`
-        // takes it out.
-        #[expect(unsafe_code, reason = "the poller cannot see how long the socket lives")]
-        unsafe {
-            poller.add(&*socket, Event::none(SOCKET))?;
-        }
-        Ok(Self { poller, socket, events: Events::new(), spin })
+        let alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
+        let busy = if alone { Duration::ZERO } else { BUSY };
+        Ok(Self { poller: Poller::new(socket)?, spin, busy, quick: true })
     }
 
     /// A handle to end waits with.
     pub fn waker(&self) -> Waker {
-        Waker(Arc::clone(&self.poller))
+        Waker(self.poller.waker())
     }
 
     /// Returns when the socket is readable (or, if asked for, writable), when `deadline` is near, or when
@@ -61,29 +60,111 @@ impl Waiter {
     /// # Errors
     /// As the operating system says.
     pub fn wait(&mut self, deadline: Option<Instant>, writable: bool) -> io::Result<()> {
-        let timeout = match deadline {
-            Some(deadline) => {
-                let rest = deadline.saturating_duration_since(clock::now()).saturating_sub(self.spin);
-                if rest.is_zero() {
-                    std::hint::spin_loop();
+        let begin = clock::now();
+        let sleep_until = deadline.map(|deadline| deadline.checked_sub(self.spin).unwrap_or(begin));
+        if sleep_until.is_some_and(|until| until <= begin) {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let mut now = begin;
+        if self.quick {
+            let busy_until = sleep_until.map_or(begin + self.busy, |until| until.min(begin + self.busy));
+            while now < busy_until {
+                if self.poller.poll(Some(Duration::ZERO), writable)? {
                     return Ok(());
                 }
-                Some(rest)
+                // Whoever shares this processor may be the one that is waited for.
+                std::thread::yield_now();
+                now = clock::now();
             }
-            None => None,
-        };
-        self.poller.modify(&*self.socket, Event::new(SOCKET, true, writable))?;
-        self.events.clear();
-        match self.poller.wait(&mut self.events, timeout) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
-            result => result.map(|_| ()),
         }
+        let rest = sleep_until.map(|until| until.saturating_duration_since(now));
+        self.poller.poll(rest, writable)?;
+        self.quick = clock::now().saturating_duration_since(begin) < WORTH_BUSY;
+        Ok(())
     }
 }
 
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        // The socket is open, so this cannot fail in a way that matters.
-        let _ = self.poller.delete(&*self.socket);
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn waiter(spin: Duration) -> (Waiter, Arc<UdpSocket>) {
+        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        (Waiter::new(Arc::clone(&socket), spin).unwrap(), socket)
+    }
+
+    #[test]
+    fn a_deadline_ends_waiting_and_not_much_before_its_time() {
+        let (mut waiter, _socket) = waiter(Duration::ZERO);
+        for quick in [true, false] {
+            waiter.quick = quick;
+            let deadline = clock::now() + Duration::from_millis(20);
+            let mut waits = 0;
+            while clock::now() < deadline {
+                waiter.wait(Some(deadline), false).unwrap();
+                waits += 1;
+            }
+            assert!(waits < 100, "it sleeps: {waits} waits for one deadline");
+        }
+    }
+
+    #[test]
+    fn near_or_past_deadlines_are_the_callers() {
+        let (mut waiter, _socket) = waiter(LONG);
+        waiter.wait(Some(clock::now() + LONG / 2), false).unwrap();
+        waiter.wait(Some(clock::now()), false).unwrap();
+        assert!(waiter.quick, "neither was a wait");
+    }
+
+    #[test]
+    fn after_a_long_wait_it_sleeps_at_once_and_after_a_short_one_it_looks_first() {
+        let (mut waiter, socket) = waiter(Duration::ZERO);
+        waiter.wait(Some(clock::now() + Duration::from_millis(5)), false).unwrap();
+        assert!(!waiter.quick);
+        waiter.busy = LONG;
+        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+        waiter.quick = true;
+        waiter.wait(None, false).unwrap();
+        assert!(waiter.quick, "found without sleep");
+    }
+
+    #[test]
+    fn a_wake_up_is_seen_busy_and_asleep_and_before_the_wait() {
+        for busy in [Duration::ZERO, LONG] {
+            let (mut waiter, _socket) = waiter(Duration::ZERO);
+            waiter.busy = busy;
+            let waker = waiter.waker();
+            waker.wake();
+            waiter.wait(None, false).unwrap();
+            let said = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&said);
+            let other = thread::spawn(move || {
+                flag.store(true, Ordering::SeqCst);
+                waker.wake();
+            });
+            while !said.load(Ordering::SeqCst) {
+                waiter.wait(None, false).unwrap();
+            }
+            other.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_socket_with_room_ends_only_a_wait_for_room() {
+        let (mut waiter, socket) = waiter(Duration::ZERO);
+        waiter.wait(None, true).unwrap();
+        let address = socket.local_addr().unwrap();
+        let other = thread::spawn(move || UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address));
+        socket.set_nonblocking(true).unwrap();
+        while socket.recv(&mut [0; 1]).is_err() {
+            waiter.wait(None, false).unwrap();
+        }
+        assert_eq!(other.join().unwrap().unwrap(), 1);
     }
 }

@@ -1,0 +1,358 @@
+//! The batch of datagrams that leaves next: how it is handed to the kernel, what is left of it when the socket
+//! is full, and what each refusal means for the rest. Makes no calls itself.
+
+use std::io;
+
+use rdt_transport::TransmitBuf;
+
+use crate::error::{SendFailure, classify};
+use crate::{Remote, UdpStats};
+
+/// Most segments that Linux takes in one send with offload, and most datagrams that one `sendmmsg` gets.
+pub(crate) const MAX_SEGMENTS: usize = 64;
+
+/// How a batch is handed to the kernel, the cheapest way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendCall {
+    /// As one large datagram that the kernel or the card cuts: segmentation offload.
+    Gso,
+    /// Datagram by datagram, many in one call (`sendmmsg`, Linux).
+    Sendmmsg,
+    /// One datagram a call.
+    Single,
+}
+
+impl SendCall {
+    /// As JSON has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gso => "gso",
+            Self::Sendmmsg => "sendmmsg",
+            Self::Single => "single",
+        }
+    }
+}
+
+/// What makes the calls.
+pub(crate) trait Kernel {
+    /// Most segments that it takes with offload at present; 1 if it has none.
+    fn max_gso_segments(&self) -> usize;
+
+    /// Sends `bytes`, which are datagrams of `size` bytes but perhaps the last. Says how many of them went.
+    fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize>;
+
+    /// Takes reports of undelivered datagrams off the socket; says how many found nobody.
+    fn drain_reports(&self) -> u64;
+}
+
+/// The batch and the ways that are left to send it.
+pub(crate) struct Outbox {
+    batch: TransmitBuf,
+    /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
+    stuck: Option<(Remote, usize)>,
+    gso: bool,
+    sendmmsg: bool,
+    /// `sendmmsg` was not refused yet and has worked.
+    proven: bool,
+}
+
+impl Outbox {
+    /// Uses segmentation offload only if `gso`, and `sendmmsg` only if that.
+    pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
+        Self { batch: TransmitBuf::new(1), stuck: None, gso, sendmmsg, proven: false }
+    }
+
+    /// How more than one datagram is sent at present.
+    pub(crate) fn call(&self, kernel: &impl Kernel) -> SendCall {
+        if self.gso && kernel.max_gso_segments() > 1 {
+            SendCall::Gso
+        } else if self.sendmmsg {
+            SendCall::Sendmmsg
+        } else {
+            SendCall::Single
+        }
+    }
+
+    /// The datagrams that one call takes at present.
+    pub(crate) fn max_segments(&self, kernel: &impl Kernel) -> usize {
+        match self.call(kernel) {
+            SendCall::Gso => kernel.max_gso_segments().min(MAX_SEGMENTS),
+            SendCall::Sendmmsg => MAX_SEGMENTS,
+            SendCall::Single => 1,
+        }
+    }
+
+    /// The socket has not taken all of the batch.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck.is_some()
+    }
+
+    /// The batch, emptied to be filled again. What is stuck would be lost.
+    pub(crate) fn open(&mut self, kernel: &impl Kernel) -> &mut TransmitBuf {
+        self.batch.clear();
+        self.batch.set_max_segments(self.max_segments(kernel));
+        &mut self.batch
+    }
+
+    /// What is in the batch.
+    pub(crate) fn batch(&self) -> &TransmitBuf {
+        &self.batch
+    }
+
+    /// Sends the batch; what the socket does not take now is stuck.
+    ///
+    /// # Errors
+    /// That of a datagram that was refused before any was taken: what never worked will not.
+    pub(crate) fn send(
+        &mut self,
+        kernel: &impl Kernel,
+        stats: &mut UdpStats,
+        peer: Remote,
+    ) -> io::Result<()> {
+        self.send_from(kernel, stats, peer, 0)
+    }
+
+    /// Sends what is stuck.
+    ///
+    /// # Errors
+    /// As [`Outbox::send`].
+    pub(crate) fn resume(&mut self, kernel: &impl Kernel, stats: &mut UdpStats) -> io::Result<()> {
+        match self.stuck {
+            Some((peer, from)) => self.send_from(kernel, stats, peer, from),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends the batch from its byte `from` on.
+    fn send_from(
+        &mut self,
+        kernel: &impl Kernel,
+        stats: &mut UdpStats,
+        peer: Remote,
+        from: usize,
+    ) -> io::Result<()> {
+        let (size, total) = (self.batch.segment_size().max(1), self.batch.bytes().len());
+        let (mut at, mut result) = (from, Ok(()));
+        self.stuck = None;
+        loop {
+            // Zero segments of a batch remain only when it is a single empty datagram.
+            let chunk = (self.max_segments(kernel) * size).min(total - at);
+            let segments = chunk.div_ceil(size).max(1);
+            let call = if segments > 1 { self.call(kernel) } else { SendCall::Single };
+            let gone = match kernel.send(call, peer, &self.batch.bytes()[at..at + chunk], size) {
+                Ok(taken) => {
+                    stats.send_calls += 1;
+                    stats.sent += taken as u64;
+                    self.proven |= call == SendCall::Sendmmsg;
+                    if taken < segments {
+                        // The reason is not told: a report that nobody has read would keep the socket "ready".
+                        stats.unreachable += kernel.drain_reports();
+                    }
+                    taken
+                }
+                Err(error) if self.must_change(call, &error) => continue,
+                Err(error) => {
+                    // Of several datagrams in one `sendmmsg` it is the first that was refused.
+                    let refused = if call == SendCall::Sendmmsg { 1 } else { segments };
+                    match classify(&error, false) {
+                        SendFailure::WouldBlock => {
+                            stats.blocked += 1;
+                            self.stuck = Some((peer, at));
+                            return result;
+                        }
+                        SendFailure::Unreachable => {
+                            stats.unreachable += kernel.drain_reports();
+                            continue;
+                        }
+                        reason => stats.count_lost(reason, refused),
+                    }
+                    tracing::debug!(%error, peer = %peer.addr, "a datagram could not be sent");
+                    if classify(&error, false) == SendFailure::Refused && stats.sent == 0 {
+                        result = Err(error);
+                    }
+                    refused
+                }
+            };
+            at += gone * size;
+            if at >= total {
+                return result;
+            }
+        }
+    }
+
+    /// Gives up a way to send that the kernel refuses; true if it was this error's reason.
+    fn must_change(&mut self, call: SendCall, error: &io::Error) -> bool {
+        match call {
+            SendCall::Gso if classify(error, true) == SendFailure::Offload => {
+                tracing::info!(%error, "segmentation offload failed; sending without it");
+                self.gso = false;
+                true
+            }
+            SendCall::Sendmmsg if is_call_refused(error, self.proven) => {
+                tracing::info!(%error, "sendmmsg failed; sending datagrams one by one");
+                self.sendmmsg = false;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// ENOSYS from a kernel without the call, EPERM from a filter of system calls; once the call has worked, EPERM
+/// is a rule against this peer.
+fn is_call_refused(error: &io::Error, proven: bool) -> bool {
+    match error.raw_os_error() {
+        Some(38) => true,
+        Some(1) => !proven,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    const ENOSYS: i32 = 38;
+    const EPERM: i32 = 1;
+    const EIO: i32 = 5;
+    const EAGAIN: i32 = 11;
+    const ECONNREFUSED: i32 = 111;
+    const ENOBUFS: i32 = 105;
+    const EMSGSIZE: i32 = 90;
+
+    /// Answers each call with the next of its answers, then takes everything.
+    struct Script {
+        gso: usize,
+        answers: RefCell<VecDeque<Result<usize, i32>>>,
+        /// Each call, and the datagrams that it got, by their first bytes.
+        calls: RefCell<Vec<(SendCall, Vec<u8>)>>,
+        drained: Cell<u64>,
+    }
+
+    impl Script {
+        fn new(gso: usize, answers: &[Result<usize, i32>]) -> Self {
+            let answers = RefCell::new(answers.iter().copied().collect());
+            Self { gso, answers, calls: RefCell::default(), drained: Cell::new(0) }
+        }
+
+        fn calls(&self) -> Vec<(SendCall, Vec<u8>)> {
+            self.calls.take()
+        }
+    }
+
+    impl Kernel for Script {
+        fn max_gso_segments(&self) -> usize {
+            self.gso
+        }
+
+        fn send(&self, call: SendCall, _: Remote, bytes: &[u8], size: usize) -> io::Result<usize> {
+            let datagrams: Vec<u8> = bytes.chunks(size).map(|datagram| datagram[0]).collect();
+            let all = datagrams.len();
+            self.calls.borrow_mut().push((call, datagrams));
+            self.answers.borrow_mut().pop_front().unwrap_or(Ok(all)).map_err(io::Error::from_raw_os_error)
+        }
+
+        fn drain_reports(&self) -> u64 {
+            self.drained.set(self.drained.get() + 1);
+            1
+        }
+    }
+
+    fn peer() -> Remote {
+        Remote::from(std::net::SocketAddr::from(([127, 0, 0, 1], 9)))
+    }
+
+    /// An outbox in which datagrams 0 to `count` wait, ten bytes each but for the last of four.
+    fn filled(kernel: &Script, count: u8) -> (Outbox, UdpStats) {
+        let (mut outbox, stats) = (Outbox::new(true, true), UdpStats::default());
+        fill(&mut outbox, kernel, count);
+        (outbox, stats)
+    }
+
+    fn fill(outbox: &mut Outbox, kernel: &Script, count: u8) {
+        let batch = outbox.open(kernel);
+        for i in 0..count {
+            batch.slot(if i + 1 == count { 4 } else { 10 }).unwrap().fill(i);
+        }
+    }
+
+    #[test]
+    fn offload_gives_way_to_sendmmsg_and_that_to_single_calls() {
+        let kernel = Script::new(64, &[Err(EIO), Err(ENOSYS)]);
+        let (mut outbox, mut stats) = filled(&kernel, 3);
+        assert_eq!((outbox.call(&kernel), outbox.max_segments(&kernel)), (SendCall::Gso, 64));
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        let expected = [
+            (SendCall::Gso, vec![0, 1, 2]),
+            (SendCall::Sendmmsg, vec![0, 1, 2]),
+            (SendCall::Single, vec![0]),
+            (SendCall::Single, vec![1]),
+            (SendCall::Single, vec![2]),
+        ];
+        assert_eq!(kernel.calls(), expected);
+        assert_eq!((outbox.call(&kernel), outbox.max_segments(&kernel)), (SendCall::Single, 1));
+        assert_eq!((stats.sent, stats.send_calls, stats.lost_other), (3, 3, 0));
+    }
+
+    #[test]
+    fn a_kernel_without_offload_gets_many_in_one_call_and_one_alone() {
+        let kernel = Script::new(1, &[]);
+        let (mut outbox, mut stats) = filled(&kernel, 3);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        fill(&mut outbox, &kernel, 1);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(kernel.calls(), [(SendCall::Sendmmsg, vec![0, 1, 2]), (SendCall::Single, vec![0])]);
+        assert_eq!((stats.sent, stats.send_calls), (4, 2));
+    }
+
+    #[test]
+    fn a_refused_call_is_told_from_a_refused_peer() {
+        let kernel = Script::new(1, &[Err(EPERM)]);
+        let (mut outbox, mut stats) = filled(&kernel, 2);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(outbox.call(&kernel), SendCall::Single, "a filter of system calls, at first use");
+        assert_eq!((stats.sent, stats.lost_other), (2, 0));
+
+        let kernel = Script::new(1, &[Ok(1), Err(EPERM)]);
+        let (mut outbox, mut stats) = filled(&kernel, 3);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(outbox.call(&kernel), SendCall::Sendmmsg, "it worked before");
+        assert_eq!((stats.sent, stats.lost_other), (2, 1));
+    }
+
+    #[test]
+    fn a_stuck_batch_goes_on_where_it_stopped() {
+        let kernel = Script::new(1, &[Ok(2), Err(EAGAIN), Err(EAGAIN), Ok(1)]);
+        let (mut outbox, mut stats) = filled(&kernel, 5);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        outbox.resume(&kernel, &mut stats).unwrap();
+        assert!(outbox.is_stuck(), "still full");
+        outbox.resume(&kernel, &mut stats).unwrap();
+        assert!(!outbox.is_stuck());
+        let rests = [vec![0, 1, 2, 3, 4], vec![2, 3, 4], vec![2, 3, 4], vec![2, 3, 4], vec![3, 4]];
+        assert_eq!(kernel.calls(), rests.map(|rest| (SendCall::Sendmmsg, rest)));
+        assert_eq!((stats.sent, stats.blocked, stats.send_calls), (5, 2, 3));
+    }
+
+    #[test]
+    fn a_refused_datagram_costs_itself_alone_and_is_counted() {
+        let kernel = Script::new(1, &[Ok(1), Err(ENOBUFS), Err(EMSGSIZE), Err(ECONNREFUSED)]);
+        let (mut outbox, mut stats) = filled(&kernel, 5);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!((stats.sent, stats.lost_no_buffers, stats.lost_too_big), (3, 1, 1));
+        assert_eq!((kernel.drained.get(), stats.unreachable), (2, 2), "after the short count and the report");
+        let all: Vec<Vec<u8>> = kernel.calls().into_iter().map(|(_, datagrams)| datagrams).collect();
+        assert_eq!(all, [vec![0, 1, 2, 3, 4], vec![1, 2, 3, 4], vec![2, 3, 4], vec![3, 4], vec![3, 4]]);
+    }
+
+    #[test]
+    fn what_never_worked_is_an_error() {
+        let kernel = Script::new(1, &[Err(101)]);
+        let (mut outbox, mut stats) = filled(&kernel, 1);
+        let error = outbox.send(&kernel, &mut stats, peer()).unwrap_err();
+        assert_eq!((error.raw_os_error(), stats.lost_other), (Some(101), 1));
+    }
+}

@@ -1,0 +1,69 @@
+//! Linux: one `ppoll` of the socket and an eventfd.
+
+use std::io;
+use std::net::UdpSocket;
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+/// The kernel may end a poll late by a thousandth of its time: that much and more is kept for another poll.
+const SLACK_SHARE: u32 = 512;
+
+/// Ends a poll from another thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        // It fails only if 2^64 wake-ups are waiting, and then one is enough.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+pub(crate) struct Poller {
+    socket: Arc<UdpSocket>,
+    wake_ups: Arc<OwnedFd>,
+    /// The thread that polls has been made one that the kernel wakes on time.
+    prompt: bool,
+}
+
+impl Poller {
+    pub(crate) fn new(socket: Arc<UdpSocket>) -> io::Result<Self> {
+        let wake_ups = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        Ok(Self { socket, wake_ups, prompt: false })
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.wake_ups))
+    }
+
+    /// Returns when the socket is readable (or, if asked for, writable) or the waker was used, which is true, and
+    /// after `timeout`, perhaps early, which is false.
+    pub(crate) fn poll(&mut self, timeout: Option<Duration>, writable: bool) -> io::Result<bool> {
+        if !self.prompt {
+            // Otherwise the kernel may join this thread's wake-ups with others up to 50 us later. Where it
+            // refuses, links are late by that.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+            self.prompt = true;
+        }
+        let wanted = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = [PollFd::new(&*self.socket, wanted), PollFd::new(&*self.wake_ups, PollFlags::IN)];
+        // A time that no timespec holds is longer than anybody waits.
+        let timeout =
+            timeout.and_then(|time| Timespec::try_from(time.saturating_sub(time / SLACK_SHARE)).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (ready, woken) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+        if woken {
+            // Nobody else reads it, so it has something.
+            let _ = rustix::io::read(&*self.wake_ups, &mut [0; size_of::<u64>()]);
+        }
+        Ok(ready || woken)
+    }
+}

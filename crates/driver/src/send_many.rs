@@ -1,0 +1,183 @@
+//! Many datagrams to one peer in one call, where the system has that: `sendmmsg` on Linux.
+
+use std::io;
+use std::net::UdpSocket;
+
+use crate::Remote;
+
+/// The system has the call.
+pub(crate) const AVAILABLE: bool = cfg!(target_os = "linux");
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn send_many(_: &UdpSocket, _: Remote, _: &[u8], _: usize) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::send_many;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::net::IpAddr;
+    use std::os::fd::AsRawFd;
+
+    use socket2::SockAddr;
+
+    use super::{Remote, UdpSocket, io};
+    use crate::outbox::MAX_SEGMENTS;
+
+    /// Sends datagrams of `size` bytes, but for a shorter last one, that lie end to end in `bytes`: the first
+    /// [`MAX_SEGMENTS`] of them. Says how many the kernel took; the error is that of the first one.
+    #[expect(unsafe_code, reason = "rustix has no control message for the source address")]
+    pub(crate) fn send_many(
+        socket: &UdpSocket,
+        peer: Remote,
+        bytes: &[u8],
+        size: usize,
+    ) -> io::Result<usize> {
+        let to = SockAddr::from(peer.addr);
+        let mut source = Source::new(peer.local);
+        // SAFETY: both are plain C data, for which all zeros is a value.
+        let (mut parts, mut messages): ([libc::iovec; MAX_SEGMENTS], [libc::mmsghdr; MAX_SEGMENTS]) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let mut count = 0;
+        for datagram in bytes.chunks(size.max(1)).take(MAX_SEGMENTS) {
+            parts[count] =
+                libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
+            let header = &mut messages[count].msg_hdr;
+            header.msg_name = to.as_ptr().cast_mut().cast();
+            header.msg_namelen = to.len();
+            header.msg_iov = &raw mut parts[count];
+            header.msg_iovlen = 1;
+            if source.length > 0 {
+                header.msg_control = source.message.0.as_mut_ptr().cast();
+                header.msg_controllen = source.length as _;
+            }
+            count += 1;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+        let length = count as libc::c_uint;
+        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages point to
+        // `to`, `parts`, `bytes` and `source`, which outlive the call and of which the kernel only reads; it
+        // writes `msg_len` of the messages.
+        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), length, 0) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// The control message that names the source address, if one is to be named.
+    struct Source {
+        message: Aligned,
+        length: usize,
+    }
+
+    /// Room for the larger of the two messages, aligned as `cmsghdr` must be.
+    #[repr(align(8))]
+    struct Aligned([u8; 64]);
+
+    impl Source {
+        fn new(local: Option<IpAddr>) -> Self {
+            let mut source = Self { message: Aligned([0; 64]), length: 0 };
+            match local {
+                None => {}
+                Some(IpAddr::V4(ip)) => {
+                    let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
+                    let any = libc::in_addr { s_addr: 0 };
+                    let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: any };
+                    source.put(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+                }
+                Some(IpAddr::V6(ip)) => {
+                    let address = libc::in6_addr { s6_addr: ip.octets() };
+                    let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
+                    source.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+                }
+            }
+            source
+        }
+
+        #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
+        #[expect(clippy::cast_ptr_alignment, reason = "the buffer is aligned for the header")]
+        fn put<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, info: T) {
+            const { assert!(size_of::<T>() + size_of::<libc::cmsghdr>() + 16 <= size_of::<Aligned>()) };
+            #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
+            let bytes = size_of::<T>() as libc::c_uint;
+            let header = self.message.0.as_mut_ptr().cast::<libc::cmsghdr>();
+            // SAFETY: the buffer is aligned for a header and has room for it, `info` and padding, as asserted;
+            // what CMSG_DATA points to is inside it.
+            unsafe {
+                (*header).cmsg_level = level;
+                (*header).cmsg_type = kind;
+                (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
+                libc::CMSG_DATA(header).cast::<T>().write_unaligned(info);
+                self.length = libc::CMSG_SPACE(bytes) as usize;
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+        use std::time::Duration;
+
+        use super::*;
+
+        fn bound(address: &str) -> UdpSocket {
+            let socket = UdpSocket::bind(address).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket
+        }
+
+        /// What arrives at `to` of seven bytes in threes that `from` sends, and from where.
+        fn pass(from: &UdpSocket, to: &UdpSocket, local: Option<IpAddr>) -> (Vec<Vec<u8>>, SocketAddr) {
+            let peer = Remote { addr: to.local_addr().unwrap(), local };
+            assert_eq!(send_many(from, peer, b"aaabbbc", 3).unwrap(), 3);
+            let mut source = None;
+            let mut read = || {
+                let mut buffer = [0; 10];
+                let (length, from) = to.recv_from(&mut buffer).unwrap();
+                source = Some(from);
+                buffer[..length].to_vec()
+            };
+            (vec![read(), read(), read()], source.unwrap())
+        }
+
+        #[test]
+        fn datagrams_arrive_one_by_one_and_the_last_may_be_shorter() {
+            let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+            let (datagrams, source) = pass(&from, &to, None);
+            assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
+            assert_eq!(source, from.local_addr().unwrap());
+        }
+
+        #[test]
+        fn they_leave_from_the_address_that_is_asked_for() {
+            let (from, to) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"));
+            for last in [1, 7] {
+                let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+                assert_eq!(pass(&from, &to, Some(local)).1.ip(), local);
+            }
+        }
+
+        #[test]
+        fn the_same_with_ipv6_and_with_ipv4_on_a_socket_for_both() {
+            let (Ok(from), Ok(to)) = (UdpSocket::bind("[::]:0"), UdpSocket::bind("[::1]:0")) else {
+                return eprintln!("skipped: this host has no IPv6");
+            };
+            assert_eq!(pass(&from, &to, Some(Ipv6Addr::LOCALHOST.into())).1.ip(), Ipv6Addr::LOCALHOST);
+            let to = bound("127.0.0.1:0");
+            let mapped = |ip: Ipv4Addr| IpAddr::V6(ip.to_ipv6_mapped());
+            let peer = Remote {
+                addr: (mapped(Ipv4Addr::LOCALHOST), to.local_addr().unwrap().port()).into(),
+                local: Some(mapped(Ipv4Addr::new(127, 0, 0, 7))),
+            };
+            assert_eq!(send_many(&from, peer, b"aabb", 2).unwrap(), 2);
+            assert_eq!(to.recv_from(&mut [0; 9]).unwrap().1.ip(), IpAddr::from([127, 0, 0, 7]));
+        }
+
+        #[test]
+        fn no_more_than_fit_are_taken() {
+            let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+            let peer = Remote::from(to.local_addr().unwrap());
+            assert_eq!(send_many(&from, peer, &[0; MAX_SEGMENTS + 9], 1).unwrap(), MAX_SEGMENTS);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Batches between real sockets, sent in each way that this system has.
+
+use std::time::{Duration, Instant};
+
+use rdt_driver::{Remote, SendCall, UdpIo, UdpOptions, Waiter, clock};
+use rdt_transport::drive::DatagramIo;
+
+const DATAGRAMS: u8 = 150;
+const SIZE: usize = 1000;
+
+fn bind(gso: bool) -> (UdpIo, Remote) {
+    let options = UdpOptions { gso, ..UdpOptions::default() };
+    let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
+    let address = io.local_addr().expect("a bound socket has an address");
+    (io, Remote::from(address))
+}
+
+/// Sends numbered datagrams, the last one shorter, and reads after each batch; says whence they came.
+fn transfer(from: &mut UdpIo, to: &mut UdpIo, peer: Remote) -> Remote {
+    let mut waiter = Waiter::new(to.socket(), Duration::ZERO).expect("a poller");
+    let deadline: Option<Instant> = Some(clock::now() + Duration::from_secs(20));
+    let (mut next, mut got, mut source) = (0, 0, None);
+    while got < DATAGRAMS {
+        if let Some(batch) = from.transmit_buf()
+            && next < DATAGRAMS
+        {
+            let length = |number| if number + 1 == DATAGRAMS { 7 } else { SIZE };
+            while next < DATAGRAMS
+                && let Some(slot) = batch.slot(length(next))
+            {
+                slot.fill(next);
+                next += 1;
+            }
+            from.flush(peer);
+        }
+        while let Some(received) = to.recv() {
+            source = Some(received.peer);
+            for datagram in received.bytes.chunks(received.stride) {
+                assert!(datagram.iter().all(|byte| *byte == got), "datagram {got}");
+                assert_eq!(datagram.len(), if got + 1 == DATAGRAMS { 7 } else { SIZE });
+                got += 1;
+            }
+        }
+        if got < next {
+            waiter.wait(deadline, false).expect("waiting works");
+            assert!(deadline > Some(clock::now()), "{got} of {next} datagrams came");
+        }
+    }
+    source.expect("something came")
+}
+
+#[test]
+fn batches_arrive_with_and_without_offload_and_the_way_is_told() {
+    for gso in [true, false] {
+        let (mut a, from) = bind(gso);
+        let (mut b, to) = bind(gso);
+        let source = transfer(&mut a, &mut b, to);
+        assert_eq!(source.addr, from.addr);
+        let (stats, offload) = (a.stats(), a.offload());
+        assert_eq!(stats.sent, u64::from(DATAGRAMS), "{offload:?}");
+        let calls = u64::from(DATAGRAMS).div_ceil(offload.send_segments as u64);
+        assert!(stats.send_calls >= calls);
+        assert_eq!(offload.send_call == SendCall::Single, offload.send_segments == 1);
+        assert!(gso || offload.send_call != SendCall::Gso, "turned off");
+        if cfg!(target_os = "linux") && !gso && offload.send_call == SendCall::Sendmmsg {
+            assert!(stats.send_calls <= 4, "{} calls of 64 for {DATAGRAMS} datagrams", stats.send_calls);
+        }
+        // Back from where it was asked, which names the source.
+        let back = transfer(&mut b, &mut a, source);
+        assert_eq!(back.addr, to.addr);
+    }
+}
