@@ -8,6 +8,7 @@ mod kcp;
 mod meter;
 mod quinn;
 mod rdt;
+mod rdt_tokio;
 mod report;
 mod s2n;
 mod tcp;
@@ -40,6 +41,9 @@ struct Args {
     /// Only these peers, separated by commas (rdt, for the ratio, among them)
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Peer>,
+    /// rdt's window in packets; with 1, each packet of 1464 bytes takes one round trip
+    #[arg(long, value_name = "W", default_value_t = NonZeroU32::new(8192).expect("not 0"))]
+    window: NonZeroU32,
 }
 
 /// What a child does; not for people.
@@ -50,13 +54,14 @@ enum Role {
     Receive { peer: Peer, bytes: u64 },
     /// Makes one transfer to where the line on standard input says
     #[command(hide = true)]
-    Send { peer: Peer, bytes: u64 },
+    Send { peer: Peer, bytes: u64, window: u32 },
 }
 
 /// The transports, in the order of their runs.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peer {
     Rdt,
+    RdtTokio,
     Tcp,
     TcpMss,
     Quinn,
@@ -69,6 +74,7 @@ impl Peer {
     fn name(self) -> &'static str {
         match self {
             Self::Rdt => "rdt",
+            Self::RdtTokio => "rdt over tokio",
             Self::Tcp => "TCP",
             Self::TcpMss => "TCP, 1448-byte segments",
             Self::Quinn => "quinn",
@@ -81,6 +87,7 @@ impl Peer {
     fn tuned(self) -> &'static str {
         match self {
             Self::Rdt => rdt::TUNED,
+            Self::RdtTokio => rdt_tokio::TUNED,
             Self::Tcp => tcp::TUNED,
             Self::TcpMss => tcp::TUNED_MSS,
             Self::Quinn => quinn::TUNED,
@@ -93,6 +100,7 @@ impl Peer {
     fn version(self, rdt: &Path) -> Result<String> {
         match self {
             Self::Rdt => rdt::version(rdt),
+            Self::RdtTokio => Ok(format!("tokio {}", locked("tokio")?)),
             Self::Tcp | Self::TcpMss => {
                 Ok(format!("Linux {}", rustix::system::uname().release().to_string_lossy()))
             }
@@ -103,17 +111,18 @@ impl Peer {
     }
 
     /// One transfer between two processes.
-    fn run(self, bytes: u64, rdt: &Path) -> Result<Run> {
+    fn run(self, bytes: u64, rdt: &Path, window: u32) -> Result<Run> {
         if self == Self::Rdt {
-            return rdt::run(rdt, bytes);
+            return rdt::run(rdt, bytes, window);
         }
         let value = self.to_possible_value().expect("no peer is skipped");
-        transfer::run_children(value.get_name(), bytes)
+        transfer::run_children(value.get_name(), bytes, window)
     }
 
     fn receive(self, bytes: u64) -> Result<()> {
         match self {
             Self::Rdt => bail!("rdt runs in its own programs"),
+            Self::RdtTokio => rdt_tokio::receive(bytes),
             Self::Tcp => tcp::receive(bytes, None),
             Self::TcpMss => tcp::receive(bytes, Some(tcp::MSS)),
             Self::Quinn => quinn::receive(bytes, quinn::Control::Cubic),
@@ -123,9 +132,10 @@ impl Peer {
         }
     }
 
-    fn send(self, bytes: u64) -> Result<()> {
+    fn send(self, bytes: u64, window: u32) -> Result<()> {
         match self {
             Self::Rdt => bail!("rdt runs in its own programs"),
+            Self::RdtTokio => rdt_tokio::send(bytes, window),
             Self::Tcp => tcp::send(bytes, None),
             Self::TcpMss => tcp::send(bytes, Some(tcp::MSS)),
             Self::Quinn => quinn::send(bytes, quinn::Control::Cubic),
@@ -147,7 +157,7 @@ fn main() -> Result<()> {
     let args = Args::parse();
     match args.role {
         Some(Role::Receive { peer, bytes }) => peer.receive(bytes),
-        Some(Role::Send { peer, bytes }) => peer.send(bytes),
+        Some(Role::Send { peer, bytes, window }) => peer.send(bytes, window),
         None => compare(&args),
     }
 }
@@ -165,7 +175,7 @@ fn compare(args: &Args) -> Result<()> {
             if row.hopeless() {
                 continue;
             }
-            match peer.run(args.bytes.get(), &args.rdt) {
+            match peer.run(args.bytes.get(), &args.rdt, args.window.get()) {
                 Ok(run) => {
                     eprintln!("round {round}: {}: {run}", row.name);
                     row.runs.push(run);
@@ -187,7 +197,7 @@ fn compare(args: &Args) -> Result<()> {
 mod tests {
     #[test]
     fn finds_the_versions_of_the_libraries() {
-        for name in ["quinn", "s2n-quic", "tokio_kcp"] {
+        for name in ["quinn", "s2n-quic", "tokio", "tokio_kcp"] {
             assert!(super::locked(name).unwrap().starts_with(|c: char| c.is_ascii_digit()));
         }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::transfer::{self, Process, Run, number};
 
-pub(crate) const TUNED: &str = "window of 8192 packets, 1472-byte packets, an ACK a batch, CRC-32 of the whole transfer, no emulated link";
+pub(crate) const TUNED: &str = "window of 8192 packets (`--window`), 1472-byte packets, an ACK a batch, CRC-32 of the whole transfer, no emulated link";
 
 /// What `rdt-send --version` prints, less the name.
 pub(crate) fn version(directory: &Path) -> Result<String> {
@@ -22,7 +22,7 @@ pub(crate) fn version(directory: &Path) -> Result<String> {
 }
 
 /// One transfer.
-pub(crate) fn run(directory: &Path, bytes: u64) -> Result<Run> {
+pub(crate) fn run(directory: &Path, bytes: u64, window: u32) -> Result<Run> {
     let deadline = transfer::deadline();
     let mut command = Command::new(directory.join("rdt-recv"));
     command.args(["--no-link", "--ack-every", "batch", "--bind", "127.0.0.1:0", "--json", "--once"]);
@@ -30,7 +30,8 @@ pub(crate) fn run(directory: &Path, bytes: u64) -> Result<Run> {
     let hello = receiver.first_line(deadline)?;
     let address = hello["address"].as_str().context("rdt-recv told no address")?;
     let mut command = Command::new(directory.join("rdt-send"));
-    command.args([address, "8192", "0", "0", "10000", "--json", "--quiet", "--bytes", &bytes.to_string()]);
+    command.args([address, &window.to_string(), "0", "0", "10000", "--json", "--quiet"]);
+    command.args(["--bytes", &bytes.to_string()]);
     let sent = Process::start("rdt-send", &mut command, "")?.last_line(deadline)?;
     let summary = receiver.last_line(deadline)?;
     transfer::check_bytes(&summary, bytes)?;

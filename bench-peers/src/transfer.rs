@@ -33,7 +33,7 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} Gbit/s, {:.3} CPU s/GB", self.gbps, self.cpu_per_gb)
+        write!(f, "{:.3} Gbit/s, {:.3} CPU s/GB", self.gbps, self.cpu_per_gb)
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn check_bytes(summary: &Value, bytes: u64) -> Result<()> {
 }
 
 /// A transfer between two children of this program; what the receiver says first goes to the sender.
-pub(crate) fn run_children(peer: &str, bytes: u64) -> Result<Run> {
+pub(crate) fn run_children(peer: &str, bytes: u64, window: u32) -> Result<Run> {
     let program = std::env::current_exe().context("the path of this program")?;
     let bytes_text = bytes.to_string();
     let deadline = deadline();
@@ -153,7 +153,8 @@ pub(crate) fn run_children(peer: &str, bytes: u64) -> Result<Run> {
     let mut receiver = Process::start("the receiver", command.args(["receive", peer, &bytes_text]), "")?;
     let hello = receiver.first_line(deadline)?;
     let mut command = Command::new(&program);
-    let sender = Process::start("the sender", command.args(["send", peer, &bytes_text]), &hello.to_string())?;
+    command.args(["send", peer, &bytes_text, &window.to_string()]);
+    let sender = Process::start("the sender", &mut command, &hello.to_string())?;
     let sent = sender.last_line(deadline)?;
     let summary = receiver.last_line(deadline)?;
     check_bytes(&summary, bytes)?;

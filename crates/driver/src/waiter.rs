@@ -12,8 +12,9 @@ use crate::poller::{self, Poller};
 /// How long a waiter looks at its socket again and again before it sleeps. Going to sleep and being woken costs
 /// both sides about as much, and a batch of datagrams takes less. Measured: docs/PERFORMANCE.md, "Waiting".
 const BUSY: Duration = Duration::from_micros(20);
-/// If the last wait took longer than this, the next one is not likely to end while it is busy.
-const WORTH_BUSY: Duration = Duration::from_micros(80);
+/// Waits that sleep at once after looking was in vain: then the other side is slow, or shares this processor and
+/// would get on if this side slept.
+const SLEEPS: u32 = 16;
 
 /// Wakes a [`Waiter`] from another thread.
 #[derive(Debug, Clone)]
@@ -33,8 +34,8 @@ pub struct Waiter {
     spin: Duration,
     /// How long it is busy before it sleeps: nothing where another thread would have to wait for it.
     busy: Duration,
-    /// The last wait was a short one.
-    quick: bool,
+    /// Waits that are to sleep at once.
+    sleeps: u32,
 }
 
 impl Waiter {
@@ -46,7 +47,7 @@ impl Waiter {
     pub fn new(socket: Arc<UdpSocket>, spin: Duration) -> io::Result<Self> {
         let alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
         let busy = if alone { Duration::ZERO } else { BUSY };
-        Ok(Self { poller: Poller::new(socket)?, spin, busy, quick: true })
+        Ok(Self { poller: Poller::new(socket)?, spin, busy, sleeps: 0 })
     }
 
     /// A handle to end waits with.
@@ -67,7 +68,9 @@ impl Waiter {
             return Ok(());
         }
         let mut now = begin;
-        if self.quick {
+        if self.sleeps > 0 {
+            self.sleeps -= 1;
+        } else {
             let busy_until = sleep_until.map_or(begin + self.busy, |until| until.min(begin + self.busy));
             while now < busy_until {
                 if self.poller.poll(Some(Duration::ZERO), writable)? {
@@ -77,10 +80,10 @@ impl Waiter {
                 std::thread::yield_now();
                 now = clock::now();
             }
+            self.sleeps = SLEEPS;
         }
         let rest = sleep_until.map(|until| until.saturating_duration_since(now));
         self.poller.poll(rest, writable)?;
-        self.quick = clock::now().saturating_duration_since(begin) < WORTH_BUSY;
         Ok(())
     }
 }
@@ -102,8 +105,8 @@ mod tests {
     #[test]
     fn a_deadline_ends_waiting_and_not_much_before_its_time() {
         let (mut waiter, _socket) = waiter(Duration::ZERO);
-        for quick in [true, false] {
-            waiter.quick = quick;
+        for sleeps in [0, SLEEPS] {
+            waiter.sleeps = sleeps;
             let deadline = clock::now() + Duration::from_millis(20);
             let mut waits = 0;
             while clock::now() < deadline {
@@ -119,19 +122,24 @@ mod tests {
         let (mut waiter, _socket) = waiter(LONG);
         waiter.wait(Some(clock::now() + LONG / 2), false).unwrap();
         waiter.wait(Some(clock::now()), false).unwrap();
-        assert!(waiter.quick, "neither was a wait");
+        assert_eq!(waiter.sleeps, 0, "neither was a wait");
     }
 
     #[test]
-    fn after_a_long_wait_it_sleeps_at_once_and_after_a_short_one_it_looks_first() {
+    fn after_looking_in_vain_it_sleeps_at_once_for_some_waits_and_then_looks_again() {
         let (mut waiter, socket) = waiter(Duration::ZERO);
-        waiter.wait(Some(clock::now() + Duration::from_millis(5)), false).unwrap();
-        assert!(!waiter.quick);
-        waiter.busy = LONG;
+        waiter.busy = BUSY;
+        let near = |waiter: &mut Waiter| {
+            waiter.wait(Some(clock::now() + Duration::from_millis(1)), false).unwrap();
+            waiter.sleeps
+        };
+        assert_eq!(near(&mut waiter), SLEEPS);
+        for left in (0..SLEEPS).rev() {
+            assert_eq!(near(&mut waiter), left);
+        }
         socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-        waiter.quick = true;
         waiter.wait(None, false).unwrap();
-        assert!(waiter.quick, "found without sleep");
+        assert_eq!(waiter.sleeps, 0, "it looked and found something");
     }
 
     #[test]
