@@ -131,6 +131,8 @@ pub struct UdpIo {
     /// Messages of the slab that hold something, and the next one to hand out.
     filled: usize,
     next: usize,
+    /// The last read left nothing behind.
+    drained: bool,
     outbox: Outbox,
     gro: bool,
     stats: UdpStats,
@@ -176,6 +178,7 @@ impl UdpIo {
             metas: [RecvMeta::default(); RECEIVE_BATCH],
             filled: 0,
             next: 0,
+            drained: false,
             outbox: Outbox::new(options.gso, send_many::AVAILABLE),
             gro,
             stats,
@@ -236,11 +239,16 @@ impl UdpIo {
     fn fill(&mut self) -> bool {
         self.next = 0;
         self.filled = 0;
+        // What was read short was read empty: what there is to answer goes first, and the next turn looks again.
+        if std::mem::take(&mut self.drained) {
+            return false;
+        }
         // Each refusal takes one report off the socket, so a few tries get past them.
         for _ in 0..4 {
             match self.read_messages() {
                 Ok(count) => {
                     self.filled = count;
+                    self.drained = count < RECEIVE_BATCH;
                     self.read_at = Reading::take();
                     self.stats.receive_calls += 1;
                     return count > 0;
