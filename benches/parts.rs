@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
-use rdt::transport::wire::{self, FromReceiver, FromSender, Syn};
+use rdt::transport::cookie::CookieJar;
+use rdt::transport::parts::stream::{Keep, Limits, MAX_RANGES, Segment, Stream};
+use rdt::transport::wire::{self, FromReceiver, FromSender, Packet, Syn, native};
 use rdt::transport::{
     Endpoint, LinkProperties, Listener, ListenerConfig, Receiver, ReceiverConfig, Sender, SenderConfig,
     TransmitBuf, dword_array,
@@ -34,6 +36,46 @@ fn codec(c: &mut Criterion) {
     group.finish();
 }
 
+fn native_codec(c: &mut Criterion) {
+    let mut group = c.benchmark_group("native codec");
+    let mut data = [7; 1472];
+    let header = native::DataHeader { tx: 70_000, offset: 1 << 33, flags: native::DataFlags::default() };
+    let payload_crc = crc32fast::hash(&data[native::DATA_HEADER..]);
+    group.bench_function("encode DATA header", |b| {
+        b.iter(|| native::encode_data_header(1, black_box(&header), payload_crc, &mut data));
+    });
+    group.bench_function("decode DATA of 1472 bytes", |b| {
+        b.iter(|| native::decode_from_sender(black_box(&data), 69_990).is_ok());
+    });
+    let ack = native::Ack {
+        echo_tx: 70_000,
+        echo_delay_us: 20,
+        ack: 1 << 33,
+        window: 1 << 24,
+        packets: 70_000,
+        duplicates: 0,
+        ce: 0,
+        ect: 70_000,
+    };
+    let block = native::SackBlock { start: (1 << 33) + 1444, end: (1 << 33) + 14_440 };
+    for blocks in [0, 4, 32] {
+        let blocks = vec![block; blocks];
+        let mut out = vec![0; native::ack_len(blocks.len())];
+        group.bench_function(format!("encode ACK of {} blocks", blocks.len()), |b| {
+            b.iter(|| native::encode_ack(1, black_box(&ack), &blocks, &mut out));
+        });
+        group.bench_function(format!("decode ACK of {} blocks", blocks.len()), |b| {
+            b.iter(|| native::decode_from_receiver(black_box(&out), 69_990).is_ok());
+        });
+    }
+    let jar = CookieJar::new([7; 32]);
+    let cookie = jar.mint(1000, b"192.0.2.1:5000", 1);
+    group.bench_function("check a cookie of the slot before", |b| {
+        b.iter(|| jar.check(black_box(&cookie), 1015, b"192.0.2.1:5000", 1));
+    });
+    group.finish();
+}
+
 fn checksum(c: &mut Criterion) {
     let mut group = c.benchmark_group("crc32");
     for size in [1464_usize, 65_536] {
@@ -43,6 +85,11 @@ fn checksum(c: &mut Criterion) {
         group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32fast::hash(black_box(&bytes))));
     }
     group.finish();
+
+    let mut crc = 0;
+    c.bench_function("crc32 of a stream and of the packet of 1472 bytes that follows", |b| {
+        b.iter(|| crc = native::crc_combine(crc, black_box(0x1234_5678), black_box(1444)));
+    });
 }
 
 /// A window of packets out and all their ACKs in: what the sender's scoreboard, buffer and timer cost.
@@ -90,30 +137,81 @@ const PACKETS: u64 = 8192;
 fn receiver(c: &mut Criterion) {
     let mut group = c.benchmark_group("receiver");
     let payload = [7; 1464];
+    let mut reply = [0; wire::MAX_REPLY];
     for (name, late) in [("in order", u64::MAX), ("every 100th late", 100)] {
         group.throughput(Throughput::Elements(PACKETS));
         group.bench_function(name, |b| {
             let now = epoch();
             b.iter(|| {
                 let mut receiver = Receiver::new(ReceiverConfig::reference());
-                receiver.handle(now, &FromSender::Syn(Syn { seq: 0, link: LINK }), 0);
+                receiver.handle(now, &Packet::from(&FromSender::Syn(Syn { seq: 0, link: LINK })), 0);
                 for seq in 0..PACKETS {
                     let seq = match seq % late {
                         0 if seq > 0 => continue,
                         1 if seq > late => {
                             receiver.handle(
                                 now,
-                                &FromSender::Data { seq: seq - 1, payload: &payload },
+                                &Packet::from(&FromSender::Data { seq: seq - 1, payload: &payload }),
                                 1 << 30,
                             );
                             seq
                         }
                         _ => seq,
                     };
-                    receiver.handle(now, &FromSender::Data { seq, payload: &payload }, 1 << 30);
-                    while receiver.poll_reply().is_some() {}
+                    let data = FromSender::Data { seq, payload: &payload };
+                    receiver.handle(now, &Packet::from(&data), 1 << 30);
+                    while receiver.poll_reply(now, &mut reply).is_some() {}
                 }
                 black_box(receiver.rcv_nxt())
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A stream by offsets, read as it comes, with the CRC of each packet known and not: in order, and with every
+/// hundredth packet held back for a thousand.
+fn stream(c: &mut Criterion) {
+    const BATCH: u64 = 1000;
+    let mut group = c.benchmark_group("stream");
+    group.throughput(Throughput::Elements(BATCH));
+    let payload = [7; 1444];
+    let known = Some(crc32fast::hash(&payload));
+    let limits = Limits { right_edge: u64::MAX, memory: 1 << 30 };
+    for (name, late, crc, checksum) in [
+        ("in order", None, known, true),
+        ("in order, CRC not known", None, None, true),
+        ("in order, no checksum", None, None, false),
+        ("1 % held back", Some(100), known, true),
+        ("1 % held back, CRC not known", Some(100), None, true),
+        ("1 % held back, no checksum", Some(100), None, false),
+    ] {
+        group.bench_function(name, |b| {
+            let mut stream = Stream::new(0, MAX_RANGES, Keep { payload: true, checksum });
+            let mut next = 0;
+            b.iter(|| {
+                for _ in 0..BATCH {
+                    let is_late = |packet: u64| late.is_some_and(|late| packet.is_multiple_of(late));
+                    let mut insert = |packet: u64| {
+                        stream.insert(
+                            Segment { offset: packet * payload.len() as u64, payload: &payload, crc },
+                            limits,
+                        )
+                    };
+                    if !is_late(next) {
+                        insert(next);
+                    }
+                    if let Some(packet) = next.checked_sub(BATCH).filter(|packet| is_late(*packet)) {
+                        insert(packet);
+                    }
+                    next += 1;
+                    if next.is_multiple_of(32) {
+                        while let n @ 1.. = black_box(stream.data()).len() {
+                            stream.consume(n as u64);
+                        }
+                    }
+                }
+                stream.rcv_nxt()
             });
         });
     }
@@ -194,5 +292,5 @@ fn payload(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, codec, checksum, sender, receiver, listener, link, payload);
+criterion_group!(benches, codec, native_codec, checksum, sender, receiver, stream, listener, link, payload);
 criterion_main!(benches);

@@ -17,7 +17,7 @@ const ROUND_GAP: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Data,
-    Ack { window: u32 },
+    Ack { window: u64 },
 }
 
 #[derive(Debug, Clone, Copy)]

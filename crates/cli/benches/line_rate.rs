@@ -67,19 +67,20 @@ fn compare(size: usize, offload: bool, rounds: usize, bytes: u64) {
     let switch = if offload { "on" } else { "off" };
     let mut rows: Vec<Runs> = Vec::new();
     let modes = [
-        ("--dummy, an ACK for a batch", "--dummy --ack-every batch"),
-        ("--no-link, an ACK for a batch", "--no-link --ack-every batch"),
-        ("--no-link, an ACK for a packet", "--no-link"),
+        ("--dummy, an ACK for a batch", "--dummy --ack-every batch", ""),
+        ("--no-link, an ACK for a batch", "--no-link --ack-every batch", ""),
+        ("--no-link, an ACK for a packet", "--no-link", ""),
+        ("native, fixed window, --no-link", "--no-link", "--wire native --pacing off"),
     ];
     let names =
-        ["limit, bare", "limit, copy and CRC-32"].into_iter().chain(modes.iter().map(|(name, _)| *name));
+        ["limit, bare", "limit, copy and CRC-32"].into_iter().chain(modes.iter().map(|(name, ..)| *name));
     rows.extend(names.map(|name| Runs { name: name.into(), ..Runs::default() }));
     for _ in 0..rounds {
         for (row, work) in rows.iter_mut().zip([false, true]) {
             blast(row, size, offload, work, bytes);
         }
-        for (row, (_, receiver)) in rows[2..].iter_mut().zip(modes) {
-            transfer(row, size, switch, receiver, bytes);
+        for (row, (_, receiver, sender)) in rows[2..].iter_mut().zip(modes) {
+            transfer(row, size, &format!("--gso {switch} --gro {switch}"), (receiver, sender), bytes);
         }
     }
     let (limit, limit_cpu) = (median(&rows[1].gbps), median(&rows[1].cpu));
@@ -96,13 +97,13 @@ fn compare(size: usize, offload: bool, rounds: usize, bytes: u64) {
     }
 }
 
-fn transfer(row: &mut Runs, size: usize, switch: &str, receiver: &str, bytes: u64) {
-    let offload = format!("--gso {switch} --gro {switch}");
+/// One transfer between the two programs, with what each is told beside what all are told.
+fn transfer(row: &mut Runs, size: usize, offload: &str, (receiver, sender): (&str, &str), bytes: u64) {
     // The window of the published runs, in bytes, for every size.
     let window = (8192 * 1472 / size).max(16);
     let (sent, received) = common::transfer(
         &format!("{receiver} {offload}"),
-        &format!("{window} 0 0 10000 --bytes {bytes} --packet-size {size} {offload}"),
+        &format!("{window} 0 0 10000 --bytes {bytes} --packet-size {size} {offload} {sender}"),
     );
     row.gbps.push(number(&sent, "goodput_bps") / 1e9);
     row.cpu.push(cpu_per_gb(&sent, &received));

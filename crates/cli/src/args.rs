@@ -14,10 +14,12 @@ use crate::exit::{RECV_CODES, SEND_CODES};
 
 const SEND_EXAMPLES: &str = "\
 Examples:
-  rdt-send local 64 0.1 0.01 100            the main job with an embedded receiver and link
+  rdt-send 10.0.0.7 --file backup.tar       all is found out on the way: nothing to tune
+  tar c photos | rdt-send host -            the standard input, whatever its length
+  rdt-send local --rtt 20ms --rate 50mbit --loss 1%    over a link of this shape in this process
+  rdt-send local 64 0.1 0.01 100            the classic main job with an embedded receiver and link
   rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
-  rdt-send 10.0.0.7:9000 8000 0 0 10000 --file backup.tar --packet-size 8972
-  tar c photos | rdt-send host 1000 0 0 10000 -
+  rdt-send local 64 0.1 0.01 100 --wire native    the same window and link in the native format
   rdt-send local 300 0.2 0/0.1 10 --power 23 --json";
 
 const RECV_EXAMPLES: &str = "\
@@ -46,25 +48,46 @@ pub enum AckEvery {
     Batch,
 }
 
-/// Sends data to a receiver of the classic protocol, over the link that it is asked to emulate.
+/// The formats by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WireArg {
+    /// Byte offsets, selective ACKs, congestion control.
+    Native,
+    /// The course's: numbered packets, a fixed window.
+    Classic,
+}
+
+const SEND_USAGE: &str = "\
+rdt-send [OPTIONS] HOST [-]                          native: nothing to tune
+       rdt-send [OPTIONS] HOST W RTT LOSS LINKMBPS [-]      classic, unless --wire says native";
+
+const LINK: &str = "Link to emulate (HOST local, or a receiver that emulates; for the native format)";
+const NATIVE: &str = "Options of the native format";
+
+/// Sends data to a receiver, over the link that it is asked to emulate, if any.
 #[derive(Debug, Parser)]
-#[command(name = "rdt-send", version, after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}"))]
+#[command(
+    name = "rdt-send",
+    version,
+    override_usage = SEND_USAGE,
+    after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}")
+)]
 #[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin"]))]
 pub struct SendArgs {
     /// Name, address, host:port or [v6]:port; `local` runs a receiver in this process
-    pub host: String,
-    /// Sender's window, in packets
+    pub host: Option<String>,
+    /// Sender's window, in packets; with --wire native the same as --cc fixed:W
     #[arg(value_name = "W", allow_negative_numbers = true)]
-    pub window: String,
+    pub window: Option<String>,
     /// Round-trip time to emulate, in seconds
-    #[arg(allow_negative_numbers = true)]
-    pub rtt: String,
+    #[arg(value_name = "RTT", allow_negative_numbers = true)]
+    pub rtt_s: Option<String>,
     /// Loss probability to emulate: forward, or forward/reverse
-    #[arg(allow_negative_numbers = true)]
-    pub loss: String,
+    #[arg(value_name = "LOSS", allow_negative_numbers = true)]
+    pub loss_p: Option<String>,
     /// Link rate to emulate, in Mbps
     #[arg(value_name = "LINKMBPS", allow_negative_numbers = true)]
-    pub link_mbps: String,
+    pub link_mbps: Option<String>,
     /// `-` sends the standard input, whatever its length
     #[arg(value_name = "-", value_parser = ["-"], hide_possible_values = true)]
     pub stdin: Option<String>,
@@ -77,31 +100,72 @@ pub struct SendArgs {
     /// Send a file; `-` is the standard input
     #[arg(long, value_name = "PATH")]
     pub file: Option<PathBuf>,
+    /// Format of the packets [default: native, with W classic]
+    #[arg(long, value_enum)]
+    pub wire: Option<WireArg>,
     /// Seed of the embedded receiver's link (HOST `local` only; else a new one each time)
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Router buffer to emulate (default W + 50)
+    /// Router buffer to emulate (default W + 50); only with W
     #[arg(long, value_name = "PACKETS")]
     pub buffer: Option<u32>,
-    /// Bytes of a full datagram, 9 to 65507
+    /// Bytes of a full datagram, 9 to 65507; in the native format from 128
     #[arg(long, value_name = "BYTES", default_value_t = 1472)]
     pub packet_size: usize,
     /// Time between status lines
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub interval: String,
-    /// How often a SYN, a packet and a FIN are sent at most; one number is for packets and FIN. A receiver
-    /// that pauses for longer than attempts x RTO (50 x 40 ms = 2 s on a short path) ends the transfer
-    #[arg(long, value_name = "SYN/DATA/FIN", default_value = "3/50/50", allow_negative_numbers = true)]
-    pub attempts: String,
+    /// Classic: how often a SYN, a packet and a FIN are sent at most; one number is for packets and FIN. A
+    /// receiver that pauses for longer than attempts x RTO (50 x 40 ms = 2 s on a short path) ends the
+    /// transfer [default: 3/50/50]
+    #[arg(long, value_name = "SYN/DATA/FIN", allow_negative_numbers = true)]
+    pub attempts: Option<String>,
     /// Largest send buffer; with HOST `local` also the receiver's memory, which is 1gib at least
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
+    /// Congestion control: fixed:N (packets), reno, cubic or bbr [default: bbr, with W fixed:W]
+    #[arg(long, value_name = "NAME", help_heading = NATIVE)]
+    pub cc: Option<String>,
+    /// How losses are found: rack, sack, newreno or base-only [default: rack]
+    #[arg(long, value_name = "NAME", help_heading = NATIVE)]
+    pub recovery: Option<String>,
+    /// Whether selective ACKs are heeded; `off` means --recovery newreno, or base-only if that is asked for
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, help_heading = NATIVE)]
+    pub sack: Option<Switch>,
+    /// First congestion window, at least 1 [default: 10]
+    #[arg(long, value_name = "PACKETS", help_heading = NATIVE, allow_negative_numbers = true)]
+    pub initial_window: Option<String>,
+    /// Whether packets are spread over the round trip [default: on]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, help_heading = NATIVE)]
+    pub pacing: Option<Switch>,
+    /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: 64mib]
+    #[arg(long, value_name = "SIZE", help_heading = NATIVE)]
+    pub rwnd: Option<String>,
+    /// A receiver that owes an answer for so long is given up, 1s at least [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = NATIVE)]
+    pub give_up: Option<String>,
+    /// Round-trip time: 20ms, 1.5s [default: 0s]
+    #[arg(long, value_name = "TIME", help_heading = LINK)]
+    pub rtt: Option<String>,
+    /// Rate of each direction: 500kbit, 100mbit, 1gbit [default: as good as none, 1000gbit]
+    #[arg(long, value_name = "RATE", help_heading = LINK)]
+    pub rate: Option<String>,
+    /// Loss: forward, or forward/reverse: 1%, 0.01, 1%/0 [default: 0]
+    #[arg(long, value_name = "P", help_heading = LINK)]
+    pub loss: Option<String>,
+    /// Router buffer, of what waits: 1bdp (of rate x RTT), 64kb, 100p (packets) [default: 1bdp, at least
+    /// 64kib]
+    #[arg(long, value_name = "SIZE", help_heading = LINK)]
+    pub queue: Option<String>,
     /// Segmentation offload: many datagrams in one call
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub gso: Switch,
     /// Receive offload: the kernel joins datagrams
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub gro: Switch,
+    /// Write what the sender saw and did to FILE as qlog, for qvis (name it FILE.sqlog)
+    #[arg(long, value_name = "FILE")]
+    pub qlog: Option<PathBuf>,
     /// Print only the last lines
     #[arg(long, short)]
     pub quiet: bool,
@@ -113,8 +177,8 @@ pub struct SendArgs {
     pub json: bool,
 }
 
-/// Receives from any number of senders of the classic protocol at once, each behind the emulated link that
-/// it asks for.
+/// Receives from any number of senders at once, in the native and in the classic format, each behind the
+/// emulated link that it asks for.
 #[derive(Debug, Parser)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(name = "rdt-recv", version, after_help = format!("{RECV_CODES}\n\n{RECV_EXAMPLES}"))]
@@ -141,6 +205,10 @@ pub struct RecvArgs {
     /// Memory for packets: half beyond holes, half on the links; a quarter of a half for one sender
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
+    /// Largest window of a native sender, at least 64kib; it opens as the data is read. At most what --memory
+    /// leaves to one sender, an eighth [default: 64mib]
+    #[arg(long, value_name = "SIZE")]
+    pub rwnd: Option<String>,
     /// Threads that serve, each with a socket of its own on the same port; --memory and --max-peers are
     /// divided by N
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -149,7 +217,7 @@ pub struct RecvArgs {
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub max_peers: usize,
     /// One ACK for each packet (`1`, the reference's way), or for all packets in order that came together
-    /// (`batch`, without effect on an emulated link)
+    /// (`batch`, without effect on an emulated link); native senders get one for every second packet
     #[arg(long, value_enum, value_name = "1|batch", hide_possible_values = true, default_value_t = AckEvery::One)]
     pub ack_every: AckEvery,
     /// Segmentation offload: many datagrams in one call

@@ -23,7 +23,8 @@ pub(crate) enum Data {
 }
 
 impl Data {
-    pub(crate) fn parse(args: &SendArgs) -> Result<Self, Failure> {
+    /// `stdin` says that `-` is among the arguments.
+    pub(crate) fn parse(args: &SendArgs, stdin: bool) -> Result<Self, Failure> {
         if let Some(text) = &args.bytes {
             let bytes = parse_bytes(text).map_err(|e| Failure::Usage(format!("--bytes: {e}")))?;
             return Ok(Self::Bytes(bytes));
@@ -31,7 +32,7 @@ impl Data {
         match &args.file {
             Some(path) if path == Path::new("-") => Ok(Self::Stdin(io::stdin())),
             Some(path) => Self::open(path),
-            None if args.stdin.is_some() => Ok(Self::Stdin(io::stdin())),
+            None if stdin => Ok(Self::Stdin(io::stdin())),
             None => match args.power.unwrap_or(20) {
                 power @ 0..=MAX_POWER => Ok(Self::Power(power)),
                 power => Err(Failure::Usage(format!("--power must be from 0 to {MAX_POWER}, not {power}"))),

@@ -1,4 +1,5 @@
-//! `--debug`: a line for every packet, in the course's formats.
+//! `--debug`: a line for every packet, in the course's formats. Numbers are the wire's: packets in the
+//! classic format, byte offsets in the native one.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,6 +15,15 @@ pub(crate) struct DebugLog {
     pub(crate) peer: SocketAddr,
 }
 
+fn rto(rto: Duration) -> String {
+    format!("RTO {:.3}", rto.as_secs_f64())
+}
+
+/// How many attempts there may be, where that has a limit.
+fn limit(of: u32) -> String {
+    if of == u32::MAX { String::new() } else { format!(" of {of}") }
+}
+
 impl DebugLog {
     fn since_start(&self, time: Instant) -> f64 {
         time.saturating_duration_since(self.start).as_secs_f64()
@@ -21,11 +31,11 @@ impl DebugLog {
 
     fn format(&self, now: Instant, trace: &Trace) -> Option<String> {
         let t = self.since_start(now);
-        let rto = |rto: Duration| format!("RTO {:.3}", rto.as_secs_f64());
         let line = match *trace {
             Trace::SynSent { seq, attempt, of, rto: timeout } => {
                 format!(
-                    "[{t:6.3}] --> SYN {seq} (attempt {attempt} of {of}, {}) to {}",
+                    "[{t:6.3}] --> SYN {seq} (attempt {attempt}{}, {}) to {}",
+                    limit(of),
                     rto(timeout),
                     self.peer.ip()
                 )
@@ -39,10 +49,13 @@ impl DebugLog {
                     None => "",
                     Some(Resend::Timeout) => ", timeout",
                     Some(Resend::DupAcks) => ", 3-dup ACK",
+                    Some(Resend::Lost) => ", lost",
+                    Some(Resend::Probe) => ", probe",
                 };
                 let expires = self.since_start(deadline);
                 format!(
-                    "[{t:6.3}] --> {seq} (attempt {attempt} of {of}, {}, timer expires @ {expires:.3}{why})",
+                    "[{t:6.3}] --> {seq} (attempt {attempt}{}, {}, timer expires @ {expires:.3}{why})",
+                    limit(of),
                     rto(timeout)
                 )
             }
@@ -61,7 +74,7 @@ impl DebugLog {
             }
             Trace::AttemptsExhausted { seq } => format!("{t:.3}\treached max retx count on packet {seq}"),
             Trace::FinSent { seq, attempt, of, rto: timeout } => {
-                format!("[{t:6.3}] --> FIN {seq} (attempt {attempt} of {of}, {})", rto(timeout))
+                format!("[{t:6.3}] --> FIN {seq} (attempt {attempt}{}, {})", limit(of), rto(timeout))
             }
             // Printed with and without --debug, by the status lines.
             _ => return None,

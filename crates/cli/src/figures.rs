@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdt_driver::{Offload, UdpStats};
 use rdt_emulator::Ledger;
 use rdt_server::ServerStats;
-use rdt_transport::{SenderConfig, SenderStats};
+use rdt_transport::{SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
 use crate::status::micros;
@@ -46,6 +46,10 @@ pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
 /// it, nothing was sent again, and the time in which the window opens is not counted. `None` if that is too
 /// little to tell, or if there was such a reason.
 pub(crate) fn idle_share(config: &SenderConfig, stats: &SenderStats, forward: &Ledger) -> Option<f64> {
+    if config.wire != Wire::Classic {
+        // A window that follows the network leaves it idle now and then.
+        return None;
+    }
     let link = &config.link;
     let (rate, rtt) = (f64::from(link.speed_bps), f64::from(link.rtt_s));
     #[expect(clippy::cast_precision_loss, reason = "a datagram has at most 65,507 bytes")]
@@ -102,6 +106,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
             "too_long": listener.too_long,
             "no_connection": listener.no_connection,
             "refused": listener.refused,
+            "unproven": listener.retries,
             "out_of_range": receivers.out_of_range,
             "no_memory": receivers.no_memory,
             "unexpected": receivers.unexpected,
@@ -152,6 +157,14 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
         "delivered_bytes": ledger.delivered_bytes,
         "busy_us": micros(ledger.busy),
     })
+}
+
+/// A format by its name.
+pub(crate) fn wire_name(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Classic => "classic",
+        Wire::Native { .. } => "native",
+    }
 }
 
 fn nanos(time: Duration) -> u64 {

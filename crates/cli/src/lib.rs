@@ -11,6 +11,10 @@ mod format;
 mod interrupt;
 mod local;
 mod memory;
+mod mode;
+mod native;
+mod path;
+mod qlog;
 mod receive;
 mod round_trips;
 mod send;
@@ -18,6 +22,7 @@ mod sending;
 mod service;
 mod status;
 mod store;
+mod summary;
 mod target;
 mod transfer;
 

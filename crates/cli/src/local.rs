@@ -3,12 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rdt_driver::{
     Gauge, Offload, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, processor, run, start_elsewhere,
 };
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
-use rdt_transport::ReceiverConfig;
+use rdt_transport::{ReceiverConfig, SenderConfig, Wire};
 
 use crate::Failure;
 use crate::interrupt::Stop;
@@ -30,30 +31,38 @@ pub(crate) struct LocalReceiver {
 
 /// What the receiver counted.
 pub(crate) struct LocalEnd {
-    /// What its link drew from.
-    pub(crate) seed: u64,
+    /// What its link drew from; `None` if there was no link.
+    pub(crate) seed: Option<u64>,
     pub(crate) stats: ServerStats,
     pub(crate) socket: UdpStats,
     pub(crate) offload: Offload,
 }
 
 impl LocalReceiver {
-    /// Starts a reference receiver for datagrams of up to `packet_size` bytes, which may hold `memory` bytes
-    /// of packets, or its default if that is more.
+    /// Starts a reference receiver for the datagrams of this sender, which may hold as many bytes of packets
+    /// as it, or its default if that is more. `rwnd` is the largest window of a native sender, in bytes.
     pub(crate) fn start(
         seed: u64,
-        packet_size: usize,
-        memory: u64,
+        sender: &SenderConfig,
+        rwnd: Option<u64>,
         options: UdpOptions,
     ) -> Result<Self, Failure> {
-        let receiver = ReceiverConfig {
-            max_datagram: packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
+        let mut receiver = ReceiverConfig {
+            max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
             ..ReceiverConfig::reference()
         };
-        let config = ServerConfig::new(receiver, LinkMode::Emulated { seed }).with_memory(memory.max(MEMORY));
+        receiver.stream_window.max = rwnd.unwrap_or(receiver.stream_window.max);
+        receiver.stream_window.mss = sender.payload_size() as u64;
+        // One sender gets an eighth.
+        let memory = sender.memory_limit.max(MEMORY).max(receiver.stream_window.max.saturating_mul(8));
+        let asked = sender.wire == Wire::Classic || sender.link_request.is_some();
+        let (link, spin) =
+            if asked { (LinkMode::Emulated { seed }, SPIN) } else { (LinkMode::None, Duration::ZERO) };
+        let mut config = ServerConfig::new(receiver, link).with_memory(memory);
+        config.listener.secret = Some(rand::random());
         let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
         let address = io.local_addr().map_err(SocketError::Receive)?;
-        let mut waiter = Waiter::new(io.socket(), SPIN).map_err(SocketError::Receive)?;
+        let mut waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
         let stop = Stop::default();
         stop.add(waiter.waker());
         let mut service = Service::new(Logbook::quiet(), Store::new(Output::Discard), stop.clone());
@@ -63,6 +72,7 @@ impl LocalReceiver {
             start_elsewhere(creator);
             let mut server = Server::new(config);
             run(&mut server, &mut io, &mut service, &mut waiter)?;
+            let seed = asked.then_some(seed);
             Ok(LocalEnd { seed, stats: server.stats(), socket: io.stats(), offload: io.offload() })
         });
         Ok(Self { address, gauge, stop, thread })

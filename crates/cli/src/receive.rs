@@ -18,7 +18,7 @@ use crate::interrupt::Stop;
 use crate::service::{Log, Logbook, Service};
 use crate::status::micros;
 use crate::store::{Output, Store};
-use crate::{Failure, RecvArgs, memory, target};
+use crate::{Failure, RecvArgs, memory, native, target};
 
 /// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
@@ -258,6 +258,18 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let threads = args.threads as u64;
     let mut config =
         ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory / threads);
+    config.listener.secret = Some(rand::random());
+    let window = &mut config.listener.receiver.stream_window.max;
+    let most = config.listener.peer_memory_limit;
+    match args.rwnd.as_deref().map(native::parse_rwnd).transpose()? {
+        Some(rwnd) if rwnd > most => {
+            return Err(Failure::Usage(format!(
+                "--rwnd {rwnd} is more than one sender may hold, {most} bytes: a larger --memory allows it, 8 times --rwnd a thread"
+            )));
+        }
+        Some(rwnd) => *window = rwnd,
+        None => *window = (*window).min(most),
+    }
     config.listener.max_peers = args.max_peers.div_ceil(args.threads);
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }

@@ -8,14 +8,16 @@ use rdt_driver::clock;
 use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_transport::{Attempts, ConfigError, LinkProperties, Phase, SenderConfig, TransferError};
 
+use crate::args::WireArg;
 use crate::console::Console;
 use crate::data::Data;
 use crate::local::LocalReceiver;
+use crate::mode::{Course, Mode};
 use crate::receive::{draw_seed, udp_options};
 use crate::status::{Status, Style};
 use crate::target::{self, Target};
 use crate::transfer::{Pace, Transfer};
-use crate::{Failure, SendArgs};
+use crate::{Failure, SendArgs, native};
 
 /// Packets of router buffer beyond the window, unless told otherwise: room for retransmissions.
 const EXTRA_BUFFER: u32 = 50;
@@ -24,8 +26,12 @@ const MAX_BUFFER: u32 = 1_000_000;
 
 /// Runs the program.
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
-    let target = Target::parse(&args.host).map_err(Failure::Usage)?;
-    let config = configure(args)?;
+    let mode = Mode::parse(args)?;
+    let target = Target::parse(mode.host).map_err(Failure::Usage)?;
+    let config = match (mode.wire, &mode.course) {
+        (WireArg::Classic, Some(course)) => classic(args, course)?,
+        _ => native::configure(args, &mode)?,
+    };
     let interval = parse_duration(&args.interval).map_err(|e| Failure::Usage(format!("--interval: {e}")))?;
     if interval < Duration::from_millis(1) {
         return Err(Failure::Usage("--interval must be at least 1ms".into()));
@@ -36,7 +42,8 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    let data = Data::parse(args)?;
+    let rwnd = args.rwnd.as_deref().map(native::parse_rwnd).transpose()?;
+    let data = Data::parse(args, mode.stdin)?;
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let console = Console::default();
@@ -48,12 +55,13 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
         Target::Local => {
             let seed = args.seed.unwrap_or_else(draw_seed);
             let options = udp_options(args.gso, args.gro);
-            let local = LocalReceiver::start(seed, config.packet_size, config.memory_limit, options)?;
+            let local = LocalReceiver::start(seed, &config, rwnd, options)?;
             (local.address, Some(local))
         }
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
     };
-    let mut transfer = Transfer::open(args, config, address, data, Pace { status, interval, start })?;
+    let pace = Pace { status, interval, start };
+    let mut transfer = Transfer::open(args, mode.host, config, address, data, pace)?;
     if let Some(local) = &local {
         transfer.socket.limit(Arc::clone(&local.gauge));
     }
@@ -63,25 +71,13 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     console.finish()
 }
 
-fn configure(args: &SendArgs) -> Result<SenderConfig, Failure> {
-    let window: u32 = number(&args.window, "W", "a whole number of packets, at least 1")?;
-    let (forward, reverse) = args.loss.split_once('/').unwrap_or((&args.loss, "0"));
-    let loss = "a probability, or forward/reverse, each from 0 to below 1";
-    let mbps: f64 = number(&args.link_mbps, "LINKMBPS", "a number of Mbps above 0")?;
-    let link = LinkProperties {
-        rtt_s: number(&args.rtt, "RTT", "a number of seconds from 0 to below 30")?,
-        // Rounded once, so that 0.0005 Mbps is 500 bit/s.
-        #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
-        speed_bps: (mbps * 1e6) as f32,
-        loss_forward: number(forward, "LOSS", loss)?,
-        loss_reverse: number(reverse, "LOSS", loss)?,
-        buffer: args.buffer.unwrap_or_else(|| window.saturating_add(EXTRA_BUFFER).min(MAX_BUFFER)),
-    };
+fn classic(args: &SendArgs, course: &Course<'_>) -> Result<SenderConfig, Failure> {
+    let window = course_window(course)?;
     let config = SenderConfig {
         packet_size: args.packet_size,
-        attempts: attempts(&args.attempts)?,
+        attempts: args.attempts.as_deref().map_or(Ok(Attempts::default()), attempts)?,
         memory_limit: parse_bytes(&args.memory).map_err(|e| Failure::Usage(format!("--memory: {e}")))?,
-        ..SenderConfig::new(window, link)
+        ..SenderConfig::new(window, course_link(args, course, window)?)
     };
     match config.validate() {
         Ok(()) => Ok(config),
@@ -90,6 +86,31 @@ fn configure(args: &SendArgs) -> Result<SenderConfig, Failure> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// W.
+pub(crate) fn course_window(course: &Course<'_>) -> Result<u32, Failure> {
+    number(course.window, "W", "a whole number of packets, at least 1")
+}
+
+/// The link of the course's arguments; its values may be out of range.
+pub(crate) fn course_link(
+    args: &SendArgs,
+    course: &Course<'_>,
+    window: u32,
+) -> Result<LinkProperties, Failure> {
+    let (forward, reverse) = course.loss.split_once('/').unwrap_or((course.loss, "0"));
+    let loss = "a probability, or forward/reverse, each from 0 to below 1";
+    let mbps: f64 = number(course.link_mbps, "LINKMBPS", "a number of Mbps above 0")?;
+    Ok(LinkProperties {
+        rtt_s: number(course.rtt_s, "RTT", "a number of seconds from 0 to below 30")?,
+        // Rounded once, so that 0.0005 Mbps is 500 bit/s.
+        #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
+        speed_bps: (mbps * 1e6) as f32,
+        loss_forward: number(forward, "LOSS", loss)?,
+        loss_reverse: number(reverse, "LOSS", loss)?,
+        buffer: args.buffer.unwrap_or_else(|| window.saturating_add(EXTRA_BUFFER).min(MAX_BUFFER)),
+    })
 }
 
 fn number<T: std::str::FromStr>(text: &str, name: &str, form: &str) -> Result<T, Failure> {

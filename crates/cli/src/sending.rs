@@ -85,6 +85,10 @@ impl Application<Sender> for Sending {
             self.end = Some(End::Unreadable(error));
         }
         if self.end.is_some() {
+            // What ended otherwise has nobody to tell.
+            if matches!(self.end, Some(End::Interrupted | End::Unreadable(_))) {
+                sender.abort();
+            }
             return Flow::Done;
         }
         if let Some(next) = self.next_line

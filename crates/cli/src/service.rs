@@ -1,15 +1,16 @@
 //! The application on a server: stores what arrives and logs what happens.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Flow, Remote};
 use rdt_server::Server;
-use rdt_transport::{Endpoint as _, ReceiverEvent};
+use rdt_transport::{Endpoint as _, ReceiverEvent, Wire};
 use serde_json::{Value, json};
 
 use crate::console::{Console, talk};
-use crate::figures::ledger_json;
+use crate::figures::{self, ledger_json};
 use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
 use crate::memory;
@@ -74,6 +75,8 @@ pub(crate) struct Service {
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
+    /// The format that each peer uses.
+    wires: BTreeMap<Remote, Wire>,
     /// Whose finished transfer ends the program.
     last: Option<Remote>,
     /// Transfers finished, and their bytes.
@@ -94,6 +97,7 @@ impl Service {
             store,
             stop,
             exit_after_first: false,
+            wires: BTreeMap::new(),
             last: None,
             finished: 0,
             bytes: 0,
@@ -104,6 +108,12 @@ impl Service {
     }
 
     fn on_event(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote, event: ReceiverEvent) {
+        // A new SYN of a peer may be of another format.
+        if let (ReceiverEvent::Connected | ReceiverEvent::Started, Some(wire)) =
+            (event, server.listener().wire(peer))
+        {
+            self.wires.insert(peer, wire);
+        }
         match event {
             ReceiverEvent::Connected => {
                 self.log_peer(peer, "connected", server.listener().active());
@@ -137,16 +147,21 @@ impl Service {
                 let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
                 self.log_peer(peer, what, server.listener().active());
                 self.json_peer(peer, "cleaned_up", unfinished, server.listener().active());
+                self.wires.remove(&peer);
             }
         }
     }
 
     fn read(&mut self, server: &mut Server<Remote>, peer: Remote) {
-        let data = server.data(peer);
-        let n = data.len();
-        match self.store.write(peer, data) {
-            Ok(()) => server.consume(peer, n),
-            Err(error) => self.give_up(server, peer, error),
+        // What is there may lie in several pieces.
+        while let data = server.data(peer)
+            && !data.is_empty()
+        {
+            let n = data.len();
+            match self.store.write(peer, data) {
+                Ok(()) => server.consume(peer, n),
+                Err(error) => return self.give_up(server, peer, error),
+            }
         }
     }
 
@@ -185,6 +200,7 @@ impl Service {
         self.logbook.json(&json!({
             "event": "finished",
             "peer": name(peer),
+            "wire": self.wire_name(peer),
             "bytes": end.bytes,
             "elapsed_us": micros(end.elapsed),
             "rate_bps": bps,
@@ -199,17 +215,27 @@ impl Service {
     fn log_peer(&self, peer: Remote, what: &str, active: usize) {
         let ram = memory::read().now.unwrap_or(0);
         let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
+        // Those of the classic format are as the reference receiver prints them.
+        let wire = match self.wires.get(&peer) {
+            Some(Wire::Native { .. }) => " (native)",
+            _ => "",
+        };
         self.logbook.line(&format!(
-            "[{time}] {} {what}; RAM {:.2} MB active {active}",
+            "[{time}] {}{wire} {what}; RAM {:.2} MB active {active}",
             name(peer),
             megabytes(ram)
         ));
+    }
+
+    fn wire_name(&self, peer: Remote) -> Option<&'static str> {
+        self.wires.get(&peer).map(|wire| figures::wire_name(*wire))
     }
 
     fn json_peer(&self, peer: Remote, event: &str, unfinished: bool, active: usize) {
         self.logbook.json(&json!({
             "event": event,
             "peer": name(peer),
+            "wire": self.wire_name(peer),
             "unfinished": unfinished,
             "memory_bytes": memory::read().now,
             "active": active,

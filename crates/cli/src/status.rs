@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use rdt_transport::{SenderConfig, SenderStats};
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::{SenderConfig, SenderStats, Wire};
 use serde_json::{Value, json};
 
 use crate::console::Console;
@@ -24,21 +25,46 @@ pub(crate) struct Status {
     start: Instant,
     packet_size: usize,
     payload_size: usize,
-    window: u32,
+    wire: Wire,
+    congestion: Algorithm,
+    /// Payload that the link asked for carries, bits per second, where the model heeds it.
+    ceiling_bps: f64,
     /// Base and time at the line before.
     last: (u64, Instant),
 }
 
 impl Status {
     pub(crate) fn new(console: Console, style: Style, start: Instant, config: &SenderConfig) -> Self {
+        #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
+        let ceiling = config.link_request.map_or(f64::INFINITY, |link| {
+            link.rate_bps as f64 * config.payload_size() as f64 / config.packet_size as f64
+        });
         Self {
             console,
             style,
             start,
             packet_size: config.packet_size,
             payload_size: config.payload_size(),
-            window: config.window,
+            wire: config.wire,
+            congestion: config.congestion,
+            ceiling_bps: ceiling,
             last: (0, start),
+        }
+    }
+
+    /// Packets of full size up to this number of the wire, the last of which may be a part.
+    pub(crate) fn packets(&self, number: u64) -> u64 {
+        match self.wire {
+            Wire::Classic => number,
+            Wire::Native { .. } => number.div_ceil(self.payload_size as u64),
+        }
+    }
+
+    /// Bytes from the stream's beginning to this number of the wire, if all packets before it are full.
+    fn bytes(&self, number: u64) -> u64 {
+        match self.wire {
+            Wire::Classic => number * self.payload_size as u64,
+            Wire::Native { .. } => number,
         }
     }
 
@@ -49,14 +75,32 @@ impl Status {
 
     /// The first line.
     pub(crate) fn parameters(&self, config: &SenderConfig) {
-        let link = &config.link;
+        let window = match config.congestion {
+            Algorithm::Fixed(packets) => packets.to_string(),
+            other => other.to_string(),
+        };
+        let (rtt_s, forward, reverse, bps) = match (config.wire, &config.link_request) {
+            (Wire::Classic, _) => {
+                let link = &config.link;
+                let bps = f64::from(link.speed_bps);
+                (f64::from(link.rtt_s), short(link.loss_forward), short(link.loss_reverse), bps)
+            }
+            (Wire::Native { .. }, None) => {
+                return self.text(&format!("Main:\tsender W = {window}, no link asked for"));
+            }
+            #[allow(clippy::cast_precision_loss, reason = "printed without decimals")]
+            (Wire::Native { .. }, Some(link)) => (
+                f64::from(link.rtt_us) / 1e6,
+                f64::from(link.loss_forward_ppb) / 1e9,
+                f64::from(link.loss_reverse_ppb) / 1e9,
+                link.rate_bps as f64,
+            ),
+        };
         self.text(&format!(
-            "Main:\tsender W = {}, RTT {:.3} sec, loss {} / {}, link {:.0} Mbps",
-            config.window,
-            link.rtt_s,
-            g(short(link.loss_forward)),
-            g(short(link.loss_reverse)),
-            f64::from(link.speed_bps) / 1e6,
+            "Main:\tsender W = {window}, RTT {rtt_s:.3} sec, loss {} / {}, link {:.0} Mbps",
+            g(forward),
+            g(reverse),
+            bps / 1e6,
         ));
     }
 
@@ -84,15 +128,16 @@ impl Status {
     pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
         let (base, at) = self.last;
         self.last = (stats.snd_una, now);
-        let payload = (stats.snd_una - base) * self.payload_size as u64;
+        let payload = self.bytes(stats.snd_una) - self.bytes(base);
+        let (una, nxt) = (self.packets(stats.snd_una), self.packets(stats.snd_nxt));
         let bps = rate_bps(payload, now.saturating_duration_since(at));
         let time = now.saturating_duration_since(self.start);
         self.text(&format!(
             "[{:3.0}] B {:6} ({:5.1} MB) N {:6} T {} F {} W {} S {:.3} Mbps RTT {:.3}",
             time.as_secs_f64(),
-            stats.snd_una,
-            stats.snd_una as f64 * self.packet_size as f64 / 1e6,
-            stats.snd_nxt,
+            una,
+            una as f64 * self.packet_size as f64 / 1e6,
+            nxt,
             stats.timeouts,
             stats.fast_retransmits,
             stats.window,
@@ -102,8 +147,8 @@ impl Status {
         self.json(&json!({
             "event": "interval",
             "time_us": micros(time),
-            "base_packets": stats.snd_una,
-            "next_packets": stats.snd_nxt,
+            "base_packets": una,
+            "next_packets": nxt,
             "timeouts": stats.timeouts,
             "fast_retransmits": stats.fast_retransmits,
             "window_packets": stats.window,
@@ -114,7 +159,7 @@ impl Status {
 
     pub(crate) fn fin_ack(&self, now: Instant, stats: &SenderStats, crc: u32) {
         let time = now.saturating_duration_since(self.start).as_secs_f64();
-        self.text(&format!("[{time:6.3}] <-- FIN-ACK {} window {crc:X}", stats.snd_nxt));
+        self.text(&format!("[{time:6.3}] <-- FIN-ACK {} window {crc:X}", self.packets(stats.snd_nxt)));
     }
 
     /// The last two lines.
@@ -151,11 +196,16 @@ impl Status {
         ));
     }
 
-    /// The rate that the model gives: W packets of payload a round trip.
+    /// The rate that the model gives: W packets of payload a round trip, of a window that is not fixed the one
+    /// last in force. In the native format no more than the link that was asked for carries.
     #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
     pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
-        (!stats.srtt.is_zero())
-            .then(|| f64::from(self.window) * self.payload_size as f64 * 8.0 / stats.srtt.as_secs_f64())
+        let window = match self.congestion {
+            Algorithm::Fixed(packets) => packets,
+            _ => stats.window,
+        };
+        let bits = f64::from(window) * self.payload_size as f64 * 8.0;
+        (!stats.srtt.is_zero()).then(|| (bits / stats.srtt.as_secs_f64()).min(self.ceiling_bps))
     }
 
     fn json(&self, value: &Value) {

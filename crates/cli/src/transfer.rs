@@ -5,21 +5,24 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Connected, SocketError, UdpIo, Waiter, clock, run};
-use rdt_transport::{Phase, ReceiverConfig, Sender, SenderConfig, SenderStats, TransferError};
-use serde_json::{Value, json};
+use rdt_transport::wire::native::CloseReason;
+use rdt_transport::{
+    Observer, Phase, ReceiverConfig, Sender, SenderConfig, SenderStats, TransferError, Wire,
+};
 
 use crate::console::{Console, talk};
 use crate::data::Data;
 use crate::debug_log::DebugLog;
-use crate::figures::{fell_behind, idle_line, idle_share, link_lines, socket_json, stats_json};
-use crate::format::{megabytes, rate_bps};
+use crate::figures::{idle_line, idle_share, link_lines};
+use crate::format::megabytes;
 use crate::interrupt::Stop;
 use crate::local::LocalEnd;
+use crate::qlog::{self, QlogFile};
 use crate::receive::{overflow_line, udp_options};
 use crate::round_trips::RoundTrips;
 use crate::send::failed;
 use crate::sending::{End, Sending};
-use crate::status::{Status, micros};
+use crate::status::Status;
 use crate::{Failure, SendArgs, memory};
 
 /// Where and when the lines of a transfer are printed.
@@ -31,20 +34,22 @@ pub(crate) struct Pace {
 
 /// The machine, its socket and its application.
 pub(crate) struct Transfer {
-    host: String,
-    address: SocketAddr,
-    sender: Sender,
+    pub(crate) host: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) sender: Sender,
     pub(crate) socket: Connected,
     waiter: Waiter,
-    sending: Sending,
+    pub(crate) sending: Sending,
     input: String,
     /// Of `--json`.
-    round_trips: Option<RoundTrips>,
+    pub(crate) round_trips: Option<RoundTrips>,
+    qlog: Option<QlogFile>,
 }
 
 impl Transfer {
     pub(crate) fn open(
         args: &SendArgs,
+        host: &str,
         config: SenderConfig,
         address: SocketAddr,
         data: Data,
@@ -65,17 +70,23 @@ impl Transfer {
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut sender = Sender::new(config)?;
+        let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if args.debug {
             let console = Console::default();
-            sender.observe(Box::new(DebugLog { console, start, peer: address }));
+            observers.push(Box::new(DebugLog { console, start, peer: address }));
         }
+        let qlog = args.qlog.as_deref().map(|path| QlogFile::create(path, start, address, sender.config()));
+        let qlog = qlog.transpose()?;
+        observers.extend(qlog.as_ref().map(QlogFile::observer));
         let round_trips = args.json.then(RoundTrips::default);
         if let Some(round_trips) = &round_trips {
-            sender.observe(Box::new(round_trips.clone()));
+            observers.push(Box::new(round_trips.clone()));
         }
-        let host = args.host.clone();
+        if !observers.is_empty() {
+            sender.observe(Box::new(observers));
+        }
         let sending = Sending {
-            host: host.clone(),
+            host: host.into(),
             source: Some(source),
             stop,
             status,
@@ -87,7 +98,7 @@ impl Transfer {
             end: None,
         };
         let socket = Connected::new(io, address);
-        Ok(Self { host, address, sender, socket, waiter, sending, input, round_trips })
+        Ok(Self { host: host.into(), address, sender, socket, waiter, sending, input, round_trips, qlog })
     }
 
     pub(crate) fn run(&mut self) -> Result<(), SocketError> {
@@ -134,16 +145,13 @@ impl Transfer {
                 Some(Failure::Interrupted)
             }
         };
+        let failure = qlog::finish(self.qlog.take(), failure);
         let ran = stats.handshake_rtt.is_some() || receiver.is_some();
         if ran && !self.sending.status.is_quiet() {
             talk_about(receiver, self.idle_share(&stats, receiver));
         }
         let code = failure.as_ref().map_or(0, Failure::code);
-        let mut summary = self.summary(&stats, code, receiver);
-        summary["crc32_received"] = json!(received.map(|crc| format!("{crc:08x}")));
-        let checked = received.is_some_and(|crc| Verdict::of(stats.crc, crc) != Verdict::Unchecked);
-        summary["checked"] = json!(checked);
-        self.sending.status.summary(&summary);
+        self.sending.status.summary(&self.summary(&stats, code, received, receiver));
         failure.map_or(Ok(()), Err)
     }
 
@@ -184,9 +192,18 @@ impl Transfer {
             TransferError::Timeout { .. } if io.unreachable > 0 => {
                 format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
             }
-            TransferError::Timeout { attempts, .. } => format!(
-                "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?"
-            ),
+            TransferError::Timeout { attempts, .. } => {
+                let native = self.sender.config().wire != Wire::Classic;
+                let hint = if native {
+                    " A receiver of the classic protocol alone wants --wire classic"
+                } else {
+                    ""
+                };
+                format!(
+                    "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
+                )
+            }
+            TransferError::Closed(reason) => closed(&format!("{host} ({address})"), *reason),
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
                 format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
             }
@@ -207,61 +224,39 @@ impl Transfer {
             );
         }
         let gone = if gone { "; it is gone" } else { "" };
+        if self.sender.config().wire != Wire::Classic {
+            let silent = self.sender.config().give_up.as_secs_f64();
+            return format!(
+                "the receiver at {host} ({address}) stopped answering: no answer for {silent:.1} s, {} bytes were acknowledged{gone}",
+                stats.bytes_acked
+            );
+        }
         format!(
             "the receiver at {host} ({address}) stopped answering: no answer to packet {packet} after {attempts} attempts{gone}"
         )
     }
 
     /// See [`idle_share`]; only of a link in this process is it known what it did.
-    fn idle_share(&self, stats: &SenderStats, receiver: Option<&LocalEnd>) -> Option<f64> {
+    pub(crate) fn idle_share(&self, stats: &SenderStats, receiver: Option<&LocalEnd>) -> Option<f64> {
         idle_share(self.sender.config(), stats, &receiver?.stats.forward)
     }
+}
 
-    fn summary(&self, stats: &SenderStats, code: u8, receiver: Option<&LocalEnd>) -> Value {
-        let elapsed = stats.elapsed();
-        let rtt = |q: f64| self.round_trips.as_ref().and_then(|trips| trips.quantile_us(q));
-        json!({
-            "event": "summary",
-            "exit_code": code,
-            "host": self.host,
-            "address": self.address.to_string(),
-            "bytes": stats.bytes_acked,
-            "elapsed_us": micros(elapsed),
-            "goodput_bps": rate_bps(stats.bytes_acked, elapsed),
-            "ideal_bps": self.sending.status.ideal_bps(stats),
-            "packets": stats.snd_una,
-            "retransmitted": stats.timeouts + stats.fast_retransmits,
-            "timeouts": stats.timeouts,
-            "fast_retransmits": stats.fast_retransmits,
-            "dup_acks": stats.dup_acks,
-            "dropped": {
-                "malformed": stats.malformed,
-                "stale": stats.stale,
-                "acks_beyond": stats.acks_beyond,
-                "strangers": self.socket.strangers(),
-            },
-            "srtt_us": micros(stats.srtt),
-            "rtt_min_us": rtt(0.0),
-            "rtt_p50_us": rtt(0.5),
-            "rtt_p99_us": rtt(0.99),
-            "rto_us": micros(stats.rto),
-            "handshake_rtt_us": stats.handshake_rtt.map(micros),
-            "crc32": format!("{:08x}", stats.crc),
-            "memory_peak_bytes": memory::read().peak,
-            "processor_us": memory::processor_time().map(micros),
-            "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
-            "seed": receiver.map(|end| end.seed),
-            "host_limited": receiver.map(|end| {
-                fell_behind(&end.stats) || self.idle_share(stats, receiver).is_some()
-            }),
-            "receiver": receiver.map(receiver_json),
-        })
-    }
+/// What a receiver said when it ended a transfer, and what to do about it.
+fn closed(receiver: &str, reason: CloseReason) -> String {
+    let help = match reason {
+        CloseReason::Refused => ": try again later, or raise its --max-peers",
+        CloseReason::Version => ": one of the two programs is too old",
+        CloseReason::Storage => ": see what it printed",
+        CloseReason::Idle => ": this program was stopped, or the path was broken for long",
+        _ => "",
+    };
+    format!("the receiver at {receiver} closed the transfer: {reason}{help}")
 }
 
 /// What the checksum of a FIN-ACK says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Agreed,
     /// A receiver that does not check answers 0.
     Unchecked,
@@ -269,7 +264,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(ours: u32, theirs: u32) -> Self {
+    pub(crate) fn of(ours: u32, theirs: u32) -> Self {
         match theirs {
             _ if theirs == ours => Self::Agreed,
             0 => Self::Unchecked,
@@ -278,24 +273,17 @@ impl Verdict {
     }
 }
 
-/// Everything that the embedded receiver counted.
-fn receiver_json(end: &LocalEnd) -> Value {
-    let mut value = stats_json(&end.stats);
-    value["socket"] = socket_json(&end.socket, end.offload);
-    value
-}
-
 /// What the embedded receiver's link did, what this host did to it, and what to do about it.
 fn receiver_lines(end: &LocalEnd) -> Vec<String> {
     let (forward, reverse) = (&end.stats.forward, &end.stats.reverse);
-    let mut lines = link_lines(&end.stats);
+    let mut lines = if end.seed.is_some() { link_lines(&end.stats) } else { Vec::new() };
     lines.extend(overflow_line("receiver's socket", &end.socket));
     let no_memory = forward.dropped_memory + reverse.dropped_memory;
     if no_memory > 0 {
         lines.push(format!("{no_memory} packets found the link's memory full: a larger --memory holds more"));
     }
-    if forward.dropped_loss + reverse.dropped_loss > 0 {
-        lines.push(format!("the same losses again: --seed {}", end.seed));
+    if let Some(seed) = end.seed.filter(|_| forward.dropped_loss + reverse.dropped_loss > 0) {
+        lines.push(format!("the same losses again: --seed {seed}"));
     }
     lines
 }
@@ -332,13 +320,16 @@ mod tests {
     fn what_this_host_had_no_room_for_is_told_with_its_remedy() {
         let offload = Offload { send_call: SendCall::Single, send_segments: 1, receive_segments: 1 };
         let stats = Server::<SocketAddr>::new(ServerConfig::reference(1)).stats();
-        let mut end = LocalEnd { seed: 1, stats, socket: UdpStats::default(), offload };
+        let mut end = LocalEnd { seed: Some(1), stats, socket: UdpStats::default(), offload };
         let with = |end: &LocalEnd, word: &str| receiver_lines(end).iter().any(|line| line.contains(word));
         assert!(!with(&end, "--memory") && !with(&end, "sysctl"));
         end.stats.reverse.dropped_memory = 1;
         end.socket.receive_overflow = Some(7);
         assert!(with(&end, "--memory"));
         assert!(with(&end, "7 datagrams found the receiver's socket buffer"));
-        assert_eq!(receiver_json(&end)["socket"]["receive_overflow"], 7);
+        assert_eq!(crate::summary::receiver_json(&end)["socket"]["receive_overflow"], 7);
+        assert!(with(&end, "forward link") && crate::summary::receiver_json(&end)["forward"].is_object());
+        end.seed = None;
+        assert!(!with(&end, "forward link") && crate::summary::receiver_json(&end)["forward"].is_null());
     }
 }

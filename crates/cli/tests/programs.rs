@@ -17,5 +17,8 @@ mod programs {
     mod lines;
     mod local;
     mod modes;
+    mod native;
+    mod native_input;
+    mod native_lines;
     mod peers;
 }

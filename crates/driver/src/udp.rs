@@ -109,7 +109,7 @@ impl UdpStats {
 }
 
 /// The other end of a datagram, and the address of this host that it used: an answer must come from there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Remote {
     /// The peer's address.
     pub addr: SocketAddr,

@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Bitrate, ClassicLink, Ledger, Link, Path, PathConfig, Probability, child_seed};
-use rdt_transport::wire::{self, FromReceiver, FromSender};
+use rdt_emulator::{
+    Bitrate, ClassicLink, Ledger, Link, Loss, Path, PathConfig, Probability, QueueLimit, child_seed,
+};
+use rdt_transport::wire::native::{CloseReason, LinkRequest};
+use rdt_transport::wire::{LinkWanted, Packet};
 use rdt_transport::{Admission, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf};
 
 use crate::{Lateness, LinkMode, ServerConfig, ServerStats};
@@ -42,7 +46,7 @@ pub struct Server<P> {
     gone_reverse: Ledger,
 }
 
-impl<P: Copy + Ord + Debug> Server<P> {
+impl<P: Copy + Ord + Debug + Hash> Server<P> {
     /// A server without peers.
     pub fn new(config: ServerConfig) -> Self {
         Self {
@@ -86,7 +90,7 @@ impl<P: Copy + Ord + Debug> Server<P> {
 
     /// Forgets `peer` and what is on its path: its transfer cannot be stored.
     pub fn close(&mut self, peer: P) {
-        self.listener.close(peer);
+        self.listener.refuse(peer, CloseReason::Storage);
         self.absorb_events();
     }
 
@@ -132,11 +136,12 @@ impl<P: Copy + Ord + Debug> Server<P> {
     /// A datagram enters its peer's forward link.
     fn enter(&mut self, now: Instant, peer: P, datagram: &[u8], seed: u64) {
         let Some(packet) = self.listener.inspect(peer, datagram) else { return };
-        if let FromSender::Syn(syn) = packet {
-            match self.listener.admit(now, peer) {
-                Admission::New => self.lay_path(peer, &syn.link, seed),
+        if let Packet::Syn(open) = packet {
+            match self.listener.admit(now, peer, &open) {
+                Admission::New => self.lay_path(peer, open.link, seed),
                 Admission::Known => {}
-                Admission::Refused => return,
+                // An answer to a stranger does not pass a link that is laid for those who are known.
+                Admission::Refused | Admission::Unproven => return self.route_replies(now),
             }
         }
         self.listener.touch(now, peer);
@@ -147,16 +152,13 @@ impl<P: Copy + Ord + Debug> Server<P> {
         self.push(now, peer, buffer, |path| &mut path.forward);
     }
 
-    fn lay_path(&mut self, peer: P, link: &LinkProperties, seed: u64) {
-        let rtt = Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default();
-        let config = PathConfig::classic(ClassicLink {
-            rtt,
-            rate: Bitrate::from_bps_f64(f64::from(link.speed_bps)).unwrap_or(Bitrate::from_bps(1)),
-            loss_forward: Probability::new(f64::from(link.loss_forward)).unwrap_or(Probability::ZERO),
-            loss_reverse: Probability::new(f64::from(link.loss_reverse)).unwrap_or(Probability::ZERO),
-            buffer: link.buffer,
-            memory_limit: self.config.peer_link_memory_limit,
-        });
+    fn lay_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
+        let memory = self.config.peer_link_memory_limit;
+        let (rtt, config) = match wanted {
+            Some(LinkWanted::Packets(link)) => classic_path(&link, memory),
+            Some(LinkWanted::Bytes(link)) => path_by_bytes(&link, memory),
+            None => (Duration::ZERO, PathConfig::default()),
+        };
         let path = Path::new(config, child_seed(seed, self.connections));
         self.connections += 1;
         self.paths.insert(peer, PeerPath { path, rtt, wakeup: None });
@@ -242,18 +244,16 @@ impl<P: Copy + Ord + Debug> Server<P> {
         if !self.is_emulating() {
             return;
         }
-        while let Some((peer, reply)) = self.listener.poll_reply() {
-            let buffer = self.encode(&reply);
-            self.push(now, peer, buffer, |path| &mut path.reverse);
+        while let Some((peer, reply)) = self.listener.poll_reply(now) {
+            let mut buffer = self.pool.pop().unwrap_or_default();
+            buffer.clear();
+            buffer.extend_from_slice(reply);
+            if self.paths.contains_key(&peer) {
+                self.push(now, peer, buffer, |path| &mut path.reverse);
+            } else {
+                self.outgoing.push_back((peer, buffer));
+            }
         }
-    }
-
-    fn encode(&mut self, reply: &FromReceiver) -> Vec<u8> {
-        let mut buffer = self.pool.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.resize(wire::REPLY_LEN, 0);
-        wire::encode_reply(reply, &mut buffer);
-        buffer
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {
@@ -294,7 +294,7 @@ impl<P: Copy + Ord + Debug> Server<P> {
     }
 }
 
-impl<P: Copy + Ord + Debug> Endpoint for Server<P> {
+impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
     type Peer = P;
     type Event = (P, ReceiverEvent);
 
@@ -343,6 +343,35 @@ impl<P: Copy + Ord + Debug> Endpoint for Server<P> {
         self.absorb_events();
         self.events.pop_front()
     }
+}
+
+/// The path that a classic sender asks for.
+fn classic_path(link: &LinkProperties, memory_limit: u64) -> (Duration, PathConfig) {
+    let rtt = Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default();
+    let config = PathConfig::classic(ClassicLink {
+        rtt,
+        rate: Bitrate::from_bps_f64(f64::from(link.speed_bps)).unwrap_or(Bitrate::from_bps(1)),
+        loss_forward: Probability::new(f64::from(link.loss_forward)).unwrap_or(Probability::ZERO),
+        loss_reverse: Probability::new(f64::from(link.loss_reverse)).unwrap_or(Probability::ZERO),
+        buffer: link.buffer,
+        memory_limit,
+    });
+    (rtt, config)
+}
+
+/// The path that is asked for with a queue in bytes, which counts waiting packets only.
+fn path_by_bytes(link: &LinkRequest, memory_limit: u64) -> (Duration, PathConfig) {
+    let rtt = Duration::from_micros(u64::from(link.rtt_us));
+    let probability = |ppb: u32| Probability::new(f64::from(ppb) / 1e9).unwrap_or(Probability::ZERO);
+    let mut config = PathConfig::symmetric(rtt, Bitrate::from_bps(link.rate_bps));
+    for (side, loss) in
+        [(&mut config.forward, link.loss_forward_ppb), (&mut config.reverse, link.loss_reverse_ppb)]
+    {
+        side.loss = Loss::Bernoulli(probability(loss));
+        side.queue = QueueLimit::bytes(link.queue_bytes);
+        side.memory_limit = memory_limit;
+    }
+    (rtt, config)
 }
 
 #[cfg(test)]

@@ -8,10 +8,14 @@
 mod agenda;
 mod network;
 mod node;
+mod reading;
+mod record;
 mod scenario;
 mod simulation;
 
-pub use network::WireId;
+pub use network::{Tap, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
+pub use reading::Reading;
+pub use record::{Recorder, Series};
 pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;

@@ -1,6 +1,7 @@
 //! Datagrams between nodes: inboxes, the wires that lead to them, and the hash of everything that arrived.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
 use std::time::Instant;
 
 use rdt_emulator::{Link, Packet, Path};
@@ -20,6 +21,16 @@ pub(crate) struct Batch {
     from: NodeId,
     bytes: Vec<u8>,
     stride: usize,
+}
+
+/// Somebody on the path who sees every datagram, for tests that judge a transfer by what is on its wire.
+pub trait Tap: Debug + Send {
+    /// A node sent a datagram; its wire has not seen it yet.
+    fn on_sent(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]);
+
+    /// A datagram reaches a node, which has not read it yet. What this gives reaches the node right after it,
+    /// as if it came from the same sender.
+    fn on_arrived(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]) -> Vec<Vec<u8>>;
 }
 
 /// A wire of a simulation.
@@ -83,6 +94,7 @@ pub(crate) struct Network {
     /// Datagrams that reached an inbox.
     pub(crate) datagrams: u64,
     pub(crate) hash: u64,
+    pub(crate) tap: Option<Box<dyn Tap>>,
 }
 
 impl Network {
@@ -98,6 +110,7 @@ impl Network {
             stirred: Vec::new(),
             datagrams: 0,
             hash: FNV.0,
+            tap: None,
         }
     }
 
@@ -148,6 +161,11 @@ impl Network {
     }
 
     fn send(&mut self, now: Instant, from: NodeId, to: NodeId, batch: &TransmitBuf) {
+        if let Some(tap) = &mut self.tap {
+            for datagram in batch.datagrams() {
+                tap.on_sent(now, from, to, datagram);
+            }
+        }
         let Some(&Route { wire, way, flow }) = self.routes.get(&(from, to)) else {
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();
@@ -178,10 +196,17 @@ impl Network {
                 self.note(word);
             }
         }
-        if let Some(inbox) = self.inboxes.get_mut(to.index()) {
-            inbox.push_back(batch);
-            self.woken.push_back(to);
+        let Some(inbox) = self.inboxes.get_mut(to.index()) else { return };
+        let mut added = Vec::new();
+        if let Some(tap) = &mut self.tap {
+            for datagram in batch.bytes.chunks(batch.stride.max(1)) {
+                added.extend(tap.on_arrived(now, batch.from, to, datagram));
+            }
         }
+        let from = batch.from;
+        inbox.push_back(batch);
+        inbox.extend(added.into_iter().map(|bytes| Batch { from, stride: bytes.len(), bytes }));
+        self.woken.push_back(to);
     }
 
     fn note(&mut self, word: u64) {

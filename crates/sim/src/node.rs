@@ -1,14 +1,16 @@
 //! The two kinds of node and the applications on them: a sender with an endless supply of the course's
 //! payload, and a server that checks every byte against it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use rdt_server::Server;
 use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError, dword_array};
 
+use crate::reading::{Reader, Reading};
+
 /// A node of a simulation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
@@ -105,13 +107,23 @@ pub struct Transfer {
     pub starts: u32,
     /// From the first to the last data packet, once finished.
     pub elapsed: Option<Duration>,
+    /// The server closed the peer; true if a transfer was under way then.
+    pub closed: Option<bool>,
 }
 
 impl Default for Transfer {
     /// Nothing arrived, so nothing is wrong.
     fn default() -> Self {
-        Self { bytes: 0, intact: true, crc: None, starts: 0, elapsed: None }
+        Self { bytes: 0, intact: true, crc: None, starts: 0, elapsed: None, closed: None }
     }
+}
+
+/// What a FIN told of a transfer whose last bytes are not read.
+#[derive(Debug, Clone, Copy)]
+struct Finish {
+    bytes: u64,
+    crc: u32,
+    elapsed: Duration,
 }
 
 /// A server and what it received.
@@ -120,15 +132,41 @@ pub struct ServerNode {
     pub server: Server<NodeId>,
     /// By peer. Bytes are checked only if the receivers keep them.
     pub transfers: BTreeMap<NodeId, Transfer>,
+    /// The application, if it does not read at once.
+    reader: Option<Reader>,
+    /// Peers with bytes that were not read.
+    unread: BTreeSet<NodeId>,
+    finishing: BTreeMap<NodeId, Finish>,
+    /// When the application reads on.
+    read_at: Option<Instant>,
+    /// The application does nothing before this time.
+    pub(crate) asleep_until: Option<Instant>,
 }
 
 impl ServerNode {
     pub(crate) fn new(server: Server<NodeId>) -> Self {
-        Self { server, transfers: BTreeMap::new() }
+        Self {
+            server,
+            transfers: BTreeMap::new(),
+            reader: None,
+            unread: BTreeSet::new(),
+            finishing: BTreeMap::new(),
+            read_at: None,
+            asleep_until: None,
+        }
+    }
+
+    /// From now on the application reads so.
+    pub(crate) fn set_reading(&mut self, reading: Reading, epoch: Instant) {
+        self.reader = Some(Reader::new(reading, epoch));
     }
 
     /// Reads, checks and confirms; true if there may be more to do at once.
     pub(crate) fn pump(&mut self, now: Instant) -> bool {
+        if self.asleep_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        self.asleep_until = None;
         let mut busy = false;
         while let Some((peer, event)) = self.server.poll_event() {
             busy = true;
@@ -136,27 +174,55 @@ impl ServerNode {
             match event {
                 ReceiverEvent::Started => {
                     *transfer = Transfer { starts: transfer.starts + 1, ..Transfer::default() };
+                    self.finishing.remove(&peer);
                 }
-                ReceiverEvent::Readable => Self::read(&mut self.server, peer, transfer),
+                ReceiverEvent::Readable => {
+                    self.unread.insert(peer);
+                }
                 ReceiverEvent::Finished { bytes, crc, elapsed } => {
-                    Self::read(&mut self.server, peer, transfer);
-                    transfer.bytes = bytes;
-                    transfer.crc = Some(crc);
-                    transfer.elapsed = Some(elapsed);
-                    self.server.confirm(now, peer);
+                    self.unread.insert(peer);
+                    self.finishing.insert(peer, Finish { bytes, crc, elapsed });
                 }
-                ReceiverEvent::Connected | ReceiverEvent::Closed { .. } => {}
+                ReceiverEvent::Closed { unfinished } => transfer.closed = Some(unfinished),
+                ReceiverEvent::Connected => {}
             }
+        }
+        self.read_at = None;
+        for peer in std::mem::take(&mut self.unread) {
+            busy |= self.read(now, peer);
         }
         busy
     }
 
-    fn read(server: &mut Server<NodeId>, peer: NodeId, transfer: &mut Transfer) {
-        let data = server.data(peer);
-        let n = data.len();
-        transfer.intact &= dword_array::matches(transfer.bytes, data);
-        transfer.bytes += n as u64;
-        server.consume(peer, n);
+    /// Reads what the application would, and confirms what it read to the end; true if it read anything.
+    fn read(&mut self, now: Instant, peer: NodeId) -> bool {
+        let transfer = self.transfers.entry(peer).or_default();
+        let before = transfer.bytes;
+        // What is there may lie in several pieces.
+        while let data = self.server.data(peer)
+            && !data.is_empty()
+        {
+            let budget = self.reader.as_mut().map_or(u64::MAX, |reader| reader.budget(now));
+            let n = data.len().min(usize::try_from(budget).unwrap_or(usize::MAX));
+            if n == 0 {
+                self.read_at = self.reader.as_ref().map(|reader| reader.next(now));
+                self.unread.insert(peer);
+                return transfer.bytes > before;
+            }
+            transfer.intact &= dword_array::matches(transfer.bytes, &data[..n]);
+            transfer.bytes += n as u64;
+            self.server.consume(peer, n);
+            if let Some(reader) = &mut self.reader {
+                reader.read(n as u64);
+            }
+        }
+        let read = transfer.bytes > before;
+        let Some(Finish { bytes, crc, elapsed }) = self.finishing.remove(&peer) else { return read };
+        transfer.bytes = bytes;
+        transfer.crc = Some(crc);
+        transfer.elapsed = Some(elapsed);
+        self.server.confirm(now, peer);
+        true
     }
 }
 
@@ -177,7 +243,9 @@ impl Node {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Sender(node) => node.sender.poll_timeout(),
-            Self::Server(node) => node.server.poll_timeout(),
+            Self::Server(node) => {
+                [node.server.poll_timeout(), node.read_at, node.asleep_until].into_iter().flatten().min()
+            }
         }
     }
 }

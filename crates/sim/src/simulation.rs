@@ -10,8 +10,9 @@ use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 
 use crate::agenda::Agenda;
-use crate::network::{Network, NodeIo, Way, WireId};
+use crate::network::{Network, NodeIo, Tap, Way, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
+use crate::reading::Reading;
 
 /// Datagrams that a simulated socket sends in one call.
 const MAX_SEGMENTS: usize = 64;
@@ -75,13 +76,52 @@ impl Simulation {
         server: NodeId,
         bytes: u64,
     ) -> Result<NodeId, ConfigError> {
-        let mut sender = Sender::new(config)?;
-        // A new sender can be opened and finished.
-        let _ = sender.open();
-        if bytes == 0 {
-            let _ = sender.finish();
-        }
+        let sender = opened(config, bytes)?;
         Ok(self.add(Node::Sender(Box::new(SenderNode::new(sender, server, bytes)))))
+    }
+
+    /// The program of a sender ends, and a new one begins in its place, with the same address and server.
+    ///
+    /// # Errors
+    /// What the sender finds wrong with its configuration.
+    ///
+    /// # Panics
+    /// If `id` is not a sender.
+    pub fn restart_sender(
+        &mut self,
+        id: NodeId,
+        config: SenderConfig,
+        bytes: u64,
+    ) -> Result<(), ConfigError> {
+        let sender = opened(config, bytes)?;
+        let server = self.sender(id).server;
+        *self.sender_mut(id) = SenderNode::new(sender, server, bytes);
+        self.network.woken.push_back(id);
+        Ok(())
+    }
+
+    /// The program of a server ends, and a new one begins in its place that knows of no peer.
+    ///
+    /// # Panics
+    /// If `id` is not a server.
+    pub fn restart_server(&mut self, id: NodeId, config: ServerConfig) {
+        *self.server_mut(id) = ServerNode::new(Server::new(config));
+        self.network.woken.push_back(id);
+    }
+
+    /// The application of a server reads and confirms nothing until virtual time `until`.
+    ///
+    /// # Panics
+    /// If `id` is not a server.
+    pub fn stall_server(&mut self, id: NodeId, until: Duration) {
+        let until = self.epoch + until;
+        self.server_mut(id).asleep_until = Some(until);
+        self.network.woken.push_back(id);
+    }
+
+    /// Shows every datagram from now on to `tap`.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.network.tap = Some(tap);
     }
 
     /// Adds a wire for [`Simulation::route`] to lead over.
@@ -100,6 +140,17 @@ impl Simulation {
     /// If these are no two nodes and wire of this simulation.
     pub fn route(&mut self, from: NodeId, to: NodeId, wire: WireId) {
         self.network.route((from, to), wire);
+    }
+
+    /// From now on the application of `server` reads so; without this it reads at once.
+    ///
+    /// # Panics
+    /// If `server` is not one.
+    pub fn set_reading(&mut self, server: NodeId, reading: Reading) {
+        match &mut self.nodes[server.index()] {
+            Node::Server(node) => node.set_reading(reading, self.epoch),
+            Node::Sender(_) => panic!("node {} is a sender", server.0),
+        }
     }
 
     /// A wire, for its ledgers.
@@ -191,6 +242,13 @@ impl Simulation {
     /// If `id` is not one.
     pub fn server(&self, id: NodeId) -> &ServerNode {
         match &self.nodes[id.index()] {
+            Node::Server(node) => node,
+            Node::Sender(_) => panic!("node {} is a sender", id.0),
+        }
+    }
+
+    fn server_mut(&mut self, id: NodeId) -> &mut ServerNode {
+        match &mut self.nodes[id.index()] {
             Node::Server(node) => node,
             Node::Sender(_) => panic!("node {} is a sender", id.0),
         }
@@ -294,4 +352,14 @@ impl Simulation {
             }
         }
     }
+}
+
+fn opened(config: SenderConfig, bytes: u64) -> Result<Sender, ConfigError> {
+    let mut sender = Sender::new(config)?;
+    // A new sender can be opened and finished.
+    let _ = sender.open();
+    if bytes == 0 {
+        let _ = sender.finish();
+    }
+    Ok(sender)
 }

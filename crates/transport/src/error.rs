@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::wire::native::CloseReason;
+
 /// Which call of the application a failure belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -49,6 +51,9 @@ pub enum TransferError {
         /// How often it was sent, the first time included.
         attempts: u32,
     },
+    /// The receiver closed the transfer.
+    #[error("the receiver closed the transfer: {0}")]
+    Closed(CloseReason),
     /// The socket refused to receive; the operating system's error number.
     #[error("receiving a datagram failed (OS error {0})")]
     FailedRecv(i32),
@@ -62,7 +67,7 @@ impl TransferError {
             Self::NotConnected => 2,
             Self::InvalidName(_) => 3,
             Self::FailedSend(_) => 4,
-            Self::Timeout { .. } => 5,
+            Self::Timeout { .. } | Self::Closed(_) => 5,
             Self::FailedRecv(_) => 6,
         }
     }
@@ -88,10 +93,33 @@ pub enum ConfigError {
     /// A packet size that leaves no room for data, or that UDP cannot carry.
     #[error("the packet size must be from 9 to 65507 bytes, not {0}")]
     PacketSize(usize),
+    /// A packet size below what this format needs.
+    #[error("the packet size must be at least {least} bytes in this format, not {size}")]
+    SmallPacket {
+        /// Bytes.
+        least: usize,
+        /// Bytes.
+        size: usize,
+    },
     /// A round-trip time, rate, loss or buffer that every receiver drops.
     #[error("{0}")]
     Link(&'static str),
     /// An attempt limit of 0.
     #[error("every packet needs at least 1 attempt")]
     ZeroAttempts,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => f.write_str("it takes no further transfer"),
+            Self::Version => f.write_str("it speaks another version of the protocol"),
+            Self::Protocol => f.write_str("it found the protocol broken"),
+            Self::Aborted => f.write_str("its application gave up"),
+            Self::Storage => f.write_str("it could not store the data"),
+            Self::Checksum => f.write_str("the data arrived with another checksum"),
+            Self::Idle => f.write_str("it heard nothing for too long"),
+            Self::Other(code) => write!(f, "for reason {code}"),
+        }
+    }
 }

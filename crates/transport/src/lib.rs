@@ -16,25 +16,40 @@
 //! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
 //! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
 //! | receiver | `receiver/` | reassembly, window to offer, replies |
+//! | cookie | `cookie.rs` | the proof that a peer receives at its address |
 //! | listener | `listener.rs` | the receivers behind one socket, their admission and clean-up |
 #![forbid(unsafe_code)]
 
+pub mod congestion;
+pub mod cookie;
 pub mod drive;
 pub mod dword_array;
 mod endpoint;
 mod error;
 mod listener;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
+#[cfg(not(feature = "planted-bugs"))]
+mod planted;
+pub mod range_set;
 mod receiver;
+pub mod recovery;
 mod sender;
 mod trace;
 mod transmit;
 pub mod wire;
 
+/// Parts of a receiver that goes by byte offsets, each for use and measurement alone.
+pub mod parts {
+    pub use crate::receiver::{acks, autotune, sack_list, stream};
+}
+
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
 pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
-pub use sender::{Attempts, Sender, SenderConfig, SenderEvent, SenderStats};
-pub use trace::{Observer, Resend, Trace};
+pub use recovery::LossDetection;
+pub use sender::{Attempts, Blocked, RtoPolicy, Sender, SenderConfig, SenderEvent, SenderStats, Waited};
+pub use trace::{LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use transmit::{MAX_DATAGRAM, TransmitBuf};
-pub use wire::LinkProperties;
+pub use wire::{LinkProperties, Wire};

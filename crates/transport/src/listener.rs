@@ -6,11 +6,14 @@ mod peers;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use peers::Peers;
 
-use crate::wire::{self, FromReceiver, FromSender};
+use crate::cookie::{Cookie, CookieJar};
+use crate::wire::native::CloseReason;
+use crate::wire::{self, MAX_REPLY, Near, Open, Packet, Wire};
 use crate::{Endpoint, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, TransmitBuf};
 
 /// Limits of a listener, and the configuration of its receivers.
@@ -27,6 +30,9 @@ pub struct ListenerConfig {
     pub peer_memory_limit: u64,
     /// A peer that is silent for this long is forgotten.
     pub idle: Duration,
+    /// What the cookies are made with that prove a peer's address; nobody may guess it. Without one, transfers
+    /// whose wire knows cookies are left unanswered.
+    pub secret: Option<[u8; 32]>,
 }
 
 impl ListenerConfig {
@@ -39,6 +45,7 @@ impl ListenerConfig {
             memory_limit: 512 << 20,
             peer_memory_limit: 128 << 20,
             idle: Duration::from_secs(25),
+            secret: None,
         }
     }
 }
@@ -56,6 +63,8 @@ pub struct ListenerStats {
     pub no_connection: u64,
     /// Dropped: a SYN while there were as many peers as allowed.
     pub refused: u64,
+    /// SYNs that were asked for a cookie.
+    pub retries: u64,
     /// Peers admitted so far.
     pub admitted: u64,
     /// Largest number of peers at once.
@@ -74,6 +83,7 @@ impl ListenerStats {
         self.too_long += other.too_long;
         self.no_connection += other.no_connection;
         self.refused += other.refused;
+        self.retries += other.retries;
         self.admitted += other.admitted;
         self.max_active += other.max_active;
         self.max_memory += other.max_memory;
@@ -90,16 +100,25 @@ pub enum Admission {
     Known,
     /// There is no room.
     Refused,
+    /// The peer is asked to prove its address first.
+    Unproven,
 }
+
+/// Peers that wait to be asked for a cookie, at most; more are left unanswered and ask again.
+const MAX_RETRIES: usize = 256;
 
 #[derive(Debug)]
 struct Entry {
     receiver: Receiver,
+    /// The format and connection of its newest SYN.
+    wire: Wire,
     last_active: Instant,
     /// Its time in `idle`.
     idle_at: Instant,
     /// In `ready`.
     queued: bool,
+    /// Its time in `timers`.
+    timer: Option<Instant>,
     memory: u64,
 }
 
@@ -111,22 +130,44 @@ pub struct Listener<P> {
     /// One entry a peer, at or before the time at which it may be idle for too long. It is moved on only
     /// when it comes up, so a datagram costs nothing here.
     idle: BTreeSet<(Instant, P)>,
+    /// When receivers want to be asked for a delayed ACK. A time may be too early, never too late.
+    timers: BTreeSet<(Instant, P)>,
+    /// The earliest of both, kept at hand because it is asked for far more often than it changes.
+    deadline: Option<Instant>,
     /// Peers with replies to send, in turn.
     ready: VecDeque<P>,
+    /// Peers to ask for a cookie, with their connection.
+    retries: VecDeque<(P, u64, Cookie)>,
+    /// Peers to tell that their transfer is over, with their connection.
+    closes: VecDeque<(P, u64, CloseReason)>,
+    jar: Option<CookieJar>,
+    /// The first time heard of: cookies count from it.
+    epoch: Option<Instant>,
+    /// A reply that did not fit the batch before.
+    left_over: Option<(P, usize)>,
+    scratch: Box<[u8; MAX_REPLY]>,
     events: VecDeque<(P, ReceiverEvent)>,
     memory: u64,
     stats: ListenerStats,
     gone: ReceiverStats,
 }
 
-impl<P: Copy + Ord + Debug> Listener<P> {
+impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// A listener without peers.
     pub fn new(config: ListenerConfig) -> Self {
         Self {
+            jar: config.secret.map(CookieJar::new),
             config,
             peers: Peers::new(),
             idle: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            deadline: None,
             ready: VecDeque::new(),
+            retries: VecDeque::new(),
+            closes: VecDeque::new(),
+            epoch: None,
+            left_over: None,
+            scratch: Box::new([0; MAX_REPLY]),
             events: VecDeque::new(),
             memory: 0,
             stats: ListenerStats::default(),
@@ -135,22 +176,65 @@ impl<P: Copy + Ord + Debug> Listener<P> {
     }
 
     /// Makes room for `peer`, which sent a valid SYN.
-    pub fn admit(&mut self, now: Instant, peer: P) -> Admission {
-        if self.peers.contains_key(&peer) {
+    pub fn admit(&mut self, now: Instant, peer: P, open: &Open) -> Admission {
+        if let Some(entry) = self.peers.get_mut(&peer)
+            && entry.wire == open.wire
+        {
+            return Admission::Known;
+        }
+        if !self.is_proven(now, peer, open) {
+            return Admission::Unproven;
+        }
+        if let Some(entry) = self.peers.get_mut(&peer) {
+            entry.wire = open.wire;
             return Admission::Known;
         }
         if self.peers.len() >= self.config.max_peers {
             self.stats.refused += 1;
+            self.tell(peer, Some(open.wire), CloseReason::Refused);
             return Admission::Refused;
         }
         let receiver = Receiver::new(self.config.receiver);
         let idle_at = now + self.config.idle;
-        self.peers.insert(peer, Entry { receiver, last_active: now, idle_at, queued: false, memory: 0 });
+        let entry = Entry {
+            receiver,
+            wire: open.wire,
+            last_active: now,
+            idle_at,
+            queued: false,
+            timer: None,
+            memory: 0,
+        };
+        self.peers.insert(peer, entry);
         self.idle.insert((idle_at, peer));
+        self.set_deadline();
         self.stats.admitted += 1;
         self.stats.max_active = self.stats.max_active.max(self.peers.len());
         self.events.push_back((peer, ReceiverEvent::Connected));
         Admission::New
+    }
+
+    /// True if the SYN shows a cookie of ours, where its wire knows them; else the peer is asked for it, and
+    /// nothing is kept of it.
+    fn is_proven(&mut self, now: Instant, peer: P, open: &Open) -> bool {
+        let Wire::Native { connection_id } = open.wire else { return true };
+        let epoch = *self.epoch.get_or_insert(now);
+        let Some(jar) = &self.jar else {
+            self.stats.refused += 1;
+            return false;
+        };
+        let now_s = now.saturating_duration_since(epoch).as_secs();
+        let mut address = Address::default();
+        peer.hash(&mut address);
+        if open.cookie.is_some_and(|cookie| jar.check(&cookie, now_s, &address.0, connection_id)) {
+            return true;
+        }
+        if self.retries.len() < MAX_RETRIES {
+            self.stats.retries += 1;
+            let cookie = jar.mint(now_s, &address.0, connection_id);
+            self.retries.push_back((peer, connection_id, cookie));
+        }
+        false
     }
 
     /// The peer is not silent, although none of its datagrams was handled: one is on an emulated link.
@@ -163,6 +247,11 @@ impl<P: Copy + Ord + Debug> Listener<P> {
     /// When `peer` was last not silent.
     pub fn last_active(&self, peer: P) -> Option<Instant> {
         self.peers.get(&peer).map(|entry| entry.last_active)
+    }
+
+    /// The format of the newest SYN of `peer`, and the connection's number in it.
+    pub fn wire(&self, peer: P) -> Option<Wire> {
+        self.peers.get(&peer).map(|entry| entry.wire)
     }
 
     /// In-order bytes of `peer` that were not consumed.
@@ -180,6 +269,21 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         self.with(peer, Receiver::confirm);
     }
 
+    /// Forgets `peer` and tells it why, where its format can say that.
+    pub fn refuse(&mut self, peer: P, reason: CloseReason) {
+        let wire = self.peers.get(&peer).map(|entry| entry.wire);
+        self.tell(peer, wire, reason);
+        self.close(peer);
+    }
+
+    fn tell(&mut self, peer: P, wire: Option<Wire>, reason: CloseReason) {
+        if let Some(Wire::Native { connection_id }) = wire
+            && self.closes.len() < MAX_RETRIES
+        {
+            self.closes.push_back((peer, connection_id, reason));
+        }
+    }
+
     /// Forgets `peer`; its datagrams find no transfer from now on.
     pub fn close(&mut self, peer: P) {
         let Some(entry) = self.peers.remove(&peer) else { return };
@@ -192,6 +296,10 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
         self.events.retain(|(p, event)| *p != peer || !void(*event));
         self.idle.remove(&(entry.idle_at, peer));
+        if let Some(timer) = entry.timer {
+            self.timers.remove(&(timer, peer));
+        }
+        self.set_deadline();
         self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.receiver.is_unfinished() }));
     }
 
@@ -227,7 +335,7 @@ impl<P: Copy + Ord + Debug> Listener<P> {
 
     /// Checks a datagram without acting on it, counting it if it is to be dropped. Sequence numbers of a
     /// peer without a transfer are unwrapped around 0.
-    pub fn inspect<'d>(&mut self, peer: P, datagram: &'d [u8]) -> Option<FromSender<'d>> {
+    pub fn inspect<'d>(&mut self, peer: P, datagram: &'d [u8]) -> Option<Packet<'d>> {
         self.stats.received += 1;
         if datagram.len() > self.config.receiver.max_datagram {
             self.stats.too_long += 1;
@@ -235,10 +343,12 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         }
         // Mutable, so that the search for the peer is done once for a run of datagrams.
         let entry = self.peers.get_mut(&peer);
-        let known = entry.is_some();
-        match wire::decode_from_sender(datagram, entry.map_or(0, |e| e.receiver.rcv_nxt())) {
-            Ok(packet @ FromSender::Syn(_)) => Some(packet),
-            Ok(packet) if known => Some(packet),
+        let (near, wire) = entry.map_or((Near::default(), None), |e| (e.receiver.near(), Some(e.wire)));
+        match Packet::decode(datagram, near) {
+            Ok((_, packet @ Packet::Syn(_))) => Some(packet),
+            Ok((connection, packet)) if wire.is_some_and(|wire| wire.connection_id() == connection) => {
+                Some(packet)
+            }
             Ok(_) => {
                 self.stats.no_connection += 1;
                 None
@@ -251,11 +361,14 @@ impl<P: Copy + Ord + Debug> Listener<P> {
     }
 
     /// Gives an inspected packet to its receiver, if that still exists.
-    pub fn deliver(&mut self, now: Instant, peer: P, packet: &FromSender<'_>) {
+    pub fn deliver(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
         let Some(entry) = self.peers.get_mut(&peer) else {
             self.stats.no_connection += 1;
             return;
         };
+        if matches!(packet, Packet::Close) {
+            return self.close(peer);
+        }
         entry.last_active = now;
         let held = entry.memory;
         let free = self.config.memory_limit.saturating_sub(self.memory - held);
@@ -266,27 +379,52 @@ impl<P: Copy + Ord + Debug> Listener<P> {
     /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
     /// gives it to its receiver.
     pub fn deliver_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
-        let near = self.peers.get_mut(&peer).map_or(0, |entry| entry.receiver.rcv_nxt());
-        match wire::decode_from_sender(datagram, near) {
-            Ok(packet) => self.deliver(now, peer, &packet),
+        let near = self.peers.get_mut(&peer).map_or(Near::default(), |entry| entry.receiver.near());
+        match Packet::decode(datagram, near) {
+            Ok((_, packet)) => self.deliver(now, peer, &packet),
             Err(_) => self.stats.malformed += 1,
         }
     }
 
-    /// Takes the next reply; peers that have some take turns.
-    pub fn poll_reply(&mut self) -> Option<(P, FromReceiver)> {
+    /// The next reply; peers that have some take turns.
+    pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
+        let (peer, len) = self.next_reply(now)?;
+        Some((peer, &self.scratch[..len]))
+    }
+
+    /// Writes the next reply into the scratch.
+    fn next_reply(&mut self, now: Instant) -> Option<(P, usize)> {
+        if let Some(left_over) = self.left_over.take() {
+            return Some(left_over);
+        }
+        if let Some((peer, connection_id, cookie)) = self.retries.pop_front() {
+            return Some((peer, wire::encode_retry(connection_id, &cookie, &mut self.scratch)));
+        }
+        if let Some((peer, connection_id, reason)) = self.closes.pop_front() {
+            return Some((peer, wire::encode_close(connection_id, reason, &mut self.scratch)));
+        }
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            let reply = entry.receiver.poll_reply();
-            entry.queued = entry.receiver.has_replies();
+            let reply = entry.receiver.poll_reply(now, &mut self.scratch);
+            entry.queued = entry.receiver.may_reply(now);
             if entry.queued {
                 self.ready.push_back(peer);
             }
-            if let Some(reply) = reply {
-                return Some((peer, reply));
+            if let Some(len) = reply {
+                return Some((peer, len));
             }
         }
         None
+    }
+
+    /// Something was put into or taken out of `idle` or `timers`.
+    fn set_deadline(&mut self) {
+        let idle = self.idle.first().map(|(deadline, _)| *deadline);
+        let timer = self.timers.first().map(|(deadline, _)| *deadline);
+        self.deadline = match (idle, timer) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
     }
 
     /// Lets one receiver do something and takes over what it has to say.
@@ -304,26 +442,41 @@ impl<P: Copy + Ord + Debug> Listener<P> {
         self.memory = self.memory - entry.memory + memory;
         entry.memory = memory;
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
-        if entry.receiver.has_replies() && !entry.queued {
+        if !entry.queued && entry.receiver.may_reply(entry.last_active) {
             entry.queued = true;
             self.ready.push_back(peer);
+        }
+        // Even for one that is queued: it may turn out to have nothing to say yet.
+        if let Some(deadline) = entry.receiver.deadline()
+            && entry.timer.is_none_or(|timer| deadline < timer)
+        {
+            if let Some(timer) = entry.timer.replace(deadline) {
+                self.timers.remove(&(timer, peer));
+            }
+            self.timers.insert((deadline, peer));
+            self.set_deadline();
         }
     }
 }
 
-impl<P: Copy + Ord + Debug> Endpoint for Listener<P> {
+impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     type Peer = P;
     type Event = (P, ReceiverEvent);
 
     fn handle_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
         let Some(packet) = self.inspect(peer, datagram) else { return };
-        if matches!(packet, FromSender::Syn(_)) && self.admit(now, peer) == Admission::Refused {
+        if let Packet::Syn(open) = packet
+            && !matches!(self.admit(now, peer, &open), Admission::New | Admission::Known)
+        {
             return;
         }
         self.deliver(now, peer, &packet);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return;
+        }
         while let Some(&(deadline, peer)) = self.idle.first()
             && deadline <= now
         {
@@ -337,33 +490,64 @@ impl<P: Copy + Ord + Debug> Endpoint for Listener<P> {
                 self.idle.insert((deadline, peer));
             }
         }
+        while let Some(&(due, peer)) = self.timers.first()
+            && due <= now
+        {
+            self.timers.pop_first();
+            let Some(entry) = self.peers.get_mut(&peer) else { continue };
+            entry.timer = entry.receiver.deadline().filter(|deadline| *deadline > now);
+            if let Some(deadline) = entry.timer {
+                self.timers.insert((deadline, peer));
+            }
+            if entry.receiver.may_reply(now) && !entry.queued {
+                entry.queued = true;
+                self.ready.push_back(peer);
+            }
+        }
+        self.set_deadline();
     }
 
-    fn poll_transmit(&mut self, _now: Instant, out: &mut TransmitBuf) -> Option<P> {
+    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         if !out.has_room(wire::REPLY_LEN) {
             return None;
         }
-        let (peer, reply) = self.poll_reply()?;
-        let mut next = Some(reply);
-        while let Some(reply) = next {
-            // Replies are all of one size, so only a full batch ends the loop before the replies do.
-            let Some(slot) = out.slot(wire::REPLY_LEN) else { break };
-            wire::encode_reply(&reply, slot);
-            let room = out.has_room(wire::REPLY_LEN);
-            next = match self.peers.get_mut(&peer) {
-                Some(entry) if room => entry.receiver.poll_reply(),
-                _ => None,
+        let (peer, mut len) = self.next_reply(now)?;
+        loop {
+            let Some(slot) = out.slot(len) else {
+                // Of another size than those before it, or there is no more room.
+                self.left_over = Some((peer, len));
+                break;
             };
+            slot.copy_from_slice(&self.scratch[..len]);
+            // Replies are mostly of one size, so mostly what does not fit is not even made.
+            let Some(entry) = self.peers.get_mut(&peer).filter(|_| out.has_room(len)) else { break };
+            let Some(next) = entry.receiver.poll_reply(now, &mut self.scratch) else { break };
+            len = next;
         }
-        Some(peer)
+        (!out.is_empty()).then_some(peer)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.idle.first().map(|(deadline, _)| *deadline)
+        self.deadline
     }
 
     fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {
         self.events.pop_front()
+    }
+}
+
+/// The bytes of a peer's key, for its cookie.
+#[derive(Default)]
+struct Address(Vec<u8>);
+
+impl Hasher for Address {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Nobody wants a number of it.
+    fn finish(&self) -> u64 {
+        0
     }
 }
 

@@ -8,7 +8,7 @@ const ODD: [&str; 11] = ["NaN", "inf", "-1", "-inf", "1e400", "-1e400", "", " ",
 
 /// One sentence of `program` that contains `word`, and the exit code.
 #[track_caller]
-fn refused(program: &str, command: &mut Command, code: i32, word: &str) -> Ended {
+pub(super) fn refused(program: &str, command: &mut Command, code: i32, word: &str) -> Ended {
     let run = Program::start(command).ended().with_code(code);
     assert_eq!(run.stderr.lines().count(), 1, "one line");
     let sentence = run.stderr.strip_prefix(&format!("{program}: ")).expect("the program's name first");

@@ -77,6 +77,17 @@ fn a_full_disk_under_the_standard_output_is_told() {
     assert!(receiver.ended().with_code(74).stderr.contains("cannot store the transfer of 127.0.0.1:"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_qlog_that_cannot_be_written_is_told_after_the_transfer() {
+    let run = send("local 10 0 0 1000 --bytes 5000 --qlog /dev/full").with_code(74);
+    assert!(run.lines().iter().any(|line| line.contains("FIN-ACK")), "the transfer came to its end");
+    let sentence = run.stderr.lines().last().unwrap();
+    assert!(sentence.starts_with("rdt-send: cannot write /dev/full: "), "{sentence}");
+    let run = send("local 10 0 0 1000 --bytes 5000 --qlog /nowhere/at/all").with_code(74);
+    assert!(run.stderr.starts_with("rdt-send: cannot write /nowhere/at/all: "), "{}", run.stderr);
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error_of_a_sender() {
     for args in ["--debug", "--json --interval 1ms"] {

@@ -3,13 +3,13 @@
 use super::printf::values;
 use super::process::{Ended, send};
 
-const PARAMETERS: &str = "Main:\tsender W = %d, RTT %.3f sec, loss %g / %g, link %.0f Mbps";
+pub(super) const PARAMETERS: &str = "Main:\tsender W = %d, RTT %.3f sec, loss %g / %g, link %.0f Mbps";
 const ARRAY: &str = "Main:\tinitializing DWORD array with 2^%d elements... done in %d ms";
-const CONNECTED: &str = "Main:\tconnected to %s in %.3f sec, pkt size %d bytes";
+pub(super) const CONNECTED: &str = "Main:\tconnected to %s in %.3f sec, pkt size %d bytes";
 pub(super) const STATUS: &str = "[%3.0f] B %6d (%5.1f MB) N %6d T %d F %d W %d S %.3f Mbps RTT %.3f";
-const FIN_ACK: &str = "[%6.3f] <-- FIN-ACK %d window %X";
-const FINISHED: &str = "Main:\ttransfer finished in %.3f sec, %.2f Kbps, checksum %X";
-const LAST: &str = "Main:\testRTT %.3f, ideal rate %.2f Kbps";
+pub(super) const FIN_ACK: &str = "[%6.3f] <-- FIN-ACK %d window %X";
+pub(super) const FINISHED: &str = "Main:\ttransfer finished in %.3f sec, %.2f Kbps, checksum %X";
+pub(super) const LAST: &str = "Main:\testRTT %.3f, ideal rate %.2f Kbps";
 
 const SYN: &str = "[%6.3f] --> SYN %d (attempt %d of %d, RTO %.3f) to %s";
 const SYN_ACK: &str = "[%6.3f] <-- SYN-ACK %d window %d; setting initial RTO to %.3f";

@@ -1,7 +1,7 @@
 //! A server alone, called at made-up times.
 
 use rdt_transport::wire::{
-    FromReceiver, Syn, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
+    self, FromReceiver, Syn, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
 use rdt_transport::{ReceiverConfig, TransmitBuf};
 

@@ -1,5 +1,8 @@
 //! What a receiver is told before it starts.
 
+use super::acks::AckConfig;
+use super::autotune::WindowConfig;
+
 /// How the offered window follows what arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowPolicy {
@@ -40,6 +43,10 @@ pub struct ReceiverConfig {
     pub window: WindowPolicy,
     /// How many ACKs to give.
     pub ack: AckPolicy,
+    /// When to acknowledge, for senders whose wire lets ACKs wait.
+    pub acks: AckConfig,
+    /// The window to offer, for senders whose wire counts bytes.
+    pub stream_window: WindowConfig,
     /// Packets from the next expected one on that are accepted, whatever the window says, and as many
     /// before it that are answered as duplicates.
     pub range: u32,
@@ -54,6 +61,8 @@ pub struct ReceiverConfig {
 impl ReceiverConfig {
     /// Largest window, and the range, of the reference receiver in packets.
     pub const REFERENCE_WINDOW: u32 = 80_000;
+    /// Largest window for senders whose wire counts bytes: 1 Gbit/s over half a second.
+    const STREAM_WINDOW: u64 = 64 << 20;
     /// Largest datagram that the reference receiver takes, in bytes.
     pub const REFERENCE_DATAGRAM: usize = 1472;
 
@@ -62,6 +71,8 @@ impl ReceiverConfig {
         Self {
             window: WindowPolicy::Growing { max: Self::REFERENCE_WINDOW },
             ack: AckPolicy::EveryPacket,
+            acks: AckConfig::default(),
+            stream_window: WindowConfig::new(Self::STREAM_WINDOW, 1444),
             range: Self::REFERENCE_WINDOW,
             checksum: true,
             keep_payload: false,

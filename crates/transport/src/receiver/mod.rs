@@ -2,15 +2,23 @@
 //! It wires its parts together and owns only the state and the replies; `docs/PROTOCOL.md` gives the rules.
 //! Admission, idle clean-up and the peer's address are the listener's.
 
+pub mod acks;
+pub mod autotune;
+mod body;
+mod chunks;
 mod config;
+mod crc;
 mod reassembly;
+pub mod sack_list;
+pub mod stream;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::wire::{FromReceiver, FromSender};
+use crate::wire::native::{Params, SackBlock};
+use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire};
+use body::{Body, Taken};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
-use reassembly::{Insert, Keep, Reassembly};
 
 /// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
@@ -98,9 +106,12 @@ enum State {
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
+    wire: Wire,
     state: State,
-    reassembly: Reassembly,
-    replies: VecDeque<FromReceiver>,
+    body: Body,
+    replies: VecDeque<Answer>,
+    /// Room for the blocks of an ACK.
+    blocks: Vec<SackBlock>,
     events: VecDeque<ReceiverEvent>,
     readable_told: bool,
     first_data_at: Option<Instant>,
@@ -113,9 +124,11 @@ impl Receiver {
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             config,
+            wire: Wire::Classic,
             state: State::Listening,
-            reassembly: Self::empty(&config, 0),
+            body: Body::new(&config, Numbering::Packets, 0),
             replies: VecDeque::new(),
+            blocks: Vec::new(),
             events: VecDeque::new(),
             readable_told: false,
             first_data_at: None,
@@ -125,22 +138,36 @@ impl Receiver {
     }
 
     /// Takes one packet. `memory` is how many bytes may be held beyond holes.
-    pub fn handle(&mut self, now: Instant, packet: &FromSender<'_>, memory: u64) {
-        match *packet {
-            FromSender::Syn(syn) => self.on_syn(u64::from(syn.seq)),
-            FromSender::Data { seq, payload } => self.on_data(now, seq, payload, memory),
-            FromSender::Fin { seq } => self.on_fin(seq),
+    pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, memory: u64) {
+        match packet {
+            Packet::Syn(open) => self.on_syn(now, open),
+            Packet::Data(piece) => self.on_data(now, piece, memory),
+            Packet::Probe { tx } => self.body.on_probe(now, *tx),
+            Packet::Fin { seq } => self.on_fin(*seq),
+            // Its listener forgets the peer.
+            Packet::Close => {}
         }
     }
 
-    /// The next packet for the peer.
-    pub fn poll_reply(&mut self) -> Option<FromReceiver> {
-        self.replies.pop_front()
+    /// Writes the next packet for the peer into `out` and gives its length.
+    pub fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
+        if let Some(answer) = self.replies.pop_front() {
+            return Some(wire::encode_answer(self.wire, answer, || self.params(), out));
+        }
+        let ack = self.body.take_ack(now, &mut self.blocks)?;
+        let Wire::Native { connection_id } = self.wire else { return None };
+        self.stats.replies += 1;
+        Some(wire::encode_ack(connection_id, &ack, &self.blocks, out))
     }
 
-    /// True if [`Receiver::poll_reply`] has something.
-    pub fn has_replies(&self) -> bool {
-        !self.replies.is_empty()
+    /// True if [`Receiver::poll_reply`] may have something.
+    pub fn may_reply(&self, now: Instant) -> bool {
+        !self.replies.is_empty() || self.body.may_ack(now)
+    }
+
+    /// When [`Receiver::poll_reply`] will have something, if nothing else happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.body.deadline()
     }
 
     /// The next thing that the application should know.
@@ -150,32 +177,45 @@ impl Receiver {
 
     /// In-order bytes that were not consumed.
     pub fn data(&self) -> &[u8] {
-        self.reassembly.data()
+        self.body.data()
     }
 
     /// Takes the first `n` bytes of [`Receiver::data`] as read.
     pub fn consume(&mut self, n: usize) {
-        self.reassembly.consume(n);
+        self.body.consume(n);
         self.readable_told = false;
     }
 
     /// Answers the FIN: the application has stored what [`ReceiverEvent::Finished`] told of.
     pub fn confirm(&mut self) {
         if let State::Finishing { seq } = self.state {
-            let crc = self.reassembly.crc();
+            let crc = self.body.crc();
             self.state = State::Finished { seq, crc };
-            self.reply(FromReceiver::FinAck { ack: seq, crc });
+            self.reply(Answer::FinAck { ack: seq, crc });
         }
     }
 
-    /// Number of the next packet expected: what the peer's numbers are unwrapped around.
+    /// Next number expected.
     pub fn rcv_nxt(&self) -> u64 {
-        self.reassembly.rcv_nxt()
+        self.body.rcv_nxt()
+    }
+
+    /// What the peer's numbers are unwrapped around.
+    pub fn near(&self) -> Near {
+        Near { seq: self.body.rcv_nxt(), tx: self.body.largest_tx() }
+    }
+
+    /// Number of the peer's connection, where the format has one.
+    pub fn connection_id(&self) -> Option<u64> {
+        match self.wire {
+            Wire::Native { connection_id } if self.state != State::Listening => Some(connection_id),
+            _ => None,
+        }
     }
 
     /// Memory in use, in bytes.
     pub fn memory(&self) -> u64 {
-        self.reassembly.memory()
+        self.body.memory()
     }
 
     /// True if a transfer began and its FIN was not answered.
@@ -188,20 +228,30 @@ impl Receiver {
         self.stats
     }
 
-    fn empty(config: &ReceiverConfig, first: u64) -> Reassembly {
-        let keep = Keep { payload: config.keep_payload, checksum: config.checksum };
-        Reassembly::new(first, u64::from(config.range), keep)
+    fn params(&self) -> Params {
+        Params {
+            max_datagram: Params::clamp_datagram(self.config.max_datagram),
+            ack_delay_max_us: u32::try_from(self.config.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
+            ack_every: u16::try_from(self.config.acks.every.max(1)).unwrap_or(u16::MAX),
+            window: self.config.stream_window.max,
+            ..Params::default()
+        }
     }
 
-    /// Every SYN starts the transfer again from its number, even in mid-transfer; only one that finds
-    /// nothing to start again is no news to the application.
-    fn on_syn(&mut self, seq: u64) {
+    /// Without a number of its own, every SYN starts the transfer again from its first number, even in
+    /// mid-transfer; only one that finds nothing to start again is no news to the application. Where connections
+    /// are numbered, one that repeats the number is a copy.
+    fn on_syn(&mut self, now: Instant, open: &Open) {
+        let copy = open.wire != Wire::Classic && open.wire == self.wire;
         match self.state {
             // The application is storing the transfer: the peer will ask again.
             State::Finishing { .. } => return self.stats.unexpected += 1,
-            State::Open if self.first_data_at.is_none() && self.rcv_nxt() == seq => {}
+            State::Open | State::Finished { .. } if copy => {}
+            State::Open
+                if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
             _ => {
-                self.reassembly = Self::empty(&self.config, seq);
+                self.wire = open.wire;
+                self.body = Body::new(&self.config, open.wire.numbering(), open.seq);
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.state = State::Open;
@@ -210,44 +260,46 @@ impl Receiver {
                 self.events.push_back(ReceiverEvent::Started);
             }
         }
-        self.reply(FromReceiver::SynAck { ack: seq, wnd: self.config.window.window(seq) });
+        let wnd = self.body.first_window(now, open.seq);
+        self.reply(Answer::SynAck { ack: open.seq, wnd });
     }
 
-    fn on_data(&mut self, now: Instant, seq: u64, payload: &[u8], memory: u64) {
+    fn on_data(&mut self, now: Instant, piece: &Piece<'_>, memory: u64) {
         self.stats.data += 1;
         if self.state != State::Open {
             return self.stats.unexpected += 1;
         }
-        let bytes = self.reassembly.bytes();
-        match self.reassembly.insert(seq, payload, memory) {
-            Insert::Accepted { moved } => {
-                self.stats.bytes += self.reassembly.bytes() - bytes;
+        let bytes = self.body.bytes();
+        match self.body.insert(now, piece, memory) {
+            Taken::New { in_order } => {
+                self.stats.bytes += self.body.bytes() - bytes;
                 self.stats.accepted += 1;
-                self.stats.out_of_order += u64::from(moved == 0);
+                self.stats.out_of_order += u64::from(!in_order);
                 self.first_data_at.get_or_insert(now);
                 self.last_data_at = Some(now);
                 self.tell_readable();
             }
-            Insert::Duplicate => self.stats.duplicates += 1,
-            Insert::OutOfRange => return self.stats.out_of_range += 1,
-            Insert::NoMemory => return self.stats.no_memory += 1,
+            Taken::Duplicate => self.stats.duplicates += 1,
+            Taken::OutOfRange => return self.stats.out_of_range += 1,
+            Taken::NoMemory => return self.stats.no_memory += 1,
         }
-        let ack = self.rcv_nxt();
-        self.reply(FromReceiver::Ack { ack, wnd: self.config.window.window(ack) });
+        if let Some((ack, wnd)) = self.body.plain_ack() {
+            self.reply(Answer::Ack { ack, wnd });
+        }
     }
 
     fn on_fin(&mut self, seq: u64) {
         match self.state {
             State::Finished { seq: finished, crc } if seq == finished => {
-                self.reply(FromReceiver::FinAck { ack: seq, crc });
+                self.reply(Answer::FinAck { ack: seq, crc });
             }
-            State::Open if seq == self.rcv_nxt() && self.reassembly.is_contiguous() => {
+            State::Open if seq == self.rcv_nxt() && self.body.is_contiguous() => {
                 self.state = State::Finishing { seq };
                 let elapsed = match (self.first_data_at, self.last_data_at) {
                     (Some(first), Some(last)) => last.saturating_duration_since(first),
                     _ => Duration::ZERO,
                 };
-                let (bytes, crc) = (self.reassembly.bytes(), self.reassembly.crc());
+                let (bytes, crc) = (self.body.bytes(), self.body.crc());
                 self.events.push_back(ReceiverEvent::Finished { bytes, crc, elapsed });
             }
             _ => self.stats.unexpected += 1,
@@ -255,17 +307,17 @@ impl Receiver {
     }
 
     fn tell_readable(&mut self) {
-        if !self.readable_told && !self.reassembly.data().is_empty() {
+        if !self.readable_told && !self.body.data().is_empty() {
             self.readable_told = true;
             self.events.push_back(ReceiverEvent::Readable);
         }
     }
 
-    fn reply(&mut self, reply: FromReceiver) {
+    fn reply(&mut self, reply: Answer) {
         if self.config.ack == AckPolicy::Batch
-            && let FromReceiver::Ack { ack, .. } = reply
-            && let Some(waiting @ FromReceiver::Ack { .. }) = self.replies.back_mut()
-            && matches!(*waiting, FromReceiver::Ack { ack: earlier, .. } if earlier < ack)
+            && let Answer::Ack { ack, .. } = reply
+            && let Some(waiting @ Answer::Ack { .. }) = self.replies.back_mut()
+            && matches!(*waiting, Answer::Ack { ack: earlier, .. } if earlier < ack)
         {
             *waiting = reply;
             return;

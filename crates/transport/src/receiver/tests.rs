@@ -7,7 +7,7 @@ mod model;
 mod transfer;
 
 use super::*;
-use crate::wire::{LinkProperties, Syn};
+use crate::wire::{FromReceiver, FromSender, LinkProperties, Syn, decode_from_receiver};
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
@@ -62,7 +62,7 @@ impl Script {
     }
 
     fn packet(&mut self, packet: &FromSender<'_>) -> &mut Self {
-        self.receiver.handle(self.now, packet, self.memory);
+        self.receiver.handle(self.now, &Packet::from(packet), self.memory);
         self
     }
 
@@ -72,7 +72,12 @@ impl Script {
     }
 
     fn replies(&mut self) -> Vec<FromReceiver> {
-        std::iter::from_fn(|| self.receiver.poll_reply()).collect()
+        let mut out = [0; MAX_REPLY];
+        let mut replies = Vec::new();
+        while let Some(len) = self.receiver.poll_reply(self.now, &mut out) {
+            replies.push(decode_from_receiver(&out[..len], self.receiver.rcv_nxt()).unwrap());
+        }
+        replies
     }
 
     fn events(&mut self) -> Vec<ReceiverEvent> {

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use super::path_mtu::PathMtu;
 use super::scoreboard::Segment;
-use crate::wire::{DATA_HEADER, LinkProperties};
-use crate::{ConfigError, MAX_DATAGRAM};
+use crate::congestion::{Algorithm, Controller, Start};
+use crate::wire::native::{LinkRequest, Params};
+use crate::wire::{Codec, LinkProperties, Numbering, Wire};
+use crate::{ConfigError, LossDetection, MAX_DATAGRAM};
 
 /// What a packet in flight takes beside its payload, bytes.
 const RECORD: usize = size_of::<Segment>();
@@ -27,14 +30,48 @@ impl Default for Attempts {
     }
 }
 
+/// How the retransmission timeout follows the round-trip times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RtoPolicy {
+    /// The course's: RFC 6298's gains with `rttvar` of at least 10 ms, no back-off.
+    Reference,
+    /// RFC 6298 to the letter, with its back-off, but for the lower bound of 1 s.
+    Rfc6298 {
+        /// The bound used instead.
+        min: Duration,
+        /// The back-off ends here and not at 60 s: a receiver that forgets silent peers must hear of its sender
+        /// several times before it does.
+        backoff_max: Duration,
+    },
+}
+
 /// Parameters of one transfer.
 #[derive(Debug, Clone)]
 pub struct SenderConfig {
-    /// Sender's window W in packets, at least 1. The window in force is min(W, receiver's window).
+    /// The format.
+    pub wire: Wire,
+    /// Sender's window W in packets, at least 1. The window in force is min(W, receiver's window), or the
+    /// congestion window if that is smaller.
     pub window: u32,
+    /// Congestion control.
+    pub congestion: Algorithm,
+    /// The congestion controller's first window, packets (RFC 6928: 10).
+    pub initial_window: u32,
+    /// How losses are found and repaired.
+    pub recovery: LossDetection,
+    /// Packets leave at the pace of the congestion controller instead of as soon as the window has room.
+    pub pacing: bool,
+    /// The retransmission timeout.
+    pub rto: RtoPolicy,
+    /// A receiver that was silent for this long when the retransmission timer fires is given up. The course's
+    /// rules have no such limit and count attempts instead.
+    pub give_up: Duration,
     /// The link to ask the receiver for.
     pub link: LinkProperties,
-    /// Bytes of a full datagram, header included: 9 to 65,507.
+    /// The same in the native format, where a link need not be asked for.
+    pub link_request: Option<LinkRequest>,
+    /// Bytes of a full datagram, header included: 9 to 65,507. Where the format lets the sender look for the
+    /// path's largest datagram, it begins with at most 1200 and goes no higher than this.
     pub packet_size: usize,
     /// Attempt limits.
     pub attempts: Attempts,
@@ -50,8 +87,16 @@ impl SenderConfig {
     /// A transfer over `link` with window `window`, all else at its default: 1472-byte datagrams.
     pub fn new(window: u32, link: LinkProperties) -> Self {
         Self {
+            wire: Wire::Classic,
             window,
+            congestion: Algorithm::Fixed(window),
+            initial_window: 10,
+            recovery: LossDetection::BaseOnly,
+            pacing: false,
+            rto: RtoPolicy::Reference,
+            give_up: Duration::MAX,
             link,
+            link_request: None,
             packet_size: 1472,
             attempts: Attempts::default(),
             min_rto: Duration::from_millis(40),
@@ -59,15 +104,92 @@ impl SenderConfig {
         }
     }
 
+    /// A transfer in the native format that needs no tuning: BBR, RACK-TLP, pacing. `connection_id` is drawn at
+    /// random by the caller.
+    pub fn native(connection_id: u64) -> Self {
+        let link =
+            LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
+        let mut config = Self {
+            wire: Wire::Native { connection_id },
+            congestion: Algorithm::default(),
+            recovery: LossDetection::Rack,
+            pacing: true,
+            rto: RtoPolicy::Rfc6298 { min: Duration::from_millis(200), backoff_max: Duration::from_secs(6) },
+            give_up: Duration::from_secs(30),
+            attempts: Attempts { syn: 12, data: u32::MAX, fin: 30 },
+            ..Self::new(1, link)
+        };
+        config.window = config.largest_window();
+        config
+    }
+
+    /// A window within W.
+    pub(crate) fn within_memory(&self, cwnd: u64) -> u64 {
+        cwnd.min(u64::from(self.window) * self.payload_size() as u64)
+    }
+
+    /// Packets in flight that the memory limit allows.
+    pub fn largest_window(&self) -> u32 {
+        let packets = self.memory_limit / (self.payload_size() + RECORD) as u64;
+        u32::try_from(packets).unwrap_or(u32::MAX)
+    }
+
     /// Bytes of payload in a full packet.
     pub fn payload_size(&self) -> usize {
-        self.packet_size - DATA_HEADER
+        self.packet_size.saturating_sub(self.wire.data_header())
+    }
+
+    pub(crate) fn codec(&self) -> Codec {
+        let max_datagram = u16::try_from(self.packet_size).unwrap_or(u16::MAX);
+        Codec::new(
+            self.wire,
+            self.link,
+            Params { max_datagram, link: self.link_request, ..Params::default() },
+        )
+    }
+
+    /// The search for the path's MTU, where segments can be cut again: `packet_size` is then its ceiling.
+    pub(crate) fn path_mtu(&self) -> Option<PathMtu> {
+        match self.wire.numbering() {
+            Numbering::Packets => None,
+            Numbering::Bytes => Some(PathMtu::new(self.packet_size)),
+        }
+    }
+
+    /// Bytes of payload in a full packet before anything is known of the path.
+    pub(crate) fn first_payload_size(&self) -> usize {
+        self.path_mtu().map_or(self.packet_size, |mtu| mtu.size()).saturating_sub(self.wire.data_header())
+    }
+
+    /// A controller in its initial state; `rtt` is the handshake's.
+    pub(crate) fn controller(&self, rtt: Option<Duration>, mss: usize) -> Box<dyn Controller> {
+        self.congestion.build(Start {
+            mss: mss as u64,
+            initial_window: self.initial_window,
+            paced: self.pacing,
+            rtt,
+            // The connection's number is random already.
+            seed: self.wire.connection_id().unwrap_or(0),
+        })
     }
 
     /// How long to wait for the SYN-ACK: max(1 s, 2 RTT), with the RTT that the link is asked for.
-    pub(crate) fn syn_timeout(&self) -> Duration {
+    ///
+    /// In the native format 1 s, doubled up to 2 s.
+    pub(crate) fn syn_timeout(&self, attempt: u32) -> Duration {
+        if let RtoPolicy::Rfc6298 { .. } = self.rto {
+            return doubled(Duration::from_secs(1), attempt);
+        }
         let two_rtt = Duration::try_from_secs_f32(2.0 * self.link.rtt_s).unwrap_or_default();
         two_rtt.max(Duration::from_secs(1))
+    }
+
+    /// How long to wait for the FIN-ACK.
+    pub(crate) fn fin_timeout(&self, rto: Duration, attempt: u32) -> Duration {
+        match self.rto {
+            RtoPolicy::Reference => rto,
+            RtoPolicy::Rfc6298 { .. } => doubled(rto, attempt),
+        }
     }
 
     /// Checks every value.
@@ -78,7 +200,11 @@ impl SenderConfig {
         if self.window == 0 {
             return Err(ConfigError::ZeroWindow);
         }
-        if !(DATA_HEADER + 1..=MAX_DATAGRAM).contains(&self.packet_size) {
+        let least = self.wire.smallest_packet();
+        if self.wire != Wire::Classic && self.packet_size < least {
+            return Err(ConfigError::SmallPacket { least, size: self.packet_size });
+        }
+        if !(least..=MAX_DATAGRAM).contains(&self.packet_size) {
             return Err(ConfigError::PacketSize(self.packet_size));
         }
         let needed = u64::from(self.window) * (self.payload_size() + RECORD) as u64;
@@ -92,6 +218,18 @@ impl SenderConfig {
         if self.attempts.syn == 0 || self.attempts.data == 0 || self.attempts.fin == 0 {
             return Err(ConfigError::ZeroAttempts);
         }
+        if let Some(link) = &self.link_request {
+            link.validate().map_err(ConfigError::Link)?;
+        }
         self.link.validate()
     }
+}
+
+/// Longest time between two attempts of a SYN or FIN that back off.
+const MAX_CONTROL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// `first`, doubled with each attempt after the first, up to the longest.
+fn doubled(first: Duration, attempt: u32) -> Duration {
+    let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+    first.saturating_mul(factor).min(MAX_CONTROL_TIMEOUT)
 }

@@ -1,22 +1,29 @@
-//! Round-trip estimator and retransmission timeout, as the reference sender keeps them: RFC 6298's gains,
-//! but `srtt` is updated before `rttvar`, and `rttvar` counts as at least 10 ms from the first sample on.
+//! Round-trip times and the retransmission timeout, by one of two policies: RFC 6298's letter
+//! (`recovery/rto.rs`), or as the reference
+//! sender keeps them: RFC 6298's gains, but `srtt` is updated before `rttvar`, and `rttvar` counts as at least 10 ms from the first sample on.
 //!
 //! Knows no packets: which samples are valid (Karn) is the scoreboard's business.
 
 use std::time::Duration;
 
+use super::RtoPolicy;
+use crate::recovery::rto::{RtoConfig, RtoEstimator};
+
 /// `rttvar` counts as at least this much once data has been acknowledged.
 const RTTVAR_FLOOR: Duration = Duration::from_millis(10);
 
+/// The timeout is no less than this until the first sample if the SYN was sent again (RFC 6298, rule 5.7).
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+
 /// `srtt`, `rttvar` and the timeout that follows from them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RttEstimator {
+pub(crate) struct ReferenceRtt {
     srtt: Duration,
     rttvar: Duration,
     rto: Duration,
 }
 
-impl RttEstimator {
+impl ReferenceRtt {
     /// Starts from the handshake: `srtt` = R, `rttvar` = R / 2, hence an RTO of exactly 3 R, but not under
     /// `min_rto`.
     pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration) {
@@ -43,6 +50,99 @@ impl RttEstimator {
     }
 }
 
+/// The policy in force, and what both know.
+#[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "the names are the RFCs'")]
+pub(crate) struct Rtt {
+    policy: Policy,
+    min_rtt: Option<Duration>,
+    /// All that is known comes from a handshake in which the SYN was sent again: its answer may be to any of
+    /// them (Karn).
+    guessed: bool,
+}
+
+#[derive(Debug)]
+enum Policy {
+    Reference(ReferenceRtt),
+    Rfc6298(RtoEstimator),
+}
+
+impl Rtt {
+    pub(crate) fn new(policy: RtoPolicy) -> Self {
+        let policy = match policy {
+            RtoPolicy::Reference => Policy::Reference(ReferenceRtt::default()),
+            RtoPolicy::Rfc6298 { min, backoff_max } => {
+                Policy::Rfc6298(RtoEstimator::new(RtoConfig { min, backoff_max, ..RtoConfig::default() }))
+            }
+        };
+        Self { policy, min_rtt: None, guessed: false }
+    }
+
+    /// The handshake gave the first sample, from the last SYN on; `certain` if there was but one.
+    pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, certain: bool) {
+        self.min_rtt = certain.then_some(rtt);
+        match &mut self.policy {
+            Policy::Reference(estimator) => estimator.on_handshake(rtt, min_rto),
+            Policy::Rfc6298(estimator) => {
+                // Good enough to pace by, and no more.
+                self.guessed = !certain;
+                estimator.on_sample(rtt);
+            }
+        }
+    }
+
+    /// Takes one valid sample, of about `samples` a round trip.
+    pub(crate) fn on_sample(&mut self, rtt: Duration, samples: u32) {
+        if std::mem::take(&mut self.guessed)
+            && let Policy::Rfc6298(estimator) = &mut self.policy
+        {
+            estimator.forget();
+        }
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        match &mut self.policy {
+            Policy::Reference(estimator) => estimator.on_sample(rtt),
+            Policy::Rfc6298(estimator) => estimator.on_sample_of_many(rtt, samples),
+        }
+    }
+
+    /// The timer fired; the reference does not back off.
+    pub(crate) fn on_timeout(&mut self) {
+        if let Policy::Rfc6298(estimator) = &mut self.policy {
+            estimator.on_timeout();
+        }
+    }
+
+    /// Its mean deviation; zero before the handshake.
+    pub(crate) fn rttvar(&self) -> Duration {
+        match &self.policy {
+            Policy::Reference(estimator) => estimator.rttvar,
+            Policy::Rfc6298(estimator) => estimator.rttvar().unwrap_or_default(),
+        }
+    }
+
+    /// Smoothed round-trip time; zero before the handshake.
+    pub(crate) fn srtt(&self) -> Duration {
+        match &self.policy {
+            Policy::Reference(estimator) => estimator.srtt(),
+            Policy::Rfc6298(estimator) => estimator.srtt().unwrap_or_default(),
+        }
+    }
+
+    /// Smallest sample; zero before the first one.
+    pub(crate) fn min_rtt(&self) -> Duration {
+        self.min_rtt.unwrap_or_default()
+    }
+
+    /// The retransmission timeout in force.
+    pub(crate) fn rto(&self) -> Duration {
+        match &self.policy {
+            Policy::Reference(estimator) => estimator.rto(),
+            Policy::Rfc6298(estimator) if self.guessed => estimator.rto().max(RTO_AFTER_LOST_SYN),
+            Policy::Rfc6298(estimator) => estimator.rto(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,7 +152,7 @@ mod tests {
 
     #[test]
     fn rto_follows_the_reference_senders_table() {
-        let mut estimator = RttEstimator::default();
+        let mut estimator = ReferenceRtt::default();
         let mut rows = 0;
         for line in ORACLE.lines().skip(1) {
             let cells: Vec<&str> = line.split(',').collect();
@@ -70,8 +170,22 @@ mod tests {
     }
 
     #[test]
+    fn a_handshake_with_two_syns_is_forgotten_with_the_first_sample() {
+        let ms = Duration::from_millis;
+        let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
+        rtt.on_handshake(ms(20), Duration::ZERO, false);
+        assert_eq!((rtt.srtt(), rtt.rto()), (ms(20), RTO_AFTER_LOST_SYN));
+        rtt.on_sample(ms(1400), 1);
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1400), ms(1400), ms(4200)));
+        let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
+        rtt.on_handshake(ms(200), Duration::ZERO, true);
+        rtt.on_sample(ms(280), 1);
+        assert_eq!((rtt.srtt(), rtt.min_rtt()), (ms(210), ms(200)));
+    }
+
+    #[test]
     fn a_tiny_handshake_rtt_is_raised_to_the_floor() {
-        let mut estimator = RttEstimator::default();
+        let mut estimator = ReferenceRtt::default();
         estimator.on_handshake(Duration::from_micros(200), Duration::from_millis(40));
         assert_eq!(estimator.rto(), Duration::from_millis(40));
     }

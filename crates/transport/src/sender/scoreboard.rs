@@ -1,98 +1,420 @@
-//! One record per packet in flight: what is acknowledged, what a sample may be taken from. Owns `snd_una`
-//! and `snd_nxt`. Knows no bytes but their offsets, and no timer.
+//! One record per segment in flight: what is acknowledged, what is lost, what a sample may be taken from. Owns
+//! `snd_una`, `snd_nxt` and `pipe`. Knows no bytes but their offsets, and no timer.
+//!
+//! Segments are numbered as the wire numbers them ([`Numbering`]); everything else is by offset in the stream.
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::time::Instant;
 
-/// A packet that was sent and is not acknowledged.
+use crate::planted::{self, Bug};
+use crate::wire::Numbering;
+
+/// What is known of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// On its way, as far as is known.
+    InFlight,
+    /// Selectively acknowledged.
+    Sacked,
+    /// Given up; to be sent again.
+    Lost,
+}
+
+/// A segment that was sent and is not cumulatively acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
     /// Offset of its first byte in the stream.
     pub(crate) offset: u64,
     /// When it was last sent.
     pub(crate) sent_at: Instant,
+    /// Number of its last transmission.
+    pub(crate) tx: u64,
     /// Bytes.
     pub(crate) len: u32,
-    /// How often it was sent.
-    pub(crate) sent_count: u32,
+    /// How often it was sent; saturates.
+    pub(crate) sent_count: u16,
+    pub(crate) fate: Fate,
 }
 
-/// What an ACK that moved the base did.
-#[derive(Debug, Clone, Copy)]
+impl Segment {
+    /// One past its last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+}
+
+/// What an ACK did.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Acked {
-    /// A round-trip sample: from the last packet acknowledged, and only if the first one was never sent
-    /// again (Karn). Only the base is ever sent again, so then none of them was.
-    pub(crate) sample: Option<Duration>,
-    /// One past the last byte acknowledged.
-    pub(crate) end_offset: u64,
+    /// The cumulative edge moved.
+    pub(crate) moved: bool,
+    /// Bytes newly delivered.
+    pub(crate) bytes: u64,
+    /// The last segment that the cumulative edge passed was sent at this time; absent if the first one that it
+    /// passed had been sent again (Karn).
+    pub(crate) karn: Option<Instant>,
 }
 
-/// Packets `snd_una .. snd_nxt`, contiguous, oldest first.
-#[derive(Debug, Default)]
+/// Segments `snd_una .. snd_nxt`, contiguous, oldest first.
+#[derive(Debug)]
 pub(crate) struct Scoreboard {
+    numbering: Numbering,
     segments: VecDeque<Segment>,
     snd_una: u64,
     /// Offset of the first byte that was never sent.
     next_offset: u64,
+    /// Offsets of the segments that are [`Fate::Lost`].
+    lost: BTreeSet<u64>,
+    in_flight: u64,
+    sacked: u64,
+    /// Bytes that duplicate ACKs tell to be delivered without saying which; part of `in_flight`.
+    assumed: u64,
 }
 
 impl Scoreboard {
-    /// Records the first transmission of the next packet.
-    pub(crate) fn push(&mut self, now: Instant, len: u32) {
-        self.segments.push_back(Segment { offset: self.next_offset, sent_at: now, len, sent_count: 1 });
+    pub(crate) fn new(numbering: Numbering) -> Self {
+        Self {
+            numbering,
+            segments: VecDeque::new(),
+            snd_una: 0,
+            next_offset: 0,
+            lost: BTreeSet::new(),
+            in_flight: 0,
+            sacked: 0,
+            assumed: 0,
+        }
+    }
+
+    /// Records the first transmission of the next segment.
+    pub(crate) fn push(&mut self, now: Instant, len: u32, tx: u64) {
+        let offset = self.next_offset;
+        self.segments.push_back(Segment {
+            offset,
+            sent_at: now,
+            tx,
+            len,
+            sent_count: 1,
+            fate: Fate::InFlight,
+        });
         self.next_offset += u64::from(len);
+        self.in_flight += u64::from(len);
     }
 
-    /// Takes a cumulative ACK in `snd_una + 1 ..= snd_nxt`.
-    pub(crate) fn acknowledge(&mut self, now: Instant, ack: u64) -> Option<Acked> {
-        let count = usize::try_from(ack.checked_sub(self.snd_una)?).ok()?;
-        let last = *self.segments.get(count.checked_sub(1)?)?;
-        let never_resent = self.segments[0].sent_count == 1;
+    /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` each segment that is newly
+    /// known to be delivered. A segment in which the edge lies is told of when its rest is acknowledged.
+    pub(crate) fn acknowledge(&mut self, ack: u64, mut on_delivered: impl FnMut(&Segment)) -> Acked {
+        let count = self.covered(ack);
+        let mut acked = Acked { moved: count > 0, ..Acked::default() };
+        let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
+        for segment in self.segments.drain(..count) {
+            let len = u64::from(segment.len);
+            match segment.fate {
+                Fate::Sacked => self.sacked -= len,
+                Fate::Lost => {
+                    self.lost.remove(&segment.offset);
+                }
+                Fate::InFlight => self.in_flight -= len,
+            }
+            if segment.fate != Fate::Sacked {
+                acked.bytes += len;
+                on_delivered(&segment);
+            }
+            acked.karn = (never_resent || planted::is(Bug::Karn)).then_some(segment.sent_at);
+        }
+        let trimmed = self.trim(ack);
+        acked.bytes += trimmed;
+        acked.moved |= trimmed > 0;
+        self.move_una(count);
+        acked
+    }
+
+    /// Takes what lies below a cumulative ACK inside the oldest segment off it: a receiver may have had room for
+    /// no more.
+    fn trim(&mut self, ack: u64) -> u64 {
+        let Some(base) = self.segments.front_mut().filter(|_| self.numbering == Numbering::Bytes) else {
+            return 0;
+        };
+        // Less than the length of the segment, which does not end below the edge.
+        let part = u32::try_from(ack.saturating_sub(base.offset)).unwrap_or(0);
+        if part == 0 || part >= base.len {
+            return 0;
+        }
+        if base.fate == Fate::Lost {
+            self.lost.remove(&base.offset);
+            self.lost.insert(ack);
+        }
+        base.offset = ack;
+        base.len -= part;
+        match base.fate {
+            Fate::InFlight => self.in_flight -= u64::from(part),
+            Fate::Sacked => self.sacked -= u64::from(part),
+            Fate::Lost => {}
+        }
+        u64::from(part)
+    }
+
+    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked sacked or lost, so
+    /// that nothing has to be done for each segment.
+    pub(crate) fn acknowledge_unmarked(&mut self, ack: u64) -> Acked {
+        debug_assert!(self.sacked == 0 && self.lost.is_empty() && self.assumed == 0);
+        let count = self.covered(ack);
+        let Some(last) = count.checked_sub(1).and_then(|last| self.segments.get(last)).copied() else {
+            return Acked::default();
+        };
+        let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
+        let bytes = last.end() - self.una_offset();
         self.segments.drain(..count);
-        self.snd_una = ack;
-        Some(Acked {
-            sample: never_resent.then(|| now.saturating_duration_since(last.sent_at)),
-            end_offset: last.offset + u64::from(last.len),
-        })
+        self.in_flight -= bytes;
+        self.move_una(count);
+        Acked { moved: true, bytes, karn: never_resent.then_some(last.sent_at) }
     }
 
-    /// The oldest packet in flight.
+    /// Segments that a cumulative ACK covers.
+    fn covered(&self, ack: u64) -> usize {
+        let count = match self.numbering {
+            Numbering::Packets => usize::try_from(ack.saturating_sub(self.snd_una)).unwrap_or(usize::MAX),
+            Numbering::Bytes => self.segments.partition_point(|segment| segment.end() <= ack),
+        };
+        count.min(self.segments.len())
+    }
+
+    fn move_una(&mut self, count: usize) {
+        self.snd_una = match self.numbering {
+            Numbering::Packets => self.snd_una + count as u64,
+            Numbering::Bytes => self.una_offset(),
+        };
+    }
+
+    /// Takes a selective ACK of `range` (offsets); gives the bytes newly delivered and tells them as
+    /// [`Scoreboard::acknowledge`] does.
+    pub(crate) fn sack(&mut self, range: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
+        let from = self.segments.partition_point(|segment| segment.offset < range.start);
+        let mut bytes = 0;
+        for segment in self.segments.range_mut(from..) {
+            if segment.end() > range.end {
+                break;
+            }
+            let len = u64::from(segment.len);
+            match segment.fate {
+                Fate::Sacked => continue,
+                Fate::Lost => {
+                    self.lost.remove(&segment.offset);
+                }
+                Fate::InFlight => self.in_flight -= len,
+            }
+            on_delivered(segment);
+            segment.fate = Fate::Sacked;
+            self.sacked += len;
+            bytes += len;
+        }
+        bytes
+    }
+
+    /// Declares the segment at `offset` lost, if it is in flight; gives its bytes.
+    pub(crate) fn mark_lost(&mut self, offset: u64) -> u64 {
+        let Some(segment) = self.find_mut(offset) else { return 0 };
+        if segment.fate != Fate::InFlight {
+            return 0;
+        }
+        segment.fate = Fate::Lost;
+        let len = u64::from(segment.len);
+        self.in_flight -= len;
+        self.lost.insert(offset);
+        len
+    }
+
+    /// Takes back that what was not yet sent again is lost.
+    pub(crate) fn unmark_lost(&mut self) {
+        while let Some(offset) = self.lost.pop_first() {
+            if let Some(segment) = self.find_mut(offset) {
+                segment.fate = Fate::InFlight;
+                self.in_flight += u64::from(segment.len);
+            }
+        }
+    }
+
+    /// The lowest segment that is lost and was not sent again.
+    pub(crate) fn first_lost(&self) -> Option<&Segment> {
+        self.find(*self.lost.first()?)
+    }
+
+    /// Cuts the segment at `offset` into pieces of at most `len` bytes, for a path that takes no longer ones;
+    /// all pieces share its past.
+    pub(crate) fn recut(&mut self, offset: u64, len: u32) {
+        let Some(index) = self.index(offset) else { return };
+        let whole = self.segments[index];
+        let mut at = u64::from(len);
+        if u64::from(whole.len) <= at || len == 0 {
+            return;
+        }
+        self.segments[index].len = len;
+        let mut position = index + 1;
+        while at < u64::from(whole.len) {
+            let rest = u64::from(whole.len) - at;
+            // `rest` is less than the length of a segment.
+            let piece = u32::try_from(rest).unwrap_or(u32::MAX).min(len);
+            self.segments.insert(position, Segment { offset: offset + at, len: piece, ..whole });
+            if whole.fate == Fate::Lost {
+                self.lost.insert(offset + at);
+            }
+            at += u64::from(piece);
+            position += 1;
+        }
+    }
+
+    /// Records that the segment at `offset` was sent again.
+    pub(crate) fn resend(&mut self, now: Instant, offset: u64, tx: u64) {
+        let Some(segment) = self.find_mut(offset) else { return };
+        segment.sent_at = now;
+        segment.tx = tx;
+        segment.sent_count = segment.sent_count.saturating_add(1);
+        if segment.fate == Fate::Lost {
+            segment.fate = Fate::InFlight;
+            let len = u64::from(segment.len);
+            self.in_flight += len;
+            self.lost.remove(&offset);
+        }
+    }
+
+    /// The segment that begins at `offset`.
+    pub(crate) fn find(&self, offset: u64) -> Option<&Segment> {
+        self.index(offset).map(|i| &self.segments[i])
+    }
+
+    fn find_mut(&mut self, offset: u64) -> Option<&mut Segment> {
+        self.index(offset).map(|i| &mut self.segments[i])
+    }
+
+    fn index(&self, offset: u64) -> Option<usize> {
+        let base = self.segments.front()?;
+        let ahead = offset.checked_sub(base.offset)?;
+        // Nearly always all segments are of one length, and then this guess is right.
+        let guess = usize::try_from(ahead / u64::from(base.len.max(1))).ok()?;
+        if self.segments.get(guess).is_some_and(|segment| segment.offset == offset) {
+            return Some(guess);
+        }
+        let at = self.segments.partition_point(|segment| segment.offset < offset);
+        self.segments.get(at).is_some_and(|segment| segment.offset == offset).then_some(at)
+    }
+
+    /// The oldest segment.
     pub(crate) fn base(&self) -> Option<&Segment> {
         self.segments.front()
     }
 
-    /// Records that the oldest packet was sent again.
-    pub(crate) fn resend_base(&mut self, now: Instant) {
-        if let Some(base) = self.segments.front_mut() {
-            base.sent_at = now;
-            base.sent_count += 1;
-        }
+    /// All of them, oldest first.
+    pub(crate) fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> {
+        self.segments.iter()
     }
 
-    /// Number of the oldest packet not acknowledged.
+    /// Number of the oldest segment not acknowledged.
     pub(crate) fn snd_una(&self) -> u64 {
         self.snd_una
     }
 
-    /// Number of the next new packet.
-    pub(crate) fn snd_nxt(&self) -> u64 {
-        self.snd_una + self.flight_size()
+    /// Its offset; that of the next new byte if there is none.
+    pub(crate) fn una_offset(&self) -> u64 {
+        self.segments.front().map_or(self.next_offset, |base| base.offset)
     }
 
-    /// Packets in flight.
+    /// Number of the next new segment.
+    pub(crate) fn snd_nxt(&self) -> u64 {
+        match self.numbering {
+            Numbering::Packets => self.snd_una + self.segments.len() as u64,
+            Numbering::Bytes => self.next_offset,
+        }
+    }
+
+    /// Number of the segment at `offset`, which is the oldest where numbers are not offsets.
+    pub(crate) fn number(&self, offset: u64) -> u64 {
+        match self.numbering {
+            Numbering::Packets => self.snd_una,
+            Numbering::Bytes => offset,
+        }
+    }
+
+    /// Numbers that a segment of `len` bytes takes.
+    pub(crate) fn span(&self, len: usize) -> u64 {
+        match self.numbering {
+            Numbering::Packets => 1,
+            Numbering::Bytes => len as u64,
+        }
+    }
+
+    /// True if nothing is outstanding.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Numbers sent and not acknowledged (`FlightSize` of RFC 5681, in the wire's unit).
     pub(crate) fn flight_size(&self) -> u64 {
-        self.segments.len() as u64
+        self.snd_nxt() - self.snd_una
+    }
+
+    /// Bytes believed to be in the network (`pipe` of RFC 6675).
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight - self.assumed.min(self.in_flight)
+    }
+
+    /// A duplicate ACK tells of one more delivered segment, of `bytes`, without saying which.
+    pub(crate) fn assume_delivered(&mut self, bytes: u64) {
+        self.assumed = (self.assumed + bytes).min(self.in_flight);
+    }
+
+    /// So many assumed bytes turned out to be among those acknowledged.
+    pub(crate) fn forget_assumed(&mut self, bytes: u64) {
+        self.assumed = self.assumed.saturating_sub(bytes);
+    }
+
+    /// Bytes outstanding: in flight, lost and selectively acknowledged.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.next_offset - self.una_offset()
+    }
+
+    /// Bytes selectively acknowledged.
+    pub(crate) fn sacked(&self) -> u64 {
+        self.sacked
     }
 
     /// Offset of the first byte never sent.
     pub(crate) fn next_offset(&self) -> u64 {
         self.next_offset
     }
+
+    /// Recounts what is kept by increments.
+    pub(crate) fn check(&self) {
+        if cfg!(debug_assertions) && self.segments.len() < 64 {
+            let count =
+                |fate| self.segments.iter().filter(|s| s.fate == fate).map(|s| u64::from(s.len)).sum();
+            debug_assert_eq!(self.in_flight, count(Fate::InFlight));
+            debug_assert_eq!(self.sacked, count(Fate::Sacked));
+            debug_assert_eq!(self.lost.len(), self.segments.iter().filter(|s| s.fate == Fate::Lost).count());
+            let contiguous = |(a, b): (&Segment, &Segment)| a.end() == b.offset;
+            debug_assert!(self.segments.iter().zip(self.segments.iter().skip(1)).all(contiguous));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn epoch() -> Instant {
+        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        Instant::now()
+    }
+
+    /// `n` segments of 100 bytes, 10 ms apart, transmissions numbered from 0.
+    fn board(numbering: Numbering, t0: Instant, n: u64) -> Scoreboard {
+        let mut board = Scoreboard::new(numbering);
+        for i in 0..n {
+            board.push(t0 + Duration::from_millis(10 * i), 100, i);
+        }
+        board
+    }
 
     #[test]
     fn the_hot_record_stays_small() {
@@ -100,33 +422,73 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_comes_from_the_last_packet_acknowledged_and_only_if_the_base_was_sent_once() {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let t0 = Instant::now();
-        let ms = Duration::from_millis;
-        let mut board = Scoreboard::default();
-        for i in 0..4 {
-            board.push(t0 + ms(10 * i), 100);
-        }
-        let acked = board.acknowledge(t0 + ms(110), 2).unwrap();
-        assert_eq!((acked.sample, acked.end_offset), (Some(ms(100)), 200));
-        board.resend_base(t0 + ms(150));
-        let acked = board.acknowledge(t0 + ms(200), 4).unwrap();
-        assert_eq!((acked.sample, acked.end_offset), (None, 400));
+    fn a_sample_comes_from_the_last_segment_acknowledged_and_only_if_the_base_was_sent_once() {
+        let (t0, ms) = (epoch(), Duration::from_millis);
+        let mut board = board(Numbering::Packets, t0, 4);
+        let acked = board.acknowledge(2, |_| {});
+        assert_eq!((acked.karn, acked.bytes, board.una_offset()), (Some(t0 + ms(10)), 200, 200));
+        board.resend(t0 + ms(150), 200, 4);
+        let acked = board.acknowledge(4, |_| {});
+        assert_eq!((acked.karn, acked.bytes, board.una_offset()), (None, 200, 400));
         assert_eq!((board.snd_una(), board.snd_nxt(), board.flight_size()), (4, 4, 0));
     }
 
     #[test]
     fn acks_outside_what_is_in_flight_change_nothing() {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let now = Instant::now();
-        let mut board = Scoreboard::default();
-        board.push(now, 1);
-        board.acknowledge(now, 1).unwrap();
-        board.push(now, 1);
-        for ack in [0, 1, 3, u64::MAX] {
-            assert!(board.acknowledge(now, ack).is_none(), "ack {ack}");
-        }
-        assert_eq!((board.snd_una(), board.snd_nxt()), (1, 2));
+        let mut board = board(Numbering::Packets, epoch(), 1);
+        assert!(board.acknowledge(1, |_| {}).moved);
+        assert!(!board.acknowledge(0, |_| {}).moved);
+        assert!(!board.acknowledge(1, |_| {}).moved);
+        assert_eq!((board.snd_una(), board.snd_nxt()), (1, 1));
+    }
+
+    #[test]
+    fn bytes_and_packets_are_two_numberings_of_the_same_segments() {
+        let mut bytes = board(Numbering::Bytes, epoch(), 3);
+        assert_eq!((bytes.snd_nxt(), bytes.span(100)), (300, 100));
+        assert_eq!(bytes.acknowledge(250, |_| {}).bytes, 250, "an edge inside a segment");
+        assert_eq!((bytes.snd_una(), bytes.flight_size(), bytes.in_flight()), (250, 50, 50));
+        assert_eq!(bytes.base().map(|base| (base.offset, base.len)), Some((250, 50)));
+        bytes.mark_lost(250);
+        assert_eq!(bytes.acknowledge(260, |_| {}).bytes, 10);
+        assert_eq!(bytes.first_lost().map(|s| s.offset), Some(260));
+        bytes.check();
+        let packets = board(Numbering::Packets, epoch(), 3);
+        assert_eq!((packets.snd_nxt(), packets.span(100)), (3, 1));
+    }
+
+    #[test]
+    fn fates_move_between_the_counts() {
+        let mut board = board(Numbering::Bytes, epoch(), 6);
+        let mut told = Vec::new();
+        assert_eq!(
+            board.sack(&(300..520), |s| told.push(s.offset)),
+            200,
+            "a block's last half does not count"
+        );
+        assert_eq!(told, [300, 400]);
+        assert_eq!(board.sack(&(300..500), |_| panic!("told before")), 0);
+        assert_eq!((board.mark_lost(0), board.mark_lost(100), board.mark_lost(300)), (100, 100, 0));
+        assert_eq!((board.in_flight(), board.sacked(), board.outstanding()), (200, 200, 600));
+        assert_eq!(board.first_lost().map(|s| s.offset), Some(0));
+        board.resend(epoch(), 0, 9);
+        assert_eq!((board.in_flight(), board.first_lost().map(|s| s.offset)), (300, Some(100)));
+        let mut delivered = 0;
+        assert_eq!(board.acknowledge(600, |s| delivered += s.len).bytes, 400);
+        assert_eq!((delivered, board.in_flight(), board.sacked(), board.is_empty()), (400, 0, 0, true));
+        board.check();
+    }
+
+    #[test]
+    fn a_segment_cut_again_keeps_its_past() {
+        let mut board = board(Numbering::Bytes, epoch(), 2);
+        board.mark_lost(0);
+        board.recut(0, 40);
+        let pieces: Vec<_> = board.segments().map(|s| (s.offset, s.len, s.fate)).collect();
+        let lost = Fate::Lost;
+        assert_eq!(pieces, [(0, 40, lost), (40, 40, lost), (80, 20, lost), (100, 100, Fate::InFlight)]);
+        board.resend(epoch(), 40, 7);
+        assert_eq!(board.in_flight(), 140);
+        board.check();
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::waiting::Waited;
+
 /// A sender's counters and gauges.
 #[derive(Debug, Clone, Default)]
 pub struct SenderStats {
@@ -9,10 +11,20 @@ pub struct SenderStats {
     pub snd_una: u64,
     /// Number of the next new packet.
     pub snd_nxt: u64,
-    /// Window in force, min(W, receiver's window), in packets.
+    /// Window in force, min(W, receiver's window), in full packets.
     pub window: u32,
+    /// Largest datagram that the path is known to carry, bytes; 0 if that is not looked for.
+    pub packet_size: usize,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes, where there is one.
+    pub ssthresh: Option<u64>,
+    /// Bytes believed to be in the network (`pipe` of RFC 6675).
+    pub in_flight: u64,
     /// Smoothed round-trip time; zero before the handshake.
     pub srtt: Duration,
+    /// Smallest round-trip time; zero before the first valid sample.
+    pub min_rtt: Duration,
     /// Retransmission timeout in force.
     pub rto: Duration,
     /// Bytes acknowledged.
@@ -21,10 +33,24 @@ pub struct SenderStats {
     pub bytes_written: u64,
     /// CRC-32 of the bytes written so far.
     pub crc: u32,
-    /// Packets sent again because the timer fired.
+    /// Times that the retransmission timer fired and something was sent again.
     pub timeouts: u64,
-    /// Packets sent again because of three duplicate ACKs.
+    /// Packets sent again because ACKs told of their loss.
     pub fast_retransmits: u64,
+    /// Packets sent again, for any reason.
+    pub retransmitted: u64,
+    /// Their payload, bytes.
+    pub retransmitted_bytes: u64,
+    /// Packets declared lost, one as often as it was.
+    pub lost: u64,
+    /// Episodes of recovery that ACKs began.
+    pub recoveries: u64,
+    /// Of all episodes, those in which nothing had been lost.
+    pub spurious: u64,
+    /// Probes sent when ACKs stopped coming.
+    pub probes: u64,
+    /// For how long what held the sender up.
+    pub waited: Waited,
     /// Reminders sent while there was nothing to send.
     pub keep_alives: u64,
     /// Datagrams handed out, every kind and every attempt.
@@ -35,7 +61,7 @@ pub struct SenderStats {
     pub dup_acks: u64,
     /// ACKs below the base, and replies that this state has no use for.
     pub stale: u64,
-    /// ACKs of packets that were never sent; dropped.
+    /// ACKs, and SACK blocks, of what was never sent; dropped.
     pub acks_beyond: u64,
     /// Datagrams that are no packet of a receiver; dropped.
     pub malformed: u64,

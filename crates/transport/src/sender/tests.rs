@@ -1,15 +1,22 @@
 //! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
 
 mod close;
+mod give_up;
 mod handshake;
 mod idle;
+mod native;
+mod numbered;
 mod random;
 mod recovery;
 mod stream;
 mod window;
 
 use super::*;
-use crate::wire::{FromSender, LinkProperties, REPLY_LEN, decode_from_sender, encode_reply};
+use crate::Resend;
+use crate::congestion::Algorithm;
+use crate::wire::{
+    self, FromReceiver, FromSender, LinkProperties, REPLY_LEN, decode_from_sender, encode_reply,
+};
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
@@ -164,7 +171,7 @@ impl Script {
     /// When the timer fires, counted from millisecond 0.
     /// The retransmission timer.
     fn timer(&self) -> Option<Duration> {
-        self.sender.recovery.deadline().map(|deadline| deadline - self.epoch)
+        self.sender.timer().map(|deadline| deadline - self.epoch)
     }
 
     fn rto(&self) -> Duration {

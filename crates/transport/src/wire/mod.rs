@@ -5,14 +5,21 @@
 //! receiver sends.
 
 mod classic;
+mod codec;
 mod link;
+pub mod native;
+mod packet;
 mod seq;
 
 pub use classic::{
     DATA_HEADER, FIN_LEN, REPLY_LEN, SYN_LEN, decode_from_receiver, decode_from_sender, encode_data_header,
     encode_fin, encode_reply, encode_syn,
 };
+pub(crate) use codec::{Ack, Codec, DataHead, Reply};
+pub use codec::{Numbering, Wire};
 pub use link::LinkProperties;
+pub(crate) use packet::{Answer, encode_ack, encode_answer, encode_close, encode_retry};
+pub use packet::{LinkWanted, MAX_REPLY, Near, Open, Packet, Piece};
 pub use seq::unwrap_near;
 
 /// A packet that a sender sends.
@@ -91,7 +98,31 @@ pub enum WireError {
     /// A SYN whose link properties are out of range or not numbers.
     #[error("bad link properties")]
     Link,
-    /// A sequence number below zero once unwrapped.
-    #[error("sequence number before the start")]
+    /// A sequence number that is below zero once unwrapped, or an offset beyond 2^64.
+    #[error("sequence number out of range")]
     Sequence,
+    /// Of the native format, but not of the version spoken here.
+    #[error("another version")]
+    Version,
+    /// A type that this direction does not have.
+    #[error("wrong type")]
+    Type,
+    /// Of another connection.
+    #[error("another connection")]
+    Connection,
+    /// The check does not match the bytes.
+    #[error("wrong check")]
+    Check,
+    /// A parameter that is repeated, cut, or out of range.
+    #[error("bad parameters")]
+    Params,
+    /// A window that ends beyond what offsets can count.
+    #[error("window out of range")]
+    Window,
+    /// More SACK blocks than are allowed, an empty one, or one that does not lie beyond a hole.
+    #[error("bad SACK blocks")]
+    Sack,
+    /// The reason of a CLOSE is not UTF-8.
+    #[error("text is not UTF-8")]
+    Text,
 }

@@ -1,6 +1,7 @@
 //! Many peers: who is admitted, what is told of whom, who is forgotten.
 
 use super::*;
+use crate::wire::native;
 
 #[test]
 fn transfers_of_two_peers_are_independent() {
@@ -110,11 +111,12 @@ fn more_peers_than_allowed_are_left_unanswered() {
 #[test]
 fn admission_by_hand_tells_new_known_and_refused_apart() {
     let mut script = Script::new(ListenerConfig { max_peers: 1, ..reference() });
-    let admissions = ['a', 'a', 'b'].map(|peer| script.listener.admit(script.now, peer));
+    let Packet::Syn(open) = Packet::from(&FromSender::Syn(Syn { seq: 7, link: LINK })) else { panic!() };
+    let admissions = ['a', 'a', 'b'].map(|peer| script.listener.admit(script.now, peer, &open));
     assert_eq!(admissions, [Admission::New, Admission::Known, Admission::Refused]);
     assert_eq!(script.events(), [('a', ReceiverEvent::Connected)], "before its SYN arrives");
     let datagram = syn(7, LINK);
-    assert_eq!(script.listener.inspect('a', &datagram), Some(FromSender::Syn(Syn { seq: 7, link: LINK })));
+    assert_eq!(script.listener.inspect('a', &datagram), Some(Packet::Syn(open)));
     assert!(script.events().is_empty(), "inspecting does nothing");
     script.listener.deliver_datagram(script.now, 'a', &datagram);
     assert_eq!(script.replies(), [('a', syn_ack(7, 7))]);
@@ -219,4 +221,82 @@ fn a_peer_that_comes_back_has_a_new_silence() {
     assert!(script.listener.knows('a'), "counted from 20 s");
     script.at(45 * SECOND);
     assert!(!script.listener.knows('a'));
+}
+
+/// A native SYN with or without a cookie.
+fn native_syn(connection_id: u64, cookie: Option<Cookie>) -> Vec<u8> {
+    let syn = native::Syn { cookie, params: native::Params::default() };
+    let mut datagram = vec![0; native::syn_len(&syn)];
+    native::encode_syn(connection_id, &syn, &mut datagram);
+    datagram
+}
+
+fn native_reply(script: &mut Script) -> Option<Vec<u8>> {
+    let mut replies = script.datagrams();
+    assert!(replies.len() <= 1, "{replies:?}");
+    replies.pop()
+}
+
+/// Opens a native transfer; the SYN-ACK is taken out.
+fn open_native(script: &mut Script, peer: char, connection_id: u64) {
+    script.recv(peer, &native_syn(connection_id, None));
+    let retry = native_reply(script).unwrap();
+    let Ok(native::FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else {
+        panic!("{retry:?}")
+    };
+    assert!(retry.len() <= native_syn(connection_id, None).len(), "no amplification");
+    assert_eq!(script.listener.active(), usize::from(script.listener.knows(peer)), "nothing is kept");
+    script.recv(peer, &native_syn(connection_id, Some(cookie)));
+    let syn_ack = native_reply(script).unwrap();
+    assert!(matches!(native::decode_from_receiver(&syn_ack, 0), Ok(native::FromReceiver::SynAck(_))));
+}
+
+#[test]
+fn nothing_is_kept_of_a_native_peer_before_its_cookie_comes_back() {
+    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
+    script.recv('a', &native_syn(1, Some([9; 32])));
+    assert!(native_reply(&mut script).is_some(), "a wrong cookie is answered with a right one");
+    assert_eq!((script.listener.active(), script.stats().retries), (0, 1));
+    open_native(&mut script, 'a', 1);
+    assert_eq!((script.listener.active(), script.stats().admitted), (1, 1));
+    let mut silent = Script::new(reference());
+    silent.recv('a', &native_syn(1, None));
+    assert_eq!((native_reply(&mut silent), silent.stats().refused), (None, 1), "no secret, no native peers");
+}
+
+#[test]
+fn a_native_peer_is_told_when_it_is_refused_or_its_transfer_cannot_be_kept() {
+    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), max_peers: 1, ..reference() });
+    open_native(&mut script, 'a', 5);
+    script.recv('b', &native_syn(6, None));
+    let retry = native_reply(&mut script).unwrap();
+    let Ok(native::FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else { panic!() };
+    script.recv('b', &native_syn(6, Some(cookie)));
+    let close = |reply: &[u8]| match native::decode_from_receiver(reply, 0) {
+        Ok(native::FromReceiver::Close(close)) => (native::connection_id(reply), close.reason),
+        other => panic!("{other:?}"),
+    };
+    let refused = native_reply(&mut script).unwrap();
+    assert_eq!(close(&refused), (Some(6), CloseReason::Refused));
+    script.listener.refuse('a', CloseReason::Storage);
+    let stopped = native_reply(&mut script).unwrap();
+    assert_eq!(close(&stopped), (Some(5), CloseReason::Storage));
+    assert_eq!(script.listener.active(), 0);
+}
+
+#[test]
+fn a_native_peer_that_gives_up_is_forgotten_at_once_and_a_strangers_close_is_not_heeded() {
+    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
+    open_native(&mut script, 'a', 5);
+    let close = |connection_id| {
+        let close = native::Close::new(CloseReason::Aborted, "");
+        let mut datagram = vec![0; native::close_len(&close)];
+        native::encode_close(connection_id, &close, &mut datagram);
+        datagram
+    };
+    script.recv('a', &close(6)).recv('b', &close(5));
+    assert_eq!((script.listener.active(), script.stats().no_connection), (1, 2));
+    script.events();
+    script.recv('a', &close(5));
+    assert_eq!((script.listener.active(), script.events()), (0, vec![('a', closed(true))]));
 }

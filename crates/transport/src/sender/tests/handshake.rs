@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::{PacketKind, Timer};
 
 #[test]
 fn syn_has_the_28_bytes_of_a_captured_one() {
@@ -197,7 +198,7 @@ fn a_configuration_that_cannot_work_is_refused() {
         SenderConfig { window: 0, ..good.clone() },
         SenderConfig { packet_size: 8, ..good.clone() },
         SenderConfig { packet_size: 65_508, ..good.clone() },
-        SenderConfig { memory_limit: 8 * (100 + 32) - 1, ..good.clone() },
+        SenderConfig { memory_limit: 8 * (100 + 40) - 1, ..good.clone() },
         SenderConfig { link: LinkProperties { rtt_s: 30.0, ..LINK }, ..good.clone() },
         SenderConfig { link: LinkProperties { buffer: 0, ..LINK }, ..good.clone() },
         no_attempts(|a| a.syn = 0),
@@ -207,7 +208,7 @@ fn a_configuration_that_cannot_work_is_refused() {
     for config in bad {
         assert!(Sender::new(config.clone()).is_err(), "{config:?}");
     }
-    assert!(Sender::new(SenderConfig { memory_limit: 8 * (100 + 32), ..good }).is_ok());
+    assert!(Sender::new(SenderConfig { memory_limit: 8 * (100 + 40), ..good }).is_ok());
 }
 
 #[derive(Clone, Default)]
@@ -221,17 +222,7 @@ impl Observer for Log {
 
 #[test]
 fn an_observer_is_told_the_facts_of_a_transfer_in_order() {
-    let log = Log::default();
-    let mut script = Script::new(config(2));
-    script.sender.observe(Box::new(log.clone()));
-    let epoch = script.epoch;
-    script.write(2 * PAYLOAD).finish().sent();
-    script.at(100).recv(&syn_ack(1)).sent();
-    script.at(400).sent();
-    script.at(500).recv(&ack(0, 1)).sent();
-    script.at(510).recv(&ack(1, 1)).sent();
-    script.at(610).recv(&ack(2, 2)).sent();
-    script.at(710).recv(&fin_ack(2, 0xABCD));
+    let (told, epoch) = observed();
     let rto = ms(300);
     // One sample of 100 ms: est .1, dev .05 * .75.
     let later = ms(250);
@@ -255,5 +246,85 @@ fn an_observer_is_told_the_facts_of_a_transfer_in_order() {
         Trace::FinSent { seq: 2, attempt: 1, of: 50, rto: later },
         Trace::FinAckReceived { ack: 2, crc: 0xABCD },
     ];
-    assert_eq!(*log.0.lock().unwrap(), expected);
+    let told: Vec<Trace> = told.into_iter().filter(in_the_words_of_the_course).collect();
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn an_observer_is_told_of_every_datagram_and_of_what_changed() {
+    let (told, epoch) = observed();
+    let sent = |kind, number, packets: u64, len, length, resend| Trace::PacketSent {
+        kind,
+        number,
+        offset: packets * PAYLOAD as u64,
+        len,
+        length,
+        resend,
+    };
+    let got = |kind, length| Trace::PacketReceived { kind, length };
+    let payload = u32::try_from(PAYLOAD).unwrap();
+    let data = |number, resend| sent(PacketKind::Data, number, number, payload, PAYLOAD + 8, resend);
+    let expected = [
+        sent(PacketKind::Syn, 0, 0, 0, 28, None),
+        got(PacketKind::SynAck, 12),
+        data(0, None),
+        data(0, Some(Resend::Timeout)),
+        got(PacketKind::Ack, 12),
+        got(PacketKind::Ack, 12),
+        data(1, None),
+        got(PacketKind::Ack, 12),
+        sent(PacketKind::Fin, 2, 2, 0, 8, None),
+        got(PacketKind::FinAck, 12),
+    ];
+    let datagrams = |trace: &&Trace| matches!(trace, Trace::PacketSent { .. } | Trace::PacketReceived { .. });
+    assert_eq!(told.iter().filter(datagrams).copied().collect::<Vec<_>>(), expected);
+
+    let in_flight: Vec<u64> = told
+        .iter()
+        .filter_map(|trace| match trace {
+            Trace::MetricsUpdated(metrics) => Some(metrics.in_flight),
+            _ => None,
+        })
+        .collect();
+    let full = PAYLOAD as u64;
+    assert_eq!(in_flight, [0, 0, full, 0, full, 0], "bytes in flight, told when anything changed");
+    let timer = Timer::Retransmission;
+    let timers = |trace: &&Trace| {
+        let of_data = Trace::TimerCancelled { timer };
+        matches!(trace, Trace::TimerSet { timer: Timer::Retransmission, .. }) || **trace == of_data
+    };
+    let set = |ms: u64| Trace::TimerSet { timer, at: epoch + Duration::from_millis(ms) };
+    let none = Trace::TimerCancelled { timer };
+    let expected = [set(400), none, set(700), none, set(810), none];
+    assert_eq!(told.iter().filter(timers).copied().collect::<Vec<_>>(), expected);
+    assert_eq!(told.iter().filter(|t| **t == Trace::TimerExpired { timer }).count(), 1);
+}
+
+/// What is told of a transfer of two packets, the first of which is sent twice, and the start of its times.
+fn observed() -> (Vec<Trace>, Instant) {
+    let log = Log::default();
+    let mut script = Script::new(config(2));
+    script.sender.observe(Box::new(log.clone()));
+    script.write(2 * PAYLOAD).finish().sent();
+    script.at(100).recv(&syn_ack(1)).sent();
+    script.at(400).sent();
+    script.at(500).recv(&ack(0, 1)).sent();
+    script.at(510).recv(&ack(1, 1)).sent();
+    script.at(610).recv(&ack(2, 2)).sent();
+    script.at(710).recv(&fin_ack(2, 0xABCD));
+    let told = log.0.lock().unwrap().clone();
+    (told, script.epoch)
+}
+
+fn in_the_words_of_the_course(trace: &Trace) -> bool {
+    matches!(
+        trace,
+        Trace::SynSent { .. }
+            | Trace::SynAckReceived { .. }
+            | Trace::DataSent { .. }
+            | Trace::AckReceived { .. }
+            | Trace::DupAckReceived { .. }
+            | Trace::FinSent { .. }
+            | Trace::FinAckReceived { .. }
+    )
 }

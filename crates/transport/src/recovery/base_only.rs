@@ -4,15 +4,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::scoreboard::Segment;
-use crate::Resend;
+use super::Resend;
+use crate::sender::Segment;
 
 /// The duplicate ACK that triggers a retransmission (RFC 5681, section 3.2), and no later one.
 const DUP_ACK_THRESHOLD: u32 = 3;
 
 /// What an expired timer means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expiry {
+pub(crate) enum Expiry {
     /// The base will be sent again.
     Resend,
     /// It was sent as often as it may be.
@@ -23,35 +23,35 @@ pub(super) enum Expiry {
 
 /// Base-only recovery.
 #[derive(Debug, Default)]
-pub(super) struct Recovery {
+pub(crate) struct BaseOnly {
     deadline: Option<Instant>,
     dup_acks: u32,
     pending: Option<Resend>,
 }
 
-impl Recovery {
+impl BaseOnly {
     /// The retransmission to make next, if any.
-    pub(super) fn pending(&self) -> Option<Resend> {
+    pub(crate) fn pending(&self) -> Option<Resend> {
         self.pending
     }
 
     /// When the timer fires.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
     /// Starts the timer: a packet left an empty window, or a SYN or FIN left.
-    pub(super) fn arm(&mut self, now: Instant, rto: Duration) {
+    pub(crate) fn arm(&mut self, now: Instant, rto: Duration) {
         self.deadline = Some(now + rto);
     }
 
     /// Nothing waits for an answer any more.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         *self = Self::default();
     }
 
     /// An ACK moved the base; what was decided for the old one is void.
-    pub(super) fn on_base_moved(&mut self, now: Instant, rto: Duration, in_flight: bool) {
+    pub(crate) fn on_base_moved(&mut self, now: Instant, rto: Duration, in_flight: bool) {
         self.stop();
         if in_flight {
             self.arm(now, rto);
@@ -59,22 +59,22 @@ impl Recovery {
     }
 
     /// An ACK repeated the base; gives how often that happened.
-    pub(super) fn on_dup_ack(&mut self, base: &Segment, attempts: u32) -> u32 {
+    pub(crate) fn on_dup_ack(&mut self, base: &Segment, attempts: u32) -> u32 {
         self.dup_acks = self.dup_acks.saturating_add(1);
-        if self.dup_acks == DUP_ACK_THRESHOLD && base.sent_count < attempts {
+        if self.dup_acks == DUP_ACK_THRESHOLD && u32::from(base.sent_count) < attempts {
             self.pending.get_or_insert(Resend::DupAcks);
         }
         self.dup_acks
     }
 
     /// The pending retransmission was made.
-    pub(super) fn on_resent(&mut self, now: Instant, rto: Duration) {
+    pub(crate) fn on_resent(&mut self, now: Instant, rto: Duration) {
         self.pending = None;
         self.arm(now, rto);
     }
 
     /// True, once, if the timer is due.
-    pub(super) fn expire(&mut self, now: Instant) -> bool {
+    pub(crate) fn expire(&mut self, now: Instant) -> bool {
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
         if due {
             self.deadline = None;
@@ -83,10 +83,10 @@ impl Recovery {
     }
 
     /// Decides what the timer of a data packet, having expired, means.
-    pub(super) fn on_timeout(&mut self, base: Option<&Segment>, attempts: u32) -> Expiry {
+    pub(crate) fn on_timeout(&mut self, base: Option<&Segment>, attempts: u32) -> Expiry {
         match base {
             None => Expiry::Nothing,
-            Some(base) if base.sent_count >= attempts => Expiry::Exhausted,
+            Some(base) if u32::from(base.sent_count) >= attempts => Expiry::Exhausted,
             Some(_) => {
                 self.pending = Some(Resend::Timeout);
                 Expiry::Resend
@@ -98,16 +98,17 @@ impl Recovery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::Fate;
 
-    fn base(sent_count: u32) -> Segment {
+    fn base(sent_count: u16) -> Segment {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let sent_at = Instant::now();
-        Segment { offset: 0, sent_at, len: 1, sent_count }
+        Segment { offset: 0, sent_at, tx: 0, len: 1, sent_count, fate: Fate::InFlight }
     }
 
     #[test]
     fn only_the_third_duplicate_decides_anything() {
-        let mut recovery = Recovery::default();
+        let mut recovery = BaseOnly::default();
         let base = base(1);
         for (count, pending) in [(1, None), (2, None), (3, Some(Resend::DupAcks))] {
             assert_eq!((recovery.on_dup_ack(&base, 50), recovery.pending()), (count, pending));
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_attempt_limit_holds_for_both_reasons() {
-        let mut recovery = Recovery::default();
+        let mut recovery = BaseOnly::default();
         for _ in 0..3 {
             recovery.on_dup_ack(&base(50), 50);
         }

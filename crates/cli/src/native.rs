@@ -1,0 +1,194 @@
+//! The configuration of a native sender, from options or from the course's five arguments.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use rdt_emulator::{parse_bytes, parse_duration};
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::wire::native::LinkRequest;
+use rdt_transport::{Attempts, ConfigError, LossDetection, MAX_DATAGRAM, SenderConfig};
+
+use crate::args::Switch;
+use crate::mode::{Course, Mode};
+use crate::path;
+use crate::send::{course_link, course_window};
+use crate::status::short;
+use crate::{Failure, SendArgs};
+
+/// A SYN must fit a datagram.
+const MIN_DATAGRAM: usize = 128;
+/// Smallest largest window of a receiver, bytes: every datagram fits.
+const MIN_RWND: u64 = 64 << 10;
+/// Shortest time after which a receiver is given up: that of one SYN.
+const MIN_GIVE_UP: Duration = Duration::from_secs(1);
+/// Smallest retransmission timeout.
+const MIN_RTO: Duration = Duration::from_millis(200);
+/// Longest time between two attempts of a SYN or a FIN.
+const MAX_CONTROL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The configuration that the arguments ask for.
+pub(crate) fn configure(args: &SendArgs, mode: &Mode<'_>) -> Result<SenderConfig, Failure> {
+    let (link_request, window) = match &mode.course {
+        Some(course) => course_link_request(args, course)?,
+        None => (path::link_request(args)?, None),
+    };
+    let mut config = SenderConfig { link_request, ..SenderConfig::native(rand::random()) };
+    if !(MIN_DATAGRAM..=MAX_DATAGRAM).contains(&args.packet_size) {
+        return Err(usage(format!(
+            "the packet size must be from {MIN_DATAGRAM} to {MAX_DATAGRAM} bytes in the native format, not {}",
+            args.packet_size
+        )));
+    }
+    config.packet_size = args.packet_size;
+    config.memory_limit = parse_bytes(&args.memory).map_err(|e| usage(format!("--memory: {e}")))?;
+    config.congestion = match &args.cc {
+        Some(name) => name.parse().map_err(|e| usage(format!("--cc: {e}")))?,
+        None => window.map_or_else(Algorithm::default, Algorithm::Fixed),
+    };
+    config.recovery = recovery(args, config.congestion)?;
+    config.pacing = args.pacing != Some(Switch::Off);
+    if let Some(text) = &args.initial_window {
+        config.initial_window = initial_window(text, config.congestion)?;
+    }
+    let give_up = args.give_up.as_deref().map_or(Ok(config.give_up), parse_give_up)?;
+    config.give_up = give_up;
+    config.attempts = attempts(give_up, config.recovery);
+    config.window = match config.congestion {
+        Algorithm::Fixed(packets) => packets,
+        _ => config.largest_window(),
+    };
+    match config.validate() {
+        Ok(()) => Ok(config),
+        Err(ConfigError::ZeroWindow) if !matches!(config.congestion, Algorithm::Fixed(_)) => {
+            Err(usage("--memory must hold a packet at least"))
+        }
+        Err(error @ ConfigError::WindowTooLarge { .. }) => {
+            Err(usage(format!("{error}; a smaller window or a larger --memory helps")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads `--rwnd`.
+pub(crate) fn parse_rwnd(text: &str) -> Result<u64, Failure> {
+    match parse_bytes(text) {
+        Ok(bytes) if bytes >= MIN_RWND => Ok(bytes),
+        Ok(_) => Err(usage("--rwnd must be at least 64kib, so that every datagram fits")),
+        Err(error) => Err(usage(format!("--rwnd: {error}"))),
+    }
+}
+
+/// The link and the window of the course's arguments. Its buffer counts what waits, and is in bytes.
+fn course_link_request(
+    args: &SendArgs,
+    course: &Course<'_>,
+) -> Result<(Option<LinkRequest>, Option<u32>), Failure> {
+    let window = course_window(course)?;
+    let link = course_link(args, course, window)?;
+    link.validate()?;
+    let mut request = LinkRequest {
+        rtt_us: path::whole_u32(short(link.rtt_s) * 1e6),
+        rate_bps: path::whole(short(link.speed_bps)),
+        loss_forward_ppb: path::whole_u32(short(link.loss_forward) * 1e9),
+        loss_reverse_ppb: path::whole_u32(short(link.loss_reverse) * 1e9),
+        queue_bytes: u64::from(link.buffer) * args.packet_size as u64,
+    };
+    if let Some(text) = &args.queue {
+        request.queue_bytes = path::queue(text, &request, args.packet_size)?;
+    }
+    request.validate().map_err(usage)?;
+    Ok((Some(request), Some(window)))
+}
+
+fn recovery(args: &SendArgs, congestion: Algorithm) -> Result<LossDetection, Failure> {
+    let asked = match &args.recovery {
+        Some(name) => {
+            Some(LossDetection::from_str(name).map_err(|e| usage(format!("--recovery {e}, not '{name}'")))?)
+        }
+        None => None,
+    };
+    let needs_sack = asked.is_none_or(|rule| matches!(rule, LossDetection::Rack | LossDetection::Sack));
+    let rule = match (args.sack, asked) {
+        (Some(Switch::Off), Some(rule)) if needs_sack => {
+            return Err(usage(format!(
+                "--recovery {rule} goes by selective ACKs, which --sack off leaves unread"
+            )));
+        }
+        (Some(Switch::On), Some(rule)) if !needs_sack => {
+            return Err(usage(format!("--recovery {rule} reads no selective ACKs: leave --sack on away")));
+        }
+        (Some(Switch::Off), None) => LossDetection::NewReno,
+        (_, asked) => asked.unwrap_or(LossDetection::Rack),
+    };
+    if rule == LossDetection::BaseOnly && !matches!(congestion, Algorithm::Fixed(_)) {
+        return Err(usage(format!(
+            "--recovery base-only tells no congestion control of losses: it goes with --cc fixed:N, not {congestion}"
+        )));
+    }
+    Ok(rule)
+}
+
+fn initial_window(text: &str, congestion: Algorithm) -> Result<u32, Failure> {
+    if let Algorithm::Fixed(_) = congestion {
+        return Err(usage(format!(
+            "--initial-window says nothing with --cc {congestion}, whose window is fixed"
+        )));
+    }
+    text.trim().parse().ok().filter(|packets| *packets > 0).ok_or_else(|| {
+        usage(format!("--initial-window must be a whole number of packets, at least 1, not '{text}'"))
+    })
+}
+
+fn parse_give_up(text: &str) -> Result<Duration, Failure> {
+    match parse_duration(text) {
+        Ok(time) if time >= MIN_GIVE_UP => Ok(time),
+        Ok(_) => Err(usage("--give-up must be at least 1s")),
+        Err(error) => Err(usage(format!("--give-up: {error}"))),
+    }
+}
+
+/// As many attempts as fit the time after which a receiver is given up.
+fn attempts(give_up: Duration, recovery: LossDetection) -> Attempts {
+    let count = |first: Duration| {
+        let mut spent = first;
+        let mut timeout = first;
+        let mut attempts = 1;
+        loop {
+            timeout = (timeout * 2).min(MAX_CONTROL_TIMEOUT);
+            spent = spent.saturating_add(timeout);
+            if spent > give_up || attempts == u32::from(u16::MAX) {
+                return attempts;
+            }
+            attempts += 1;
+        }
+    };
+    let data = match recovery {
+        // It sends again at the pace of the timer and counts, as the course does.
+        LossDetection::BaseOnly => {
+            u32::try_from(give_up.as_millis() / MIN_RTO.as_millis()).unwrap_or(u32::MAX)
+        }
+        _ => u32::MAX,
+    };
+    Attempts { syn: count(Duration::from_secs(1)), data, fin: count(MIN_RTO) }
+}
+
+fn usage(sentence: impl Into<String>) -> Failure {
+    Failure::Usage(sentence.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_fit_the_time_to_give_up() {
+        let of = |seconds| attempts(Duration::from_secs(seconds), LossDetection::Rack);
+        // 1 s; 0.2 + 0.4 s, and the next would end at 1.4 s.
+        assert_eq!(of(1), Attempts { syn: 1, data: u32::MAX, fin: 2 });
+        assert_eq!(of(3).syn, 2);
+        // 1 + 14 * 2 s; 0.2 + 0.4 + 0.8 + 1.6 + 13 * 2 s.
+        assert_eq!(of(30), Attempts { syn: 15, data: u32::MAX, fin: 17 });
+        assert_eq!(attempts(Duration::from_secs(2), LossDetection::BaseOnly).data, 10);
+        assert!(attempts(Duration::MAX, LossDetection::Rack).syn > 1000);
+    }
+}

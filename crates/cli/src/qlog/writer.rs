@@ -1,0 +1,422 @@
+//! An observer that writes what it is told as qlog: draft-ietf-quic-qlog-main-schema-02 ("0.3") in its streamed
+//! form, JSON-SEQ (RFC 7464), with the events of draft-ietf-quic-qlog-quic-events-02, for tools such as qvis.
+//!
+//! The schema was made for QUIC. Packets of ours appear so:
+//!
+//! | ours | `packet_type` | `packet_number` | `frames` |
+//! |---|---|---|---|
+//! | SYN, SYN-ACK | `initial` | attempt, from 0 | none |
+//! | RETRY | `retry` | as ACK | none |
+//! | data | `1RTT` | number of the transmission (classic: sequence number) | `stream` |
+//! | reminder | `1RTT` | the same | `ping` |
+//! | FIN | `1RTT` | the same | `stream` with `fin` |
+//! | ACK | `1RTT` | count of packets received | `ack` with the transmissions newly acknowledged, `max_data` |
+//! | FIN-ACK, CLOSE | `1RTT` | as ACK | `connection_close` |
+//!
+//! What the schema has no event for is in the category `rdt`. Nothing is kept but what belongs to one ACK.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rdt_transport::congestion::Cause;
+use rdt_transport::{Blocked, LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
+use serde_json::{Map, Value, json};
+
+/// What stands at the head of a trace.
+#[derive(Debug, Clone)]
+pub(crate) struct QlogConfig {
+    /// What is traced, for people.
+    pub(crate) title: String,
+    /// The origin of all times.
+    pub(crate) epoch: Instant,
+    /// The same on the clock: milliseconds since 1970-01-01 UTC; 0 in virtual time.
+    pub(crate) reference_time_ms: i64,
+    /// The receiver, if it has an address.
+    pub(crate) peer: Option<SocketAddr>,
+    /// The receiver's window counts packets of so many bytes; 1 where it counts bytes.
+    pub(crate) window_unit: u64,
+}
+
+/// Writes a trace. Clones share it: one is the sender's observer, on one [`Qlog::finish`] is called.
+///
+/// Writing stops at the first error, which `finish` gives; the transfer does not suffer from it.
+#[derive(Debug)]
+pub(crate) struct Qlog<W>(Arc<Mutex<Writer<W>>>);
+
+impl<W> Clone for Qlog<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<W: Write> Qlog<W> {
+    /// Begins a trace. `out` should be buffered: it is given one record at a time.
+    pub(crate) fn new(out: W, config: &QlogConfig) -> Self {
+        let mut writer = Writer {
+            out,
+            line: Vec::new(),
+            error: None,
+            epoch: config.epoch,
+            last_ms: 0.0,
+            pending: None,
+            received: 0,
+            acked: Vec::new(),
+            snd_una: 0,
+            window_unit: config.window_unit,
+            metrics: Metrics::default(),
+            state: None,
+        };
+        writer.record(&json!({
+            "qlog_version": "0.3",
+            "qlog_format": "JSON-SEQ",
+            "title": config.title,
+            "trace": {
+                "vantage_point": { "name": "rdt", "type": "client" },
+                "common_fields": {
+                    "time_format": "relative",
+                    "reference_time": config.reference_time_ms,
+                    "protocol_type": "RDT",
+                },
+            },
+        }));
+        writer.connection_started(config);
+        Self(Arc::new(Mutex::new(writer)))
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// The first one since the beginning; what was to be written after it is missing.
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        let Ok(mut writer) = self.0.lock() else { return Ok(()) };
+        writer.flush_received();
+        match writer.error.take() {
+            Some(error) => Err(error),
+            None => writer.out.flush(),
+        }
+    }
+}
+
+impl<W: Write + Send> Observer for Qlog<W> {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        if let Ok(mut writer) = self.0.lock() {
+            writer.on(now, trace);
+        }
+    }
+}
+
+/// A packet that arrived and whose meaning was not told yet.
+#[derive(Debug, Clone, Copy)]
+struct Received {
+    time_ms: f64,
+    kind: PacketKind,
+    length: usize,
+}
+
+#[derive(Debug)]
+struct Writer<W> {
+    out: W,
+    /// The record at hand, so that each is written whole.
+    line: Vec<u8>,
+    error: Option<io::Error>,
+    epoch: Instant,
+    last_ms: f64,
+    pending: Option<Received>,
+    /// Packets received so far.
+    received: u64,
+    /// Transmissions that the ACK at hand acknowledges: ranges, both ends included.
+    acked: Vec<[u64; 2]>,
+    /// Of a wire that numbers no transmissions.
+    snd_una: u64,
+    window_unit: u64,
+    /// As last written.
+    metrics: Metrics,
+    state: Option<&'static str>,
+}
+
+impl<W: Write> Writer<W> {
+    fn record(&mut self, record: &Value) {
+        if self.error.is_some() {
+            return;
+        }
+        self.line.clear();
+        self.line.push(0x1e);
+        let written = serde_json::to_writer(&mut self.line, record).map_err(io::Error::from);
+        self.line.push(b'\n');
+        self.error = written.and_then(|()| self.out.write_all(&self.line)).err();
+    }
+
+    fn event(&mut self, time_ms: f64, name: &str, data: &Value) {
+        self.record(&json!({ "time": time_ms, "name": name, "data": data }));
+    }
+
+    fn connection_started(&mut self, config: &QlogConfig) {
+        // The schema wants both ends; the address that we send from is only known to the kernel.
+        let any = |peer: SocketAddr| match peer {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let Some(peer) = config.peer else { return };
+        let data = json!({
+            "ip_version": if peer.is_ipv4() { "ipv4" } else { "ipv6" },
+            "src_ip": any(peer).to_string(),
+            "dst_ip": peer.ip().to_string(),
+            "dst_port": peer.port(),
+            "protocol": "RDT",
+        });
+        self.event(0.0, "connectivity:connection_started", &data);
+    }
+
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        // Two clocks of one machine may disagree by a little; a trace is in order.
+        let time_ms = millis(now.saturating_duration_since(self.epoch)).max(self.last_ms);
+        self.last_ms = time_ms;
+        match *trace {
+            Trace::PacketReceived { kind, length } => {
+                self.flush_received();
+                self.pending = Some(Received { time_ms, kind, length });
+            }
+            Trace::PacketAcked { tx: Some(tx), .. } => self.on_acked(tx),
+            Trace::PacketAcked { tx: None, .. } => {}
+            Trace::AckProcessed { .. } => self.on_ack(trace),
+            _ => {
+                self.flush_received();
+                self.on_other(now, time_ms, trace);
+            }
+        }
+    }
+
+    fn on_other(&mut self, now: Instant, time_ms: f64, trace: &Trace) {
+        match *trace {
+            Trace::PacketSent { .. } => self.on_sent(time_ms, trace),
+            Trace::PacketDropped { length } => {
+                let data = json!({ "raw": { "length": length }, "trigger": "invalid" });
+                self.event(time_ms, "transport:packet_dropped", &data);
+            }
+            Trace::PacketLost { tx, offset, len, trigger } => {
+                let data = json!({
+                    "header": header("1RTT", tx),
+                    "frames": [stream(offset, len, false)],
+                    "trigger": lost_because(trigger),
+                });
+                self.event(time_ms, "recovery:packet_lost", &data);
+            }
+            Trace::MetricsUpdated(metrics) => self.on_metrics(time_ms, &metrics),
+            Trace::PhaseChanged { old, new } => {
+                let data = with("old", old.map(Value::from), json!({ "new": new }));
+                self.event(time_ms, "recovery:congestion_state_updated", &data);
+            }
+            Trace::TimerSet { timer, at } => {
+                let left = millis(at.saturating_duration_since(now));
+                self.on_timer(time_ms, timer, "set", Some(left));
+            }
+            Trace::TimerCancelled { timer } => self.on_timer(time_ms, timer, "cancelled", None),
+            Trace::TimerExpired { timer } => self.on_timer(time_ms, timer, "expired", None),
+            Trace::RecoveryBegan { cause } => {
+                self.event(time_ms, "rdt:recovery_began", &json!({ "cause": began_because(cause) }));
+            }
+            Trace::RecoveryEnded { spurious } => {
+                self.event(time_ms, "rdt:recovery_ended", &json!({ "spurious": spurious }));
+            }
+            Trace::ProbeRepaired => self.event(time_ms, "rdt:probe_repaired", &json!({})),
+            Trace::Blocked { reason } => {
+                self.event(time_ms, "rdt:blocked", &json!({ "reason": blocked_by(reason) }));
+            }
+            Trace::SynAckReceived { .. } => self.enter(time_ms, "handshake_complete"),
+            Trace::FinAckReceived { .. } => self.close(time_ms, "remote", "clean"),
+            Trace::AttemptsExhausted { .. } => self.close(time_ms, "local", "idle_timeout"),
+            // The rest tells in the classic format's words what was told above.
+            _ => {}
+        }
+    }
+
+    fn on_sent(&mut self, time_ms: f64, trace: &Trace) {
+        let Trace::PacketSent { kind, number, offset, len, length, resend } = *trace else { return };
+        let (packet_type, frame) = match kind {
+            PacketKind::Syn => {
+                self.enter(time_ms, "attempted");
+                ("initial", None)
+            }
+            PacketKind::KeepAlive => ("1RTT", Some(json!({ "frame_type": "ping" }))),
+            PacketKind::Fin => {
+                self.enter(time_ms, "closing");
+                ("1RTT", Some(stream(offset, len, true)))
+            }
+            _ => ("1RTT", Some(stream(offset, len, false))),
+        };
+        let data = json!({
+            "header": header(packet_type, Some(number)),
+            "raw": { "length": length, "payload_length": len },
+            "frames": frame.into_iter().collect::<Vec<_>>(),
+        });
+        let data = with("trigger", resend.map(resent_because).map(Value::from), data);
+        self.event(time_ms, "transport:packet_sent", &data);
+    }
+
+    fn on_acked(&mut self, tx: u64) {
+        match self.acked.last_mut() {
+            Some([_, last]) if *last + 1 == tx => *last = tx,
+            _ => self.acked.push([tx, tx]),
+        }
+    }
+
+    fn on_ack(&mut self, trace: &Trace) {
+        let Trace::AckProcessed { ack, wnd, bytes, blocks, largest_tx, delay, sample } = *trace else {
+            return;
+        };
+        if largest_tx.is_none() && ack > self.snd_una && self.acked.is_empty() {
+            self.acked.push([self.snd_una, ack - 1]);
+        }
+        self.snd_una = ack;
+        self.acked.sort_unstable();
+        let frame = json!({ "frame_type": "ack", "acked_ranges": self.acked });
+        self.acked.clear();
+        let frame = with("ack_delay", delay.map(|delay| millis(delay).into()), frame);
+        let room = json!({
+            "frame_type": "max_data",
+            "maximum": ack.saturating_add(wnd).saturating_mul(self.window_unit),
+        });
+        let ours = json!({ "cumulative": ack, "acked_bytes": bytes, "sack_blocks": blocks });
+        let ours = with("rtt_sample", sample.map(|sample| millis(sample).into()), ours);
+        self.write_received(Some((json!([frame, room]), ours)));
+    }
+
+    /// Writes the packet that arrived last, if its meaning is not known yet: it has none.
+    fn flush_received(&mut self) {
+        self.write_received(None);
+    }
+
+    fn write_received(&mut self, meaning: Option<(Value, Value)>) {
+        let Some(Received { time_ms, kind, length }) = self.pending.take() else { return };
+        let (packet_type, frames) = match kind {
+            PacketKind::SynAck => ("initial", json!([])),
+            PacketKind::Retry => ("retry", json!([])),
+            PacketKind::FinAck | PacketKind::Close => {
+                ("1RTT", json!([{ "frame_type": "connection_close", "error_space": "application" }]))
+            }
+            _ => ("1RTT", json!([])),
+        };
+        let number = self.received;
+        self.received += 1;
+        let (frames, ours) = meaning.map_or((frames, None), |(frames, ours)| (frames, Some(ours)));
+        let data = json!({
+            "header": header(packet_type, Some(number)),
+            "raw": { "length": length },
+            "frames": frames,
+        });
+        self.event(time_ms, "transport:packet_received", &with("rdt", ours, data));
+        if kind == PacketKind::Close {
+            self.close(time_ms, "remote", "error");
+        }
+    }
+
+    /// Only what changed.
+    fn on_metrics(&mut self, time_ms: f64, metrics: &Metrics) {
+        let old = std::mem::replace(&mut self.metrics, *metrics);
+        let mut data = Map::new();
+        let mut put = |name: &str, old: Option<Value>, new: Option<Value>| {
+            if let Some(new) = new.filter(|new| old.as_ref() != Some(new)) {
+                data.insert(name.to_owned(), new);
+            }
+        };
+        let time = |time: Duration| (!time.is_zero()).then(|| millis(time).into());
+        let bits = |rate: Option<u64>| rate.map(|rate| rate.saturating_mul(8).into());
+        put("congestion_window", Some(old.cwnd.into()), Some(metrics.cwnd.into()));
+        put("bytes_in_flight", Some(old.in_flight.into()), Some(metrics.in_flight.into()));
+        put("ssthresh", old.ssthresh.map(Value::from), metrics.ssthresh.map(Value::from));
+        put("smoothed_rtt", time(old.srtt), time(metrics.srtt));
+        put("rtt_variance", time(old.rttvar), time(metrics.rttvar));
+        put("min_rtt", time(old.min_rtt), time(metrics.min_rtt));
+        put("latest_rtt", old.latest_rtt.and_then(time), metrics.latest_rtt.and_then(time));
+        put("pacing_rate", bits(old.pacing_rate), bits(metrics.pacing_rate));
+        put("delivery_rate", bits(old.delivery_rate), bits(metrics.delivery_rate));
+        put("snd_wnd", Some(old.snd_wnd.into()), Some(metrics.snd_wnd.into()));
+        if !data.is_empty() {
+            self.event(time_ms, "recovery:metrics_updated", &Value::Object(data));
+        }
+    }
+
+    fn on_timer(&mut self, time_ms: f64, timer: Timer, event_type: &str, delta: Option<f64>) {
+        let (timer_type, name) = match timer {
+            Timer::Retransmission => ("pto", "retransmission"),
+            Timer::Probe => ("pto", "probe"),
+            Timer::Reordering => ("ack", "reordering"),
+            Timer::Control => ("pto", "control"),
+        };
+        let data = json!({ "timer_type": timer_type, "rdt_timer": name, "event_type": event_type });
+        let data = with("delta", delta.map(Value::from), data);
+        self.event(time_ms, "recovery:loss_timer_updated", &data);
+    }
+
+    fn enter(&mut self, time_ms: f64, state: &'static str) {
+        if self.state != Some(state) {
+            let old = self.state.replace(state);
+            let data = with("old", old.map(Value::from), json!({ "new": state }));
+            self.event(time_ms, "connectivity:connection_state_updated", &data);
+        }
+    }
+
+    fn close(&mut self, time_ms: f64, owner: &str, trigger: &str) {
+        self.enter(time_ms, "closed");
+        let data = json!({ "owner": owner, "trigger": trigger });
+        self.event(time_ms, "connectivity:connection_closed", &data);
+    }
+}
+
+/// A time in milliseconds, exact to the nanosecond for 100 days.
+#[expect(clippy::cast_precision_loss, reason = "no trace lasts for 100 days")]
+fn millis(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
+
+fn header(packet_type: &str, number: Option<u64>) -> Value {
+    with("packet_number", number.map(Value::from), json!({ "packet_type": packet_type }))
+}
+
+fn stream(offset: u64, len: u32, fin: bool) -> Value {
+    let fin = fin.then_some(Value::from(true));
+    with("fin", fin, json!({ "frame_type": "stream", "stream_id": 0, "offset": offset, "length": len }))
+}
+
+/// `object` with one member more, if there is one.
+fn with(name: &str, value: Option<Value>, mut object: Value) -> Value {
+    if let Some(value) = value {
+        object[name] = value;
+    }
+    object
+}
+
+fn resent_because(resend: Resend) -> &'static str {
+    match resend {
+        Resend::Timeout => "retransmit_timeout",
+        Resend::DupAcks | Resend::Lost => "retransmit_reordered",
+        Resend::Probe => "pto_probe",
+    }
+}
+
+fn lost_because(trigger: LossTrigger) -> &'static str {
+    match trigger {
+        LossTrigger::TimeThreshold => "time_threshold",
+        LossTrigger::SackThreshold | LossTrigger::DupAcks => "reordering_threshold",
+        LossTrigger::Timeout => "pto_expired",
+    }
+}
+
+fn began_because(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Loss => "loss",
+        Cause::Ecn => "ecn",
+        Cause::Timeout => "timeout",
+    }
+}
+
+fn blocked_by(reason: Blocked) -> &'static str {
+    match reason {
+        Blocked::Cwnd => "congestion_window",
+        Blocked::PeerWindow => "receiver_window",
+        Blocked::Pacing(_) => "pacing",
+        Blocked::NoData => "no_data",
+    }
+}

@@ -1,0 +1,106 @@
+//! Bad input of the native format: one plain sentence and an exit code.
+
+use super::bad_input::refused;
+use super::process::{rdt_recv, rdt_send, send};
+
+#[test]
+fn options_that_make_no_sense_where_they_are() {
+    const COURSE: &str = "local 10 0.1 0 100";
+    for (args, word) in [
+        ("local --wire classic", "<w> <rtt> <loss> <linkmbps>"),
+        ("local - --power 3", "- and --power"),
+        ("local - 0.1 0 100", "w must"),
+        ("local 10", "<rtt> <loss> <linkmbps>"),
+        ("local --buffer 9", "--queue"),
+        ("local --attempts 9", "--give-up"),
+        ("localhost --rwnd 1mib", "rdt-recv --rwnd"),
+        ("localhost --seed 1", "rdt-recv --seed"),
+        ("local --rwnd 1", "at least 64kib"),
+        ("local --rwnd x", "--rwnd"),
+        ("local --cc vegas", "fixed:n, reno, cubic or bbr"),
+        ("local --cc fixed", "fixed:64"),
+        ("local --cc fixed:0", "fixed:64"),
+        ("local --cc reno:3", "just reno"),
+        ("local --cc fixed:1000000", "--memory"),
+        ("local --memory 10", "--memory must hold a packet"),
+        ("local --recovery best", "rack, sack, newreno or base-only"),
+        ("local --recovery base-only", "--cc fixed:n"),
+        ("local --sack maybe", "--sack"),
+        ("local --sack off --recovery rack", "--sack off"),
+        ("local --sack off --recovery sack", "--sack off"),
+        ("local --sack on --recovery newreno", "--sack on"),
+        ("local --initial-window 0", "at least 1"),
+        ("local --initial-window -1", "at least 1"),
+        ("local --initial-window x", "at least 1"),
+        ("local --initial-window 3 --cc fixed:3", "fixed"),
+        ("local --pacing 1", "--pacing"),
+        ("local --give-up 5", "has no unit"),
+        ("local --give-up 10ms", "at least 1s"),
+        ("local --packet-size 127", "from 128"),
+        ("local --packet-size 65508", "65507"),
+        ("local --rtt 100", "100ms"),
+        ("local --rtt 30s", "below 30 s"),
+        ("local --rate 10", "10mbit"),
+        ("local --rate 0mbit", "more than zero"),
+        ("local --rate 1001gbit", "1000 gbit/s"),
+        ("local --loss 100%", "loss"),
+        ("local --loss 1%/200%", "probability"),
+        ("local --loss x", "--loss"),
+        ("local --queue 1x", "25p (packets), 64kb or 1.5bdp"),
+        ("local --queue 25", "25p or 25bdp"),
+        ("local --queue 0p", "router buffer"),
+        ("local --wire best", "--wire"),
+    ] {
+        assert_eq!(refused("rdt-send", &mut rdt_send(args), 64, word).stdout, b"", "{args}");
+    }
+    for (options, word) in [
+        ("--rtt 50ms", "rtt is given twice: as 0.1 and as --rtt 50ms"),
+        ("--rate 1mbit", "linkmbps is given twice"),
+        ("--loss 1%", "loss is given twice"),
+        ("--wire native --buffer 3 --queue 3p", "twice"),
+        ("--queue 3p", "--queue is for the native format"),
+        ("--cc bbr", "--wire native"),
+        ("--recovery rack", "--wire native"),
+        ("--sack off", "--wire native"),
+        ("--initial-window 3", "--wire native"),
+        ("--pacing off", "--wire native"),
+        ("--rwnd 1mib", "--wire native"),
+        ("--give-up 3s", "--wire native"),
+        ("--wire native --attempts 3", "--give-up"),
+        ("--wire native --initial-window 3", "fixed:10"),
+        ("--wire native --recovery best", "rack, sack"),
+    ] {
+        refused("rdt-send", &mut rdt_send(&format!("{COURSE} {options}")), 64, word);
+    }
+    for (args, word) in [
+        ("local 0 0.1 0 100", "window"),
+        ("local 10 30 0 100", "rtt"),
+        ("local 10 0.1 1 100", "loss"),
+        ("local 10 0.1 0 10001", "link rate"),
+        ("local 10 0.1 0 0.0000001", "link rate"),
+    ] {
+        refused("rdt-send", &mut rdt_send(&format!("{args} --wire native")), 64, word);
+    }
+    for (args, word) in [
+        ("--rwnd x", "--rwnd"),
+        ("--rwnd 1kb", "at least 64kib"),
+        ("--rwnd 1gib", "8 times"),
+        ("--rwnd 1mib --memory 1mib", "8 times"),
+    ] {
+        refused("rdt-recv", &mut rdt_recv(args), 64, word);
+    }
+}
+
+#[test]
+fn what_is_allowed_together() {
+    for args in [
+        "local 5 0.001 0 100 --wire native --queue 5p",
+        "local 5 0.001 0 100 --wire native --cc cubic --buffer 9",
+        "local --sack off --recovery base-only --cc fixed:5",
+        "local --sack on --recovery sack",
+        "local --queue 1bdp --rtt 1ms --rate 10mbit --loss 0/0",
+        "local --give-up 1s --initial-window 1 --rwnd 64kib --pacing on",
+    ] {
+        send(&format!("{args} --bytes 9000 --quiet")).with_code(0);
+    }
+}

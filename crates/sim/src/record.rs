@@ -1,0 +1,156 @@
+//! How a sender stood over virtual time, as plain vectors.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdt_transport::{Metrics, Observer, Trace};
+
+/// Samples at one interval: sample i is how things stood at time i x interval, before what happened at that
+/// very time. All vectors have one length.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series {
+    /// Time since the start of virtual time, s.
+    pub time_s: Vec<f64>,
+    /// Congestion window, bytes.
+    pub cwnd: Vec<u64>,
+    /// Slow-start threshold, bytes; `None` where there is none.
+    pub ssthresh: Vec<Option<u64>>,
+    /// Smoothed round-trip time, s; 0 before the handshake.
+    pub srtt_s: Vec<f64>,
+    /// Bytes in flight.
+    pub in_flight: Vec<u64>,
+    /// The newest delivery-rate sample, bytes per second; 0 before the first.
+    pub delivery_rate: Vec<u64>,
+    /// Receiver's window, in the wire's numbers.
+    pub rwnd: Vec<u64>,
+}
+
+impl Series {
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.time_s.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.time_s.is_empty()
+    }
+
+    /// Mean of the congestion window over the samples in `range` of time, s, in bytes; `None` if there are none.
+    #[allow(clippy::cast_precision_loss, reason = "a mean of windows, which are far below 2^53")]
+    pub fn mean_cwnd(&self, range: &Range<f64>) -> Option<f64> {
+        let inside: Vec<u64> =
+            self.time_s.iter().zip(&self.cwnd).filter(|(t, _)| range.contains(t)).map(|(_, w)| *w).collect();
+        let sum: f64 = inside.iter().map(|cwnd| *cwnd as f64).sum();
+        (!inside.is_empty()).then(|| sum / inside.len() as f64)
+    }
+
+    /// A line of names with units, then one for each sample; an absent threshold is an empty cell.
+    pub fn to_csv(&self) -> String {
+        let mut csv = String::from(
+            "time_s,cwnd_bytes,ssthresh_bytes,srtt_s,in_flight_bytes,delivery_rate_bytes_per_s,rwnd\n",
+        );
+        for i in 0..self.len() {
+            let ssthresh = self.ssthresh[i].map_or(String::new(), |bytes| bytes.to_string());
+            // A string takes whatever is written to it.
+            let _ = writeln!(
+                csv,
+                "{:.6},{},{ssthresh},{:.6},{},{},{}",
+                self.time_s[i],
+                self.cwnd[i],
+                self.srtt_s[i],
+                self.in_flight[i],
+                self.delivery_rate[i],
+                self.rwnd[i],
+            );
+        }
+        csv
+    }
+
+    fn push(&mut self, time: Duration, metrics: &Metrics) {
+        self.time_s.push(time.as_secs_f64());
+        self.cwnd.push(metrics.cwnd);
+        self.ssthresh.push(metrics.ssthresh);
+        self.srtt_s.push(metrics.srtt.as_secs_f64());
+        self.in_flight.push(metrics.in_flight);
+        self.delivery_rate.push(metrics.delivery_rate.unwrap_or(0));
+        self.rwnd.push(metrics.snd_wnd);
+    }
+}
+
+#[derive(Debug)]
+struct Sampling {
+    epoch: Instant,
+    interval: Duration,
+    /// When the next sample is due.
+    next: Duration,
+    metrics: Metrics,
+    series: Series,
+}
+
+/// The observer that takes the samples. Clones share them: one is the sender's, one is read.
+#[derive(Debug, Clone)]
+pub struct Recorder(Arc<Mutex<Sampling>>);
+
+impl Recorder {
+    /// Samples at `epoch` ([`Simulation::epoch`](crate::Simulation::epoch)) and every `interval` after it.
+    ///
+    /// # Panics
+    /// If the interval is zero.
+    pub fn new(epoch: Instant, interval: Duration) -> Self {
+        assert!(!interval.is_zero(), "samples are taken at an interval of time");
+        let (next, metrics, series) = (Duration::ZERO, Metrics::default(), Series::default());
+        Self(Arc::new(Mutex::new(Sampling { epoch, interval, next, metrics, series })))
+    }
+
+    /// The samples so far: until the last fact that the sender told.
+    pub fn series(&self) -> Series {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).series.clone()
+    }
+}
+
+impl Observer for Recorder {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        let mut sampling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Sampling { epoch, interval, next, metrics, series } = &mut *sampling;
+        let time = now.saturating_duration_since(*epoch);
+        while *next <= time {
+            series.push(*next, metrics);
+            *next += *interval;
+        }
+        if let Trace::MetricsUpdated(new) = trace {
+            *metrics = *new;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stands(cwnd: u64, ssthresh: Option<u64>) -> Trace {
+        Trace::MetricsUpdated(Metrics { cwnd, ssthresh, ..Metrics::default() })
+    }
+
+    #[test]
+    fn a_sample_holds_until_the_next_change() {
+        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let epoch = Instant::now();
+        let at = |ms| epoch + Duration::from_millis(ms);
+        let recorder = Recorder::new(epoch, Duration::from_millis(10));
+        let mut observer = recorder.clone();
+        observer.on(at(0), &stands(1, None));
+        observer.on(at(15), &stands(2, None));
+        observer.on(at(16), &stands(3, Some(7)));
+        observer.on(at(40), &stands(9, None));
+        let series = recorder.series();
+        assert_eq!(series.cwnd, [0, 1, 3, 3, 3]);
+        assert_eq!(series.ssthresh, [None, None, Some(7), Some(7), Some(7)]);
+        assert_eq!(series.mean_cwnd(&(0.005..0.025)), Some(2.0));
+        assert_eq!(series.mean_cwnd(&(1.0..2.0)), None);
+        assert_eq!(series.to_csv().lines().nth(3), Some("0.020000,3,7,0.000000,0,0,0"));
+        assert_eq!(series.to_csv().lines().count(), series.len() + 1);
+    }
+}

@@ -1,0 +1,156 @@
+//! The controllers by name. A new one is added here and nowhere else.
+
+use std::fmt;
+use std::str::FromStr;
+
+use std::time::Duration;
+
+use super::bbr::{Bbr, BbrConfig};
+use super::{Controller, Cubic, Fixed, Reno, SlowStart};
+
+/// A choice of controller, as options spell it: `fixed:N`, `reno`, `cubic`, `bbr`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// A constant window of so many packets.
+    Fixed(u32),
+    /// RFC 5681.
+    Reno,
+    /// RFC 9438 with `HyStart++` (RFC 9406).
+    Cubic,
+    /// BBR version 3 (draft-ietf-ccwg-bbr).
+    #[default]
+    Bbr,
+}
+
+/// What a controller begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Bytes of stream in a full segment.
+    pub mss: u64,
+    /// The first window, packets; a fixed one does not heed it.
+    pub initial_window: u32,
+    /// What an ACK releases is spread over time.
+    pub paced: bool,
+    /// The round trip of the handshake, once it is known.
+    pub rtt: Option<Duration>,
+    /// What draws of the controller come from.
+    pub seed: u64,
+}
+
+impl Algorithm {
+    /// A controller in its initial state.
+    pub fn build(self, start: Start) -> Box<dyn Controller> {
+        let Start { mss, initial_window, paced, rtt, seed } = start;
+        match self {
+            Self::Fixed(packets) => Box::new(Fixed::new(mss, packets)),
+            Self::Reno => Box::new(Reno::new(mss, initial_window)),
+            Self::Cubic => Box::new(Cubic::new(mss, initial_window, SlowStart::HyStart { paced })),
+            Self::Bbr => {
+                let initial_cwnd = u64::from(initial_window.max(1)) * mss;
+                Box::new(Bbr::new(BbrConfig { initial_rtt: rtt, ..BbrConfig::new(mss, initial_cwnd, seed) }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(packets) => write!(f, "fixed:{packets}"),
+            Self::Reno => f.write_str("reno"),
+            Self::Cubic => f.write_str("cubic"),
+            Self::Bbr => f.write_str("bbr"),
+        }
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = AlgorithmError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = match text.split_once(':') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let algorithm = match name {
+            "fixed" => {
+                let packets = value.and_then(|value| value.parse().ok()).filter(|packets| *packets > 0);
+                return packets.map(Self::Fixed).ok_or(AlgorithmError::FixedWindow);
+            }
+            "reno" => Self::Reno,
+            "cubic" => Self::Cubic,
+            "bbr" => Self::Bbr,
+            _ => return Err(AlgorithmError::Unknown(text.to_owned())),
+        };
+        match value {
+            None => Ok(algorithm),
+            Some(_) => Err(AlgorithmError::TakesNoValue(algorithm)),
+        }
+    }
+}
+
+/// Why a text names no controller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AlgorithmError {
+    /// `fixed` without a usable number.
+    #[error("fixed needs a window in packets, as in fixed:64")]
+    FixedWindow,
+    /// A number where none is taken.
+    #[error("{0} takes no value; write just {0}")]
+    TakesNoValue(Algorithm),
+    /// A name that no controller has.
+    #[error("there is no congestion control named {0:?}; it is fixed:N, reno, cubic or bbr")]
+    Unknown(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_as_they_are_written() {
+        for (text, algorithm) in [
+            ("fixed:1", Algorithm::Fixed(1)),
+            ("fixed:64", Algorithm::Fixed(64)),
+            ("reno", Algorithm::Reno),
+            ("cubic", Algorithm::Cubic),
+            ("bbr", Algorithm::Bbr),
+        ] {
+            assert_eq!(text.parse(), Ok(algorithm));
+            assert_eq!(algorithm.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn errors_say_what_to_write() {
+        for (text, sentence) in [
+            ("fixed", "fixed needs a window in packets, as in fixed:64"),
+            ("fixed:", "fixed needs a window in packets, as in fixed:64"),
+            ("fixed:0", "fixed needs a window in packets, as in fixed:64"),
+            ("fixed:-3", "fixed needs a window in packets, as in fixed:64"),
+            ("fixed:4294967296", "fixed needs a window in packets, as in fixed:64"),
+            ("reno:3", "reno takes no value; write just reno"),
+            ("cubic:", "cubic takes no value; write just cubic"),
+            ("Vegas", "there is no congestion control named \"Vegas\"; it is fixed:N, reno, cubic or bbr"),
+            ("", "there is no congestion control named \"\"; it is fixed:N, reno, cubic or bbr"),
+        ] {
+            assert_eq!(text.parse::<Algorithm>().unwrap_err().to_string(), sentence, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_controller_starts_with_the_window_that_was_asked_for() {
+        for (algorithm, cwnd, phase) in [
+            (Algorithm::Fixed(64), 64_000, "fixed"),
+            (Algorithm::Reno, 10_000, "slow_start"),
+            (Algorithm::Cubic, 10_000, "slow_start"),
+            (Algorithm::Bbr, 10_000, "startup"),
+        ] {
+            let start = Start { mss: 1000, initial_window: 10, paced: true, rtt: None, seed: 1 };
+            let controller = algorithm.build(start);
+            assert_eq!((controller.cwnd(), controller.phase()), (cwnd, phase), "{algorithm}");
+        }
+    }
+}

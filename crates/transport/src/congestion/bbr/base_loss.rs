@@ -1,0 +1,187 @@
+//! The loss that is there however slowly one sends. A deviation from the draft, which has no such notion.
+//!
+//! The draft takes every loss for a sign of a full queue: a round of more than 2 % ends a probe and caps what
+//! may be in flight, and outside probes any loss at all lowers the rate a little each round. On a path that
+//! loses 5 % by itself (radio, a bad cable, a link model) each probe fails at once and the rate withers, though
+//! nobody's queue gains by it: that loss does not answer to our rate.
+//!
+//! So the loss is measured where a full queue can be ruled out, and only what exceeds it is congestion. Two
+//! things must hold of an ACK for it and the losses that came with it to count:
+//!
+//! - its round-trip time is within 1/8 of the smallest: the queue was (nearly) empty when that packet passed.
+//!   Losses are noticed by ACKs of packets sent just after those lost, so they saw the same queue;
+//! - in `Startup`, its round is one after which the delivery rate grew by another quarter: had the pipe been
+//!   full it could not have grown. Later, nothing sent above the bandwidth is being acknowledged.
+//!
+//! What a round gave is used from the next one on, so that a burst of loss cannot excuse itself. Chance is
+//! allowed for: with a base of p and n packets three times sqrt(n p), which is three standard deviations.
+//! Without a base there is no allowance either, and the draft's rule is left as it stands. The base is never
+//! taken above 1/8; what it rests on counts half after [`WINDOW`] packets and after each cycle of probing.
+//!
+//! Where it errs: a policer, and a queue shorter than 1/8 of the round trip that other flows keep full, lose
+//! packets at small round trips. There the base rises to what such loss is in steady state; probing still sees
+//! what it adds to it and keeps `inflight_longterm`, whose headroom brings the rate down, the loss and then
+//! the base with it. And where the round trip varies by more than 1/8 without a queue there is too little
+//! evidence, so that random loss is again taken for congestion. It can be switched off in
+//! [`BbrConfig`](super::BbrConfig).
+
+use std::time::Duration;
+
+use super::scale::{PPM, mul_div};
+
+/// Packets of evidence above which the older half is forgotten.
+const WINDOW: u64 = 8192;
+/// Packets below which there is no evidence.
+const ENOUGH: u64 = 64;
+/// The largest base, parts per million.
+const MAX_BASE: u64 = PPM / 8;
+/// Of the smallest round trip: how much more still means an empty queue.
+const CALM: u32 = 8;
+/// Standard deviations that chance is granted.
+const SIGMAS: u64 = 3;
+
+/// The queue was (nearly) empty: `rtt` exceeds `min_rtt` by an eighth at most.
+pub(super) fn calm(rtt: Duration, min_rtt: Duration) -> bool {
+    rtt <= min_rtt + min_rtt / CALM
+}
+
+/// Bytes that arrived and that did not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    acked: u64,
+    lost: u64,
+}
+
+impl Tally {
+    fn halve(&mut self) {
+        self.acked /= 2;
+        self.lost /= 2;
+    }
+}
+
+/// The estimator of the base loss rate.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BaseLoss {
+    evidence: Tally,
+    round: Tally,
+    awaiting_growth: Tally,
+}
+
+impl BaseLoss {
+    /// A round of `Startup` is over; `grew` says that its rate was a quarter above the one before.
+    pub(super) fn on_startup_round(&mut self, grew: bool, mss: u64) {
+        if grew {
+            self.commit(self.awaiting_growth, mss);
+        }
+        self.awaiting_growth = self.round;
+        self.round = Tally::default();
+    }
+
+    /// Takes one [`calm`] ACK of `Startup`, or of a time in which nothing sent above the bandwidth is being
+    /// acknowledged.
+    pub(super) fn on_calm_ack(&mut self, acked: u64, lost: u64) {
+        self.round.acked += acked;
+        self.round.lost += lost;
+    }
+
+    /// A round outside `Startup` is over and has been judged.
+    pub(super) fn on_round(&mut self, mss: u64) {
+        self.commit(self.round, mss);
+        self.round = Tally::default();
+    }
+
+    /// A cycle of probing is over: what is known counts half as much, so that a flow which never finds the
+    /// queue empty again does not excuse loss for ever by what it saw long ago.
+    pub(super) fn on_cycle(&mut self) {
+        self.evidence.halve();
+    }
+
+    /// `Startup` is over: what no growth has confirmed may be due to the full pipe.
+    pub(super) fn on_startup_done(&mut self) {
+        self.round = Tally::default();
+        self.awaiting_growth = Tally::default();
+    }
+
+    /// The base loss rate, parts per million of what is sent.
+    pub(super) fn ppm(&self, mss: u64) -> u64 {
+        let sent = self.evidence.acked + self.evidence.lost;
+        if sent < ENOUGH * mss {
+            return 0;
+        }
+        mul_div(self.evidence.lost, PPM, sent).min(MAX_BASE)
+    }
+
+    /// Loss, in bytes, that the base and chance explain among `sent` bytes.
+    pub(super) fn explained(&self, sent: u64, mss: u64) -> u64 {
+        let expected = mul_div(sent, self.ppm(mss), PPM);
+        expected + SIGMAS * expected.saturating_mul(mss).isqrt()
+    }
+
+    fn commit(&mut self, round: Tally, mss: u64) {
+        self.evidence.acked += round.acked;
+        self.evidence.lost += round.lost;
+        if self.evidence.acked + self.evidence.lost > WINDOW * mss {
+            self.evidence.halve();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    #[test]
+    fn an_eighth_more_than_the_least_is_no_queue() {
+        let min_rtt = Duration::from_millis(80);
+        assert!(calm(Duration::from_millis(90), min_rtt));
+        assert!(!calm(Duration::from_micros(90_001), min_rtt));
+    }
+
+    #[test]
+    fn without_evidence_nothing_is_explained() {
+        let mut base = BaseLoss::default();
+        base.on_calm_ack(60 * MSS, 3 * MSS);
+        base.on_round(MSS);
+        assert_eq!((base.ppm(MSS), base.explained(1_000_000, MSS)), (0, 0), "63 packets are not enough");
+    }
+
+    #[test]
+    fn loss_counts_from_the_next_round_on() {
+        let mut base = BaseLoss::default();
+        base.on_calm_ack(950 * MSS, 50 * MSS);
+        assert_eq!(base.ppm(MSS), 0);
+        base.on_round(MSS);
+        assert_eq!(base.ppm(MSS), 50_000);
+        // Of 400 packets 20 are expected, and 3 * sqrt(20) = 13.4 more are chance.
+        assert_eq!(base.explained(400 * MSS, MSS), 20_000 + 3 * 4472);
+    }
+
+    #[test]
+    fn startup_counts_a_round_once_the_next_has_grown() {
+        let mut base = BaseLoss::default();
+        base.on_calm_ack(98 * MSS, 2 * MSS);
+        base.on_startup_round(true, MSS);
+        assert_eq!(base.ppm(MSS), 0, "not yet confirmed");
+        base.on_calm_ack(100 * MSS, 100 * MSS);
+        base.on_startup_round(true, MSS);
+        assert_eq!(base.ppm(MSS), 20_000, "the first round was below the pipe");
+        base.on_startup_round(false, MSS);
+        base.on_startup_done();
+        assert_eq!(base.ppm(MSS), 20_000, "half the second round was lost, and the rate grew no more");
+    }
+
+    #[test]
+    fn the_base_is_bounded_and_forgets() {
+        let mut base = BaseLoss::default();
+        base.on_calm_ack(5000 * MSS, 5000 * MSS);
+        base.on_round(MSS);
+        assert_eq!(base.ppm(MSS), 125_000);
+        for _ in 0..10 {
+            base.on_calm_ack(5000 * MSS, 0);
+            base.on_round(MSS);
+        }
+        assert!(base.ppm(MSS) < 10_000, "{}", base.ppm(MSS));
+    }
+}

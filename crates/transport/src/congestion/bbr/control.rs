@@ -1,0 +1,149 @@
+//! "Updating Control Parameters": pacing rate, send quantum and window that follow from the model.
+
+use std::time::Duration;
+
+use super::scale::{PPM, UNBOUNDED, gain, mul_div, volume};
+use super::{AckEvent, Bbr, State};
+
+/// 1 - `BBR.PacingMarginPercent`, in thousandths.
+const PACING_MARGIN: u64 = 990;
+/// `BBR.StartupPacingGain`, in thousandths: doubles the rate each round.
+const STARTUP_PACING_GAIN: u64 = 2770;
+/// Triples it; see `startup.rs`.
+const BRISK_PACING_GAIN: u64 = 4940;
+/// `BBR.ProbeRTTCwndGain`, in thousandths.
+const PROBE_RTT_CWND_GAIN: u64 = 500;
+/// The round trip assumed before one is known.
+const NOMINAL_RTT: Duration = Duration::from_millis(1);
+/// The largest send quantum, bytes.
+const MAX_QUANTUM: u64 = 64 << 10;
+
+/// `InitPacingRate`: bytes per second.
+pub(super) fn initial_pacing_rate(initial_cwnd: u64, rtt: Option<Duration>) -> u64 {
+    let rtt = rtt.filter(|rtt| !rtt.is_zero()).unwrap_or(NOMINAL_RTT);
+    let nanos = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+    mul_div(gain(initial_cwnd, STARTUP_PACING_GAIN), 1_000_000_000, nanos)
+}
+
+impl Bbr {
+    /// `BBR.pacing_gain` of the phase, thousandths.
+    fn pacing_gain(&self) -> u64 {
+        match self.state {
+            State::Startup if self.brisk() => BRISK_PACING_GAIN,
+            State::Startup => STARTUP_PACING_GAIN,
+            State::Drain => 500,
+            State::ProbeBwDown => 900,
+            State::ProbeBwCruise | State::ProbeBwRefill | State::ProbeRtt => 1000,
+            State::ProbeBwUp => 1250,
+        }
+    }
+
+    /// `BBR.cwnd_gain` of the phase, thousandths.
+    fn cwnd_gain(&self) -> u64 {
+        match self.state {
+            State::Startup if self.brisk() => 3000,
+            State::ProbeBwUp => 2250,
+            State::ProbeRtt => PROBE_RTT_CWND_GAIN,
+            _ => 2000,
+        }
+    }
+
+    /// The first round trip replaces the one assumed for pacing.
+    pub(super) fn on_rtt_known(&mut self, event: &AckEvent) {
+        if self.config.initial_rtt.is_none() && !event.srtt.is_zero() {
+            self.config.initial_rtt = Some(event.srtt);
+            self.pacing_rate = initial_pacing_rate(self.config.initial_cwnd, Some(event.srtt));
+        }
+    }
+
+    /// `SetPacingRate`.
+    pub(super) fn set_pacing_rate(&mut self) {
+        self.set_pacing_rate_with_gain(self.pacing_gain());
+    }
+
+    /// `SetPacingRateWithGain`. Until the pipe was full once, the rate only rises.
+    pub(super) fn set_pacing_rate_with_gain(&mut self, pacing_gain: u64) {
+        let rate = self.before_base_loss(mul_div(self.bw, pacing_gain * PACING_MARGIN, 1_000_000));
+        if self.bw > 0 && (self.full_bw.reached() || rate > self.pacing_rate) {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// What must be sent for `delivered` to arrive: the model's bandwidth is of what arrives, and a link is
+    /// only full if what is lost before it is sent as well.
+    fn before_base_loss(&self, delivered: u64) -> u64 {
+        mul_div(delivered, PPM, PPM - self.base_loss_ppm())
+    }
+
+    /// Most bytes to hand over at once (`SetSendQuantum`): a millisecond's worth.
+    pub fn send_quantum(&self) -> u64 {
+        (self.pacing_rate / 1000).min(MAX_QUANTUM).max(2 * self.config.mss)
+    }
+
+    /// Bytes that fill the path at `bw` without a queue (`BDPMultiple(1.0)`), those that will be lost included.
+    pub(super) fn bdp(&self, bw: u64) -> u64 {
+        match self.min_rtt.get() {
+            Some(min_rtt) => self.before_base_loss(volume(bw, min_rtt)),
+            None => self.config.initial_cwnd,
+        }
+    }
+
+    /// `Inflight(1.0)` at `bw`.
+    pub(super) fn inflight(&self, bw: u64) -> u64 {
+        self.quantization_budget(self.bdp(bw))
+    }
+
+    /// `TargetInflight`.
+    pub(super) fn target_inflight(&self) -> u64 {
+        self.bdp(self.bw).min(self.cwnd)
+    }
+
+    /// `InflightWithHeadroom`.
+    pub(super) fn inflight_with_headroom(&self) -> u64 {
+        self.bounds.with_headroom(self.config.mss, self.min_pipe_cwnd())
+    }
+
+    /// `ProbeRTTCwnd`.
+    pub(super) fn probe_rtt_cwnd(&self) -> u64 {
+        gain(self.bdp(self.bw), PROBE_RTT_CWND_GAIN).max(self.min_pipe_cwnd())
+    }
+
+    /// `QuantizationBudget`.
+    fn quantization_budget(&self, inflight_cap: u64) -> u64 {
+        let cap = inflight_cap.max(self.send_quantum()).max(self.min_pipe_cwnd());
+        if self.state == State::ProbeBwUp { cap + 2 * self.config.mss } else { cap }
+    }
+
+    /// `UpdateMaxInflight`.
+    pub(super) fn max_inflight(&self) -> u64 {
+        let multiple = gain(self.bdp(self.bw), self.cwnd_gain());
+        self.quantization_budget(multiple + self.extra_acked.bytes(self.full_bw.reached()))
+    }
+
+    /// `SetCwnd`.
+    pub(super) fn set_cwnd(&mut self, event: &AckEvent) {
+        let max_inflight = self.max_inflight();
+        if self.full_bw.reached() {
+            self.cwnd = (self.cwnd + event.acked).min(max_inflight);
+        } else if self.cwnd < max_inflight || event.delivered < self.config.initial_cwnd {
+            let brisk = if self.brisk() { 2 } else { 1 };
+            self.cwnd += event.acked * brisk;
+        }
+        self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
+        self.bound_cwnd_for_model();
+    }
+
+    /// `BoundCwndForModel`.
+    fn bound_cwnd_for_model(&mut self) {
+        let cap = match self.state {
+            State::ProbeBwCruise | State::ProbeRtt => self.inflight_with_headroom(),
+            state if state.in_probe_bw() => self.bounds.inflight_longterm,
+            _ => UNBOUNDED,
+        };
+        let cap = cap.min(self.bounds.inflight_shortterm).max(self.min_pipe_cwnd());
+        self.cwnd = self.cwnd.min(cap);
+    }
+}

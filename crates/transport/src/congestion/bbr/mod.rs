@@ -1,0 +1,365 @@
+//! BBR version 3 (draft-ietf-ccwg-bbr): a model of the path (its bandwidth, its round trip, how much it bears
+//! in flight) and a machine of seven phases that keeps the model true while sending by it.
+//!
+//! Names and order of steps are the draft's; each file names the section it follows.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `mod.rs` | the controller and the order of its steps |
+//! | `startup.rs` | `Startup` and `Drain` |
+//! | `probe_bw.rs` | `ProbeBW_DOWN`, `CRUISE`, `REFILL`, `UP`, and the long-term bound |
+//! | `probe_rtt.rs` | `ProbeRTT`, and the restart from idle |
+//! | `control.rs` | pacing rate, quantum and window that follow from the model |
+//! | `undo.rs` | what was saved before a loss, and its return |
+//! | `rounds.rs`, `loss_round.rs` | packet-timed rounds, and those that met loss |
+//! | `full_bw.rs`, `max_filter.rs`, `min_rtt.rs`, `aggregation.rs`, `bounds.rs` | parts of the model |
+//! | `base_loss.rs` | what loss is *not* congestion: a deviation, with its reasons |
+//! | `scale.rs` | integer arithmetic |
+//!
+//! Deviations, each with its reasons where it is made: the base loss rate (`base_loss.rs`), what confirms the
+//! smallest round trip (`min_rtt.rs`), and the faster search of `Startup` (`startup.rs`). Each has a switch in
+//! [`BbrConfig`].
+
+mod aggregation;
+mod base_loss;
+mod bounds;
+mod control;
+mod full_bw;
+mod loss_round;
+mod max_filter;
+mod min_rtt;
+mod probe_bw;
+mod probe_rtt;
+mod rounds;
+mod scale;
+mod startup;
+mod undo;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use self::aggregation::ExtraAcked;
+use self::base_loss::{BaseLoss, calm};
+use self::bounds::{Bounds, Latest};
+use self::control::initial_pacing_rate;
+use self::full_bw::FullBandwidth;
+use self::loss_round::LossRound;
+use self::max_filter::MaxBwFilter;
+use self::min_rtt::MinRtt;
+use self::probe_bw::Cycle;
+use self::probe_rtt::ProbeRtt;
+use self::rounds::Rounds;
+use self::scale::mul_div;
+use self::undo::{Recovery, Undo};
+use super::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample};
+
+/// `BBR.LossThresh` = 2 %, in parts per million.
+const LOSS_THRESH: u64 = 20_000;
+/// `BBR.MinPipeCwnd`, in segments.
+const MIN_PIPE_SEGMENTS: u64 = 4;
+
+/// How a [`Bbr`] begins, and which of the deviations from the draft it makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BbrConfig {
+    /// Bytes of stream in a full segment.
+    pub mss: u64,
+    /// The window to begin with, bytes (RFC 6928: ten segments).
+    pub initial_cwnd: u64,
+    /// The round trip of the handshake, if it is known: the first flight is paced by it.
+    pub initial_rtt: Option<Duration>,
+    /// What the waits between probes are drawn from: the same seed, the same waits.
+    pub seed: u64,
+    /// Measure the loss that does not answer to the rate, and judge only what exceeds it.
+    pub base_loss: bool,
+    /// Skip `ProbeRTT` while the smallest round trip is seen again and again.
+    pub confirm_min_rtt: bool,
+    /// Triple instead of double the rate each round of `Startup` while there is no queue and no loss.
+    pub brisk_startup: bool,
+}
+
+impl BbrConfig {
+    /// All deviations on, the handshake's round trip unknown.
+    pub fn new(mss: u64, initial_cwnd: u64, seed: u64) -> Self {
+        Self {
+            mss,
+            initial_cwnd,
+            initial_rtt: None,
+            seed,
+            base_loss: true,
+            confirm_min_rtt: true,
+            brisk_startup: true,
+        }
+    }
+
+    /// The same as the draft has it.
+    #[must_use]
+    pub fn to_the_letter(self) -> Self {
+        Self { base_loss: false, confirm_min_rtt: false, brisk_startup: false, ..self }
+    }
+}
+
+/// The phases of the draft's "State Transition Diagram".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    ProbeBwDown,
+    ProbeBwCruise,
+    ProbeBwRefill,
+    ProbeBwUp,
+    ProbeRtt,
+}
+
+impl State {
+    fn in_probe_bw(self) -> bool {
+        matches!(self, Self::ProbeBwDown | Self::ProbeBwCruise | Self::ProbeBwRefill | Self::ProbeBwUp)
+    }
+
+    /// `IsProbingBW`.
+    fn probes_bandwidth(self) -> bool {
+        matches!(self, Self::Startup | Self::ProbeBwRefill | Self::ProbeBwUp)
+    }
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct Bbr {
+    config: BbrConfig,
+    state: State,
+    rounds: Rounds,
+    max_bw: MaxBwFilter,
+    /// `BBR.bw`: bytes per second, as the model of this moment allows.
+    bw: u64,
+    min_rtt: MinRtt,
+    full_bw: FullBandwidth,
+    extra_acked: ExtraAcked,
+    loss_round: LossRound,
+    bounds: Bounds,
+    base_loss: BaseLoss,
+    cycle: Cycle,
+    probe_rtt: ProbeRtt,
+    /// `BBR.drain_start_round`.
+    drain_start_round: u64,
+    /// Nothing has ended the brisk part of `Startup`.
+    brisk_startup: bool,
+    idle_restart: bool,
+    undo: Undo,
+    delivered: u64,
+    recovery: Recovery,
+    cwnd: u64,
+    prior_cwnd: u64,
+    pacing_rate: u64,
+}
+
+/// An ACK that delivered something.
+struct Ack<'a> {
+    event: &'a AckEvent,
+    sample: RateSample,
+}
+
+impl Ack<'_> {
+    fn latest(&self) -> Latest {
+        Latest { bw: self.sample.delivery_rate, inflight: self.sample.delivered }
+    }
+}
+
+impl Bbr {
+    /// A controller in `Startup` (`OnInit`).
+    pub fn new(config: BbrConfig) -> Self {
+        Self {
+            config,
+            state: State::Startup,
+            rounds: Rounds::default(),
+            max_bw: MaxBwFilter::default(),
+            bw: 0,
+            min_rtt: MinRtt::new(config.confirm_min_rtt),
+            full_bw: FullBandwidth::default(),
+            extra_acked: ExtraAcked::default(),
+            loss_round: LossRound::default(),
+            bounds: Bounds::default(),
+            base_loss: BaseLoss::default(),
+            cycle: Cycle::default(),
+            probe_rtt: ProbeRtt::default(),
+            drain_start_round: 0,
+            brisk_startup: config.brisk_startup,
+            idle_restart: false,
+            undo: Undo::default(),
+            delivered: 0,
+            recovery: Recovery::default(),
+            cwnd: config.initial_cwnd,
+            prior_cwnd: 0,
+            pacing_rate: initial_pacing_rate(config.initial_cwnd, config.initial_rtt),
+        }
+    }
+
+    /// The bandwidth of the path as the model has it, bytes per second (`BBR.max_bw`).
+    pub fn max_bw(&self) -> u64 {
+        self.max_bw.max()
+    }
+
+    /// The bound on what may be in flight that excessive loss has set, bytes (`BBR.inflight_longterm`).
+    pub fn inflight_longterm(&self) -> Option<u64> {
+        Some(self.bounds.inflight_longterm).filter(|&bound| bound != scale::UNBOUNDED)
+    }
+
+    /// The loss rate that is put down to the path itself, parts per million of what is sent.
+    pub fn base_loss_ppm(&self) -> u64 {
+        if self.config.base_loss { self.base_loss.ppm(self.config.mss) } else { 0 }
+    }
+
+    /// `UpdateModelAndState`.
+    fn update_model_and_state(&mut self, ack: &Ack<'_>) {
+        let AckEvent { now, acked, lost, delivered, .. } = *ack.event;
+        self.loss_round.count(acked, lost, ack.event.in_recovery);
+        self.loss_round.update(ack.latest(), ack.sample.prior_delivered, delivered);
+        self.update_max_bw(ack);
+        self.adapt_lower_bounds();
+        self.observe_base_loss(ack);
+        self.extra_acked.on_ack(now, acked, self.bw, self.cwnd, self.rounds.count());
+        self.check_full_bw_reached(ack);
+        self.check_startup_done(ack);
+        self.check_drain_done(ack.event);
+        self.update_probe_bw_cycle_phase(ack);
+        self.min_rtt.update(now, ack.event.latest_rtt);
+        self.check_probe_rtt(ack);
+        self.loss_round.advance(ack.latest());
+        self.bw = self.max_bw.max().min(self.bounds.bw_shortterm);
+    }
+
+    /// `UpdateMaxBw`.
+    fn update_max_bw(&mut self, ack: &Ack<'_>) {
+        if self.rounds.update(ack.sample.prior_delivered, ack.event.delivered) {
+            self.cycle.on_round();
+        }
+        let rate = ack.sample.delivery_rate;
+        if rate > 0 && (rate >= self.max_bw.max() || !ack.sample.app_limited) {
+            self.max_bw.update(rate);
+        }
+    }
+
+    /// Once a round, outside probes, responds to congestion (`AdaptLowerBoundsFromCongestion`). Marks always
+    /// count; loss counts if the base does not explain it.
+    fn adapt_lower_bounds(&mut self) {
+        if !self.loss_round.over() || !self.loss_round.congested || self.state.probes_bandwidth() {
+            return;
+        }
+        let tally = self.loss_round.tally();
+        if self.loss_round.marked || tally.lost > self.explained_loss(tally.acked + tally.lost) {
+            self.bounds.lower(self.loss_round.latest(), self.max_bw.max(), self.cwnd);
+        }
+    }
+
+    /// Feeds the base loss rate with what cannot be congestion.
+    fn observe_base_loss(&mut self, ack: &Ack<'_>) {
+        let AckEvent { acked, lost, .. } = *ack.event;
+        let startup = self.state == State::Startup;
+        if self.loss_round.over() && !startup {
+            self.base_loss.on_round(self.config.mss);
+        }
+        let slow = !self.cycle.awaits_feedback() && self.state != State::ProbeBwUp;
+        if let (Some(rtt), Some(min_rtt)) = (ack.event.latest_rtt, self.min_rtt.get())
+            && (slow || startup)
+            && calm(rtt, min_rtt)
+        {
+            self.base_loss.on_calm_ack(acked, lost);
+        }
+    }
+
+    /// Loss among `sent` bytes that is no sign of congestion.
+    fn explained_loss(&self, sent: u64) -> u64 {
+        if self.config.base_loss { self.base_loss.explained(sent, self.config.mss) } else { 0 }
+    }
+
+    /// Loss among `sent` bytes that a probe may meet.
+    fn tolerated_loss(&self, sent: u64) -> u64 {
+        mul_div(sent, LOSS_THRESH, scale::PPM) + self.explained_loss(sent)
+    }
+
+    /// `IsInflightTooHigh`.
+    fn is_inflight_too_high(&self, lost: u64, tx_in_flight: u64) -> bool {
+        lost > self.tolerated_loss(tx_in_flight)
+    }
+
+    fn min_pipe_cwnd(&self) -> u64 {
+        MIN_PIPE_SEGMENTS * self.config.mss
+    }
+}
+
+impl Controller for Bbr {
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64, app_limited: bool) {
+        if in_flight <= bytes && app_limited {
+            self.restart_from_idle(now);
+        }
+    }
+
+    fn on_ack(&mut self, event: &AckEvent) {
+        self.delivered = event.delivered;
+        self.on_rtt_known(event);
+        self.track_recovery(event);
+        match event.rate {
+            Some(sample) => {
+                let mut ack = Ack { event, sample };
+                ack.sample.app_limited |= self.probe_rtt.limits(&sample);
+                self.update_model_and_state(&ack);
+            }
+            None => self.loss_round.count(event.acked, event.lost, event.in_recovery),
+        }
+        self.set_pacing_rate();
+        self.set_cwnd(event);
+    }
+
+    fn on_packet_lost(&mut self, lost: &LostPacket) {
+        // The draft's text saves when recovery begins, its pseudocode in each round of it; that would forget the
+        // phase which the loss ended.
+        if self.loss_round.note(self.delivered) && self.recovery == Recovery::None {
+            self.save_state_upon_loss();
+        }
+        self.probe_met_loss(lost);
+    }
+
+    fn on_congestion(&mut self, event: &CongestionEvent) {
+        if self.loss_round.note(self.delivered) || event.cause == Cause::Timeout {
+            self.save_state_upon_loss();
+        }
+        match event.cause {
+            Cause::Loss => {}
+            Cause::Ecn => self.loss_round.marked = true,
+            Cause::Timeout => self.on_timeout(),
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        self.handle_spurious_loss();
+    }
+
+    fn on_mss(&mut self, mss: u64) {
+        self.config.mss = mss;
+        self.cwnd = self.cwnd.max(mss);
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(self.pacing_rate)
+    }
+
+    fn uses_prr(&self) -> bool {
+        false
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.state {
+            State::Startup => "startup",
+            State::Drain => "drain",
+            State::ProbeBwDown => "probe_bw_down",
+            State::ProbeBwCruise => "probe_bw_cruise",
+            State::ProbeBwRefill => "probe_bw_refill",
+            State::ProbeBwUp => "probe_bw_up",
+            State::ProbeRtt => "probe_rtt",
+        }
+    }
+}

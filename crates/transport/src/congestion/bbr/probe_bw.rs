@@ -1,0 +1,235 @@
+//! "ProbeBW": DOWN, CRUISE, REFILL, UP, and the long-term bound that probing finds.
+
+use std::time::{Duration, Instant};
+
+use super::bounds::BETA;
+use super::scale::{PPM, UNBOUNDED, draw, gain, mul_div};
+use super::{Ack, AckEvent, Bbr, LOSS_THRESH, LostPacket, State};
+
+/// The least wall-clock time between probes; up to a second more is drawn.
+const MIN_PROBE_WAIT: Duration = Duration::from_secs(2);
+/// Rounds after which a flow with Reno's window would have probed, at most.
+const MAX_RENO_ROUNDS: u64 = 63;
+/// Doublings of the growth of the long-term bound, at most.
+const MAX_UP_ROUNDS: u32 = 30;
+
+/// What the ACKs that arrive now tell about probing (`BBR.ack_phase`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum AckPhase {
+    #[default]
+    Init,
+    Refilling,
+    ProbeStarting,
+    ProbeFeedback,
+    ProbeStopping,
+}
+
+/// State of the cycle of probing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cycle {
+    ack_phase: AckPhase,
+    /// `BBR.cycle_stamp`.
+    began: Option<Instant>,
+    /// `BBR.bw_probe_wait`.
+    wait: Duration,
+    rounds_since_probe_up: u64,
+    draws: u64,
+    /// ACKs may still speak of what a probe sent, and no loss was held against it (`is_bw_probe_sample`).
+    probe_sample: bool,
+    prev_too_high: bool,
+    prev_precautionary: bool,
+    up_rounds: u32,
+    up_acked: u64,
+    up_acked_per_inc: u64,
+}
+
+impl Cycle {
+    pub(super) fn on_round(&mut self) {
+        self.rounds_since_probe_up += 1;
+    }
+
+    /// What is acknowledged now may have been sent above the bandwidth.
+    pub(super) fn awaits_feedback(&self) -> bool {
+        !matches!(self.ack_phase, AckPhase::Init | AckPhase::Refilling)
+    }
+
+    /// The phase that follows is no probe, but ACKs of the last one may still come.
+    pub(super) fn stop_probing(&mut self) {
+        self.ack_phase = AckPhase::ProbeStopping;
+    }
+
+    /// `PickProbeWait`: two to three seconds, and a round more or not.
+    fn pick_wait(&mut self, seed: u64) {
+        self.rounds_since_probe_up = draw(seed, self.draws, 2);
+        self.wait = MIN_PROBE_WAIT + Duration::from_micros(draw(seed, self.draws + 1, 1_000_001));
+        self.draws += 2;
+    }
+}
+
+impl Bbr {
+    /// `StartProbeBW_DOWN`.
+    pub(super) fn start_probe_bw_down(&mut self, now: Instant) {
+        self.loss_round.reset();
+        self.cycle.up_acked_per_inc = UNBOUNDED;
+        self.cycle.pick_wait(self.config.seed);
+        self.cycle.began = Some(now);
+        self.cycle.stop_probing();
+        self.base_loss.on_cycle();
+        self.rounds.restart(self.delivered);
+        self.state = State::ProbeBwDown;
+    }
+
+    pub(super) fn start_probe_bw_cruise(&mut self) {
+        self.state = State::ProbeBwCruise;
+    }
+
+    /// `StartProbeBW_REFILL`.
+    pub(super) fn start_probe_bw_refill(&mut self) {
+        self.bounds.reset_short_term();
+        self.cycle.up_rounds = 0;
+        self.cycle.up_acked = 0;
+        self.cycle.prev_precautionary = false;
+        self.cycle.ack_phase = AckPhase::Refilling;
+        self.rounds.restart(self.delivered);
+        self.state = State::ProbeBwRefill;
+    }
+
+    /// `StartProbeBW_UP`.
+    fn start_probe_bw_up(&mut self, ack: &Ack<'_>) {
+        self.cycle.probe_sample = true;
+        self.cycle.ack_phase = AckPhase::ProbeStarting;
+        self.rounds.restart(self.delivered);
+        self.full_bw.reset(ack.sample.delivery_rate);
+        self.state = State::ProbeBwUp;
+        self.raise_inflight_longterm_slope();
+    }
+
+    /// `UpdateProbeBWCyclePhase`.
+    pub(super) fn update_probe_bw_cycle_phase(&mut self, ack: &Ack<'_>) {
+        if !self.full_bw.reached() || self.adapt_long_term_model(ack) {
+            return;
+        }
+        let AckEvent { now, in_flight, .. } = *ack.event;
+        let state = self.state;
+        match state {
+            State::ProbeBwDown | State::ProbeBwCruise if self.is_time_to_probe_bw(now) => {
+                self.start_probe_bw_refill();
+            }
+            State::ProbeBwDown if self.is_time_to_cruise(in_flight) => self.start_probe_bw_cruise(),
+            State::ProbeBwRefill if self.rounds.starts() => self.start_probe_bw_up(ack),
+            State::ProbeBwUp if self.is_time_to_go_down(ack) => {
+                self.cycle.prev_too_high = false;
+                self.start_probe_bw_down(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// `IsTimeToProbeBW`.
+    fn is_time_to_probe_bw(&self, now: Instant) -> bool {
+        let waited = self.cycle.began.is_none_or(|began| now > began + self.cycle.wait);
+        let reno_rounds = (self.target_inflight() / self.config.mss).min(MAX_RENO_ROUNDS);
+        waited || self.cycle.rounds_since_probe_up >= reno_rounds
+    }
+
+    /// `IsTimeToCruise`.
+    fn is_time_to_cruise(&self, in_flight: u64) -> bool {
+        in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.max_bw.max())
+    }
+
+    /// `IsTimeToGoDown`.
+    fn is_time_to_go_down(&mut self, ack: &Ack<'_>) -> bool {
+        if self.cycle.prev_too_high && ack.event.in_flight >= self.bounds.inflight_longterm {
+            self.cycle.prev_precautionary = true;
+            return true;
+        }
+        if ack.event.cwnd_limited && self.cwnd >= self.bounds.inflight_longterm {
+            self.full_bw.reset(ack.sample.delivery_rate);
+        }
+        self.full_bw.now()
+    }
+
+    /// `AdaptLongTermModel`; true if it decided on the next phase.
+    fn adapt_long_term_model(&mut self, ack: &Ack<'_>) -> bool {
+        let round_starts = self.rounds.starts();
+        if self.cycle.ack_phase == AckPhase::ProbeStarting && round_starts {
+            self.cycle.ack_phase = AckPhase::ProbeFeedback;
+        }
+        if self.cycle.ack_phase == AckPhase::ProbeStopping && round_starts {
+            self.cycle.probe_sample = false;
+            self.cycle.ack_phase = AckPhase::Init;
+            if self.state.in_probe_bw() {
+                if !ack.sample.app_limited {
+                    self.max_bw.advance();
+                }
+                if self.cycle.prev_precautionary && !self.cycle.prev_too_high {
+                    self.start_probe_bw_refill();
+                    return true;
+                }
+            }
+        }
+        if self.bounds.inflight_longterm != UNBOUNDED
+            && !self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight)
+        {
+            self.bounds.inflight_longterm = self.bounds.inflight_longterm.max(ack.sample.tx_in_flight);
+            if self.state == State::ProbeBwUp {
+                self.probe_inflight_longterm_upward(ack.event);
+            }
+        }
+        false
+    }
+
+    /// `ProbeInflightLongtermUpward`.
+    fn probe_inflight_longterm_upward(&mut self, event: &AckEvent) {
+        if !event.cwnd_limited || self.cwnd < self.bounds.inflight_longterm {
+            return;
+        }
+        self.cycle.up_acked += event.acked;
+        let steps = self.cycle.up_acked / self.cycle.up_acked_per_inc;
+        self.cycle.up_acked -= steps * self.cycle.up_acked_per_inc;
+        self.bounds.inflight_longterm += steps * self.config.mss;
+        if self.rounds.starts() {
+            self.raise_inflight_longterm_slope();
+        }
+    }
+
+    /// `RaiseInflightLongtermSlope`: one segment in the first round, two in the next, four, ...
+    fn raise_inflight_longterm_slope(&mut self) {
+        self.cycle.up_acked_per_inc = (self.cwnd >> self.cycle.up_rounds).max(self.config.mss);
+        self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(MAX_UP_ROUNDS);
+    }
+
+    /// `HandleLostPacket`, "Probing for Bandwidth In `ProbeBW`".
+    pub(super) fn probe_met_loss(&mut self, lost: &LostPacket) {
+        if !self.cycle.probe_sample || !self.is_inflight_too_high(lost.lost_since_sent, lost.tx_in_flight) {
+            return;
+        }
+        self.cycle.prev_too_high = true;
+        self.cycle.probe_sample = false;
+        if !lost.app_limited {
+            self.bounds.inflight_longterm =
+                self.inflight_at_loss(lost).max(gain(self.target_inflight(), BETA));
+        }
+        if self.state == State::ProbeBwUp {
+            self.undo.state = Some(State::ProbeBwUp);
+            self.start_probe_bw_down(lost.now);
+        }
+    }
+
+    /// `InflightAtLoss`: the volume at which loss passed what is tolerated, within the lost packet.
+    pub(super) fn inflight_at_loss(&self, lost: &LostPacket) -> u64 {
+        let inflight_prev = lost.tx_in_flight.saturating_sub(lost.bytes);
+        let lost_prev = lost.lost_since_sent.saturating_sub(lost.bytes);
+        let budget = self.tolerated_loss(inflight_prev).saturating_sub(lost_prev);
+        inflight_prev + mul_div(budget, PPM, PPM - LOSS_THRESH).min(lost.bytes)
+    }
+}
+
+#[cfg(test)]
+impl Cycle {
+    /// Puts the next probe off.
+    pub(super) fn delay(&mut self, now: Instant) {
+        self.began = Some(now);
+        self.rounds_since_probe_up = 0;
+    }
+}

@@ -1,0 +1,89 @@
+//! "ProbeRTT": halve what is in flight for 200 ms to see the round trip of an empty path. Also "Restarting From
+//! Idle", for which a pause is as good a look at the empty path.
+
+use std::time::{Duration, Instant};
+
+use super::{Ack, Bbr, RateSample, State};
+
+/// `BBR.ProbeRTTDuration`.
+const DURATION: Duration = Duration::from_millis(200);
+
+/// The probe in hand.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ProbeRtt {
+    /// `BBR.probe_rtt_done_stamp`.
+    done_at: Option<Instant>,
+    round_done: bool,
+    /// `delivered` up to which samples speak of a pipe that was half empty on purpose.
+    limited_until: u64,
+}
+
+impl ProbeRtt {
+    /// The sample's packet left while a probe kept the pipe half empty (`MarkConnectionAppLimited`).
+    pub(super) fn limits(&self, sample: &RateSample) -> bool {
+        self.limited_until > 0 && sample.prior_delivered <= self.limited_until
+    }
+}
+
+impl Bbr {
+    /// `CheckProbeRTT`.
+    pub(super) fn check_probe_rtt(&mut self, ack: &Ack<'_>) {
+        if self.state != State::ProbeRtt && self.min_rtt.probe_due() && !self.idle_restart {
+            self.save_cwnd();
+            self.state = State::ProbeRtt;
+            self.probe_rtt.done_at = None;
+            self.cycle.stop_probing();
+            self.rounds.restart(self.delivered);
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(ack);
+        }
+        if ack.sample.delivered > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    /// `HandleProbeRTT`.
+    fn handle_probe_rtt(&mut self, ack: &Ack<'_>) {
+        self.probe_rtt.limited_until = (self.delivered + ack.event.in_flight).max(1);
+        if self.probe_rtt.done_at.is_none() {
+            if ack.event.in_flight <= self.probe_rtt_cwnd() {
+                self.probe_rtt.done_at = Some(ack.event.now + DURATION);
+                self.probe_rtt.round_done = false;
+                self.rounds.restart(self.delivered);
+            }
+            return;
+        }
+        self.probe_rtt.round_done |= self.rounds.starts();
+        if self.probe_rtt.round_done {
+            self.check_probe_rtt_done(ack.event.now);
+        }
+    }
+
+    /// `CheckProbeRTTDone`, `ExitProbeRTT`.
+    fn check_probe_rtt_done(&mut self, now: Instant) {
+        if self.probe_rtt.done_at.is_none_or(|done| now <= done) {
+            return;
+        }
+        self.min_rtt.probed(now);
+        self.restore_cwnd();
+        self.bounds.reset_short_term();
+        if self.full_bw.reached() {
+            self.start_probe_bw_down(now);
+            self.start_probe_bw_cruise();
+        } else {
+            self.enter_startup();
+        }
+    }
+
+    /// `HandleRestartFromIdle`.
+    pub(super) fn restart_from_idle(&mut self, now: Instant) {
+        self.idle_restart = true;
+        self.extra_acked.restart(now);
+        if self.state.in_probe_bw() {
+            self.set_pacing_rate_with_gain(1000);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(now);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! CUBIC (RFC 9438): after congestion the window follows a cubic curve back to where it was, lingers there,
+//! then probes beyond; never slower than Reno would. Slow start with `HyStart++` (RFC 9406) if wanted.
+//!
+//! The curve is worked in segments, as in the RFC; bytes are met at the edges only.
+
+use std::time::{Duration, Instant};
+
+use super::hystart::{HyStart, Step};
+use super::{AckEvent, Cause, CongestionEvent, Controller};
+
+/// Steepness of the curve, segments per cubic second (RFC 9438, section 5.1).
+const C: f64 = 0.4;
+
+/// What congestion leaves of the window (section 4.6).
+const BETA: f64 = 0.7;
+
+/// Segments a round trip with which the Reno-friendly estimate grows until it is where the window was: with
+/// [`BETA`], as fast on average as Reno (section 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// The target is at most this many windows (section 4.2).
+const TARGET_LIMIT: f64 = 1.5;
+
+/// Smallest slow-start threshold, segments (section 4.6).
+const MIN_SSTHRESH: f64 = 2.0;
+
+/// Segments by which one ACK may open the window in standard slow start, and while what a timeout resent is
+/// being acknowledged (RFC 3465, sections 2.2 and 2.3).
+const SLOW_START_LIMIT: u64 = 2;
+const LIMIT_AFTER_TIMEOUT: u64 = 1;
+
+/// How the first slow start ends, other than by congestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlowStart {
+    /// By nothing else.
+    Standard,
+    /// When the round-trip time rises (RFC 9406).
+    HyStart {
+        /// What an ACK releases leaves paced, so one ACK may open the window by all that it acknowledges.
+        paced: bool,
+    },
+}
+
+/// Cubic growth, multiplicative decrease.
+#[derive(Debug, Clone)]
+pub struct Cubic {
+    mss: u64,
+    hystart: Option<HyStart>,
+    paced: bool,
+    window: Window,
+    /// What the recovery that is on began with: a loss holds the window, a timeout does not.
+    episode: Option<Cause>,
+    /// The timer has fired, and nothing was acknowledged since.
+    backed_off: bool,
+    /// The last event up to which idle time is taken out of the epoch.
+    accounted: Option<Instant>,
+    /// What the last episode took away, as long as it can be given back (section 4.9).
+    undo: Option<Window>,
+}
+
+/// All in segments.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    cwnd: f64,
+    ssthresh: Option<f64>,
+    /// `cwnd` when `ssthresh` was last set.
+    cwnd_prior: f64,
+    /// Where the curve is flat; `None`: where congestion avoidance begins (sections 4.8 and 4.10).
+    w_max: Option<f64>,
+    epoch: Option<Epoch>,
+}
+
+/// A stage of congestion avoidance: one curve.
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    /// `t_epoch`, moved on by the time in which the application left the window unused.
+    start: Instant,
+    w_max: f64,
+    /// Seconds until the curve is at `w_max`.
+    k: f64,
+    /// What Reno's window would be.
+    w_est: f64,
+}
+
+impl Epoch {
+    /// The curve that leads from `cwnd` back to `w_max`, or up from `cwnd` if it is there already.
+    fn new(start: Instant, cwnd: f64, w_max: Option<f64>) -> Self {
+        let w_max = w_max.unwrap_or(cwnd).max(cwnd);
+        Self { start, w_max, k: ((w_max - cwnd) / C).cbrt(), w_est: cwnd }
+    }
+
+    /// `W_cubic` after so much of the epoch, segments (section 4.2, figure 1).
+    fn w_cubic(&self, since_start: Duration) -> f64 {
+        let from_plateau = since_start.as_secs_f64() - self.k;
+        C * from_plateau * from_plateau * from_plateau + self.w_max
+    }
+}
+
+impl Cubic {
+    /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
+    pub fn new(mss: u64, initial_window_packets: u32, slow_start: SlowStart) -> Self {
+        let paced = slow_start == SlowStart::HyStart { paced: true };
+        let cwnd = f64::from(initial_window_packets.max(1));
+        Self {
+            mss,
+            hystart: (slow_start != SlowStart::Standard).then(|| HyStart::new(paced)),
+            paced,
+            window: Window { cwnd, ssthresh: None, cwnd_prior: cwnd, w_max: None, epoch: None },
+            episode: None,
+            backed_off: false,
+            accounted: None,
+            undo: None,
+        }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.window.ssthresh.is_none_or(|ssthresh| self.window.cwnd < ssthresh)
+    }
+
+    fn slow_start(&mut self, ack: &AckEvent) {
+        let step = match &mut self.hystart {
+            Some(hystart) if self.window.ssthresh.is_none() => hystart.on_ack(ack, self.mss),
+            _ => Step::Grow(ack.acked.min(self.slow_start_limit())),
+        };
+        match step {
+            Step::Exit => {
+                self.window.ssthresh = Some(self.window.cwnd);
+                self.window.cwnd_prior = self.window.cwnd;
+            }
+            Step::Grow(bytes) if ack.cwnd_limited => {
+                let opened = self.window.cwnd + self.segments(bytes);
+                self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(f64::INFINITY));
+            }
+            Step::Grow(_) => {}
+        }
+    }
+
+    /// Bytes.
+    fn slow_start_limit(&self) -> u64 {
+        match self.episode {
+            _ if self.paced => u64::MAX,
+            Some(Cause::Timeout) => LIMIT_AFTER_TIMEOUT * self.mss,
+            _ => SLOW_START_LIMIT * self.mss,
+        }
+    }
+
+    fn congestion_avoidance(&mut self, ack: &AckEvent) {
+        let acked = self.segments(ack.acked);
+        let Window { cwnd, cwnd_prior, w_max, .. } = self.window;
+        let epoch = self.window.epoch.get_or_insert_with(|| Epoch::new(ack.now, cwnd, w_max));
+        self.window.w_max = Some(epoch.w_max);
+
+        let alpha = if epoch.w_est >= cwnd_prior { 1.0 } else { ALPHA };
+        epoch.w_est += alpha * acked / cwnd;
+        let elapsed = ack.now.saturating_duration_since(epoch.start);
+        self.window.cwnd = if epoch.w_cubic(elapsed) < epoch.w_est {
+            cwnd.max(epoch.w_est)
+        } else {
+            let target = epoch.w_cubic(elapsed + ack.srtt).clamp(cwnd, TARGET_LIMIT * cwnd);
+            // The share of a window that was acknowledged: one round trip reaches the target.
+            cwnd + (target - cwnd) * (acked / cwnd).min(1.0)
+        };
+    }
+
+    /// Takes the time since the last event out of the epoch (section 5.8).
+    fn pause_epoch(&mut self, since_last_event: Duration) {
+        if let Some(epoch) = &mut self.window.epoch {
+            epoch.start += since_last_event;
+        }
+    }
+
+    /// Counts `now` as accounted for and returns the time since the event before.
+    fn account(&mut self, now: Instant) -> Duration {
+        let before = self.accounted.replace(now).unwrap_or(now);
+        now.saturating_duration_since(before)
+    }
+
+    /// Where the next curve is flat: lower than here if this flow lost before it was back where it had been,
+    /// so that others find room (section 4.7).
+    fn next_w_max(&self) -> f64 {
+        let cwnd = self.window.cwnd;
+        let yields = self.window.w_max.is_some_and(|w_max| cwnd < w_max);
+        if yields { cwnd * f64::midpoint(1.0, BETA) } else { cwnd }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "windows are far below 2^53 bytes")]
+    fn segments(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.mss as f64
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "windows are positive and far below 2^53 bytes"
+    )]
+    fn bytes(&self, segments: f64) -> u64 {
+        (segments * self.mss as f64).round() as u64
+    }
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64, _app_limited: bool) {
+        if in_flight == bytes {
+            let idle = self.account(now);
+            self.pause_epoch(idle);
+        }
+    }
+
+    fn on_ack(&mut self, ack: &AckEvent) {
+        let since_last_event = self.account(ack.now);
+        if !ack.cwnd_limited {
+            self.pause_epoch(since_last_event);
+        }
+        if ack.acked > 0 {
+            self.backed_off = false;
+        }
+        if !ack.in_recovery {
+            self.episode = None;
+        }
+        if ack.in_recovery && self.episode != Some(Cause::Timeout) {
+            return;
+        }
+        if self.in_slow_start() {
+            self.slow_start(ack);
+        } else if ack.cwnd_limited {
+            self.congestion_avoidance(ack);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &CongestionEvent) {
+        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out again.
+        let repeated = event.cause == Cause::Timeout && self.backed_off;
+        if !repeated {
+            // A mark is never a mistake, and whatever came before it is no longer the last episode.
+            self.undo = (event.cause != Cause::Ecn).then_some(self.window);
+            self.window.cwnd_prior = self.window.cwnd;
+            self.window.ssthresh = Some((self.segments(event.flight_size) * BETA).max(MIN_SSTHRESH));
+        }
+        match event.cause {
+            Cause::Timeout => {
+                self.window.cwnd = 1.0;
+                self.window.w_max = None;
+                self.backed_off = true;
+                self.episode = Some(Cause::Timeout);
+            }
+            Cause::Loss | Cause::Ecn => {
+                self.window.w_max = Some(self.next_w_max());
+                self.window.cwnd = self.window.cwnd.min(self.window.ssthresh.unwrap_or(f64::INFINITY));
+                if event.cause == Cause::Loss {
+                    self.episode = Some(Cause::Loss);
+                }
+            }
+        }
+        self.window.epoch = None;
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        if let Some(before) = self.undo.take() {
+            self.window = Window { cwnd: self.window.cwnd.max(before.cwnd), ..before };
+            self.episode = None;
+            self.backed_off = false;
+        }
+    }
+
+    fn on_mss(&mut self, mss: u64) {
+        let scale = self.segments(mss).recip();
+        let window = &mut self.window;
+        window.cwnd = (window.cwnd * scale).max(1.0);
+        window.cwnd_prior *= scale;
+        window.ssthresh = window.ssthresh.map(|ssthresh| (ssthresh * scale).max(MIN_SSTHRESH));
+        window.w_max = window.w_max.map(|w_max| w_max * scale);
+        // The next curve begins where this one has come to: a part of it in other units has another shape.
+        window.epoch = None;
+        self.undo = None;
+        self.mss = mss;
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.bytes(self.window.cwnd)
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.window.ssthresh.map(|ssthresh| self.bytes(ssthresh))
+    }
+
+    fn phase(&self) -> &'static str {
+        let first_slow_start = self.window.ssthresh.is_none();
+        if self.episode == Some(Cause::Loss) {
+            "recovery"
+        } else if first_slow_start && self.hystart.as_ref().is_some_and(HyStart::is_conservative) {
+            "conservative_slow_start"
+        } else if self.in_slow_start() {
+            "slow_start"
+        } else {
+            "congestion_avoidance"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

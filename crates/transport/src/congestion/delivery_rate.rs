@@ -1,0 +1,330 @@
+//! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation; draft-ietf-ccwg-bbr, "Delivery Rate
+//! Samples"): how fast the network delivered what was in flight, taken anew with each ACK.
+//!
+//! Owns the connection's counts of delivered and lost bytes. It keeps no record of packets: what it must know
+//! of one when that arrives is a [`SentState`] which the caller keeps, one for each transmission, so that a
+//! retransmission is a packet of its own.
+
+use std::time::{Duration, Instant};
+
+use super::{LostPacket, RateSample};
+
+/// What the estimator must remember of one transmission. Times are nanoseconds since the estimator's epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SentState {
+    delivered: u64,
+    delivered_at: u64,
+    first_sent_at: u64,
+    lost: u64,
+    tx_in_flight: u64,
+    app_limited: bool,
+}
+
+impl SentState {
+    /// Bytes in flight once this transmission had left, itself included.
+    pub fn tx_in_flight(&self) -> u64 {
+        self.tx_in_flight
+    }
+
+    /// The application limited the rate when it left.
+    pub fn app_limited(&self) -> bool {
+        self.app_limited
+    }
+}
+
+/// The estimator of one connection.
+///
+/// For each ACK: [`on_lost`](Self::on_lost) and [`on_delivered`](Self::on_delivered) for every transmission
+/// concerned, then [`sample`](Self::sample) once. `now` never goes backwards.
+#[derive(Debug, Clone)]
+pub struct DeliveryRate {
+    epoch: Instant,
+    delivered: u64,
+    lost: u64,
+    delivered_at: u64,
+    first_sent_at: u64,
+    /// `delivered` beyond which the last bubble in the pipe is gone; 0 if there is none.
+    app_limited_until: u64,
+    newest: Option<Newest>,
+}
+
+/// The transmission sent last among those that the ACK in hand delivered.
+#[derive(Debug, Clone, Copy)]
+struct Newest {
+    sent_at: u64,
+    state: SentState,
+}
+
+impl DeliveryRate {
+    /// An estimator that has seen nothing; no time given to it may be before `epoch`.
+    pub fn new(epoch: Instant) -> Self {
+        Self {
+            epoch,
+            delivered: 0,
+            lost: 0,
+            delivered_at: 0,
+            first_sent_at: 0,
+            app_limited_until: 0,
+            newest: None,
+        }
+    }
+
+    /// Bytes delivered since the beginning.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Bytes declared lost since the beginning, every transmission counted.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// A bubble for want of data is on its way through the pipe.
+    pub fn app_limited(&self) -> bool {
+        self.app_limited_until != 0
+    }
+
+    /// `bytes` leave while `in_flight_before` bytes are in flight. After idleness the interval of the next
+    /// sample begins here, for the pause was not the network's.
+    pub fn on_sent(&mut self, now: Instant, bytes: u64, in_flight_before: u64) -> SentState {
+        if in_flight_before == 0 {
+            self.first_sent_at = self.nanos(now);
+            self.delivered_at = self.first_sent_at;
+        }
+        SentState {
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            lost: self.lost,
+            tx_in_flight: in_flight_before + bytes,
+            app_limited: self.app_limited(),
+        }
+    }
+
+    /// The transmission of `bytes` at `sent_at` is newly known to have arrived, in order or by SACK.
+    pub fn on_delivered(&mut self, now: Instant, sent_at: Instant, state: &SentState, bytes: u64) {
+        self.delivered += bytes;
+        self.delivered_at = self.nanos(now);
+        let sent_at = self.nanos(sent_at);
+        // Of packets that left at the same time, the one that saw more in flight left later.
+        let newer = self.newest.is_none_or(|newest| {
+            (sent_at, state.tx_in_flight) >= (newest.sent_at, newest.state.tx_in_flight)
+        });
+        if newer {
+            self.newest = Some(Newest { sent_at, state: *state });
+            self.first_sent_at = sent_at;
+        }
+    }
+
+    /// `bytes` of one transmission were declared lost.
+    pub fn on_lost(&mut self, bytes: u64) {
+        self.lost += bytes;
+    }
+
+    /// What a model is told of a transmission that was declared lost; after [`on_lost`](Self::on_lost).
+    pub fn lost_packet(&self, now: Instant, state: &SentState, bytes: u64) -> LostPacket {
+        LostPacket {
+            now,
+            bytes,
+            tx_in_flight: state.tx_in_flight,
+            lost_since_sent: self.lost - state.lost,
+            app_limited: state.app_limited,
+        }
+    }
+
+    /// The application has nothing more to send, the window has room, and all that was lost was sent again:
+    /// what is sent until the `in_flight` bytes have left the pipe says little of the network.
+    pub fn set_app_limited(&mut self, in_flight: u64) {
+        self.app_limited_until = (self.delivered + in_flight).max(1);
+    }
+
+    /// The sample of the ACK in hand; `None` if it delivered nothing.
+    ///
+    /// `delivery_rate` is 0, and only the other fields mean something, if the interval is shorter than
+    /// `min_rtt`: a needless retransmission whose original has just been acknowledged looks like that.
+    pub fn sample(&mut self, _now: Instant, min_rtt: Duration) -> Option<RateSample> {
+        if self.app_limited() && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let Newest { sent_at, state } = self.newest.take()?;
+        let send_elapsed = sent_at.saturating_sub(state.first_sent_at);
+        let ack_elapsed = self.delivered_at.saturating_sub(state.delivered_at);
+        let interval = send_elapsed.max(ack_elapsed);
+        let delivered = self.delivered - state.delivered;
+        let reliable = interval > 0 && Duration::from_nanos(interval) >= min_rtt;
+        Some(RateSample {
+            delivery_rate: if reliable { bytes_per_second(delivered, interval) } else { 0 },
+            interval: Duration::from_nanos(interval),
+            delivered,
+            lost: self.lost - state.lost,
+            prior_delivered: state.delivered,
+            tx_in_flight: state.tx_in_flight,
+            app_limited: state.app_limited,
+        })
+    }
+
+    /// 64 bits of nanoseconds are 584 years.
+    fn nanos(&self, time: Instant) -> u64 {
+        u64::try_from(time.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+fn bytes_per_second(bytes: u64, nanos: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(nanos)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    struct Flow {
+        start: Instant,
+        rate: DeliveryRate,
+        in_flight: u64,
+    }
+
+    #[derive(Clone, Copy)]
+    struct Packet {
+        sent_at: Instant,
+        state: SentState,
+    }
+
+    impl Flow {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do as the origin")]
+        fn new() -> Self {
+            let start = Instant::now();
+            Self { start, rate: DeliveryRate::new(start), in_flight: 0 }
+        }
+
+        fn at(&self, millis: u64) -> Instant {
+            self.start + Duration::from_millis(millis)
+        }
+
+        fn send(&mut self, millis: u64) -> Packet {
+            let sent_at = self.at(millis);
+            let state = self.rate.on_sent(sent_at, MSS, self.in_flight);
+            self.in_flight += MSS;
+            Packet { sent_at, state }
+        }
+
+        fn ack(&mut self, millis: u64, packets: &[Packet]) -> RateSample {
+            for packet in packets {
+                self.rate.on_delivered(self.at(millis), packet.sent_at, &packet.state, MSS);
+                self.in_flight -= MSS;
+            }
+            self.rate.sample(self.at(millis), Duration::from_millis(100)).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_record_kept_for_each_packet_is_at_most_48_bytes() {
+        assert!(size_of::<SentState>() <= 48, "{}", size_of::<SentState>());
+    }
+
+    #[test]
+    fn a_steady_flow_is_measured_at_its_rate() {
+        let mut flow = Flow::new();
+        // One packet each 10 ms, 100 ms round trip: 100,000 bytes a second, ten packets in flight.
+        let mut sent = Vec::new();
+        let mut last = None;
+        for tick in 0..60 {
+            if tick >= 10 {
+                let packet = sent[tick - 10];
+                last = Some(flow.ack(tick as u64 * 10, &[packet]));
+            }
+            sent.push(flow.send(tick as u64 * 10));
+        }
+        let sample = last.unwrap();
+        assert_eq!(sample.delivery_rate, 100_000);
+        assert_eq!((sample.delivered, sample.interval), (10 * MSS, Duration::from_millis(100)));
+        assert_eq!((sample.tx_in_flight, sample.app_limited, sample.lost), (10 * MSS, false, 0));
+        assert_eq!(flow.rate.delivered(), 50 * MSS);
+    }
+
+    #[test]
+    fn acks_that_arrive_together_do_not_raise_the_rate_above_the_rate_of_sending() {
+        let mut flow = Flow::new();
+        let sent: Vec<_> = (0..20).map(|tick| flow.send(tick * 10)).collect();
+        flow.ack(200, &sent[..1]);
+        // Nineteen packets, sent over 190 ms, acknowledged within 1 ms: by ACKs alone 19 MB/s.
+        let sample = flow.ack(201, &sent[1..]);
+        assert_eq!(sample.interval, Duration::from_millis(201));
+        assert_eq!(sample.delivery_rate, 20 * MSS * 1000 / 201);
+
+        // And one sent after the first ACK, so that its own interval begins there.
+        let mut flow = Flow::new();
+        let first = flow.send(0);
+        let early: Vec<_> = (1..10).map(|tick| flow.send(tick * 10)).collect();
+        flow.ack(100, &[first]);
+        let late: Vec<_> = (0..10).map(|tick| flow.send(100 + tick * 20)).collect();
+        flow.ack(290, &early);
+        let sample = flow.ack(290, &late);
+        assert_eq!(
+            sample.interval,
+            Duration::from_millis(280),
+            "the ten left over 280 ms, after the first at 0"
+        );
+        assert_eq!(sample.delivery_rate, 19 * MSS * 1000 / 280);
+    }
+
+    #[test]
+    fn an_interval_below_the_smallest_round_trip_gives_no_rate() {
+        let mut flow = Flow::new();
+        let packet = flow.send(0);
+        let sample = flow.ack(40, &[packet]);
+        assert_eq!((sample.delivery_rate, sample.delivered), (0, MSS));
+        let again = flow.rate.sample(flow.at(40), Duration::ZERO);
+        assert_eq!(again, None, "this ACK delivered nothing more");
+    }
+
+    #[test]
+    fn samples_are_marked_until_the_bubble_has_left_the_pipe() {
+        let mut flow = Flow::new();
+        let before = flow.send(0);
+        flow.rate.set_app_limited(flow.in_flight);
+        let inside = flow.send(50);
+        assert!(!flow.ack(100, &[before]).app_limited, "it left before the bubble began");
+        assert!(flow.rate.app_limited(), "1000 bytes delivered, and the bubble ends beyond 1000");
+        let still = flow.send(120);
+        assert!(flow.ack(150, &[inside]).app_limited);
+        assert!(!flow.rate.app_limited());
+        let after = flow.send(160);
+        assert!(flow.ack(220, &[still]).app_limited);
+        assert!(!flow.ack(260, &[after]).app_limited);
+    }
+
+    #[test]
+    fn a_retransmission_is_measured_from_its_own_departure() {
+        let mut flow = Flow::new();
+        let first = flow.send(0);
+        let lost = flow.send(10);
+        let third = flow.send(20);
+        flow.ack(100, &[first]);
+        let sample = flow.ack(120, &[third]);
+        assert_eq!((sample.lost, sample.delivered), (0, 2 * MSS));
+        flow.rate.on_lost(MSS);
+        flow.in_flight -= MSS;
+        let told = flow.rate.lost_packet(flow.at(120), &lost.state, MSS);
+        assert_eq!((told.lost_since_sent, told.tx_in_flight), (MSS, 2 * MSS));
+        let again = flow.send(120);
+        let sample = flow.ack(220, &[again]);
+        assert_eq!((sample.prior_delivered, sample.delivered, sample.lost), (2 * MSS, MSS, 0));
+        assert_eq!(sample.interval, Duration::from_millis(100));
+        assert_eq!((flow.rate.delivered(), flow.rate.lost()), (3 * MSS, MSS));
+    }
+
+    #[test]
+    fn a_pause_is_no_part_of_the_interval_after_it() {
+        let mut flow = Flow::new();
+        let packet = flow.send(0);
+        flow.ack(100, &[packet]);
+        let burst: Vec<_> = (0..5).map(|tick| flow.send(10_000 + tick * 10)).collect();
+        for (tick, &packet) in burst.iter().enumerate() {
+            let sample = flow.ack(10_100 + tick as u64 * 10, &[packet]);
+            assert_eq!(sample.interval, Duration::from_millis(100 + tick as u64 * 10));
+            assert_eq!(sample.delivered, (tick as u64 + 1) * MSS);
+        }
+    }
+}

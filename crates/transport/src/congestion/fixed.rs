@@ -1,0 +1,67 @@
+//! A window that never moves: for links whose bandwidth-delay product is known, and for measuring the rest of
+//! the machine without a controller in the way.
+
+use super::{AckEvent, CongestionEvent, Controller};
+
+/// Constant window of a number of packets.
+#[derive(Debug, Clone, Copy)]
+pub struct Fixed {
+    packets: u64,
+    mss: u64,
+}
+
+impl Fixed {
+    /// `packets` segments of `mss` bytes. A window of 0 packets would never send, so it counts as 1.
+    pub fn new(mss: u64, packets: u32) -> Self {
+        Self { packets: u64::from(packets.max(1)), mss }
+    }
+}
+
+impl Controller for Fixed {
+    fn on_ack(&mut self, _ack: &AckEvent) {}
+
+    fn on_congestion(&mut self, _event: &CongestionEvent) {}
+
+    fn on_mss(&mut self, mss: u64) {
+        self.mss = mss;
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.packets * self.mss
+    }
+
+    fn uses_prr(&self) -> bool {
+        false
+    }
+
+    fn phase(&self) -> &'static str {
+        "fixed"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cause;
+    use super::super::tests::{ack, congestion, start};
+    use super::*;
+
+    #[test]
+    fn nothing_moves_the_window() {
+        let mut fixed = Fixed::new(1464, 64);
+        assert_eq!((fixed.cwnd(), fixed.ssthresh(), fixed.pacing_rate()), (64 * 1464, None, None));
+        for cause in [Cause::Loss, Cause::Ecn, Cause::Timeout] {
+            fixed.on_ack(&ack(start(), 14_640));
+            fixed.on_congestion(&congestion(start(), cause, fixed.cwnd()));
+            assert_eq!(fixed.cwnd(), 64 * 1464, "{cause:?}");
+        }
+        assert!(!fixed.uses_prr());
+    }
+
+    #[test]
+    fn the_window_is_a_number_of_packets_whatever_their_size() {
+        let mut fixed = Fixed::new(1464, 10);
+        fixed.on_mss(1000);
+        assert_eq!(fixed.cwnd(), 10_000);
+        assert_eq!(Fixed::new(1000, 0).cwnd(), 1000);
+    }
+}

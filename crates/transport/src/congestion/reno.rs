@@ -1,0 +1,140 @@
+//! Reno (RFC 5681) with appropriate byte counting (RFC 3465): slow start, congestion avoidance, and half of
+//! the flight after congestion. How much is sent during recovery is not decided here (RFC 9937).
+
+use std::time::Instant;
+
+use super::{AckEvent, Cause, CongestionEvent, Controller};
+
+/// Segments by which one ACK may open the window in slow start (`L` of RFC 3465, section 2.2).
+const SLOW_START_LIMIT: u64 = 2;
+
+/// The same while what a timeout resends is being acknowledged (RFC 3465, section 2.3).
+const LIMIT_AFTER_TIMEOUT: u64 = 1;
+
+/// Additive increase, multiplicative decrease.
+#[derive(Debug, Clone)]
+pub struct Reno {
+    mss: u64,
+    window: Window,
+    /// Bytes acknowledged in congestion avoidance that have not opened the window yet.
+    bytes_acked: u64,
+    /// What the recovery that is on began with: a loss holds the window, a timeout does not.
+    episode: Option<Cause>,
+    /// The timer has fired, and nothing was acknowledged since.
+    backed_off: bool,
+    /// What the last episode took away, as long as it can be given back.
+    undo: Option<Window>,
+}
+
+/// Both in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    cwnd: u64,
+    ssthresh: Option<u64>,
+}
+
+impl Reno {
+    /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
+    pub fn new(mss: u64, initial_window_packets: u32) -> Self {
+        let cwnd = u64::from(initial_window_packets.max(1)) * mss;
+        let window = Window { cwnd, ssthresh: None };
+        Self { mss, window, bytes_acked: 0, episode: None, backed_off: false, undo: None }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.window.ssthresh.is_none_or(|ssthresh| self.window.cwnd < ssthresh)
+    }
+
+    fn slow_start(&mut self, acked: u64) {
+        let limit = if self.episode == Some(Cause::Timeout) { LIMIT_AFTER_TIMEOUT } else { SLOW_START_LIMIT };
+        let opened = self.window.cwnd + acked.min(limit * self.mss);
+        self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(u64::MAX));
+    }
+
+    /// One segment for each window of bytes (RFC 3465, section 2.1).
+    fn congestion_avoidance(&mut self, acked: u64) {
+        self.bytes_acked += acked;
+        while self.bytes_acked >= self.window.cwnd {
+            self.bytes_acked -= self.window.cwnd;
+            self.window.cwnd += self.mss;
+        }
+    }
+}
+
+impl Controller for Reno {
+    fn on_ack(&mut self, ack: &AckEvent) {
+        if ack.acked > 0 {
+            self.backed_off = false;
+        }
+        if !ack.in_recovery {
+            self.episode = None;
+        }
+        let held = ack.in_recovery && self.episode != Some(Cause::Timeout);
+        if held || !ack.cwnd_limited {
+            return;
+        }
+        if self.in_slow_start() {
+            self.slow_start(ack.acked);
+        } else {
+            self.congestion_avoidance(ack.acked);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &CongestionEvent) {
+        self.bytes_acked = 0;
+        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out again.
+        let repeated = event.cause == Cause::Timeout && self.backed_off;
+        if !repeated {
+            // A mark is never a mistake, and whatever came before it is no longer the last episode.
+            self.undo = (event.cause != Cause::Ecn).then_some(self.window);
+            self.window.ssthresh = Some((event.flight_size / 2).max(2 * self.mss));
+        }
+        match event.cause {
+            Cause::Timeout => {
+                self.window.cwnd = self.mss;
+                self.backed_off = true;
+                self.episode = Some(Cause::Timeout);
+            }
+            Cause::Loss | Cause::Ecn => {
+                self.window.cwnd = self.window.cwnd.min(self.window.ssthresh.unwrap_or(u64::MAX));
+                if event.cause == Cause::Loss {
+                    self.episode = Some(Cause::Loss);
+                }
+            }
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        if let Some(before) = self.undo.take() {
+            self.window = Window { cwnd: self.window.cwnd.max(before.cwnd), ..before };
+            self.episode = None;
+            self.backed_off = false;
+        }
+    }
+
+    fn on_mss(&mut self, mss: u64) {
+        self.mss = mss;
+        self.window.cwnd = self.window.cwnd.max(mss);
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.window.ssthresh
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.episode == Some(Cause::Loss) {
+            "recovery"
+        } else if self.in_slow_start() {
+            "slow_start"
+        } else {
+            "congestion_avoidance"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

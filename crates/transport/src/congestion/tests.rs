@@ -1,0 +1,40 @@
+//! Events to feed controllers with, and the published models of their windows.
+
+use std::time::{Duration, Instant};
+
+use super::{AckEvent, Cause, CongestionEvent};
+
+mod models;
+mod random;
+
+/// Some time.
+pub(super) fn start() -> Instant {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an Instant has no other beginning; the tests only add to it"
+    )]
+    Instant::now()
+}
+
+/// An ACK of `acked` bytes that found the window in full use and nothing lost, 100 ms after its data left.
+pub(super) fn ack(now: Instant, acked: u64) -> AckEvent {
+    let rtt = Duration::from_millis(100);
+    AckEvent {
+        now,
+        acked,
+        lost: 0,
+        prior_in_flight: acked,
+        in_flight: 0,
+        cwnd_limited: true,
+        in_recovery: false,
+        latest_rtt: Some(rtt),
+        srtt: rtt,
+        min_rtt: rtt,
+        delivered: acked,
+        rate: None,
+    }
+}
+
+pub(super) fn congestion(now: Instant, cause: Cause, flight_size: u64) -> CongestionEvent {
+    CongestionEvent { now, cause, flight_size }
+}

@@ -1,0 +1,118 @@
+//! Stateless cookies: a peer that sends one back receives what is sent to its address. Nothing is stored for
+//! a peer until then (as in RFC 4987, section 3.6, and RFC 9000, section 8.1). Draws no random number: the
+//! secret comes in.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// What a RETRY carries, and the SYN after it. Means nothing to the sender.
+pub type Cookie = [u8; 32];
+
+/// Makes and checks cookies. Those of one jar are worth nothing to a jar with another secret.
+#[derive(Clone)]
+pub struct CookieJar {
+    /// Keyed with the secret; every cookie starts from a copy.
+    mac: Hmac<Sha256>,
+}
+
+impl CookieJar {
+    /// Seconds of a slot: a cookie is good in the slot in which it was made and in the next one, so for 15
+    /// to 30 seconds.
+    pub const SLOT_S: u64 = 15;
+
+    /// With a secret that nobody can guess. Receivers that share an address share it.
+    pub fn new(secret: [u8; 32]) -> Self {
+        // Shorter keys are filled with zeros to the hash's block (RFC 2104, section 2).
+        let mut block = [0; 64];
+        block[..secret.len()].copy_from_slice(&secret);
+        Self { mac: Hmac::new(&block.into()) }
+    }
+
+    /// The cookie of this peer for this connection. `now_s` is in seconds since an epoch of the jar's owner
+    /// and never goes back; `peer` stands for its address and port.
+    pub fn mint(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
+        self.mac_of(now_s / Self::SLOT_S, peer, connection_id).finalize().into_bytes().into()
+    }
+
+    /// True if [`mint`](Self::mint) made the cookie for the same peer and connection in this slot or the one
+    /// before. Takes the same time wherever a wrong cookie differs.
+    pub fn check(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
+        let good = |slot| self.mac_of(slot, peer, connection_id).verify(cookie.into()).is_ok();
+        let slot = now_s / Self::SLOT_S;
+        good(slot) || slot.checked_sub(1).is_some_and(good)
+    }
+
+    /// The peer comes last: all before it has a fixed length, so no two inputs give the same bytes.
+    fn mac_of(&self, slot: u64, peer: &[u8], connection_id: u64) -> Hmac<Sha256> {
+        self.mac
+            .clone()
+            .chain_update(slot.to_le_bytes())
+            .chain_update(connection_id.to_le_bytes())
+            .chain_update(peer)
+    }
+}
+
+impl fmt::Debug for CookieJar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CookieJar").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: &[u8] = b"192.0.2.1:5000";
+    const CID: u64 = 0x0807_0605_0403_0201;
+
+    fn jar() -> CookieJar {
+        CookieJar::new(std::array::from_fn(|i| u8::try_from(i).unwrap()))
+    }
+
+    #[test]
+    fn the_documented_cookie_is_made() {
+        let document = include_str!("../../../docs/PROTOCOL.md");
+        let (_, after) = document.split_once("Cookie, at 1000 s").unwrap();
+        let hex = after.split('`').nth(3).unwrap();
+        let bytes: Cookie = std::array::from_fn(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap());
+        assert_eq!(jar().mint(1000, PEER, CID), bytes);
+        assert_eq!(hex.len(), 64);
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_its_slot_and_the_next() {
+        let jar = jar();
+        for minted in [0, 14, 15, 1000, u64::MAX] {
+            let cookie = jar.mint(minted, PEER, CID);
+            let slot = minted / CookieJar::SLOT_S;
+            for now in minted.saturating_sub(40)..=minted.saturating_add(40) {
+                let age = (now / CookieJar::SLOT_S).checked_sub(slot);
+                let good = matches!(age, Some(0 | 1));
+                assert_eq!(jar.check(&cookie, now, PEER, CID), good, "made at {minted}, checked at {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_good_for_nobody_else() {
+        let jar = jar();
+        let cookie = jar.mint(1000, PEER, CID);
+        assert!(jar.check(&cookie, 1000, PEER, CID));
+        assert!(!jar.check(&cookie, 1000, b"192.0.2.1:5001", CID), "another port");
+        assert!(!jar.check(&cookie, 1000, &PEER[1..], CID), "a part of the address");
+        assert!(!jar.check(&cookie, 1000, PEER, CID + 1), "another connection");
+        assert!(!CookieJar::new([0; 32]).check(&cookie, 1000, PEER, CID), "another secret");
+        for bit in 0..256 {
+            let mut other = cookie;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert!(!jar.check(&other, 1000, PEER, CID), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_secret_is_not_printed() {
+        assert_eq!(format!("{:?}", jar()), "CookieJar { .. }");
+    }
+}

@@ -1,0 +1,321 @@
+//! When to acknowledge, and what an ACK echoes: every n-th packet (RFC 9293 section 3.8.6.3, RFC 5681
+//! section 4.2), at once where the sender should know at once, else when the delay is over.
+//!
+//! An ACK that is due is only noted. It is made when the machine is polled, so that of all packets of one
+//! turn there is one ACK. Owns what is echoed: the largest transmission number, when it came, the counts.
+
+use std::time::{Duration, Instant};
+
+/// When to acknowledge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckConfig {
+    /// An ACK for every this many packets, at least 1 (and 1 for 0). RFC 5681 asks for 2 at most, of full
+    /// size.
+    pub every: u32,
+    /// How long a packet may wait for its ACK. RFC 9293 asks for less than 500 ms.
+    pub max_delay: Duration,
+}
+
+impl Default for AckConfig {
+    /// Every second packet, after at most 25 ms.
+    fn default() -> Self {
+        Self { every: 2, max_delay: Duration::from_millis(25) }
+    }
+}
+
+/// The ECN field of the IP header that a packet came in (RFC 3168 section 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable, or not known.
+    NotEct,
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// What a packet meant to the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// It moved `rcv_nxt`, and there was no hole.
+    InOrder,
+    /// There is a hole before it.
+    BeyondHole,
+    /// It filled a hole, wholly or in part.
+    FilledHole,
+    /// Nothing in it was new, or nothing of it was taken: the sender is wrong about the state of things.
+    Duplicate,
+}
+
+/// A packet that is to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet {
+    /// Its transmission number: a new one each time that anything is sent.
+    pub tx: u64,
+    /// The ECN field that it came with.
+    pub ecn: Ecn,
+    /// What it meant to the stream.
+    pub order: Order,
+    /// It asks for an ACK at once.
+    pub asks: bool,
+}
+
+/// What an ACK says beside the stream's state. The counts are of packets since the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckFields {
+    /// Largest transmission number that arrived.
+    pub largest_tx: u64,
+    /// How long ago that was: what the sender takes off its round-trip sample.
+    pub delay: Duration,
+    /// All that arrived.
+    pub packets: u64,
+    /// Of these, the ones with [`Order::Duplicate`].
+    pub duplicates: u64,
+    /// Of these, the ones with ECT(0).
+    pub ect0: u64,
+    /// Of these, the ones with ECT(1).
+    pub ect1: u64,
+    /// Of these, the ones with CE.
+    pub ce: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Largest {
+    tx: u64,
+    at: Instant,
+}
+
+/// The packets that were not yet acknowledged, and the counts.
+#[derive(Debug, Clone)]
+pub struct Acks {
+    config: AckConfig,
+    largest: Option<Largest>,
+    /// Packets since the last ACK.
+    waiting: u32,
+    /// An ACK is due whatever the time.
+    due: bool,
+    /// When an ACK is due; there is one while packets wait.
+    deadline: Option<Instant>,
+    packets: u64,
+    duplicates: u64,
+    ect0: u64,
+    ect1: u64,
+    ce: u64,
+}
+
+impl Acks {
+    /// No packet arrived.
+    pub fn new(config: AckConfig) -> Self {
+        Self {
+            config,
+            largest: None,
+            waiting: 0,
+            due: false,
+            deadline: None,
+            packets: 0,
+            duplicates: 0,
+            ect0: 0,
+            ect1: 0,
+            ce: 0,
+        }
+    }
+
+    /// A packet arrived.
+    pub fn on_packet(&mut self, now: Instant, packet: Packet) {
+        self.packets += 1;
+        self.duplicates += u64::from(packet.order == Order::Duplicate);
+        match packet.ecn {
+            Ecn::NotEct => {}
+            Ecn::Ect0 => self.ect0 += 1,
+            Ecn::Ect1 => self.ect1 += 1,
+            Ecn::Ce => self.ce += 1,
+        }
+        self.waiting = self.waiting.saturating_add(1);
+        self.due |= packet.asks
+            || packet.ecn == Ecn::Ce
+            || packet.order != Order::InOrder
+            || self.is_out_of_order(packet.tx)
+            || self.waiting >= self.config.every;
+        if self.deadline.is_none() {
+            self.deadline = Some(now + self.config.max_delay);
+        }
+        if self.largest.is_none_or(|largest| packet.tx > largest.tx) {
+            self.largest = Some(Largest { tx: packet.tx, at: now });
+        }
+    }
+
+    /// An ACK is due for another reason: the window opened, say. Without effect before the first packet.
+    pub fn request(&mut self) {
+        self.due = true;
+    }
+
+    /// When an ACK is due if nothing else arrives; nothing waits for one if there is none. An ACK that is
+    /// due already is made by [`Acks::take`] in the same turn.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// True if [`Acks::take`] would give an ACK.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.largest.is_some() && (self.due || self.deadline.is_some_and(|deadline| deadline <= now))
+    }
+
+    /// The ACK to send now, if one is due. Everything that arrived so far counts as acknowledged by it.
+    pub fn take(&mut self, now: Instant) -> Option<AckFields> {
+        if !self.is_due(now) {
+            return None;
+        }
+        let largest = self.largest?;
+        self.waiting = 0;
+        self.due = false;
+        self.deadline = None;
+        Some(AckFields {
+            largest_tx: largest.tx,
+            delay: now.saturating_duration_since(largest.at),
+            packets: self.packets,
+            duplicates: self.duplicates,
+            ect0: self.ect0,
+            ect1: self.ect1,
+            ce: self.ce,
+        })
+    }
+
+    /// A number that does not follow the largest tells of a loss or of packets that changed places, even
+    /// where the stream has no hole: one sent again may be lost, too.
+    fn is_out_of_order(&self, tx: u64) -> bool {
+        self.largest.is_some_and(|largest| largest.tx.checked_add(1) != Some(tx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Option<AckFields> = None;
+
+    fn packet(tx: u64) -> Packet {
+        Packet { tx, ecn: Ecn::NotEct, order: Order::InOrder, asks: false }
+    }
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn start() -> (Acks, Instant) {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let epoch = Instant::now();
+        (Acks::new(AckConfig::default()), epoch)
+    }
+
+    #[test]
+    fn every_second_packet_is_acknowledged_and_a_single_one_after_the_delay() {
+        let (mut acks, epoch) = start();
+        assert_eq!((acks.deadline(), acks.take(epoch)), (None, NONE));
+        acks.on_packet(epoch, packet(0));
+        assert_eq!((acks.deadline(), acks.take(epoch)), (Some(epoch + ms(25)), NONE));
+        acks.on_packet(epoch + ms(7), packet(1));
+        assert_eq!(acks.deadline(), Some(epoch + ms(25)), "the first that waits sets it");
+        let ack = acks.take(epoch + ms(10)).unwrap();
+        assert_eq!((ack.largest_tx, ack.delay, ack.packets), (1, ms(3), 2));
+        assert_eq!((acks.deadline(), acks.take(epoch + ms(100))), (None, NONE));
+        acks.on_packet(epoch + ms(200), packet(2));
+        assert_eq!(acks.take(epoch + ms(224)), NONE);
+        assert_eq!(acks.take(epoch + ms(225)).unwrap().delay, ms(25));
+    }
+
+    #[test]
+    fn a_batch_gets_one_ack() {
+        let (mut acks, epoch) = start();
+        for tx in 0..44 {
+            acks.on_packet(epoch, packet(tx));
+        }
+        assert_eq!(acks.take(epoch).unwrap().packets, 44);
+        assert_eq!(acks.take(epoch + ms(1000)), NONE);
+    }
+
+    #[test]
+    fn what_the_sender_should_know_at_once_waits_for_nothing() {
+        let urgent = [
+            ("a hole", Packet { order: Order::BeyondHole, ..packet(1) }),
+            ("a hole filled", Packet { order: Order::FilledHole, ..packet(1) }),
+            ("a duplicate", Packet { order: Order::Duplicate, ..packet(1) }),
+            ("CE", Packet { ecn: Ecn::Ce, ..packet(1) }),
+            ("asked", Packet { asks: true, ..packet(1) }),
+            ("a number left out", packet(2)),
+            ("the same number", packet(0)),
+        ];
+        for (name, packet_at_once) in urgent {
+            let (_, epoch) = start();
+            let mut acks = Acks::new(AckConfig { every: 100, ..AckConfig::default() });
+            acks.on_packet(epoch, packet(0));
+            assert_eq!(acks.take(epoch), NONE);
+            acks.on_packet(epoch, packet_at_once);
+            assert!(acks.take(epoch).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_echo_is_of_the_largest_number_and_of_its_first_arrival() {
+        let (mut acks, epoch) = start();
+        acks.on_packet(epoch, packet(9));
+        acks.on_packet(epoch + ms(2), packet(8));
+        acks.on_packet(epoch + ms(4), packet(9));
+        let ack = acks.take(epoch + ms(5)).unwrap();
+        assert_eq!((ack.largest_tx, ack.delay), (9, ms(5)));
+    }
+
+    #[test]
+    fn counts_are_of_everything_since_the_beginning() {
+        let (mut acks, epoch) = start();
+        for (tx, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct]) {
+            let order = if tx % 2 == 0 { Order::Duplicate } else { Order::InOrder };
+            acks.on_packet(epoch, Packet { ecn, order, ..packet(tx) });
+            acks.take(epoch);
+        }
+        acks.request();
+        let ack = acks.take(epoch).unwrap();
+        assert_eq!((ack.packets, ack.duplicates), (5, 3));
+        assert_eq!((ack.ect0, ack.ect1, ack.ce), (2, 1, 1));
+    }
+
+    #[test]
+    fn a_request_before_the_first_packet_gives_no_ack() {
+        let (mut acks, epoch) = start();
+        acks.request();
+        assert_eq!(acks.take(epoch), NONE);
+    }
+
+    #[test]
+    fn nothing_waits_longer_than_the_delay_nor_in_greater_numbers_than_said() {
+        for seed in 0..300 {
+            let mut random = crate::range_set::random(seed);
+            let (_, epoch) = start();
+            let every = 1 + u32::try_from(random(5)).unwrap();
+            let mut acks = Acks::new(AckConfig { every, max_delay: ms(random(30)) });
+            let (mut now, mut waiting, mut urgent, mut newest) = (epoch, Vec::new(), false, None);
+            for tx in 0..200 {
+                now += ms(random(12));
+                if random(4) > 0 {
+                    let asks = random(9) == 0;
+                    acks.on_packet(now, Packet { asks, ..packet(tx) });
+                    let gap = newest.replace(tx).is_some_and(|newest| newest + 1 != tx);
+                    urgent |= asks || gap;
+                    waiting.push((tx, now));
+                }
+                let oldest = waiting.first().map(|(_, at)| *at + acks.config.max_delay);
+                assert_eq!(acks.deadline(), oldest, "seed {seed} packet {tx}");
+                let must = urgent || waiting.len() >= every as usize || oldest.is_some_and(|at| at <= now);
+                let ack = acks.take(now);
+                assert_eq!(ack.is_some(), must, "seed {seed} packet {tx}");
+                if let Some(ack) = ack {
+                    let (last, at) = *waiting.last().unwrap();
+                    assert_eq!((ack.largest_tx, ack.delay), (last, now - at), "seed {seed} packet {tx}");
+                    waiting.clear();
+                    urgent = false;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The receive window, in bytes: how far beyond what the application read the sender may go. Dynamic
+//! right-sizing: it grows to four times what the application takes in a round trip, so that it never is what
+//! limits the sender while the application keeps up, and costs no more memory than that needs.
+//!
+//! Owns the right edge that was offered, which never moves back (RFC 9293 section 3.8.6), the estimate of
+//! the round trip, and the silly-window rule (RFC 1122 section 4.2.3.3).
+
+use std::time::{Duration, Instant};
+
+/// Bounds of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowConfig {
+    /// Offered first, in bytes.
+    pub initial: u64,
+    /// Never more than this, in bytes. At `initial` or below, the window is fixed.
+    pub max: u64,
+    /// Bytes of stream in a packet of full size, at least 1.
+    pub mss: u64,
+}
+
+impl WindowConfig {
+    /// From 1 MiB up to `max` bytes.
+    pub fn new(max: u64, mss: u64) -> Self {
+        Self { initial: 1 << 20, max, mss }
+    }
+}
+
+/// One round trip of the application's reading.
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    started: Instant,
+    /// What the application had read then.
+    read: u64,
+}
+
+/// A byte that could not be sent before it was offered, and when it was.
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    byte: u64,
+    offered: Instant,
+}
+
+/// The window and how it grows.
+#[derive(Debug, Clone)]
+pub struct ReceiveWindow {
+    config: WindowConfig,
+    /// Bytes that memory allows; may be less than `window`.
+    memory: u64,
+    window: u64,
+    /// Offset of the first byte that was never offered.
+    right_edge: u64,
+    /// Offset of the first byte that the application has not read.
+    read: u64,
+    /// End of what arrived, offset.
+    arrived: u64,
+    rtt: Option<Duration>,
+    /// `rtt` was told and not measured here.
+    rtt_is_told: bool,
+    probe: Option<Probe>,
+    round: Option<Round>,
+    /// Most bytes taken in one round so far.
+    peak: u64,
+}
+
+impl ReceiveWindow {
+    /// A window over a stream whose first byte has offset `start`. Nothing is offered yet.
+    pub fn new(start: u64, config: WindowConfig) -> Self {
+        Self {
+            config,
+            memory: u64::MAX,
+            window: config.initial.min(config.max),
+            right_edge: start,
+            read: start,
+            arrived: start,
+            rtt: None,
+            rtt_is_told: false,
+            probe: None,
+            round: None,
+            peak: 0,
+        }
+    }
+
+    /// Bytes up to offset `end` arrived, in order or not, and were not refused. Measures the round trip, if
+    /// nobody tells it: from an offer to the arrival of the first byte that needed it. A sender that does not
+    /// use the window up takes longer, so the smallest counts; the first is that of the handshake.
+    pub fn on_arrival(&mut self, now: Instant, end: u64) {
+        self.arrived = self.arrived.max(end);
+        let Some(probe) = self.probe.filter(|probe| end > probe.byte) else { return };
+        self.probe = None;
+        let sample = now.saturating_duration_since(probe.offered);
+        if !self.rtt_is_told && sample > Duration::ZERO {
+            self.rtt = Some(self.rtt.map_or(sample, |rtt| rtt.min(sample)));
+        }
+    }
+
+    /// The round-trip time as the wire gives it; from now on it is not measured here.
+    pub fn on_rtt(&mut self, rtt: Duration) {
+        self.rtt = Some(rtt);
+        self.rtt_is_told = true;
+        self.probe = None;
+    }
+
+    /// The application has read everything below offset `read`. Ends the round if a round trip is over.
+    ///
+    /// What a round took is not scaled to the round trip if it was longer: an application that reads seldom
+    /// needs a window for the time between.
+    pub fn on_read(&mut self, now: Instant, read: u64) {
+        self.read = self.read.max(read);
+        self.arrived = self.arrived.max(read);
+        let round = *self.round.get_or_insert(Round { started: now, read: self.read });
+        let Some(rtt) = self.rtt else { return };
+        if now.saturating_duration_since(round.started) < rtt {
+            return;
+        }
+        self.grow(self.read - round.read);
+        self.round = Some(Round { started: now, read: self.read });
+    }
+
+    /// At most this many bytes may be in memory; the right edge stays where it is.
+    pub fn set_memory(&mut self, bytes: u64) {
+        self.memory = bytes;
+    }
+
+    /// The right edge to put on an ACK that goes out now: the offset of the first byte not offered. It moves
+    /// only by a step worth a packet, or half of the window where that is less.
+    pub fn offer(&mut self, now: Instant) -> u64 {
+        if self.growth() >= self.config.mss.min(self.window() / 2).max(1) {
+            if self.probe.is_none() && !self.rtt_is_told {
+                self.probe = Some(Probe { byte: self.right_edge, offered: now });
+            }
+            self.right_edge += self.growth();
+        }
+        self.right_edge
+    }
+
+    /// True if an ACK should go out only to tell of the window: the edge can move by two packets, or half of
+    /// the window where that is less; and either that is a quarter of the window or the sender has less
+    /// than half of it left. So a sender that has window left is not told of each small read.
+    pub fn should_update(&self) -> bool {
+        let (growth, window) = (self.growth(), self.window());
+        let left = self.right_edge.saturating_sub(self.arrived);
+        let step = (2 * self.config.mss).min(window / 2).max(1);
+        growth >= step && (growth >= window / 4 || left < window / 2)
+    }
+
+    /// Offset of the first byte that was not offered: what arrives from there on is refused.
+    pub fn right_edge(&self) -> u64 {
+        self.right_edge
+    }
+
+    /// The window, in bytes: how far the edge may be from what the application read.
+    pub fn window(&self) -> u64 {
+        self.window.min(self.memory)
+    }
+
+    /// The round-trip time in use.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt
+    }
+
+    /// How far the right edge could move, in bytes.
+    fn growth(&self) -> u64 {
+        self.read.saturating_add(self.window()).saturating_sub(self.right_edge)
+    }
+
+    /// Four times what a round took: a queue of the path's own size doubles what is on its way, and while a
+    /// loss is repaired as much again follows it, of which nothing can be read. While rounds still grow, twice
+    /// the square of what the last one grew by if that is more, but at most 16 times: when news of a window
+    /// reaches the sender, what it was measured by left between one and two round trips ago.
+    fn grow(&mut self, taken: u64) {
+        if taken <= self.peak {
+            return;
+        }
+        let peak = u128::from(self.peak.max(1));
+        let by = |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(taken) / peak).unwrap_or(u64::MAX);
+        let most = taken.saturating_mul(16);
+        let target = by(by(taken)).saturating_mul(2).clamp(taken.saturating_mul(4), most);
+        self.peak = taken;
+        self.window = self.window.max(target.min(self.config.max));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const MSS: u64 = 1000;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn epoch() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        Instant::now()
+    }
+
+    fn window(initial: u64, max: u64) -> ReceiveWindow {
+        ReceiveWindow::new(0, WindowConfig { initial, max, mss: MSS })
+    }
+
+    #[test]
+    fn the_window_becomes_four_times_what_a_round_takes() {
+        let (mut window, epoch) = (window(100_000, 100 * MIB), epoch());
+        window.on_rtt(ms(10));
+        window.on_read(epoch, 0);
+        window.on_read(epoch + ms(5), 40_000);
+        assert_eq!(window.window(), 100_000, "the round is not over");
+        window.on_read(epoch + ms(10), 80_000);
+        assert_eq!(window.window(), 1_280_000, "the first round: sixteen times");
+        window.on_read(epoch + ms(20), 180_000);
+        assert_eq!(window.window(), 1_280_000, "100 000 taken after 80 000: four times that is less");
+        window.on_read(epoch + ms(30), 380_000);
+        assert_eq!(window.window(), 1_600_000, "200 000 taken: twice the last, 2 * 2^2");
+        window.on_read(epoch + ms(40), 980_000);
+        assert_eq!(window.window(), 9_600_000, "600 000 taken: 2 * 3^2 counts as 16");
+        window.on_read(epoch + ms(50), 1_000_000);
+        window.on_read(epoch + ms(60), 1_700_000);
+        assert_eq!(window.window(), 9_600_000, "a slow round does not make the next one growth");
+    }
+
+    #[test]
+    fn the_round_trip_is_from_an_offer_to_the_first_byte_that_needed_it() {
+        let (mut window, epoch) = (window(10_000, MIB), epoch());
+        assert_eq!(window.offer(epoch), 10_000);
+        assert_eq!(window.rtt(), None);
+        window.on_arrival(epoch + ms(30), 1000);
+        assert_eq!(window.rtt(), Some(ms(30)), "that of the handshake");
+        window.on_read(epoch + ms(40), 1000);
+        assert_eq!(window.offer(epoch + ms(40)), 11_000);
+        window.on_arrival(epoch + ms(41), 10_000);
+        assert_eq!(window.rtt(), Some(ms(30)), "those bytes were offered before");
+        window.on_arrival(epoch + ms(65), 10_001);
+        assert_eq!(window.rtt(), Some(ms(25)));
+        window.on_read(epoch + ms(70), 10_000);
+        window.offer(epoch + ms(70));
+        window.on_arrival(epoch + ms(120), 11_001);
+        assert_eq!(window.rtt(), Some(ms(25)), "a sender that was slower shows no longer path");
+        window.on_rtt(ms(50));
+        window.on_read(epoch + ms(120), 11_000);
+        window.offer(epoch + ms(120));
+        window.on_arrival(epoch + ms(121), 80_000);
+        assert_eq!(window.rtt(), Some(ms(50)), "told is told");
+    }
+
+    #[test]
+    fn the_edge_moves_in_steps_of_a_packet_and_never_back() {
+        let (mut window, epoch) = (window(10_000, MIB), epoch());
+        assert_eq!(window.offer(epoch), 10_000);
+        window.on_read(epoch, 999);
+        assert_eq!(window.offer(epoch), 10_000);
+        window.on_read(epoch, 1000);
+        assert_eq!(window.offer(epoch), 11_000);
+        window.set_memory(4000);
+        window.on_read(epoch, 6000);
+        assert_eq!((window.window(), window.offer(epoch)), (4000, 11_000));
+        window.on_read(epoch, 8000);
+        assert_eq!(window.offer(epoch), 12_000);
+    }
+
+    #[test]
+    fn a_closed_window_is_reopened_with_an_update() {
+        let (mut window, epoch) = (window(10_000, MIB), epoch());
+        window.offer(epoch);
+        window.on_arrival(epoch, 10_000);
+        assert!(!window.should_update(), "nothing was read");
+        window.on_read(epoch, 1999);
+        assert!(!window.should_update(), "less than two packets");
+        window.on_read(epoch, 2000);
+        assert!(window.should_update());
+        assert_eq!(window.offer(epoch), 12_000);
+        assert!(!window.should_update());
+        window.set_memory(0);
+        window.on_read(epoch, 10_000);
+        assert!(!window.should_update() && window.offer(epoch) == 12_000);
+        window.on_arrival(epoch, 12_000);
+        window.on_read(epoch, 12_000);
+        assert!(!window.should_update(), "no memory, no window");
+        window.set_memory(3000);
+        assert!(window.should_update());
+        assert_eq!(window.offer(epoch), 15_000);
+    }
+
+    #[test]
+    fn a_window_of_less_than_a_packet_moves_by_half() {
+        let (mut window, epoch) = (window(600, 600), epoch());
+        assert_eq!(window.offer(epoch), 600);
+        window.on_arrival(epoch, 600);
+        window.on_read(epoch, 299);
+        assert!(!window.should_update() && window.offer(epoch) == 600);
+        window.on_read(epoch, 300);
+        assert!(window.should_update());
+        assert_eq!(window.offer(epoch), 900);
+    }
+
+    #[test]
+    fn a_sender_with_window_left_is_told_by_quarters() {
+        let (mut window, epoch) = (window(100_000, 100_000), epoch());
+        window.offer(epoch);
+        window.on_arrival(epoch, 24_999);
+        window.on_read(epoch, 24_999);
+        assert!(!window.should_update());
+        window.on_arrival(epoch, 25_000);
+        window.on_read(epoch, 25_000);
+        assert!(window.should_update());
+        assert_eq!(window.offer(epoch), 125_000);
+        window.on_arrival(epoch, 76_000);
+        window.on_read(epoch, 27_000);
+        assert!(window.should_update(), "49 000 bytes left of 100 000");
+    }
+
+    /// Bytes that a window-limited sender in slow start, over a wire of `rate` bytes a millisecond, gets
+    /// across, against the same sender without a window. Time goes in milliseconds, and so do packets.
+    fn transfer(rtt: usize, rate: u64, mut offer: impl FnMut(u64, u64) -> u64) -> u64 {
+        let (mut sent, mut cwnd, mut acked) = (0, 10 * MSS, 0);
+        let mut arrivals = vec![0; rtt / 2];
+        let mut replies = vec![(0, offer(0, 0)); rtt / 2];
+        for now in 0..60 * rtt {
+            let (ack, edge): (u64, u64) = replies[now % (rtt / 2)];
+            cwnd += ack - acked;
+            acked = ack;
+            let next: u64 = edge.min(acked + cwnd).min(sent + rate).max(sent);
+            let arrived = std::mem::replace(&mut arrivals[now % (rtt / 2)], next);
+            sent = next;
+            replies[now % (rtt / 2)] = (arrived, offer(now as u64, arrived));
+        }
+        sent
+    }
+
+    #[test]
+    fn slow_start_is_hardly_held_up_and_the_window_ends_within_eight_times_the_path() {
+        for told in [true, false] {
+            for (rtt, rate) in [(100, 100_000), (100, 10_000), (20, 1_000_000), (300, 30_000)] {
+                let epoch = epoch();
+                let mut window = ReceiveWindow::new(0, WindowConfig::new(1 << 30, MSS));
+                if told {
+                    window.on_rtt(ms(rtt));
+                }
+                let got = transfer(usize::try_from(rtt).unwrap(), rate, |now, arrived| {
+                    let now = epoch + ms(now);
+                    window.on_arrival(now, arrived);
+                    window.on_read(now, arrived);
+                    window.offer(now)
+                });
+                let free = transfer(usize::try_from(rtt).unwrap(), rate, |_, _| u64::MAX);
+                let case = format!("rtt {rtt} ms, {rate} bytes/ms, told {told}: {got} of {free}");
+                assert!(got * 100 >= free * 95, "{case}");
+                let path = rtt * rate;
+                assert!(window.window() <= (8 * path).max(8 * MIB), "{case}: window {}", window.window());
+                assert!(window.window() >= path.min(MIB), "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn at_every_step_the_edge_is_within_its_rules() {
+        for seed in 0..300 {
+            let mut random = crate::range_set::random(seed);
+            let (mut now, mut arrived, mut read) = (epoch(), 0, 0);
+            let max = 1 + random(200_000);
+            let mut window =
+                ReceiveWindow::new(0, WindowConfig { initial: 1 + random(50_000), max, mss: MSS });
+            for step in 0..300 {
+                now += ms(random(5));
+                arrived += random(20_000).min(window.right_edge() - arrived);
+                read += random(20_000).min(arrived - read);
+                window.on_arrival(now, arrived);
+                window.on_read(now, read);
+                if random(20) == 0 {
+                    window.set_memory(random(max) + random(2) * max);
+                }
+                let (before, update) = (window.right_edge(), window.should_update());
+                let edge = window.offer(now);
+                assert!(edge >= before && (edge > before || !update), "seed {seed} step {step}");
+                assert!(edge <= before.max(read + window.window()), "seed {seed} step {step}");
+                assert!(edge == before || edge - before >= MSS.min(window.window() / 2));
+                assert!(window.window() <= max, "seed {seed} step {step}");
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What of a stream arrived, and what there is to say of it, in the two ways in which wires number streams: by
+//! packets or by bytes. The receiver wires either to its state.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::acks::{Acks, Ecn, Order, Packet};
+use super::autotune::ReceiveWindow;
+use super::reassembly::{self, Insert, Reassembly};
+use super::sack_list::SackList;
+use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
+use super::{ReceiverConfig, WindowPolicy};
+use crate::planted;
+use crate::wire::native::{Ack, MAX_SACK_BLOCKS, SackBlock};
+use crate::wire::{Numbering, Piece};
+
+/// What became of a packet of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It brought something new; `in_order` if nothing was missing before it.
+    New { in_order: bool },
+    /// It was here before.
+    Duplicate,
+    /// It is too far from what is expected.
+    OutOfRange,
+    /// There is no memory for it.
+    NoMemory,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Packets(Reassembly, WindowPolicy),
+    Bytes(Box<Bytes>),
+}
+
+/// A stream that is numbered by bytes.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    stream: Stream,
+    acks: Acks,
+    window: ReceiveWindow,
+    sacks: SackList,
+    /// The application read since the window was last looked at.
+    read: bool,
+    /// Newest transmission received.
+    largest_tx: u64,
+    /// The application's side is not kept, so everything in order counts as read.
+    kept: bool,
+}
+
+impl Body {
+    pub(crate) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64) -> Self {
+        let (payload, checksum) = (config.keep_payload, config.checksum);
+        match numbering {
+            Numbering::Packets => Self::Packets(
+                Reassembly::new(first, u64::from(config.range), reassembly::Keep { payload, checksum }),
+                config.window,
+            ),
+            Numbering::Bytes => Self::Bytes(Box::new(Bytes {
+                stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
+                acks: Acks::new(config.acks),
+                window: ReceiveWindow::new(first, config.stream_window),
+                sacks: SackList::new(),
+                read: false,
+                largest_tx: planted::first_tx(),
+                kept: payload,
+            })),
+        }
+    }
+
+    /// Takes a packet of data. `memory` is how many bytes may be held beyond holes.
+    pub(crate) fn insert(&mut self, now: Instant, piece: &Piece<'_>, memory: u64) -> Taken {
+        match self {
+            Self::Packets(reassembly, _) => match reassembly.insert(piece.seq, piece.payload, memory) {
+                Insert::Accepted { moved } => Taken::New { in_order: moved > 0 },
+                Insert::Duplicate => Taken::Duplicate,
+                Insert::OutOfRange => Taken::OutOfRange,
+                Insert::NoMemory => Taken::NoMemory,
+            },
+            Self::Bytes(bytes) => bytes.insert(now, piece, memory),
+        }
+    }
+
+    /// The window to offer for a start at `seq`.
+    pub(crate) fn first_window(&mut self, now: Instant, seq: u64) -> u64 {
+        match self {
+            Self::Packets(_, policy) => u64::from(policy.window(seq)),
+            Self::Bytes(bytes) => bytes.window.offer(now) - bytes.stream.rcv_nxt(),
+        }
+    }
+
+    /// The cumulative ACK and window that every packet of data is answered with, where that is the rule.
+    pub(crate) fn plain_ack(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Packets(reassembly, policy) => {
+                let ack = reassembly.rcv_nxt();
+                Some((ack, u64::from(policy.window(ack))))
+            }
+            Self::Bytes(_) => None,
+        }
+    }
+
+    /// A packet that carries nothing wants an answer.
+    pub(crate) fn on_probe(&mut self, now: Instant, tx: u64) {
+        if let Self::Bytes(bytes) = self {
+            bytes.note(now, tx, Order::InOrder, true);
+        }
+    }
+
+    /// Next number expected.
+    pub(crate) fn rcv_nxt(&self) -> u64 {
+        match self {
+            Self::Packets(reassembly, _) => reassembly.rcv_nxt(),
+            Self::Bytes(bytes) => bytes.stream.rcv_nxt(),
+        }
+    }
+
+    /// Newest transmission received.
+    pub(crate) fn largest_tx(&self) -> u64 {
+        match self {
+            Self::Packets(..) => 0,
+            Self::Bytes(bytes) => bytes.largest_tx,
+        }
+    }
+
+    pub(crate) fn data(&self) -> &[u8] {
+        match self {
+            Self::Packets(reassembly, _) => reassembly.data(),
+            Self::Bytes(bytes) => bytes.stream.data(),
+        }
+    }
+
+    pub(crate) fn consume(&mut self, n: usize) {
+        match self {
+            Self::Packets(reassembly, _) => reassembly.consume(n),
+            Self::Bytes(bytes) => {
+                bytes.stream.consume(n as u64);
+                bytes.read = true;
+            }
+        }
+    }
+
+    pub(crate) fn is_contiguous(&self) -> bool {
+        match self {
+            Self::Packets(reassembly, _) => reassembly.is_contiguous(),
+            Self::Bytes(bytes) => bytes.stream.is_contiguous(),
+        }
+    }
+
+    /// Bytes in order so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Packets(reassembly, _) => reassembly.bytes(),
+            Self::Bytes(bytes) => bytes.stream.bytes(),
+        }
+    }
+
+    /// Their CRC-32; 0 if it is not computed.
+    pub(crate) fn crc(&self) -> u32 {
+        match self {
+            Self::Packets(reassembly, _) => reassembly.crc(),
+            Self::Bytes(bytes) => bytes.stream.crc(),
+        }
+    }
+
+    /// Memory in use, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        match self {
+            Self::Packets(reassembly, _) => reassembly.memory(),
+            Self::Bytes(bytes) => bytes.stream.memory(),
+        }
+    }
+
+    /// True if [`Body::take_ack`] may have something now.
+    pub(crate) fn may_ack(&self, now: Instant) -> bool {
+        match self {
+            Self::Packets(..) => false,
+            Self::Bytes(bytes) => bytes.read || bytes.acks.is_due(now),
+        }
+    }
+
+    /// When an ACK is due that is not due yet.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Packets(..) => None,
+            Self::Bytes(bytes) => bytes.acks.deadline(),
+        }
+    }
+
+    /// The selective ACK to send now, if one is due, with its blocks in `blocks`.
+    pub(crate) fn take_ack(&mut self, now: Instant, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
+        let Self::Bytes(bytes) = self else { return None };
+        bytes.take_ack(now, blocks)
+    }
+}
+
+impl Bytes {
+    fn insert(&mut self, now: Instant, piece: &Piece<'_>, memory: u64) -> Taken {
+        let tx = piece.tx.unwrap_or(self.largest_tx);
+        if piece.payload.is_empty() {
+            self.note(now, tx, Order::InOrder, true);
+            return Taken::Duplicate;
+        }
+        let segment = Segment { offset: piece.seq, payload: piece.payload, crc: piece.crc };
+        let limits = Limits { right_edge: self.window.right_edge(), memory };
+        let arrival = self.stream.insert(segment, limits);
+        let order = if arrival.new == 0 {
+            Order::Duplicate
+        } else if arrival.advanced == 0 {
+            Order::BeyondHole
+        } else if arrival.had_hole {
+            Order::FilledHole
+        } else {
+            Order::InOrder
+        };
+        if arrival.advanced == 0 && arrival.new > 0 {
+            self.report_block(piece.seq);
+        }
+        if arrival.new > 0 {
+            self.window.on_arrival(now, piece.seq + piece.payload.len() as u64);
+            self.read |= !self.kept;
+        }
+        let refused = arrival.new == 0 && arrival.duplicate == 0;
+        self.note(now, tx, order, piece.asks || refused);
+        match arrival {
+            _ if arrival.new > 0 => Taken::New { in_order: arrival.advanced > 0 },
+            _ if arrival.duplicate > 0 => Taken::Duplicate,
+            _ if arrival.no_room > 0 => Taken::NoMemory,
+            _ => Taken::OutOfRange,
+        }
+    }
+
+    fn report_block(&mut self, offset: u64) {
+        let block: Option<Range<u64>> = self.stream.held().range_of(offset);
+        if let Some(block) = block {
+            self.sacks.on_arrival(&block);
+        }
+    }
+
+    fn note(&mut self, now: Instant, tx: u64, order: Order, asks: bool) {
+        self.largest_tx = self.largest_tx.max(tx);
+        self.acks.on_packet(now, Packet { tx, ecn: Ecn::NotEct, order, asks });
+    }
+
+    fn take_ack(&mut self, now: Instant, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
+        if std::mem::take(&mut self.read) {
+            self.window.on_read(now, self.stream.read_offset());
+            if self.window.should_update() {
+                self.acks.request();
+            }
+        }
+        let fields = self.acks.take(now)?;
+        let report = self.sacks.report(self.stream.held(), MAX_SACK_BLOCKS);
+        blocks.clear();
+        blocks.extend(report.iter().map(|range| SackBlock { start: range.start, end: range.end }));
+        let ack = self.stream.rcv_nxt();
+        // Counts wrap on the wire, and a delay stays at the largest that it can say.
+        #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]
+        let low = |count: u64| count as u32;
+        Some(Ack {
+            echo_tx: fields.largest_tx,
+            echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
+            ack,
+            window: self.window.offer(now).saturating_sub(ack),
+            packets: low(fields.packets),
+            duplicates: low(fields.duplicates),
+            ce: low(fields.ce),
+            ect: low(fields.ect0 + fields.ect1),
+        })
+    }
+}

@@ -1,0 +1,417 @@
+//! Recovery that marks segments lost and sends them again as the congestion window allows. Owns the timers and
+//! the episode; which segments are lost is said by the detector.
+
+use std::time::{Duration, Instant};
+
+use super::dup_acks::{DupAcks, SackThreshold};
+use super::rack::{Rack, Times};
+use super::tail_loss_probe::{Ending, TailLossProbe};
+use super::{LossDetection, Repeat, Resend};
+use crate::LossTrigger;
+use crate::congestion::SentState;
+use crate::planted::{self, Bug};
+use crate::sender::{Fate, Flights, Scoreboard, Segment};
+
+/// What a receiver may wait before it acknowledges a single segment, unless it says otherwise.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
+/// A segment declared lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lost {
+    pub(crate) offset: u64,
+    /// Number of its last transmission.
+    pub(crate) tx: u64,
+    pub(crate) bytes: u32,
+    /// How the connection stood when it was sent, where that is still known.
+    pub(crate) state: Option<SentState>,
+    pub(crate) trigger: LossTrigger,
+}
+
+impl Lost {
+    fn new(segment: &Segment, state: Option<SentState>, trigger: LossTrigger) -> Self {
+        Self { offset: segment.offset, tx: segment.tx, bytes: segment.len, state, trigger }
+    }
+}
+
+/// What timers are set from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) rto: Duration,
+    pub(crate) srtt: Duration,
+    /// At most one segment is outstanding.
+    pub(crate) one_segment: bool,
+}
+
+/// What an ACK said, after the scoreboard took it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AckFacts {
+    pub(crate) now: Instant,
+    /// The cumulative edge moved.
+    pub(crate) moved: bool,
+    /// Bytes newly delivered, in order or not.
+    pub(crate) bytes: u64,
+    /// Number of the newest transmission that the receiver has, where the wire says.
+    pub(crate) largest_tx: Option<u64>,
+    /// Packets that the receiver had already, so far.
+    pub(crate) duplicates: u32,
+    /// The sample that it gave.
+    pub(crate) latest_rtt: Option<Duration>,
+    pub(crate) srtt: Duration,
+    pub(crate) min_rtt: Duration,
+    pub(crate) mss: u64,
+}
+
+/// How an episode, or an episode of probing, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Everything that was lost is repaired.
+    Recovered,
+    /// Nothing had been lost.
+    Spurious,
+    /// A probe repaired a loss.
+    RepairedByProbe,
+}
+
+#[derive(Debug)]
+enum Detector {
+    Rack(Rack),
+    Sack(SackThreshold),
+    NewReno(DupAcks),
+}
+
+/// A recovery that is on: until everything sent before it is acknowledged (RFC 6675, section 5).
+#[derive(Debug, Clone, Copy)]
+struct Episode {
+    /// `RecoveryPoint`: one past the highest byte sent when it began.
+    recover: u64,
+    /// Number of the first transmission after it began.
+    first_tx: u64,
+    resent: u32,
+    spurious: u32,
+    /// The timer began it.
+    timeout: bool,
+    /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
+    forced: bool,
+}
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct Marking {
+    detector: Detector,
+    probe: TailLossProbe,
+    episode: Option<Episode>,
+    rto_at: Option<Instant>,
+    probe_at: Option<Instant>,
+    reordering_at: Option<Instant>,
+    /// A transmission whose loss says nothing of congestion: it tried a size that the path may not carry.
+    excused: Option<u64>,
+    /// Losses that the machine has not heard of.
+    lost: Vec<Lost>,
+}
+
+impl Marking {
+    pub(crate) fn new(rule: LossDetection) -> Self {
+        let detector = match rule {
+            LossDetection::Rack => Detector::Rack(Rack::default()),
+            LossDetection::Sack => Detector::Sack(SackThreshold::default()),
+            LossDetection::NewReno | LossDetection::BaseOnly => Detector::NewReno(DupAcks::default()),
+        };
+        Self {
+            detector,
+            probe: TailLossProbe::default(),
+            episode: None,
+            rto_at: None,
+            probe_at: None,
+            reordering_at: None,
+            excused: None,
+            lost: Vec::new(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        [self.rto_at, self.probe_at, self.reordering_at].into_iter().flatten().min()
+    }
+
+    /// In the order of [`Timer::ALL`](crate::Timer); the last one is not of data.
+    pub(crate) fn timers(&self) -> [Option<Instant>; 4] {
+        [self.rto_at, self.probe_at, self.reordering_at, None]
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.rto_at = None;
+        self.probe_at = None;
+        self.reordering_at = None;
+        self.probe.cancel();
+    }
+
+    /// True while losses are being repaired.
+    pub(crate) fn in_recovery(&self) -> bool {
+        self.episode.is_some()
+    }
+
+    /// True if the episode was begun by the timer: then the window grows by slow start, not by PRR.
+    pub(crate) fn after_timeout(&self) -> bool {
+        self.episode.is_some_and(|episode| episode.timeout)
+    }
+
+    /// Takes the losses found since the last call.
+    pub(crate) fn take_lost(&mut self) -> impl Iterator<Item = Lost> {
+        std::mem::take(&mut self.lost).into_iter()
+    }
+
+    /// The loss of this transmission, and of no other, says nothing of congestion.
+    pub(crate) fn excuse(&mut self, tx: Option<u64>) {
+        self.excused = tx;
+    }
+
+    /// A new segment left.
+    pub(crate) fn on_sent(&mut self, now: Instant, timing: &Timing) {
+        if self.rto_at.is_none() {
+            self.rto_at = Some(now + timing.rto);
+        }
+        self.arm_probe(now, timing);
+    }
+
+    /// A segment left again.
+    pub(crate) fn on_resent(&mut self, now: Instant, timing: &Timing, reason: Resend) {
+        if let Some(episode) = &mut self.episode {
+            if std::mem::take(&mut episode.forced) {
+                // Its answer is due a round trip from now, whatever was waited for before.
+                self.rto_at = Some(now + timing.rto);
+            }
+            if reason != Resend::Probe {
+                episode.resent += 1;
+            }
+        }
+        self.rto_at.get_or_insert(now + timing.rto);
+    }
+
+    /// A probe left: segment `tx`, new or repeated.
+    pub(crate) fn on_probe_sent(&mut self, tx: u64, end: u64, repeated: bool, duplicates: u32) {
+        self.probe.on_sent(tx, end, repeated, duplicates);
+        self.probe_at = None;
+    }
+
+    /// A segment is newly delivered. `largest_tx` is the newest transmission that the receiver has.
+    pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, largest_tx: Option<u64>) {
+        let earlier = segment.sent_count > 1 && largest_tx.is_some_and(|largest| largest < segment.tx);
+        let Detector::Rack(rack) = &mut self.detector else { return };
+        if !earlier {
+            rack.on_delivered(now, segment);
+        } else if segment.fate == Fate::InFlight {
+            rack.on_spurious();
+            if let Some(episode) = &mut self.episode {
+                episode.spurious += 1;
+            }
+        }
+    }
+
+    /// Judges what is outstanding after an ACK; gives true if an episode begins.
+    pub(crate) fn on_ack(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) -> bool {
+        let was_lost = self.lost.len();
+        self.detect(ack, board, flights);
+        self.is_congestion(was_lost) && self.begin(board, flights, false)
+    }
+
+    /// True if of the losses found since there were `before` any is not excused.
+    fn is_congestion(&self, before: usize) -> bool {
+        self.lost[before..].iter().any(|lost| Some(lost.tx) != self.excused)
+    }
+
+    /// What the ACK ended, to be asked after [`Marking::on_ack`].
+    pub(crate) fn ended(&mut self, ack: &AckFacts, board: &mut Scoreboard) -> Option<Ended> {
+        if let Some(episode) = self.episode {
+            let done = board.una_offset() >= episode.recover;
+            let spurious = episode.resent > 0 && episode.spurious >= episode.resent;
+            // Everything sent again so far had arrived before: what is still marked was judged as hastily.
+            if spurious && (done || proves_all(ack, &episode)) {
+                board.unmark_lost();
+                self.end_episode();
+                return Some(Ended::Spurious);
+            }
+            if done {
+                self.end_episode();
+                return Some(Ended::Recovered);
+            }
+        }
+        let largest = ack.largest_tx?;
+        match self.probe.on_ack(board.una_offset(), largest, ack.duplicates)? {
+            Ending::Repaired => Some(Ended::RepairedByProbe),
+            Ending::Harmless => None,
+        }
+    }
+
+    /// Sets the timers anew after an ACK that delivered something.
+    pub(crate) fn rearm(&mut self, now: Instant, timing: &Timing, board: &Scoreboard) {
+        if board.is_empty() {
+            let reordering_at = self.reordering_at.take();
+            debug_assert!(reordering_at.is_none_or(|_| board.in_flight() == 0));
+            self.rto_at = None;
+            self.probe_at = None;
+            return;
+        }
+        self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+        self.probe_at = None;
+        self.arm_probe(now, timing);
+    }
+
+    /// The segment to send again next.
+    pub(crate) fn next(&self, board: &Scoreboard) -> Option<Repeat> {
+        if let Some(lost) = board.first_lost() {
+            let (reason, forced) = match self.episode {
+                Some(episode) if episode.timeout => (Resend::Timeout, false),
+                Some(episode) => (Resend::Lost, episode.forced),
+                None => (Resend::Lost, false),
+            };
+            return Some(Repeat { offset: lost.offset, reason, forced });
+        }
+        None
+    }
+
+    /// A probe wants to leave: new data if there is any that the peer's window allows, else the last segment.
+    pub(crate) fn probe_pending(&self) -> bool {
+        self.probe.pending
+    }
+
+    /// Fires what is due; gives true if the retransmission timer did.
+    pub(crate) fn expire(
+        &mut self,
+        ack: &AckFacts,
+        rto: Duration,
+        rest: Duration,
+        board: &mut Scoreboard,
+        flights: &mut Flights,
+    ) -> Expired {
+        let now = ack.now;
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        // The probe first: where both are due, it goes in place of a timeout.
+        if due(self.probe_at) {
+            self.probe_at = None;
+            self.probe.pending = !board.is_empty();
+            self.rto_at = Some(now + rto);
+        }
+        if due(self.rto_at) {
+            self.stop();
+            self.give_all_up(board, flights);
+            self.begin(board, flights, true);
+            self.rto_at = Some(now + rto.saturating_mul(2).min(rest));
+            return Expired::Timeout;
+        }
+        if due(self.reordering_at) {
+            self.reordering_at = None;
+            let was_lost = self.lost.len();
+            self.detect(ack, board, flights);
+            if self.is_congestion(was_lost) && self.begin(board, flights, false) {
+                return Expired::Episode;
+            }
+        }
+        Expired::Nothing
+    }
+
+    fn detect(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) {
+        let lost = &mut self.lost;
+        let in_recovery = self.episode.is_some();
+        match &mut self.detector {
+            Detector::Rack(rack) => {
+                let times =
+                    Times { now: ack.now, srtt: ack.srtt, min_rtt: ack.min_rtt, mss: ack.mss, in_recovery };
+                self.reordering_at = rack.detect(&times, board, flights, |segment, state| {
+                    lost.push(Lost::new(segment, state, LossTrigger::TimeThreshold));
+                });
+            }
+            Detector::Sack(rule) => {
+                let before = self.episode.map_or(u64::MAX, |episode| episode.first_tx);
+                rule.detect(board, ack.mss, before, |segment| {
+                    let state = flights.get(segment.tx).map(|flight| flight.state);
+                    lost.push(Lost::new(segment, state, LossTrigger::SackThreshold));
+                });
+                flights.forget_resolved(board);
+            }
+            Detector::NewReno(dup_acks) => {
+                let partial = ack.moved && in_recovery && !planted::is(Bug::PartialAck);
+                if ack.moved {
+                    dup_acks.reset();
+                    board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
+                } else if !board.is_empty() {
+                    board.assume_delivered(ack.mss);
+                }
+                let third = !ack.moved && dup_acks.on_duplicate() && !in_recovery;
+                let hole = board.base().copied().filter(|base| base.fate == Fate::InFlight);
+                let recover = self.episode.map_or(0, |episode| episode.recover);
+                if let Some(base) = hole.filter(|base| third || (partial && base.offset < recover)) {
+                    let state = flights.get(base.tx).map(|flight| flight.state);
+                    lost.push(Lost::new(&base, state, LossTrigger::DupAcks));
+                    board.mark_lost(base.offset);
+                }
+                flights.forget_resolved(board);
+            }
+        }
+    }
+
+    /// Begins an episode unless one is on; a timeout begins a new one always.
+    fn begin(&mut self, board: &Scoreboard, flights: &Flights, timeout: bool) -> bool {
+        if self.episode.is_some() && !timeout {
+            return false;
+        }
+        self.probe.cancel();
+        self.probe_at = None;
+        self.episode = Some(Episode {
+            recover: board.next_offset(),
+            first_tx: flights.next_tx(),
+            resent: 0,
+            spurious: 0,
+            timeout,
+            forced: !timeout,
+        });
+        true
+    }
+
+    fn end_episode(&mut self) {
+        self.episode = None;
+        match &mut self.detector {
+            Detector::Rack(rack) => rack.on_recovered(),
+            Detector::Sack(rule) => rule.reset(),
+            Detector::NewReno(dup_acks) => dup_acks.reset(),
+        }
+    }
+
+    fn give_all_up(&mut self, board: &mut Scoreboard, flights: &mut Flights) {
+        let flying = |segment: &&Segment| segment.fate == Fate::InFlight;
+        let segments: Vec<Segment> = board.segments().filter(flying).copied().collect();
+        for segment in segments {
+            let state = flights.get(segment.tx).map(|flight| flight.state);
+            self.lost.push(Lost::new(&segment, state, LossTrigger::Timeout));
+            board.mark_lost(segment.offset);
+        }
+        board.forget_assumed(u64::MAX);
+        if let Detector::Sack(rule) = &mut self.detector {
+            rule.reset();
+        }
+        flights.forget_resolved(board);
+    }
+
+    fn arm_probe(&mut self, now: Instant, timing: &Timing) {
+        if matches!(self.detector, Detector::Rack(_)) && self.episode.is_none() && self.probe.is_ready() {
+            let timeout = TailLossProbe::timeout(timing.srtt, timing.one_segment, MAX_ACK_DELAY);
+            // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
+            let at = now + timeout;
+            self.probe_at = Some(self.rto_at.map_or(at, |rto_at| at.min(rto_at)));
+        }
+    }
+}
+
+/// What a timer meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expired {
+    /// Nothing that a congestion controller must hear of.
+    Nothing,
+    /// Losses were found, and an episode begins.
+    Episode,
+    /// The retransmission timer fired.
+    Timeout,
+}
+
+/// The receiver has nothing that left since the episode began, and yet what was sent again arrived.
+fn proves_all(ack: &AckFacts, episode: &Episode) -> bool {
+    ack.largest_tx.is_some_and(|largest| largest < episode.first_tx)
+}

@@ -1,0 +1,289 @@
+//! Spreads sending over time: a token bucket in bytes that knows about batches.
+//!
+//! The level is kept in billionths of a byte, in which one nanosecond at one byte per second is exactly one:
+//! nothing is rounded, so nothing drifts.
+
+use std::time::{Duration, Instant};
+
+use crate::planted::{self, Bug};
+
+/// Billionths of a byte in a byte, nanoseconds in a second.
+const NANO: u64 = 1_000_000_000;
+
+/// What one call to the kernel can take: the largest payload that segmentation offload cuts into datagrams.
+const MAX_BATCH: u64 = 65_507;
+
+/// Segments that may always leave together, so that slow rates progress and delayed ACKs are not waited for.
+const MIN_BURST: u64 = 2;
+
+/// The share of a second that may leave together.
+const BURST_PER_SECOND: u64 = 1000;
+
+/// A token bucket. Rates are in bytes per second; all bytes are of whatever the caller counts in.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    mss: u64,
+    batch: u64,
+    /// `None`: everything may leave at once.
+    rate: Option<u64>,
+    /// Billionths of a byte that may leave at `updated`; below zero it is debt.
+    level: i128,
+    updated: Option<Instant>,
+}
+
+impl Pacer {
+    /// Without a rate: nothing waits. A batch is as many segments of `mss` bytes as one call to the kernel
+    /// can take.
+    pub fn new(mss: u64) -> Self {
+        let mss = mss.max(1);
+        let mut pacer = Self { mss, batch: MAX_BATCH / mss * mss, rate: None, level: 0, updated: None };
+        pacer.level = pacer.capacity();
+        pacer
+    }
+
+    /// Segments carry `mss` bytes from now on, and a batch `batch` bytes.
+    pub fn set_sizes(&mut self, mss: u64, batch: u64) {
+        self.mss = mss.max(1);
+        self.batch = batch;
+    }
+
+    /// Sends at so many bytes per second from now on; `None` is unpaced. A rate of 0 counts as 1. Debt made
+    /// at one rate is paid at the next.
+    pub fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
+        self.settle(now);
+        self.rate = rate.map(|rate| rate.max(1));
+        if planted::is(Bug::PacingDebtLost) {
+            self.level = self.capacity();
+        }
+        self.level = self.level.min(self.capacity());
+    }
+
+    /// Bytes per second; `None` is unpaced.
+    pub fn rate(&self) -> Option<u64> {
+        self.rate
+    }
+
+    /// The most bytes that should leave together: one batch, or 1 ms of the rate if that is less, but two
+    /// segments at least. `u64::MAX` when unpaced.
+    pub fn burst(&self) -> u64 {
+        let Some(rate) = self.rate else { return u64::MAX };
+        self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss)
+    }
+
+    /// When `bytes` may leave: `None` is now. More than [`burst`](Self::burst) wait for no more than that;
+    /// the rest is debt.
+    pub fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
+        let rate = self.rate?;
+        let missing = nano_bytes(bytes.min(self.burst())) - self.level_at(now);
+        let missing = u128::try_from(missing).ok().filter(|missing| *missing > 0)?;
+        let wait = u64::try_from(missing.div_ceil(u128::from(rate))).unwrap_or(u64::MAX);
+        // No deadline is further away than an Instant can say.
+        now.checked_add(Duration::from_nanos(wait))
+    }
+
+    /// Bytes left, whether or not they were due.
+    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.settle(now);
+        if self.rate.is_some() {
+            self.level -= nano_bytes(bytes);
+        }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        self.level = self.level_at(now);
+        self.updated = Some(self.updated.map_or(now, |updated| updated.max(now)));
+    }
+
+    fn level_at(&self, now: Instant) -> i128 {
+        let (Some(rate), Some(updated)) = (self.rate, self.updated) else { return self.level };
+        let elapsed = now.saturating_duration_since(updated).as_nanos();
+        let gained = i128::try_from(elapsed.saturating_mul(u128::from(rate))).unwrap_or(i128::MAX);
+        // A level above the capacity, which smaller sizes may leave behind, is not taken away here.
+        self.level.saturating_add(gained).min(self.capacity().max(self.level))
+    }
+
+    /// Of a full bucket. Without a rate it is what every rate allows.
+    fn capacity(&self) -> i128 {
+        let burst = if self.rate.is_some() { self.burst() } else { MIN_BURST * self.mss };
+        nano_bytes(burst)
+    }
+}
+
+/// At most 2^64 * 10^9, which is far below 2^127.
+fn nano_bytes(bytes: u64) -> i128 {
+    i128::from(bytes) * i128::from(NANO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1472;
+    const BATCH: u64 = 44 * MSS;
+
+    fn start() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        Instant::now()
+    }
+
+    fn paced(now: Instant, rate: u64) -> Pacer {
+        let mut pacer = Pacer::new(MSS);
+        pacer.set_rate(now, Some(rate));
+        pacer
+    }
+
+    #[test]
+    fn a_burst_is_a_batch_or_a_millisecond_but_two_segments_at_least() {
+        let now = start();
+        for (rate, burst) in [
+            (1, 2944),
+            (1_000_000, 2944),
+            (2_944_000, 2944),
+            (3_000_000, 3000),
+            (50_000_000, 50_000),
+            (64_768_000, BATCH),
+            (10_000_000_000, BATCH),
+        ] {
+            assert_eq!(paced(now, rate).burst(), burst, "{rate} bytes/s");
+        }
+        assert_eq!(Pacer::new(MSS).burst(), u64::MAX);
+        let mut pacer = paced(now, 10_000_000_000);
+        pacer.set_sizes(1000, 16_000);
+        assert_eq!(pacer.burst(), 16_000);
+    }
+
+    #[test]
+    fn without_a_rate_nothing_waits() {
+        let now = start();
+        let mut pacer = Pacer::new(MSS);
+        for _ in 0..1000 {
+            assert_eq!(pacer.next_send_at(now, 1_000_000), None);
+            pacer.on_sent(now, 1_000_000);
+        }
+        // And nothing of that is owed later.
+        pacer.set_rate(now, Some(1_000_000));
+        assert_eq!(pacer.next_send_at(now, 2 * MSS), None);
+    }
+
+    #[test]
+    fn after_the_burst_one_segment_follows_the_other_at_the_rate() {
+        // 1472 bytes at 1 472 000 bytes/s: one a millisecond.
+        let now = start();
+        let mut pacer = paced(now, 1_472_000);
+        for _ in 0..2 {
+            assert_eq!(pacer.next_send_at(now, MSS), None);
+            pacer.on_sent(now, MSS);
+        }
+        for i in 1..=100 {
+            let due = now + Duration::from_millis(i);
+            let early = now + Duration::from_micros(1000 * i - 400);
+            assert_eq!(pacer.next_send_at(early, MSS), Some(due));
+            assert_eq!(pacer.next_send_at(due, MSS), None);
+            pacer.on_sent(due, MSS);
+        }
+    }
+
+    #[test]
+    fn idleness_saves_no_more_than_a_burst() {
+        let begin = start();
+        let mut pacer = paced(begin, 1_472_000);
+        let now = begin + Duration::from_secs(1_000_000);
+        pacer.on_sent(now, 2 * MSS);
+        assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn debt_is_paid_at_whatever_rate_follows() {
+        let now = start();
+        let mut pacer = paced(now, 1_472_000);
+        // Ten segments at once, two of them saved: eight are owed, and the next has to be earned.
+        assert_eq!(pacer.next_send_at(now, 10 * MSS), None);
+        pacer.on_sent(now, 10 * MSS);
+        assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_millis(9)));
+        // Half of it passes; then twice the rate, then a pause of pacing.
+        let now = now + Duration::from_millis(4);
+        pacer.set_rate(now, Some(2 * 1_472_000));
+        assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_micros(2500)));
+        pacer.set_rate(now, None);
+        let now = now + Duration::from_secs(1);
+        pacer.set_rate(now, Some(1_472_000));
+        assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn over_any_interval_no_more_than_the_rate_and_a_burst() {
+        // Sizes and waits from a xorshift; the pacer is asked for what it allows and gets what it asks for.
+        for seed in 1..=40_u64 {
+            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut below = |end: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 11) % end
+            };
+            let magnitude = 10 + below(22);
+            let rate = 1 + below(1 << magnitude);
+            let mut now = start();
+            let mut pacer = paced(now, rate);
+            let burst = pacer.burst();
+            let begin = now;
+            // (when, bytes sent before it)
+            let mut log = vec![];
+            let mut sent = 0;
+            for _ in 0..400 {
+                let bytes = 1 + below(burst);
+                if let Some(due) = pacer.next_send_at(now, bytes) {
+                    now = due + Duration::from_nanos(if below(3) == 0 { below(2_000_000) } else { 0 });
+                }
+                log.push((now.duration_since(begin).as_nanos(), sent));
+                pacer.on_sent(now, bytes);
+                sent += bytes;
+                let end = now.duration_since(begin).as_nanos();
+                for (from, before) in log.iter().rev().step_by(7) {
+                    let allowed = u128::from(rate) * (end - from) + u128::from(burst) * u128::from(NANO);
+                    let got = u128::from(sent - before) * u128::from(NANO);
+                    assert!(got <= allowed, "seed {seed}, rate {rate}: {got} of {allowed} after {end} ns");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_hour_at_an_odd_rate_is_exact_to_a_segment() {
+        for rate in [1, 999, 7919, 123_457, 1_234_567] {
+            let begin = start();
+            let mut pacer = paced(begin, rate);
+            let mut now = begin;
+            let mut sent = 0;
+            while now < begin + Duration::from_secs(3600) {
+                if let Some(due) = pacer.next_send_at(now, MSS) {
+                    now = due;
+                } else {
+                    pacer.on_sent(now, MSS);
+                    sent += MSS;
+                }
+            }
+            // What was sent by then: an hour's worth, and the two segments it started with.
+            let expected = 3600 * rate + 2 * MSS;
+            assert!(sent.abs_diff(expected) <= MSS, "{rate} bytes/s: {sent} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn extreme_rates_and_times_do_not_overflow() {
+        let begin = start();
+        let far = begin + Duration::from_secs(100 * 365 * 86_400);
+        let mut fastest = paced(begin, u64::MAX);
+        fastest.on_sent(begin, u64::MAX);
+        assert!(fastest.next_send_at(begin, MSS).is_some());
+        assert_eq!(fastest.next_send_at(far, MSS), None);
+        let mut slowest = paced(begin, 0);
+        slowest.on_sent(begin, u64::MAX);
+        assert!(slowest.next_send_at(begin, MSS).is_some());
+        // A clock that steps back neither pays nor takes.
+        let mut pacer = paced(far, 1_472_000);
+        pacer.on_sent(far, 2 * MSS);
+        pacer.on_sent(begin, 0);
+        assert_eq!(pacer.next_send_at(far, MSS), Some(far + Duration::from_millis(1)));
+    }
+}

@@ -1,0 +1,221 @@
+//! Proportional rate reduction (RFC 9937, which replaces RFC 6937): how much may be sent while lost data is
+//! being recovered, so that the flight is at `ssthresh` when recovery ends and ACKs keep clocking data out.
+//!
+//! One value lives for one episode of recovery. It knows no packets; byte counts are of stream payload.
+
+/// What an ACK during recovery did, bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct PrrAck {
+    /// Newly delivered, in order or by SACK (`DeliveredData`).
+    pub delivered: u64,
+    /// In flight after the ACK and after losses were marked (`pipe` of RFC 6675, `inflight` of RFC 9937).
+    pub pipe: u64,
+    /// Where the flight is to be when recovery ends.
+    pub ssthresh: u64,
+    /// The cumulative acknowledgment moved and no further loss was found (`safeACK`).
+    pub safe: bool,
+}
+
+/// An episode's state.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_field_names, reason = "the names are the RFC's")]
+pub struct Prr {
+    mss: u64,
+    recover_fs: u64,
+    prr_delivered: u64,
+    prr_out: u64,
+    sndcnt: u64,
+}
+
+impl Prr {
+    /// Recovery begins with `recover_fs` bytes outstanding: `snd_nxt` - `snd_una`, without what earlier ACKs
+    /// had reported by SACK, and with what the ACK that began it acknowledged in order (RFC 9937, section
+    /// 6.1). Segments are of `mss` bytes.
+    pub fn new(mss: u64, recover_fs: u64) -> Self {
+        Self { mss, recover_fs: recover_fs.max(1), prr_delivered: 0, prr_out: 0, sndcnt: 0 }
+    }
+
+    /// Takes an ACK, the one that began recovery included, and returns how many bytes may be sent now
+    /// (`sndcnt`). The window in force is `pipe` plus that.
+    ///
+    /// The proportional part comes in whole segments: as a segment goes out whole, a fraction of one would
+    /// only delay it. What is not used is not lost: the next ACK counts from the beginning of the episode.
+    pub fn on_ack(&mut self, ack: &PrrAck) -> u64 {
+        if ack.delivered == 0 {
+            return self.sndcnt;
+        }
+        self.prr_delivered += ack.delivered;
+        self.sndcnt = if ack.pipe > ack.ssthresh {
+            self.proportional(ack.ssthresh).saturating_sub(self.prr_out)
+        } else {
+            let banked = self.prr_delivered.saturating_sub(self.prr_out).max(ack.delivered);
+            let bound = if ack.safe { banked + self.mss } else { banked };
+            bound.min(ack.ssthresh - ack.pipe)
+        };
+        if self.prr_out == 0 {
+            // The fast retransmit itself is never held back.
+            self.sndcnt = self.sndcnt.max(self.mss);
+        }
+        self.sndcnt
+    }
+
+    /// Bytes left, new or again.
+    pub fn on_sent(&mut self, bytes: u64) {
+        self.prr_out += bytes;
+        self.sndcnt = self.sndcnt.saturating_sub(bytes);
+    }
+
+    /// Bytes that may still be sent before the next ACK.
+    pub fn sndcnt(&self) -> u64 {
+        self.sndcnt
+    }
+
+    /// `CEIL(prr_delivered * ssthresh / RecoverFS)`, rounded up to segments.
+    fn proportional(&self, ssthresh: u64) -> u64 {
+        let target = u128::from(self.prr_delivered) * u128::from(ssthresh);
+        let segments = target.div_ceil(u128::from(self.recover_fs) * u128::from(self.mss));
+        u64::try_from(segments).unwrap_or(u64::MAX).saturating_mul(self.mss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes a segment; not 1, so that fractions of segments exist.
+    const MSS: u64 = 1000;
+
+    /// A flight whose first segments are lost, with one ACK for each of the others, in segments.
+    struct Flight {
+        prr: Prr,
+        pipe: u64,
+        ssthresh: u64,
+    }
+
+    impl Flight {
+        /// The first ACK finds this much in flight, itself no longer counted.
+        fn new(recover_fs: u64, ssthresh: u64, pipe: u64) -> Self {
+            Self { prr: Prr::new(MSS, recover_fs * MSS), pipe: pipe + 1, ssthresh: ssthresh * MSS }
+        }
+
+        /// Segments sent in answer to an ACK for one.
+        fn ack(&mut self, safe: bool) -> u64 {
+            self.pipe -= 1;
+            let ack = PrrAck { delivered: MSS, pipe: self.pipe * MSS, ssthresh: self.ssthresh, safe };
+            let sent = self.prr.on_ack(&ack) / MSS;
+            self.prr.on_sent(sent * MSS);
+            self.pipe += sent;
+            sent
+        }
+
+        fn acks(&mut self, count: usize, safe: bool) -> Vec<u64> {
+            (0..count).map(|_| self.ack(safe)).collect()
+        }
+    }
+
+    #[test]
+    fn the_rfcs_first_example_one_lost_of_twenty() {
+        // RFC 6937, section 3.1. Two ACKs let new data out (RFC 3042) before the third begins
+        // recovery: 22 are outstanding, half of that is the threshold, and 22 - 3 - 1 are in flight. From
+        // there the row `sent` of the figure, ACKs 3 to 19: R, then N at 5, 7, ... 15, 18 and 19.
+        let mut flight = Flight::new(22, 11, 18);
+        assert_eq!(flight.acks(17, true), [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1]);
+        assert_eq!(flight.pipe, 11);
+    }
+
+    #[test]
+    fn the_rfcs_second_example_fifteen_lost_of_twenty() {
+        // 22 outstanding, 15 lost, three delivered: 4 in flight when recovery begins.
+        let mut slow_start_bound = Flight::new(22, 11, 4);
+        assert_eq!(slow_start_bound.acks(3, true), [2, 2, 2]);
+        assert_eq!(slow_start_bound.pipe, 8);
+        let mut conservative_bound = Flight::new(22, 11, 4);
+        assert_eq!(conservative_bound.acks(3, false), [1, 1, 1]);
+        assert_eq!(conservative_bound.pipe, 5);
+    }
+
+    #[test]
+    fn every_episode_of_the_table() {
+        const TABLE: &str = include_str!("../../tests/oracles/prr.csv");
+        let mut rows = 0;
+        let mut case = "";
+        let mut flight = Flight::new(1, 1, 1);
+        for line in TABLE.lines().skip(1) {
+            let cells: Vec<&str> = line.split(',').collect();
+            let count = |i: usize| cells[i].parse::<u64>().unwrap();
+            if case != cells[0] {
+                case = cells[0];
+                flight = Flight::new(count(1), count(2), count(5));
+            }
+            assert_eq!(flight.pipe - 1, count(5), "{line}");
+            assert_eq!(flight.ack(true), count(7), "{line}");
+            assert_eq!(
+                (flight.prr.prr_delivered, flight.prr.prr_out),
+                (count(4) * MSS, count(8) * MSS),
+                "{line}"
+            );
+            assert_eq!(flight.pipe, count(9), "{line}");
+            rows += 1;
+        }
+        assert_eq!(rows, 75);
+    }
+
+    #[test]
+    fn the_flight_ends_at_the_threshold_whatever_the_sizes() {
+        for outstanding in 4..200 {
+            for (share, of) in [(1, 2), (7, 10), (17, 20)] {
+                let ssthresh = (outstanding * share / of).max(2);
+                let mut flight = Flight::new(outstanding, ssthresh, outstanding - 2);
+                let sent: u64 = flight.acks(usize::try_from(outstanding - 1).unwrap(), true).iter().sum();
+                assert_eq!(flight.pipe, ssthresh, "{outstanding} to {ssthresh}");
+                assert!(sent <= ssthresh + 1, "{outstanding} to {ssthresh}: {sent} sent");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_is_banked() {
+        let mut prr = Prr::new(MSS, 20 * MSS);
+        let ack = |pipe: u64| PrrAck { delivered: MSS, pipe: pipe * MSS, ssthresh: 10 * MSS, safe: false };
+        // The fast retransmit goes out, then the application has nothing for nine ACKs.
+        assert_eq!(prr.on_ack(&ack(18)), MSS);
+        prr.on_sent(MSS);
+        let allowed: Vec<u64> = (0..9).map(|i| prr.on_ack(&ack(18 - i)) / MSS).collect();
+        // CEIL(n / 2) - 1 for n = 2, ... 9; then 10 delivered, 1 out, and the flight is at the threshold.
+        assert_eq!(allowed, [0, 1, 1, 2, 2, 3, 3, 4, 0]);
+        // 11 delivered, 1 out: no more than what the flight lacks.
+        assert_eq!(prr.on_ack(&ack(4)), 6 * MSS);
+    }
+
+    #[test]
+    fn the_fast_retransmit_is_never_held_back() {
+        // Nothing would be allowed: the flight is at the threshold.
+        let mut prr = Prr::new(MSS, 10 * MSS);
+        let ack = PrrAck { delivered: 100, pipe: 7000, ssthresh: 7000, safe: false };
+        assert_eq!(prr.on_ack(&ack), MSS);
+        prr.on_sent(MSS);
+        assert_eq!(prr.on_ack(&ack), 0);
+    }
+
+    #[test]
+    fn an_ack_that_delivers_nothing_changes_nothing() {
+        let mut prr = Prr::new(MSS, 20 * MSS);
+        let ack = PrrAck { delivered: 2 * MSS, pipe: 4 * MSS, ssthresh: 10 * MSS, safe: true };
+        assert_eq!(prr.on_ack(&ack), 3 * MSS);
+        prr.on_sent(MSS);
+        assert_eq!(prr.on_ack(&PrrAck { delivered: 0, ..ack }), 2 * MSS);
+        assert_eq!(prr.sndcnt(), 2 * MSS);
+    }
+
+    #[test]
+    fn fractions_of_segments_are_neither_lost_nor_doubled() {
+        // ACKs of 300 bytes, a ratio of 1/2: after n of them 150 n bytes, in whole segments upwards.
+        let mut prr = Prr::new(MSS, 20 * MSS);
+        for n in 1_u64..=30 {
+            let ack = PrrAck { delivered: 300, pipe: 15 * MSS, ssthresh: 10 * MSS, safe: true };
+            let allowed = prr.on_ack(&ack);
+            prr.on_sent(allowed);
+            assert_eq!(prr.prr_out, (150 * n).div_ceil(MSS) * MSS, "ACK {n}");
+        }
+    }
+}

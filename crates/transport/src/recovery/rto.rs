@@ -1,0 +1,259 @@
+//! Round-trip estimator and retransmission timeout by the letter of RFC 6298.
+//!
+//! Knows no packets: which samples are valid (Karn) is the scoreboard's business.
+
+use std::time::Duration;
+
+/// Clock granularity `G`: `rttvar` never counts as less than a quarter of it.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Bounds of the timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RtoConfig {
+    /// Before the first sample (RFC 6298, rule 2.1).
+    pub initial: Duration,
+    /// Lower bound. RFC 6298 (rule 2.4) asks for 1 s; networks in use know 200 ms.
+    pub min: Duration,
+    /// Upper bound (rule 2.5).
+    pub max: Duration,
+    /// The back-off goes no further than this, unless the timeout without it is longer.
+    pub backoff_max: Duration,
+}
+
+impl Default for RtoConfig {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            min: Duration::from_millis(200),
+            max: Duration::from_secs(60),
+            backoff_max: Duration::from_secs(60),
+        }
+    }
+}
+
+/// `srtt`, `rttvar`, and the timeout that follows from them and from how often it fired.
+#[derive(Debug, Clone)]
+pub struct RtoEstimator {
+    config: RtoConfig,
+    /// `srtt` and `rttvar`, once there was a sample.
+    smoothed: Option<(Duration, Duration)>,
+    latest_rtt: Option<Duration>,
+    min_rtt: Option<Duration>,
+    /// How often the timeout has doubled.
+    backoff: u32,
+}
+
+impl RtoEstimator {
+    /// An estimator without samples.
+    pub fn new(config: RtoConfig) -> Self {
+        Self { config, smoothed: None, latest_rtt: None, min_rtt: None, backoff: 0 }
+    }
+
+    /// Takes one valid sample, the only one of its round trip or one of few. It ends the back-off.
+    pub fn on_sample(&mut self, rtt: Duration) {
+        self.on_sample_of_many(rtt, 1);
+    }
+
+    /// Takes one of about `samples` samples of a round trip (0 counts as 1), whose gains are divided by that
+    /// number so that the history stays as long as with one (RFC 7323, appendix G). Ends the back-off.
+    pub fn on_sample_of_many(&mut self, rtt: Duration, samples: u32) {
+        self.latest_rtt = Some(rtt);
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        self.backoff = 0;
+        let samples = samples.max(1);
+        self.smoothed = Some(match self.smoothed {
+            None => (rtt, rtt / 2),
+            // Rule 2.3: rttvar first, with the old srtt.
+            Some((srtt, rttvar)) => {
+                let rttvar = weighted(rttvar, rtt.abs_diff(srtt), samples.saturating_mul(4));
+                (weighted(srtt, rtt, samples.saturating_mul(8)), rttvar)
+            }
+        });
+    }
+
+    /// The samples so far were wrong; the next one is the first.
+    pub fn forget(&mut self) {
+        *self = Self::new(self.config);
+    }
+
+    /// The timer fired: the timeout doubles (rule 5.5).
+    pub fn on_timeout(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// The timeout in force, back-off included.
+    pub fn rto(&self) -> Duration {
+        let factor = 1_u32.checked_shl(self.backoff).unwrap_or(u32::MAX);
+        let base = self.base_rto();
+        base.saturating_mul(factor).min(self.config.backoff_max.max(base)).min(self.config.max)
+    }
+
+    /// The timeout without back-off.
+    pub fn base_rto(&self) -> Duration {
+        let rto = match self.smoothed {
+            None => self.config.initial,
+            Some((srtt, rttvar)) => (srtt + (rttvar * 4).max(GRANULARITY)).max(self.config.min),
+        };
+        rto.min(self.config.max)
+    }
+
+    /// How often the timer fired since the last sample.
+    pub fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.smoothed.map(|(srtt, _)| srtt)
+    }
+
+    /// Its mean deviation; `None` before the first sample.
+    pub fn rttvar(&self) -> Option<Duration> {
+        self.smoothed.map(|(_, rttvar)| rttvar)
+    }
+
+    /// The newest sample.
+    pub fn latest_rtt(&self) -> Option<Duration> {
+        self.latest_rtt
+    }
+
+    /// The smallest sample of the connection.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt
+    }
+}
+
+impl Default for RtoEstimator {
+    fn default() -> Self {
+        Self::new(RtoConfig::default())
+    }
+}
+
+/// `old` moved by one part in `parts` towards `new`.
+fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
+    let step = new.abs_diff(old) / parts;
+    if new >= old { old + step } else { old.saturating_sub(step) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(text: &str) -> Duration {
+        Duration::from_secs_f64(text.parse().unwrap())
+    }
+
+    fn near(got: Duration, expected: Duration, line: &str) {
+        assert!(got.abs_diff(expected) <= Duration::from_micros(2), "{line}: got {got:?}");
+    }
+
+    fn with_min(min: Duration) -> RtoEstimator {
+        RtoEstimator::new(RtoConfig { min, ..RtoConfig::default() })
+    }
+
+    #[test]
+    fn every_sequence_of_the_table() {
+        const TABLE: &str = include_str!("../../tests/oracles/rto-rfc6298.csv");
+        let floors = [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1)];
+        let mut estimators = floors.map(with_min);
+        let mut rows = 0;
+        for line in TABLE.lines().skip(1) {
+            let cells: Vec<&str> = line.split(',').collect();
+            if cells[1] == "1" {
+                estimators = floors.map(with_min);
+            }
+            for (i, estimator) in estimators.iter_mut().enumerate() {
+                estimator.on_sample(secs(cells[2]));
+                near(estimator.srtt().unwrap(), secs(cells[3]), line);
+                near(estimator.rttvar().unwrap(), secs(cells[4]), line);
+                near(estimator.rto(), secs(cells[5 + i]), line);
+            }
+            rows += 1;
+        }
+        assert_eq!(rows, 86);
+    }
+
+    #[test]
+    fn every_back_off_of_the_table() {
+        const TABLE: &str = include_str!("../../tests/oracles/rto-backoff.csv");
+        let mut estimator = RtoEstimator::default();
+        let mut rows = 0;
+        for line in TABLE.lines().skip(1) {
+            let cells: Vec<&str> = line.split(',').collect();
+            let (initial, max) = (secs(cells[0]), secs(cells[1]));
+            if initial > max {
+                // The table lets the first wait exceed its own bound; here the bound holds from the start.
+                continue;
+            }
+            if cells[2] == "1" {
+                estimator = RtoEstimator::new(RtoConfig { initial, max, ..RtoConfig::default() });
+            }
+            near(estimator.rto(), secs(cells[3]), line);
+            estimator.on_timeout();
+            rows += 1;
+        }
+        assert_eq!(rows, 135);
+    }
+
+    #[test]
+    fn the_timeout_doubles_from_1_to_60_seconds_and_stays_there() {
+        let mut estimator = RtoEstimator::default();
+        for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(estimator.rto(), Duration::from_secs(expected));
+            estimator.on_timeout();
+        }
+        for _ in 0..100 {
+            estimator.on_timeout();
+        }
+        assert_eq!((estimator.rto(), estimator.backoff()), (Duration::from_secs(60), 108));
+    }
+
+    #[test]
+    fn a_sample_ends_the_back_off() {
+        let mut estimator = RtoEstimator::default();
+        let rtt = Duration::from_millis(100);
+        estimator.on_sample(rtt);
+        assert_eq!(estimator.rto(), Duration::from_millis(300));
+        estimator.on_timeout();
+        estimator.on_timeout();
+        assert_eq!(estimator.rto(), Duration::from_millis(1200));
+        assert_eq!(estimator.base_rto(), Duration::from_millis(300));
+        estimator.on_sample(rtt);
+        // rttvar is 37.5 ms now.
+        assert_eq!(estimator.rto(), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn a_timeout_longer_than_the_maximum_is_the_maximum() {
+        let mut estimator = RtoEstimator::default();
+        estimator.on_sample(Duration::from_secs(50));
+        assert_eq!(estimator.rto(), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_smallest_and_the_newest_sample_are_kept() {
+        let mut estimator = RtoEstimator::default();
+        assert_eq!((estimator.srtt(), estimator.min_rtt(), estimator.latest_rtt()), (None, None, None));
+        for ms in [30, 20, 40] {
+            estimator.on_sample(Duration::from_millis(ms));
+        }
+        assert_eq!(estimator.min_rtt(), Some(Duration::from_millis(20)));
+        assert_eq!(estimator.latest_rtt(), Some(Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn many_samples_of_a_round_trip_weigh_about_as_much_as_one() {
+        // From 100 to 200 ms: one sample moves srtt to 112.5 ms; n samples of 1/(8n) to
+        // 200 - 100 * (1 - 1/(8n))^n, which is 111.8 ms for n = 50.
+        let (mut one, mut many) = (RtoEstimator::default(), RtoEstimator::default());
+        one.on_sample(Duration::from_millis(100));
+        many.on_sample(Duration::from_millis(100));
+        one.on_sample(Duration::from_millis(200));
+        for _ in 0..50 {
+            many.on_sample_of_many(Duration::from_millis(200), 50);
+        }
+        assert_eq!(one.srtt(), Some(Duration::from_micros(112_500)));
+        let expected = 200.0 - 100.0 * (1.0 - 1.0 / 400_f64).powi(50);
+        near(many.srtt().unwrap(), Duration::from_secs_f64(expected / 1000.0), "fifty samples");
+    }
+}

@@ -1,0 +1,70 @@
+//! The tail loss probe (RFC 8985, section 7): when ACKs stop coming, one segment is sent (new, or the last one
+//! again) so that the loss of the last segments is repaired by their ACK and not by the retransmission timer.
+//! Owns whether a probe is out.
+
+use std::time::Duration;
+
+/// A probe and what became of it.
+#[derive(Debug, Default)]
+pub(crate) struct TailLossProbe {
+    /// A probe is due and was not sent.
+    pub(crate) pending: bool,
+    /// The probe that is out.
+    out: Option<Probe>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    /// Number of its transmission.
+    tx: u64,
+    /// One past the highest byte sent when it left.
+    end: u64,
+    /// It repeated a segment.
+    repeated: bool,
+    /// Duplicates that the receiver had reported by then.
+    duplicates: u32,
+}
+
+/// What the end of an episode of probing means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Nothing was lost.
+    Harmless,
+    /// The probe repaired a loss, which a congestion controller must hear of (section 7.4.2).
+    Repaired,
+}
+
+impl TailLossProbe {
+    /// The probe timeout (section 7.2): two round trips, and the receiver's delay if one segment is out.
+    pub(crate) fn timeout(srtt: Duration, one_segment: bool, max_ack_delay: Duration) -> Duration {
+        2 * srtt + if one_segment { max_ack_delay } else { Duration::ZERO }
+    }
+
+    /// True if there may be another one.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.pending && self.out.is_none()
+    }
+
+    pub(crate) fn on_sent(&mut self, tx: u64, end: u64, repeated: bool, duplicates: u32) {
+        self.pending = false;
+        self.out = Some(Probe { tx, end, repeated, duplicates });
+    }
+
+    /// An ACK came: of everything below `una`, with the newest transmission received and how many duplicates the
+    /// receiver has counted so far.
+    pub(crate) fn on_ack(&mut self, una: u64, largest_tx: u64, duplicates: u32) -> Option<Ending> {
+        self.pending = false;
+        let probe = self.out?;
+        if una < probe.end || largest_tx < probe.tx {
+            return None;
+        }
+        self.out = None;
+        let twice = duplicates != probe.duplicates;
+        Some(if probe.repeated && !twice { Ending::Repaired } else { Ending::Harmless })
+    }
+
+    /// The retransmission timer fired, or a recovery began: they take over.
+    pub(crate) fn cancel(&mut self) {
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,399 @@
+//! What an answer means. `on_ack` reads top to bottom as the protocol does: the scoreboard takes the ACK, the
+//! round-trip time its sample, the loss detector judges what is still out, and the congestion controller hears
+//! of all of it.
+
+use std::time::{Duration, Instant};
+
+use super::path_mtu::PathMtu;
+use super::{Blocked, KEEP_ALIVE, Sender, SenderEvent, State};
+use crate::congestion::{AckEvent, Cause, CongestionEvent, DeliveryRate};
+use crate::cookie::Cookie;
+use crate::planted::{self, Bug};
+use crate::recovery::{AckFacts, Ended, Expired, Prr, PrrAck, Recovery};
+use crate::wire::native::{CloseReason, Params};
+use crate::wire::{Ack, Reply};
+use crate::{MAX_DATAGRAM, Phase, Trace, TransferError};
+
+/// Segments that one call to the kernel takes at most.
+const MAX_SEGMENTS: usize = 64;
+
+impl Sender {
+    pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
+        let reply = self.codec.decode(datagram, self.board.snd_una(), self.flights.next_tx());
+        self.trace_received(now, reply.as_ref().ok(), datagram.len());
+        match reply {
+            Ok(Reply::Ack(ack)) => self.on_ack(now, &ack),
+            Ok(Reply::SynAck { ack, wnd, params }) => self.on_syn_ack(now, ack, wnd, params),
+            Ok(Reply::Retry { cookie }) => self.on_retry(cookie),
+            Ok(Reply::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
+            Ok(Reply::Close { reason }) => self.on_close(reason),
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    fn on_syn_ack(&mut self, now: Instant, ack: u64, wnd: u64, params: Option<Params>) {
+        let State::Opening { sent_at: Some(sent_at), attempts, .. } = self.state else {
+            return self.stats.stale += 1;
+        };
+        if ack != 0 {
+            return self.stats.stale += 1;
+        }
+        let rtt = now.saturating_duration_since(sent_at);
+        self.rtt.on_handshake(rtt, self.config.min_rto, attempts <= 1);
+        self.snd_wnd = wnd;
+        self.state = State::Open;
+        self.control_at = None;
+        self.keep_alive = Some(now + KEEP_ALIVE);
+        self.heard_at = Some(now);
+        if self.codec.numbers_transmissions() {
+            self.delivery = Some(DeliveryRate::new(now));
+            self.congestion = self.config.controller(Some(rtt), self.mss);
+        }
+        if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
+            mtu.limit(usize::from(params.max_datagram));
+            self.resize();
+        }
+        self.pace(now);
+        self.stats.handshake_rtt = Some(rtt);
+        self.events.push_back(SenderEvent::Connected { rtt });
+        self.trace(now, &Trace::SynAckReceived { ack, wnd, rto: self.rtt.rto() });
+        self.close_if_done();
+    }
+
+    /// The receiver wants its cookie with the SYN: it goes at once.
+    fn on_retry(&mut self, cookie: Cookie) {
+        let State::Opening { attempts, sent_at: sent_at @ Some(_), .. } = self.state else {
+            return self.stats.stale += 1;
+        };
+        if self.codec.take_cookie(cookie) {
+            // It answers the SYN, so the attempt was not in vain.
+            self.state = State::Opening { attempts: attempts.saturating_sub(1), sent_at, send: true };
+        }
+    }
+
+    fn on_close(&mut self, reason: CloseReason) {
+        let phase = match self.state {
+            State::Idle | State::Aborting | State::Closed => return self.stats.stale += 1,
+            State::Opening { .. } => Phase::Connect,
+            State::Open => Phase::Send,
+            State::Closing { .. } => Phase::Close,
+        };
+        self.fail(phase, TransferError::Closed(reason));
+    }
+
+    fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) {
+        let old = ack.ack < self.board.snd_una() && !planted::is(Bug::StaleAck);
+        if self.state != State::Open || old {
+            return self.stats.stale += 1;
+        }
+        if ack.ack > self.board.snd_nxt() {
+            return self.stats.acks_beyond += 1;
+        }
+        self.snd_wnd = ack.wnd;
+        let outstanding = self.board.outstanding();
+        if outstanding == 0 {
+            return self.stats.stale += 1;
+        }
+        match self.recovery {
+            Recovery::BaseOnly(_) => self.on_base_ack(now, ack),
+            Recovery::Marking(_) => self.on_marking_ack(now, ack, outstanding),
+        }
+    }
+
+    /// Nothing but the base is ever sent again, and no controller listens.
+    fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>) {
+        let facts = if self.delivery.is_none() {
+            let acked = self.board.acknowledge_unmarked(ack.ack);
+            let sample = acked.karn.map(|sent_at| now.saturating_duration_since(sent_at));
+            if let Some(sample) = sample {
+                self.rtt.on_sample(sample, 1);
+            }
+            AckFacts { moved: acked.moved, bytes: acked.bytes, latest_rtt: sample, ..self.quiet_facts(now) }
+        } else {
+            let facts = self.apply(now, ack);
+            self.note_progress(&facts);
+            facts
+        };
+        self.trace_ack(now, ack, &facts);
+        let AckFacts { moved, latest_rtt: sample, .. } = facts;
+        let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
+        if moved {
+            rules.on_base_moved(now, self.rtt.rto(), !self.board.is_empty());
+            self.on_moved(now, ack, sample);
+        } else if let Some(base) = self.board.base() {
+            let dup_acks = rules.on_dup_ack(base, self.config.attempts.data);
+            self.stats.dup_acks += 1;
+            self.trace(now, &Trace::DupAckReceived { ack: ack.ack, wnd: ack.wnd, dup_acks });
+        }
+    }
+
+    fn on_marking_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64) {
+        let prior_in_flight = self.board.in_flight();
+        let facts = self.apply(now, ack);
+        self.trace_ack(now, ack, &facts);
+        self.note_progress(&facts);
+        let Recovery::Marking(rules) = &mut self.recovery else { return };
+        let begins = rules.on_ack(&facts, &mut self.board, &mut self.flights);
+        self.stats.dup_acks += u64::from(!facts.moved);
+        let expired = if begins { Expired::Episode } else { Expired::Nothing };
+        self.on_losses(now, expired, outstanding);
+        self.control_congestion(&facts, prior_in_flight);
+        if facts.moved {
+            self.on_moved(now, ack, facts.latest_rtt);
+        }
+    }
+
+    /// The cumulative edge moved.
+    fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
+        let una = self.board.una_offset();
+        self.keep_alive = self.board.is_empty().then(|| now + KEEP_ALIVE);
+        self.buffer.release(una);
+        self.stats.bytes_acked = una;
+        self.stats.last_ack_at = Some(now);
+        let deadline = self.recovery.deadline();
+        let rto = self.rtt.rto();
+        self.trace(now, &Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample });
+        self.close_if_done();
+    }
+
+    /// The scoreboard takes the ACK, the estimators what it says of time.
+    fn apply(&mut self, now: Instant, ack: &Ack<'_>) -> AckFacts {
+        let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.flights.next_tx());
+        let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
+        self.largest_tx = self.largest_tx.max(largest_tx);
+        self.duplicates = ack.duplicates.unwrap_or(self.duplicates);
+        let echoed = fresh_echo.and_then(|tx| self.flights.get(tx)).map(|flight| flight.sent_at);
+        let mut grown = false;
+        let numbered = self.codec.numbers_transmissions();
+        let heeds_sack = self.config.recovery.heeds_sack();
+        let Self { board, recovery, flights, delivery, mtu, observer, stats, .. } = self;
+        let mut on_delivered = |segment: &super::Segment| {
+            if let Some(observer) = observer {
+                observer.on_acked(now, segment, numbered);
+            }
+            if let Some(delivery) = delivery.as_mut()
+                && let Some(flight) = flights.get(segment.tx)
+            {
+                delivery.on_delivered(now, flight.sent_at, &flight.state, u64::from(segment.len));
+            }
+            if let Recovery::Marking(rules) = &mut *recovery {
+                rules.on_delivered(now, segment, largest_tx);
+            }
+            grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(segment.tx));
+        };
+        let acked = board.acknowledge(ack.ack, &mut on_delivered);
+        let mut bytes = acked.bytes;
+        for block in ack.sack.iter().filter(|_| heeds_sack) {
+            // Nobody can have what was not sent, so whatever else such a block says is wrong, too.
+            if block.end <= board.next_offset() || planted::is(Bug::SackBeyondSent) {
+                bytes += board.sack(&(block.start..block.end), &mut on_delivered);
+            } else {
+                stats.acks_beyond += 1;
+            }
+        }
+        if grown {
+            self.resize();
+        }
+        let echo = ack.echo.filter(|_| !planted::is(Bug::Karn));
+        let sample = match (echo, echoed) {
+            (Some(echo), Some(sent_at)) => {
+                Some(now.saturating_duration_since(sent_at).saturating_sub(echo.delay))
+            }
+            (Some(_), None) => None,
+            (None, _) => acked.karn.map(|sent_at| now.saturating_duration_since(sent_at)),
+        };
+        if let Some(sample) = sample {
+            // One ACK for two packets, as a rule.
+            let samples = self.board.in_flight() / (2 * self.mss as u64);
+            self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
+        }
+        AckFacts { moved: acked.moved, bytes, largest_tx, latest_rtt: sample, ..self.quiet_facts(now) }
+    }
+
+    /// What holds without an ACK.
+    pub(super) fn quiet_facts(&self, now: Instant) -> AckFacts {
+        AckFacts {
+            now,
+            moved: false,
+            bytes: 0,
+            largest_tx: None,
+            duplicates: self.duplicates,
+            latest_rtt: None,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min_rtt(),
+            mss: self.mss as u64,
+        }
+    }
+
+    /// Tells of the losses that the detector found, and of the episode that began.
+    pub(super) fn on_losses(&mut self, now: Instant, expired: Expired, outstanding: u64) {
+        let Recovery::Marking(rules) = &mut self.recovery else { return };
+        for lost in rules.take_lost() {
+            let bytes = u64::from(lost.bytes);
+            self.stats.lost += 1;
+            if let Some(mtu) = &mut self.mtu {
+                mtu.on_lost(lost.tx);
+            }
+            self.lost_since_ack += bytes;
+            if let Some(observer) = &mut self.observer {
+                observer.on_lost(now, &lost, self.codec.numbers_transmissions());
+            }
+            let Some(delivery) = &mut self.delivery else { continue };
+            delivery.on_lost(bytes);
+            if let Some(state) = lost.state {
+                self.congestion.on_packet_lost(&delivery.lost_packet(now, &state, bytes));
+            }
+        }
+        match expired {
+            Expired::Nothing => {}
+            Expired::Episode => {
+                self.stats.recoveries += 1;
+                self.trace(now, &Trace::RecoveryBegan { cause: Cause::Loss });
+                self.slow_down(now, Cause::Loss, outstanding);
+            }
+            Expired::Timeout => {
+                self.stats.timeouts += 1;
+                self.trace(now, &Trace::RecoveryBegan { cause: Cause::Timeout });
+                self.rtt.on_timeout();
+                if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
+                    self.resize();
+                }
+                self.prr = None;
+                self.give_up_or_go_on(now);
+                // A receiver without room that answers no probe is no sign of congestion.
+                if self.snd_wnd >= self.board.span(self.mss) {
+                    self.slow_down(now, Cause::Timeout, outstanding);
+                }
+            }
+        }
+    }
+
+    /// The path turned out to carry another size.
+    fn resize(&mut self) {
+        let Some(mtu) = &self.mtu else { return };
+        self.mss = mtu.size() - self.config.wire.data_header();
+        self.stats.packet_size = mtu.size();
+        self.congestion.on_mss(self.mss as u64);
+        if let Some(pacer) = &mut self.pacer {
+            let batch = (MAX_DATAGRAM / mtu.size()).min(MAX_SEGMENTS) * self.mss;
+            pacer.set_sizes(self.mss as u64, batch as u64);
+        }
+    }
+
+    /// An ACK counts as a sign of life if it tells of something new, or that there is no room for more: one that
+    /// only repeats itself comes from a path that lets nothing of use through.
+    fn note_progress(&mut self, facts: &AckFacts) {
+        if facts.moved || facts.bytes > 0 || self.snd_wnd < self.board.span(self.mss) {
+            self.heard_at = Some(facts.now);
+        }
+    }
+
+    /// For how long the receiver has owed an answer.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        self.heard_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
+    }
+
+    pub(super) fn give_up_or_go_on(&mut self, now: Instant) {
+        if self.silence(now) >= self.config.give_up {
+            let attempts = self.board.base().map_or(0, |base| u32::from(base.sent_count));
+            self.exhaust(now, attempts);
+        }
+    }
+
+    fn slow_down(&mut self, now: Instant, cause: Cause, flight_size: u64) {
+        self.congestion.on_congestion(&CongestionEvent { now, cause, flight_size });
+        let reduces =
+            cause == Cause::Loss && self.congestion.uses_prr() && self.congestion.ssthresh().is_some();
+        self.prr = reduces.then(|| Prr::new(self.mss as u64, flight_size));
+        self.pace(now);
+    }
+
+    /// The controller hears of an ACK, and the window of a recovery follows it.
+    fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64) {
+        let Recovery::Marking(rules) = &mut self.recovery else { return };
+        let in_recovery = rules.in_recovery() && !rules.after_timeout();
+        let now = facts.now;
+        let found = self.lost_since_ack > 0;
+        let ended = rules.ended(facts, &mut self.board);
+        if let Some(delivery) = &mut self.delivery {
+            let lost = std::mem::take(&mut self.lost_since_ack);
+            let rate = delivery.sample(now, facts.min_rtt);
+            if let Some(observer) = &mut self.observer {
+                observer.note_rate(rate);
+            }
+            self.congestion.on_ack(&AckEvent {
+                now,
+                acked: facts.bytes,
+                lost,
+                prior_in_flight,
+                in_flight: self.board.in_flight(),
+                cwnd_limited: matches!(self.waiting.reason(), Some(Blocked::Cwnd | Blocked::Pacing(_))),
+                in_recovery,
+                latest_rtt: facts.latest_rtt,
+                srtt: facts.srtt,
+                min_rtt: facts.min_rtt,
+                delivered: delivery.delivered(),
+                rate,
+            });
+        }
+        match ended {
+            Some(Ended::Spurious) => {
+                self.stats.spurious += 1;
+                self.trace(now, &Trace::RecoveryEnded { spurious: true });
+                self.congestion.on_spurious(now);
+                self.prr = None;
+            }
+            Some(Ended::Recovered) => {
+                self.trace(now, &Trace::RecoveryEnded { spurious: false });
+                self.prr = None;
+            }
+            Some(Ended::RepairedByProbe) => {
+                self.trace(now, &Trace::ProbeRepaired);
+                let outstanding = self.board.outstanding();
+                self.slow_down(now, Cause::Loss, outstanding);
+                self.prr = None;
+            }
+            None => {}
+        }
+        if let Some(prr) = &mut self.prr {
+            let safe = facts.moved && !found;
+            let ssthresh = self.congestion.ssthresh().unwrap_or(u64::MAX);
+            prr.on_ack(&PrrAck { delivered: facts.bytes, pipe: self.board.in_flight(), ssthresh, safe });
+        }
+        if facts.bytes > 0 || facts.moved {
+            let timing = self.timing();
+            if let Recovery::Marking(rules) = &mut self.recovery {
+                rules.rearm(now, &timing, &self.board);
+            }
+        }
+        self.pace(now);
+    }
+
+    /// Window and pace follow the controller; if it has no rate, a window is spread over the round trip, with room to
+    /// grow: twice in slow start, 1.2 times after it (as Linux does).
+    fn pace(&mut self, now: Instant) {
+        self.cwnd = self.config.within_memory(self.congestion.cwnd());
+        let Some(pacer) = &mut self.pacer else { return };
+        let srtt = self.rtt.srtt().max(Duration::from_micros(1));
+        let rate = self.congestion.pacing_rate().unwrap_or_else(|| {
+            let slow_start =
+                self.congestion.ssthresh().is_none_or(|ssthresh| self.congestion.cwnd() < ssthresh);
+            let gain = if slow_start { 20 } else { 12 };
+            let per_second =
+                u128::from(self.congestion.cwnd()) * 1_000_000_000 * gain / (10 * srtt.as_nanos());
+            u64::try_from(per_second).unwrap_or(u64::MAX)
+        });
+        pacer.set_rate(now, Some(rate));
+        self.trace(now, &Trace::Paced { rate });
+    }
+
+    fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {
+        if !matches!(self.state, State::Closing { attempts: 1.., .. }) || ack != self.board.snd_nxt() {
+            return self.stats.stale += 1;
+        }
+        self.state = State::Closed;
+        self.control_at = None;
+        self.events.push_back(SenderEvent::Finished { crc });
+        self.trace(now, &Trace::FinAckReceived { ack, crc });
+    }
+}

@@ -1,0 +1,386 @@
+//! What leaves: the decision, a pure function of the sender's state, and carrying it out. Every packet is encoded
+//! into the batch and accounted for here.
+
+use std::time::Instant;
+
+use super::{Blocked, Flight, KEEP_ALIVE, Sender, State};
+use crate::planted::{self, Bug};
+use crate::recovery::{Recovery, Repeat, Timing};
+use crate::wire::DataHead;
+use crate::{PacketKind, Resend, Trace, TransmitBuf};
+
+/// The one thing that may be sent next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Syn { attempt: u32 },
+    Again(Repeat),
+    Fresh { len: usize, probe: bool },
+    KeepAlive,
+    Fin { attempt: u32 },
+    Close,
+    Wait(Blocked),
+}
+
+impl Sender {
+    fn next(&self, now: Instant) -> Next {
+        match self.state {
+            State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
+            State::Closing { attempts, send: true } => Next::Fin { attempt: attempts + 1 },
+            State::Open => self.next_data(now),
+            State::Aborting => Next::Close,
+            _ => Next::Wait(Blocked::NoData),
+        }
+    }
+
+    fn next_data(&self, now: Instant) -> Next {
+        let next = self.next_unpaced();
+        let bytes = match next {
+            Next::Again(_) => self.mss,
+            Next::Fresh { len, .. } => len,
+            _ => return next,
+        };
+        match self.pacer.as_ref().and_then(|pacer| pacer.next_send_at(now, bytes as u64)) {
+            Some(at) if at > now => Next::Wait(Blocked::Pacing(at)),
+            _ => next,
+        }
+    }
+
+    fn next_unpaced(&self) -> Next {
+        if let Some(repeat) = self.next_repeat() {
+            let allowed = repeat.forced || self.cwnd_allows(self.mss);
+            return if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) };
+        }
+        let len = self.fresh_len();
+        if let Recovery::Marking(rules) = &self.recovery
+            && rules.probe_pending()
+        {
+            return self.next_probe(len);
+        }
+        if let Some(len) = self.mtu_probe_len() {
+            return Next::Fresh { len, probe: false };
+        }
+        match self.windows_allow(len) {
+            Ok(()) if len > 0 => Next::Fresh { len, probe: false },
+            _ if self.remind => Next::KeepAlive,
+            Ok(()) => Next::Wait(Blocked::NoData),
+            Err(blocked) => Next::Wait(blocked),
+        }
+    }
+
+    /// Payload of a new segment that tries a larger datagram, if one is to be tried and may leave now.
+    fn mtu_probe_len(&self) -> Option<usize> {
+        let size = self.mtu.as_ref()?.candidate()?;
+        let len = size - self.config.wire.data_header();
+        let written = self.buffer.end() - self.board.next_offset() >= len as u64;
+        (written && self.prr.is_none() && self.windows_allow(len).is_ok()).then_some(len)
+    }
+
+    /// New data if there is any that the receiver has room for, else the last segment again (RFC 8985,
+    /// section 7.3).
+    fn next_probe(&self, len: usize) -> Next {
+        if len > 0 && self.peer_allows(len) {
+            return Next::Fresh { len, probe: true };
+        }
+        let last = self.board.segments().next_back();
+        last.map_or(Next::Wait(Blocked::NoData), |last| {
+            Next::Again(Repeat { offset: last.offset, reason: Resend::Probe, forced: true })
+        })
+    }
+
+    pub(super) fn next_repeat(&self) -> Option<Repeat> {
+        match &self.recovery {
+            Recovery::BaseOnly(rules) => {
+                let (reason, base) = (rules.pending()?, self.board.base()?);
+                Some(Repeat { offset: base.offset, reason, forced: true })
+            }
+            Recovery::Marking(rules) => rules.next(&self.board),
+        }
+    }
+
+    /// Bytes that the next new packet would carry; 0 if it must wait for more.
+    pub(super) fn fresh_len(&self) -> usize {
+        let waiting = self.buffer.end() - self.board.next_offset();
+        let full = self.mss;
+        match usize::try_from(waiting) {
+            Ok(rest) if rest < full => {
+                let pushed = self.pushed > self.board.next_offset() && self.board.is_empty();
+                if self.finishing || pushed { rest } else { 0 }
+            }
+            _ => full,
+        }
+    }
+
+    /// Whether both windows have room for `len` more bytes. With nothing in flight one packet may always leave:
+    /// a window of 0 is probed so, at the pace of the timer (RFC 9293, section 3.8.6.1).
+    pub(super) fn windows_allow(&self, len: usize) -> Result<(), Blocked> {
+        if !self.peer_allows(len) {
+            Err(Blocked::PeerWindow)
+        } else if !self.cwnd_allows(len) {
+            Err(Blocked::Cwnd)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn peer_allows(&self, len: usize) -> bool {
+        let slack = u64::from(planted::is(Bug::WindowOffByOne));
+        self.board.is_empty() || self.board.flight_size() + self.board.span(len) <= self.snd_wnd + slack
+    }
+
+    fn cwnd_allows(&self, len: usize) -> bool {
+        let (in_flight, len) = (self.board.in_flight(), len as u64);
+        match &self.prr {
+            Some(prr) => in_flight == 0 || len <= prr.sndcnt(),
+            None => in_flight == 0 || in_flight + len <= self.cwnd,
+        }
+    }
+
+    /// Encodes and accounts for as many full new segments as may leave one after the other: the usual case, in
+    /// which nothing has to be decided for each. Whatever it leaves over is left to `transmit_one`.
+    pub(super) fn transmit_run(&mut self, now: Instant, out: &mut TransmitBuf) {
+        let header = self.config.wire.data_header();
+        let first = self.board.next_offset();
+        for _ in 0..self.run_len() {
+            if let Some(pacer) = &self.pacer
+                && pacer.next_send_at(now, self.mss as u64).is_some_and(|at| at > now)
+            {
+                break;
+            }
+            let Some(slot) = out.slot(header + self.mss) else { break };
+            let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
+            let tx = self.flights.next_tx();
+            self.buffer.copy_to(offset, &mut slot[header..]);
+            self.codec.encode_data(DataHead { seq, tx, asks: self.is_last(offset + self.mss as u64) }, slot);
+            self.note_flight(now, Some(offset), self.mss as u64);
+            // A packet's payload is at most 65,499 bytes.
+            self.board.push(now, u32::try_from(self.mss).unwrap_or(u32::MAX), tx);
+            self.note_sent(now, self.mss as u64);
+        }
+        let sent = (self.board.next_offset() - first) / self.mss as u64;
+        if sent > 0 {
+            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), false);
+            self.stats.datagrams_sent += sent;
+            self.waiting.go(now);
+        }
+    }
+
+    /// How many full new segments may leave, if nothing else wants to leave and nobody wants to hear of each.
+    fn run_len(&self) -> u64 {
+        let busy = self.state != State::Open
+            || self.board.is_empty()
+            || self.observer.is_some()
+            || self.prr.is_some()
+            || self.next_repeat().is_some()
+            || self.mtu_probe_len().is_some()
+            || matches!(&self.recovery, Recovery::Marking(rules) if rules.probe_pending());
+        if busy {
+            return 0;
+        }
+        let mss = self.mss as u64;
+        let written = (self.buffer.end() - self.board.next_offset()) / mss;
+        let cwnd = self.cwnd.saturating_sub(self.board.in_flight()) / mss;
+        let peer = self.snd_wnd.saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
+        written.min(cwnd).min(peer)
+    }
+
+    /// Encodes and accounts for one packet; false if there is none or it does not fit `out`.
+    pub(super) fn transmit_one(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+        let sent = match self.next(now) {
+            Next::Syn { attempt } => self.transmit_syn(now, attempt, out),
+            Next::Again(repeat) => self.transmit_again(now, repeat, out),
+            Next::Fresh { len, probe } => self.transmit_fresh(now, len, probe, out),
+            Next::KeepAlive => self.transmit_keep_alive(now, out),
+            Next::Fin { attempt } => self.transmit_fin(now, attempt, out),
+            Next::Close => self.transmit_close(out),
+            Next::Wait(why) => {
+                self.wait(now, why);
+                None
+            }
+        };
+        if sent.is_some() {
+            self.stats.datagrams_sent += 1;
+            self.waiting.go(now);
+        }
+        sent.is_some()
+    }
+
+    fn wait(&mut self, now: Instant, why: Blocked) {
+        if self.waiting.reason() != Some(why) {
+            self.waiting.stop(now, why);
+        }
+        if let Some(delivery) = &mut self.delivery
+            && matches!(why, Blocked::NoData | Blocked::PeerWindow)
+            && self.board.in_flight() < self.cwnd
+        {
+            delivery.set_app_limited(self.board.in_flight());
+        }
+    }
+
+    fn transmit_syn(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
+        self.codec.encode_syn(out.slot(self.codec.syn_len())?);
+        let rto = self.config.syn_timeout(attempt);
+        self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
+        self.control_at = Some(now + rto);
+        self.trace_sent(now, PacketKind::Syn, u64::from(attempt - 1), 0, None);
+        self.trace(now, &Trace::SynSent { seq: 0, attempt, of: self.config.attempts.syn, rto });
+        Some(())
+    }
+
+    fn transmit_fresh(&mut self, now: Instant, len: usize, probe: bool, out: &mut TransmitBuf) -> Option<()> {
+        let header = self.config.wire.data_header();
+        let slot = out.slot(header + len)?;
+        let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
+        let tx = self.flights.next_tx();
+        self.buffer.copy_to(offset, &mut slot[header..]);
+        let asks = probe || self.is_last(offset + len as u64);
+        self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+        let alone = self.board.is_empty();
+        if alone {
+            // Until now nothing was owed.
+            self.heard_at = Some(now);
+            self.keep_alive = None;
+            self.remind = false;
+        }
+        self.note_flight(now, Some(offset), len as u64);
+        // A packet's payload is at most 65,499 bytes.
+        self.board.push(now, u32::try_from(len).unwrap_or(u32::MAX), tx);
+        self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), alone);
+        self.note_sent(now, len as u64);
+        if len > self.mss {
+            self.note_mtu_probe(header + len, tx);
+        }
+        if probe {
+            self.note_probe(tx, false);
+        }
+        self.stats.first_data_at.get_or_insert(now);
+        self.trace_sent_data(now, seq, tx, offset, len, None);
+        self.trace_data(now, seq, 1, None);
+        Some(())
+    }
+
+    fn transmit_again(&mut self, now: Instant, repeat: Repeat, out: &mut TransmitBuf) -> Option<()> {
+        let header = self.config.wire.data_header();
+        // The path may have shrunk since it was cut.
+        self.board.recut(repeat.offset, u32::try_from(self.mss).unwrap_or(u32::MAX));
+        let segment = *self.board.find(repeat.offset)?;
+        let slot = out.slot(header + segment.len as usize)?;
+        if let Some(mtu) = &mut self.mtu {
+            // Rules that declare nothing lost send it again all the same.
+            mtu.on_lost(segment.tx);
+        }
+        let tx = self.flights.next_tx();
+        let seq = self.board.number(segment.offset);
+        self.buffer.copy_to(segment.offset, &mut slot[header..]);
+        let asks = repeat.reason == Resend::Probe || self.is_last(segment.end());
+        self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+        self.note_flight(now, Some(segment.offset), u64::from(segment.len));
+        self.board.resend(now, segment.offset, tx);
+        self.note_sent(now, u64::from(segment.len));
+        self.stats.retransmitted += 1;
+        self.stats.retransmitted_bytes += u64::from(segment.len);
+        let timing = self.timing();
+        match &mut self.recovery {
+            Recovery::BaseOnly(rules) => {
+                rules.on_resent(now, timing.rto);
+                self.stats.timeouts += u64::from(repeat.reason == Resend::Timeout);
+            }
+            Recovery::Marking(rules) => rules.on_resent(now, &timing, repeat.reason),
+        }
+        match repeat.reason {
+            Resend::Timeout => {}
+            Resend::DupAcks | Resend::Lost => self.stats.fast_retransmits += 1,
+            Resend::Probe => self.note_probe(tx, true),
+        }
+        self.trace_sent_data(now, seq, tx, segment.offset, segment.len as usize, Some(repeat.reason));
+        self.trace_data(now, seq, u32::from(segment.sent_count) + 1, Some(repeat.reason));
+        Some(())
+    }
+
+    /// Nothing comes after `end`: nothing that would make the receiver acknowledge what it waits with.
+    fn is_last(&self, end: u64) -> bool {
+        self.finishing && end == self.buffer.end()
+    }
+
+    /// The record of a transmission, where they are numbered.
+    fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
+        if let Some(delivery) = &mut self.delivery {
+            let state = delivery.on_sent(now, bytes, self.board.in_flight());
+            self.flights.push(Flight { offset, sent_at: now, state });
+        }
+    }
+
+    /// Stream bytes left and are on the scoreboard.
+    fn note_sent(&mut self, now: Instant, bytes: u64) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_sent(now, bytes);
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(bytes);
+        }
+        if let Some(delivery) = &self.delivery {
+            self.congestion.on_sent(now, bytes, self.board.in_flight(), delivery.app_limited());
+        }
+    }
+
+    fn note_mtu_probe(&mut self, size: usize, tx: u64) {
+        let Some(mtu) = &mut self.mtu else { return };
+        mtu.on_probe_sent(size, tx);
+        if let Recovery::Marking(rules) = &mut self.recovery {
+            rules.excuse(mtu.probe());
+        }
+    }
+
+    fn note_probe(&mut self, tx: u64, repeated: bool) {
+        if let Recovery::Marking(rules) = &mut self.recovery {
+            rules.on_probe_sent(tx, self.board.next_offset(), repeated, self.duplicates);
+            self.stats.probes += 1;
+        }
+    }
+
+    pub(super) fn timing(&self) -> Timing {
+        Timing {
+            rto: self.rtt.rto(),
+            srtt: self.rtt.srtt(),
+            one_segment: self.board.outstanding() <= self.mss as u64,
+        }
+    }
+
+    /// Something that every receiver answers and none delivers.
+    fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
+        let head = DataHead { seq: self.board.snd_una(), tx: self.flights.next_tx(), asks: true };
+        self.codec.encode_keep_alive(head, out.slot(self.codec.keep_alive_len(head))?);
+        self.note_flight(now, None, 0);
+        self.remind = false;
+        self.keep_alive = Some(now + KEEP_ALIVE);
+        self.stats.keep_alives += 1;
+        self.trace_sent(now, PacketKind::KeepAlive, head.tx, head.seq, None);
+        Some(())
+    }
+
+    fn transmit_close(&mut self, out: &mut TransmitBuf) -> Option<()> {
+        self.codec.encode_close(out.slot(self.codec.close_len())?);
+        self.state = State::Closed;
+        Some(())
+    }
+
+    fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
+        let head = DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true };
+        let slot = out.slot(self.codec.fin_len())?;
+        self.codec.encode_fin(head, self.buffer.crc(), slot);
+        self.note_flight(now, None, 0);
+        let rto = self.config.fin_timeout(self.rtt.rto(), attempt);
+        self.state = State::Closing { attempts: attempt, send: false };
+        self.control_at = Some(now + rto);
+        self.trace_sent(now, PacketKind::Fin, head.tx, head.seq, None);
+        self.trace(now, &Trace::FinSent { seq: head.seq, attempt, of: self.config.attempts.fin, rto });
+        Some(())
+    }
+
+    fn trace_data(&mut self, now: Instant, seq: u64, attempt: u32, resend: Option<Resend>) {
+        if self.observer.is_some() {
+            let (of, rto) = (self.config.attempts.data, self.rtt.rto());
+            let deadline = self.recovery.deadline().unwrap_or(now);
+            self.trace(now, &Trace::DataSent { seq, attempt, of, rto, deadline, resend });
+        }
+    }
+}

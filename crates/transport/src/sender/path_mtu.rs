@@ -1,0 +1,200 @@
+//! How large a datagram the path carries (RFC 8899), found out with the stream's own bytes (RFC 4821, section 7):
+//! a segment that is larger than the others is sent once in a while, and counts if it arrives. Owns the search.
+//! Sizes are of UDP payloads, in bytes.
+
+/// What every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
+pub(crate) const BASE: usize = 1200;
+/// What Ethernet leaves after the headers of IPv4 and UDP: tried first, for it is nearly always right.
+const ETHERNET: usize = 1472;
+/// What other links leave: IPv6's minimum, tunnels, Ethernet with IPv6, jumbo frames with IPv6 and IPv4.
+const COMMON: [usize; 6] = [1232, 1372, 1420, 1452, 8952, 8972];
+/// A size is given up after so many probes in a row (`MAX_PROBES`).
+const MAX_PROBES: u32 = 3;
+/// The search ends when less than this is to be gained.
+const STEP: usize = 16;
+/// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3).
+const BLACK_HOLE: u32 = 2;
+
+#[derive(Debug)]
+pub(crate) struct PathMtu {
+    /// Known to arrive.
+    confirmed: usize,
+    /// Nothing larger is worth trying.
+    ceiling: usize,
+    /// Known not to arrive.
+    refused: Option<usize>,
+    /// Size and number of the transmission that tries a size.
+    probe: Option<(usize, u64)>,
+    failures: u32,
+    timeouts: u32,
+}
+
+impl PathMtu {
+    /// Begins with the base, or with `ceiling` if that is less.
+    pub(crate) fn new(ceiling: usize) -> Self {
+        Self { confirmed: BASE.min(ceiling), ceiling, refused: None, probe: None, failures: 0, timeouts: 0 }
+    }
+
+    /// The peer takes nothing larger.
+    pub(crate) fn limit(&mut self, size: usize) {
+        self.ceiling = self.ceiling.min(size);
+        self.confirmed = self.confirmed.min(self.ceiling);
+    }
+
+    /// Datagrams of this size arrive.
+    pub(crate) fn size(&self) -> usize {
+        self.confirmed
+    }
+
+    /// The size to try next, if there is one and none is being tried.
+    pub(crate) fn candidate(&self) -> Option<usize> {
+        // Exclusive.
+        let end = self.refused.map_or(self.ceiling + 1, |refused| refused.min(self.ceiling + 1));
+        let fits = |size: &usize| (self.confirmed + 1..end).contains(size);
+        if self.probe.is_some() {
+            return None;
+        }
+        if fits(&ETHERNET) {
+            return Some(ETHERNET);
+        }
+        if self.refused.is_none() && fits(&self.ceiling) {
+            return Some(self.ceiling);
+        }
+        if let Some(size) = COMMON.into_iter().rev().find(fits) {
+            return Some(size);
+        }
+        (end > self.confirmed + STEP).then_some(usize::midpoint(self.confirmed, end))
+    }
+
+    pub(crate) fn on_probe_sent(&mut self, size: usize, tx: u64) {
+        self.probe = Some((size, tx));
+    }
+
+    /// The transmission that tries a size.
+    pub(crate) fn probe(&self) -> Option<u64> {
+        self.probe.map(|(_, tx)| tx)
+    }
+
+    /// Transmission `tx` arrived; true if larger datagrams may be sent from now on.
+    pub(crate) fn on_delivered(&mut self, tx: u64) -> bool {
+        self.timeouts = 0;
+        match self.probe {
+            Some((size, probe)) if probe == tx => {
+                self.probe = None;
+                self.failures = 0;
+                self.confirmed = size;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Transmission `tx` is lost.
+    pub(crate) fn on_lost(&mut self, tx: u64) {
+        if let Some((size, probe)) = self.probe
+            && probe == tx
+        {
+            self.probe = None;
+            self.failures += 1;
+            if self.failures >= MAX_PROBES {
+                self.failures = 0;
+                self.refused = Some(size);
+            }
+        }
+    }
+
+    /// The retransmission timer fired; true if only smaller datagrams may be sent from now on.
+    pub(crate) fn on_timeout(&mut self) -> bool {
+        self.timeouts += 1;
+        if self.timeouts < BLACK_HOLE || self.confirmed <= BASE {
+            return false;
+        }
+        self.timeouts = 0;
+        self.refused = Some(self.confirmed);
+        self.confirmed = BASE;
+        self.probe = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the search over a path that carries datagrams up to `path`; gives the sizes tried.
+    fn search(mtu: &mut PathMtu, path: usize) -> Vec<usize> {
+        let mut tried = Vec::new();
+        for tx in 0.. {
+            let Some(size) = mtu.candidate() else { break };
+            assert!(size > mtu.size() && size <= mtu.ceiling);
+            mtu.on_probe_sent(size, tx);
+            assert_eq!((mtu.candidate(), mtu.probe()), (None, Some(tx)), "one at a time");
+            if tried.last() != Some(&size) {
+                tried.push(size);
+            }
+            if size <= path {
+                assert!(mtu.on_delivered(tx));
+            } else {
+                mtu.on_lost(tx);
+            }
+            assert!(tx < 100, "the search does not end: {tried:?}");
+        }
+        tried
+    }
+
+    #[test]
+    fn ethernet_is_found_with_one_probe_and_a_jumbo_path_with_two() {
+        let mut mtu = PathMtu::new(1472);
+        assert_eq!((search(&mut mtu, 1472), mtu.size()), (vec![1472], 1472));
+        let mut mtu = PathMtu::new(8972);
+        assert_eq!((search(&mut mtu, 8972), mtu.size()), (vec![1472, 8972], 8972));
+    }
+
+    #[test]
+    fn every_path_is_found_to_within_a_step() {
+        for path in (BASE..9000).step_by(7) {
+            let mut mtu = PathMtu::new(65_507);
+            let tried = search(&mut mtu, path);
+            assert!(
+                mtu.size() <= path && path - mtu.size() < 2 * STEP,
+                "{path}: {} by {tried:?}",
+                mtu.size()
+            );
+        }
+    }
+
+    #[test]
+    fn a_small_ceiling_is_where_the_search_begins_and_ends() {
+        let mtu = PathMtu::new(600);
+        assert_eq!((mtu.size(), mtu.candidate()), (600, None));
+        let mut mtu = PathMtu::new(65_507);
+        mtu.limit(1472);
+        assert_eq!((search(&mut mtu, 9000), mtu.size()), (vec![1472], 1472));
+    }
+
+    #[test]
+    fn a_random_loss_does_not_refuse_a_size() {
+        let mut mtu = PathMtu::new(1472);
+        for tx in 0..2 {
+            mtu.on_probe_sent(1472, tx);
+            mtu.on_lost(tx);
+            mtu.on_lost(77);
+        }
+        assert_eq!(mtu.candidate(), Some(1472));
+        mtu.on_probe_sent(1472, 2);
+        assert!(!mtu.on_delivered(1) && mtu.on_delivered(2));
+    }
+
+    #[test]
+    fn two_timeouts_in_a_row_mean_that_the_path_shrank() {
+        let mut mtu = PathMtu::new(1472);
+        search(&mut mtu, 1472);
+        assert!(!mtu.on_timeout());
+        mtu.on_delivered(50);
+        assert!(!mtu.on_timeout() && mtu.on_timeout());
+        assert_eq!(mtu.size(), BASE);
+        assert_eq!(search(&mut mtu, 1400), [1452, 1420, 1372, 1396, 1408]);
+        assert_eq!(mtu.size(), 1396);
+        assert!(!PathMtu::new(1200).on_timeout());
+    }
+}

@@ -1,0 +1,121 @@
+//! The sender in the native format: what it asks of the receiver, and which rules heed selective ACKs.
+
+use super::*;
+use crate::wire::native::{self, SackBlock};
+use crate::wire::{Answer, MAX_REPLY, Near, Packet, Wire, encode_ack, encode_answer};
+use crate::{LossDetection, SenderConfig};
+
+const ID: u64 = 7;
+const WIRE: Wire = Wire::Native { connection_id: ID };
+const MSS: u64 = 100;
+
+/// Window of 10 packets, round trip of the handshake 100 ms, which is the time now.
+fn connected(recovery: LossDetection) -> Script {
+    let base = SenderConfig::native(ID);
+    let packet_size = base.wire.data_header() + PAYLOAD;
+    let config = SenderConfig { recovery, pacing: false, window: 10, packet_size, ..base };
+    let config = SenderConfig { congestion: Algorithm::Fixed(10), ..config };
+    let mut script = Script::new(config);
+    assert_eq!(script.datagrams().len(), 1);
+    let mut reply = [0; MAX_REPLY];
+    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
+    let len = encode_answer(WIRE, answer, native::Params::default, &mut reply);
+    script.at(100).recv_bytes(&reply[..len]);
+    assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);
+    script
+}
+
+/// The data that wants to leave now: index of the segment, number of the transmission, whether it asks.
+fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
+    let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
+        Packet::Data(piece) => (piece.seq / MSS, piece.tx.unwrap(), piece.asks),
+        other => panic!("{other:?}"),
+    };
+    script.datagrams().iter().map(read).collect()
+}
+
+/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here too.
+fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
+    let blocks: Vec<SackBlock> =
+        blocks.iter().map(|(start, end)| SackBlock { start: start * MSS, end: end * MSS }).collect();
+    let ack = native::Ack {
+        echo_tx: tx,
+        echo_delay_us: 0,
+        ack: below * MSS,
+        window: 1 << 20,
+        packets: 0,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+    };
+    let mut reply = [0; MAX_REPLY];
+    let len = encode_ack(ID, &ack, &blocks, &mut reply);
+    script.recv_bytes(&reply[..len]);
+}
+
+#[test]
+fn the_last_segment_asks_to_be_acknowledged_at_once() {
+    let mut script = connected(LossDetection::Rack);
+    script.write(3 * PAYLOAD);
+    assert_eq!(leaving(&mut script), [(0, 0, false), (1, 1, false), (2, 2, false)], "more may follow");
+    script.write(2 * PAYLOAD).finish();
+    assert_eq!(leaving(&mut script), [(3, 3, false), (4, 4, true)]);
+}
+
+#[test]
+fn a_probe_takes_the_place_of_a_timer_that_would_fire_first_and_asks() {
+    let mut script = connected(LossDetection::Rack);
+    script.write(2 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 2);
+    script.at(200);
+    ack(&mut script, 1, 2, &[]);
+    script.write(2 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 2);
+    // The timer is at 250 ms (two samples of 100 ms), as two round trips are 200 ms: the probe first.
+    assert_eq!(script.rto(), ms(250));
+    assert_eq!(script.expire(), ms(400));
+    assert_eq!(leaving(&mut script), [(3, 4, true)]);
+    assert_eq!((script.stats().probes, script.stats().timeouts), (1, 0));
+    assert_eq!(script.expire(), ms(650), "the timer begins anew with the probe");
+    assert_eq!((script.stats().probes, script.stats().timeouts), (1, 1));
+}
+
+#[test]
+fn where_the_timer_is_shorter_than_two_round_trips_a_probe_still_goes_first() {
+    let mut script = connected(LossDetection::Rack);
+    for round in 0..9 {
+        script.write(PAYLOAD);
+        leaving(&mut script);
+        script.at(200 + 100 * round);
+        ack(&mut script, round, round + 1, &[]);
+    }
+    assert_eq!(script.rto(), ms(200), "the samples do not vary");
+    script.write(PAYLOAD);
+    assert_eq!(leaving(&mut script), [(9, 9, false)]);
+    // One segment: 2 * 100 ms and the receiver's 25 ms would be 225 ms.
+    assert_eq!(script.expire(), ms(1200));
+    assert_eq!(leaving(&mut script), [(9, 10, true)]);
+    assert_eq!((script.stats().probes, script.stats().timeouts), (1, 0));
+    assert_eq!(script.expire(), ms(1400));
+    assert_eq!((script.stats().probes, script.stats().timeouts), (1, 1));
+}
+
+#[test]
+fn rules_without_selective_acks_take_them_for_plain_ones() {
+    // The first of ten is lost. With SACK each ACK beyond the hole lets another segment out; the course's rule
+    // keeps its window shut, and repeats the base on the third.
+    for (rule, after_each) in [
+        (LossDetection::Sack, [vec![10], vec![11], vec![0, 12]]),
+        (LossDetection::BaseOnly, [vec![], vec![], vec![0]]),
+    ] {
+        let mut script = connected(rule);
+        script.write(20 * PAYLOAD);
+        assert_eq!(leaving(&mut script).len(), 10);
+        script.at(200);
+        for (n, expected) in (1..).zip(after_each) {
+            ack(&mut script, n, 0, &[(1, n + 1)]);
+            let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
+            assert_eq!(sent, expected, "{rule}, ACK {n}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The sender on a wire that numbers transmissions: what only its answers can say.
+
+use super::*;
+use crate::wire::native::{self, Ack, Params, SackBlock, SynAck};
+use crate::{LossDetection, RtoPolicy};
+
+const ID: u64 = 7;
+
+fn syn_ack() -> Vec<u8> {
+    let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
+    let mut datagram = vec![0; native::syn_ack_len(&syn_ack)];
+    native::encode_syn_ack(ID, &syn_ack, &mut datagram);
+    datagram
+}
+
+fn ack(echo_tx: u64, ack: u64, blocks: &[SackBlock]) -> Vec<u8> {
+    let ack =
+        Ack { echo_tx, echo_delay_us: 0, ack, window: 1 << 20, packets: 0, duplicates: 0, ce: 0, ect: 0 };
+    let mut datagram = vec![0; native::ack_len(blocks.len())];
+    native::encode_ack(ID, &ack, blocks, &mut datagram);
+    datagram
+}
+
+/// Ten packets of 100 bytes are out at millisecond `rtt`.
+fn flying(config: &SenderConfig, rtt: u64) -> Script {
+    let mut script = Script::new(SenderConfig {
+        packet_size: native::DATA_HEADER + PAYLOAD,
+        pacing: false,
+        ..config.clone()
+    });
+    assert_eq!(script.datagrams().len(), 1);
+    script.at(rtt).recv_bytes(&syn_ack());
+    script.write(10 * PAYLOAD);
+    assert_eq!(script.datagrams().len(), 10);
+    script
+}
+
+#[test]
+fn a_sack_block_that_ends_beyond_what_was_sent_is_not_believed() {
+    let mut script = flying(&SenderConfig::native(ID), 100);
+    script.at(200).recv_bytes(&ack(5, 100, &[SackBlock { start: 300, end: 1001 }]));
+    assert_eq!((script.stats().in_flight, script.stats().acks_beyond), (900, 1));
+    script.recv_bytes(&ack(6, 100, &[SackBlock { start: 300, end: 1000 }]));
+    assert_eq!((script.stats().acks_beyond, script.sender.board.sacked()), (1, 700));
+}
+
+#[test]
+fn two_syns_give_no_round_trip() {
+    let mut script = Script::new(SenderConfig { pacing: false, ..SenderConfig::native(ID) });
+    assert_eq!(script.datagrams().len(), 1);
+    assert_eq!((script.at(1000).datagrams().len(), script.rto()), (1, ms(1000)));
+    // The answer to the first SYN, 10 ms after the second.
+    script.at(1010).recv_bytes(&syn_ack());
+    assert_eq!((script.stats().min_rtt, script.rto()), (Duration::ZERO, ms(3000)));
+    script.write(10_000);
+    script.datagrams();
+    script.at(2020).recv_bytes(&ack(0, 1444, &[]));
+    assert_eq!((script.stats().min_rtt, script.stats().srtt, script.rto()), (ms(1010), ms(1010), ms(3030)));
+}
+
+#[test]
+fn silence_ends_a_transfer_under_every_rule() {
+    let rules = [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
+    for recovery in rules {
+        let rto = RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) };
+        let mut script = flying(&SenderConfig { recovery, rto, ..SenderConfig::native(ID) }, 100);
+        script.events();
+        let mut events = Vec::new();
+        while events.is_empty() && script.timer().is_some() {
+            script.expire();
+            script.datagrams();
+            events = script.events();
+        }
+        assert!(matches!(events[..], [SenderEvent::Failed { phase: Phase::Send, .. }]), "{recovery}");
+        let (after, limit) = (script.now - script.epoch, script.sender.config.give_up);
+        assert!(after >= limit && after <= 3 * limit, "{recovery}: {after:?}");
+    }
+}

@@ -1,0 +1,293 @@
+//! The formats behind one face, for a sender: what the machine says is written in the format of its transfer, and
+//! what a receiver answers is read into one vocabulary. What a format cannot say is absent.
+
+use std::time::Duration;
+
+use super::native::{self, CloseReason, Params, SackBlocks};
+use super::{FromReceiver, LinkProperties, Syn, WireError, classic};
+use crate::cookie::Cookie;
+
+/// The format of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// The course's: packet numbers and cumulative ACKs.
+    Classic,
+    /// Our own: byte offsets, selective ACKs, a number for every transmission.
+    Native {
+        /// Number of the connection, drawn at random: what tells it from others and keeps strangers out.
+        connection_id: u64,
+    },
+}
+
+impl Wire {
+    /// Number of the connection, where there is one.
+    pub(crate) fn connection_id(self) -> Option<u64> {
+        match self {
+            Self::Classic => None,
+            Self::Native { connection_id } => Some(connection_id),
+        }
+    }
+
+    /// What its sequence numbers count.
+    pub(crate) fn numbering(self) -> Numbering {
+        match self {
+            Self::Classic => Numbering::Packets,
+            Self::Native { .. } => Numbering::Bytes,
+        }
+    }
+
+    /// The least packet size of a sender, bytes: that of a data packet with one byte, or what a receiver must take
+    /// to be able to answer.
+    pub(crate) fn smallest_packet(self) -> usize {
+        match self {
+            Self::Classic => classic::DATA_HEADER + 1,
+            Self::Native { .. } => native::SYN_MIN,
+        }
+    }
+
+    /// Bytes before the payload of a data packet.
+    pub(crate) fn data_header(self) -> usize {
+        match self {
+            Self::Classic => classic::DATA_HEADER,
+            Self::Native { .. } => native::DATA_HEADER,
+        }
+    }
+}
+
+/// What sequence numbers count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Numbering {
+    /// Packets of the stream.
+    Packets,
+    /// Its bytes.
+    Bytes,
+}
+
+/// An acknowledgment, in the format's numbers.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_field_names, reason = "`ack` is RFC 9293's word")]
+pub(crate) struct Ack<'a> {
+    /// Everything below it arrived.
+    pub(crate) ack: u64,
+    /// Numbers from `ack` on that may be sent.
+    pub(crate) wnd: u64,
+    /// What arrived beyond it.
+    pub(crate) sack: SackBlocks<'a>,
+    /// The newest transmission that arrived.
+    pub(crate) echo: Option<Echo>,
+    /// Packets so far that brought nothing new.
+    pub(crate) duplicates: Option<u32>,
+}
+
+/// The newest transmission that a receiver has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Echo {
+    /// Its number.
+    pub(crate) tx: u64,
+    /// How long the receiver kept it before it answered.
+    pub(crate) delay: Duration,
+}
+
+/// What a receiver answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply<'a> {
+    SynAck { ack: u64, wnd: u64, params: Option<Params> },
+    Retry { cookie: Cookie },
+    Ack(Ack<'a>),
+    FinAck { ack: u64, crc: u32 },
+    Close { reason: CloseReason },
+}
+
+/// The numbers of a packet of the stream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DataHead {
+    /// Its place in the stream.
+    pub(crate) seq: u64,
+    /// The number of this transmission.
+    pub(crate) tx: u64,
+    /// It is to be acknowledged at once, where the format can say so.
+    pub(crate) asks: bool,
+}
+
+/// The format of one transfer.
+#[derive(Debug)]
+pub(crate) enum Codec {
+    Classic { link: LinkProperties },
+    Native { connection_id: u64, syn: native::Syn },
+}
+
+impl Codec {
+    /// `link` is what the receiver is asked to emulate; `params` is what a sender says of itself where the
+    /// format can say it.
+    pub(crate) fn new(wire: Wire, link: LinkProperties, params: Params) -> Self {
+        match wire {
+            Wire::Classic => Self::Classic { link },
+            Wire::Native { connection_id } => {
+                Self::Native { connection_id, syn: native::Syn { cookie: None, params } }
+            }
+        }
+    }
+
+    pub(crate) fn numbering(&self) -> Numbering {
+        match self {
+            Self::Classic { .. } => Numbering::Packets,
+            Self::Native { .. } => Numbering::Bytes,
+        }
+    }
+
+    /// True if every transmission has a number of its own, which the receiver echoes.
+    pub(crate) fn numbers_transmissions(&self) -> bool {
+        self.numbering() == Numbering::Bytes
+    }
+
+    pub(crate) fn syn_len(&self) -> usize {
+        match self {
+            Self::Classic { .. } => classic::SYN_LEN,
+            Self::Native { syn, .. } => native::syn_len(syn),
+        }
+    }
+
+    pub(crate) fn fin_len(&self) -> usize {
+        match self {
+            Self::Classic { .. } => classic::FIN_LEN,
+            Self::Native { .. } => native::FIN_LEN,
+        }
+    }
+
+    pub(crate) fn keep_alive_len(&self, head: DataHead) -> usize {
+        match self {
+            Self::Classic { .. } if head.seq == 0 => classic::SYN_LEN,
+            Self::Classic { .. } => classic::DATA_HEADER,
+            Self::Native { .. } => native::DATA_HEADER,
+        }
+    }
+
+    pub(crate) fn encode_syn(&self, out: &mut [u8]) {
+        match self {
+            Self::Classic { link } => classic::encode_syn(&Syn { seq: 0, link: *link }, out),
+            Self::Native { connection_id, syn } => native::encode_syn(*connection_id, syn, out),
+        }
+    }
+
+    /// Writes the header before a payload that is in its place in `out` already.
+    pub(crate) fn encode_data(&self, head: DataHead, out: &mut [u8]) {
+        match self {
+            Self::Classic { .. } => classic::encode_data_header(head.seq, out),
+            Self::Native { connection_id, .. } => {
+                let crc = crc32fast::hash(&out[native::DATA_HEADER..]);
+                native::encode_data_header(*connection_id, &data_header(head), crc, out);
+            }
+        }
+    }
+
+    /// Something that every receiver answers and none delivers; `seq` is `snd_una`. In the classic format an
+    /// empty copy of the last packet acknowledged or, before the first one, the SYN.
+    pub(crate) fn encode_keep_alive(&self, head: DataHead, out: &mut [u8]) {
+        match self {
+            Self::Classic { .. } => match head.seq.checked_sub(1) {
+                Some(seq) => classic::encode_data_header(seq, out),
+                None => self.encode_syn(out),
+            },
+            Self::Native { connection_id, .. } => {
+                native::encode_data_header(*connection_id, &data_header(head), 0, out);
+            }
+        }
+    }
+
+    /// Writes the FIN of a stream with this checksum; `seq` is `snd_nxt`.
+    pub(crate) fn encode_fin(&self, head: DataHead, crc: u32, out: &mut [u8]) {
+        match self {
+            Self::Classic { .. } => classic::encode_fin(head.seq, out),
+            Self::Native { connection_id, .. } => {
+                let fin = native::Fin { tx: head.tx, length: head.seq, crc };
+                native::encode_fin(*connection_id, &fin, out);
+            }
+        }
+    }
+
+    /// Bytes of the packet that says that the sender gave up; 0 if the format has none.
+    pub(crate) fn close_len(&self) -> usize {
+        match self {
+            Self::Classic { .. } => 0,
+            Self::Native { .. } => native::close_len(&native::Close::new(CloseReason::Aborted, "")),
+        }
+    }
+
+    /// Writes it.
+    pub(crate) fn encode_close(&self, out: &mut [u8]) {
+        if let Self::Native { connection_id, .. } = self {
+            native::encode_close(*connection_id, &native::Close::new(CloseReason::Aborted, ""), out);
+        }
+    }
+
+    /// Takes the cookie that a receiver wants with the SYN; false if the format has none or the SYN has it.
+    pub(crate) fn take_cookie(&mut self, cookie: Cookie) -> bool {
+        match self {
+            Self::Classic { .. } => false,
+            Self::Native { syn, .. } => syn.cookie.replace(cookie) != Some(cookie),
+        }
+    }
+
+    /// Reads a reply. Wrapped numbers are unwrapped around `snd_una` and `next_tx`.
+    pub(crate) fn decode<'d>(
+        &self,
+        datagram: &'d [u8],
+        snd_una: u64,
+        next_tx: u64,
+    ) -> Result<Reply<'d>, WireError> {
+        match self {
+            Self::Classic { .. } => classic::decode_from_receiver(datagram, snd_una).map(Reply::from),
+            Self::Native { connection_id, .. } => {
+                if native::connection_id(datagram) != Some(*connection_id) {
+                    return Err(WireError::Connection);
+                }
+                native::decode_from_receiver(datagram, next_tx).map(Reply::from)
+            }
+        }
+    }
+}
+
+fn data_header(head: DataHead) -> native::DataHeader {
+    let flags = native::DataFlags { ack_now: head.asks, push: false };
+    native::DataHeader { tx: head.tx, offset: head.seq, flags }
+}
+
+impl From<FromReceiver> for Reply<'_> {
+    fn from(reply: FromReceiver) -> Self {
+        match reply {
+            FromReceiver::SynAck { ack, wnd } => Self::SynAck { ack, wnd: u64::from(wnd), params: None },
+            FromReceiver::Ack { ack, wnd } => Self::Ack(Ack {
+                ack,
+                wnd: u64::from(wnd),
+                sack: SackBlocks::default(),
+                echo: None,
+                duplicates: None,
+            }),
+            FromReceiver::FinAck { ack, crc } => Self::FinAck { ack, crc },
+        }
+    }
+}
+
+impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
+    fn from(reply: native::FromReceiver<'d>) -> Self {
+        match reply {
+            native::FromReceiver::SynAck(native::SynAck { window, params }) => {
+                Self::SynAck { ack: 0, wnd: window, params: Some(params) }
+            }
+            native::FromReceiver::Retry(cookie) => Self::Retry { cookie },
+            native::FromReceiver::Ack { ack, sack } => Self::Ack(Ack {
+                ack: ack.ack,
+                wnd: ack.window,
+                sack,
+                echo: Some(Echo {
+                    tx: ack.echo_tx,
+                    delay: Duration::from_micros(u64::from(ack.echo_delay_us)),
+                }),
+                duplicates: Some(ack.duplicates),
+            }),
+            native::FromReceiver::FinAck(native::FinAck { length, crc }) => Self::FinAck { ack: length, crc },
+            native::FromReceiver::Close(close) => Self::Close { reason: close.reason },
+            native::FromReceiver::Versions(_) => Self::Close { reason: CloseReason::Version },
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Packets that open a transfer: SYN, RETRY, SYN-ACK and VERSIONS.
+
+use super::super::WireError;
+use super::check;
+use super::header::{self, HEADER, exact, info, kind, no_info, put, u64_at};
+use super::params::{self, Params, Versions};
+use crate::cookie::Cookie;
+
+/// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot turn a
+/// receiver into an amplifier.
+pub const SYN_MIN: usize = 128;
+/// Bytes of a RETRY, exactly.
+pub const RETRY_LEN: usize = HEADER + COOKIE;
+/// Bytes of a VERSIONS packet, exactly.
+pub const VERSIONS_LEN: usize = HEADER;
+
+/// Bytes of a cookie, as the SYN says it.
+const COOKIE_LEN: u8 = 32;
+const COOKIE: usize = COOKIE_LEN as usize;
+/// Where a SYN's cookie begins, after the byte that has its length.
+const SYN_COOKIE: usize = HEADER + 1;
+/// Where the parameters of a SYN-ACK begin, after the window.
+const SYN_ACK_PARAMS: usize = HEADER + 8;
+
+const _: () = assert!(COOKIE == size_of::<Cookie>());
+const _: () = assert!(RETRY_LEN <= SYN_MIN && SYN_ACK_PARAMS + params::LEN_MAX as usize <= SYN_MIN);
+
+/// Opens a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Syn {
+    /// What the receiver's RETRY carried; none in the first SYN.
+    pub cookie: Option<Cookie>,
+    /// What the sender says of itself.
+    pub params: Params,
+}
+
+/// Answers a SYN: the transfer is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SynAck {
+    /// Bytes that may be sent before the first ACK.
+    pub window: u64,
+    /// What the receiver says of itself.
+    pub params: Params,
+}
+
+/// Bytes of `syn` as [`encode_syn`] writes it, its padding included.
+pub fn syn_len(syn: &Syn) -> usize {
+    let cookie = syn.cookie.map_or(0, |_| COOKIE);
+    SYN_MIN.max(SYN_COOKIE + cookie + usize::from(syn.params.len()))
+}
+
+/// Bytes of `syn_ack`, at most [`SYN_MIN`].
+pub fn syn_ack_len(syn_ack: &SynAck) -> usize {
+    SYN_ACK_PARAMS + usize::from(syn_ack.params.len())
+}
+
+/// Writes a SYN; `out` has [`syn_len`] bytes, or more to pad it further.
+pub fn encode_syn(connection_id: u64, syn: &Syn, out: &mut [u8]) {
+    out.fill(0);
+    header::begin(kind::SYN, syn.params.len(), connection_id, out);
+    let mut params = SYN_COOKIE;
+    if let Some(cookie) = syn.cookie {
+        out[HEADER] = COOKIE_LEN;
+        put(out, SYN_COOKIE, cookie);
+        params += COOKIE;
+    }
+    syn.params.encode(&mut out[params..]);
+    header::seal(out, 0);
+}
+
+/// Writes a RETRY; `out` has [`RETRY_LEN`] bytes.
+pub fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
+    header::begin(kind::RETRY, 0, connection_id, out);
+    put(out, HEADER, *cookie);
+    header::seal(&mut out[..RETRY_LEN], 0);
+}
+
+/// Writes a SYN-ACK; `out` has [`syn_ack_len`] bytes.
+pub fn encode_syn_ack(connection_id: u64, syn_ack: &SynAck, out: &mut [u8]) {
+    header::begin(kind::SYN_ACK, syn_ack.params.len(), connection_id, out);
+    put(out, HEADER, syn_ack.window.to_le_bytes());
+    syn_ack.params.encode(&mut out[SYN_ACK_PARAMS..]);
+    header::seal(&mut out[..syn_ack_len(syn_ack)], 0);
+}
+
+/// Writes the answer to a SYN of another version; `out` has [`VERSIONS_LEN`] bytes.
+pub fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8]) {
+    header::begin(kind::VERSIONS, versions.bits(), connection_id, out);
+    header::seal(&mut out[..VERSIONS_LEN], 0);
+}
+
+/// The connection id to answer with [`encode_versions`]: that of a SYN of another version that is not
+/// shorter than [`SYN_MIN`]. Its check is not looked at, for another version may have another one; the
+/// answer to a SYN that noise has changed does no harm.
+pub fn other_version(datagram: &[u8]) -> Option<u64> {
+    header::other_version_of(datagram).filter(|_| datagram.len() >= SYN_MIN)?;
+    header::connection_id(datagram)
+}
+
+pub(super) fn decode_syn(datagram: &[u8]) -> Result<Syn, WireError> {
+    let packet = datagram.first_chunk::<SYN_MIN>().ok_or(WireError::Truncated)?;
+    check::verify(datagram, 0)?;
+    let (cookie, start) = match usize::from(packet[HEADER]) {
+        0 => (None, SYN_COOKIE),
+        COOKIE => (packet[SYN_COOKIE..].first_chunk::<COOKIE>().copied(), SYN_COOKIE + COOKIE),
+        _ => return Err(WireError::Length),
+    };
+    let params = datagram[start..].get(..usize::from(info(packet))).ok_or(WireError::Params)?;
+    Ok(Syn { cookie, params: Params::decode(params)? })
+}
+
+pub(super) fn decode_retry(datagram: &[u8]) -> Result<Cookie, WireError> {
+    let packet = exact::<RETRY_LEN>(datagram)?;
+    no_info(packet)?;
+    let (_, cookie) = packet.split_last_chunk::<COOKIE>().ok_or(WireError::Truncated)?;
+    Ok(*cookie)
+}
+
+pub(super) fn decode_syn_ack(datagram: &[u8]) -> Result<SynAck, WireError> {
+    let (packet, params) = datagram.split_first_chunk::<SYN_ACK_PARAMS>().ok_or(WireError::Truncated)?;
+    check::verify(datagram, 0)?;
+    if params.len() != usize::from(info(packet)) {
+        return Err(WireError::Length);
+    }
+    Ok(SynAck { window: u64_at(packet, HEADER), params: Params::decode(params)? })
+}
+
+pub(super) fn decode_versions(datagram: &[u8]) -> Result<Versions, WireError> {
+    let packet = exact::<VERSIONS_LEN>(datagram)?;
+    Versions::from_bits(info(packet)).ok_or(WireError::Params)
+}

@@ -1,0 +1,109 @@
+//! The native format, version 1: byte offsets, numbered transmissions, SACK blocks, a check of every
+//! packet. `docs/PROTOCOL.md` has it byte by byte. Little-endian, as the classic one.
+//!
+//! Every field is checked once, here: nothing panics on bytes from the network, and values that leave this
+//! module are within their documented ranges. Encoding expects values within them.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `header.rs` | the common header, what tells the formats and versions apart |
+//! | `check.rs` | the check, CRC-32 of a stream from those of its pieces |
+//! | `handshake.rs`, `params.rs` | SYN, RETRY, SYN-ACK, VERSIONS and the parameters in them |
+//! | `stream.rs` | DATA, PROBE, FIN |
+//! | `ack.rs` | ACK, FIN-ACK |
+//! | `close.rs` | CLOSE |
+
+mod ack;
+mod check;
+mod close;
+mod handshake;
+mod header;
+mod params;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use super::WireError;
+use crate::cookie::Cookie;
+use header::kind;
+
+pub use ack::{
+    ACK_HEADER, Ack, FIN_ACK_LEN, FinAck, MAX_SACK_BLOCKS, SackBlock, SackBlocks, ack_len, encode_ack,
+    encode_fin_ack,
+};
+pub use check::crc_combine;
+pub use close::{CLOSE_TEXT, CLOSE_TEXT_TO_SYN, Close, CloseReason, close_len, encode_close};
+pub use handshake::{
+    RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry, encode_syn, encode_syn_ack, encode_versions,
+    other_version, syn_ack_len, syn_len,
+};
+pub use header::{HEADER, VERSION, connection_id, recognize};
+pub use params::{LinkRequest, Params, Versions};
+pub use stream::{
+    DATA_HEADER, Data, DataFlags, DataHeader, FIN_LEN, Fin, Probe, encode_data_header, encode_fin,
+    encode_probe,
+};
+
+/// A packet that a sender sends. Its connection is what [`connection_id`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FromSender<'a> {
+    /// Opens a transfer.
+    Syn(Syn),
+    /// A piece of the stream.
+    Data(Data<'a>),
+    /// Looks for the largest datagram that the path carries.
+    Probe(Probe),
+    /// Ends the stream.
+    Fin(Fin),
+    /// Ends the transfer before its time.
+    Close(Close<'a>),
+}
+
+/// A packet that a receiver sends. Its connection is what [`connection_id`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FromReceiver<'a> {
+    /// Asks for the SYN again, with this cookie.
+    Retry(Cookie),
+    /// Answers a SYN.
+    SynAck(SynAck),
+    /// Says what is here.
+    Ack {
+        /// All but the blocks beyond holes.
+        ack: Ack,
+        /// Those.
+        sack: SackBlocks<'a>,
+    },
+    /// Answers a FIN.
+    FinAck(FinAck),
+    /// Ends the transfer before its time, or refuses it.
+    Close(Close<'a>),
+    /// Answers a SYN of a version that the receiver does not speak: those that it does.
+    Versions(Versions),
+}
+
+/// Reads a packet on its way to a receiver. Transmissions get the number nearest to `near_tx`, the largest
+/// received in this transfer, or 0 where there is none yet.
+pub fn decode_from_sender(datagram: &[u8], near_tx: u64) -> Result<FromSender<'_>, WireError> {
+    match header::kind_of(datagram)? {
+        kind::DATA => stream::decode_data(datagram, near_tx).map(FromSender::Data),
+        kind::SYN => handshake::decode_syn(datagram).map(FromSender::Syn),
+        kind::PROBE => stream::decode_probe(datagram, near_tx).map(FromSender::Probe),
+        kind::FIN => stream::decode_fin(datagram, near_tx).map(FromSender::Fin),
+        kind::CLOSE => close::decode_close(datagram).map(FromSender::Close),
+        _ => Err(WireError::Type),
+    }
+}
+
+/// Reads a packet on its way to a sender. Transmissions get the number nearest to `near_tx`, the largest
+/// sent in this transfer.
+pub fn decode_from_receiver(datagram: &[u8], near_tx: u64) -> Result<FromReceiver<'_>, WireError> {
+    match header::kind_of(datagram)? {
+        kind::ACK => ack::decode_ack(datagram, near_tx).map(|(ack, sack)| FromReceiver::Ack { ack, sack }),
+        kind::RETRY => handshake::decode_retry(datagram).map(FromReceiver::Retry),
+        kind::SYN_ACK => handshake::decode_syn_ack(datagram).map(FromReceiver::SynAck),
+        kind::FIN_ACK => ack::decode_fin_ack(datagram).map(FromReceiver::FinAck),
+        kind::CLOSE => close::decode_close(datagram).map(FromReceiver::Close),
+        kind::VERSIONS => handshake::decode_versions(datagram).map(FromReceiver::Versions),
+        _ => Err(WireError::Type),
+    }
+}

@@ -1,0 +1,367 @@
+//! What two sides tell each other about themselves in SYN and SYN-ACK: a list of identifiers, lengths and
+//! values. Unknown identifiers are skipped, so that later ones can be added within this version.
+
+use super::super::WireError;
+use super::header::{VERSION, put, u32_at, u64_at};
+
+const MAX_DATAGRAM: u16 = 1;
+const ACK_DELAY_MAX: u16 = 2;
+const ACK_EVERY: u16 = 3;
+const WINDOW: u16 = 4;
+const IDLE_TIMEOUT: u16 = 5;
+const VERSIONS: u16 = 6;
+const ECN: u16 = 7;
+const LINK: u16 = 8;
+
+/// Bytes of an identifier and a length.
+const ENTRY: usize = 4;
+/// Bytes of the list without a link: values of 2, 4, 2, 8, 4, 2 and 1.
+const LEN: u16 = 7 * 4 + 23;
+/// Bytes of a link's value.
+const LINK_VALUE: usize = 28;
+/// Bytes of the longest list that we write.
+pub(super) const LEN_MAX: u16 = LEN + 4 + 28;
+
+/// One side's parameters. A side that does not name one has its default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Params {
+    /// Largest datagram that this side takes, UDP payload in bytes: 128 to 65527. Default 1472.
+    pub max_datagram: u16,
+    /// A receiver's longest wait before it acknowledges, in microseconds; in a SYN, the longest that the
+    /// sender wants. At most 1,000,000. Default 25,000.
+    pub ack_delay_max_us: u32,
+    /// A receiver acknowledges at the latest after this many DATA packets; in a SYN, what the sender
+    /// wants. At least 1. Default 2.
+    pub ack_every: u16,
+    /// The largest window that this side will ever offer or use, in bytes: 1 to 2^62, which is the default.
+    pub window: u64,
+    /// This side forgets a silent peer after so many milliseconds: 1000 to 86,400,000. Default 30,000.
+    pub idle_timeout_ms: u32,
+    /// What this side speaks; the version of the packet is always among them. Default: only that one.
+    pub versions: Versions,
+    /// This side reports marks of congestion (RFC 3168) in its ACKs. Default: it does not.
+    pub ecn: bool,
+    /// A sender asks a receiver that emulates to put this link between them. Default: none.
+    pub link: Option<LinkRequest>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            max_datagram: 1472,
+            ack_delay_max_us: 25_000,
+            ack_every: 2,
+            window: Self::WINDOW_MAX,
+            idle_timeout_ms: 30_000,
+            versions: Versions::OURS,
+            ecn: false,
+            link: None,
+        }
+    }
+}
+
+/// An emulated link, the same in both directions but for the loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkRequest {
+    /// Round-trip propagation time in microseconds, below 30,000,000.
+    pub rtt_us: u32,
+    /// Rate of each direction in bits per second, 1 to 10^12.
+    pub rate_bps: u64,
+    /// Probability that a packet towards the receiver is lost, in billionths, below 10^9.
+    pub loss_forward_ppb: u32,
+    /// The same towards the sender.
+    pub loss_reverse_ppb: u32,
+    /// Router buffer of each direction in bytes, 1 to 10^12.
+    pub queue_bytes: u64,
+}
+
+/// A set of versions of this format, bit v for version v, from 1 to 15.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions(u16);
+
+impl Versions {
+    /// The version of this module alone.
+    pub const OURS: Self = Self(1 << VERSION);
+
+    /// The set with these bits; `None` if it is empty or has bit 0, which is no version.
+    pub fn from_bits(bits: u16) -> Option<Self> {
+        (bits != 0 && bits & 1 == 0).then_some(Self(bits))
+    }
+
+    /// Bit v for version v.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// True if `version` is in the set.
+    pub fn contains(self, version: u8) -> bool {
+        version < 16 && self.0 >> version & 1 == 1
+    }
+
+    /// The highest version that both sets have.
+    pub fn highest_common(self, other: Self) -> Option<u8> {
+        (self.0 & other.0).checked_ilog2().and_then(|version| u8::try_from(version).ok())
+    }
+}
+
+impl Params {
+    /// Largest value of [`window`](Self::window).
+    pub const WINDOW_MAX: u64 = 1 << 62;
+    /// Range of [`max_datagram`](Self::max_datagram): the shortest SYN fits; the upper
+    /// end is IPv6's (RFC 8200, a payload of 65535 less UDP's header).
+    const DATAGRAM_MIN: u16 = 128;
+    const DATAGRAM_MAX: u16 = 65_527;
+
+    /// The nearest size of a datagram that can be said.
+    pub(crate) fn clamp_datagram(bytes: usize) -> u16 {
+        u16::try_from(bytes).unwrap_or(u16::MAX).clamp(Self::DATAGRAM_MIN, Self::DATAGRAM_MAX)
+    }
+
+    /// Checks every value against its range; encoding expects that this was done.
+    ///
+    /// # Errors
+    /// A sentence that names the value and its range.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        if !(Self::DATAGRAM_MIN..=Self::DATAGRAM_MAX).contains(&self.max_datagram) {
+            Err("the largest datagram must be from 128 to 65527 bytes")
+        } else if self.ack_delay_max_us > 1_000_000 {
+            Err("ACKs must be delayed by at most a second")
+        } else if self.ack_every == 0 {
+            Err("an ACK must be given after at least 1 packet")
+        } else if !(1..=Self::WINDOW_MAX).contains(&self.window) {
+            Err("the window must be from 1 to 2^62 bytes")
+        } else if !(1000..=86_400_000).contains(&self.idle_timeout_ms) {
+            Err("the idle timeout must be from a second to a day")
+        } else if !self.versions.contains(VERSION) {
+            Err("the versions must include that of the packet")
+        } else {
+            self.link.map_or(Ok(()), |link| link.validate())
+        }
+    }
+
+    /// Bytes that [`encode`](Self::encode) writes.
+    pub(super) fn len(&self) -> u16 {
+        if self.link.is_some() { LEN_MAX } else { LEN }
+    }
+
+    /// Writes the list, identifiers ascending, to the front of `out`.
+    pub(super) fn encode(&self, out: &mut [u8]) {
+        let mut list = List { out, len: 0 };
+        list.entry(MAX_DATAGRAM, self.max_datagram.to_le_bytes());
+        list.entry(ACK_DELAY_MAX, self.ack_delay_max_us.to_le_bytes());
+        list.entry(ACK_EVERY, self.ack_every.to_le_bytes());
+        list.entry(WINDOW, self.window.to_le_bytes());
+        list.entry(IDLE_TIMEOUT, self.idle_timeout_ms.to_le_bytes());
+        list.entry(VERSIONS, self.versions.0.to_le_bytes());
+        list.entry(ECN, [u8::from(self.ecn)]);
+        if let Some(link) = self.link {
+            list.entry(LINK, link.to_bytes());
+        }
+    }
+
+    /// Reads a list that fills `bytes`. Identifiers must ascend, which rules out repeated ones at no cost.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut params = Self::default();
+        let mut rest = bytes;
+        let mut least = 0;
+        while let Some((&[id0, id1, len0, len1], after)) = rest.split_first_chunk() {
+            let id = u16::from_le_bytes([id0, id1]);
+            let len = usize::from(u16::from_le_bytes([len0, len1]));
+            let (value, after) = after.split_at_checked(len).ok_or(WireError::Params)?;
+            if u32::from(id) < least {
+                return Err(WireError::Params);
+            }
+            params.set(id, value).ok_or(WireError::Params)?;
+            least = u32::from(id) + 1;
+            rest = after;
+        }
+        if !rest.is_empty() || params.validate().is_err() {
+            return Err(WireError::Params);
+        }
+        Ok(params)
+    }
+
+    /// Takes one value over; `None` if it is not of its type. Ranges are checked when all are known.
+    fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
+        match id {
+            MAX_DATAGRAM => self.max_datagram = u16::from_le_bytes(value.try_into().ok()?),
+            ACK_DELAY_MAX => self.ack_delay_max_us = u32::from_le_bytes(value.try_into().ok()?),
+            ACK_EVERY => self.ack_every = u16::from_le_bytes(value.try_into().ok()?),
+            WINDOW => self.window = u64::from_le_bytes(value.try_into().ok()?),
+            IDLE_TIMEOUT => self.idle_timeout_ms = u32::from_le_bytes(value.try_into().ok()?),
+            VERSIONS => self.versions = Versions::from_bits(u16::from_le_bytes(value.try_into().ok()?))?,
+            ECN => {
+                self.ecn = match value {
+                    [0] => false,
+                    [1] => true,
+                    _ => return None,
+                }
+            }
+            LINK => self.link = Some(LinkRequest::from_bytes(value.try_into().ok()?)),
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// A list being written.
+struct List<'a> {
+    out: &'a mut [u8],
+    len: usize,
+}
+
+impl List<'_> {
+    fn entry<const N: usize>(&mut self, id: u16, value: [u8; N]) {
+        #[expect(clippy::cast_possible_truncation, reason = "values have at most 28 bytes")]
+        let len = N as u16;
+        put(self.out, self.len, id.to_le_bytes());
+        put(self.out, self.len + 2, len.to_le_bytes());
+        put(self.out, self.len + ENTRY, value);
+        self.len += ENTRY + N;
+    }
+}
+
+impl LinkRequest {
+    /// Checks every value against its range.
+    ///
+    /// # Errors
+    /// A sentence that names the value and its range.
+    pub fn validate(&self) -> Result<(), &'static str> {
+        const AMOUNT: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
+        if self.rtt_us >= 30_000_000 {
+            Err("the RTT must be below 30 s")
+        } else if !AMOUNT.contains(&self.rate_bps) {
+            Err("the link rate must be from 1 bit/s to 1000 Gbit/s")
+        } else if self.loss_forward_ppb >= 1_000_000_000 || self.loss_reverse_ppb >= 1_000_000_000 {
+            Err("a loss must be below 10^9 billionths")
+        } else if !AMOUNT.contains(&self.queue_bytes) {
+            Err("the router buffer must be from 1 to 10^12 bytes")
+        } else {
+            Ok(())
+        }
+    }
+
+    fn to_bytes(self) -> [u8; LINK_VALUE] {
+        let mut bytes = [0; LINK_VALUE];
+        put(&mut bytes, 0, self.rtt_us.to_le_bytes());
+        put(&mut bytes, 4, self.rate_bps.to_le_bytes());
+        put(&mut bytes, 12, self.loss_forward_ppb.to_le_bytes());
+        put(&mut bytes, 16, self.loss_reverse_ppb.to_le_bytes());
+        put(&mut bytes, 20, self.queue_bytes.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; LINK_VALUE]) -> Self {
+        Self {
+            rtt_us: u32_at(bytes, 0),
+            rate_bps: u64_at(bytes, 4),
+            loss_forward_ppb: u32_at(bytes, 12),
+            loss_reverse_ppb: u32_at(bytes, 16),
+            queue_bytes: u64_at(bytes, 20),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(entries: &[(u16, &[u8])]) -> Vec<u8> {
+        let entry = |(id, value): &(u16, &[u8])| {
+            let len = u16::try_from(value.len()).unwrap();
+            [&id.to_le_bytes(), &len.to_le_bytes(), *value].concat()
+        };
+        entries.iter().flat_map(entry).collect()
+    }
+
+    #[test]
+    fn what_is_not_there_has_its_default_and_unknown_ids_are_skipped() {
+        assert_eq!(Params::decode(&[]), Ok(Params::default()));
+        let some = list(&[(0, b"?"), (3, &[9, 0]), (99, &[]), (u16::MAX, &[1; 300])]);
+        assert_eq!(Params::decode(&some), Ok(Params { ack_every: 9, ..Params::default() }));
+    }
+
+    #[test]
+    fn repeated_ids_wrong_lengths_and_cut_lists_are_refused() {
+        let every = |value: &[u8]| Params::decode(&list(&[(3, value)]));
+        assert!(every(&[9, 0]).is_ok());
+        for value in [&[][..], &[9], &[9, 0, 0]] {
+            assert_eq!(every(value), Err(WireError::Params), "{value:?}");
+        }
+        for ids in [[3, 3], [99, 99], [5, 3], [u16::MAX, u16::MAX], [u16::MAX, 0]] {
+            let value = |id| if id == 5 { &[0x88, 0x13, 0, 0][..] } else { &[9, 0][..] };
+            let twice = list(&[(ids[0], value(ids[0])), (ids[1], value(ids[1]))]);
+            assert_eq!(Params::decode(&twice), Err(WireError::Params), "{ids:?}");
+        }
+        let mut bytes = [0; LEN_MAX as usize];
+        Params { link: Some(LINK_OK), ..Params::default() }.encode(&mut bytes);
+        let ends: Vec<usize> =
+            (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
+        assert_eq!(ends, [0, 6, 14, 20, 32, 40, 46, 51], "only between entries");
+        for (id, len) in [(1, 2), (2, 4), (3, 2), (4, 8), (5, 4), (6, 2), (7, 1), (8, 28)] {
+            for wrong in [len - 1, len + 1] {
+                let value = vec![1; wrong];
+                assert_eq!(Params::decode(&list(&[(id, &value)])), Err(WireError::Params), "id {id}");
+            }
+        }
+    }
+
+    const LINK_OK: LinkRequest =
+        LinkRequest { rtt_us: 0, rate_bps: 1, loss_forward_ppb: 0, loss_reverse_ppb: 0, queue_bytes: 1 };
+
+    /// Decodes what is encoded from the defaults with this change: it is the same, or refused.
+    fn accepts(change: impl FnOnce(&mut Params)) -> bool {
+        let mut params = Params { link: Some(LINK_OK), ..Params::default() };
+        change(&mut params);
+        let mut bytes = vec![0; usize::from(params.len())];
+        params.encode(&mut bytes);
+        let decoded = Params::decode(&bytes);
+        assert_eq!(decoded.is_ok(), params.validate().is_ok());
+        assert!(decoded.is_err() || decoded == Ok(params));
+        decoded.is_ok()
+    }
+
+    #[test]
+    fn ranges_of_the_parameters() {
+        assert!(accepts(|_| ()) && accepts(|p| p.link = None) && accepts(|p| p.ecn = true));
+        assert!(accepts(|p| p.max_datagram = 128) && accepts(|p| p.max_datagram = 65_527));
+        assert!(!accepts(|p| p.max_datagram = 127) && !accepts(|p| p.max_datagram = 65_528));
+        assert!(accepts(|p| p.ack_delay_max_us = 0) && accepts(|p| p.ack_delay_max_us = 1_000_000));
+        assert!(!accepts(|p| p.ack_delay_max_us = 1_000_001) && !accepts(|p| p.ack_every = 0));
+        assert!(accepts(|p| p.window = 1) && !accepts(|p| p.window = 0));
+        assert!(!accepts(|p| p.window = Params::WINDOW_MAX + 1));
+        assert!(accepts(|p| p.idle_timeout_ms = 1000) && !accepts(|p| p.idle_timeout_ms = 999));
+        assert!(accepts(|p| p.idle_timeout_ms = 86_400_000) && !accepts(|p| p.idle_timeout_ms = 86_400_001));
+        for bits in 0..=u16::MAX {
+            let good = bits & 0b11 == 0b10;
+            let decoded = Params::decode(&list(&[(6, &bits.to_le_bytes())]));
+            assert_eq!(decoded.map(|p| p.versions), good.then_some(Versions(bits)).ok_or(WireError::Params));
+        }
+        assert_eq!(Params::decode(&list(&[(7, &[2])])), Err(WireError::Params));
+    }
+
+    #[test]
+    fn ranges_of_the_link() {
+        let with = |change: fn(&mut LinkRequest)| {
+            let mut link = LINK_OK;
+            change(&mut link);
+            accepts(|p| p.link = Some(link))
+        };
+        assert!(with(|l| l.rtt_us = 29_999_999) && !with(|l| l.rtt_us = 30_000_000));
+        assert!(with(|l| l.rate_bps = 1_000_000_000_000) && !with(|l| l.rate_bps = 1_000_000_000_001));
+        assert!(!with(|l| l.rate_bps = 0) && !with(|l| l.queue_bytes = 0));
+        assert!(with(|l| l.loss_forward_ppb = 999_999_999) && !with(|l| l.loss_forward_ppb = 1_000_000_000));
+        assert!(with(|l| l.loss_reverse_ppb = 999_999_999) && !with(|l| l.loss_reverse_ppb = 1_000_000_000));
+        assert!(with(|l| l.queue_bytes = 1_000_000_000_000) && !with(|l| l.queue_bytes = u64::MAX));
+    }
+
+    #[test]
+    fn the_highest_common_version_is_chosen() {
+        let set = |bits| Versions::from_bits(bits).unwrap();
+        assert_eq!(set(0b1110).highest_common(set(0b0110)), Some(2));
+        assert_eq!(set(0b1000).highest_common(set(0b0110)), None);
+        assert_eq!(set(0xFFFE).highest_common(set(0xFFFE)), Some(15));
+        assert!(set(0b10).contains(1) && !set(0b10).contains(2) && !set(0xFFFE).contains(16));
+        assert_eq!((Versions::from_bits(0), Versions::from_bits(3)), (None, None));
+    }
+}

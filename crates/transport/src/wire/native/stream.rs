@@ -1,0 +1,139 @@
+//! Packets that carry and end the stream, and the probes among them: DATA, PROBE and FIN. All have the
+//! transmission's number, which no two packets of a transfer share.
+
+use super::super::{WireError, seq};
+use super::check;
+use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
+
+/// Bytes before the payload of a DATA packet, and before the padding of a PROBE.
+pub const DATA_HEADER: usize = HEADER + 12;
+/// Bytes of a FIN, exactly.
+pub const FIN_LEN: usize = HEADER + 16;
+
+const TX: usize = HEADER;
+const OFFSET: usize = HEADER + 4;
+const ACK_NOW: u16 = 1;
+const PUSH: u16 = 2;
+
+/// A piece of the stream, as received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// Number, place and flags.
+    pub header: DataHeader,
+    /// Its bytes; none in a keep-alive. `offset` and their count do not add up to more than 2^64 - 1.
+    pub payload: &'a [u8],
+    /// CRC-32 of `payload`, as [`crc_combine`](super::crc_combine) takes it.
+    pub payload_crc: u32,
+}
+
+/// What a DATA packet says of its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataHeader {
+    /// Number of this transmission.
+    pub tx: u64,
+    /// Where in the stream the payload begins, in bytes.
+    pub offset: u64,
+    /// What else the sender says.
+    pub flags: DataFlags,
+}
+
+/// Flags of a DATA packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DataFlags {
+    /// The sender wants an ACK at once.
+    pub ack_now: bool,
+    /// The payload ends with the last byte that the application has written so far.
+    pub push: bool,
+}
+
+/// A packet that is as large as a path is hoped to carry. Its payload is not of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// Number of this transmission.
+    pub tx: u64,
+    /// Bytes of the datagram.
+    pub len: usize,
+}
+
+/// Ends the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fin {
+    /// Number of this transmission.
+    pub tx: u64,
+    /// Bytes of the stream.
+    pub length: u64,
+    /// CRC-32 of the stream.
+    pub crc: u32,
+}
+
+/// Writes the header of a DATA packet into the first [`DATA_HEADER`] bytes of `out`. The payload that
+/// follows has the CRC-32 `payload_crc`.
+pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
+    let flags = if data.flags.ack_now { ACK_NOW } else { 0 } | if data.flags.push { PUSH } else { 0 };
+    header::begin(kind::DATA, flags, connection_id, out);
+    put(out, TX, seq::wrap(data.tx).to_le_bytes());
+    put(out, OFFSET, data.offset.to_le_bytes());
+    header::seal(&mut out[..DATA_HEADER], payload_crc);
+}
+
+/// Writes a PROBE that fills `out`, at least [`DATA_HEADER`] bytes. `snd_nxt` is for those who read traces;
+/// receivers ignore it.
+pub fn encode_probe(connection_id: u64, tx: u64, snd_nxt: u64, out: &mut [u8]) {
+    let (head, padding) = out.split_at_mut(DATA_HEADER);
+    padding.fill(0);
+    header::begin(kind::PROBE, 0, connection_id, head);
+    put(head, TX, seq::wrap(tx).to_le_bytes());
+    put(head, OFFSET, snd_nxt.to_le_bytes());
+    header::seal(head, crc32fast::hash(padding));
+}
+
+/// Writes a FIN; `out` has [`FIN_LEN`] bytes.
+pub fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
+    header::begin(kind::FIN, 0, connection_id, out);
+    put(out, TX, seq::wrap(fin.tx).to_le_bytes());
+    put(out, HEADER + 4, fin.length.to_le_bytes());
+    put(out, HEADER + 12, fin.crc.to_le_bytes());
+    header::seal(&mut out[..FIN_LEN], 0);
+}
+
+pub(super) fn decode_data(datagram: &[u8], near_tx: u64) -> Result<Data<'_>, WireError> {
+    let (head, payload, payload_crc) = split(datagram)?;
+    let flags = info(head);
+    if flags & !(ACK_NOW | PUSH) != 0 {
+        return Err(WireError::Reserved);
+    }
+    let offset = u64_at(head, OFFSET);
+    offset.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
+    let flags = DataFlags { ack_now: flags & ACK_NOW != 0, push: flags & PUSH != 0 };
+    let header = DataHeader { tx: transmission(u32_at(head, TX), near_tx)?, offset, flags };
+    Ok(Data { header, payload, payload_crc })
+}
+
+pub(super) fn decode_probe(datagram: &[u8], near_tx: u64) -> Result<Probe, WireError> {
+    let (head, ..) = split(datagram)?;
+    no_info(head)?;
+    Ok(Probe { tx: transmission(u32_at(head, TX), near_tx)?, len: datagram.len() })
+}
+
+pub(super) fn decode_fin(datagram: &[u8], near_tx: u64) -> Result<Fin, WireError> {
+    let packet = exact::<FIN_LEN>(datagram)?;
+    no_info(packet)?;
+    Ok(Fin {
+        tx: transmission(u32_at(packet, TX), near_tx)?,
+        length: u64_at(packet, HEADER + 4),
+        crc: u32_at(packet, HEADER + 12),
+    })
+}
+
+/// The number nearest to `near` with these low bits.
+pub(super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
+    seq::unwrap_near(low, near).ok_or(WireError::Sequence)
+}
+
+/// The header of a packet with payload, the payload and its CRC-32, once the check is known to be right.
+fn split(datagram: &[u8]) -> Result<(&[u8; DATA_HEADER], &[u8], u32), WireError> {
+    let (head, payload) = datagram.split_first_chunk().ok_or(WireError::Truncated)?;
+    let payload_crc = crc32fast::hash(payload);
+    check::verify(head, payload_crc)?;
+    Ok((head, payload, payload_crc))
+}

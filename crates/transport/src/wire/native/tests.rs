@@ -1,0 +1,427 @@
+//! The format as a whole: the documented vectors, the rules of each field, and hostile bytes.
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+
+const CID: u64 = 0x0807_0605_0403_0201;
+const DOCUMENT: &str = include_str!("../../../../../docs/PROTOCOL.md");
+
+/// The bytes that the document gives under this name.
+fn vector(name: &str) -> Vec<u8> {
+    let (_, section) = DOCUMENT.split_once("## N6. Vectors").unwrap();
+    let block = section.split("```").nth(1).unwrap();
+    let mut lines = block.lines().skip_while(|line| line.split(' ').next() != Some(name));
+    let first = lines.next().unwrap().strip_prefix(name).unwrap();
+    let lines = std::iter::once(first).chain(lines.take_while(|line| line.starts_with(' ')));
+    let mut bytes = Vec::new();
+    for line in lines.map(|line| line.split(';').next().unwrap()) {
+        let (hex, zeros) = line.split_once('(').unwrap_or((line, "0 zeros)"));
+        let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
+        bytes.extend(digits.chunks_exact(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()));
+        bytes
+            .resize(bytes.len() + zeros.strip_suffix(" zeros)").unwrap().trim().parse::<usize>().unwrap(), 0);
+    }
+    bytes
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Packet<'a> {
+    Up(FromSender<'a>),
+    Down(FromReceiver<'a>),
+}
+
+/// Both directions have CLOSE; it counts as a sender's here.
+fn decode(datagram: &[u8], near_tx: u64) -> Result<Packet<'_>, WireError> {
+    let up = decode_from_sender(datagram, near_tx).map(Packet::Up);
+    let down = decode_from_receiver(datagram, near_tx).map(Packet::Down);
+    match (up, down) {
+        (Ok(Packet::Up(FromSender::Close(a))), Ok(Packet::Down(FromReceiver::Close(b)))) => {
+            assert_eq!(a, b);
+            up
+        }
+        (Ok(_), Ok(_)) => panic!("{datagram:02x?} is a packet of both directions"),
+        (Err(WireError::Type), other) | (other, _) => other,
+    }
+}
+
+fn encode(packet: &Packet<'_>) -> Vec<u8> {
+    let written = |len: usize, write: &dyn Fn(&mut [u8])| {
+        // What a slot held before must not shine through.
+        let mut out = vec![0xEE; len];
+        write(&mut out);
+        out
+    };
+    match packet {
+        Packet::Up(FromSender::Syn(syn)) => written(syn_len(syn), &|out| encode_syn(CID, syn, out)),
+        Packet::Up(FromSender::Data(data)) => {
+            let mut out = vec![0xEE; DATA_HEADER];
+            encode_data_header(CID, &data.header, data.payload_crc, &mut out);
+            [&out, data.payload].concat()
+        }
+        Packet::Up(FromSender::Probe(probe)) => {
+            written(probe.len, &|out| encode_probe(CID, probe.tx, 2000, out))
+        }
+        Packet::Up(FromSender::Fin(fin)) => written(FIN_LEN, &|out| encode_fin(CID, fin, out)),
+        Packet::Up(FromSender::Close(close)) | Packet::Down(FromReceiver::Close(close)) => {
+            written(close_len(close), &|out| encode_close(CID, close, out))
+        }
+        Packet::Down(FromReceiver::Retry(cookie)) => {
+            written(RETRY_LEN, &|out| encode_retry(CID, cookie, out))
+        }
+        Packet::Down(FromReceiver::SynAck(syn_ack)) => {
+            written(syn_ack_len(syn_ack), &|out| encode_syn_ack(CID, syn_ack, out))
+        }
+        Packet::Down(FromReceiver::Ack { ack, sack }) => {
+            let blocks: Vec<SackBlock> = sack.iter().collect();
+            written(ack_len(blocks.len()), &|out| encode_ack(CID, ack, &blocks, out))
+        }
+        Packet::Down(FromReceiver::FinAck(fin_ack)) => {
+            written(FIN_ACK_LEN, &|out| encode_fin_ack(CID, fin_ack, out))
+        }
+        Packet::Down(FromReceiver::Versions(versions)) => {
+            written(VERSIONS_LEN, &|out| encode_versions(CID, *versions, out))
+        }
+    }
+}
+
+/// Makes the check of a packet right again after a change.
+fn reseal(packet: &mut [u8]) {
+    let has_payload = matches!(packet.get(1), Some(&(kind::DATA | kind::PROBE)));
+    let head = if has_payload { DATA_HEADER.min(packet.len()) } else { packet.len() };
+    if head >= HEADER {
+        let payload_crc = crc32fast::hash(&packet[head..]);
+        header::seal(&mut packet[..head], payload_crc);
+    }
+}
+
+/// A changed vector with a right check.
+fn changed(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut packet = vector(name);
+    change(&mut packet);
+    reseal(&mut packet);
+    packet
+}
+
+fn refused(name: &str, change: impl FnOnce(&mut Vec<u8>)) -> WireError {
+    decode(&changed(name, change), 0x0102_0000).unwrap_err()
+}
+
+fn cookie() -> Cookie {
+    std::array::from_fn(|i| 0x20 + u8::try_from(i).unwrap())
+}
+
+fn full_params() -> Params {
+    Params {
+        max_datagram: 9000,
+        ack_delay_max_us: 10_000,
+        ack_every: 8,
+        window: 16 << 20,
+        idle_timeout_ms: 25_000,
+        versions: Versions::from_bits(0b110).unwrap(),
+        ecn: true,
+        link: Some(LinkRequest {
+            rtt_us: 100_000,
+            rate_bps: 14_000_000,
+            loss_forward_ppb: 10_000_000,
+            loss_reverse_ppb: 5_000_000,
+            queue_bytes: 19_136,
+        }),
+    }
+}
+
+fn ack() -> Ack {
+    let (echo_tx, ack) = (0x0102_0304, 14_440);
+    Ack { echo_tx, echo_delay_us: 250, ack, window: 1 << 20, packets: 12, duplicates: 1, ce: 2, ect: 9 }
+}
+
+const NO_FLAGS: DataFlags = DataFlags { ack_now: false, push: false };
+
+fn data(tx: u64, offset: u64, flags: DataFlags, payload: &[u8]) -> Packet<'_> {
+    let header = DataHeader { tx, offset, flags };
+    Packet::Up(FromSender::Data(Data { header, payload, payload_crc: crc32fast::hash(payload) }))
+}
+
+const NAMES: [&str; 12] = [
+    "SYN", "SYN+", "RETRY", "SYN-ACK", "DATA", "EMPTY", "PROBE", "ACK", "FIN", "FIN-ACK", "CLOSE", "VERSIONS",
+];
+
+#[test]
+fn documented_vectors_hold_both_ways() {
+    let params = Params::default();
+    let fin_crc = 0xFC19_A074;
+    let expected = [
+        Packet::Up(FromSender::Syn(Syn { cookie: None, params })),
+        Packet::Up(FromSender::Syn(Syn { cookie: Some(cookie()), params: full_params() })),
+        Packet::Down(FromReceiver::Retry(cookie())),
+        Packet::Down(FromReceiver::SynAck(SynAck { window: 1 << 20, params })),
+        data(0x0102_0304, 14_440, DataFlags { ack_now: true, push: true }, &[7, 9]),
+        data(5, 1 << 33, DataFlags { ack_now: true, push: false }, &[]),
+        Packet::Up(FromSender::Probe(Probe { tx: 6, len: 32 })),
+        Packet::Up(FromSender::Fin(Fin { tx: 7, length: 65_536, crc: fin_crc })),
+        Packet::Down(FromReceiver::FinAck(FinAck { length: 65_536, crc: fin_crc })),
+        Packet::Up(FromSender::Close(Close { reason: CloseReason::Refused, text: "too busy" })),
+        Packet::Down(FromReceiver::Versions(Versions::OURS)),
+    ];
+    for (name, packet) in NAMES.into_iter().filter(|name| *name != "ACK").zip(expected) {
+        let bytes = vector(name);
+        assert_eq!(decode(&bytes, 0), Ok(packet), "{name}");
+        assert_eq!(encode(&packet), bytes, "{name}");
+        assert!(recognize(&bytes) && connection_id(&bytes) == Some(CID), "{name}");
+    }
+
+    let bytes = vector("ACK");
+    let Ok(FromReceiver::Ack { ack: decoded, sack }) = decode_from_receiver(&bytes, 0) else { panic!() };
+    let blocks = [SackBlock { start: 17_328, end: 18_772 }, SackBlock { start: 15_884, end: 15_886 }];
+    assert_eq!((decoded, sack.iter().collect::<Vec<_>>()), (ack(), blocks.to_vec()));
+    assert_eq!((sack.len(), sack.is_empty()), (2, false));
+    assert_eq!(encode(&Packet::Down(FromReceiver::Ack { ack: decoded, sack })), bytes);
+}
+
+#[test]
+fn every_flipped_bit_and_every_two_neighbours_are_found() {
+    for name in NAMES {
+        let good = vector(name);
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            decode(&bad, 0).expect_err(&format!("{name}, bit {bit}"));
+            if let Some(byte) = bad.get_mut((bit + 1) / 8) {
+                *byte ^= 1 << ((bit + 1) % 8);
+                decode(&bad, 0).expect_err(&format!("{name}, bits {bit} and the next"));
+            }
+        }
+    }
+}
+
+/// What a check that is the exclusive or of two CRCs would miss: the same change at the same distance from
+/// the end of the header and from that of the payload.
+#[test]
+fn a_bit_in_the_header_and_one_in_the_payload_are_found() {
+    let good = encode(&data(9, 1 << 20, NO_FLAGS, &[0x55; 64]));
+    for first in 0..DATA_HEADER * 8 {
+        for second in DATA_HEADER * 8..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[first / 8] ^= 1 << (first % 8);
+            bad[second / 8] ^= 1 << (second % 8);
+            assert!(decode(&bad, 0).is_err(), "bits {first} and {second}");
+        }
+    }
+}
+
+#[test]
+fn every_truncation_and_every_appended_byte_is_an_error() {
+    for name in NAMES {
+        let mut packet = vector(name);
+        for len in 0..packet.len() {
+            decode(&packet[..len], 0).expect_err(&format!("{name}, {len} bytes"));
+        }
+        for tail in [0, 0xFF] {
+            packet.push(tail);
+            decode(&packet, 0).expect_err(&format!("{name} and {tail:#04x}"));
+            packet.pop();
+        }
+    }
+}
+
+/// Changes valid packets at random and makes their check right again, so that every rule behind it is met.
+#[test]
+fn hostile_bytes_do_no_harm_and_what_is_accepted_says_the_same_when_written_again() {
+    let seed = 0x5EED_0003;
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let (mut accepted, rounds) = (0_u32, 200_000);
+    for round in 0..rounds {
+        let name = NAMES[rng.random_range(0..NAMES.len())];
+        let mut packet = vector_cached(name);
+        for _ in 0..rng.random_range(1..4) {
+            match rng.random_range(0..8) {
+                0 => packet.truncate(rng.random_range(0..=packet.len())),
+                1 => packet.resize(packet.len() + rng.random_range(0..64), rng.random()),
+                _ if packet.is_empty() => {}
+                2..5 => {
+                    let at = rng.random_range(0..packet.len());
+                    packet[at] = [0, 1, 0x7F, 0x80, 0xFF, rng.random()][rng.random_range(0..6)];
+                }
+                _ => {
+                    let at = rng.random_range(0..packet.len());
+                    packet[at] ^= 1 << rng.random_range(0..8);
+                }
+            }
+        }
+        reseal(&mut packet);
+        let near = if rng.random_bool(0.5) { 0 } else { rng.random() };
+        let Ok(decoded) = decode(&packet, near) else { continue };
+        accepted += 1;
+        if let Packet::Down(FromReceiver::Ack { ack, sack }) = decoded {
+            assert!(ack.ack.checked_add(ack.window).is_some() && sack.len() <= MAX_SACK_BLOCKS);
+            assert!(sack.iter().all(|block| ack.ack < block.start && block.start < block.end));
+        }
+        let again = encode(&decoded);
+        let what = format!("seed {seed:#x}, round {round}, {name}: {packet:02x?}");
+        assert_eq!(decode(&again, near), Ok(decoded), "{what}");
+        assert!(recognize(&packet) && connection_id(&packet).is_some(), "{what}");
+    }
+    assert!(accepted > rounds / 20 && accepted < rounds, "{accepted} of {rounds} were accepted");
+}
+
+/// Reading the document 200,000 times takes long.
+fn vector_cached(name: &str) -> Vec<u8> {
+    use std::cell::RefCell;
+    thread_local!(static VECTORS: RefCell<Vec<(String, Vec<u8>)>> = const { RefCell::new(Vec::new()) });
+    VECTORS.with_borrow_mut(|vectors| {
+        if let Some((_, bytes)) = vectors.iter().find(|(known, _)| known == name) {
+            return bytes.clone();
+        }
+        vectors.push((name.to_owned(), vector(name)));
+        vector(name)
+    })
+}
+
+#[test]
+fn transmission_numbers_are_unwrapped_and_none_is_below_zero() {
+    let near = (7 << 32) - 2;
+    for tx in near - 1000..near + 1000 {
+        let FromSender::Fin(fin) = decode_from_sender(&encode(&fin(tx)), near).unwrap() else { panic!() };
+        assert_eq!(fin.tx, tx);
+        let bytes = encode(&data(tx, 0, NO_FLAGS, b"x"));
+        let FromSender::Data(data) = decode_from_sender(&bytes, near).unwrap() else { panic!() };
+        assert_eq!(data.header.tx, tx);
+    }
+    for packet in [fin(u64::MAX), data(u64::MAX, 0, NO_FLAGS, &[])] {
+        assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
+    }
+    let before = Ack { echo_tx: u64::MAX, ..ack() };
+    let packet = Packet::Down(FromReceiver::Ack { ack: before, sack: SackBlocks::default() });
+    assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
+}
+
+fn fin(tx: u64) -> Packet<'static> {
+    Packet::Up(FromSender::Fin(Fin { tx, length: 0, crc: 0 }))
+}
+
+#[test]
+fn formats_versions_and_directions_are_told_apart() {
+    assert!(!recognize(&[]) && !recognize(&[0xD1]) && !recognize(&[0xD1, 0xAA, 0x11, 0x83]));
+    assert!(!recognize(&[0x20, 0xAA]) && !recognize(&[0xC1, 1]) && recognize(&[0xDF, 0]));
+    assert_eq!(connection_id(&vector("SYN")[..HEADER - 1]), None);
+    assert_eq!(refused("SYN", |p| p[0] = 0x11), WireError::Magic);
+    assert_eq!(refused("SYN", |p| p[1] = 0xAA), WireError::Magic);
+    assert_eq!(refused("SYN", |p| p[0] = 0xD2), WireError::Version);
+    assert_eq!(refused("VERSIONS", |p| p[0] = 0xD1), WireError::Version);
+    for kind in (0..=u8::MAX).filter(|kind| !(1..=10).contains(kind) && *kind != 0xAA) {
+        assert_eq!(refused("SYN", |p| p[1] = kind), WireError::Type, "type {kind}");
+    }
+    for name in ["SYN", "DATA", "PROBE", "FIN"] {
+        assert_eq!(decode_from_receiver(&vector(name), 0), Err(WireError::Type), "{name}");
+    }
+    for name in ["RETRY", "SYN-ACK", "ACK", "FIN-ACK", "VERSIONS"] {
+        assert_eq!(decode_from_sender(&vector(name), 0), Err(WireError::Type), "{name}");
+    }
+}
+
+#[test]
+fn only_a_long_syn_of_another_version_is_answered_with_versions() {
+    let mut syn = vector("SYN");
+    for version in 0..16 {
+        syn[0] = 0xD0 | version;
+        let expected = (version != 0 && version != VERSION).then_some(CID);
+        assert_eq!(other_version(&syn), expected, "version {version}");
+    }
+    assert_eq!(other_version(&syn[..SYN_MIN - 1]), None);
+    syn[1] = kind::DATA;
+    assert_eq!(other_version(&syn), None);
+    assert_eq!(other_version(&[]), None);
+    assert_eq!(other_version(&[0xD2]), None);
+}
+
+#[test]
+fn reserved_bits_and_fields_are_refused() {
+    for name in ["RETRY", "PROBE", "FIN", "FIN-ACK"] {
+        for byte in 2..4 {
+            assert_eq!(refused(name, |p| p[byte] = 1), WireError::Reserved, "{name}");
+        }
+    }
+    for flag in 2..16 {
+        assert_eq!(
+            refused("DATA", |p| p[2 + flag / 8] ^= 1 << (flag % 8)),
+            WireError::Reserved,
+            "bit {flag}"
+        );
+    }
+    assert_eq!(refused("FIN-ACK", |p| p[28] = 1), WireError::Reserved);
+    for bits in [0, 1, 3] {
+        assert_eq!(refused("VERSIONS", |p| p[2] = bits), WireError::Params);
+    }
+}
+
+#[test]
+fn lengths_are_exact_where_the_type_has_one() {
+    for (name, len) in [("RETRY", RETRY_LEN), ("FIN", FIN_LEN), ("FIN-ACK", FIN_ACK_LEN), ("VERSIONS", 16)] {
+        assert_eq!(vector(name).len(), len);
+        assert_eq!(refused(name, |p| p.push(0)), WireError::Length, "{name}");
+        assert_eq!(refused(name, |p| p.truncate(len - 1)), WireError::Truncated, "{name}");
+    }
+    assert_eq!(refused("SYN", |p| p.truncate(SYN_MIN - 1)), WireError::Truncated);
+    assert_eq!(refused("SYN-ACK", |p| p.push(0)), WireError::Length);
+    assert_eq!(refused("ACK", |p| p.push(0)), WireError::Length);
+    assert_eq!(refused("ACK", |p| p[2] = 1), WireError::Length);
+    assert_eq!(refused("DATA", |p| p.truncate(DATA_HEADER - 1)), WireError::Truncated);
+    assert!(decode(&changed("SYN", |p| p.resize(1472, 0x77)), 0).is_ok(), "a SYN may be padded further");
+    for len in [1, 31, 33, 255] {
+        assert_eq!(refused("SYN+", |p| p[16] = len), WireError::Length, "a cookie of {len} bytes");
+    }
+}
+
+#[test]
+fn offsets_windows_and_blocks_stay_countable() {
+    assert_eq!(refused("DATA", |p| p[20..28].fill(0xFF)), WireError::Sequence);
+    assert!(decode(&changed("EMPTY", |p| p[20..28].fill(0xFF)), 0).is_ok());
+    assert_eq!(refused("ACK", |p| p[32..40].fill(0xFF)), WireError::Window);
+    let with = |blocks: &[(u64, u64)]| {
+        let blocks: Vec<_> = blocks.iter().map(|&(start, end)| SackBlock { start, end }).collect();
+        let mut out = vec![0; ack_len(blocks.len())];
+        encode_ack(CID, &ack(), &blocks, &mut out);
+        decode_from_receiver(&out, 0).map(|_| ())
+    };
+    assert_eq!(with(&[]), Ok(()));
+    assert_eq!(with(&[(14_441, u64::MAX), (20_000, 20_001)]), Ok(()));
+    for bad in [(14_440, 14_500), (0, 100), (20_000, 20_000), (20_000, 19_000), (u64::MAX, 0)] {
+        assert_eq!(with(&[(30_000, 31_000), bad]), Err(WireError::Sack), "{bad:?}");
+    }
+    assert_eq!(with(&[(20_000, 20_001); 33]), Ok(()), "the 33rd is left off");
+    assert_eq!((ack_len(33), ack_len(32)), (568, 568));
+    let many = changed("ACK", |p| {
+        let block = p[72..].to_vec();
+        p.extend(block.repeat(31));
+        p[2] = 33;
+    });
+    assert_eq!(decode(&many, 0), Err(WireError::Sack));
+}
+
+#[test]
+fn close_has_200_bytes_of_text_and_every_code() {
+    let long = "é".repeat(150);
+    let close = Close { reason: CloseReason::Storage, text: &long };
+    let bytes = encode(&Packet::Up(FromSender::Close(close)));
+    assert_eq!(bytes.len(), 216);
+    let cut = Close { text: &long[..200], ..close };
+    assert_eq!(decode(&bytes, 0), Ok(Packet::Up(FromSender::Close(cut))));
+    assert_eq!(Close::new(CloseReason::Storage, &long), cut);
+    assert_eq!(Close::new(CloseReason::Storage, &format!("a{long}")).text.len(), 199, "no half character");
+    let refusal = Close::to_syn(CloseReason::Refused, &long);
+    assert_eq!(close_len(&refusal), SYN_MIN);
+    assert_eq!(refused("CLOSE", |p| p.resize(217, b'x')), WireError::Length);
+    assert_eq!(refused("CLOSE", |p| p.push(0xC3)), WireError::Text);
+    for code in 0..=u16::MAX {
+        assert_eq!(CloseReason::from_code(code).code(), code);
+    }
+}
+
+#[test]
+fn no_answer_to_a_syn_is_longer_than_the_shortest_syn() {
+    let syn_ack = SynAck { window: u64::MAX, params: full_params() };
+    assert!(syn_ack_len(&syn_ack) <= SYN_MIN);
+    assert_eq!(syn_len(&Syn { cookie: None, params: Params::default() }), SYN_MIN);
+    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: full_params() }), 132);
+}

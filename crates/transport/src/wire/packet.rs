@@ -1,0 +1,209 @@
+//! What a receiver hears and says, in either format: one vocabulary. What a format cannot say is absent.
+
+use super::native::{self, CloseReason, LinkRequest, Params};
+use super::{FromSender, LinkProperties, Wire, WireError, classic};
+use crate::cookie::Cookie;
+
+/// Bytes of the longest reply.
+pub const MAX_REPLY: usize = native::ACK_HEADER + 16 * native::MAX_SACK_BLOCKS;
+
+/// A packet of a sender.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Packet<'a> {
+    /// Opens a transfer.
+    Syn(Open),
+    /// A piece of the stream.
+    Data(Piece<'a>),
+    /// Wants nothing but an answer.
+    Probe {
+        /// Number of the transmission.
+        tx: u64,
+    },
+    /// Ends the stream: every number below `seq` was sent.
+    Fin {
+        /// One past the last number.
+        seq: u64,
+    },
+    /// The sender gave up.
+    Close,
+}
+
+/// Opens a transfer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Open {
+    /// The format of everything that follows, and the connection's number in it.
+    pub wire: Wire,
+    /// The first number.
+    pub seq: u64,
+    /// What the sender shows to prove its address.
+    pub cookie: Option<Cookie>,
+    /// The link that the receiver is asked to emulate.
+    pub link: Option<LinkWanted>,
+}
+
+/// The link that a sender asks for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LinkWanted {
+    /// With a buffer in packets.
+    Packets(LinkProperties),
+    /// With a queue in bytes.
+    Bytes(LinkRequest),
+}
+
+/// A piece of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// Its number, or that of its first byte.
+    pub seq: u64,
+    /// Its bytes; may be empty.
+    pub payload: &'a [u8],
+    /// Number of the transmission, where they are numbered.
+    pub tx: Option<u64>,
+    /// CRC-32 of the payload, where checking the packet gave it.
+    pub crc: Option<u32>,
+    /// An answer is wanted at once.
+    pub asks: bool,
+}
+
+/// What sequence numbers are unwrapped around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Near {
+    /// The next number expected.
+    pub seq: u64,
+    /// The newest transmission received.
+    pub tx: u64,
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a datagram of either format; gives the connection's number where there is one.
+    ///
+    /// # Errors
+    /// Why it is to be dropped.
+    pub fn decode(datagram: &'a [u8], near: Near) -> Result<(Option<u64>, Self), WireError> {
+        if !native::recognize(datagram) {
+            let packet = classic::decode_from_sender(datagram, near.seq)?;
+            return Ok((None, Self::from(&packet)));
+        }
+        let packet = native::decode_from_sender(datagram, near.tx)?;
+        let connection_id = native::connection_id(datagram).ok_or(WireError::Truncated)?;
+        let packet = match packet {
+            native::FromSender::Syn(syn) => Self::Syn(Open {
+                wire: Wire::Native { connection_id },
+                seq: 0,
+                cookie: syn.cookie,
+                link: syn.params.link.map(LinkWanted::Bytes),
+            }),
+            native::FromSender::Data(data) => Self::Data(Piece {
+                seq: data.header.offset,
+                payload: data.payload,
+                tx: Some(data.header.tx),
+                crc: Some(data.payload_crc),
+                asks: data.header.flags.ack_now,
+            }),
+            native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
+            native::FromSender::Fin(fin) => Self::Fin { seq: fin.length },
+            native::FromSender::Close(_) => Self::Close,
+        };
+        Ok((Some(connection_id), packet))
+    }
+}
+
+impl<'a> From<&FromSender<'a>> for Packet<'a> {
+    fn from(packet: &FromSender<'a>) -> Self {
+        match *packet {
+            FromSender::Syn(syn) => Self::Syn(Open {
+                wire: Wire::Classic,
+                seq: u64::from(syn.seq),
+                cookie: None,
+                link: Some(LinkWanted::Packets(syn.link)),
+            }),
+            FromSender::Data { seq, payload } => {
+                Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })
+            }
+            FromSender::Fin { seq } => Self::Fin { seq },
+        }
+    }
+}
+
+/// A reply of few words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    SynAck { ack: u64, wnd: u64 },
+    Ack { ack: u64, wnd: u64 },
+    FinAck { ack: u64, crc: u32 },
+}
+
+/// Writes a reply in the format of its transfer and gives its length. `params` is what a receiver says of
+/// itself in a SYN-ACK that can say it.
+pub(crate) fn encode_answer(
+    wire: Wire,
+    answer: Answer,
+    params: impl FnOnce() -> Params,
+    out: &mut [u8; MAX_REPLY],
+) -> usize {
+    match wire {
+        Wire::Classic => {
+            // A window beyond 32 bits of packets is as good as the largest of them.
+            let packets = |wnd| u32::try_from(wnd).unwrap_or(u32::MAX);
+            let reply = match answer {
+                Answer::SynAck { ack, wnd } => super::FromReceiver::SynAck { ack, wnd: packets(wnd) },
+                Answer::Ack { ack, wnd } => super::FromReceiver::Ack { ack, wnd: packets(wnd) },
+                Answer::FinAck { ack, crc } => super::FromReceiver::FinAck { ack, crc },
+            };
+            classic::encode_reply(&reply, &mut out[..classic::REPLY_LEN]);
+            classic::REPLY_LEN
+        }
+        Wire::Native { connection_id } => match answer {
+            Answer::SynAck { wnd, .. } => {
+                let syn_ack = native::SynAck { window: wnd, params: params() };
+                let len = native::syn_ack_len(&syn_ack);
+                native::encode_syn_ack(connection_id, &syn_ack, &mut out[..len]);
+                len
+            }
+            Answer::Ack { ack, wnd } => {
+                let ack = native::Ack {
+                    echo_tx: 0,
+                    echo_delay_us: 0,
+                    ack,
+                    window: wnd,
+                    packets: 0,
+                    duplicates: 0,
+                    ce: 0,
+                    ect: 0,
+                };
+                encode_ack(connection_id, &ack, &[], out)
+            }
+            Answer::FinAck { ack, crc } => {
+                let fin_ack = native::FinAck { length: ack, crc };
+                native::encode_fin_ack(connection_id, &fin_ack, &mut out[..native::FIN_ACK_LEN]);
+                native::FIN_ACK_LEN
+            }
+        },
+    }
+}
+
+/// Writes a selective ACK and gives its length.
+pub(crate) fn encode_ack(
+    connection_id: u64,
+    ack: &native::Ack,
+    blocks: &[native::SackBlock],
+    out: &mut [u8; MAX_REPLY],
+) -> usize {
+    let len = native::ack_len(blocks.len());
+    native::encode_ack(connection_id, ack, blocks, &mut out[..len]);
+    len
+}
+
+/// Writes a RETRY and gives its length.
+pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8; MAX_REPLY]) -> usize {
+    native::encode_retry(connection_id, cookie, &mut out[..native::RETRY_LEN]);
+    native::RETRY_LEN
+}
+
+/// Writes a CLOSE and gives its length.
+pub(crate) fn encode_close(connection_id: u64, reason: CloseReason, out: &mut [u8; MAX_REPLY]) -> usize {
+    let close = native::Close::new(reason, "");
+    let len = native::close_len(&close);
+    native::encode_close(connection_id, &close, &mut out[..len]);
+    len
+}
