@@ -7,9 +7,12 @@
 #![allow(clippy::cast_precision_loss, reason = "rates are compared to a per mille")]
 
 mod determinism;
+mod faults;
 mod golden;
 mod impaired;
 mod many;
 mod models;
+mod native;
 mod random;
 mod sharing;
+mod windows;

@@ -1,0 +1,377 @@
+//! Judges a transfer by its wire alone: reads every packet with its own reader, and keeps its own account of what
+//! was sent, what arrived and what that allows. `docs/PROTOCOL.md` has the offsets.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use rdt::sim::{NodeId, Tap};
+use rdt::transport::wire::native::{self, Ack, SackBlock};
+use rdt::transport::{Observer, Trace, dword_array};
+
+use crate::faults::plan::MSS;
+
+const SYN_ACK: u8 = 3;
+const DATA: u8 = 4;
+const PROBE: u8 = 5;
+const ACK: u8 = 6;
+const FIN: u8 = 7;
+const FIN_ACK: u8 = 8;
+/// The most that leaves at once, bytes: what one call to the kernel takes.
+const BATCH: u64 = 65_507 / MSS * MSS;
+
+/// Byte ranges that arrived, disjoint, by their start.
+#[derive(Debug, Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn insert(&mut self, mut start: u64, mut end: u64) {
+        while let Some((&s, &e)) = self.0.range(..=end).next_back()
+            && e >= start
+        {
+            (start, end) = (start.min(s), end.max(e));
+            self.0.remove(&s);
+        }
+        self.0.insert(start, end);
+    }
+
+    fn holds(&self, start: u64, end: u64) -> bool {
+        start >= end || self.0.range(..=start).next_back().is_some_and(|(_, e)| *e >= end)
+    }
+
+    fn first_missing(&self) -> u64 {
+        self.0.get(&0).copied().unwrap_or(0)
+    }
+}
+
+/// The pace that the sender says it keeps, as a bucket of bytes.
+#[derive(Debug)]
+struct Bucket {
+    rate: f64,
+    level: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn capacity(rate: f64) -> f64 {
+        (BATCH as f64).min(rate / 1000.0).max(2.0 * MSS as f64)
+    }
+
+    fn settle(&mut self, now: Instant) {
+        let gained = self.rate * now.saturating_duration_since(self.at).as_secs_f64();
+        self.level = (self.level + gained).min(Self::capacity(self.rate));
+        self.at = self.at.max(now);
+    }
+}
+
+/// One connection, as the wire shows it.
+#[derive(Debug, Default)]
+struct Connection {
+    id: u64,
+    /// The number of the first transmission that was seen, and how many there were.
+    first_tx: Option<u32>,
+    transmissions: u32,
+    /// One past the last byte sent.
+    sent: u64,
+    /// Of what reached the sender: the largest cumulative ACK and the largest right edge of the window.
+    acked: u64,
+    edge: u64,
+    /// What reached the receiver: bytes, the newest transmission (counted from 0), a FIN.
+    arrived: Ranges,
+    newest: Option<u32>,
+    /// The newest before those that arrived at one time with the last one: a turn may leave some to the next.
+    newest_before: Option<u32>,
+    arrived_at: Option<Instant>,
+    fin_arrived: bool,
+    /// What the receiver said.
+    offered: u64,
+    bucket: Option<Bucket>,
+    old_acks: Vec<Vec<u8>>,
+}
+
+/// The account, and the first thing that broke a rule.
+#[derive(Debug)]
+pub(super) struct Checker {
+    sender: NodeId,
+    /// Bytes that the transfer has.
+    bytes: u64,
+    forged: u32,
+    random: u64,
+    connection: Connection,
+    /// The receiver forgot the connection: its answers follow no rule any more.
+    pub(super) forgotten: bool,
+    pub(super) violation: Option<String>,
+}
+
+/// The checker's place on the path and beside the sender.
+#[derive(Debug, Clone)]
+pub(super) struct Shared(pub(super) Arc<Mutex<Checker>>);
+
+fn u32_at(datagram: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(datagram[at..at + 4].try_into().unwrap())
+}
+
+fn u64_at(datagram: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(datagram[at..at + 8].try_into().unwrap())
+}
+
+/// True if a datagram is as its sender made it.
+fn is_whole(datagram: &[u8]) -> bool {
+    if datagram.len() < 16 {
+        return false;
+    }
+    let head = match datagram[1] {
+        DATA | PROBE if datagram.len() < 28 => return false,
+        DATA | PROBE => 28,
+        _ => datagram.len(),
+    };
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&datagram[head..]);
+    hasher.update(&datagram[..4]);
+    hasher.update(&[0; 4]);
+    hasher.update(&datagram[8..head]);
+    hasher.finalize() == u32_at(datagram, 4)
+}
+
+impl Checker {
+    pub(super) fn new(sender: NodeId, bytes: u64, forged: u32, seed: u64) -> Self {
+        Self {
+            sender,
+            bytes,
+            forged,
+            random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            connection: Connection::default(),
+            forgotten: false,
+            violation: None,
+        }
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) % below.max(1)
+    }
+
+    fn rule(&mut self, holds: bool, what: impl FnOnce(&Connection) -> String) {
+        if !holds && self.violation.is_none() {
+            self.violation = Some(what(&self.connection));
+        }
+    }
+
+    /// A sender with another connection took the place of the one before.
+    fn follow(&mut self, datagram: &[u8]) {
+        let id = u64_at(datagram, 8);
+        if id != self.connection.id {
+            self.connection = Connection { id, ..Connection::default() };
+        }
+    }
+
+    fn sender_sent(&mut self, now: Instant, datagram: &[u8]) {
+        self.follow(datagram);
+        let kind = datagram[1];
+        if matches!(kind, DATA | PROBE | FIN) {
+            self.number(u32_at(datagram, 16));
+        }
+        match kind {
+            DATA => self.data_sent(now, u64_at(datagram, 20), &datagram[28..]),
+            FIN => {
+                let (length, bytes) = (u64_at(datagram, 20), self.bytes);
+                self.rule(length == bytes, |c| format!("FIN of {length} after {} bytes", c.sent));
+                let all = self.connection.acked == length;
+                self.rule(all, |c| format!("FIN of {length}, acknowledged {}", c.acked));
+            }
+            _ => {}
+        }
+    }
+
+    fn number(&mut self, tx: u32) {
+        let connection = &mut self.connection;
+        let first = *connection.first_tx.get_or_insert(tx);
+        let expected = first.wrapping_add(connection.transmissions);
+        connection.transmissions += 1;
+        self.rule(tx == expected, |_| format!("transmission {tx} instead of {expected}"));
+    }
+
+    fn data_sent(&mut self, now: Instant, offset: u64, payload: &[u8]) {
+        if payload.is_empty() {
+            return;
+        }
+        let end = offset + payload.len() as u64;
+        let c = &self.connection;
+        let (sent, acked, edge) = (c.sent, c.acked, c.edge);
+        self.rule(dword_array::matches(offset, payload), |_| format!("{offset}..{end} carries other bytes"));
+        if end > sent {
+            self.rule(offset <= sent, |_| format!("{offset}..{end} is sent after {sent}"));
+            let probe = sent == acked;
+            self.rule(probe || end <= edge, |_| format!("{offset}..{end} is beyond the window's {edge}"));
+        } else {
+            self.rule(end > acked, |_| format!("{offset}..{end} is sent again, acknowledged {acked}"));
+        }
+        self.connection.sent = sent.max(end);
+        if let Some(bucket) = &mut self.connection.bucket {
+            bucket.settle(now);
+            let (level, rate) = (bucket.level, bucket.rate);
+            bucket.level -= payload.len() as f64;
+            // The last segment may be of another size than the one that was waited for.
+            let slack = MSS as f64 + 1.0;
+            self.rule(level + slack >= payload.len() as f64, |_| {
+                format!("{} bytes at {rate} bytes/s are {level} early", payload.len())
+            });
+        }
+    }
+
+    fn receiver_sent(&mut self, now: Instant, datagram: &[u8]) {
+        let kind = datagram[1];
+        if u64_at(datagram, 8) != self.connection.id || self.forgotten {
+            return;
+        }
+        match kind {
+            SYN_ACK => self.connection.offered = self.connection.offered.max(u64_at(datagram, 16)),
+            ACK => self.ack_sent(now, datagram),
+            FIN_ACK => {
+                let (length, bytes) = (u64_at(datagram, 16), self.bytes);
+                let all = length == bytes && self.connection.arrived.holds(0, bytes);
+                self.rule(all, |_| format!("FIN-ACK of {length}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn ack_sent(&mut self, now: Instant, datagram: &[u8]) {
+        let c = &self.connection;
+        let (ack, window) = (u64_at(datagram, 24), u64_at(datagram, 32));
+        let (offered, missing) = (c.offered, c.arrived.first_missing());
+        let echo = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
+        // Of what arrives at one time, a turn may leave the rest to the next.
+        let read = if c.arrived_at == Some(now) { c.newest_before } else { c.newest };
+        let fresh = Some(echo) <= c.newest && Some(echo) >= read || c.fin_arrived;
+        let newest = c.newest;
+        self.rule(ack <= missing, |_| format!("ACK of {ack} without {missing}"));
+        self.rule(ack + window >= offered, |_| format!("the window's edge goes back from {offered}"));
+        self.rule(fresh, |_| format!("echo of {echo} when {newest:?} was the newest"));
+        self.connection.offered = ack + window;
+        for block in datagram[56..].chunks(16) {
+            let (start, end) = (u64_at(block, 0), u64_at(block, 8));
+            let held = start > ack && self.connection.arrived.holds(start, end);
+            self.rule(held, |_| format!("SACK of {start}..{end} that did not arrive"));
+        }
+    }
+
+    fn receiver_got(&mut self, now: Instant, datagram: &[u8]) {
+        if u64_at(datagram, 8) != self.connection.id {
+            return;
+        }
+        let c = &mut self.connection;
+        match datagram[1] {
+            kind @ (DATA | PROBE) => {
+                let tx = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
+                if c.arrived_at.replace(now) != Some(now) {
+                    c.newest_before = c.newest;
+                }
+                c.newest = c.newest.max(Some(tx));
+                if kind == DATA {
+                    let offset = u64_at(datagram, 20);
+                    c.arrived.insert(offset, offset + datagram.len() as u64 - 28);
+                }
+            }
+            FIN => c.fin_arrived = true,
+            _ => {}
+        }
+    }
+
+    fn sender_got(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+        let c = &mut self.connection;
+        if u64_at(datagram, 8) != c.id {
+            return Vec::new();
+        }
+        match datagram[1] {
+            SYN_ACK => c.edge = c.edge.max(u64_at(datagram, 16)),
+            ACK => {
+                let (ack, window) = (u64_at(datagram, 24), u64_at(datagram, 32));
+                c.acked = c.acked.max(ack);
+                c.edge = c.edge.max(ack + window);
+                if self.forged > 0 {
+                    return self.forge(datagram);
+                }
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Sometimes an ACK that no receiver would send now: an old one, one of what was never sent, or one with a
+    /// block that ends there.
+    fn forge(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+        if self.connection.old_acks.len() < 64 {
+            self.connection.old_acks.push(datagram.to_vec());
+        }
+        if self.random(1000) >= u64::from(self.forged) {
+            return Vec::new();
+        }
+        let (ack, sent, id) = (u64_at(datagram, 24), self.connection.sent, self.connection.id);
+        let mut forged = Ack {
+            echo_tx: u64::from(u32_at(datagram, 16)),
+            echo_delay_us: u32_at(datagram, 20),
+            ack,
+            window: u64_at(datagram, 32),
+            packets: u32_at(datagram, 40),
+            duplicates: u32_at(datagram, 44),
+            ce: 0,
+            ect: 0,
+        };
+        let mut blocks = Vec::new();
+        match self.random(3) {
+            0 => {
+                let old = self.random(self.connection.old_acks.len() as u64) as usize;
+                return vec![self.connection.old_acks[old].clone()];
+            }
+            1 => forged.ack = sent + 1 + self.random(100_000),
+            _ => {
+                let start = ack + 1 + self.random(sent.saturating_sub(ack));
+                blocks.push(SackBlock { start, end: sent.max(start) + 1 + self.random(5000) });
+            }
+        }
+        let mut bytes = vec![0; native::ack_len(blocks.len())];
+        native::encode_ack(id, &forged, &blocks, &mut bytes);
+        vec![bytes]
+    }
+}
+
+impl Tap for Shared {
+    fn on_sent(&mut self, now: Instant, from: NodeId, _: NodeId, datagram: &[u8]) {
+        let mut checker = self.0.lock().unwrap();
+        if !is_whole(datagram) {
+            checker.rule(false, |_| format!("a datagram of {} bytes has a wrong check", datagram.len()));
+        } else if from == checker.sender {
+            checker.sender_sent(now, datagram);
+        } else {
+            checker.receiver_sent(now, datagram);
+        }
+    }
+
+    fn on_arrived(&mut self, now: Instant, from: NodeId, _: NodeId, datagram: &[u8]) -> Vec<Vec<u8>> {
+        let mut checker = self.0.lock().unwrap();
+        if !is_whole(datagram) {
+            return Vec::new();
+        }
+        if from == checker.sender {
+            checker.receiver_got(now, datagram);
+            return Vec::new();
+        }
+        checker.sender_got(datagram)
+    }
+}
+
+impl Observer for Shared {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        let Trace::Paced { rate } = *trace else { return };
+        let mut checker = self.0.lock().unwrap();
+        let rate = rate.max(1) as f64;
+        let full = Bucket { rate, level: 2.0 * MSS as f64, at: now };
+        let bucket = checker.connection.bucket.get_or_insert(full);
+        bucket.settle(now);
+        bucket.rate = rate;
+        bucket.level = bucket.level.min(Bucket::capacity(rate));
+    }
+}

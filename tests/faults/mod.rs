@@ -1,0 +1,93 @@
+//! A search for faults: transfers in the native format over drawn paths on which everything goes wrong, each held
+//! against rules that no honest transport breaks. `RDT_FAULTS` says how many (2,000 by default), `RDT_SEED` runs a
+//! single one again. `plan.rs` draws, `run.rs` judges the ends, `checker.rs` the wire between them.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sizes and times are drawn as reals"
+)]
+
+mod checker;
+mod plan;
+#[cfg(feature = "planted-bugs")]
+mod planted;
+mod run;
+
+use std::env;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use plan::Plan;
+use run::{Done, run};
+
+const TRANSFERS: u64 = 2000;
+
+/// A seed and the rule that it broke.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Fault {
+    seed: u64,
+    rule: String,
+}
+
+/// Runs one seed.
+fn judge(seed: u64) -> Result<Done, Fault> {
+    let plan = Plan::new(seed);
+    let result = catch_unwind(AssertUnwindSafe(|| run(&plan)));
+    let result = result.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err(format!("panicked: {}", text.unwrap_or_default()))
+    });
+    result.map_err(|rule| Fault { seed, rule })
+}
+
+/// Runs seeds on every processor, each after `prepare` on its thread, and gives the faults (up to the first
+/// `enough`, in no order) and what came of the others.
+fn search(seeds: Range<u64>, enough: usize, prepare: impl Fn() + Sync) -> (Vec<Fault>, Vec<Done>) {
+    let next = AtomicU64::new(seeds.start);
+    let found = Mutex::new((Vec::new(), Vec::new()));
+    let work = || {
+        prepare();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end || found.lock().unwrap().0.len() >= enough {
+                return;
+            }
+            let result = judge(seed);
+            let mut found = found.lock().unwrap();
+            match result {
+                Ok(done) => found.1.push(done),
+                Err(fault) => found.0.push(fault),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    found.into_inner().unwrap()
+}
+
+#[test]
+fn no_drawn_fault_breaks_a_rule() {
+    let only: Option<u64> = env::var("RDT_SEED").ok().and_then(|s| s.parse().ok());
+    let count = env::var("RDT_FAULTS").ok().and_then(|s| s.parse().ok()).unwrap_or(TRANSFERS);
+    let seeds = only.map_or(0..count, |seed| seed..seed + 1);
+    let (mut faults, done) = search(seeds, 20, || ());
+    faults.sort();
+    for fault in &faults {
+        eprintln!("seed {}: {}\n{}", fault.seed, fault.rule, Plan::new(fault.seed));
+        eprintln!("    again: RDT_SEED={} cargo test --test main faults", fault.seed);
+    }
+    let finished = done.iter().filter(|done| done.finished).count();
+    let worst = done.iter().map(|done| done.share).fold(0.0, f64::max);
+    let datagrams: u64 = done.iter().map(|done| done.datagrams).sum();
+    eprintln!("{finished} of {} finished, {datagrams} datagrams, {worst:.2} of the time bound", done.len());
+    assert!(faults.is_empty(), "{} rules were broken", faults.len());
+    assert!(only.is_some() || finished * 4 > done.len() * 3, "{finished} of {} finished", done.len());
+}

@@ -1,0 +1,40 @@
+//! Mistakes planted in the transport, each of which the search must find; without them the same seeds pass.
+
+use rdt::transport::planted::{Bug, number_from, plant};
+
+use super::search;
+
+/// Seeds within which each mistake shows.
+const WITHIN: u64 = 400;
+/// Transmissions are numbered from here, so that transfers of more than a few packets go across 2^32.
+const FIRST_TX: u64 = (1 << 32) - 50;
+
+#[test]
+fn each_planted_bug_is_found() {
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        let (mut faults, done) = search(0..WITHIN, 1, || {
+            plant(Some(bug));
+            number_from(FIRST_TX);
+        });
+        faults.sort();
+        match faults.first() {
+            Some(fault) => {
+                let rule = fault.rule.lines().next().unwrap_or_default();
+                eprintln!("{bug:?}: seed {}, after {} that passed: {rule}", fault.seed, done.len());
+            }
+            None => missed.push(bug),
+        }
+    }
+    assert!(missed.is_empty(), "not found within {WITHIN} seeds: {missed:?}");
+}
+
+#[test]
+fn without_a_planted_bug_the_same_seeds_pass() {
+    let (mut faults, done) = search(0..WITHIN, 20, || {
+        plant(None);
+        number_from(FIRST_TX);
+    });
+    faults.sort();
+    assert!(faults.is_empty() && done.len() as u64 == WITHIN, "{faults:#?}");
+}

@@ -1,0 +1,237 @@
+//! Runs a plan and holds what came of it against the rules.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rdt::emulator::{Ledger, Path};
+use rdt::sim::{NodeId, Outcome, Simulation, Transfer, WireId};
+use rdt::transport::congestion::Algorithm;
+use rdt::transport::{LossDetection, Phase, TransferError, dword_array};
+
+use crate::faults::checker::{Checker, Shared};
+use crate::faults::plan::{Kind, MSS, Plan, Restart};
+
+/// Longer than any transfer takes to finish or fail.
+const LIMIT: Duration = Duration::from_secs(36_000);
+/// Longer than a receiver remembers a silent peer.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What came of a plan that broke no rule.
+#[derive(Debug, Clone)]
+pub(super) struct Done {
+    pub(super) finished: bool,
+    pub(super) datagrams: u64,
+    /// How much of the time bound was used.
+    pub(super) share: f64,
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    simulation: Simulation,
+    sender: NodeId,
+    server: NodeId,
+    wire: WireId,
+    shared: Shared,
+}
+
+/// Runs `plan`.
+///
+/// # Errors
+/// The rule that was broken.
+pub(super) fn run(plan: &Plan) -> Result<Done, String> {
+    let mut simulation = Simulation::new();
+    let server = simulation.add_server(plan.server(1));
+    let wire = simulation.add_wire(Path::new(plan.path.clone(), plan.seed));
+    let sender = simulation.add_sender(plan.sender.clone(), server, plan.bytes).unwrap();
+    simulation.route(sender, server, wire);
+    let checker = Checker::new(sender, plan.bytes, plan.forged, plan.seed);
+    let shared = Shared(Arc::new(Mutex::new(checker)));
+    simulation.tap(Box::new(shared.clone()));
+    simulation.sender_mut(sender).sender.observe(Box::new(shared.clone()));
+    let mut run = Run { plan, simulation, sender, server, wire, shared };
+    run.all().map_err(|broken| format!("{broken}\n    {}", run.summary()))
+}
+
+fn crc_of_array(bytes: u64) -> u32 {
+    let mut data = vec![0; usize::try_from(bytes).unwrap()];
+    dword_array::fill(0, &mut data);
+    crc32fast::hash(&data)
+}
+
+fn rule(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+impl Run<'_> {
+    fn all(&mut self) -> Result<Done, String> {
+        let ended = self.play();
+        self.on_the_wire()?;
+        rule(ended, || format!("after {LIMIT:?} it neither finished nor failed"))?;
+        let elapsed = self.simulation.elapsed();
+        let outcome = self.simulation.sender(self.sender).outcome.clone();
+        let received = self.received();
+        let finished = self.outcome(&outcome, &received)?;
+        self.at_the_sender(finished)?;
+        let share = self.in_time(&outcome, elapsed)?;
+        self.afterwards(finished)?;
+        Ok(Done { finished, datagrams: self.simulation.datagrams(), share })
+    }
+
+    /// What is needed to think about a fault.
+    fn summary(&self) -> String {
+        let node = self.simulation.sender(self.sender);
+        let listener = self.simulation.server(self.server).server.listener().stats();
+        let path = self.simulation.wire(self.wire);
+        let drops = |ledger: &Ledger| {
+            let Ledger { sent, dropped_loss, dropped_queue, dropped_outage, dropped_mtu, .. } = *ledger;
+            format!(
+                "{sent} sent, lost {dropped_loss} queue {dropped_queue} outage {dropped_outage} mtu {dropped_mtu}"
+            )
+        };
+        format!(
+            "{:?} after {:?}\n    {:?}\n    {listener:?}\n    forward {}\n    reverse {}",
+            node.outcome,
+            self.simulation.elapsed(),
+            node.sender.stats(),
+            drops(path.forward.ledger()),
+            drops(path.reverse.ledger()),
+        )
+    }
+
+    /// Lets everything happen that is planned; true if the sender's transfer ended.
+    fn play(&mut self) -> bool {
+        let mut acts: Vec<(Duration, Option<Restart>)> = Vec::new();
+        acts.extend(self.plan.stall.map(|(from, _)| (from, None)));
+        acts.extend(self.plan.restart.map(|(at, who)| (at, Some(who))));
+        acts.sort_by_key(|(at, _)| *at);
+        for (at, restart) in acts {
+            if self.simulation.run_senders(at) {
+                break;
+            }
+            self.simulation.run_until(at);
+            match (restart, self.plan.stall) {
+                (Some(who), _) => self.restart(who),
+                (None, Some((_, until))) => self.simulation.stall_server(self.server, until),
+                (None, None) => {}
+            }
+        }
+        self.simulation.run_senders(LIMIT)
+    }
+
+    fn restart(&mut self, who: Restart) {
+        match who {
+            Restart::Sender => {
+                let config = self.plan.second_sender();
+                self.simulation.restart_sender(self.sender, config, self.plan.bytes).unwrap();
+                let observer = Box::new(self.shared.clone());
+                self.simulation.sender_mut(self.sender).sender.observe(observer);
+            }
+            Restart::Receiver { new_secret } => {
+                let secret = if new_secret { 2 } else { 1 };
+                self.simulation.restart_server(self.server, self.plan.server(secret));
+                self.shared.0.lock().unwrap().forgotten = true;
+            }
+        }
+    }
+
+    fn on_the_wire(&self) -> Result<(), String> {
+        match &self.shared.0.lock().unwrap().violation {
+            Some(violation) => Err(violation.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn received(&self) -> Transfer {
+        self.simulation.server(self.server).transfers.get(&self.sender).cloned().unwrap_or_default()
+    }
+
+    fn forgetful(&self) -> bool {
+        matches!(self.plan.restart, Some((_, Restart::Receiver { .. })))
+    }
+
+    /// Every byte once and in order, or a documented error; true if it finished.
+    fn outcome(&self, outcome: &Outcome, received: &Transfer) -> Result<bool, String> {
+        rule(received.intact, || "a byte is wrong, missing or twice".to_owned())?;
+        match outcome {
+            Outcome::Finished { crc } => {
+                let expected = crc_of_array(self.plan.bytes);
+                rule(*crc == expected, || format!("CRC {crc:#x} instead of {expected:#x}"))?;
+                let all = received.bytes == self.plan.bytes && received.crc == Some(*crc);
+                rule(all || self.forgetful(), || format!("finished, but {received:?}"))?;
+                Ok(true)
+            }
+            Outcome::Failed { phase, error: TransferError::Timeout { .. } } => {
+                rule(!self.plan.must_finish, || format!("gave up in {phase} although the path was good"))?;
+                let open = received.crc.is_none() || *phase == Phase::Close;
+                rule(open, || format!("finished at one end, failed in {phase} at the other"))?;
+                Ok(false)
+            }
+            other => Err(format!("an undocumented end: {other:?}")),
+        }
+    }
+
+    fn at_the_sender(&self, finished: bool) -> Result<(), String> {
+        let stats = self.simulation.sender(self.sender).sender.stats();
+        let (min, rtt) = (stats.min_rtt, self.plan.rtt);
+        rule(min == Duration::ZERO || min >= rtt, || {
+            format!("a round trip of {min:?} on a path of {rtt:?}")
+        })?;
+        if self.plan.kind == Kind::TwoLosses && self.plan.sender.recovery != LossDetection::BaseOnly {
+            rule(finished && stats.timeouts == 0, || {
+                format!("{} timeouts for two losses in mid-transfer", stats.timeouts)
+            })?;
+        }
+        let ledger = self.simulation.wire(self.wire).forward.ledger();
+        // The other rules know of a lost retransmission by the timer, which sends again what arrived, too; and
+        // in a small window each lost ACK costs a packet.
+        let exact = self.plan.sender.recovery == LossDetection::Rack
+            && !matches!(self.plan.sender.congestion, Algorithm::Fixed(..8));
+        if self.plan.kind == Kind::RandomLoss && exact && ledger.dropped_queue == 0 {
+            let (p, q) = self.plan.loss;
+            let packets = self.plan.bytes.div_ceil(MSS) as f64;
+            let expected = packets * p / (1.0 - p);
+            let sigma = (packets * p).sqrt() / (1.0 - p);
+            let bound = 1.05 * (1.0 + q) * expected + 6.0 * sigma + 32.0;
+            let again = stats.retransmitted;
+            rule(again as f64 <= bound, || format!("{again} retransmissions, at most {bound:.0} expected"))?;
+        }
+        Ok(())
+    }
+
+    /// How much of the time that it may take it took.
+    fn in_time(&self, outcome: &Outcome, elapsed: Duration) -> Result<f64, String> {
+        let plan = self.plan;
+        let packets = plan.bytes.div_ceil(MSS) as f64;
+        let wire = Duration::from_secs_f64(plan.bytes as f64 * 8.0 / plan.rate as f64);
+        // A window a round trip; each loss of either way costs a timeout, by the simplest rule.
+        let window = (plan.window.max as f64 / MSS as f64).clamp(1.0, 4.0);
+        let losses = packets * (plan.loss.0 + plan.loss.1 + 0.02);
+        let steps = packets / window + 4.0 * losses + 20.0;
+        let step = plan.rtt * 2 + Duration::from_millis(300);
+        let bound = Duration::from_secs(200) + wire * 10 + plan.dead * 4 + step.mul_f64(steps);
+        let share = elapsed.as_secs_f64() / bound.as_secs_f64();
+        rule(share <= 1.0, || format!("{outcome:?} after {elapsed:?}, at most {bound:?} expected"))?;
+        Ok(share)
+    }
+
+    /// Nothing is left, and both ends know how it ended.
+    fn afterwards(&mut self, finished: bool) -> Result<(), String> {
+        let stalled = self.plan.stall.map_or(Duration::ZERO, |(_, until)| until);
+        let end = self.simulation.elapsed().max(stalled);
+        self.simulation.run_until(end + IDLE);
+        self.on_the_wire()?;
+        let node = self.simulation.server(self.server);
+        let left = (node.server.listener().active(), node.server.memory());
+        rule(left == (0, 0), || format!("{} peers and {} bytes are left", left.0, left.1))?;
+        let received = self.received();
+        let closed = received == Transfer::default() || received.closed == Some(received.crc.is_none());
+        rule(closed, || format!("the receiver was not told the end: {received:?}"))?;
+        let got_all = received.crc.is_some() || self.forgetful();
+        rule(!finished || got_all, || format!("finished at the sender, but {received:?}"))?;
+        let path = self.simulation.wire(self.wire);
+        for ledger in [path.forward.ledger(), path.reverse.ledger()] {
+            rule(ledger.balances() && ledger.in_flight == 0, || format!("the ledger is off: {ledger:?}"))?;
+        }
+        Ok(())
+    }
+}

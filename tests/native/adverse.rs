@@ -1,0 +1,106 @@
+//! The paths on which implementations of QUIC are examined: 10 Mbps, 30 ms, a queue of 25 packets, and what can
+//! be wrong with it.
+
+use rdt::emulator::Outage;
+
+use super::*;
+
+fn path() -> Run {
+    Run::new(10_000_000, ms(30)).queue(25)
+}
+
+fn probability(share: f64) -> Probability {
+    Probability::new(share).unwrap()
+}
+
+/// Fifty transfers of 1 KiB side by side, each on a wire of its own; all must be over in two minutes.
+fn fifty_small_ones(change: impl Fn(Run) -> Run) {
+    let mut simulation = Simulation::new();
+    let server = simulation.add_server(server_config(receiver()));
+    let base = change(path());
+    let _told = Told::new(&base, base.seed);
+    let senders: Vec<NodeId> = (0..50)
+        .map(|index| {
+            let wire = simulation.add_wire(Path::new(base.path.clone(), base.seed * 1000 + index));
+            let sender = simulation.add_sender(SenderConfig::native(index), server, 1024).unwrap();
+            simulation.route(sender, server, wire);
+            sender
+        })
+        .collect();
+    simulation.run_senders(secs(120));
+    let mut times: Vec<Duration> = Vec::new();
+    for (index, id) in senders.iter().enumerate() {
+        let node = simulation.sender(*id);
+        let received = simulation.server(server).transfers.get(id).cloned().unwrap_or_default();
+        let stats = node.sender.stats();
+        assert_eq!(node.outcome, Outcome::Finished { crc: stats.crc }, "transfer {index}: {stats:?}");
+        assert!(received.intact && received.bytes == 1024, "transfer {index}: {received:?}");
+        times.push(node.ended_at.unwrap() - simulation.epoch());
+    }
+    times.sort_unstable();
+    eprintln!("50 of 50; half within {:?}, all within {:?}", times[24], times[49]);
+}
+
+#[test]
+fn fifty_small_transfers_with_30_percent_loss_each_way() {
+    fifty_small_ones(|run| run.loss_both_ways(&Loss::bounded(probability(0.3), 3)));
+}
+
+#[test]
+fn fifty_small_transfers_with_30_percent_corruption_each_way() {
+    fifty_small_ones(|run| run.both_ways(|link| link.corrupt(probability(0.3))));
+}
+
+#[test]
+fn two_mebibytes_with_2_percent_loss_each_way_within_10_s() {
+    for seed in seed()..seed() + 10 {
+        let run = Run { seed, limit: secs(10), ..path().bytes(2 << 20).loss_both_ways(&bernoulli(0.02)) };
+        let done = run.run();
+        eprintln!("seed {seed}: {:?}, {} timeouts", done.took, done.stats.timeouts);
+    }
+}
+
+#[test]
+fn two_mebibytes_with_2_percent_corruption_each_way_within_10_s() {
+    for seed in seed()..seed() + 10 {
+        let run = path().bytes(2 << 20).both_ways(|link| link.corrupt(probability(0.02)));
+        let done = Run { seed, limit: secs(10), ..run }.run();
+        assert!(done.forward.corrupted > 0 && done.reverse.corrupted > 0);
+        eprintln!("seed {seed}: {:?}, {} timeouts", done.took, done.stats.timeouts);
+    }
+}
+
+#[test]
+fn ten_mebibytes_through_a_path_that_is_dead_2_s_of_every_7() {
+    // The first outage begins at once, in mid-handshake, after a second, and so on.
+    for offset in [0, 100, 1000, 2500, 5000] {
+        let outage = Outage::periodic(secs(7), secs(2), ms(offset));
+        let run = path().bytes(10 << 20).both_ways(|link| link.outage(outage.clone()));
+        let done = Run { limit: secs(20), ..run }.run();
+        eprintln!("offset {offset} ms: {:?}, {} timeouts", done.took, done.stats.timeouts);
+    }
+}
+
+#[test]
+fn a_round_trip_of_a_second_and_a_half() {
+    for (bytes, limit) in [(1024, 12), (2 << 20, 30)] {
+        let run = Run::new(10_000_000, ms(1500)).queue(25).bytes(bytes);
+        let done = Run { limit: secs(limit), ..run }.run();
+        eprintln!("{bytes} bytes: {:?}", done.took);
+        assert_eq!((done.stats.spurious, done.stats.timeouts), (0, 0), "{:?}", done.stats);
+        assert!(done.stats.min_rtt >= ms(1500), "{:?}", done.stats);
+    }
+}
+
+#[test]
+fn ten_mebibytes_at_more_than_9_2_mbps_on_the_clean_path() {
+    for overhead in [0, IP_UDP] {
+        let done = path().bytes(10 << 20).both_ways(|link| link.overhead(overhead)).run();
+        eprintln!(
+            "overhead {overhead}: {:.3} Mbps, {} resent",
+            done.goodput() / 1e6,
+            done.stats.retransmitted
+        );
+        assert!(done.goodput() >= 9.2e6, "{}", done.goodput());
+    }
+}

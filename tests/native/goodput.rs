@@ -1,0 +1,155 @@
+//! What share of a path one transfer uses. Rates are of the wire: with an overhead of 28 bytes a packet takes what
+//! its IP and UDP headers take too, without it only its own bytes count.
+
+use super::*;
+
+/// One measurement.
+struct Case {
+    name: &'static str,
+    run: Run,
+    loss: f64,
+}
+
+impl Case {
+    fn new(name: &'static str, congestion: Algorithm, run: Run, loss: f64, overhead: u32) -> Self {
+        let mut run = run.loss(bernoulli(loss)).config(native(congestion));
+        run.path.forward.overhead = overhead;
+        run.path.reverse.overhead = overhead;
+        Self { name, run, loss }
+    }
+
+    /// Payload bits per second that the path could carry at most.
+    fn possible(&self) -> f64 {
+        let config = &self.run.config;
+        let wire = config.packet_size as f64 + f64::from(self.run.path.forward.overhead);
+        let rate = self.run.path.forward.rate.unwrap().as_bps_f64();
+        rate * config.payload_size() as f64 / wire * (1.0 - self.loss)
+    }
+
+    /// Runs it for so long, handshake and start included; gives the share of what is possible, and how much
+    /// more was sent than losses make necessary.
+    fn measure(&self, time: Duration) -> (f64, f64) {
+        let done = self.run.run_for(time);
+        let share = done.goodput() / self.possible();
+        let new = done.stats.snd_nxt as f64;
+        let sent = (new + done.stats.retransmitted_bytes as f64) / (new / (1.0 - self.loss));
+        let SenderStats { recoveries, timeouts, spurious, lost, probes, .. } = done.stats;
+        eprintln!(
+            "{:8} {:4.1} % loss, overhead {:2}: {:.3} of what is possible, {sent:.3} of what is necessary \
+             sent; {lost} lost in {recoveries} recoveries, {timeouts} timeouts, {probes} probes, \
+             {spurious} spurious",
+            self.name,
+            self.loss * 100.0,
+            self.run.path.forward.overhead,
+            share
+        );
+        (share, sent)
+    }
+
+    fn assert(&self, time: Duration, share: f64) {
+        let (reached, sent) = self.measure(time);
+        assert!(reached >= share, "{} at {}: {reached}", self.name, self.loss);
+        assert!(sent < 1.1, "{} at {}: {sent}", self.name, self.loss);
+    }
+}
+
+fn hundred() -> Run {
+    Run::new(100_000_000, ms(100))
+}
+
+/// 1.25 bandwidth-delay products of [`hundred`], packets.
+const WINDOW: u32 = 1061;
+
+#[test]
+fn bbr_uses_a_path_of_100_mbps_and_100_ms_at_any_loss() {
+    for loss in [0.0, 0.001, 0.01, 0.05] {
+        Case::new("bbr", Algorithm::Bbr, hundred(), loss, IP_UDP).assert(secs(60), 0.95);
+    }
+}
+
+#[test]
+fn a_fixed_window_of_one_and_a_quarter_products_uses_it_too() {
+    Case::new("fixed", Algorithm::Fixed(WINDOW), hundred(), 0.01, IP_UDP).assert(secs(60), 0.95);
+}
+
+#[test]
+fn cubic_uses_it_when_nothing_is_lost() {
+    Case::new("cubic", Algorithm::Cubic, hundred(), 0.0, IP_UDP).assert(secs(60), 0.95);
+}
+
+#[test]
+fn bbr_uses_a_gigabit_with_one_loss_in_a_thousand() {
+    let run = Run::new(1_000_000_000, ms(20));
+    Case::new("bbr", Algorithm::Bbr, run, 0.001, IP_UDP).assert(secs(10), 0.95);
+}
+
+#[test]
+#[ignore = "takes a minute unless built with --release"]
+fn every_measurement_for_a_minute_with_and_without_the_headers_below() {
+    for overhead in [0, IP_UDP] {
+        for loss in [0.0, 0.001, 0.01, 0.05] {
+            Case::new("bbr", Algorithm::Bbr, hundred(), loss, overhead).assert(secs(60), 0.95);
+            Case::new("fixed", Algorithm::Fixed(WINDOW), hundred(), loss, overhead).assert(secs(60), 0.95);
+        }
+        Case::new("cubic", Algorithm::Cubic, hundred(), 0.0, overhead).assert(secs(60), 0.95);
+        let run = Run::new(1_000_000_000, ms(20));
+        Case::new("bbr", Algorithm::Bbr, run, 0.001, overhead).assert(secs(60), 0.95);
+    }
+}
+
+/// Shares of the link's rate that the best of other transports reach with 150 MB, which take about 13 s, by the
+/// share of packets lost.
+const OTHERS: [(f64, f64); 4] = [(0.0, 0.915), (0.001, 0.908), (0.01, 0.895), (0.05, 0.822)];
+
+/// Payload of 150 MB as shares of the link's rate: over the time from the first segment to the last ACK, and
+/// over all of it with both handshakes, which take four round trips: the cookie, the SYN, the FIN and its wait.
+fn start_up(loss: f64, overhead: u32, seed: u64) -> (f64, f64) {
+    let mut case = Case::new("bbr", Algorithm::Bbr, hundred().bytes(150_000_000), loss, overhead);
+    case.run.seed = seed;
+    let done = case.run.run();
+    (12.0 / done.stats.elapsed().as_secs_f64(), done.goodput() / 1e8)
+}
+
+#[test]
+fn with_its_start_a_transfer_of_thirteen_seconds_is_ahead_of_others() {
+    for (loss, others) in OTHERS {
+        let (data, all) = start_up(loss, 0, seed());
+        eprintln!("{:4.1} % loss: {data:.3} of the link ({all:.3} in all), others {others}", loss * 100.0);
+        assert!(data > others, "{loss}: {data}");
+    }
+}
+
+#[test]
+#[ignore = "a table, for reading"]
+fn with_its_start_on_links_with_and_without_the_headers_below() {
+    for (loss, others) in OTHERS {
+        for overhead in [0, IP_UDP] {
+            let shares = (1..=5).map(|seed| start_up(loss, overhead, seed));
+            let shares: Vec<String> = shares.map(|(data, all)| format!("{data:.3} ({all:.3})")).collect();
+            eprintln!(
+                "{:4.1} % loss, overhead {overhead:2}, others {others}: {}",
+                loss * 100.0,
+                shares.join(", ")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_cold_start_over_a_satellite() {
+    for (loss, limit) in [(Loss::None, 9.0), (Loss::every_nth(64), 11.0)] {
+        for overhead in [0, IP_UDP] {
+            let run = Run::new(250_000_000, ms(600)).bytes(100_000_000).loss(loss.clone());
+            let done = run.forward(|link| link.overhead(overhead)).run();
+            // The handshake that a transfer without a cookie would have takes one round trip.
+            let reached = (done.stats.elapsed() + ms(600)).as_secs_f64();
+            let all = done.took.as_secs_f64();
+            eprintln!(
+                "100 MB, {loss:?}, overhead {overhead:2}: {reached:.2} s of {limit}, {all:.2} s in all"
+            );
+            // Headers below take the share of the rate that they take.
+            let limit = limit * (1472.0 + f64::from(overhead)) / 1472.0 + f64::from(overhead.min(1)) * 0.2;
+            assert!(reached <= limit, "{loss:?}, overhead {overhead}: {reached} s of {limit}");
+        }
+    }
+}

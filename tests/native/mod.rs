@@ -1,0 +1,291 @@
+//! Transfers in the native format, in virtual time: what share of a path they use, what they do on bad ones, how
+//! losses are repaired, and that every combination of rules delivers every byte.
+//!
+//! A failing test prints its path and seed; run it again with `RDT_SEED=<seed> cargo test --test main <name>`.
+//! The longer ones: `cargo test --release --test main native -- --include-ignored --nocapture`.
+
+mod adverse;
+mod goodput;
+mod matrix;
+mod one_machine;
+mod recovery;
+mod sack_and_window;
+mod sharing;
+mod slow_reader;
+
+use std::env;
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdt::emulator::{Bitrate, Ledger, LinkConfig, Loss, Path, PathConfig, Probability, QueueSize};
+use rdt::server::{LinkMode, ServerConfig};
+use rdt::sim::{NodeId, Outcome, Reading, Simulation, Transfer, WireId};
+use rdt::transport::congestion::Algorithm;
+use rdt::transport::{
+    LossDetection, Observer, ReceiverConfig, Resend, RtoPolicy, SenderConfig, SenderStats, Trace,
+};
+
+/// Bytes that IP and UDP add to a datagram.
+const IP_UDP: u32 = 28;
+
+/// The seed to use where one is as good as another.
+fn seed() -> u64 {
+    env::var("RDT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn bernoulli(share: f64) -> Loss {
+    Loss::Bernoulli(Probability::new(share).unwrap())
+}
+
+fn native(congestion: Algorithm) -> SenderConfig {
+    SenderConfig { congestion, ..SenderConfig::native(7) }
+}
+
+/// A receiver that lets the application check each byte.
+fn receiver() -> ReceiverConfig {
+    ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() }
+}
+
+fn server_config(receiver: ReceiverConfig) -> ServerConfig {
+    let mut server = ServerConfig::new(receiver, LinkMode::None);
+    server.listener.secret = Some([1; 32]);
+    server
+}
+
+/// Says, when a test fails, what it ran.
+struct Told(String);
+
+impl Told {
+    fn new(what: impl Debug, seed: u64) -> Self {
+        let test = thread::current().name().unwrap_or("native").to_owned();
+        Self(format!("{what:#?}\nagain: RDT_SEED={seed} cargo test --test main {test}"))
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}
+
+/// One transfer over one wire.
+#[derive(Clone)]
+struct Run {
+    path: PathConfig,
+    bytes: u64,
+    config: SenderConfig,
+    receiver: ReceiverConfig,
+    reading: Option<Reading>,
+    /// Virtual time within which it must end.
+    limit: Duration,
+    seed: u64,
+}
+
+impl Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SenderConfig { congestion, recovery, pacing, .. } = &self.config;
+        let sender = (congestion, recovery, pacing);
+        f.debug_struct("Run")
+            .field("path", &self.path)
+            .field("bytes", &self.bytes)
+            .field("sender", &sender)
+            .field("reading", &self.reading)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came of it.
+struct Done {
+    stats: SenderStats,
+    /// From the first SYN to the end.
+    took: Duration,
+    forward: Ledger,
+    reverse: Ledger,
+    received: Transfer,
+    hash: u64,
+    _told: Told,
+}
+
+impl Done {
+    /// Payload bits per second, handshakes included.
+    fn goodput(&self) -> f64 {
+        self.received.bytes as f64 * 8.0 / self.took.as_secs_f64()
+    }
+}
+
+/// A run that has begun.
+struct Running {
+    simulation: Simulation,
+    server: NodeId,
+    sender: NodeId,
+    wire: WireId,
+    told: Told,
+}
+
+impl Run {
+    /// 10 MB over a symmetric path that loses nothing and whose queues hold one bandwidth-delay product.
+    fn new(bps: u64, rtt: Duration) -> Self {
+        let path = PathConfig::symmetric(rtt, Bitrate::from_bps(bps))
+            .queue_size(QueueSize::BdpMillionths(1_000_000));
+        Self {
+            path,
+            bytes: 10_000_000,
+            config: SenderConfig::native(7),
+            receiver: receiver(),
+            reading: None,
+            limit: secs(3600),
+            seed: seed(),
+        }
+    }
+
+    /// Queues of so many packets.
+    fn queue(mut self, packets: u32) -> Self {
+        self.path = self.path.queue_size(QueueSize::Packets(packets));
+        self
+    }
+
+    /// What else the forward link does.
+    fn forward(mut self, change: impl FnOnce(LinkConfig) -> LinkConfig) -> Self {
+        self.path.forward = change(self.path.forward);
+        self
+    }
+
+    /// What else both links do.
+    fn both_ways(mut self, change: impl Fn(LinkConfig) -> LinkConfig) -> Self {
+        self.path.reverse = change(self.path.reverse);
+        self.forward(change)
+    }
+
+    /// Losses on the way to the receiver.
+    fn loss(self, loss: Loss) -> Self {
+        self.forward(|link| link.loss(loss))
+    }
+
+    /// Losses each way.
+    fn loss_both_ways(self, loss: &Loss) -> Self {
+        self.both_ways(|link| link.loss(loss.clone()))
+    }
+
+    fn bytes(self, bytes: u64) -> Self {
+        Self { bytes, ..self }
+    }
+
+    fn config(self, config: SenderConfig) -> Self {
+        Self { config, ..self }
+    }
+
+    fn start(&self) -> Running {
+        let mut simulation = Simulation::new();
+        let server = simulation.add_server(server_config(self.receiver));
+        let wire = simulation.add_wire(Path::new(self.path.clone(), self.seed));
+        let sender = simulation.add_sender(self.config.clone(), server, self.bytes).unwrap();
+        simulation.route(sender, server, wire);
+        if let Some(reading) = self.reading {
+            simulation.set_reading(server, reading);
+        }
+        Running { simulation, server, sender, wire, told: Told::new(self, self.seed) }
+    }
+
+    /// Runs it to its end, which must be a good one.
+    fn run(&self) -> Done {
+        self.run_observed(None)
+    }
+
+    fn run_observed(&self, observer: Option<Box<dyn Observer>>) -> Done {
+        let mut running = self.start();
+        if let Some(observer) = observer {
+            running.simulation.sender_mut(running.sender).sender.observe(observer);
+        }
+        let ended = running.simulation.run_senders(self.limit);
+        let done = running.done();
+        let outcome = &done.1;
+        assert!(ended, "not over after {:?}: {:?}", self.limit, done.0.stats);
+        assert_eq!(*outcome, Outcome::Finished { crc: done.0.stats.crc }, "{:?}", done.0.stats);
+        assert_eq!((done.0.received.bytes, done.0.received.crc), (self.bytes, Some(done.0.stats.crc)));
+        done.0
+    }
+
+    /// Runs it for `time`, which must not be enough for it.
+    fn run_for(&self, time: Duration) -> Done {
+        let mut running = Self { bytes: u64::MAX / 2, ..self.clone() }.start();
+        running.simulation.run_until(time);
+        let (done, outcome) = running.done();
+        assert_eq!(outcome, Outcome::Running, "{:?}", done.stats);
+        done
+    }
+}
+
+impl Running {
+    fn done(self) -> (Done, Outcome) {
+        let Self { simulation, server, sender, wire, told } = self;
+        let node = simulation.sender(sender);
+        let received = simulation.server(server).transfers.get(&sender).cloned().unwrap_or_default();
+        assert!(received.intact, "a byte is wrong, missing or twice");
+        let path = simulation.wire(wire);
+        let (forward, reverse) = (*path.forward.ledger(), *path.reverse.ledger());
+        assert!(forward.balances() && reverse.balances());
+        let done = Done {
+            stats: node.sender.stats(),
+            took: simulation.elapsed(),
+            forward,
+            reverse,
+            received,
+            hash: simulation.hash(),
+            _told: told,
+        };
+        (done, node.outcome.clone())
+    }
+}
+
+/// What a sender sent, datagram by datagram: the n-th is the n-th packet of its link.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Leaving>>>);
+
+/// A datagram of a sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Leaving {
+    at: Instant,
+    /// Number of the data, as the wire counts.
+    data: Option<u64>,
+    resend: Option<Resend>,
+}
+
+impl Log {
+    fn observer(&self) -> Box<dyn Observer> {
+        Box::new(self.clone())
+    }
+
+    fn sent(&self) -> Vec<Leaving> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Indices of the data that was sent again.
+    fn resent(&self) -> Vec<u64> {
+        let sent = self.sent();
+        let again = sent.iter().zip(0..).filter(|(leaving, _)| leaving.resend.is_some());
+        again.map(|(_, index)| index).collect()
+    }
+}
+
+impl Observer for Log {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        let (data, resend) = match trace {
+            Trace::DataSent { seq, resend, .. } => (Some(*seq), *resend),
+            Trace::SynSent { .. } | Trace::FinSent { .. } => (None, None),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(Leaving { at: now, data, resend });
+    }
+}

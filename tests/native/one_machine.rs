@@ -1,0 +1,67 @@
+//! With the course's recovery, timeout and window, and no pacing, the native format sends the same segments in the
+//! same order as the classic one: they are one machine with two ways of writing.
+
+use rdt::transport::parts::acks::AckConfig;
+use rdt::transport::{LinkProperties, WindowPolicy};
+
+use rdt::emulator::Direction;
+
+use super::*;
+
+const LINK: LinkProperties =
+    LinkProperties { rtt_s: 0.1, speed_bps: 1e7, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
+const SEGMENTS: u64 = 700;
+
+/// Which segment was sent, why, and when, each datagram of data.
+fn order(config: &SenderConfig, loss: &[u64]) -> Vec<(u64, Option<Resend>)> {
+    let classic = config.wire == rdt::transport::Wire::Classic;
+    let unit = if classic { 1 } else { config.payload_size() as u64 };
+    let mut run = Run::new(10_000_000, ms(100)).queue(1000).config(config.clone());
+    run.bytes = SEGMENTS * config.payload_size() as u64;
+    run.receiver.window = WindowPolicy::Fixed(ReceiverConfig::REFERENCE_WINDOW);
+    run.receiver.acks = AckConfig { every: 1, ..run.receiver.acks };
+    // Losses of data, counted from the first packet of data: a native handshake sends its SYN twice.
+    let first = if classic { 1 } else { 2 };
+    run = run.loss(Loss::script(loss.iter().map(|index| index + first)));
+    // ACKs are of different lengths; on a link without a rate that does not matter.
+    run.path.reverse.rate = None;
+    let log = Log::default();
+    let done = run.run_observed(Some(log.observer()));
+    eprintln!("{:?}: {:?}, {} timeouts", config.wire, done.took, done.stats.timeouts);
+    log.sent().iter().filter_map(|leaving| Some((leaving.data? / unit, leaving.resend))).collect()
+}
+
+#[test]
+fn the_native_format_sends_the_segments_of_the_classic_one() {
+    let classic = SenderConfig::new(30, LINK);
+    // No larger than what a native sender begins with, so that it looks for nothing larger.
+    let classic = SenderConfig { packet_size: 1180, ..classic };
+    let native = SenderConfig { packet_size: 1200, wire: SenderConfig::native(7).wire, ..classic.clone() };
+    let some: Vec<u64> =
+        (0..SEGMENTS).filter(|i| Loss::decide(&bernoulli(0.03), seed(), Direction::Forward, *i)).collect();
+    let scripts: [&[u64]; 7] = [
+        &[],
+        &[100],
+        &[100, 101, 102],
+        // The one sent again is lost too: the timer.
+        &[100, 134],
+        // The last one: the timer.
+        &[SEGMENTS - 1],
+        &[0, 1, 2, 3, 50, 300, 301, 302, 303, 304, 305],
+        &some,
+    ];
+    for loss in scripts {
+        let (expected, got) = (order(&classic, loss), order(&native, loss));
+        let resent = expected.iter().filter(|(_, resend)| resend.is_some()).count();
+        eprintln!("{} losses: {} sent, {resent} again", loss.len(), expected.len());
+        let differ = expected.iter().zip(&got).position(|(a, b)| a != b);
+        assert_eq!(
+            differ,
+            None,
+            "losing {loss:?}: {:?} against {:?}",
+            differ.map(|i| &expected[i..(i + 5).min(expected.len())]),
+            differ.map(|i| &got[i..(i + 5).min(got.len())])
+        );
+        assert_eq!(expected.len(), got.len(), "losing {loss:?}");
+    }
+}

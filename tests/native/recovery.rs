@@ -1,0 +1,150 @@
+//! Losses are repaired without dead time: many in a window at the price of one, what is lost again without the
+//! timer, the last ones by a probe; and what was not lost is not sent again.
+
+use rdt::emulator::Jitter;
+
+use super::*;
+
+/// 10 Mbps and 100 ms are 85 packets; the window is a little more, so the wire is never idle.
+fn path(recovery: LossDetection) -> Run {
+    let config = SenderConfig { recovery, ..native(Algorithm::Fixed(100)) };
+    Run::new(10_000_000, ms(100)).bytes(3_000_000).config(config)
+}
+
+/// Index of the first of `count` packets, each `apart` from the next, in mid-transfer.
+const MIDDLE: u64 = 600;
+
+#[test]
+fn any_number_of_losses_in_a_window_costs_one_recovery() {
+    for rule in [LossDetection::Rack, LossDetection::Sack] {
+        let clean = path(rule).run();
+        assert_eq!((clean.stats.retransmitted, clean.stats.recoveries), (0, 0), "{:?}", clean.stats);
+        for apart in [1, 4] {
+            for count in [1, 2, 5, 20] {
+                let lost = (0..count).map(|i| MIDDLE + i * apart);
+                let done = path(rule).loss(Loss::script(lost)).run();
+                let stats = &done.stats;
+                let more = done.took.saturating_sub(clean.took);
+                eprintln!("{rule}: {count} lost, {apart} apart: {more:?} longer");
+                assert_eq!((stats.recoveries, stats.timeouts), (1, 0), "{rule}, {count}: {stats:?}");
+                assert_eq!((stats.retransmitted, stats.spurious), (count, 0), "{rule}, {count}: {stats:?}");
+                // What was lost has to be carried, and nothing else takes time.
+                let carried = Duration::from_micros(1200) * u32::try_from(count).unwrap();
+                assert!(more <= carried + ms(15), "{rule}, {count}: {more:?} longer");
+            }
+        }
+    }
+}
+
+#[test]
+fn reno_halves_its_window_once_for_all_losses_of_a_window() {
+    let run = |count| {
+        let lost = (0..count).map(|i| MIDDLE + 3 * i);
+        let config = SenderConfig { congestion: Algorithm::Reno, ..path(LossDetection::Rack).config };
+        path(LossDetection::Rack).config(config).queue(1000).loss(Loss::script(lost)).run()
+    };
+    let one = run(1);
+    assert_eq!(one.stats.recoveries, 1, "{:?}", one.stats);
+    for count in [2, 5, 20] {
+        let many = run(count);
+        assert_eq!((many.stats.recoveries, many.stats.timeouts), (1, 0), "{:?}", many.stats);
+        let ratio = many.stats.ssthresh.unwrap() as f64 / one.stats.ssthresh.unwrap() as f64;
+        assert!((0.9..1.1).contains(&ratio), "{count}: {ratio}");
+    }
+}
+
+#[test]
+fn what_is_lost_again_when_it_is_sent_again_does_not_wait_for_the_timer() {
+    let mut lost = vec![MIDDLE];
+    let mut took = path(LossDetection::Rack).run().took;
+    for again in 1..=4 {
+        let log = Log::default();
+        let done =
+            path(LossDetection::Rack).loss(Loss::script(lost.clone())).run_observed(Some(log.observer()));
+        let stats = &done.stats;
+        eprintln!("lost {lost:?}: {:?}", done.took);
+        assert_eq!((stats.timeouts, stats.retransmitted), (0, again), "{stats:?}");
+        assert!(done.took <= took + ms(150), "lost {again} times: {:?} after {took:?}", done.took);
+        took = done.took;
+        lost.push(*log.resent().last().unwrap());
+    }
+}
+
+#[test]
+fn the_loss_of_the_last_segments_is_repaired_by_a_probe() {
+    for controller in [Algorithm::Fixed(100), Algorithm::Bbr, Algorithm::Cubic] {
+        let run = path(LossDetection::Rack).config(native(controller)).queue(1000).bytes(500_000);
+        let log = Log::default();
+        let clean = run.run_observed(Some(log.observer()));
+        // The last but the FIN.
+        let last = log.sent().len() as u64 - 2;
+        for count in [1, 2, 3, 10, 30] {
+            let done = run.clone().loss(Loss::script(last + 1 - count..=last)).run();
+            let stats = &done.stats;
+            let more = done.took.saturating_sub(clean.took);
+            // A window that was cut grows from there: a round for each doubling.
+            let doublings = if controller == Algorithm::Cubic { (count + 1).ilog2() } else { 0 };
+            let limit = (6 + doublings) * stats.srtt;
+            eprintln!("{controller}: the last {count} lost: {more:?} longer, {} probes", stats.probes);
+            assert_eq!(stats.timeouts, 0, "{controller}, {count}: {stats:?}");
+            assert!(stats.probes >= 1, "{controller}, {count}: {stats:?}");
+            // Two round trips until the probe, one for its answer, one for what it tells of.
+            assert!(more <= limit, "{controller}, {count}: {more:?} of {limit:?}");
+        }
+    }
+}
+
+const CONTROLLERS: [Algorithm; 4] =
+    [Algorithm::Fixed(100), Algorithm::Bbr, Algorithm::Cubic, Algorithm::Reno];
+
+/// The same with each controller and a queue that never overflows.
+fn with(congestion: Algorithm) -> Run {
+    path(LossDetection::Rack).config(native(congestion)).queue(1000)
+}
+
+#[test]
+fn nothing_is_sent_again_when_nothing_is_lost() {
+    let share = Probability::new(0.02).unwrap();
+    for congestion in CONTROLLERS {
+        for (name, run) in [
+            ("clean", with(congestion)),
+            ("jitter", with(congestion).both_ways(|link| link.jitter(Jitter::uniform(ms(5))))),
+            ("copies", with(congestion).both_ways(|link| link.duplicate(share))),
+            // Two packets overtake each that is held back.
+            ("a little reordering", with(congestion).forward(|link| link.reorder(share, ms(2)))),
+        ] {
+            let done = run.run();
+            assert_eq!(done.stats.retransmitted, 0, "{congestion}, {name}: {:?}", done.stats);
+        }
+    }
+}
+
+#[test]
+fn reordering_within_a_quarter_of_the_round_trip_is_mistaken_for_loss_once_at_most() {
+    // RFC 8985, section 6.2: while no reordering was seen, three segments acknowledged above are enough.
+    let share = Probability::new(0.02).unwrap();
+    for congestion in CONTROLLERS {
+        let late = with(congestion).forward(|link| link.reorder(share, ms(24)));
+        let done = late.run();
+        let stats = &done.stats;
+        assert!(done.forward.reordered > 20, "{:?}", done.forward);
+        assert!(stats.retransmitted <= 1, "{congestion}: {stats:?}");
+        assert_eq!(stats.spurious, stats.recoveries, "{congestion}: {stats:?}");
+    }
+}
+
+#[test]
+fn what_was_sent_again_for_nothing_is_noticed_and_taken_back() {
+    // No larger than a sender begins with: nothing but reordering is at work.
+    let config = SenderConfig { packet_size: 1200, ..native(Algorithm::Reno) };
+    let run = path(LossDetection::Rack).config(config).queue(1000).bytes(10_000_000);
+    let clean = run.run();
+    let late = run.forward(|link| link.reorder(Probability::new(0.003).unwrap(), ms(60)));
+    let done = late.run();
+    let stats = &done.stats;
+    eprintln!("{:?} instead of {:?}", done.took, clean.took);
+    assert!(done.forward.reordered > 10, "{:?}", done.forward);
+    assert!(stats.retransmitted > 0 && stats.spurious > 0, "{stats:?}");
+    assert!(stats.spurious * 10 >= stats.recoveries * 9, "{stats:?}");
+    assert!(done.took <= clean.took.mul_f64(1.1), "{:?} instead of {:?}", done.took, clean.took);
+}

@@ -1,0 +1,42 @@
+//! What two transfers get of one wire.
+
+use super::*;
+
+/// Two senders on one wire; the share of the first in what both get after the start.
+fn share(run: &Run, first: Algorithm, second: Algorithm) -> f64 {
+    let mut simulation = Simulation::new();
+    let server = simulation.add_server(server_config(receiver()));
+    let wire = simulation.add_wire(Path::new(run.path.clone(), run.seed));
+    let senders = [(1, first), (2, second)].map(|(id, congestion)| {
+        let config = SenderConfig { congestion, ..SenderConfig::native(run.seed * 10 + id) };
+        let sender = simulation.add_sender(config, server, u64::MAX / 2).unwrap();
+        simulation.route(sender, server, wire);
+        sender
+    });
+    let acked =
+        |simulation: &Simulation| senders.map(|id| simulation.sender(id).sender.stats().bytes_acked as f64);
+    simulation.run_until(secs(5));
+    let before = acked(&simulation);
+    simulation.run_until(secs(65));
+    let after = acked(&simulation);
+    let got = [after[0] - before[0], after[1] - before[1]];
+    let sum = got[0] + got[1];
+    eprintln!(
+        "seed {}: {first} {:.2} Mbps, {second} {:.2} Mbps",
+        run.seed,
+        got[0] * 8.0 / 60e6,
+        got[1] * 8.0 / 60e6
+    );
+    assert!(sum * 8.0 / 60.0 > 9e6, "the wire is used");
+    got[0] / sum
+}
+
+#[test]
+fn bbr_and_cubic_share_a_wire_fairly_enough() {
+    for seed in seed()..seed() + 5 {
+        let run = Run { seed, ..Run::new(10_000_000, ms(30)).queue(25) };
+        let _told = Told::new(&run, seed);
+        let share = share(&run, Algorithm::Bbr, Algorithm::Cubic);
+        assert!((0.35..=0.65).contains(&share), "seed {seed}: {share}");
+    }
+}
