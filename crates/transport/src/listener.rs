@@ -362,10 +362,16 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Gives an inspected packet to its receiver, if that still exists.
     pub fn deliver(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
-        let Some(entry) = self.peers.get_mut(&peer) else {
+        if self.peers.get_mut(&peer).is_none() {
             self.stats.no_connection += 1;
             return;
-        };
+        }
+        self.deliver_latest(now, peer, packet);
+    }
+
+    /// The same for the peer that was found last.
+    fn deliver_latest(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
+        let Some(entry) = self.peers.latest_mut() else { return };
         if matches!(packet, Packet::Close) {
             return self.close(peer);
         }
@@ -373,7 +379,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let held = entry.memory;
         let free = self.config.memory_limit.saturating_sub(self.memory - held);
         let allowance = self.config.peer_memory_limit.min(free);
-        self.with(peer, |receiver| receiver.handle(now, packet, allowance));
+        self.with_latest(peer, |receiver| receiver.handle(now, packet, allowance));
     }
 
     /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
@@ -429,7 +435,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Lets one receiver do something and takes over what it has to say.
     fn with(&mut self, peer: P, act: impl FnOnce(&mut Receiver)) {
-        let Some(entry) = self.peers.get_mut(&peer) else { return };
+        if self.peers.get_mut(&peer).is_some() {
+            self.with_latest(peer, act);
+        }
+    }
+
+    /// The same for the peer that was found last.
+    fn with_latest(&mut self, peer: P, act: impl FnOnce(&mut Receiver)) {
+        let Some(entry) = self.peers.latest_mut() else { return };
         act(&mut entry.receiver);
         while let Some(event) = entry.receiver.poll_event() {
             if event == ReceiverEvent::Started {
@@ -465,12 +478,13 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
 
     fn handle_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
         let Some(packet) = self.inspect(peer, datagram) else { return };
-        if let Packet::Syn(open) = packet
-            && !matches!(self.admit(now, peer, &open), Admission::New | Admission::Known)
-        {
-            return;
+        let Packet::Syn(open) = packet else {
+            // Inspecting it found its peer.
+            return self.deliver_latest(now, peer, &packet);
+        };
+        if matches!(self.admit(now, peer, &open), Admission::New | Admission::Known) {
+            self.deliver(now, peer, &packet);
         }
-        self.deliver(now, peer, &packet);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -512,6 +526,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
             return None;
         }
         let (peer, mut len) = self.next_reply(now)?;
+        let found = self.peers.get_mut(&peer).is_some();
         loop {
             let Some(slot) = out.slot(len) else {
                 // Of another size than those before it, or there is no more room.
@@ -520,7 +535,10 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
             };
             slot.copy_from_slice(&self.scratch[..len]);
             // Replies are mostly of one size, so mostly what does not fit is not even made.
-            let Some(entry) = self.peers.get_mut(&peer).filter(|_| out.has_room(len)) else { break };
+            let Some(entry) = found.then(|| self.peers.latest_mut()).flatten().filter(|_| out.has_room(len))
+            else {
+                break;
+            };
             let Some(next) = entry.receiver.poll_reply(now, &mut self.scratch) else { break };
             len = next;
         }

@@ -35,6 +35,11 @@ impl<P: Copy + Ord, V> Peers<P, V> {
         self.slots[self.latest].as_mut().map(|(_, value)| value)
     }
 
+    /// What is kept for the peer that [`Peers::get_mut`] found last, without another search.
+    pub(super) fn latest_mut(&mut self) -> Option<&mut V> {
+        self.slots.get_mut(self.latest)?.as_mut().map(|(_, value)| value)
+    }
+
     pub(super) fn contains_key(&self, peer: &P) -> bool {
         self.slot(peer).is_some()
     }

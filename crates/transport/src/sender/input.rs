@@ -102,20 +102,24 @@ impl Sender {
 
     /// Nothing but the base is ever sent again, and no controller listens.
     fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>) {
-        let facts = if self.delivery.is_none() {
+        let (moved, sample) = if self.delivery.is_none() {
             let acked = self.board.acknowledge_unmarked(ack.ack);
+            let (moved, bytes) = (acked.moved, acked.bytes);
             let sample = acked.karn.map(|sent_at| now.saturating_duration_since(sent_at));
             if let Some(sample) = sample {
                 self.rtt.on_sample(sample, 1);
             }
-            AckFacts { moved: acked.moved, bytes: acked.bytes, latest_rtt: sample, ..self.quiet_facts(now) }
+            if self.observer.is_some() {
+                let facts = AckFacts { moved, bytes, latest_rtt: sample, ..self.quiet_facts(now) };
+                self.trace_ack(now, ack, &facts);
+            }
+            (moved, sample)
         } else {
             let facts = self.apply(now, ack);
             self.note_progress(&facts);
-            facts
+            self.trace_ack(now, ack, &facts);
+            (facts.moved, facts.latest_rtt)
         };
-        self.trace_ack(now, ack, &facts);
-        let AckFacts { moved, latest_rtt: sample, .. } = facts;
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
         if moved {
             rules.on_base_moved(now, self.rtt.rto(), !self.board.is_empty());

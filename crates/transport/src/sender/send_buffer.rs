@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 /// Bytes of one chunk. Chunks are reused, so a transfer's working set is what is in flight.
 const CHUNK: usize = 64 * 1024;
-/// Free chunks kept for reuse; more are given back to the allocator.
-const FREE_CHUNKS: usize = 16;
+/// Free chunks kept for reuse; more are given back to the allocator. What one turn's ACKs free is taken again by the
+/// next turn's data, so this is as much as a turn may acknowledge: 16 MiB.
+const FREE_CHUNKS: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
