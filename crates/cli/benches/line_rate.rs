@@ -86,13 +86,13 @@ fn compare(size: usize, offload: bool, rounds: usize, bytes: u64) {
     let (limit, limit_cpu) = (median(&rows[1].gbps), median(&rows[1].cpu));
     for row in &rows {
         let (gbps, cpu) = (median(&row.gbps), median(&row.cpu));
+        let resent = if row.resent.is_empty() { "-".into() } else { format!("{:.0}", median(&row.resent)) };
         let memory = row.memory.map_or_else(|| "-".into(), |(s, r)| format!("{s:.0}, {r:.0}"));
         println!(
-            "| {size} | {switch} | {} | {gbps:.2} | {:.2} | {cpu:.3} | {:.2} | {:.0} | {memory} |",
+            "| {size} | {switch} | {} | {gbps:.2} | {:.2} | {cpu:.3} | {:.2} | {resent} | {memory} |",
             row.name,
             gbps / limit,
             cpu / limit_cpu,
-            median(&row.resent),
         );
     }
 }
