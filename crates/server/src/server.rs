@@ -250,8 +250,11 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             buffer.extend_from_slice(reply);
             if self.paths.contains_key(&peer) {
                 self.push(now, peer, buffer, |path| &mut path.reverse);
-            } else {
+            } else if self.outgoing.len() < MAX_OUTGOING {
                 self.outgoing.push_back((peer, buffer));
+            } else {
+                self.outgoing_dropped += 1;
+                self.recycle(buffer);
             }
         }
     }

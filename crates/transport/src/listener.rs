@@ -182,6 +182,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         {
             return Admission::Known;
         }
+        // Anybody can forge a SYN that needs no cookie; it must not end a transfer that did.
+        let proven = |entry: &Entry| entry.wire.connection_id().is_some() && entry.receiver.is_unfinished();
+        if open.wire.connection_id().is_none() && self.peers.get(&peer).is_some_and(proven) {
+            self.stats.refused += 1;
+            return Admission::Refused;
+        }
         if !self.is_proven(now, peer, open) {
             return Admission::Unproven;
         }
@@ -372,6 +378,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// The same for the peer that was found last.
     fn deliver_latest(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
         let Some(entry) = self.peers.latest_mut() else { return };
+        if entry.receiver.contradicts(packet) {
+            return self.refuse(peer, CloseReason::Checksum);
+        }
         if matches!(packet, Packet::Close) {
             return self.close(peer);
         }

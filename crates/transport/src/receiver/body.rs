@@ -204,7 +204,11 @@ impl Bytes {
         let segment = Segment { offset: piece.seq, payload: piece.payload, crc: piece.crc };
         let limits = Limits { right_edge: self.window.right_edge(), memory };
         let arrival = self.stream.insert(segment, limits);
-        let order = if arrival.new == 0 {
+        let refused = arrival.new == 0 && arrival.duplicate == 0;
+        let order = if refused {
+            // It was not here before, so it is no duplicate.
+            Order::InOrder
+        } else if arrival.new == 0 {
             Order::Duplicate
         } else if arrival.advanced == 0 {
             Order::BeyondHole
@@ -220,7 +224,6 @@ impl Bytes {
             self.window.on_arrival(now, piece.seq + piece.payload.len() as u64);
             self.read |= !self.kept;
         }
-        let refused = arrival.new == 0 && arrival.duplicate == 0;
         self.note(now, tx, order, piece.asks || refused);
         match arrival {
             _ if arrival.new > 0 => Taken::New { in_order: arrival.advanced > 0 },

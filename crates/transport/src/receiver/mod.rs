@@ -143,7 +143,7 @@ impl Receiver {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, memory),
             Packet::Probe { tx } => self.body.on_probe(now, *tx),
-            Packet::Fin { seq } => self.on_fin(*seq),
+            Packet::Fin { seq, .. } => self.on_fin(*seq),
             // Its listener forgets the peer.
             Packet::Close => {}
         }
@@ -193,6 +193,16 @@ impl Receiver {
             self.state = State::Finished { seq, crc };
             self.reply(Answer::FinAck { ack: seq, crc });
         }
+    }
+
+    /// True if everything arrived and has another checksum than the sender's: it must not be taken for good.
+    pub fn contradicts(&self, packet: &Packet<'_>) -> bool {
+        let Packet::Fin { seq, crc: Some(crc) } = *packet else { return false };
+        self.config.checksum
+            && self.state == State::Open
+            && seq == self.rcv_nxt()
+            && self.body.is_contiguous()
+            && self.body.crc() != crc
     }
 
     /// Next number expected.

@@ -90,8 +90,8 @@ impl Rack {
             && tx < newest
         {
             let state = flight.state;
-            let resolved = flight.offset.is_none_or(|offset| offset < board.una_offset());
-            let segment = if resolved { None } else { flight.offset.and_then(|offset| board.find(offset)) };
+            // The cumulative edge may lie inside the segment, which then begins there.
+            let segment = flight.offset.and_then(|offset| board.find(offset.max(board.una_offset())));
             if let Some(segment) = segment.filter(|s| s.tx == tx && s.fate == Fate::InFlight) {
                 let due = segment.sent_at + wait;
                 if due > times.now {
@@ -103,6 +103,14 @@ impl Rack {
             }
             flights.pop();
         }
+        // What was cut again, or taken back from the lost, has no record of its own.
+        let base = *board.base().filter(|base| base.fate == Fate::InFlight && base.tx < newest)?;
+        let due = base.sent_at + wait;
+        if due > times.now {
+            return Some(due);
+        }
+        on_lost(&base, None);
+        board.mark_lost(base.offset);
         None
     }
 }

@@ -116,6 +116,7 @@ impl Sender {
             (moved, sample)
         } else {
             let facts = self.apply(now, ack);
+            self.flights.forget_resolved(&self.board);
             self.note_progress(&facts);
             self.trace_ack(now, ack, &facts);
             (facts.moved, facts.latest_rtt)
@@ -200,8 +201,11 @@ impl Sender {
         }
         let echo = ack.echo.filter(|_| !planted::is(Bug::Karn));
         let sample = match (echo, echoed) {
+            // The receiver's delay is its own word: it takes no sample below the smallest (RFC 9002, section 5.3).
             (Some(echo), Some(sent_at)) => {
-                Some(now.saturating_duration_since(sent_at).saturating_sub(echo.delay))
+                let rtt = now.saturating_duration_since(sent_at);
+                let without = rtt.saturating_sub(echo.delay);
+                Some(if without >= self.rtt.min_rtt() && !without.is_zero() { without } else { rtt })
             }
             (Some(_), None) => None,
             (None, _) => acked.karn.map(|sent_at| now.saturating_duration_since(sent_at)),
@@ -235,13 +239,18 @@ impl Sender {
         for lost in rules.take_lost() {
             let bytes = u64::from(lost.bytes);
             self.stats.lost += 1;
+            let excused = self.mtu.as_ref().is_some_and(|mtu| mtu.probe() == Some(lost.tx));
             if let Some(mtu) = &mut self.mtu {
                 mtu.on_lost(lost.tx);
             }
-            self.lost_since_ack += bytes;
             if let Some(observer) = &mut self.observer {
                 observer.on_lost(now, &lost, self.codec.numbers_transmissions());
             }
+            // A size that the path does not carry says nothing of congestion.
+            if excused {
+                continue;
+            }
+            self.lost_since_ack += bytes;
             let Some(delivery) = &mut self.delivery else { continue };
             delivery.on_lost(bytes);
             if let Some(state) = lost.state {

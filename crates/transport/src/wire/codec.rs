@@ -220,11 +220,12 @@ impl Codec {
         }
     }
 
-    /// Takes the cookie that a receiver wants with the SYN; false if the format has none or the SYN has it.
+    /// Takes the cookie that a receiver wants with the SYN; false if the format has none, or if it is not the first:
+    /// a receiver that never has enough must not keep its sender asking.
     pub(crate) fn take_cookie(&mut self, cookie: Cookie) -> bool {
         match self {
             Self::Classic { .. } => false,
-            Self::Native { syn, .. } => syn.cookie.replace(cookie) != Some(cookie),
+            Self::Native { syn, .. } => syn.cookie.replace(cookie).is_none(),
         }
     }
 

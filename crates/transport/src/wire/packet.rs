@@ -23,6 +23,8 @@ pub enum Packet<'a> {
     Fin {
         /// One past the last number.
         seq: u64,
+        /// CRC-32 of the stream, where the format says it.
+        crc: Option<u32>,
     },
     /// The sender gave up.
     Close,
@@ -101,7 +103,7 @@ impl<'a> Packet<'a> {
                 asks: data.header.flags.ack_now,
             }),
             native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
-            native::FromSender::Fin(fin) => Self::Fin { seq: fin.length },
+            native::FromSender::Fin(fin) => Self::Fin { seq: fin.length, crc: Some(fin.crc) },
             native::FromSender::Close(_) => Self::Close,
         };
         Ok((Some(connection_id), packet))
@@ -120,7 +122,7 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
             FromSender::Data { seq, payload } => {
                 Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })
             }
-            FromSender::Fin { seq } => Self::Fin { seq },
+            FromSender::Fin { seq } => Self::Fin { seq, crc: None },
         }
     }
 }

@@ -300,3 +300,37 @@ fn a_native_peer_that_gives_up_is_forgotten_at_once_and_a_strangers_close_is_not
     script.recv('a', &close(5));
     assert_eq!((script.listener.active(), script.events()), (0, vec![('a', closed(true))]));
 }
+
+#[test]
+fn a_forged_classic_syn_does_not_end_a_native_transfer() {
+    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
+    open_native(&mut script, 'a', 5);
+    script.events();
+    assert!(script.is_dropped('a', &syn(0, LINK)));
+    assert_eq!(script.listener.wire('a'), Some(Wire::Native { connection_id: 5 }));
+}
+
+#[test]
+fn a_stream_with_another_checksum_than_its_fin_says_is_refused() {
+    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
+    open_native(&mut script, 'a', 5);
+    let mut data = vec![7; native::DATA_HEADER + 9];
+    let header = native::DataHeader { tx: 0, offset: 0, flags: native::DataFlags::default() };
+    let crc = crc32fast::hash(&data[native::DATA_HEADER..]);
+    native::encode_data_header(5, &header, crc, &mut data);
+    let fin = |crc| {
+        let mut datagram = vec![0; native::FIN_LEN];
+        native::encode_fin(5, &native::Fin { tx: 1, length: 9, crc }, &mut datagram);
+        datagram
+    };
+    script.recv('a', &data).recv('a', &fin(crc ^ 1));
+    assert_eq!(script.listener.active(), 0, "nothing wrong is taken for good");
+    let finished = |(_, event): &(char, ReceiverEvent)| matches!(event, ReceiverEvent::Finished { .. });
+    assert!(!script.events().iter().any(finished));
+    let told = native_reply(&mut script).unwrap();
+    let Ok(native::FromReceiver::Close(close)) = native::decode_from_receiver(&told, 0) else { panic!() };
+    assert_eq!(close.reason, CloseReason::Checksum);
+    open_native(&mut script, 'a', 5);
+    script.recv('a', &data).recv('a', &fin(crc));
+    assert!(script.events().iter().any(finished));
+}
