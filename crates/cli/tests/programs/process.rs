@@ -191,12 +191,33 @@ impl Program {
         });
     }
 
-    /// Sends it a signal: `INT`, `TERM` or `KILL`.
+    /// Sends it a signal: `INT`, `TERM`, `KILL`, or `STOP` and waits until that holds.
     #[cfg(unix)]
     pub(super) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
         assert!(sent.success(), "kill -s {name} {pid}");
+        if name == "STOP" {
+            self.until_stopped();
+        }
+    }
+
+    /// A thread that was about to run may still do so before it heeds the signal.
+    #[cfg(unix)]
+    fn until_stopped(&self) {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+            // No such files here: the signal has to be trusted.
+            return;
+        };
+        for task in threads.flatten() {
+            let stopped = || {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('T'))
+            };
+            while !stopped() {
+                thread::yield_now();
+            }
+        }
     }
 
     /// Waits for its end.
