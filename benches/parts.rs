@@ -85,11 +85,6 @@ fn checksum(c: &mut Criterion) {
         group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32fast::hash(black_box(&bytes))));
     }
     group.finish();
-
-    let mut crc = 0;
-    c.bench_function("crc32 of a stream and of the packet of 1472 bytes that follows", |b| {
-        b.iter(|| crc = native::crc_combine(crc, black_box(0x1234_5678), black_box(1444)));
-    });
 }
 
 /// A window of packets out and all their ACKs in: what the sender's scoreboard, buffer and timer cost.

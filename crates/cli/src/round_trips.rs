@@ -44,6 +44,10 @@ impl Observer for RoundTrips {
             self.record(*sample);
         }
     }
+
+    fn hears_of_each_packet(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@
 
 pub mod congestion;
 pub mod cookie;
+mod crc;
 pub mod drive;
 pub mod dword_array;
 mod endpoint;

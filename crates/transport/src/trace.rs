@@ -10,6 +10,12 @@ use crate::congestion::Cause;
 pub trait Observer: Send {
     /// Called once per fact, in order.
     fn on(&mut self, now: Instant, trace: &Trace);
+
+    /// False if nothing is lost on this observer when facts about single packets that left for the first time are
+    /// left out: the sender then need not stop at each.
+    fn hears_of_each_packet(&self) -> bool {
+        true
+    }
 }
 
 /// Tells all of them, in their order.
@@ -18,6 +24,10 @@ impl Observer for Vec<Box<dyn Observer>> {
         for observer in self {
             observer.on(now, trace);
         }
+    }
+
+    fn hears_of_each_packet(&self) -> bool {
+        self.iter().any(|observer| observer.hears_of_each_packet())
     }
 }
 

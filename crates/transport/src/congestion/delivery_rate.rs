@@ -15,6 +15,7 @@ pub struct SentState {
     delivered: u64,
     delivered_at: u64,
     first_sent_at: u64,
+    sent_at: u64,
     lost: u64,
     tx_in_flight: u64,
     app_limited: bool,
@@ -45,14 +46,10 @@ pub struct DeliveryRate {
     first_sent_at: u64,
     /// `delivered` beyond which the last bubble in the pipe is gone; 0 if there is none.
     app_limited_until: u64,
-    newest: Option<Newest>,
-}
-
-/// The transmission sent last among those that the ACK in hand delivered.
-#[derive(Debug, Clone, Copy)]
-struct Newest {
-    sent_at: u64,
-    state: SentState,
+    /// The transmission sent last among those that the ACK in hand delivered.
+    newest: Option<SentState>,
+    /// The last time converted, and what it gave: many packets share one.
+    clock: (Instant, u64),
 }
 
 impl DeliveryRate {
@@ -66,7 +63,13 @@ impl DeliveryRate {
             first_sent_at: 0,
             app_limited_until: 0,
             newest: None,
+            clock: (epoch, 0),
         }
+    }
+
+    /// When a transmission left.
+    pub fn sent_at(&self, state: &SentState) -> Instant {
+        self.epoch + Duration::from_nanos(state.sent_at)
     }
 
     /// Bytes delivered since the beginning.
@@ -87,32 +90,33 @@ impl DeliveryRate {
     /// `bytes` leave while `in_flight_before` bytes are in flight. After idleness the interval of the next
     /// sample begins here, for the pause was not the network's.
     pub fn on_sent(&mut self, now: Instant, bytes: u64, in_flight_before: u64) -> SentState {
+        let sent_at = self.nanos(now);
         if in_flight_before == 0 {
-            self.first_sent_at = self.nanos(now);
+            self.first_sent_at = sent_at;
             self.delivered_at = self.first_sent_at;
         }
         SentState {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
+            sent_at,
             lost: self.lost,
             tx_in_flight: in_flight_before + bytes,
             app_limited: self.app_limited(),
         }
     }
 
-    /// The transmission of `bytes` at `sent_at` is newly known to have arrived, in order or by SACK.
-    pub fn on_delivered(&mut self, now: Instant, sent_at: Instant, state: &SentState, bytes: u64) {
+    /// The transmission of `bytes` is newly known to have arrived, in order or by SACK.
+    pub fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = self.nanos(now);
-        let sent_at = self.nanos(sent_at);
         // Of packets that left at the same time, the one that saw more in flight left later.
         let newer = self.newest.is_none_or(|newest| {
-            (sent_at, state.tx_in_flight) >= (newest.sent_at, newest.state.tx_in_flight)
+            (state.sent_at, state.tx_in_flight) >= (newest.sent_at, newest.tx_in_flight)
         });
         if newer {
-            self.newest = Some(Newest { sent_at, state: *state });
-            self.first_sent_at = sent_at;
+            self.newest = Some(*state);
+            self.first_sent_at = state.sent_at;
         }
     }
 
@@ -146,8 +150,8 @@ impl DeliveryRate {
         if self.app_limited() && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
-        let Newest { sent_at, state } = self.newest.take()?;
-        let send_elapsed = sent_at.saturating_sub(state.first_sent_at);
+        let state = self.newest.take()?;
+        let send_elapsed = state.sent_at.saturating_sub(state.first_sent_at);
         let ack_elapsed = self.delivered_at.saturating_sub(state.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);
         let delivered = self.delivered - state.delivered;
@@ -164,8 +168,12 @@ impl DeliveryRate {
     }
 
     /// 64 bits of nanoseconds are 584 years.
-    fn nanos(&self, time: Instant) -> u64 {
-        u64::try_from(time.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
+    fn nanos(&mut self, time: Instant) -> u64 {
+        if self.clock.0 != time {
+            let elapsed = time.saturating_duration_since(self.epoch).as_nanos();
+            self.clock = (time, u64::try_from(elapsed).unwrap_or(u64::MAX));
+        }
+        self.clock.1
     }
 }
 
@@ -187,7 +195,6 @@ mod tests {
 
     #[derive(Clone, Copy)]
     struct Packet {
-        sent_at: Instant,
         state: SentState,
     }
 
@@ -206,12 +213,12 @@ mod tests {
             let sent_at = self.at(millis);
             let state = self.rate.on_sent(sent_at, MSS, self.in_flight);
             self.in_flight += MSS;
-            Packet { sent_at, state }
+            Packet { state }
         }
 
         fn ack(&mut self, millis: u64, packets: &[Packet]) -> RateSample {
             for packet in packets {
-                self.rate.on_delivered(self.at(millis), packet.sent_at, &packet.state, MSS);
+                self.rate.on_delivered(self.at(millis), &packet.state, MSS);
                 self.in_flight -= MSS;
             }
             self.rate.sample(self.at(millis), Duration::from_millis(100)).unwrap()
@@ -219,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn the_record_kept_for_each_packet_is_at_most_48_bytes() {
-        assert!(size_of::<SentState>() <= 48, "{}", size_of::<SentState>());
+    fn the_record_kept_for_each_packet_is_at_most_56_bytes_its_time_included() {
+        assert!(size_of::<SentState>() <= 56, "{}", size_of::<SentState>());
     }
 
     #[test]

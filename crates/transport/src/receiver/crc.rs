@@ -3,12 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crc32fast::Hasher;
-
-/// The polynomial of CRC-32, reflected (IEEE 802.3).
-const POLYNOMIAL: u32 = 0xEDB8_8320;
-/// For pieces shorter than this, reading them is as fast as combining.
-const WORTH_COMBINING: usize = 64;
+use crate::crc::{Combiner, combine};
 
 #[derive(Debug)]
 struct Run {
@@ -79,67 +74,6 @@ impl StreamCrc {
             run.end = after.end;
         }
     }
-}
-
-/// Appends pieces of one length cheaply: four look-ups, once that length came twice in a row.
-#[derive(Debug, Default)]
-struct Combiner {
-    /// Of the piece before, in bytes.
-    length: usize,
-    /// Length that `table` is for, in bytes; 0 is none.
-    table_length: usize,
-    /// `table[k][v]`: what the byte `v` at place `k` of a CRC becomes behind `table_length` more bytes.
-    table: Vec<[u32; 256]>,
-}
-
-impl Combiner {
-    /// The CRC of what `crc` is for and then `bytes`, whose own is `next`, if it is known.
-    fn extend(&mut self, crc: u32, bytes: &[u8], next: Option<u32>) -> u32 {
-        if let Some(next) = next
-            && bytes.len() >= WORTH_COMBINING
-        {
-            let again = std::mem::replace(&mut self.length, bytes.len()) == bytes.len();
-            if self.table_length != bytes.len() && again {
-                self.build(bytes.len());
-            }
-            if self.table_length == bytes.len() {
-                return self.shift(crc) ^ next;
-            }
-        }
-        let mut hasher = Hasher::new_with_initial(crc);
-        hasher.update(bytes);
-        hasher.finalize()
-    }
-
-    fn shift(&self, crc: u32) -> u32 {
-        let bytes = crc.to_le_bytes();
-        self.table.iter().zip(bytes).fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
-    }
-
-    /// Multiplication by x^(8 length) is linear: the image of each bit gives that of each byte. The top bit
-    /// stands for 1, and each bit below for one power of x more.
-    fn build(&mut self, length: usize) {
-        self.table_length = length;
-        self.table.resize(4, [0; 256]);
-        let mut image = combine(1 << 31, 0, length as u64);
-        for bit in (0..32).rev() {
-            let (table, low) = (&mut self.table[bit / 8], 1 << (bit % 8));
-            table[low] = image;
-            image = (image >> 1) ^ if image & 1 == 1 { POLYNOMIAL } else { 0 };
-        }
-        for table in &mut self.table {
-            for value in 1..256_usize {
-                table[value] = table[value & (value - 1)] ^ table[value & value.wrapping_neg()];
-            }
-        }
-    }
-}
-
-/// The CRC of two pieces from theirs and the length of the second, in bytes.
-fn combine(first: u32, second: u32, length: u64) -> u32 {
-    let mut hasher = Hasher::new_with_initial_len(first, 0);
-    hasher.combine(&Hasher::new_with_initial_len(second, length));
-    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ pub(crate) struct Times {
 /// The detector's state; names as in the RFC.
 #[derive(Debug, Default)]
 pub(crate) struct Rack {
-    /// Number of the newest transmission that was delivered, when it left, and its round trip.
-    newest: Option<(u64, Instant, Duration)>,
+    /// Number of the newest transmission that was delivered, when it left, and when its delivery was known.
+    newest: Option<(u64, Instant, Instant)>,
     /// One past the highest byte delivered.
     fack: u64,
     reordering_seen: bool,
@@ -46,8 +46,7 @@ impl Rack {
             self.reordering_seen = true;
         }
         if self.newest.is_none_or(|(tx, ..)| tx < segment.tx) {
-            let rtt = now.saturating_duration_since(segment.sent_at);
-            self.newest = Some((segment.tx, segment.sent_at, rtt));
+            self.newest = Some((segment.tx, segment.sent_at, now));
         }
     }
 
@@ -84,7 +83,8 @@ impl Rack {
         flights: &mut Flights,
         mut on_lost: impl FnMut(&Segment, Option<SentState>),
     ) -> Option<Instant> {
-        let (newest, _, rtt) = self.newest?;
+        let (newest, sent_at, delivered_at) = self.newest?;
+        let rtt = delivered_at.saturating_duration_since(sent_at);
         let wait = rtt + self.reordering_window(times, board.sacked());
         while let Some((tx, flight)) = flights.first()
             && tx < newest

@@ -2,7 +2,6 @@
 //! which segment it carried, when it left and how the connection stood then. Knows no fate of segments.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use super::{Fate, Scoreboard};
 use crate::congestion::SentState;
@@ -12,8 +11,7 @@ use crate::congestion::SentState;
 pub(crate) struct Flight {
     /// Offset of the segment; `None` for a transmission without stream bytes.
     pub(crate) offset: Option<u64>,
-    pub(crate) sent_at: Instant,
-    /// How the connection stood, for a delivery-rate sample.
+    /// When it left and how the connection stood, for a delivery-rate sample.
     pub(crate) state: SentState,
 }
 

@@ -167,7 +167,9 @@ impl Sender {
         let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
         self.largest_tx = self.largest_tx.max(largest_tx);
         self.duplicates = ack.duplicates.unwrap_or(self.duplicates);
-        let echoed = fresh_echo.and_then(|tx| self.flights.get(tx)).map(|flight| flight.sent_at);
+        let echoed = fresh_echo
+            .and_then(|tx| self.flights.get(tx))
+            .and_then(|flight| Some(self.delivery.as_ref()?.sent_at(&flight.state)));
         let mut grown = false;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
@@ -179,7 +181,7 @@ impl Sender {
             if let Some(delivery) = delivery.as_mut()
                 && let Some(flight) = flights.get(segment.tx)
             {
-                delivery.on_delivered(now, flight.sent_at, &flight.state, u64::from(segment.len));
+                delivery.on_delivered(now, &flight.state, u64::from(segment.len));
             }
             if let Recovery::Marking(rules) = &mut *recovery {
                 rules.on_delivered(now, segment, largest_tx);

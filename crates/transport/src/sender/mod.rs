@@ -136,7 +136,7 @@ impl Sender {
         let congestion = config.controller(None, config.first_payload_size());
         Ok(Self {
             state: State::Idle,
-            buffer: SendBuffer::new(),
+            buffer: SendBuffer::new(codec.checks_packets()),
             board: Scoreboard::new(codec.numbering()),
             flights: Flights::new(planted::first_tx()),
             rtt: Rtt::new(config.rto),

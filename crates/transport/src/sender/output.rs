@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use super::traces::Observed;
 use super::{Blocked, Flight, KEEP_ALIVE, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Recovery, Repeat, Timing};
@@ -150,7 +151,9 @@ impl Sender {
             let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
             let tx = self.flights.next_tx();
             self.buffer.copy_to(offset, &mut slot[header..]);
-            self.codec.encode_data(DataHead { seq, tx, asks: self.is_last(offset + self.mss as u64) }, slot);
+            let asks = self.is_last(offset + self.mss as u64);
+            let crc = self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+            self.buffer.sent(self.mss, crc);
             self.note_flight(now, Some(offset), self.mss as u64);
             // A packet's payload is at most 65,499 bytes.
             self.board.push(now, u32::try_from(self.mss).unwrap_or(u32::MAX), tx);
@@ -168,7 +171,7 @@ impl Sender {
     fn run_len(&self) -> u64 {
         let busy = self.state != State::Open
             || self.board.is_empty()
-            || self.observer.is_some()
+            || self.observer.as_ref().is_some_and(Observed::hears_of_each_packet)
             || self.prr.is_some()
             || self.next_repeat().is_some()
             || self.mtu_probe_len().is_some()
@@ -233,7 +236,8 @@ impl Sender {
         let tx = self.flights.next_tx();
         self.buffer.copy_to(offset, &mut slot[header..]);
         let asks = probe || self.is_last(offset + len as u64);
-        self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+        let crc = self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+        self.buffer.sent(len, crc);
         let alone = self.board.is_empty();
         if alone {
             // Until now nothing was owed.
@@ -305,7 +309,7 @@ impl Sender {
     fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
         if let Some(delivery) = &mut self.delivery {
             let state = delivery.on_sent(now, bytes, self.board.in_flight());
-            self.flights.push(Flight { offset, sent_at: now, state });
+            self.flights.push(Flight { offset, state });
         }
     }
 

@@ -1,7 +1,9 @@
 //! The bytes that were written and are not yet acknowledged, addressed by their offset in the stream, and
-//! the CRC-32 of everything written. Knows no packets and no time.
+//! the CRC-32 of the stream. Knows no packets and no time.
 
 use std::collections::VecDeque;
+
+use crate::crc::Combiner;
 
 /// Bytes of one chunk. Chunks are reused, so a transfer's working set is what is in flight.
 const CHUNK: usize = 64 * 1024;
@@ -17,12 +19,27 @@ pub(crate) struct SendBuffer {
     base: u64,
     /// One past the last byte written.
     end: u64,
-    crc: crc32fast::Hasher,
+    crc: Crc,
+}
+
+/// The CRC-32 of the stream, in one of two ways that read each byte once.
+#[derive(Debug)]
+enum Crc {
+    /// Of what was written, read when it is.
+    Written(crc32fast::Hasher),
+    /// Of what was sent, put together from those of the packets, which are computed anyway.
+    Sent { crc: u32, combiner: Box<Combiner> },
 }
 
 impl SendBuffer {
-    pub(crate) fn new() -> Self {
-        Self { chunks: VecDeque::new(), free: Vec::new(), base: 0, end: 0, crc: crc32fast::Hasher::new() }
+    /// `of_packets` if the caller will give the CRC-32 of each packet ([`SendBuffer::sent`]).
+    pub(crate) fn new(of_packets: bool) -> Self {
+        let crc = if of_packets {
+            Crc::Sent { crc: 0, combiner: Box::default() }
+        } else {
+            Crc::Written(crc32fast::Hasher::new())
+        };
+        Self { chunks: VecDeque::new(), free: Vec::new(), base: 0, end: 0, crc }
     }
 
     /// Room for the next bytes: never empty, at most one chunk long.
@@ -39,8 +56,17 @@ impl SendBuffer {
     pub(crate) fn advance(&mut self, n: usize) {
         let used = self.index(self.end);
         if n > 0 {
-            self.crc.update(&self.chunks[used / CHUNK][used % CHUNK..][..n]);
+            if let Crc::Written(crc) = &mut self.crc {
+                crc.update(&self.chunks[used / CHUNK][used % CHUNK..][..n]);
+            }
             self.end += n as u64;
+        }
+    }
+
+    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where packets have one.
+    pub(crate) fn sent(&mut self, len: usize, crc: Option<u32>) {
+        if let (Crc::Sent { crc: whole, combiner }, Some(piece)) = (&mut self.crc, crc) {
+            *whole = combiner.append(*whole, piece, len);
         }
     }
 
@@ -75,9 +101,12 @@ impl SendBuffer {
         self.end
     }
 
-    /// CRC-32 (IEEE) of the stream so far.
+    /// CRC-32 (IEEE) of the stream so far: of what was written, or where packets have checks of what was sent.
     pub(crate) fn crc(&self) -> u32 {
-        self.crc.clone().finalize()
+        match &self.crc {
+            Crc::Written(crc) => crc.clone().finalize(),
+            Crc::Sent { crc, .. } => *crc,
+        }
     }
 
     /// Where `offset` lies in the chunks laid end to end. They hold the bytes in flight and one look-ahead,
@@ -105,7 +134,7 @@ mod tests {
     #[test]
     fn bytes_come_back_across_chunk_borders() {
         let data: Vec<u8> = (0..300_000_u32).map(|i| (i % 251) as u8).collect();
-        let mut buffer = SendBuffer::new();
+        let mut buffer = SendBuffer::new(false);
         write(&mut buffer, &data);
         let mut out = vec![0; 100_000];
         buffer.copy_to(60_001, &mut out);
@@ -115,8 +144,22 @@ mod tests {
     }
 
     #[test]
+    fn the_crc_of_packets_is_that_of_what_was_sent() {
+        let data: Vec<u8> = (0..10_000_u32).map(|i| (i % 251) as u8).collect();
+        let mut buffer = SendBuffer::new(true);
+        write(&mut buffer, &data);
+        assert_eq!(buffer.crc(), 0);
+        let mut sent = 0;
+        for len in [1444, 1444, 1444, 1444, 17, 1444] {
+            buffer.sent(len, Some(crc32fast::hash(&data[sent..sent + len])));
+            sent += len;
+            assert_eq!(buffer.crc(), crc32fast::hash(&data[..sent]));
+        }
+    }
+
+    #[test]
     fn memory_follows_what_is_not_released() {
-        let mut buffer = SendBuffer::new();
+        let mut buffer = SendBuffer::new(false);
         for round in 0..1000_u64 {
             write(&mut buffer, &vec![7; CHUNK]);
             buffer.release(round * CHUNK as u64);
@@ -126,7 +169,7 @@ mod tests {
 
     #[test]
     fn releasing_to_the_end_of_a_full_chunk_leaves_a_usable_buffer() {
-        let mut buffer = SendBuffer::new();
+        let mut buffer = SendBuffer::new(false);
         write(&mut buffer, &vec![1; CHUNK]);
         buffer.release(CHUNK as u64);
         write(&mut buffer, &[2; 10]);

@@ -34,6 +34,11 @@ impl Observed {
         }
     }
 
+    /// See [`Observer::hears_of_each_packet`].
+    pub(super) fn hears_of_each_packet(&self) -> bool {
+        self.observer.hears_of_each_packet()
+    }
+
     pub(super) fn on_acked(&mut self, now: Instant, segment: &Segment, numbered: bool) {
         let Segment { offset, len, tx, .. } = *segment;
         self.observer.on(now, &Trace::PacketAcked { tx: numbered.then_some(tx), offset, len });

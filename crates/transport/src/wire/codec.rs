@@ -169,13 +169,23 @@ impl Codec {
         }
     }
 
-    /// Writes the header before a payload that is in its place in `out` already.
-    pub(crate) fn encode_data(&self, head: DataHead, out: &mut [u8]) {
+    /// True if every packet has a check, so that [`Codec::encode_data`] gives the CRC-32 of its payload.
+    pub(crate) fn checks_packets(&self) -> bool {
+        matches!(self, Self::Native { .. })
+    }
+
+    /// Writes the header before a payload that is in its place in `out` already; gives the payload's CRC-32, if
+    /// the format has a check of it.
+    pub(crate) fn encode_data(&self, head: DataHead, out: &mut [u8]) -> Option<u32> {
         match self {
-            Self::Classic { .. } => classic::encode_data_header(head.seq, out),
+            Self::Classic { .. } => {
+                classic::encode_data_header(head.seq, out);
+                None
+            }
             Self::Native { connection_id, .. } => {
                 let crc = crc32fast::hash(&out[native::DATA_HEADER..]);
                 native::encode_data_header(*connection_id, &data_header(head), crc, out);
+                Some(crc)
             }
         }
     }

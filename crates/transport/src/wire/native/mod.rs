@@ -31,7 +31,6 @@ pub use ack::{
     ACK_HEADER, Ack, FIN_ACK_LEN, FinAck, MAX_SACK_BLOCKS, SackBlock, SackBlocks, ack_len, encode_ack,
     encode_fin_ack,
 };
-pub use check::crc_combine;
 pub use close::{CLOSE_TEXT, CLOSE_TEXT_TO_SYN, Close, CloseReason, close_len, encode_close};
 pub use handshake::{
     RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry, encode_syn, encode_syn_ack, encode_versions,

@@ -22,7 +22,7 @@ pub struct Data<'a> {
     pub header: DataHeader,
     /// Its bytes; none in a keep-alive. `offset` and their count do not add up to more than 2^64 - 1.
     pub payload: &'a [u8],
-    /// CRC-32 of `payload`, as [`crc_combine`](super::crc_combine) takes it.
+    /// CRC-32 of `payload`.
     pub payload_crc: u32,
 }
 

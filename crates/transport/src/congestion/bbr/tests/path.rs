@@ -287,7 +287,7 @@ impl World {
         let position = flow.outstanding.partition_point(|packet| packet.number < number);
         let packet = flow.outstanding.remove(position).expect("each is acknowledged once");
         assert_eq!(packet.number, number, "timeouts wait for all ACKs");
-        flow.rate.on_delivered(now, packet.sent_at, &packet.state, MSS);
+        flow.rate.on_delivered(now, &packet.state, MSS);
         flow.in_flight -= MSS;
         let rtt = now - packet.sent_at;
         flow.srtt = (flow.srtt * 7 + rtt) / 8;
