@@ -163,6 +163,9 @@ pub struct SendArgs {
     /// Receive offload: the kernel joins datagrams
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub gro: Switch,
+    /// Large batches lent to the kernel, not copied, where it can send from memory that it shares (Linux 6.5)
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub by_reference: Switch,
     /// Write what the sender saw and did to FILE as qlog, for qvis (name it FILE.sqlog)
     #[arg(long, value_name = "FILE")]
     pub qlog: Option<PathBuf>,

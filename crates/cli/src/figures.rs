@@ -128,6 +128,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
 pub(crate) fn socket_json(stats: &UdpStats, offload: Offload) -> Value {
     json!({
         "sent": stats.sent,
+        "sent_by_reference": stats.sent_by_reference,
         "send_calls": stats.send_calls,
         "received": stats.received,
         "receive_calls": stats.receive_calls,

@@ -4,12 +4,13 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Connected, SocketError, UdpIo, Waiter, clock, run};
+use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Observer, Phase, ReceiverConfig, Sender, SenderConfig, SenderStats, TransferError, Wire,
 };
 
+use crate::args::Switch;
 use crate::console::{Console, talk};
 use crate::data::Data;
 use crate::debug_log::DebugLog;
@@ -61,7 +62,8 @@ impl Transfer {
         } else {
             (Ipv6Addr::UNSPECIFIED, 0).into()
         };
-        let io = UdpIo::bind(any, udp_options(args.gso, args.gro))?;
+        let by_reference = args.by_reference == Switch::On;
+        let io = UdpIo::bind(any, UdpOptions { by_reference, ..udp_options(args.gso, args.gro) })?;
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         let stop = Stop::default();
         stop.add(waiter.waker());
@@ -318,7 +320,12 @@ mod tests {
 
     #[test]
     fn what_this_host_had_no_room_for_is_told_with_its_remedy() {
-        let offload = Offload { send_call: SendCall::Single, send_segments: 1, receive_segments: 1 };
+        let offload = Offload {
+            send_call: SendCall::Single,
+            send_segments: 1,
+            by_reference: false,
+            receive_segments: 1,
+        };
         let stats = Server::<SocketAddr>::new(ServerConfig::reference(1)).stats();
         let mut end = LocalEnd { seed: Some(1), stats, socket: UdpStats::default(), offload };
         let with = |end: &LocalEnd, word: &str| receiver_lines(end).iter().any(|line| line.contains(word));

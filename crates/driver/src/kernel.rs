@@ -59,6 +59,21 @@ pub(crate) fn allow_fragments(socket: &UdpSocket) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn allow_fragments(_socket: &UdpSocket) {}
 
+/// Lets the kernel cut whatever is sent without a size of its own into datagrams of `size` bytes; 0 is off.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_segment(socket: &UdpSocket, size: usize) -> std::io::Result<()> {
+    let size = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
+    if set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, size) {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn set_segment(_socket: &UdpSocket, _size: usize) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 /// True if the kernel took it.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "these options have no safe wrapper")]

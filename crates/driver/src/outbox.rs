@@ -3,9 +3,10 @@
 
 use std::io;
 
-use rdt_transport::TransmitBuf;
+use rdt_transport::{Progress, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
+use crate::ring::{self, File, Ring, SLAB};
 use crate::{Remote, UdpStats};
 
 /// Most segments that Linux takes in one send with offload, and most datagrams that one `sendmmsg` gets.
@@ -41,13 +42,25 @@ pub(crate) trait Kernel {
     /// Sends `bytes`, which are datagrams of `size` bytes but perhaps the last. Says how many of them went.
     fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize>;
 
+    /// Sends `len` bytes at `offset` of `file`, which are datagrams of `size` bytes but perhaps the last, by
+    /// reference. Says how many bytes went.
+    fn lend(&self, peer: Remote, file: &File, offset: usize, len: usize, size: usize) -> io::Result<usize>;
+
     /// Takes reports of undelivered datagrams off the socket; says how many found nobody.
     fn drain_reports(&self) -> u64;
 }
 
+/// Smaller batches are copied: that is cheaper than to hand over their pages.
+const LEAST_LOAN: usize = 16 * 1024;
+
 /// The batch and the ways that are left to send it.
 pub(crate) struct Outbox {
-    batch: TransmitBuf,
+    /// The batch, unless it lies in the ring.
+    own: TransmitBuf,
+    /// Memory that can be lent to the kernel, where that works.
+    ring: Option<Ring<File>>,
+    /// The slab of the ring in which the batch lies.
+    slab: Option<usize>,
     /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
     stuck: Option<(Remote, usize)>,
     gso: bool,
@@ -59,7 +72,27 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Uses segmentation offload only if `gso`, and `sendmmsg` only if that.
     pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
-        Self { batch: TransmitBuf::new(1), stuck: None, gso, sendmmsg, proven: false }
+        let own = TransmitBuf::new(1);
+        Self { own, ring: None, slab: None, stuck: None, gso, sendmmsg, proven: false }
+    }
+
+    /// Lends batches to the kernel from now on where both allow it, for a socket with one peer.
+    pub(crate) fn lend_batches(&mut self) {
+        if self.gso {
+            self.ring = ring::open().inspect_err(|error| tracing::debug!(%error, "batches are copied")).ok();
+        }
+    }
+
+    /// Batches are lent to the kernel at present.
+    pub(crate) fn lends(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// See [`rdt_transport::drive::DatagramIo::reclaim`].
+    pub(crate) fn reclaim(&mut self, progress: Progress) {
+        if let Some(ring) = &mut self.ring {
+            ring.reclaim(progress);
+        }
     }
 
     /// How more than one datagram is sent at present.
@@ -89,14 +122,25 @@ impl Outbox {
 
     /// The batch, emptied to be filled again. What is stuck would be lost.
     pub(crate) fn open(&mut self, kernel: &impl Kernel) -> &mut TransmitBuf {
-        self.batch.clear();
-        self.batch.set_max_segments(self.max_segments(kernel));
-        &mut self.batch
+        let max_segments = self.max_segments(kernel);
+        if self.slab.is_none() {
+            self.slab = self.ring.as_mut().and_then(Ring::take);
+        }
+        let batch = match (&mut self.ring, self.slab) {
+            (Some(ring), Some(slab)) => ring.slab_mut(slab),
+            _ => &mut self.own,
+        };
+        batch.clear();
+        batch.set_max_segments(max_segments);
+        batch
     }
 
     /// What is in the batch.
     pub(crate) fn batch(&self) -> &TransmitBuf {
-        &self.batch
+        match (&self.ring, self.slab) {
+            (Some(ring), Some(slab)) => ring.slab(slab),
+            _ => &self.own,
+        }
     }
 
     /// Sends the batch; what the socket does not take now is stuck.
@@ -131,15 +175,25 @@ impl Outbox {
         peer: Remote,
         from: usize,
     ) -> io::Result<()> {
-        let (size, total) = (self.batch.segment_size().max(1), self.batch.bytes().len());
+        let (size, total) = (self.batch().segment_size().max(1), self.batch().bytes().len());
         let (mut at, mut result) = (from, Ok(()));
         self.stuck = None;
+        if from == 0 {
+            match self.lend(kernel, stats, peer) {
+                Loan::Made => return result,
+                Loan::Blocked => {
+                    self.stuck = Some((peer, 0));
+                    return result;
+                }
+                Loan::None => {}
+            }
+        }
         loop {
             // Zero segments of a batch remain only when it is a single empty datagram.
             let chunk = (self.max_segments(kernel) * size).min(total - at);
             let segments = chunk.div_ceil(size).max(1);
             let call = if segments > 1 { self.call(kernel) } else { SendCall::Single };
-            let gone = match kernel.send(call, peer, &self.batch.bytes()[at..at + chunk], size) {
+            let gone = match kernel.send(call, peer, &self.batch().bytes()[at..at + chunk], size) {
                 Ok(taken) => {
                     stats.send_calls += 1;
                     stats.sent += taken as u64;
@@ -180,6 +234,54 @@ impl Outbox {
         }
     }
 
+    /// Lends the batch to the kernel, if it may be and is worth it.
+    fn lend(&mut self, kernel: &impl Kernel, stats: &mut UdpStats, peer: Remote) -> Loan {
+        let gso = self.call(kernel) == SendCall::Gso;
+        let (Some(ring), Some(slab)) = (&mut self.ring, self.slab) else { return Loan::None };
+        let batch = ring.slab(slab);
+        let len = batch.bytes().len();
+        let Some(until) = batch.lent_until().filter(|_| gso && len >= LEAST_LOAN) else { return Loan::None };
+        match kernel.lend(peer, ring.pages(), slab * SLAB, len, batch.segment_size()) {
+            Ok(taken) if taken == len => {
+                stats.send_calls += 1;
+                stats.sent += batch.segments() as u64;
+                stats.sent_by_reference += batch.segments() as u64;
+                ring.lend(slab, until);
+                self.slab = None;
+                Loan::Made
+            }
+            Err(error) if classify(&error, false) == SendFailure::WouldBlock => {
+                stats.blocked += 1;
+                Loan::Blocked
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                stats.unreachable += kernel.drain_reports().max(1);
+                Loan::None
+            }
+            refused => {
+                tracing::debug!(?refused, "the kernel takes no memory by reference; batches are copied");
+                self.stop_lending();
+                Loan::None
+            }
+        }
+    }
+
+    /// Copies from now on. The batch moves to memory of its own; what is lent stays so.
+    fn stop_lending(&mut self) {
+        let Some(ring) = self.ring.take() else { return };
+        if let Some(slab) = self.slab.take() {
+            let batch = ring.slab(slab);
+            self.own.clear();
+            self.own.set_max_segments(batch.segments());
+            for datagram in batch.datagrams() {
+                if let Some(slot) = self.own.slot(datagram.len()) {
+                    slot.copy_from_slice(datagram);
+                }
+            }
+        }
+        ring::recycle(ring);
+    }
+
     /// Gives up a way to send that the kernel refuses; true if it was this error's reason.
     fn must_change(&mut self, call: SendCall, error: &io::Error) -> bool {
         match call {
@@ -194,6 +296,24 @@ impl Outbox {
                 true
             }
             _ => false,
+        }
+    }
+}
+
+/// What became of the offer of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loan {
+    Made,
+    /// The socket is full.
+    Blocked,
+    /// It is to be copied.
+    None,
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        if let Some(ring) = self.ring.take() {
+            ring::recycle(ring);
         }
     }
 }
@@ -222,6 +342,7 @@ mod tests {
     const ECONNREFUSED: i32 = 111;
     const ENOBUFS: i32 = 105;
     const EMSGSIZE: i32 = 90;
+    const EINVAL: i32 = 22;
 
     /// Answers each call with the next of its answers, then takes everything.
     struct Script {
@@ -230,12 +351,22 @@ mod tests {
         /// Each call, and the datagrams that it got, by their first bytes.
         calls: RefCell<Vec<(SendCall, Vec<u8>)>>,
         drained: Cell<u64>,
+        /// Answers each loan; then takes all.
+        lends: RefCell<VecDeque<Result<usize, i32>>>,
+        loans: Cell<u64>,
     }
 
     impl Script {
         fn new(gso: usize, answers: &[Result<usize, i32>]) -> Self {
             let answers = RefCell::new(answers.iter().copied().collect());
-            Self { gso, answers, calls: RefCell::default(), drained: Cell::new(0) }
+            Self {
+                gso,
+                answers,
+                calls: RefCell::default(),
+                drained: Cell::new(0),
+                lends: RefCell::default(),
+                loans: Cell::new(0),
+            }
         }
 
         fn calls(&self) -> Vec<(SendCall, Vec<u8>)> {
@@ -253,6 +384,11 @@ mod tests {
             let all = datagrams.len();
             self.calls.borrow_mut().push((call, datagrams));
             self.answers.borrow_mut().pop_front().unwrap_or(Ok(all)).map_err(io::Error::from_raw_os_error)
+        }
+
+        fn lend(&self, _: Remote, _: &File, _: usize, len: usize, _: usize) -> io::Result<usize> {
+            self.loans.set(self.loans.get() + 1);
+            self.lends.borrow_mut().pop_front().unwrap_or(Ok(len)).map_err(io::Error::from_raw_os_error)
         }
 
         fn drain_reports(&self) -> u64 {
@@ -346,6 +482,65 @@ mod tests {
         assert_eq!((kernel.drained.get(), stats.unreachable), (2, 2), "after the short count and the report");
         let all: Vec<Vec<u8>> = kernel.calls().into_iter().map(|(_, datagrams)| datagrams).collect();
         assert_eq!(all, [vec![0, 1, 2, 3, 4], vec![1, 2, 3, 4], vec![2, 3, 4], vec![3, 4], vec![3, 4]]);
+    }
+
+    /// A batch of twenty datagrams of 1000 bytes, of the stream up to `until`.
+    fn fill_to_lend(outbox: &mut Outbox, kernel: &Script, until: u64) {
+        let batch = outbox.open(kernel);
+        for i in 0..20 {
+            batch.slot(1000).unwrap().fill(i);
+        }
+        batch.lend(until);
+    }
+
+    fn lending(kernel: &Script) -> Option<(Outbox, UdpStats)> {
+        let (mut outbox, stats) = (Outbox::new(true, true), UdpStats::default());
+        outbox.lend_batches();
+        fill_to_lend(&mut outbox, kernel, 20_000);
+        outbox.lends().then_some((outbox, stats))
+    }
+
+    #[test]
+    fn large_batches_of_the_stream_are_lent_and_others_copied() {
+        let kernel = Script::new(64, &[]);
+        let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        fill(&mut outbox, &kernel, 3);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(kernel.calls(), [(SendCall::Gso, vec![0, 1, 2])]);
+        assert_eq!((stats.sent, stats.sent_by_reference, stats.send_calls), (23, 20, 2));
+        // The slab that was copied from is used again, the one that was lent is not.
+        fill_to_lend(&mut outbox, &kernel, 40_000);
+        assert_eq!(outbox.slab, Some(1));
+        outbox.reclaim(Progress { acknowledged: 20_000, resent: 0 });
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        fill_to_lend(&mut outbox, &kernel, 60_000);
+        assert_eq!(outbox.slab, Some(0));
+    }
+
+    #[test]
+    fn a_batch_that_the_full_socket_did_not_take_is_offered_again() {
+        let kernel = Script::new(64, &[]);
+        let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+        kernel.lends.borrow_mut().push_back(Err(EAGAIN));
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert!(outbox.is_stuck());
+        outbox.resume(&kernel, &mut stats).unwrap();
+        assert_eq!((outbox.is_stuck(), stats.sent_by_reference, kernel.loans.get()), (false, 20, 2));
+    }
+
+    #[test]
+    fn a_kernel_that_takes_nothing_by_reference_gets_copies_from_then_on() {
+        for refusal in [Err(EINVAL), Ok(7)] {
+            let kernel = Script::new(64, &[]);
+            let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+            kernel.lends.borrow_mut().push_back(refusal);
+            outbox.send(&kernel, &mut stats, peer()).unwrap();
+            assert_eq!(kernel.calls(), [(SendCall::Gso, (0..20).collect())], "{refusal:?}");
+            fill_to_lend(&mut outbox, &kernel, 40_000);
+            outbox.send(&kernel, &mut stats, peer()).unwrap();
+            assert_eq!((kernel.loans.get(), stats.sent, outbox.lends()), (1, 40, false));
+        }
     }
 
     #[test]

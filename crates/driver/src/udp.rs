@@ -1,19 +1,21 @@
 //! A UDP socket with batched reads and writes. Owns the receive slab and the counters
 //! of everything that the kernel granted, took and refused. Knows no protocol.
 
+use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
 use quinn_udp::{RecvMeta, Transmit, TransportErrorPayload, UdpSockRef, UdpSocketState};
-use rdt_transport::TransmitBuf;
 use rdt_transport::drive::{DatagramIo, Received};
+use rdt_transport::{Progress, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::Reading;
 use crate::error::{SendFailure, SocketError};
 use crate::outbox::{Kernel, Outbox, SendCall};
+use crate::ring::{self, File};
 use crate::{Gauge, kernel, send_many};
 
 /// Messages read in one call.
@@ -24,6 +26,7 @@ const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stay
 
 /// What to ask the kernel for.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "switches, each of which a user may turn")]
 pub struct UdpOptions {
     /// Bytes of socket buffer, each way.
     pub buffer: usize,
@@ -31,6 +34,9 @@ pub struct UdpOptions {
     pub gso: bool,
     /// Receive with datagrams joined where the system does that.
     pub gro: bool,
+    /// Lend large batches to the kernel where it sends by reference and the socket has one peer, in place of having
+    /// them copied.
+    pub by_reference: bool,
     /// Let other sockets of this user bind to the same port; the system spreads senders over them.
     pub share_port: bool,
 }
@@ -38,7 +44,7 @@ pub struct UdpOptions {
 impl Default for UdpOptions {
     /// 32 MiB each way (the kernel grants what its limits allow), offload on.
     fn default() -> Self {
-        Self { buffer: 32 << 20, gso: true, gro: true, share_port: false }
+        Self { buffer: 32 << 20, gso: true, gro: true, by_reference: true, share_port: false }
     }
 }
 
@@ -49,6 +55,8 @@ pub struct Offload {
     pub send_call: SendCall,
     /// Datagrams in one call at present.
     pub send_segments: usize,
+    /// Large batches are lent to the kernel at present, not copied.
+    pub by_reference: bool,
     /// Segments that one received message may hold; 1 without offload.
     pub receive_segments: usize,
 }
@@ -58,6 +66,8 @@ pub struct Offload {
 pub struct UdpStats {
     /// Datagrams that the kernel took.
     pub sent: u64,
+    /// Of these, datagrams that were lent to the kernel and not copied.
+    pub sent_by_reference: u64,
     /// Calls that sent them.
     pub send_calls: u64,
     /// Datagrams read.
@@ -87,6 +97,7 @@ impl UdpStats {
     /// Adds another socket's counts; buffer sizes are per socket and stay.
     pub fn merge(&mut self, other: &Self) {
         self.sent += other.sent;
+        self.sent_by_reference += other.sent_by_reference;
         self.send_calls += other.send_calls;
         self.received += other.received;
         self.receive_calls += other.receive_calls;
@@ -134,6 +145,7 @@ pub struct UdpIo {
     /// The last read left nothing behind.
     drained: bool,
     outbox: Outbox,
+    by_reference: bool,
     gro: bool,
     stats: UdpStats,
     fatal: Option<SocketError>,
@@ -173,7 +185,14 @@ impl UdpIo {
             ..UdpStats::default()
         };
         Ok(Self {
-            port: Port { socket: Arc::new(socket), state, reports: false },
+            port: Port {
+                socket: Arc::new(socket),
+                state,
+                reports: false,
+                segment: Cell::new(0),
+                connected: Cell::new(false),
+            },
+            by_reference: options.by_reference,
             slab: vec![0; RECEIVE_BATCH * MESSAGE].into_boxed_slice(),
             metas: [RecvMeta::default(); RECEIVE_BATCH],
             filled: 0,
@@ -226,6 +245,7 @@ impl UdpIo {
         Offload {
             send_call: self.outbox.call(&self.port),
             send_segments: self.outbox.max_segments(&self.port),
+            by_reference: self.outbox.lends(),
             receive_segments: if self.gro { self.port.state.gro_segments() } else { 1 },
         }
     }
@@ -293,6 +313,18 @@ struct Port {
     state: UdpSocketState,
     /// The kernel reports datagrams that found nobody.
     reports: bool,
+    /// The segment size that the socket has by itself, for what is sent by reference; 0 is none.
+    segment: Cell<usize>,
+    /// The socket has one peer by itself, for the same.
+    connected: Cell<bool>,
+}
+
+impl Port {
+    fn set_segment(&self, size: usize) -> io::Result<()> {
+        kernel::set_segment(&self.socket, size)?;
+        self.segment.set(size);
+        Ok(())
+    }
 }
 
 impl Kernel for Port {
@@ -301,6 +333,10 @@ impl Kernel for Port {
     }
 
     fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize> {
+        // What tells no size of its own would be cut to the socket's.
+        if call != SendCall::Gso && self.segment.get() != 0 && size > self.segment.get() {
+            self.set_segment(0)?;
+        }
         if call == SendCall::Sendmmsg {
             return send_many::send_many(&self.socket, peer, bytes, size);
         }
@@ -309,6 +345,17 @@ impl Kernel for Port {
             Transmit { destination: peer.addr, ecn: None, contents: bytes, segment_size, src_ip: peer.local };
         self.state.try_send(UdpSockRef::from(&*self.socket), &transmit)?;
         Ok(bytes.len().div_ceil(size).max(1))
+    }
+
+    fn lend(&self, peer: Remote, file: &File, offset: usize, len: usize, size: usize) -> io::Result<usize> {
+        if !self.connected.get() {
+            self.socket.connect(peer.addr)?;
+            self.connected.set(true);
+        }
+        if self.segment.get() != size {
+            self.set_segment(size)?;
+        }
+        ring::send(&self.socket, file, offset, len)
     }
 
     /// Unread reports would keep the socket "ready".
@@ -381,6 +428,9 @@ impl Connected {
     /// Uses `io` for `peer` alone.
     pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
         io.report_unreachable();
+        if io.by_reference {
+            io.outbox.lend_batches();
+        }
         Self { io, peer, strangers: 0, gauge: None }
     }
 
@@ -441,6 +491,10 @@ impl DatagramIo for Connected {
             gauge.put(batch.segments(), batch.bytes().len());
         }
         self.io.flush(self.peer.into());
+    }
+
+    fn reclaim(&mut self, progress: Progress) {
+        self.io.outbox.reclaim(progress);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::{Endpoint, TransmitBuf};
+use crate::{Endpoint, Progress, TransmitBuf};
 
 /// Where datagrams come from and go to: a socket, or a simulated network.
 pub trait DatagramIo {
@@ -20,6 +20,9 @@ pub trait DatagramIo {
     /// Sends what was put into [`DatagramIo::transmit_buf`]; what the socket refuses for now is kept and
     /// sent by a later call of `transmit_buf`.
     fn flush(&mut self, peer: Self::Peer);
+
+    /// How far the endpoint's stream got: what was lent to the kernel may be free again.
+    fn reclaim(&mut self, _progress: Progress) {}
 }
 
 /// Datagrams from one peer, end to end.
@@ -76,6 +79,9 @@ where
 {
     let mut turn = Turn::default();
     let now = receive(endpoint, io, now, budget.receive, &mut turn);
+    if turn.received > 0 {
+        io.reclaim(endpoint.progress());
+    }
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
         turn.fired = true;

@@ -45,7 +45,7 @@ pub mod parts {
     pub use crate::receiver::{acks, autotune, sack_list, stream};
 }
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Progress};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
 pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};

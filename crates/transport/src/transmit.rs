@@ -2,6 +2,8 @@
 //!
 //! Owns its bytes for life; nothing is allocated or zeroed per datagram.
 
+use std::ops::{Deref, DerefMut};
+
 /// The largest UDP payload over IPv4, in bytes: 65,535 less 20 of IP header and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
 
@@ -9,25 +11,57 @@ pub const MAX_DATAGRAM: usize = 65_507;
 /// size, but for a shorter last one.
 #[derive(Debug)]
 pub struct TransmitBuf {
-    slab: Box<[u8]>,
+    slab: Slab,
     len: usize,
     segment_size: usize,
     segments: usize,
     max_segments: usize,
     closed: bool,
+    lent_until: Option<u64>,
+}
+
+/// Where the datagrams lie.
+#[derive(Debug)]
+enum Slab {
+    Own(Box<[u8]>),
+    Given(&'static mut [u8]),
+}
+
+impl Deref for Slab {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Given(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Slab {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Given(bytes) => bytes,
+        }
+    }
 }
 
 impl TransmitBuf {
     /// An empty batch of at most `max_segments` datagrams (at least 1) and [`MAX_DATAGRAM`] bytes in all.
     pub fn new(max_segments: usize) -> Self {
-        Self {
-            slab: vec![0; MAX_DATAGRAM].into_boxed_slice(),
-            len: 0,
-            segment_size: 0,
-            segments: 0,
-            max_segments: max_segments.max(1),
-            closed: false,
-        }
+        Self::over(Slab::Own(vec![0; MAX_DATAGRAM].into_boxed_slice()), max_segments)
+    }
+
+    /// The same over memory of the driver's, of which it takes no more than [`MAX_DATAGRAM`] bytes.
+    pub fn given(memory: &'static mut [u8]) -> Self {
+        let len = memory.len().min(MAX_DATAGRAM);
+        Self::over(Slab::Given(&mut memory[..len]), 1)
+    }
+
+    fn over(slab: Slab, max_segments: usize) -> Self {
+        let max_segments = max_segments.max(1);
+        Self { slab, len: 0, segment_size: 0, segments: 0, max_segments, closed: false, lent_until: None }
     }
 
     /// Changes the largest number of datagrams in a batch, from the next [`TransmitBuf::clear`] on if the
@@ -49,6 +83,7 @@ impl TransmitBuf {
         }
         // A zero-length datagram cannot be told apart inside a batch.
         self.closed = len < self.segment_size || len == 0;
+        self.lent_until = None;
         let start = self.len;
         self.len += len;
         self.segments += 1;
@@ -68,6 +103,20 @@ impl TransmitBuf {
         self.len = 0;
         self.segments = 0;
         self.closed = false;
+        self.lent_until = None;
+    }
+
+    /// All datagrams here are of the stream and left for the first time; what they hold of it ends at `until`, in
+    /// bytes. A datagram that is added later takes that back. Once the stream is acknowledged as far, and nothing was sent again meanwhile
+    /// ([`Progress`](crate::Progress)), nobody reads them any more: till then a driver may lend them to the kernel
+    /// in place of having them copied.
+    pub fn lend(&mut self, until: u64) {
+        self.lent_until = Some(until);
+    }
+
+    /// What [`TransmitBuf::lend`] said since the batch was empty.
+    pub fn lent_until(&self) -> Option<u64> {
+        self.lent_until
     }
 
     /// All datagrams end to end, each [`TransmitBuf::segment_size`] bytes but perhaps the last.
@@ -121,6 +170,20 @@ mod tests {
         assert!(batch.slot(11).is_none(), "longer than the first");
         assert!(batch.slot(10).is_some());
         assert!(batch.slot(10).is_none(), "max_segments");
+    }
+
+    #[test]
+    fn what_is_added_to_a_lent_batch_takes_it_back() {
+        let mut batch = TransmitBuf::given(Box::leak(Box::new([0; 30])));
+        batch.set_max_segments(3);
+        assert!(batch.slot(10).is_some());
+        batch.lend(7);
+        assert_eq!(batch.lent_until(), Some(7));
+        assert!(batch.slot(10).is_some());
+        assert_eq!(batch.lent_until(), None);
+        batch.lend(8);
+        batch.clear();
+        assert_eq!(batch.lent_until(), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::congestion::{Controller, DeliveryRate};
 use crate::planted::{self, Bug};
 use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
-use crate::{ConfigError, Endpoint, Observer, Phase, Trace, TransferError, TransmitBuf};
+use crate::{ConfigError, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
 pub use config::{Attempts, RtoPolicy, SenderConfig};
 pub(crate) use flights::{Flight, Flights};
 use path_mtu::PathMtu;
@@ -426,6 +426,10 @@ impl Endpoint for Sender {
 
     fn poll_event(&mut self) -> Option<SenderEvent> {
         self.events.pop_front()
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { acknowledged: self.board.una_offset(), resent: self.stats.retransmitted }
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::time::Instant;
 
+use super::send_buffer::SendBuffer;
 use super::traces::Observed;
 use super::{Blocked, Flight, KEEP_ALIVE, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Recovery, Repeat, Timing};
-use crate::wire::DataHead;
+use crate::wire::{Codec, DataHead};
 use crate::{PacketKind, Resend, Trace, TransmitBuf};
 
 /// The one thing that may be sent next.
@@ -140,7 +141,7 @@ impl Sender {
     /// which nothing has to be decided for each. Whatever it leaves over is left to `transmit_one`.
     pub(super) fn transmit_run(&mut self, now: Instant, out: &mut TransmitBuf) {
         let header = self.config.wire.data_header();
-        let first = self.board.next_offset();
+        let (first, alone) = (self.board.next_offset(), out.is_empty());
         for _ in 0..self.run_len() {
             if let Some(pacer) = &self.pacer
                 && pacer.next_send_at(now, self.mss as u64).is_some_and(|at| at > now)
@@ -150,9 +151,8 @@ impl Sender {
             let Some(slot) = out.slot(header + self.mss) else { break };
             let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
             let tx = self.flights.next_tx();
-            self.buffer.copy_to(offset, &mut slot[header..]);
-            let asks = self.is_last(offset + self.mss as u64);
-            let crc = self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+            let head = DataHead { seq, tx, asks: self.is_last(offset + self.mss as u64) };
+            let crc = put_segment(&self.codec, &self.buffer, head, offset, slot);
             self.buffer.sent(self.mss, crc);
             self.note_flight(now, Some(offset), self.mss as u64);
             // A packet's payload is at most 65,499 bytes.
@@ -161,6 +161,9 @@ impl Sender {
         }
         let sent = (self.board.next_offset() - first) / self.mss as u64;
         if sent > 0 {
+            if alone {
+                out.lend(self.board.next_offset());
+            }
             self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), false);
             self.stats.datagrams_sent += sent;
             self.waiting.go(now);
@@ -234,9 +237,8 @@ impl Sender {
         let slot = out.slot(header + len)?;
         let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
         let tx = self.flights.next_tx();
-        self.buffer.copy_to(offset, &mut slot[header..]);
         let asks = probe || self.is_last(offset + len as u64);
-        let crc = self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+        let crc = put_segment(&self.codec, &self.buffer, DataHead { seq, tx, asks }, offset, slot);
         self.buffer.sent(len, crc);
         let alone = self.board.is_empty();
         if alone {
@@ -274,9 +276,8 @@ impl Sender {
         }
         let tx = self.flights.next_tx();
         let seq = self.board.number(segment.offset);
-        self.buffer.copy_to(segment.offset, &mut slot[header..]);
         let asks = repeat.reason == Resend::Probe || self.is_last(segment.end());
-        self.codec.encode_data(DataHead { seq, tx, asks }, slot);
+        put_segment(&self.codec, &self.buffer, DataHead { seq, tx, asks }, segment.offset, slot);
         self.note_flight(now, Some(segment.offset), u64::from(segment.len));
         self.board.resend(now, segment.offset, tx);
         self.note_sent(now, u64::from(segment.len));
@@ -387,4 +388,20 @@ impl Sender {
             self.trace(now, &Trace::DataSent { seq, attempt, of, rto, deadline, resend });
         }
     }
+}
+
+/// Writes a whole segment from `offset` of the stream; gives its payload's CRC-32, where packets have a check. That
+/// is read where the payload comes from: where it goes, it may not be in the cache yet.
+fn put_segment(
+    codec: &Codec,
+    buffer: &SendBuffer,
+    head: DataHead,
+    offset: u64,
+    slot: &mut [u8],
+) -> Option<u32> {
+    let payload = &mut slot[codec.data_header()..];
+    let crc = codec.checks_packets().then(|| buffer.checksum(offset, payload.len()));
+    buffer.copy_to(offset, payload);
+    codec.encode_data(head, crc.unwrap_or(0), slot);
+    crc
 }

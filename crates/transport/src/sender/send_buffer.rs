@@ -85,6 +85,26 @@ impl SendBuffer {
         }
     }
 
+    /// CRC-32 of the `len` bytes from `offset` on, which [`SendBuffer::copy_to`] would copy.
+    pub(crate) fn checksum(&self, offset: u64, len: usize) -> u32 {
+        let at = self.index(offset);
+        let chunk = &self.chunks[at / CHUNK][at % CHUNK..];
+        if len <= chunk.len() {
+            return crc32fast::hash(&chunk[..len]);
+        }
+        let mut crc = crc32fast::Hasher::new();
+        let mut at = at;
+        let mut rest = len;
+        while rest > 0 {
+            let chunk = &self.chunks[at / CHUNK][at % CHUNK..];
+            let n = chunk.len().min(rest);
+            crc.update(&chunk[..n]);
+            rest -= n;
+            at += n;
+        }
+        crc.finalize()
+    }
+
     /// Forgets everything before `offset`.
     pub(crate) fn release(&mut self, offset: u64) {
         while self.base + CHUNK as u64 <= offset {
@@ -139,6 +159,9 @@ mod tests {
         let mut out = vec![0; 100_000];
         buffer.copy_to(60_001, &mut out);
         assert_eq!(out, &data[60_001..160_001]);
+        for (from, len) in [(60_001, 100_000), (7, 1444), (65_000, 1444), (65_536, 1)] {
+            assert_eq!(buffer.checksum(from as u64, len), crc32fast::hash(&data[from..from + len]));
+        }
         assert_eq!(buffer.crc(), crc32fast::hash(&data));
         assert_eq!(buffer.end(), 300_000);
     }

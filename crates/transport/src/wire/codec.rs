@@ -140,6 +140,14 @@ impl Codec {
         self.numbering() == Numbering::Bytes
     }
 
+    /// Bytes before the payload of a data packet.
+    pub(crate) fn data_header(&self) -> usize {
+        match self {
+            Self::Classic { .. } => classic::DATA_HEADER,
+            Self::Native { .. } => native::DATA_HEADER,
+        }
+    }
+
     pub(crate) fn syn_len(&self) -> usize {
         match self {
             Self::Classic { .. } => classic::SYN_LEN,
@@ -169,23 +177,17 @@ impl Codec {
         }
     }
 
-    /// True if every packet has a check, so that [`Codec::encode_data`] gives the CRC-32 of its payload.
+    /// True if every packet has a check, for which [`Codec::encode_data`] needs the CRC-32 of its payload.
     pub(crate) fn checks_packets(&self) -> bool {
         matches!(self, Self::Native { .. })
     }
 
-    /// Writes the header before a payload that is in its place in `out` already; gives the payload's CRC-32, if
-    /// the format has a check of it.
-    pub(crate) fn encode_data(&self, head: DataHead, out: &mut [u8]) -> Option<u32> {
+    /// Writes the header before the payload in `out`, whose CRC-32 is `payload_crc` where packets have a check.
+    pub(crate) fn encode_data(&self, head: DataHead, payload_crc: u32, out: &mut [u8]) {
         match self {
-            Self::Classic { .. } => {
-                classic::encode_data_header(head.seq, out);
-                None
-            }
+            Self::Classic { .. } => classic::encode_data_header(head.seq, out),
             Self::Native { connection_id, .. } => {
-                let crc = crc32fast::hash(&out[native::DATA_HEADER..]);
-                native::encode_data_header(*connection_id, &data_header(head), crc, out);
-                Some(crc)
+                native::encode_data_header(*connection_id, &data_header(head), payload_crc, out);
             }
         }
     }

@@ -27,7 +27,8 @@ fn connected(keep_payload: bool) -> (Script, Codec) {
 
 fn data(codec: &Codec, n: u64) -> Vec<u8> {
     let mut datagram = vec![0; DATA_HEADER + PAYLOAD];
-    codec.encode_data(DataHead { seq: n * PAYLOAD as u64, tx: n, asks: false }, &mut datagram);
+    let crc = crc32fast::hash(&datagram[DATA_HEADER..]);
+    codec.encode_data(DataHead { seq: n * PAYLOAD as u64, tx: n, asks: false }, crc, &mut datagram);
     datagram
 }
 

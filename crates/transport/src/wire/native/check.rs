@@ -10,7 +10,7 @@ use super::super::WireError;
 
 /// The check of a packet: CRC-32 of a payload whose own CRC-32 is `payload_crc` (0 for none), followed by
 /// `head`, bytes 4 to 7 of which are taken as zero.
-pub(super) fn of(head: &[u8], payload_crc: u32) -> u32 {
+fn of(head: &[u8], payload_crc: u32) -> u32 {
     let mut crc = Hasher::new_with_initial(payload_crc);
     let mut first = [0; 8];
     first[..4].copy_from_slice(&head[..4]);
