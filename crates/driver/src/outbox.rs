@@ -3,7 +3,7 @@
 
 use std::io;
 
-use rdt_transport::TransmitBuf;
+use rdt_transport::{Ecn, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
 use crate::{Remote, UdpStats};
@@ -33,13 +33,22 @@ impl SendCall {
     }
 }
 
+/// Datagrams of `size` bytes but perhaps the last, end to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Datagrams<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) size: usize,
+    /// The codepoint of them all.
+    pub(crate) ecn: Ecn,
+}
+
 /// What makes the calls.
 pub(crate) trait Kernel {
     /// Most segments that it takes with offload at present; 1 if it has none.
     fn max_gso_segments(&self) -> usize;
 
-    /// Sends `bytes`, which are datagrams of `size` bytes but perhaps the last. Says how many of them went.
-    fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize>;
+    /// Says how many of them went.
+    fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
     /// Takes reports of undelivered datagrams off the socket; says how many found nobody.
     fn drain_reports(&self) -> u64;
@@ -139,7 +148,8 @@ impl Outbox {
             let chunk = (self.max_segments(kernel) * size).min(total - at);
             let segments = chunk.div_ceil(size).max(1);
             let call = if segments > 1 { self.call(kernel) } else { SendCall::Single };
-            let gone = match kernel.send(call, peer, &self.batch.bytes()[at..at + chunk], size) {
+            let bytes = &self.batch.bytes()[at..at + chunk];
+            let gone = match kernel.send(call, peer, Datagrams { bytes, size, ecn: self.batch.ecn() }) {
                 Ok(taken) => {
                     stats.send_calls += 1;
                     stats.sent += taken as u64;
@@ -229,13 +239,21 @@ mod tests {
         answers: RefCell<VecDeque<Result<usize, i32>>>,
         /// Each call, and the datagrams that it got, by their first bytes.
         calls: RefCell<Vec<(SendCall, Vec<u8>)>>,
+        /// Of each call.
+        codepoints: RefCell<Vec<Ecn>>,
         drained: Cell<u64>,
     }
 
     impl Script {
         fn new(gso: usize, answers: &[Result<usize, i32>]) -> Self {
             let answers = RefCell::new(answers.iter().copied().collect());
-            Self { gso, answers, calls: RefCell::default(), drained: Cell::new(0) }
+            Self {
+                gso,
+                answers,
+                calls: RefCell::default(),
+                codepoints: RefCell::default(),
+                drained: Cell::new(0),
+            }
         }
 
         fn calls(&self) -> Vec<(SendCall, Vec<u8>)> {
@@ -248,8 +266,9 @@ mod tests {
             self.gso
         }
 
-        fn send(&self, call: SendCall, _: Remote, bytes: &[u8], size: usize) -> io::Result<usize> {
-            let datagrams: Vec<u8> = bytes.chunks(size).map(|datagram| datagram[0]).collect();
+        fn send(&self, call: SendCall, _: Remote, sent: Datagrams<'_>) -> io::Result<usize> {
+            self.codepoints.borrow_mut().push(sent.ecn);
+            let datagrams: Vec<u8> = sent.bytes.chunks(sent.size).map(|datagram| datagram[0]).collect();
             let all = datagrams.len();
             self.calls.borrow_mut().push((call, datagrams));
             self.answers.borrow_mut().pop_front().unwrap_or(Ok(all)).map_err(io::Error::from_raw_os_error)
@@ -321,6 +340,20 @@ mod tests {
         outbox.send(&kernel, &mut stats, peer()).unwrap();
         assert_eq!(outbox.call(&kernel), SendCall::Sendmmsg, "it worked before");
         assert_eq!((stats.sent, stats.lost_other), (2, 1));
+    }
+
+    #[test]
+    fn every_call_names_the_codepoint_of_its_batch_and_the_next_batch_has_its_own() {
+        let kernel = Script::new(64, &[Err(EIO), Ok(1), Err(EAGAIN)]);
+        let (mut outbox, mut stats) = filled(&kernel, 3);
+        outbox.batch.set_ecn(Ecn::Ect0);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert!(outbox.is_stuck(), "after offload failed and one of three went");
+        outbox.resume(&kernel, &mut stats).unwrap();
+        assert_eq!(kernel.codepoints.take(), [Ecn::Ect0; 4]);
+        fill(&mut outbox, &kernel, 1);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(kernel.codepoints.take(), [Ecn::NotEct]);
     }
 
     #[test]

@@ -6,14 +6,14 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
-use quinn_udp::{RecvMeta, Transmit, TransportErrorPayload, UdpSockRef, UdpSocketState};
-use rdt_transport::TransmitBuf;
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, TransportErrorPayload, UdpSockRef, UdpSocketState};
 use rdt_transport::drive::{DatagramIo, Received};
+use rdt_transport::{Ecn, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::Reading;
 use crate::error::{SendFailure, SocketError};
-use crate::outbox::{Kernel, Outbox, SendCall};
+use crate::outbox::{Datagrams, Kernel, Outbox, SendCall};
 use crate::{Gauge, kernel, send_many};
 
 /// Messages read in one call.
@@ -300,13 +300,16 @@ impl Kernel for Port {
         self.state.max_gso_segments()
     }
 
-    fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize> {
+    fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
         if call == SendCall::Sendmmsg {
-            return send_many::send_many(&self.socket, peer, bytes, size);
+            return send_many::send_many(&self.socket, peer, datagrams);
         }
+        let Datagrams { bytes, size, ecn } = datagrams;
         let segment_size = (call == SendCall::Gso).then_some(size);
+        // There is no codepoint of quinn's for 0.
+        let ecn = EcnCodepoint::from_bits(ecn.bits());
         let transmit =
-            Transmit { destination: peer.addr, ecn: None, contents: bytes, segment_size, src_ip: peer.local };
+            Transmit { destination: peer.addr, ecn, contents: bytes, segment_size, src_ip: peer.local };
         self.state.try_send(UdpSockRef::from(&*self.socket), &transmit)?;
         Ok(bytes.len().div_ceil(size).max(1))
     }
@@ -348,6 +351,7 @@ impl DatagramIo for UdpIo {
             peer: Remote { addr: meta.addr, local: meta.dst_ip },
             bytes: &self.slab[start..start + meta.len],
             stride: meta.stride,
+            ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
             at,
         })
     }
@@ -423,6 +427,7 @@ impl DatagramIo for Connected {
             peer: (),
             bytes: batch.bytes,
             stride: batch.stride,
+            ecn: batch.ecn,
             at: batch.at,
         })
     }

@@ -2,6 +2,8 @@
 //!
 //! Owns its bytes for life; nothing is allocated or zeroed per datagram.
 
+use crate::Ecn;
+
 /// The largest UDP payload over IPv4, in bytes: 65,535 less 20 of IP header and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
 
@@ -15,6 +17,7 @@ pub struct TransmitBuf {
     segments: usize,
     max_segments: usize,
     closed: bool,
+    ecn: Ecn,
 }
 
 impl TransmitBuf {
@@ -27,6 +30,7 @@ impl TransmitBuf {
             segments: 0,
             max_segments: max_segments.max(1),
             closed: false,
+            ecn: Ecn::NotEct,
         }
     }
 
@@ -68,6 +72,17 @@ impl TransmitBuf {
         self.len = 0;
         self.segments = 0;
         self.closed = false;
+        self.ecn = Ecn::NotEct;
+    }
+
+    /// The codepoint that all datagrams of the batch leave with; [`Ecn::NotEct`] in an empty batch.
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    /// Changes it, for those that are in the batch already, too.
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
     }
 
     /// All datagrams end to end, each [`TransmitBuf::segment_size`] bytes but perhaps the last.
@@ -104,6 +119,7 @@ mod tests {
     #[test]
     fn equal_segments_fill_and_a_short_one_closes() {
         let mut batch = TransmitBuf::new(4);
+        batch.set_ecn(Ecn::Ect0);
         batch.slot(10).unwrap().fill(1);
         batch.slot(10).unwrap().fill(2);
         batch.slot(4).unwrap().fill(3);
@@ -111,7 +127,7 @@ mod tests {
         let sizes: Vec<_> = batch.datagrams().map(|d| (d.len(), d[0])).collect();
         assert_eq!(sizes, [(10, 1), (10, 2), (4, 3)]);
         batch.clear();
-        assert!(batch.is_empty() && batch.slot(12).is_some());
+        assert!(batch.is_empty() && batch.ecn() == Ecn::NotEct && batch.slot(12).is_some());
     }
 
     #[test]

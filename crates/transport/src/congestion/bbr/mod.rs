@@ -325,7 +325,10 @@ impl Controller for Bbr {
         }
         match event.cause {
             Cause::Loss => {}
-            Cause::Ecn => self.loss_round.marked = true,
+            Cause::Ecn => {
+                self.loss_round.marked = true;
+                self.probe_met_mark(event);
+            }
             Cause::Timeout => self.on_timeout(),
         }
     }
