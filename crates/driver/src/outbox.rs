@@ -208,12 +208,12 @@ impl Outbox {
     }
 }
 
-/// ENOSYS from a kernel without the call, EPERM from a filter of system calls; once the call has worked, EPERM
-/// is a rule against this peer.
+/// ENOSYS from a kernel without the call, EPERM from a filter of system calls, EINVAL from one that takes no codepoint
+/// with it; once the call has worked, the last two are rules against this peer.
 fn is_call_refused(error: &io::Error, proven: bool) -> bool {
     match error.raw_os_error() {
         Some(38) => true,
-        Some(1) => !proven,
+        Some(1 | 22) => !proven,
         _ => false,
     }
 }
@@ -227,6 +227,7 @@ mod tests {
 
     const ENOSYS: i32 = 38;
     const EPERM: i32 = 1;
+    const EINVAL: i32 = 22;
     const EIO: i32 = 5;
     const EAGAIN: i32 = 11;
     const ECONNREFUSED: i32 = 111;
@@ -329,11 +330,13 @@ mod tests {
 
     #[test]
     fn a_refused_call_is_told_from_a_refused_peer() {
-        let kernel = Script::new(1, &[Err(EPERM)]);
-        let (mut outbox, mut stats) = filled(&kernel, 2);
-        outbox.send(&kernel, &mut stats, peer()).unwrap();
-        assert_eq!(outbox.call(&kernel), SendCall::Single, "a filter of system calls, at first use");
-        assert_eq!((stats.sent, stats.lost_other), (2, 0));
+        for error in [EPERM, EINVAL] {
+            let kernel = Script::new(1, &[Err(error)]);
+            let (mut outbox, mut stats) = filled(&kernel, 2);
+            outbox.send(&kernel, &mut stats, peer()).unwrap();
+            assert_eq!(outbox.call(&kernel), SendCall::Single, "a filter of system calls, at first use");
+            assert_eq!((stats.sent, stats.lost_other), (2, 0));
+        }
 
         let kernel = Script::new(1, &[Ok(1), Err(EPERM)]);
         let (mut outbox, mut stats) = filled(&kernel, 3);
