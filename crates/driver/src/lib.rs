@@ -5,6 +5,7 @@
 //! | socket | `udp.rs` | a UDP socket with batched reads and writes, what the kernel granted and refused |
 //! | outbox | `outbox.rs` | the batch that leaves next, and how it is handed over: GSO, `sendmmsg`, single calls |
 //! | `sendmmsg` | `send_many.rs` | many datagrams in one call, on Linux |
+//! | `recvmmsg` | `receive_many.rs` | many messages in one call, with their codepoints, on Linux |
 //! | gauge | `gauge.rs` | how full the receive buffer of a socket in this process is |
 //! | placement | `placement.rs` | on which processor a thread starts |
 //! | kernel | `kernel.rs` | the questions to Linux that need `unsafe` |
@@ -21,6 +22,8 @@ mod kernel;
 mod outbox;
 mod placement;
 mod poller;
+#[cfg(target_os = "linux")]
+mod receive_many;
 mod run;
 mod send_many;
 mod source;

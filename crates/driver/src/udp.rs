@@ -128,6 +128,8 @@ pub struct UdpIo {
     port: Port,
     slab: Box<[u8]>,
     metas: [RecvMeta; RECEIVE_BATCH],
+    #[cfg(target_os = "linux")]
+    envelopes: Box<crate::receive_many::Envelopes>,
     /// Messages of the slab that hold something, and the next one to hand out.
     filled: usize,
     next: usize,
@@ -176,6 +178,8 @@ impl UdpIo {
             port: Port { socket: Arc::new(socket), state, reports: false },
             slab: vec![0; RECEIVE_BATCH * MESSAGE].into_boxed_slice(),
             metas: [RecvMeta::default(); RECEIVE_BATCH],
+            #[cfg(target_os = "linux")]
+            envelopes: crate::receive_many::Envelopes::new(),
             filled: 0,
             next: 0,
             drained: false,
@@ -277,6 +281,9 @@ impl UdpIo {
         let mut messages = self.slab.chunks_exact_mut(MESSAGE);
         let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
             std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
+        #[cfg(target_os = "linux")]
+        return self.envelopes.receive(&self.port.socket, &mut slices, &mut self.metas);
+        #[cfg(not(target_os = "linux"))]
         self.port.state.recv(UdpSockRef::from(&*self.port.socket), &mut slices, &mut self.metas)
     }
 

@@ -74,8 +74,8 @@ fn batches_arrive_with_and_without_offload_and_the_way_is_told() {
 
 #[test]
 fn a_codepoint_arrives_however_a_batch_is_sent() {
-    // Segmentation offload or many in one call, and one alone.
-    for (gso, datagrams) in [(true, 10), (false, 10), (true, 1)] {
+    // One alone, segmentation offload, and many in one call.
+    for (gso, datagrams) in [(true, 1), (true, 10), (false, 10)] {
         let ((mut a, _), (mut b, to)) = (bind(gso), bind(gso));
         let mut waiter = Waiter::new(b.socket(), Duration::ZERO).expect("a poller");
         for ecn in [Ecn::Ect0, Ecn::NotEct, Ecn::Ect1, Ecn::Ce] {
@@ -102,7 +102,7 @@ fn a_codepoint_arrives_however_a_batch_is_sent() {
                     assert!(clock::now() < deadline, "{got} of {sent} datagrams came with {ecn:?}");
                 }
             }
-            if seen.iter().all(|seen| *seen == Ecn::NotEct) && ecn != Ecn::NotEct {
+            if datagrams == 1 && seen == [Ecn::NotEct] && ecn != Ecn::NotEct {
                 return eprintln!("skipped: this system lets no program set codepoints, or see them");
             }
             assert!(seen.iter().all(|seen| *seen == ecn), "{ecn:?} by {:?}: {seen:?}", a.offload());
