@@ -10,7 +10,7 @@ use rdt::transport::cookie::CookieJar;
 use rdt::transport::parts::stream::{Keep, Limits, MAX_RANGES, Segment, Stream};
 use rdt::transport::wire::{self, FromReceiver, FromSender, Packet, Syn, native};
 use rdt::transport::{
-    Endpoint, LinkProperties, Listener, ListenerConfig, Receiver, ReceiverConfig, Sender, SenderConfig,
+    Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, Receiver, ReceiverConfig, Sender, SenderConfig,
     TransmitBuf, dword_array,
 };
 
@@ -101,7 +101,7 @@ fn sender(c: &mut Criterion) {
             sender.poll_transmit(now, &mut out);
             let mut reply = [0; wire::REPLY_LEN];
             wire::encode_reply(&FromReceiver::SynAck { ack: 0, wnd: window }, &mut reply);
-            sender.handle_datagram(now, (), &reply);
+            sender.handle_datagram(now, (), Ecn::NotEct, &reply);
             let mut acked = 0;
             b.iter(|| {
                 loop {
@@ -117,7 +117,7 @@ fn sender(c: &mut Criterion) {
                 for _ in 0..window {
                     acked += 1;
                     wire::encode_reply(&FromReceiver::Ack { ack: acked, wnd: window }, &mut reply);
-                    sender.handle_datagram(now, (), &reply);
+                    sender.handle_datagram(now, (), Ecn::NotEct, &reply);
                 }
             });
         });
@@ -139,7 +139,12 @@ fn receiver(c: &mut Criterion) {
             let now = epoch();
             b.iter(|| {
                 let mut receiver = Receiver::new(ReceiverConfig::reference());
-                receiver.handle(now, &Packet::from(&FromSender::Syn(Syn { seq: 0, link: LINK })), 0);
+                receiver.handle(
+                    now,
+                    &Packet::from(&FromSender::Syn(Syn { seq: 0, link: LINK })),
+                    Ecn::NotEct,
+                    0,
+                );
                 for seq in 0..PACKETS {
                     let seq = match seq % late {
                         0 if seq > 0 => continue,
@@ -147,6 +152,7 @@ fn receiver(c: &mut Criterion) {
                             receiver.handle(
                                 now,
                                 &Packet::from(&FromSender::Data { seq: seq - 1, payload: &payload }),
+                                Ecn::NotEct,
                                 1 << 30,
                             );
                             seq
@@ -154,7 +160,7 @@ fn receiver(c: &mut Criterion) {
                         _ => seq,
                     };
                     let data = FromSender::Data { seq, payload: &payload };
-                    receiver.handle(now, &Packet::from(&data), 1 << 30);
+                    receiver.handle(now, &Packet::from(&data), Ecn::NotEct, 1 << 30);
                     while receiver.poll_reply(now, &mut reply).is_some() {}
                 }
                 black_box(receiver.rcv_nxt())
@@ -227,14 +233,14 @@ fn listener(c: &mut Criterion) {
             let mut syn = [0; wire::SYN_LEN];
             wire::encode_syn(&Syn { seq: 0, link: LINK }, &mut syn);
             for peer in &addresses {
-                listener.handle_datagram(now, *peer, &syn);
+                listener.handle_datagram(now, *peer, Ecn::NotEct, &syn);
             }
             let (mut datagram, mut seq) = ([0; 16], 0);
             b.iter(|| {
                 for peer in &addresses {
                     for i in 0..run {
                         wire::encode_data_header(seq + i, &mut datagram);
-                        listener.handle_datagram(now, *peer, &datagram);
+                        listener.handle_datagram(now, *peer, Ecn::NotEct, &datagram);
                     }
                 }
                 seq += run;

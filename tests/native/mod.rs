@@ -5,9 +5,11 @@
 //! The longer ones: `cargo test --release --test main native -- --include-ignored --nocapture`.
 
 mod adverse;
+mod ecn;
 mod goodput;
 mod matrix;
 mod one_machine;
+mod path_mtu;
 mod recovery;
 mod sack_and_window;
 mod sharing;

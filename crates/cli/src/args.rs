@@ -138,6 +138,10 @@ pub struct SendArgs {
     /// Whether packets are spread over the round trip [default: on]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, help_heading = NATIVE)]
     pub pacing: Option<Switch>,
+    /// Whether routers may mark packets instead of dropping them (ECN), where the path and the receiver go along
+    /// and --cc answers marks, as all but fixed:N do [default: on]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, help_heading = NATIVE)]
+    pub ecn: Option<Switch>,
     /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: 64mib]
     #[arg(long, value_name = "SIZE", help_heading = NATIVE)]
     pub rwnd: Option<String>,

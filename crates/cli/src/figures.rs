@@ -113,6 +113,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
             "outgoing": stats.outgoing_dropped,
         },
         "data_packets": receivers.data,
+        "ce_marks": receivers.ce,
         "duplicates": receivers.duplicates,
         "out_of_order": receivers.out_of_order,
         "forward": ledger_json(&stats.forward),

@@ -82,6 +82,7 @@ impl<'a> Mode<'a> {
             ("--sack", args.sack.is_some()),
             ("--initial-window", args.initial_window.is_some()),
             ("--pacing", args.pacing.is_some()),
+            ("--ecn", args.ecn.is_some()),
             ("--rwnd", args.rwnd.is_some()),
             ("--give-up", args.give_up.is_some()),
             ("--queue", args.queue.is_some()),

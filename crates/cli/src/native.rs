@@ -47,6 +47,7 @@ pub(crate) fn configure(args: &SendArgs, mode: &Mode<'_>) -> Result<SenderConfig
     };
     config.recovery = recovery(args, config.congestion)?;
     config.pacing = args.pacing != Some(Switch::Off);
+    config.ecn = ecn(args.ecn, config.congestion)?;
     if let Some(text) = &args.initial_window {
         config.initial_window = initial_window(text, config.congestion)?;
     }
@@ -126,6 +127,16 @@ fn recovery(args: &SendArgs, congestion: Algorithm) -> Result<LossDetection, Fai
         )));
     }
     Ok(rule)
+}
+
+/// A fixed window answers no marks, so it must not ask for them.
+fn ecn(asked: Option<Switch>, congestion: Algorithm) -> Result<bool, Failure> {
+    match (asked, congestion) {
+        (Some(Switch::On), Algorithm::Fixed(_)) => Err(usage(format!(
+            "--ecn on needs congestion control that slows down for marks: it does not go with --cc {congestion}"
+        ))),
+        _ => Ok(asked != Some(Switch::Off)),
+    }
 }
 
 fn initial_window(text: &str, congestion: Algorithm) -> Result<u32, Failure> {

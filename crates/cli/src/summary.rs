@@ -75,6 +75,10 @@ impl Transfer {
             "recoveries": stats.recoveries,
             "spurious": stats.spurious,
             "probes": stats.probes,
+            "ecn": stats.ecn.name(),
+            "ecn_failure": stats.ecn.failure().map(|failure| failure.to_string()),
+            "ce_marks": stats.ce_marks,
+            "ecn_reductions": stats.ecn_reductions,
             "cwnd_bytes": stats.cwnd,
             "ssthresh_bytes": stats.ssthresh,
             "dropped": {

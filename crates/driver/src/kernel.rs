@@ -74,6 +74,24 @@ pub(crate) fn set_segment(_socket: &UdpSocket, _size: usize) -> std::io::Result<
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
+/// Gives the socket a codepoint for whatever is sent without one of its own.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_transport::Ecn) -> std::io::Result<()> {
+    let bits = libc::c_int::from(ecn.bits());
+    let v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
+    // A socket of IPv6 may send over IPv4, too.
+    let v4 = set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, bits);
+    if if v6 { set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits) } else { v4 } {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_transport::Ecn) -> std::io::Result<()> {
+    Ok(())
+}
+
 /// True if the kernel took it.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "these options have no safe wrapper")]

@@ -5,6 +5,7 @@
 //! | socket | `udp.rs` | a UDP socket with batched reads and writes, what the kernel granted and refused |
 //! | outbox | `outbox.rs` | the batch that leaves next, and how it is handed over: GSO, `sendmmsg`, single calls |
 //! | `sendmmsg` | `send_many.rs` | many datagrams in one call, on Linux |
+//! | `recvmmsg` | `receive_many.rs` | many messages in one call, with their codepoints, on Linux |
 //! | ring | `ring.rs` | slabs that the kernel sends by reference, and which of them the network may still read |
 //! | gauge | `gauge.rs` | how full the receive buffer of a socket in this process is |
 //! | placement | `placement.rs` | on which processor a thread starts |
@@ -22,6 +23,8 @@ mod kernel;
 mod outbox;
 mod placement;
 mod poller;
+#[cfg(target_os = "linux")]
+mod receive_many;
 mod ring;
 mod run;
 mod send_many;

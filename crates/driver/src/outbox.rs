@@ -3,7 +3,7 @@
 
 use std::io;
 
-use rdt_transport::{Progress, TransmitBuf};
+use rdt_transport::{Ecn, Progress, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
 use crate::ring::{self, File, Ring, SLAB};
@@ -34,17 +34,25 @@ impl SendCall {
     }
 }
 
+/// Datagrams of `size` bytes but perhaps the last, end to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Datagrams<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) size: usize,
+    /// The codepoint of them all.
+    pub(crate) ecn: Ecn,
+}
+
 /// What makes the calls.
 pub(crate) trait Kernel {
     /// Most segments that it takes with offload at present; 1 if it has none.
     fn max_gso_segments(&self) -> usize;
 
-    /// Sends `bytes`, which are datagrams of `size` bytes but perhaps the last. Says how many of them went.
-    fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize>;
+    /// Says how many of them went.
+    fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
-    /// Sends `len` bytes at `offset` of `file`, which are datagrams of `size` bytes but perhaps the last, by
-    /// reference. Says how many bytes went.
-    fn lend(&self, peer: Remote, file: &File, offset: usize, len: usize, size: usize) -> io::Result<usize>;
+    /// Sends `datagrams`, which lie at `offset` of `file`, by reference. Says how many bytes went.
+    fn lend(&self, peer: Remote, file: &File, offset: usize, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
     /// Takes reports of undelivered datagrams off the socket; says how many found nobody.
     fn drain_reports(&self) -> u64;
@@ -193,7 +201,8 @@ impl Outbox {
             let chunk = (self.max_segments(kernel) * size).min(total - at);
             let segments = chunk.div_ceil(size).max(1);
             let call = if segments > 1 { self.call(kernel) } else { SendCall::Single };
-            let gone = match kernel.send(call, peer, &self.batch().bytes()[at..at + chunk], size) {
+            let bytes = &self.batch().bytes()[at..at + chunk];
+            let gone = match kernel.send(call, peer, Datagrams { bytes, size, ecn: self.batch().ecn() }) {
                 Ok(taken) => {
                     stats.send_calls += 1;
                     stats.sent += taken as u64;
@@ -240,8 +249,9 @@ impl Outbox {
         let (Some(ring), Some(slab)) = (&mut self.ring, self.slab) else { return Loan::None };
         let batch = ring.slab(slab);
         let len = batch.bytes().len();
+        let datagrams = Datagrams { bytes: batch.bytes(), size: batch.segment_size(), ecn: batch.ecn() };
         let Some(until) = batch.lent_until().filter(|_| gso && len >= LEAST_LOAN) else { return Loan::None };
-        match kernel.lend(peer, ring.pages(), slab * SLAB, len, batch.segment_size()) {
+        match kernel.lend(peer, ring.pages(), slab * SLAB, datagrams) {
             Ok(taken) if taken == len => {
                 stats.send_calls += 1;
                 stats.sent += batch.segments() as u64;
@@ -318,12 +328,12 @@ impl Drop for Outbox {
     }
 }
 
-/// ENOSYS from a kernel without the call, EPERM from a filter of system calls; once the call has worked, EPERM
-/// is a rule against this peer.
+/// ENOSYS from a kernel without the call, EPERM from a filter of system calls, EINVAL from one that takes no codepoint
+/// with it; once the call has worked, the last two are rules against this peer.
 fn is_call_refused(error: &io::Error, proven: bool) -> bool {
     match error.raw_os_error() {
         Some(38) => true,
-        Some(1) => !proven,
+        Some(1 | 22) => !proven,
         _ => false,
     }
 }
@@ -350,6 +360,8 @@ mod tests {
         answers: RefCell<VecDeque<Result<usize, i32>>>,
         /// Each call, and the datagrams that it got, by their first bytes.
         calls: RefCell<Vec<(SendCall, Vec<u8>)>>,
+        /// Of each call.
+        codepoints: RefCell<Vec<Ecn>>,
         drained: Cell<u64>,
         /// Answers each loan; then takes all.
         lends: RefCell<VecDeque<Result<usize, i32>>>,
@@ -363,6 +375,7 @@ mod tests {
                 gso,
                 answers,
                 calls: RefCell::default(),
+                codepoints: RefCell::default(),
                 drained: Cell::new(0),
                 lends: RefCell::default(),
                 loans: Cell::new(0),
@@ -379,16 +392,21 @@ mod tests {
             self.gso
         }
 
-        fn send(&self, call: SendCall, _: Remote, bytes: &[u8], size: usize) -> io::Result<usize> {
-            let datagrams: Vec<u8> = bytes.chunks(size).map(|datagram| datagram[0]).collect();
+        fn send(&self, call: SendCall, _: Remote, sent: Datagrams<'_>) -> io::Result<usize> {
+            self.codepoints.borrow_mut().push(sent.ecn);
+            let datagrams: Vec<u8> = sent.bytes.chunks(sent.size).map(|datagram| datagram[0]).collect();
             let all = datagrams.len();
             self.calls.borrow_mut().push((call, datagrams));
             self.answers.borrow_mut().pop_front().unwrap_or(Ok(all)).map_err(io::Error::from_raw_os_error)
         }
 
-        fn lend(&self, _: Remote, _: &File, _: usize, len: usize, _: usize) -> io::Result<usize> {
+        fn lend(&self, _: Remote, _: &File, _: usize, datagrams: Datagrams<'_>) -> io::Result<usize> {
             self.loans.set(self.loans.get() + 1);
-            self.lends.borrow_mut().pop_front().unwrap_or(Ok(len)).map_err(io::Error::from_raw_os_error)
+            self.lends
+                .borrow_mut()
+                .pop_front()
+                .unwrap_or(Ok(datagrams.bytes.len()))
+                .map_err(io::Error::from_raw_os_error)
         }
 
         fn drain_reports(&self) -> u64 {
@@ -446,17 +464,33 @@ mod tests {
 
     #[test]
     fn a_refused_call_is_told_from_a_refused_peer() {
-        let kernel = Script::new(1, &[Err(EPERM)]);
-        let (mut outbox, mut stats) = filled(&kernel, 2);
-        outbox.send(&kernel, &mut stats, peer()).unwrap();
-        assert_eq!(outbox.call(&kernel), SendCall::Single, "a filter of system calls, at first use");
-        assert_eq!((stats.sent, stats.lost_other), (2, 0));
+        for error in [EPERM, EINVAL] {
+            let kernel = Script::new(1, &[Err(error)]);
+            let (mut outbox, mut stats) = filled(&kernel, 2);
+            outbox.send(&kernel, &mut stats, peer()).unwrap();
+            assert_eq!(outbox.call(&kernel), SendCall::Single, "a filter of system calls, at first use");
+            assert_eq!((stats.sent, stats.lost_other), (2, 0));
+        }
 
         let kernel = Script::new(1, &[Ok(1), Err(EPERM)]);
         let (mut outbox, mut stats) = filled(&kernel, 3);
         outbox.send(&kernel, &mut stats, peer()).unwrap();
         assert_eq!(outbox.call(&kernel), SendCall::Sendmmsg, "it worked before");
         assert_eq!((stats.sent, stats.lost_other), (2, 1));
+    }
+
+    #[test]
+    fn every_call_names_the_codepoint_of_its_batch_and_the_next_batch_has_its_own() {
+        let kernel = Script::new(64, &[Err(EIO), Ok(1), Err(EAGAIN)]);
+        let (mut outbox, mut stats) = filled(&kernel, 3);
+        outbox.own.set_ecn(Ecn::Ect0);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert!(outbox.is_stuck(), "after offload failed and one of three went");
+        outbox.resume(&kernel, &mut stats).unwrap();
+        assert_eq!(kernel.codepoints.take(), [Ecn::Ect0; 4]);
+        fill(&mut outbox, &kernel, 1);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(kernel.codepoints.take(), [Ecn::NotEct]);
     }
 
     #[test]

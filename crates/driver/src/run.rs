@@ -90,8 +90,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use rdt_transport::TransmitBuf;
     use rdt_transport::drive::Received;
+    use rdt_transport::{Ecn, TransmitBuf};
 
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
         type Peer = ();
         type Event = ();
 
-        fn handle_datagram(&mut self, _: Instant, (): (), _: &[u8]) {
+        fn handle_datagram(&mut self, _: Instant, (): (), _: Ecn, _: &[u8]) {
             self.got += 1;
         }
 
@@ -155,7 +155,7 @@ mod tests {
                 return None;
             };
             self.input = left;
-            Some(Received { peer: (), bytes: b"x", stride: 1, at: clock::now() })
+            Some(Received { peer: (), bytes: b"x", stride: 1, ecn: Ecn::NotEct, at: clock::now() })
         }
 
         fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {

@@ -4,12 +4,13 @@ use std::io;
 use std::net::UdpSocket;
 
 use crate::Remote;
+use crate::outbox::Datagrams;
 
 /// The system has the call.
 pub(crate) const AVAILABLE: bool = cfg!(target_os = "linux");
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn send_many(_: &UdpSocket, _: Remote, _: &[u8], _: usize) -> io::Result<usize> {
+pub(crate) fn send_many(_: &UdpSocket, _: Remote, _: Datagrams<'_>) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -23,20 +24,20 @@ mod linux {
 
     use socket2::SockAddr;
 
-    use super::{Remote, UdpSocket, io};
+    use rdt_transport::Ecn;
+
+    use super::{Datagrams, Remote, UdpSocket, io};
     use crate::outbox::MAX_SEGMENTS;
 
-    /// Sends datagrams of `size` bytes, but for a shorter last one, that lie end to end in `bytes`: the first
-    /// [`MAX_SEGMENTS`] of them. Says how many the kernel took; the error is that of the first one.
-    #[expect(unsafe_code, reason = "rustix has no control message for the source address")]
-    pub(crate) fn send_many(
-        socket: &UdpSocket,
-        peer: Remote,
-        bytes: &[u8],
-        size: usize,
-    ) -> io::Result<usize> {
+    /// Sends the first [`MAX_SEGMENTS`] of the datagrams. Says how many the kernel took; the error is that of the
+    /// first one.
+    #[expect(unsafe_code, reason = "rustix has no control messages for the source address and the codepoint")]
+    pub(crate) fn send_many(socket: &UdpSocket, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        let Datagrams { bytes, size, ecn } = datagrams;
         let to = SockAddr::from(peer.addr);
-        let mut source = Source::new(peer.local);
+        let mut control = Control::new();
+        control.put_source(peer.local);
+        control.put_ecn(peer.addr.ip(), ecn);
         // SAFETY: both are plain C data, for which all zeros is a value.
         let (mut parts, mut messages): ([libc::iovec; MAX_SEGMENTS], [libc::mmsghdr; MAX_SEGMENTS]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -49,67 +50,89 @@ mod linux {
             header.msg_namelen = to.len();
             header.msg_iov = &raw mut parts[count];
             header.msg_iovlen = 1;
-            if source.length > 0 {
-                header.msg_control = source.message.0.as_mut_ptr().cast();
-                header.msg_controllen = source.length as _;
+            if control.length > 0 {
+                header.msg_control = control.messages.0.as_mut_ptr().cast();
+                header.msg_controllen = control.length as _;
             }
             count += 1;
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
         let length = count as libc::c_uint;
         // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages point to
-        // `to`, `parts`, `bytes` and `source`, which outlive the call and of which the kernel only reads; it
+        // `to`, `parts`, `bytes` and `control`, which outlive the call and of which the kernel only reads; it
         // writes `msg_len` of the messages.
         let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), length, 0) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The control message that names the source address, if one is to be named.
-    struct Source {
-        message: Aligned,
+    /// The control messages that go with each datagram.
+    struct Control {
+        messages: Aligned,
+        /// Bytes in use.
         length: usize,
     }
 
-    /// Room for the larger of the two messages, aligned as `cmsghdr` must be.
+    /// Room for a source address and a codepoint, aligned as `cmsghdr` must be.
     #[repr(align(8))]
-    struct Aligned([u8; 64]);
+    struct Aligned([u8; ROOM]);
 
-    impl Source {
-        fn new(local: Option<IpAddr>) -> Self {
-            let mut source = Self { message: Aligned([0; 64]), length: 0 };
+    /// Bytes for control messages: the larger source address takes 40 with its header, a codepoint 24.
+    const ROOM: usize = 64;
+
+    impl Control {
+        fn new() -> Self {
+            Self { messages: Aligned([0; ROOM]), length: 0 }
+        }
+
+        /// The source address, if one is to be named.
+        fn put_source(&mut self, local: Option<IpAddr>) {
             match local {
                 None => {}
                 Some(IpAddr::V4(ip)) => {
                     let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
                     let any = libc::in_addr { s_addr: 0 };
                     let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: any };
-                    source.put(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+                    self.put(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
                 }
                 Some(IpAddr::V6(ip)) => {
                     let address = libc::in6_addr { s6_addr: ip.octets() };
                     let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
-                    source.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+                    self.put(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
                 }
             }
-            source
+        }
+
+        /// The codepoint, unless it is what the system sends anyway. An IPv6 socket that sends IPv4 wants the
+        /// latter's message.
+        fn put_ecn(&mut self, to: IpAddr, ecn: Ecn) {
+            if ecn == Ecn::NotEct {
+                return;
+            }
+            let bits = libc::c_int::from(ecn.bits());
+            match to.to_canonical() {
+                IpAddr::V4(_) => self.put(libc::IPPROTO_IP, libc::IP_TOS, bits),
+                IpAddr::V6(_) => self.put(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits),
+            }
         }
 
         #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
         #[expect(clippy::cast_ptr_alignment, reason = "the buffer is aligned for the header")]
         fn put<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, info: T) {
-            const { assert!(size_of::<T>() + size_of::<libc::cmsghdr>() + 16 <= size_of::<Aligned>()) };
             #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
             let bytes = size_of::<T>() as libc::c_uint;
-            let header = self.message.0.as_mut_ptr().cast::<libc::cmsghdr>();
-            // SAFETY: the buffer is aligned for a header and has room for it, `info` and padding, as asserted;
-            // what CMSG_DATA points to is inside it.
+            // SAFETY: a computation on a number.
+            let space = unsafe { libc::CMSG_SPACE(bytes) } as usize;
+            assert!(self.length + space <= ROOM, "room for all messages that there are");
+            let header = self.messages.0[self.length..].as_mut_ptr().cast::<libc::cmsghdr>();
+            // SAFETY: the buffer and every message's space are aligned for a header, and there is room for this
+            // one's header, `info` and padding, as asserted; what CMSG_DATA points to is inside it.
             unsafe {
                 (*header).cmsg_level = level;
                 (*header).cmsg_type = kind;
                 (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
                 libc::CMSG_DATA(header).cast::<T>().write_unaligned(info);
-                self.length = libc::CMSG_SPACE(bytes) as usize;
             }
+            self.length += space;
         }
     }
 
@@ -126,10 +149,14 @@ mod linux {
             socket
         }
 
+        fn marked(bytes: &[u8], size: usize) -> Datagrams<'_> {
+            Datagrams { bytes, size, ecn: Ecn::Ect0 }
+        }
+
         /// What arrives at `to` of seven bytes in threes that `from` sends, and from where.
         fn pass(from: &UdpSocket, to: &UdpSocket, local: Option<IpAddr>) -> (Vec<Vec<u8>>, SocketAddr) {
             let peer = Remote { addr: to.local_addr().unwrap(), local };
-            assert_eq!(send_many(from, peer, b"aaabbbc", 3).unwrap(), 3);
+            assert_eq!(send_many(from, peer, marked(b"aaabbbc", 3)).unwrap(), 3);
             let mut source = None;
             let mut read = || {
                 let mut buffer = [0; 10];
@@ -169,7 +196,7 @@ mod linux {
                 addr: (mapped(Ipv4Addr::LOCALHOST), to.local_addr().unwrap().port()).into(),
                 local: Some(mapped(Ipv4Addr::new(127, 0, 0, 7))),
             };
-            assert_eq!(send_many(&from, peer, b"aabb", 2).unwrap(), 2);
+            assert_eq!(send_many(&from, peer, marked(b"aabb", 2)).unwrap(), 2);
             assert_eq!(to.recv_from(&mut [0; 9]).unwrap().1.ip(), IpAddr::from([127, 0, 0, 7]));
         }
 
@@ -177,7 +204,7 @@ mod linux {
         fn no_more_than_fit_are_taken() {
             let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
             let peer = Remote::from(to.local_addr().unwrap());
-            assert_eq!(send_many(&from, peer, &[0; MAX_SEGMENTS + 9], 1).unwrap(), MAX_SEGMENTS);
+            assert_eq!(send_many(&from, peer, marked(&[0; MAX_SEGMENTS + 9], 1)).unwrap(), MAX_SEGMENTS);
         }
     }
 }

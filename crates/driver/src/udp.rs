@@ -7,14 +7,14 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
-use quinn_udp::{RecvMeta, Transmit, TransportErrorPayload, UdpSockRef, UdpSocketState};
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, TransportErrorPayload, UdpSockRef, UdpSocketState};
 use rdt_transport::drive::{DatagramIo, Received};
-use rdt_transport::{Progress, TransmitBuf};
+use rdt_transport::{Ecn, Progress, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::Reading;
 use crate::error::{SendFailure, SocketError};
-use crate::outbox::{Kernel, Outbox, SendCall};
+use crate::outbox::{Datagrams, Kernel, Outbox, SendCall};
 use crate::ring::{self, File};
 use crate::{Gauge, kernel, send_many};
 
@@ -139,6 +139,8 @@ pub struct UdpIo {
     port: Port,
     slab: Box<[u8]>,
     metas: [RecvMeta; RECEIVE_BATCH],
+    #[cfg(target_os = "linux")]
+    envelopes: Box<crate::receive_many::Envelopes>,
     /// Messages of the slab that hold something, and the next one to hand out.
     filled: usize,
     next: usize,
@@ -190,11 +192,14 @@ impl UdpIo {
                 state,
                 reports: false,
                 segment: Cell::new(0),
+                codepoint: Cell::new(Ecn::NotEct),
                 connected: Cell::new(false),
             },
             by_reference: options.by_reference,
             slab: vec![0; RECEIVE_BATCH * MESSAGE].into_boxed_slice(),
             metas: [RecvMeta::default(); RECEIVE_BATCH],
+            #[cfg(target_os = "linux")]
+            envelopes: crate::receive_many::Envelopes::new(),
             filled: 0,
             next: 0,
             drained: false,
@@ -297,6 +302,9 @@ impl UdpIo {
         let mut messages = self.slab.chunks_exact_mut(MESSAGE);
         let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
             std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
+        #[cfg(target_os = "linux")]
+        return self.envelopes.receive(&self.port.socket, &mut slices, &mut self.metas);
+        #[cfg(not(target_os = "linux"))]
         self.port.state.recv(UdpSockRef::from(&*self.port.socket), &mut slices, &mut self.metas)
     }
 
@@ -315,6 +323,8 @@ struct Port {
     reports: bool,
     /// The segment size that the socket has by itself, for what is sent by reference; 0 is none.
     segment: Cell<usize>,
+    /// The codepoint that the socket has by itself, for the same.
+    codepoint: Cell<Ecn>,
     /// The socket has one peer by itself, for the same.
     connected: Cell<bool>,
 }
@@ -325,6 +335,13 @@ impl Port {
         self.segment.set(size);
         Ok(())
     }
+
+    fn set_codepoint(&self, ecn: Ecn) -> io::Result<()> {
+        if self.codepoint.replace(ecn) == ecn {
+            return Ok(());
+        }
+        kernel::set_codepoint(&self.socket, ecn)
+    }
 }
 
 impl Kernel for Port {
@@ -332,30 +349,37 @@ impl Kernel for Port {
         self.state.max_gso_segments()
     }
 
-    fn send(&self, call: SendCall, peer: Remote, bytes: &[u8], size: usize) -> io::Result<usize> {
-        // What tells no size of its own would be cut to the socket's.
-        if call != SendCall::Gso && self.segment.get() != 0 && size > self.segment.get() {
+    fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        // What tells no size of its own would be cut to the socket's, and what tells no codepoint would get it.
+        if call != SendCall::Gso && self.segment.get() != 0 && datagrams.size > self.segment.get() {
             self.set_segment(0)?;
         }
-        if call == SendCall::Sendmmsg {
-            return send_many::send_many(&self.socket, peer, bytes, size);
+        if datagrams.ecn == Ecn::NotEct {
+            self.set_codepoint(Ecn::NotEct)?;
         }
+        if call == SendCall::Sendmmsg {
+            return send_many::send_many(&self.socket, peer, datagrams);
+        }
+        let Datagrams { bytes, size, ecn } = datagrams;
         let segment_size = (call == SendCall::Gso).then_some(size);
+        // There is no codepoint of quinn's for 0.
+        let ecn = EcnCodepoint::from_bits(ecn.bits());
         let transmit =
-            Transmit { destination: peer.addr, ecn: None, contents: bytes, segment_size, src_ip: peer.local };
+            Transmit { destination: peer.addr, ecn, contents: bytes, segment_size, src_ip: peer.local };
         self.state.try_send(UdpSockRef::from(&*self.socket), &transmit)?;
         Ok(bytes.len().div_ceil(size).max(1))
     }
 
-    fn lend(&self, peer: Remote, file: &File, offset: usize, len: usize, size: usize) -> io::Result<usize> {
+    fn lend(&self, peer: Remote, file: &File, offset: usize, datagrams: Datagrams<'_>) -> io::Result<usize> {
         if !self.connected.get() {
             self.socket.connect(peer.addr)?;
             self.connected.set(true);
         }
-        if self.segment.get() != size {
-            self.set_segment(size)?;
+        if self.segment.get() != datagrams.size {
+            self.set_segment(datagrams.size)?;
         }
-        ring::send(&self.socket, file, offset, len)
+        self.set_codepoint(datagrams.ecn)?;
+        ring::send(&self.socket, file, offset, datagrams.bytes.len())
     }
 
     /// Unread reports would keep the socket "ready".
@@ -395,6 +419,7 @@ impl DatagramIo for UdpIo {
             peer: Remote { addr: meta.addr, local: meta.dst_ip },
             bytes: &self.slab[start..start + meta.len],
             stride: meta.stride,
+            ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
             at,
         })
     }
@@ -473,6 +498,7 @@ impl DatagramIo for Connected {
             peer: (),
             bytes: batch.bytes,
             stride: batch.stride,
+            ecn: batch.ecn,
             at: batch.at,
         })
     }

@@ -6,11 +6,12 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{
-    Bitrate, ClassicLink, Ledger, Link, Loss, Path, PathConfig, Probability, QueueLimit, child_seed,
+    self as emulator, Bitrate, ClassicLink, Delivery, Ledger, Link, Loss, Path, PathConfig, Probability,
+    QueueLimit, child_seed,
 };
 use rdt_transport::wire::native::{CloseReason, LinkRequest};
 use rdt_transport::wire::{LinkWanted, Packet};
-use rdt_transport::{Admission, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf};
+use rdt_transport::{Admission, Ecn, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf};
 
 use crate::{Lateness, LinkMode, ServerConfig, ServerStats};
 
@@ -27,6 +28,21 @@ struct PeerPath {
     wakeup: Option<Instant>,
 }
 
+/// A datagram that left its link, or never entered one, and waits for the socket.
+#[derive(Debug)]
+struct Outgoing<P> {
+    peer: P,
+    ecn: Ecn,
+    bytes: Vec<u8>,
+}
+
+/// What arrived from a peer.
+#[derive(Debug, Clone, Copy)]
+struct Datagram<'a> {
+    ecn: Ecn,
+    bytes: &'a [u8],
+}
+
 /// Receivers of many peers, each behind the path that its peer asked for.
 #[derive(Debug)]
 pub struct Server<P> {
@@ -34,7 +50,7 @@ pub struct Server<P> {
     listener: Listener<P>,
     paths: BTreeMap<P, PeerPath>,
     wakeups: BTreeSet<(Instant, P)>,
-    outgoing: VecDeque<(P, Vec<u8>)>,
+    outgoing: VecDeque<Outgoing<P>>,
     events: VecDeque<(P, ReceiverEvent)>,
     pool: Vec<Vec<u8>>,
     link_memory: u64,
@@ -134,8 +150,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// A datagram enters its peer's forward link.
-    fn enter(&mut self, now: Instant, peer: P, datagram: &[u8], seed: u64) {
-        let Some(packet) = self.listener.inspect(peer, datagram) else { return };
+    fn enter(&mut self, now: Instant, peer: P, datagram: Datagram<'_>, seed: u64) {
+        let Some(packet) = self.listener.inspect(peer, datagram.bytes) else { return };
         if let Packet::Syn(open) = packet {
             match self.listener.admit(now, peer, &open) {
                 Admission::New => self.lay_path(peer, open.link, seed),
@@ -146,10 +162,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
         self.listener.touch(now, peer);
         self.absorb_events();
-        let mut buffer = self.pool.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(datagram);
-        self.push(now, peer, buffer, |path| &mut path.forward);
+        let packet = self.packet(datagram);
+        self.push(now, peer, packet, |path| &mut path.forward);
     }
 
     fn lay_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
@@ -164,14 +178,22 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.paths.insert(peer, PeerPath { path, rtt, wakeup: None });
     }
 
+    /// A copy to be put on a link.
+    fn packet(&mut self, datagram: Datagram<'_>) -> emulator::Packet {
+        let mut bytes = self.pool.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(datagram.bytes);
+        emulator::Packet::from(bytes).with_ecn(emulator::Ecn::from_bits(datagram.ecn.bits()))
+    }
+
     /// Pushes into one link of a path, within the memory that all links share.
-    fn push(&mut self, now: Instant, peer: P, buffer: Vec<u8>, pick: fn(&mut Path) -> &mut Link) {
-        let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(buffer) };
+    fn push(&mut self, now: Instant, peer: P, packet: emulator::Packet, pick: fn(&mut Path) -> &mut Link) {
+        let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(packet.bytes) };
         let link = pick(&mut entry.path);
         let before = link.held_bytes();
         let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
         link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
-        let dropped = link.push(now, buffer).err();
+        let dropped = link.push(now, packet).err();
         self.link_memory += link.held_bytes() - before;
         self.max_link_memory = self.max_link_memory.max(self.link_memory);
         if let Some(dropped) = dropped {
@@ -211,32 +233,36 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn leave_forward(&mut self, due: Instant, peer: P) {
-        while let Some(packet) = self.pop(due, peer, |path| &mut path.forward) {
-            self.listener.deliver_datagram(due, peer, &packet);
-            self.recycle(packet);
+        while let Some(delivery) = self.pop(due, peer, |path| &mut path.forward) {
+            self.listener.deliver_datagram(due, peer, codepoint(&delivery), &delivery.packet);
+            self.recycle(delivery.packet);
             self.route_replies(due);
         }
     }
 
     fn leave_reverse(&mut self, due: Instant, peer: P, now: Instant) {
-        while let Some(packet) = self.pop(due, peer, |path| &mut path.reverse) {
+        while let Some(delivery) = self.pop(due, peer, |path| &mut path.reverse) {
             self.listener.touch(due, peer);
             self.lateness.record(now.saturating_duration_since(due));
-            if self.outgoing.len() < MAX_OUTGOING {
-                self.outgoing.push_back((peer, packet));
-            } else {
-                self.outgoing_dropped += 1;
-                self.recycle(packet);
-            }
+            self.put_out(Outgoing { peer, ecn: codepoint(&delivery), bytes: delivery.packet });
         }
     }
 
-    fn pop(&mut self, now: Instant, peer: P, pick: fn(&mut Path) -> &mut Link) -> Option<Vec<u8>> {
+    fn put_out(&mut self, outgoing: Outgoing<P>) {
+        if self.outgoing.len() < MAX_OUTGOING {
+            self.outgoing.push_back(outgoing);
+        } else {
+            self.outgoing_dropped += 1;
+            self.recycle(outgoing.bytes);
+        }
+    }
+
+    fn pop(&mut self, now: Instant, peer: P, pick: fn(&mut Path) -> &mut Link) -> Option<Delivery> {
         let link = pick(&mut self.paths.get_mut(&peer)?.path);
         let before = link.held_bytes();
         let delivery = link.pop(now);
         self.link_memory -= before - link.held_bytes();
-        delivery.map(|d| d.packet)
+        delivery
     }
 
     /// Sends the listener's replies into their reverse links.
@@ -245,16 +271,14 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             return;
         }
         while let Some((peer, reply)) = self.listener.poll_reply(now) {
-            let mut buffer = self.pool.pop().unwrap_or_default();
-            buffer.clear();
-            buffer.extend_from_slice(reply);
+            let mut bytes = self.pool.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(reply);
             if self.paths.contains_key(&peer) {
-                self.push(now, peer, buffer, |path| &mut path.reverse);
-            } else if self.outgoing.len() < MAX_OUTGOING {
-                self.outgoing.push_back((peer, buffer));
+                // Nobody slows down for marks on replies.
+                self.push(now, peer, bytes.into(), |path| &mut path.reverse);
             } else {
-                self.outgoing_dropped += 1;
-                self.recycle(buffer);
+                self.put_out(Outgoing { peer, ecn: Ecn::NotEct, bytes });
             }
         }
     }
@@ -301,12 +325,14 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
     type Peer = P;
     type Event = (P, ReceiverEvent);
 
-    fn handle_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
+    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         match self.config.link {
-            LinkMode::None => self.listener.handle_datagram(now, peer, datagram),
+            LinkMode::None => self.listener.handle_datagram(now, peer, ecn, datagram),
             // What is due is handled in `handle_timeout`, each thing at its own time: taking datagrams off the
             // socket comes first, because the socket's buffer is the one queue that is in no model.
-            LinkMode::Emulated { seed } => self.enter(now, peer, datagram, seed),
+            LinkMode::Emulated { seed } => {
+                self.enter(now, peer, Datagram { ecn, bytes: datagram }, seed);
+            }
         }
     }
 
@@ -320,15 +346,16 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         if !self.is_emulating() {
             return self.listener.poll_transmit(now, out);
         }
-        let (peer, _) = *self.outgoing.front()?;
+        let &Outgoing { peer, ecn, .. } = self.outgoing.front()?;
         let before = out.segments();
-        while let Some((next, packet)) = self.outgoing.front()
-            && *next == peer
-            && let Some(slot) = out.slot(packet.len())
+        out.set_ecn(ecn);
+        while let Some(next) = self.outgoing.front()
+            && (next.peer, next.ecn) == (peer, ecn)
+            && let Some(slot) = out.slot(next.bytes.len())
         {
-            slot.copy_from_slice(packet);
-            if let Some((_, packet)) = self.outgoing.pop_front() {
-                self.recycle(packet);
+            slot.copy_from_slice(&next.bytes);
+            if let Some(next) = self.outgoing.pop_front() {
+                self.recycle(next.bytes);
             }
         }
         (out.segments() > before).then_some(peer)
@@ -346,6 +373,11 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         self.absorb_events();
         self.events.pop_front()
     }
+}
+
+/// What a packet left its link with.
+fn codepoint(delivery: &Delivery) -> Ecn {
+    Ecn::from_bits(delivery.ecn.bits())
 }
 
 /// The path that a classic sender asks for.

@@ -13,7 +13,7 @@ mod record;
 mod scenario;
 mod simulation;
 
-pub use network::{Tap, WireId};
+pub use network::{Remark, Tap, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
 pub use reading::Reading;
 pub use record::{Recorder, Series};

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_emulator::{Link, Packet, Path};
-use rdt_transport::TransmitBuf;
 use rdt_transport::drive::{DatagramIo, Received};
+use rdt_transport::{Ecn, TransmitBuf};
 
 use crate::node::NodeId;
 
@@ -21,6 +21,7 @@ pub(crate) struct Batch {
     from: NodeId,
     bytes: Vec<u8>,
     stride: usize,
+    ecn: Ecn,
 }
 
 /// Somebody on the path who sees every datagram, for tests that judge a transfer by what is on its wire.
@@ -32,6 +33,10 @@ pub trait Tap: Debug + Send {
     /// as if it came from the same sender.
     fn on_arrived(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]) -> Vec<Vec<u8>>;
 }
+
+/// What a path does to codepoints, beside its queues' marks: given the time since the start and the codepoint that
+/// a datagram was sent with, the one that it goes on with, or `None` if it is dropped for it.
+pub type Remark = fn(Duration, Ecn) -> Option<Ecn>;
 
 /// A wire of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +100,8 @@ pub(crate) struct Network {
     pub(crate) datagrams: u64,
     pub(crate) hash: u64,
     pub(crate) tap: Option<Box<dyn Tap>>,
+    /// On all wires.
+    pub(crate) remark: Option<Remark>,
 }
 
 impl Network {
@@ -111,6 +118,7 @@ impl Network {
             datagrams: 0,
             hash: FNV.0,
             tap: None,
+            remark: None,
         }
     }
 
@@ -155,7 +163,8 @@ impl Network {
         while let Some(delivery) = link_mut(&mut self.wires[wire.index()], way).pop(now) {
             let (from, to) = self.flows[delivery.tag as usize];
             let stride = delivery.packet.len();
-            self.arrive(now, to, Batch { from, bytes: delivery.packet, stride });
+            let ecn = Ecn::from_bits(delivery.ecn.bits());
+            self.arrive(now, to, Batch { from, bytes: delivery.packet, stride, ecn });
         }
         self.stirred.push((wire, way));
     }
@@ -170,12 +179,17 @@ impl Network {
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(batch.bytes());
-            return self.arrive(now, to, Batch { from, bytes, stride: batch.segment_size() });
+            let (stride, ecn) = (batch.segment_size(), batch.ecn());
+            return self.arrive(now, to, Batch { from, bytes, stride, ecn });
         };
+        let elapsed = now.saturating_duration_since(self.epoch);
+        let ecn = self.remark.map_or(Some(batch.ecn()), |remark| remark(elapsed, batch.ecn()));
+        let Some(ecn) = ecn else { return };
+        let ecn = rdt_emulator::Ecn::from_bits(ecn.bits());
         let link = link_mut(&mut self.wires[wire.index()], way);
         for datagram in batch.datagrams() {
             // A dropped packet is in the link's ledger and nowhere else.
-            let _ = link.push(now, Packet::from(datagram.to_vec()).with_tag(flow));
+            let _ = link.push(now, Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn));
         }
         self.stirred.push((wire, way));
     }
@@ -203,9 +217,9 @@ impl Network {
                 added.extend(tap.on_arrived(now, batch.from, to, datagram));
             }
         }
-        let from = batch.from;
+        let Batch { from, ecn, .. } = batch;
         inbox.push_back(batch);
-        inbox.extend(added.into_iter().map(|bytes| Batch { from, stride: bytes.len(), bytes }));
+        inbox.extend(added.into_iter().map(|bytes| Batch { from, stride: bytes.len(), bytes, ecn }));
         self.woken.push_back(to);
     }
 
@@ -242,6 +256,7 @@ impl<P: Copy> DatagramIo for NodeIo<'_, P> {
             peer: (self.peer)(batch.from),
             bytes: &batch.bytes,
             stride: batch.stride,
+            ecn: batch.ecn,
             at: self.now,
         })
     }

@@ -10,7 +10,7 @@ use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 
 use crate::agenda::Agenda;
-use crate::network::{Network, NodeIo, Tap, Way, WireId};
+use crate::network::{Network, NodeIo, Remark, Tap, Way, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
 use crate::reading::Reading;
 
@@ -122,6 +122,11 @@ impl Simulation {
     /// Shows every datagram from now on to `tap`.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.network.tap = Some(tap);
+    }
+
+    /// Lets every wire change codepoints so, or drop datagrams for theirs, from now on. Those are in no ledger.
+    pub fn remark(&mut self, remark: Remark) {
+        self.network.remark = Some(remark);
     }
 
     /// Adds a wire for [`Simulation::route`] to lead over.

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::{Endpoint, Progress, TransmitBuf};
+use crate::{Ecn, Endpoint, Progress, TransmitBuf};
 
 /// Where datagrams come from and go to: a socket, or a simulated network.
 pub trait DatagramIo {
@@ -25,7 +25,7 @@ pub trait DatagramIo {
     fn reclaim(&mut self, _progress: Progress) {}
 }
 
-/// Datagrams from one peer, end to end.
+/// Datagrams from one peer, end to end, all with one codepoint: systems join no others.
 #[derive(Debug)]
 pub struct Received<'a, P> {
     /// Who sent them.
@@ -34,6 +34,8 @@ pub struct Received<'a, P> {
     pub bytes: &'a [u8],
     /// Bytes of each datagram but perhaps the last; 0 for one empty datagram.
     pub stride: usize,
+    /// The codepoint that they arrived with; [`Ecn::NotEct`] where the system does not tell.
+    pub ecn: Ecn,
     /// When they arrived, as exactly as is known; not after the present.
     pub at: Instant,
 }
@@ -102,11 +104,11 @@ where
         let Some(batch) = io.recv() else { return now };
         now = now.max(batch.at);
         if batch.bytes.is_empty() {
-            endpoint.handle_datagram(batch.at, batch.peer, &[]);
+            endpoint.handle_datagram(batch.at, batch.peer, batch.ecn, &[]);
             turn.received += 1;
         }
         for datagram in batch.bytes.chunks(batch.stride.max(1)) {
-            endpoint.handle_datagram(batch.at, batch.peer, datagram);
+            endpoint.handle_datagram(batch.at, batch.peer, batch.ecn, datagram);
             turn.received += 1;
         }
     }
@@ -143,6 +145,7 @@ mod tests {
     #[derive(Default)]
     struct Fake {
         got: Vec<Vec<u8>>,
+        codepoints: Vec<Ecn>,
         to_send: usize,
         deadline: Option<Instant>,
     }
@@ -151,8 +154,9 @@ mod tests {
         type Peer = ();
         type Event = ();
 
-        fn handle_datagram(&mut self, _: Instant, (): (), datagram: &[u8]) {
+        fn handle_datagram(&mut self, _: Instant, (): (), ecn: Ecn, datagram: &[u8]) {
             self.got.push(datagram.to_vec());
+            self.codepoints.push(ecn);
         }
 
         fn handle_timeout(&mut self, _: Instant) {
@@ -195,7 +199,13 @@ mod tests {
 
         fn recv(&mut self) -> Option<Received<'_, ()>> {
             self.current = self.input.pop_front()?;
-            Some(Received { peer: (), bytes: &self.current.0, stride: self.current.1, at: self.at })
+            Some(Received {
+                peer: (),
+                bytes: &self.current.0,
+                stride: self.current.1,
+                ecn: if self.current.1 > 1 { Ecn::Ce } else { Ecn::NotEct },
+                at: self.at,
+            })
         }
 
         fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
@@ -220,6 +230,7 @@ mod tests {
             (Fake::default(), FakeIo::new(&[(b"aabbc", 2), (b"", 0), (b"dd", 2)], 9));
         let turn = turn(&mut endpoint, &mut io, epoch(), Budget::default());
         assert_eq!(endpoint.got, [&b"aa"[..], b"bb", b"c", b"", b"dd"]);
+        assert_eq!(endpoint.codepoints, [Ecn::Ce, Ecn::Ce, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
         assert_eq!((turn.received, turn.more, turn.blocked, turn.fired), (5, false, false, false));
     }
 

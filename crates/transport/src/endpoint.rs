@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::TransmitBuf;
+use crate::{Ecn, TransmitBuf};
 
 /// A protocol machine: datagrams and time in, datagrams and events out.
 ///
@@ -22,8 +22,9 @@ pub trait Endpoint {
     /// What the application is told.
     type Event;
 
-    /// Takes one datagram that arrived at `now`. Bad bytes are counted, never an error and never a panic.
-    fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, datagram: &[u8]);
+    /// Takes one datagram that arrived at `now` with the codepoint `ecn`. Bad bytes are counted, never an error
+    /// and never a panic.
+    fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, ecn: Ecn, datagram: &[u8]);
 
     /// Fires what is due at `now`; harmless if nothing is.
     fn handle_timeout(&mut self, now: Instant);

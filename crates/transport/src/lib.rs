@@ -16,6 +16,7 @@
 //! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
 //! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
 //! | receiver | `receiver/` | reassembly, window to offer, replies |
+//! | codepoint | `ecn.rs` | the ECN field of a datagram |
 //! | cookie | `cookie.rs` | the proof that a peer receives at its address |
 //! | listener | `listener.rs` | the receivers behind one socket, their admission and clean-up |
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod cookie;
 mod crc;
 pub mod drive;
 pub mod dword_array;
+mod ecn;
 mod endpoint;
 mod error;
 mod listener;
@@ -45,12 +47,16 @@ pub mod parts {
     pub use crate::receiver::{acks, autotune, sack_list, stream};
 }
 
+pub use ecn::Ecn;
 pub use endpoint::{Endpoint, Progress};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
 pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
 pub use recovery::LossDetection;
-pub use sender::{Attempts, Blocked, RtoPolicy, Sender, SenderConfig, SenderEvent, SenderStats, Waited};
+pub use sender::{
+    Attempts, Blocked, EcnFailure, EcnState, RtoPolicy, Sender, SenderConfig, SenderEvent, SenderStats,
+    Waited,
+};
 pub use trace::{LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use transmit::{MAX_DATAGRAM, TransmitBuf};
 pub use wire::{LinkProperties, Wire};

@@ -14,7 +14,7 @@ use peers::Peers;
 use crate::cookie::{Cookie, CookieJar};
 use crate::wire::native::CloseReason;
 use crate::wire::{self, MAX_REPLY, Near, Open, Packet, Wire};
-use crate::{Endpoint, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, TransmitBuf};
+use crate::{Ecn, Endpoint, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, TransmitBuf};
 
 /// Limits of a listener, and the configuration of its receivers.
 #[derive(Debug, Clone, Copy)]
@@ -367,16 +367,16 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Gives an inspected packet to its receiver, if that still exists.
-    pub fn deliver(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
+    pub fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
         if self.peers.get_mut(&peer).is_none() {
             self.stats.no_connection += 1;
             return;
         }
-        self.deliver_latest(now, peer, packet);
+        self.deliver_latest(now, peer, ecn, packet);
     }
 
     /// The same for the peer that was found last.
-    fn deliver_latest(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
+    fn deliver_latest(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
         let Some(entry) = self.peers.latest_mut() else { return };
         if entry.receiver.contradicts(packet) {
             return self.refuse(peer, CloseReason::Checksum);
@@ -388,15 +388,15 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let held = entry.memory;
         let free = self.config.memory_limit.saturating_sub(self.memory - held);
         let allowance = self.config.peer_memory_limit.min(free);
-        self.with_latest(peer, |receiver| receiver.handle(now, packet, allowance));
+        self.with_latest(peer, |receiver| receiver.handle(now, packet, ecn, allowance));
     }
 
     /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
     /// gives it to its receiver.
-    pub fn deliver_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
+    pub fn deliver_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         let near = self.peers.get_mut(&peer).map_or(Near::default(), |entry| entry.receiver.near());
         match Packet::decode(datagram, near) {
-            Ok((_, packet)) => self.deliver(now, peer, &packet),
+            Ok((_, packet)) => self.deliver(now, peer, ecn, &packet),
             Err(_) => self.stats.malformed += 1,
         }
     }
@@ -485,14 +485,14 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     type Peer = P;
     type Event = (P, ReceiverEvent);
 
-    fn handle_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
+    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         let Some(packet) = self.inspect(peer, datagram) else { return };
         let Packet::Syn(open) = packet else {
             // Inspecting it found its peer.
-            return self.deliver_latest(now, peer, &packet);
+            return self.deliver_latest(now, peer, ecn, &packet);
         };
         if matches!(self.admit(now, peer, &open), Admission::New | Admission::Known) {
-            self.deliver(now, peer, &packet);
+            self.deliver(now, peer, ecn, &packet);
         }
     }
 

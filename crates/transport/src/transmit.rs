@@ -4,6 +4,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use crate::Ecn;
+
 /// The largest UDP payload over IPv4, in bytes: 65,535 less 20 of IP header and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
 
@@ -17,6 +19,7 @@ pub struct TransmitBuf {
     segments: usize,
     max_segments: usize,
     closed: bool,
+    ecn: Ecn,
     lent_until: Option<u64>,
 }
 
@@ -61,7 +64,16 @@ impl TransmitBuf {
 
     fn over(slab: Slab, max_segments: usize) -> Self {
         let max_segments = max_segments.max(1);
-        Self { slab, len: 0, segment_size: 0, segments: 0, max_segments, closed: false, lent_until: None }
+        Self {
+            slab,
+            len: 0,
+            segment_size: 0,
+            segments: 0,
+            max_segments,
+            closed: false,
+            ecn: Ecn::NotEct,
+            lent_until: None,
+        }
     }
 
     /// Changes the largest number of datagrams in a batch, from the next [`TransmitBuf::clear`] on if the
@@ -104,6 +116,7 @@ impl TransmitBuf {
         self.segments = 0;
         self.closed = false;
         self.lent_until = None;
+        self.ecn = Ecn::NotEct;
     }
 
     /// All datagrams here are of the stream and left for the first time; what they hold of it ends at `until`, in
@@ -117,6 +130,16 @@ impl TransmitBuf {
     /// What [`TransmitBuf::lend`] said since the batch was empty.
     pub fn lent_until(&self) -> Option<u64> {
         self.lent_until
+    }
+
+    /// The codepoint that all datagrams of the batch leave with; [`Ecn::NotEct`] in an empty batch.
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    /// Changes it, for those that are in the batch already, too.
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
     }
 
     /// All datagrams end to end, each [`TransmitBuf::segment_size`] bytes but perhaps the last.
@@ -153,6 +176,7 @@ mod tests {
     #[test]
     fn equal_segments_fill_and_a_short_one_closes() {
         let mut batch = TransmitBuf::new(4);
+        batch.set_ecn(Ecn::Ect0);
         batch.slot(10).unwrap().fill(1);
         batch.slot(10).unwrap().fill(2);
         batch.slot(4).unwrap().fill(3);
@@ -160,7 +184,7 @@ mod tests {
         let sizes: Vec<_> = batch.datagrams().map(|d| (d.len(), d[0])).collect();
         assert_eq!(sizes, [(10, 1), (10, 2), (4, 3)]);
         batch.clear();
-        assert!(batch.is_empty() && batch.slot(12).is_some());
+        assert!(batch.is_empty() && batch.ecn() == Ecn::NotEct && batch.slot(12).is_some());
     }
 
     #[test]

@@ -158,8 +158,24 @@ fn the_link_of_the_course_is_the_same_in_both_formats() {
     }
 }
 
+#[test]
+fn packets_are_sent_as_capable_of_marks_unless_told_otherwise() {
+    let ecn =
+        |args: &str| send(&format!("local --bytes 60kb --json {args}")).with_code(0).summary()["ecn"].clone();
+    assert_eq!(
+        [ecn("--ecn off"), ecn("--cc fixed:20"), ecn("20 0 0 100 --wire native")],
+        ["off", "off", "off"]
+    );
+    if ecn("--gso off --gro off --packet-size 1200") == "failed" {
+        return eprintln!("skipped: this system lets no program set codepoints, or see them");
+    }
+    for args in ["", "--ecn on --cc cubic", "--gso off --cc reno", "--rate 1gbit"] {
+        assert_eq!(ecn(args), "on", "{args}");
+    }
+}
+
 /// Keys of the summary that are counts or times, and there in both formats.
-const NUMBERS: [&str; 17] = [
+const NUMBERS: [&str; 19] = [
     "bytes",
     "elapsed_us",
     "retransmitted",
@@ -168,6 +184,8 @@ const NUMBERS: [&str; 17] = [
     "recoveries",
     "spurious",
     "probes",
+    "ce_marks",
+    "ecn_reductions",
     "timeouts",
     "srtt_us",
     "min_rtt_us",
@@ -198,6 +216,7 @@ fn the_summary_has_the_same_keys_in_both_formats() {
             summary["retransmitted_bytes"].as_u64() > Some(0)
         );
     }
+    assert_eq!((&classic["ecn"], &classic["ecn_failure"]), (&"off".into(), &Value::Null));
     assert_eq!(classic["ssthresh_bytes"], Value::Null);
     assert!(reno["ssthresh_bytes"].is_u64(), "{reno}");
     assert_eq!(

@@ -34,6 +34,8 @@ fn options_that_make_no_sense_where_they_are() {
         ("local --initial-window x", "at least 1"),
         ("local --initial-window 3 --cc fixed:3", "fixed"),
         ("local --pacing 1", "--pacing"),
+        ("local --ecn 1", "--ecn"),
+        ("local --ecn on --cc fixed:3", "does not go with --cc fixed:3"),
         ("local --give-up 5", "has no unit"),
         ("local --give-up 10ms", "at least 1s"),
         ("local --packet-size 127", "from 128"),
@@ -64,6 +66,7 @@ fn options_that_make_no_sense_where_they_are() {
         ("--sack off", "--wire native"),
         ("--initial-window 3", "--wire native"),
         ("--pacing off", "--wire native"),
+        ("--ecn off", "--wire native"),
         ("--rwnd 1mib", "--wire native"),
         ("--give-up 3s", "--wire native"),
         ("--wire native --attempts 3", "--give-up"),
@@ -99,6 +102,8 @@ fn what_is_allowed_together() {
         "local --sack off --recovery base-only --cc fixed:5",
         "local --sack on --recovery sack",
         "local --queue 1bdp --rtt 1ms --rate 10mbit --loss 0/0",
+        "local --ecn off --cc fixed:3",
+        "local --ecn on --cc reno",
         "local --give-up 1s --initial-window 1 --rwnd 64kib --pacing on",
     ] {
         send(&format!("{args} --bytes 9000 --quiet")).with_code(0);

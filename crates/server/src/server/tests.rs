@@ -3,7 +3,7 @@
 use rdt_transport::wire::{
     self, FromReceiver, Syn, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
-use rdt_transport::{ReceiverConfig, TransmitBuf};
+use rdt_transport::{Ecn, ReceiverConfig, TransmitBuf};
 
 use super::*;
 use crate::ServerConfig;
@@ -37,19 +37,19 @@ impl Script {
     fn syn(&mut self, ns: u64, peer: u8, link: LinkProperties) {
         let mut bytes = [0; wire::SYN_LEN];
         encode_syn(&Syn { seq: 0, link }, &mut bytes);
-        self.server.handle_datagram(self.at(ns), peer, &bytes);
+        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
     }
 
     fn data(&mut self, ns: u64, peer: u8, seq: u64, len: usize) {
         let mut bytes = vec![7; wire::DATA_HEADER + len];
         encode_data_header(seq, &mut bytes);
-        self.server.handle_datagram(self.at(ns), peer, &bytes);
+        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
     }
 
     fn fin(&mut self, ns: u64, peer: u8, seq: u64) {
         let mut bytes = [0; wire::FIN_LEN];
         encode_fin(seq, &mut bytes);
-        self.server.handle_datagram(self.at(ns), peer, &bytes);
+        self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
     }
 
     /// Calls the server at `ns` and gives what leaves.
@@ -219,4 +219,30 @@ fn without_links_answers_leave_at_once() {
     script.data(0, 1, 0, 1);
     assert_eq!(script.run(0), [(1, SYN_ACK), (1, FromReceiver::Ack { ack: 1, wnd: 1 })]);
     assert_eq!(script.server.stats().lateness.count(), 0);
+}
+
+#[test]
+fn codepoints_pass_the_link_and_a_batch_has_but_one() {
+    for link in [LinkMode::None, LinkMode::Emulated { seed: 1 }] {
+        let mut script = Script::new(|config| config.link = link);
+        script.syn(0, 1, LINK);
+        script.run_to(SYN_ANSWERED);
+        for (seq, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]) {
+            let mut bytes = [7; wire::DATA_HEADER + 20];
+            encode_data_header(seq, &mut bytes);
+            script.server.handle_datagram(script.at(SYN_ANSWERED), 1, ecn, &bytes);
+        }
+        script.run_to(3 * SYN_ANSWERED);
+        let receivers = script.server.stats().listener.receivers;
+        assert_eq!((receivers.data, receivers.ce), (4, 2), "{link:?}");
+    }
+    let mut script = Script::new(|_| ());
+    for ecn in [Ecn::Ce, Ecn::Ce, Ecn::NotEct] {
+        script.server.put_out(Outgoing { peer: 1, ecn, bytes: vec![1] });
+    }
+    for expected in [(2, Ecn::Ce), (1, Ecn::NotEct)] {
+        script.batch.clear();
+        assert_eq!(script.server.poll_transmit(script.epoch, &mut script.batch), Some(1));
+        assert_eq!((script.batch.segments(), script.batch.ecn()), expected);
+    }
 }

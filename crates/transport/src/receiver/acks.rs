@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::Ecn;
+
 /// When to acknowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckConfig {
@@ -21,19 +23,6 @@ impl Default for AckConfig {
     fn default() -> Self {
         Self { every: 2, max_delay: Duration::from_millis(25) }
     }
-}
-
-/// The ECN field of the IP header that a packet came in (RFC 3168 section 5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ecn {
-    /// Not ECN-capable, or not known.
-    NotEct,
-    /// ECT(0).
-    Ect0,
-    /// ECT(1).
-    Ect1,
-    /// Congestion experienced.
-    Ce,
 }
 
 /// What a packet meant to the stream.
@@ -54,7 +43,8 @@ pub enum Order {
 pub struct Packet {
     /// Its transmission number: a new one each time that anything is sent.
     pub tx: u64,
-    /// The ECN field that it came with.
+    /// The codepoint that it came with: CE is answered at once, that the sender slows down in time (RFC 9000,
+    /// section 13.2.1).
     pub ecn: Ecn,
     /// What it meant to the stream.
     pub order: Order,

@@ -4,12 +4,13 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::acks::{Acks, Ecn, Order, Packet};
+use super::acks::{Acks, Order, Packet};
 use super::autotune::ReceiveWindow;
 use super::reassembly::{self, Insert, Reassembly};
 use super::sack_list::SackList;
 use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
 use super::{ReceiverConfig, WindowPolicy};
+use crate::Ecn;
 use crate::planted;
 use crate::wire::native::{Ack, MAX_SACK_BLOCKS, SackBlock};
 use crate::wire::{Numbering, Piece};
@@ -68,8 +69,8 @@ impl Body {
         }
     }
 
-    /// Takes a packet of data. `memory` is how many bytes may be held beyond holes.
-    pub(crate) fn insert(&mut self, now: Instant, piece: &Piece<'_>, memory: u64) -> Taken {
+    /// Takes a packet of data that came with `ecn`. `memory` is how many bytes may be held beyond holes.
+    pub(crate) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Taken {
         match self {
             Self::Packets(reassembly, _) => match reassembly.insert(piece.seq, piece.payload, memory) {
                 Insert::Accepted { moved } => Taken::New { in_order: moved > 0 },
@@ -77,7 +78,7 @@ impl Body {
                 Insert::OutOfRange => Taken::OutOfRange,
                 Insert::NoMemory => Taken::NoMemory,
             },
-            Self::Bytes(bytes) => bytes.insert(now, piece, memory),
+            Self::Bytes(bytes) => bytes.insert(now, piece, ecn, memory),
         }
     }
 
@@ -101,9 +102,9 @@ impl Body {
     }
 
     /// A packet that carries nothing wants an answer.
-    pub(crate) fn on_probe(&mut self, now: Instant, tx: u64) {
+    pub(crate) fn on_probe(&mut self, now: Instant, tx: u64, ecn: Ecn) {
         if let Self::Bytes(bytes) = self {
-            bytes.note(now, tx, Order::InOrder, true);
+            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true });
         }
     }
 
@@ -195,10 +196,10 @@ impl Body {
 }
 
 impl Bytes {
-    fn insert(&mut self, now: Instant, piece: &Piece<'_>, memory: u64) -> Taken {
+    fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Taken {
         let tx = piece.tx.unwrap_or(self.largest_tx);
         if piece.payload.is_empty() {
-            self.note(now, tx, Order::InOrder, true);
+            self.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true });
             return Taken::Duplicate;
         }
         let segment = Segment { offset: piece.seq, payload: piece.payload, crc: piece.crc };
@@ -224,7 +225,7 @@ impl Bytes {
             self.window.on_arrival(now, piece.seq + piece.payload.len() as u64);
             self.read |= !self.kept;
         }
-        self.note(now, tx, order, piece.asks || refused);
+        self.note(now, Packet { tx, ecn, order, asks: piece.asks || refused });
         match arrival {
             _ if arrival.new > 0 => Taken::New { in_order: arrival.advanced > 0 },
             _ if arrival.duplicate > 0 => Taken::Duplicate,
@@ -240,9 +241,9 @@ impl Bytes {
         }
     }
 
-    fn note(&mut self, now: Instant, tx: u64, order: Order, asks: bool) {
-        self.largest_tx = self.largest_tx.max(tx);
-        self.acks.on_packet(now, Packet { tx, ecn: Ecn::NotEct, order, asks });
+    fn note(&mut self, now: Instant, packet: Packet) {
+        self.largest_tx = self.largest_tx.max(packet.tx);
+        self.acks.on_packet(now, packet);
     }
 
     fn take_ack(&mut self, now: Instant, blocks: &mut Vec<SackBlock>) -> Option<Ack> {

@@ -15,6 +15,7 @@ pub mod stream;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::Ecn;
 use crate::wire::native::{Params, SackBlock};
 use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire};
 use body::{Body, Taken};
@@ -54,7 +55,9 @@ pub enum ReceiverEvent {
 pub struct ReceiverStats {
     /// Data packets that arrived.
     pub data: u64,
-    /// Of these, new ones.
+    /// Of these, the ones that came with the mark CE.
+    pub ce: u64,
+    /// Of all data packets, new ones.
     pub accepted: u64,
     /// Of these, new ones beyond a hole.
     pub out_of_order: u64,
@@ -78,6 +81,7 @@ impl ReceiverStats {
     /// Adds another receiver's counts.
     pub fn merge(&mut self, other: &Self) {
         self.data += other.data;
+        self.ce += other.ce;
         self.accepted += other.accepted;
         self.out_of_order += other.out_of_order;
         self.duplicates += other.duplicates;
@@ -137,12 +141,12 @@ impl Receiver {
         }
     }
 
-    /// Takes one packet. `memory` is how many bytes may be held beyond holes.
-    pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, memory: u64) {
+    /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held beyond holes.
+    pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),
-            Packet::Data(piece) => self.on_data(now, piece, memory),
-            Packet::Probe { tx } => self.body.on_probe(now, *tx),
+            Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
+            Packet::Probe { tx } => self.body.on_probe(now, *tx, ecn),
             Packet::Fin { seq, .. } => self.on_fin(*seq),
             // Its listener forgets the peer.
             Packet::Close => {}
@@ -244,6 +248,7 @@ impl Receiver {
             ack_delay_max_us: u32::try_from(self.config.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
             ack_every: u16::try_from(self.config.acks.every.max(1)).unwrap_or(u16::MAX),
             window: self.config.stream_window.max,
+            ecn: true,
             ..Params::default()
         }
     }
@@ -274,13 +279,14 @@ impl Receiver {
         self.reply(Answer::SynAck { ack: open.seq, wnd });
     }
 
-    fn on_data(&mut self, now: Instant, piece: &Piece<'_>, memory: u64) {
+    fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {
         self.stats.data += 1;
+        self.stats.ce += u64::from(ecn == Ecn::Ce);
         if self.state != State::Open {
             return self.stats.unexpected += 1;
         }
         let bytes = self.body.bytes();
-        match self.body.insert(now, piece, memory) {
+        match self.body.insert(now, piece, ecn, memory) {
             Taken::New { in_order } => {
                 self.stats.bytes += self.body.bytes() - bytes;
                 self.stats.accepted += 1;

@@ -62,7 +62,7 @@ impl Script {
     }
 
     fn packet(&mut self, packet: &FromSender<'_>) -> &mut Self {
-        self.receiver.handle(self.now, &Packet::from(packet), self.memory);
+        self.receiver.handle(self.now, &Packet::from(packet), Ecn::NotEct, self.memory);
         self
     }
 

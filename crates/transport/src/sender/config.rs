@@ -73,6 +73,9 @@ pub struct SenderConfig {
     /// Bytes of a full datagram, header included: 9 to 65,507. Where the format lets the sender look for the
     /// path's largest datagram, it begins with at most 1200 and goes no higher than this.
     pub packet_size: usize,
+    /// Packets of data may leave with ECT(0), so that routers can mark them instead of dropping them. Only where the
+    /// format reports marks and the congestion control answers them.
+    pub ecn: bool,
     /// Attempt limits.
     pub attempts: Attempts,
     /// The timeout after the handshake, 3 R, is raised to this. The default, 40 ms, is what the formula for
@@ -98,6 +101,7 @@ impl SenderConfig {
             link,
             link_request: None,
             packet_size: 1472,
+            ecn: false,
             attempts: Attempts::default(),
             min_rto: Duration::from_millis(40),
             memory_limit: 1 << 30,
@@ -114,6 +118,7 @@ impl SenderConfig {
             congestion: Algorithm::default(),
             recovery: LossDetection::Rack,
             pacing: true,
+            ecn: true,
             rto: RtoPolicy::Rfc6298 { min: Duration::from_millis(200), backoff_max: Duration::from_secs(6) },
             give_up: Duration::from_secs(30),
             attempts: Attempts { syn: 12, data: u32::MAX, fin: 30 },
@@ -146,6 +151,14 @@ impl SenderConfig {
             self.link,
             Params { max_datagram, link: self.link_request, ..Params::default() },
         )
+    }
+
+    /// True if packets of data leave with ECT(0) until the path shows that it is no good. Whoever says so must slow
+    /// down for marks (RFC 3168, section 6.1.2).
+    pub(crate) fn uses_ecn(&self) -> bool {
+        let answers =
+            self.recovery != LossDetection::BaseOnly && !matches!(self.congestion, Algorithm::Fixed(_));
+        self.ecn && answers && self.wire.numbering() == Numbering::Bytes
     }
 
     /// The search for the path's MTU, where segments can be cut again: `packet_size` is then its ceiling.

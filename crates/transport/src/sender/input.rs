@@ -49,6 +49,9 @@ impl Sender {
             self.delivery = Some(DeliveryRate::new(now));
             self.congestion = self.config.controller(Some(rtt), self.mss);
         }
+        if !params.as_ref().is_some_and(|params| params.ecn) {
+            self.ecn.refuse();
+        }
         if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
             mtu.limit(usize::from(params.max_datagram));
             self.resize();
@@ -142,6 +145,9 @@ impl Sender {
         self.stats.dup_acks += u64::from(!facts.moved);
         let expired = if begins { Expired::Episode } else { Expired::Nothing };
         self.on_losses(now, expired, outstanding);
+        if let Some(marks) = ack.marks {
+            self.heed_marks(now, marks, facts.largest_tx, outstanding);
+        }
         self.control_congestion(&facts, prior_in_flight);
         if facts.moved {
             self.on_moved(now, ack, facts.latest_rtt);
@@ -197,6 +203,9 @@ impl Sender {
             } else {
                 stats.acks_beyond += 1;
             }
+        }
+        if let Some(mtu) = mtu {
+            mtu.on_ack(now);
         }
         if grown {
             self.resize();
@@ -270,6 +279,7 @@ impl Sender {
                 self.stats.timeouts += 1;
                 self.trace(now, &Trace::RecoveryBegan { cause: Cause::Timeout });
                 self.rtt.on_timeout();
+                self.ecn.on_timeout(self.flights.next_tx());
                 if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
                     self.resize();
                 }
@@ -315,11 +325,22 @@ impl Sender {
         }
     }
 
-    fn slow_down(&mut self, now: Instant, cause: Cause, flight_size: u64) {
-        self.congestion.on_congestion(&CongestionEvent { now, cause, flight_size });
-        let reduces =
-            cause == Cause::Loss && self.congestion.uses_prr() && self.congestion.ssthresh().is_some();
-        self.prr = reduces.then(|| Prr::new(self.mss as u64, flight_size));
+    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, flight_size: u64) {
+        // One that has a model of its own tells losses from marks, and wants to hear of both.
+        let reduces = self.congestion.uses_prr();
+        let covered =
+            cause == Cause::Loss && reduces && self.largest_tx.is_some_and(|tx| self.ecn.covers_loss(tx));
+        if !covered {
+            self.congestion.on_congestion(&CongestionEvent { now, cause, flight_size });
+            if reduces || cause == Cause::Ecn {
+                self.ecn.on_answered(cause, self.flights.next_tx());
+            }
+        }
+        // A mark ends no recovery: its new threshold is what the recovery then goes down to.
+        if cause != Cause::Ecn {
+            let reduces = cause == Cause::Loss && reduces && self.congestion.ssthresh().is_some();
+            self.prr = reduces.then(|| Prr::new(self.mss as u64, flight_size));
+        }
         self.pace(now);
     }
 

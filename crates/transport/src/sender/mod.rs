@@ -3,6 +3,7 @@
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
 mod config;
+mod ecn;
 mod flights;
 mod input;
 mod output;
@@ -21,8 +22,10 @@ use crate::congestion::{Controller, DeliveryRate};
 use crate::planted::{self, Bug};
 use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
-use crate::{ConfigError, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
+use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
 pub use config::{Attempts, RtoPolicy, SenderConfig};
+use ecn::PathEcn;
+pub use ecn::{EcnFailure, EcnState};
 pub(crate) use flights::{Flight, Flights};
 use path_mtu::PathMtu;
 use rtt::Rtt;
@@ -100,6 +103,7 @@ pub struct Sender {
     snd_wnd: u64,
     /// The search for the largest datagram, where the format lets segments be cut again.
     mtu: Option<PathMtu>,
+    ecn: PathEcn,
     /// Payload of a full packet, bytes.
     mss: usize,
     /// The timer of the SYN or the FIN.
@@ -149,6 +153,7 @@ impl Sender {
             snd_wnd: 0,
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
+            ecn: PathEcn::new(config.uses_ecn()),
             control_at: None,
             keep_alive: None,
             remind: false,
@@ -275,6 +280,7 @@ impl Sender {
             bytes_written: self.buffer.end(),
             crc: self.buffer.crc(),
             waited: self.waiting.times(),
+            ecn: self.ecn.state(),
             ..self.stats.clone()
         }
     }
@@ -387,7 +393,7 @@ impl Endpoint for Sender {
     type Peer = ();
     type Event = SenderEvent;
 
-    fn handle_datagram(&mut self, now: Instant, (): (), datagram: &[u8]) {
+    fn handle_datagram(&mut self, now: Instant, (): (), _: Ecn, datagram: &[u8]) {
         self.stats.datagrams_received += 1;
         self.on_datagram(now, datagram);
         self.trace_state(now);
@@ -413,6 +419,9 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
+        if self.state == State::Open {
+            out.set_ecn(self.ecn.codepoint());
+        }
         self.transmit_run(now, out);
         while self.transmit_one(now, out) {}
         self.trace_state(now);

@@ -11,6 +11,9 @@ use crate::recovery::{Recovery, Repeat, Timing};
 use crate::wire::{Codec, DataHead};
 use crate::{PacketKind, Resend, Trace, TransmitBuf};
 
+/// Of the congestion window, which part may be kept free for a segment that tries a larger datagram.
+const PROBE_SHARE: u64 = 4;
+
 /// The one thing that may be sent next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -59,7 +62,8 @@ impl Sender {
             return self.next_probe(len);
         }
         if let Some(len) = self.mtu_probe_len() {
-            return Next::Fresh { len, probe: false };
+            let fits = self.cwnd_allows(len);
+            return if fits { Next::Fresh { len, probe: false } } else { Next::Wait(Blocked::Cwnd) };
         }
         match self.windows_allow(len) {
             Ok(()) if len > 0 => Next::Fresh { len, probe: false },
@@ -69,12 +73,14 @@ impl Sender {
         }
     }
 
-    /// Payload of a new segment that tries a larger datagram, if one is to be tried and may leave now.
+    /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the window has many times
+    /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
     fn mtu_probe_len(&self) -> Option<usize> {
         let size = self.mtu.as_ref()?.candidate()?;
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
-        (written && self.prr.is_none() && self.windows_allow(len).is_ok()).then_some(len)
+        let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
+        (written && self.prr.is_none() && self.peer_allows(len) && roomy).then_some(len)
     }
 
     /// New data if there is any that the receiver has room for, else the last segment again (RFC 8985,

@@ -2,6 +2,8 @@
 //! a segment that is larger than the others is sent once in a while, and counts if it arrives. Owns the search.
 //! Sizes are of UDP payloads, in bytes.
 
+use std::time::{Duration, Instant};
+
 /// What every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
 pub(crate) const BASE: usize = 1200;
 /// What Ethernet leaves after the headers of IPv4 and UDP: tried first, for it is nearly always right.
@@ -14,6 +16,9 @@ const MAX_PROBES: u32 = 3;
 const STEP: usize = 16;
 /// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3).
 const BLACK_HOLE: u32 = 2;
+/// A search that is over is begun again after this long, for the path may have changed (`PMTU_RAISE_TIMER` of RFC
+/// 8899, section 5.1.1).
+const RAISE: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) struct PathMtu {
@@ -27,12 +32,22 @@ pub(crate) struct PathMtu {
     probe: Option<(usize, u64)>,
     failures: u32,
     timeouts: u32,
+    /// When to search again; none while a search is on, and where there is nothing left to find.
+    raise_at: Option<Instant>,
 }
 
 impl PathMtu {
     /// Begins with the base, or with `ceiling` if that is less.
     pub(crate) fn new(ceiling: usize) -> Self {
-        Self { confirmed: BASE.min(ceiling), ceiling, refused: None, probe: None, failures: 0, timeouts: 0 }
+        Self {
+            confirmed: BASE.min(ceiling),
+            ceiling,
+            refused: None,
+            probe: None,
+            failures: 0,
+            timeouts: 0,
+            raise_at: None,
+        }
     }
 
     /// The peer takes nothing larger.
@@ -64,6 +79,18 @@ impl PathMtu {
             return Some(size);
         }
         (end > self.confirmed + STEP).then_some(usize::midpoint(self.confirmed, end))
+    }
+
+    /// An ACK came: the search that has been over for long enough begins again. It needs no timer: where nothing is
+    /// acknowledged there is nothing to search with.
+    pub(crate) fn on_ack(&mut self, now: Instant) {
+        let over = self.confirmed < self.ceiling && self.probe.is_none() && self.candidate().is_none();
+        if !over {
+            self.raise_at = None;
+        } else if now >= *self.raise_at.get_or_insert(now + RAISE) {
+            self.raise_at = None;
+            self.refused = None;
+        }
     }
 
     pub(crate) fn on_probe_sent(&mut self, size: usize, tx: u64) {
@@ -170,6 +197,47 @@ mod tests {
         let mut mtu = PathMtu::new(65_507);
         mtu.limit(1472);
         assert_eq!((search(&mut mtu, 9000), mtu.size()), (vec![1472], 1472));
+    }
+
+    #[test]
+    fn what_a_larger_path_carries_is_found_ten_minutes_after_the_search() {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let epoch = Instant::now();
+        let at = |seconds| epoch + Duration::from_secs(seconds);
+        let mut mtu = PathMtu::new(8972);
+        mtu.on_ack(at(0));
+        search(&mut mtu, 1472);
+        assert_eq!(mtu.size(), 1472);
+        for seconds in [5, 300, 604] {
+            mtu.on_ack(at(seconds));
+            assert_eq!(mtu.candidate(), None, "{seconds} s");
+        }
+        mtu.on_ack(at(605));
+        assert_eq!(mtu.candidate(), Some(8972), "the largest first, as at the beginning");
+        // Not yet larger, and the time runs again from the end of that search.
+        search(&mut mtu, 1472);
+        mtu.on_ack(at(700));
+        mtu.on_ack(at(1299));
+        assert_eq!(mtu.candidate(), None);
+        mtu.on_ack(at(1300));
+        search(&mut mtu, 8972);
+        assert_eq!(mtu.size(), 8972);
+        mtu.on_ack(at(1400));
+        mtu.on_ack(at(9000));
+        assert_eq!((mtu.candidate(), mtu.raise_at), (None, None), "there is nothing more to find");
+    }
+
+    #[test]
+    fn what_shrank_is_searched_again_from_where_it_was() {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let epoch = Instant::now();
+        let mut mtu = PathMtu::new(1472);
+        search(&mut mtu, 1472);
+        assert!(!mtu.on_timeout() && mtu.on_timeout());
+        search(&mut mtu, 1300);
+        mtu.on_ack(epoch);
+        mtu.on_ack(epoch + RAISE);
+        assert_eq!(search(&mut mtu, 1472), [1472]);
     }
 
     #[test]

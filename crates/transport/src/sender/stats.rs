@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::ecn::EcnState;
 use super::waiting::Waited;
 
 /// A sender's counters and gauges.
@@ -45,6 +46,12 @@ pub struct SenderStats {
     pub lost: u64,
     /// Episodes of recovery that ACKs began.
     pub recoveries: u64,
+    /// Packets that arrived with the mark CE.
+    pub ce_marks: u64,
+    /// Times that the congestion control slowed down for marks: at most once a round trip.
+    pub ecn_reductions: u64,
+    /// How ECN stands.
+    pub ecn: EcnState,
     /// Of all episodes, those in which nothing had been lost.
     pub spurious: u64,
     /// Probes sent when ACKs stopped coming.

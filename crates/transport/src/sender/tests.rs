@@ -1,6 +1,7 @@
 //! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
 
 mod close;
+mod ecn;
 mod give_up;
 mod handshake;
 mod idle;
@@ -106,7 +107,7 @@ impl Script {
     }
 
     fn recv_bytes(&mut self, datagram: &[u8]) -> &mut Self {
-        self.sender.handle_datagram(self.now, (), datagram);
+        self.sender.handle_datagram(self.now, (), Ecn::NotEct, datagram);
         self
     }
 

@@ -77,6 +77,19 @@ pub(crate) struct Ack<'a> {
     pub(crate) echo: Option<Echo>,
     /// Packets so far that brought nothing new.
     pub(crate) duplicates: Option<u32>,
+    /// Codepoints so far.
+    pub(crate) marks: Option<Marks>,
+}
+
+/// With which codepoints packets of data arrived so far. Counts wrap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// All of them.
+    pub(crate) packets: u32,
+    /// With CE.
+    pub(crate) ce: u32,
+    /// With ECT(0) or ECT(1).
+    pub(crate) ect: u32,
 }
 
 /// The newest transmission that a receiver has.
@@ -275,6 +288,7 @@ impl From<FromReceiver> for Reply<'_> {
                 sack: SackBlocks::default(),
                 echo: None,
                 duplicates: None,
+                marks: None,
             }),
             FromReceiver::FinAck { ack, crc } => Self::FinAck { ack, crc },
         }
@@ -297,6 +311,7 @@ impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
                     delay: Duration::from_micros(u64::from(ack.echo_delay_us)),
                 }),
                 duplicates: Some(ack.duplicates),
+                marks: Some(Marks { packets: ack.packets, ce: ack.ce, ect: ack.ect }),
             }),
             native::FromReceiver::FinAck(native::FinAck { length, crc }) => Self::FinAck { ack: length, crc },
             native::FromReceiver::Close(close) => Self::Close { reason: close.reason },

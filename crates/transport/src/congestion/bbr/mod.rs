@@ -18,7 +18,8 @@
 //!
 //! Deviations, each with its reasons where it is made: the base loss rate (`base_loss.rs`), what confirms the
 //! smallest round trip (`min_rtt.rs`), and the faster search of `Startup` (`startup.rs`). Each has a switch in
-//! [`BbrConfig`].
+//! [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
+//! a probe (`probe_bw.rs`).
 
 mod aggregation;
 mod base_loss;
@@ -325,7 +326,10 @@ impl Controller for Bbr {
         }
         match event.cause {
             Cause::Loss => {}
-            Cause::Ecn => self.loss_round.marked = true,
+            Cause::Ecn => {
+                self.loss_round.marked = true;
+                self.probe_met_mark(event);
+            }
             Cause::Timeout => self.on_timeout(),
         }
     }

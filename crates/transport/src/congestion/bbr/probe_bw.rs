@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::bounds::BETA;
 use super::scale::{PPM, UNBOUNDED, draw, gain, mul_div};
-use super::{Ack, AckEvent, Bbr, LOSS_THRESH, LostPacket, State};
+use super::{Ack, AckEvent, Bbr, CongestionEvent, LOSS_THRESH, LostPacket, State};
 
 /// The least wall-clock time between probes; up to a second more is drawn.
 const MIN_PROBE_WAIT: Duration = Duration::from_secs(2);
@@ -213,6 +213,18 @@ impl Bbr {
         if self.state == State::ProbeBwUp {
             self.undo.state = Some(State::ProbeBwUp);
             self.start_probe_bw_down(lost.now);
+        }
+    }
+
+    /// The draft leaves marks open. One ends a probe as excessive loss does, once a round trip: a queue that marks has
+    /// no room for what is in flight. `Startup` goes on until the pipe is full, for a queue may mark its first bursts,
+    /// but no longer briskly (`startup.rs`).
+    pub(super) fn probe_met_mark(&mut self, event: &CongestionEvent) {
+        if self.state == State::ProbeBwUp && self.cycle.probe_sample {
+            self.cycle.prev_too_high = true;
+            self.cycle.probe_sample = false;
+            self.bounds.inflight_longterm = event.flight_size.max(gain(self.target_inflight(), BETA));
+            self.start_probe_bw_down(event.now);
         }
     }
 

@@ -92,15 +92,15 @@ impl Bbr {
         self.brisk_startup && self.state == State::Startup
     }
 
-    /// Ends the brisk part at the first sign of a full pipe: a queue, a round that did not grow, or one that
-    /// lost much. What is in flight is enough then.
+    /// Ends the brisk part at the first sign of a full pipe: a queue, a mark, a round that did not grow, or
+    /// one that lost much. What is in flight is enough then.
     fn look_for_full_pipe(&mut self, event: &AckEvent) {
         let queue = event.latest_rtt.zip(self.min_rtt.get());
         let queue = queue.is_some_and(|(rtt, min_rtt)| rtt > min_rtt + (min_rtt / QUEUE_SEEN).max(NOISE));
         let flat = self.rounds.starts() && self.full_bw.last() == Some(Verdict::Flat);
         let tally = self.loss_round.tally();
         let loss = self.loss_round.many() && tally.lost > self.tolerated_loss(tally.acked + tally.lost);
-        if queue || flat || loss {
+        if queue || flat || loss || self.loss_round.marked {
             self.brisk_startup = false;
             self.cwnd = self.cwnd.min(self.max_inflight());
             self.pacing_rate = 0;

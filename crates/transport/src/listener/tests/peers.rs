@@ -118,9 +118,9 @@ fn admission_by_hand_tells_new_known_and_refused_apart() {
     let datagram = syn(7, LINK);
     assert_eq!(script.listener.inspect('a', &datagram), Some(Packet::Syn(open)));
     assert!(script.events().is_empty(), "inspecting does nothing");
-    script.listener.deliver_datagram(script.now, 'a', &datagram);
+    script.listener.deliver_datagram(script.now, 'a', Ecn::NotEct, &datagram);
     assert_eq!(script.replies(), [('a', syn_ack(7, 7))]);
-    script.listener.deliver_datagram(script.now, 'b', &datagram);
+    script.listener.deliver_datagram(script.now, 'b', Ecn::NotEct, &datagram);
     assert_eq!(script.replies(), []);
 }
 

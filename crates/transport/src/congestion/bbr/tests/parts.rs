@@ -171,6 +171,15 @@ fn a_brisk_start_paces_by_4_94_until_a_round_is_flat() {
 }
 
 #[test]
+fn a_brisk_start_ends_with_a_mark_but_startup_does_not() {
+    let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
+    script.round(BW, 10_000, 0);
+    script.congestion(Cause::Ecn);
+    script.round(2 * BW, 10_000, 0);
+    assert_eq!((script.bbr.phase(), script.bbr.pacing_rate()), ("startup", Some(5_484_600)), "2.77 again");
+}
+
+#[test]
 fn a_round_that_the_application_limited_does_not_end_a_brisk_start() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.round(BW, 10_000, 0);
@@ -272,6 +281,16 @@ fn loss_that_the_base_explains_lowers_nothing_but_a_mark_does() {
     script.round(BW / 2, 100_000, 0);
     script.round(BW / 2, 100_000, 0);
     assert_eq!(script.bbr.bounds.bw_shortterm, BW, "the best of that round; it had hardly begun");
+}
+
+#[test]
+fn a_mark_ends_a_probe_where_it_is() {
+    let mut script = Script::letter();
+    script.probe_up();
+    script.congestion(Cause::Ecn);
+    assert_eq!((script.bbr.phase(), script.bbr.inflight_longterm()), ("probe_bw_down", Some(100_000)));
+    script.round(BW, 84_000, 0);
+    assert_eq!((script.bbr.phase(), script.bbr.cwnd()), ("probe_bw_cruise", 85_000), "headroom of 15 %");
 }
 
 #[test]

@@ -1,0 +1,275 @@
+//! Explicit congestion notification of a transfer: whether the path carries the codepoints and the receiver
+//! reports them (RFC 9000, section 13.4.2 and appendix A.4), and which marks are to be answered (RFC 3168,
+//! section 6.1.2: once a round trip).
+//!
+//! Every packet of data leaves with ECT(0) until ECN is given up, those sent again and probes included, and the
+//! receiver counts packets beside codepoints. So of what it received all must have a codepoint, and no record
+//! per packet is needed. A path that changes ECT(0) to ECT(1) is not noticed: the receiver reports one count for
+//! both, and to a sender that answers each mark as a loss they mean the same.
+
+use std::fmt;
+use std::time::Instant;
+
+use super::Sender;
+use crate::Ecn;
+use crate::congestion::Cause;
+use crate::wire::Marks;
+
+/// Marked packets after which the first of them must have been heard of (RFC 9000, section 13.4.2).
+const TESTED: u64 = 10;
+/// Timeouts in a row after which marked packets are taken not to arrive, however few there were.
+const TIMEOUTS: u32 = 3;
+
+/// How ECN stands for a transfer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EcnState {
+    /// Not used: not wanted, or not offered by the receiver.
+    #[default]
+    Off,
+    /// Packets leave with ECT(0), and none has been heard of.
+    Testing,
+    /// The codepoints arrive and are reported.
+    On,
+    /// Given up for the rest of the transfer.
+    Failed(EcnFailure),
+}
+
+impl EcnState {
+    /// In a word, as JSON has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Testing => "testing",
+            Self::On => "on",
+            Self::Failed(_) => "failed",
+        }
+    }
+
+    /// Why it was given up, if it was.
+    pub fn failure(self) -> Option<EcnFailure> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+/// Why ECN was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EcnFailure {
+    /// Packets arrived without the codepoint that they were sent with.
+    Bleached,
+    /// The counts grow by more than there can be, or become smaller.
+    Counts,
+    /// Packets with a codepoint seem not to arrive.
+    BlackHole,
+}
+
+impl fmt::Display for EcnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bleached => "packets arrive without the codepoint that they were sent with",
+            Self::Counts => "the receiver's counts cannot be right",
+            Self::BlackHole => "packets with a codepoint seem not to arrive",
+        })
+    }
+}
+
+/// The path as far as ECN goes.
+#[derive(Debug, Default)]
+pub(super) struct PathEcn {
+    state: EcnState,
+    /// The newest counts.
+    counts: Marks,
+    /// Timeouts since packets were last heard of.
+    timeouts: u32,
+    answered: Answered,
+}
+
+/// The transmissions whose marks are answered already.
+#[derive(Debug, Default, Clone, Copy)]
+struct Answered {
+    /// Those below this number.
+    below: u64,
+    /// The answer was to a mark.
+    to_mark: bool,
+}
+
+impl PathEcn {
+    /// Nothing is known of the path; a receiver that does not count marks ends it.
+    pub(super) fn new(wanted: bool) -> Self {
+        Self { state: if wanted { EcnState::Testing } else { EcnState::Off }, ..Self::default() }
+    }
+
+    pub(super) fn state(&self) -> EcnState {
+        self.state
+    }
+
+    /// What packets of data leave with.
+    pub(super) fn codepoint(&self) -> Ecn {
+        if self.is_used() { Ecn::Ect0 } else { Ecn::NotEct }
+    }
+
+    /// The receiver reports no marks.
+    pub(super) fn refuse(&mut self) {
+        self.state = EcnState::Off;
+    }
+
+    /// The receiver reports these counts; gives the number of packets that were marked since the last report.
+    pub(super) fn on_report(&mut self, counts: Marks) -> u32 {
+        let arrived = counts.packets.wrapping_sub(self.counts.packets);
+        // One that was overtaken by a newer one says nothing.
+        if !self.is_used() || arrived == 0 || arrived > u32::MAX / 2 {
+            return 0;
+        }
+        let marked = counts.ce.wrapping_sub(self.counts.ce);
+        let plain = counts.packets.wrapping_sub(counts.ect).wrapping_sub(counts.ce);
+        self.counts = counts;
+        self.timeouts = 0;
+        self.state = if marked > arrived || plain > u32::MAX / 2 {
+            EcnState::Failed(EcnFailure::Counts)
+        } else if plain > 0 {
+            EcnState::Failed(EcnFailure::Bleached)
+        } else {
+            EcnState::On
+        };
+        if self.is_used() { marked } else { 0 }
+    }
+
+    /// The retransmission timer fired; so many packets have been sent.
+    pub(super) fn on_timeout(&mut self, sent: u64) {
+        self.timeouts += 1;
+        let none_arrived = self.state == EcnState::Testing && sent >= TESTED;
+        if self.is_used() && (none_arrived || self.timeouts >= TIMEOUTS) {
+            self.state = EcnState::Failed(EcnFailure::BlackHole);
+        }
+    }
+
+    /// True if a mark on transmission `tx`, or later ones, calls for an answer.
+    fn is_news(&self, tx: u64) -> bool {
+        tx >= self.answered.below
+    }
+
+    /// True if the loss of transmission `tx`, or earlier ones, was answered with a mark.
+    pub(super) fn covers_loss(&self, tx: u64) -> bool {
+        self.answered.to_mark && tx < self.answered.below
+    }
+
+    /// The congestion that everything below `next_tx` met is answered.
+    pub(super) fn on_answered(&mut self, cause: Cause, next_tx: u64) {
+        self.answered = Answered { below: next_tx, to_mark: cause == Cause::Ecn };
+    }
+
+    fn is_used(&self) -> bool {
+        matches!(self.state, EcnState::Testing | EcnState::On)
+    }
+}
+
+impl Sender {
+    /// What an ACK with these counts says of marks. `tx` is the newest transmission that the receiver has.
+    pub(super) fn heed_marks(&mut self, now: Instant, marks: Marks, tx: Option<u64>, outstanding: u64) {
+        let marked = self.ecn.on_report(marks);
+        self.stats.ce_marks += u64::from(marked);
+        if marked > 0 && tx.is_some_and(|tx| self.ecn.is_news(tx)) {
+            self.stats.ecn_reductions += 1;
+            self.slow_down(now, Cause::Ecn, outstanding);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(packets: u32, ce: u32, ect: u32) -> Marks {
+        Marks { packets, ce, ect }
+    }
+
+    #[test]
+    fn counts_that_add_up_are_the_proof_of_a_path() {
+        let mut ecn = PathEcn::new(true);
+        assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::Testing, Ecn::Ect0));
+        assert_eq!(ecn.on_report(counts(0, 0, 0)), 0);
+        assert_eq!(ecn.state(), EcnState::Testing, "nothing arrived");
+        assert_eq!(ecn.on_report(counts(5, 1, 4)), 1);
+        assert_eq!(ecn.on_report(counts(9, 3, 6)), 2);
+        assert_eq!(ecn.on_report(counts(7, 1, 6)), 0, "overtaken by the one before");
+        assert_eq!(ecn.on_report(counts(10, 3, 7)), 0);
+        assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::On, Ecn::Ect0));
+    }
+
+    #[test]
+    fn counts_wrap() {
+        let mut ecn = PathEcn { counts: counts(u32::MAX - 1, u32::MAX, u32::MAX), ..PathEcn::new(true) };
+        assert_eq!(ecn.on_report(counts(2, 1, 1)), 2);
+        assert_eq!(ecn.state(), EcnState::On);
+    }
+
+    #[test]
+    fn counts_that_do_not_add_up_end_it_for_good() {
+        for (then, failure) in [
+            (counts(12, 1, 10), EcnFailure::Bleached),
+            (counts(12, 0, 0), EcnFailure::Counts),
+            (counts(12, 1, 12), EcnFailure::Counts),
+            (counts(12, 4, 8), EcnFailure::Counts),
+        ] {
+            let mut ecn = PathEcn::new(true);
+            ecn.on_report(counts(10, 1, 9));
+            assert_eq!(ecn.on_report(then), 0, "{then:?}");
+            assert_eq!((ecn.state().failure(), ecn.codepoint()), (Some(failure), Ecn::NotEct), "{then:?}");
+            assert_eq!(ecn.on_report(counts(20, 9, 11)), 0, "{then:?}");
+            assert_eq!(ecn.state().name(), "failed");
+        }
+        let mut ecn = PathEcn::new(true);
+        ecn.on_report(counts(1, 0, 0));
+        assert_eq!(ecn.state(), EcnState::Failed(EcnFailure::Bleached), "from the first");
+    }
+
+    #[test]
+    fn silence_after_ten_packets_or_three_timeouts_is_a_black_hole() {
+        let black_hole = EcnState::Failed(EcnFailure::BlackHole);
+        let mut ecn = PathEcn::new(true);
+        ecn.on_timeout(10);
+        assert_eq!(ecn.state(), black_hole);
+        let mut ecn = PathEcn::new(true);
+        ecn.on_timeout(2);
+        ecn.on_timeout(3);
+        assert_eq!(ecn.state(), EcnState::Testing);
+        ecn.on_timeout(4);
+        assert_eq!(ecn.state(), black_hole);
+        let mut ecn = PathEcn::new(true);
+        for n in 1..5 {
+            ecn.on_report(counts(n, 0, n));
+            ecn.on_timeout(100);
+            ecn.on_timeout(200);
+            assert_eq!(ecn.state(), EcnState::On, "it has been heard of since");
+        }
+        ecn.on_timeout(300);
+        assert_eq!(ecn.state(), black_hole);
+    }
+
+    #[test]
+    fn what_is_not_wanted_or_not_offered_stays_off() {
+        let mut refused = PathEcn::new(true);
+        refused.refuse();
+        for mut ecn in [refused, PathEcn::new(false)] {
+            assert_eq!(ecn.on_report(counts(9, 1, 8)), 0);
+            for _ in 0..9 {
+                ecn.on_timeout(99);
+            }
+            assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::Off, Ecn::NotEct));
+        }
+    }
+
+    #[test]
+    fn a_mark_is_answered_once_for_all_that_left_before_the_answer() {
+        let mut ecn = PathEcn::new(true);
+        assert!(ecn.is_news(0));
+        ecn.on_answered(Cause::Ecn, 20);
+        assert!(!ecn.is_news(19) && ecn.is_news(20));
+        assert!(ecn.covers_loss(19) && !ecn.covers_loss(20));
+        ecn.on_answered(Cause::Loss, 40);
+        assert!(!ecn.is_news(39) && ecn.is_news(40));
+        assert!(!ecn.covers_loss(39), "losses are told apart by the rules that find them");
+    }
+}

@@ -1,0 +1,102 @@
+//! Marks: what leaves with a codepoint, and how often reports of marks slow the sender down.
+
+use super::*;
+use crate::wire::native::{self, Params};
+use crate::wire::{Answer, MAX_REPLY, Wire, encode_ack, encode_answer};
+use crate::{EcnFailure, EcnState, SenderConfig};
+
+const ID: u64 = 7;
+
+/// A window of 10 packets with Reno, a round trip of 100 ms, and a receiver that counts marks or not.
+fn connected(counts: bool) -> Script {
+    let base = SenderConfig::native(ID);
+    let packet_size = base.wire.data_header() + PAYLOAD;
+    let config = SenderConfig { congestion: Algorithm::Reno, pacing: false, packet_size, ..base };
+    let mut script = Script::new(config);
+    assert_eq!(leaving(&mut script), (1, Ecn::NotEct), "the SYN");
+    let mut reply = [0; MAX_REPLY];
+    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
+    let wire = Wire::Native { connection_id: ID };
+    let len = encode_answer(wire, answer, || Params { ecn: counts, ..Params::default() }, &mut reply);
+    script.at(100).recv_bytes(&reply[..len]);
+    script.events();
+    script
+}
+
+/// How many datagrams want to leave, and with which codepoint.
+fn leaving(script: &mut Script) -> (usize, Ecn) {
+    let (mut sent, mut codepoints) = (0, Vec::new());
+    let mut out = TransmitBuf::new(64);
+    while script.sender.poll_transmit(script.now, &mut out).is_some() {
+        sent += out.segments();
+        codepoints.push(out.ecn());
+        out.clear();
+    }
+    codepoints.dedup();
+    assert!(codepoints.len() <= 1, "{codepoints:?}");
+    (sent, codepoints.first().copied().unwrap_or_default())
+}
+
+/// The first `arrived` packets are here, of which so many are marked, and nothing else.
+fn ack(script: &mut Script, arrived: u32, ce: u32, ect: u32) {
+    let ack = native::Ack {
+        echo_tx: u64::from(arrived) - 1,
+        echo_delay_us: 0,
+        ack: u64::from(arrived) * PAYLOAD as u64,
+        window: 1 << 20,
+        packets: arrived,
+        duplicates: 0,
+        ce,
+        ect,
+    };
+    let mut reply = [0; MAX_REPLY];
+    let len = encode_ack(ID, &ack, &[], &mut reply);
+    script.recv_bytes(&reply[..len]);
+}
+
+fn window(script: &Script) -> u64 {
+    script.stats().cwnd / PAYLOAD as u64
+}
+
+#[test]
+fn marks_of_one_round_trip_halve_the_window_once() {
+    let mut script = connected(true);
+    script.write(100 * PAYLOAD);
+    assert_eq!(leaving(&mut script), (10, Ecn::Ect0));
+    script.at(200);
+    ack(&mut script, 1, 1, 0);
+    assert_eq!((window(&script), script.stats().ecn_reductions), (5, 1), "half of what was outstanding");
+    for arrived in 2..=10 {
+        ack(&mut script, arrived, arrived, 0);
+    }
+    assert_eq!(script.stats().ecn_reductions, 1, "they left before the answer");
+    let (sent, codepoint) = leaving(&mut script);
+    assert!((5..=7).contains(&sent) && codepoint == Ecn::Ect0, "{sent} {codepoint:?}");
+    script.at(300);
+    ack(&mut script, 11, 10, 1);
+    assert_eq!(script.stats().ecn_reductions, 1, "no news");
+    ack(&mut script, 12, 11, 1);
+    assert_eq!((script.stats().ecn_reductions, script.stats().ce_marks), (2, 11));
+    assert_eq!(script.stats().ecn, EcnState::On);
+    assert_eq!((script.stats().lost, script.stats().recoveries), (0, 0));
+}
+
+#[test]
+fn a_receiver_that_does_not_count_gets_no_codepoints() {
+    let mut script = connected(false);
+    script.write(20 * PAYLOAD);
+    assert_eq!(leaving(&mut script), (10, Ecn::NotEct));
+    ack(&mut script, 3, 2, 1);
+    assert_eq!((script.stats().ecn, script.stats().ecn_reductions), (EcnState::Off, 0));
+}
+
+#[test]
+fn a_path_without_codepoints_gets_none_from_then_on() {
+    let mut script = connected(true);
+    script.write(20 * PAYLOAD);
+    assert_eq!(leaving(&mut script), (10, Ecn::Ect0));
+    script.at(200);
+    ack(&mut script, 2, 0, 0);
+    assert_eq!(script.stats().ecn, EcnState::Failed(EcnFailure::Bleached));
+    assert_eq!(leaving(&mut script).1, Ecn::NotEct);
+}
