@@ -41,7 +41,7 @@ pub struct LinkConfig {
     pub loss: Loss,
     /// When the link is dead. Who arrives then is dropped.
     pub outage: Outage,
-    /// The longest packet on the wire. Longer ones are dropped.
+    /// The longest packet that passes whole. Longer ones are dropped, or sent in fragments.
     pub mtu: Mtu,
     /// The rate at which packets are serialised, or `None` for no limit.
     pub rate: Option<Bitrate>,
@@ -66,8 +66,11 @@ pub struct LinkConfig {
     pub duplicate: Probability,
     /// Of one bit of a packet that is let in being flipped.
     pub corrupt: Probability,
-    /// Bytes that each packet takes on the wire beyond its payload, such as headers and framing.
+    /// Bytes of headers that each packet has besides its payload. They count against the MTU.
     pub overhead: u32,
+    /// Bytes that each frame takes on the wire beyond the packet or fragment in it: 14 for the header of
+    /// Ethernet, 38 with its preamble, checksum and gap. They do not count against the MTU.
+    pub framing: u32,
     /// The most the link may hold in bytes; see [`Link::held_bytes`](crate::Link::held_bytes) for how they
     /// are counted.
     ///
@@ -100,6 +103,7 @@ impl LinkConfig {
             duplicate: Probability::ZERO,
             corrupt: Probability::ZERO,
             overhead: 0,
+            framing: 0,
             memory_limit: DEFAULT_MEMORY_LIMIT,
         }
     }
@@ -116,7 +120,7 @@ impl LinkConfig {
         Self { outage, ..self }
     }
 
-    /// The longest packet on the wire.
+    /// The longest packet that passes whole.
     #[must_use]
     pub fn mtu(self, mtu: Mtu) -> Self {
         Self { mtu, ..self }
@@ -187,10 +191,16 @@ impl LinkConfig {
         Self { corrupt, ..self }
     }
 
-    /// Bytes that each packet takes on the wire beyond its payload.
+    /// Bytes of headers that each packet has besides its payload.
     #[must_use]
     pub fn overhead(self, overhead: u32) -> Self {
         Self { overhead, ..self }
+    }
+
+    /// Bytes that each frame takes on the wire beyond what is in it.
+    #[must_use]
+    pub fn framing(self, framing: u32) -> Self {
+        Self { framing, ..self }
     }
 
     /// The most the link may hold in bytes.
@@ -231,6 +241,7 @@ mod tests {
             .duplicate(half)
             .corrupt(Probability::ONE)
             .overhead(28)
+            .framing(14)
             .memory_limit(77);
         let expected = LinkConfig {
             loss: Loss::every_nth(2),
@@ -247,6 +258,7 @@ mod tests {
             duplicate: half,
             corrupt: Probability::ONE,
             overhead: 28,
+            framing: 14,
             memory_limit: 77,
         };
         assert_eq!(built, expected);

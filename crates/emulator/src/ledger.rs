@@ -96,6 +96,10 @@ pub struct Ledger {
     pub corrupted: u64,
     /// Packets let in that were held back for others to overtake.
     pub reordered: u64,
+    /// Packets let in that were sent in fragments.
+    pub fragmented: u64,
+    /// Those fragments.
+    pub fragments: u64,
     /// Packets let in whose codepoint became [`Ecn::Ce`](crate::Ecn::Ce) here.
     pub marked: u64,
     /// The most packets that counted against the queue limit at once (see
@@ -165,6 +169,8 @@ impl Ledger {
         self.in_flight_bytes += other.in_flight_bytes;
         self.corrupted += other.corrupted;
         self.reordered += other.reordered;
+        self.fragmented += other.fragmented;
+        self.fragments += other.fragments;
         self.marked += other.marked;
         self.max_occupancy = self.max_occupancy.max(other.max_occupancy);
         self.busy = self.busy.saturating_add(other.busy);
@@ -209,6 +215,12 @@ impl Ledger {
         self.in_flight_bytes += bytes;
         self.busy = self.busy.saturating_add(busy);
         self.max_occupancy = self.max_occupancy.max(occupancy as u64);
+    }
+
+    /// The packet just let in was sent in so many fragments.
+    pub(crate) fn on_fragmented(&mut self, fragments: u32) {
+        self.fragmented += 1;
+        self.fragments += u64::from(fragments);
     }
 
     /// A packet came out.

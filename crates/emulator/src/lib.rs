@@ -31,7 +31,7 @@
 //! |----|--------|------------|
 //! | arrival | [`Loss`]: independent, in bursts, every n-th, by script | `dropped_loss` |
 //! | arrival | [`Outage`]: dead at times | `dropped_outage` |
-//! | arrival | [`Mtu`]: refuses the long ones, may change | `dropped_mtu` |
+//! | arrival | [`Mtu`]: refuses the long ones or cuts them, may change | `dropped_mtu`, `fragmented`, `fragments` |
 //! | queue | [`Marking`]: congestion is told by a mark | `marked`, `dropped_congestion` |
 //! | queue | a second copy of a packet enters after it | `duplicated` |
 //! | serialiser | [`VaryingRate`]: steps, or a recorded trace | |
@@ -108,7 +108,7 @@ pub use fate::{Direction, Stage, child_seed, fate};
 pub use ledger::{DropCause, Ledger};
 pub use link::{Delivery, Dropped, Link, MIN_PACKET_CHARGE};
 pub use loss::{GilbertElliott, Loss};
-pub use mtu::Mtu;
+pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
 pub use packet::{Ecn, Packet};
 pub use path::{ClassicLink, Path, PathConfig};

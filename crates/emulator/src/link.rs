@@ -13,6 +13,7 @@ use crate::fate::{Direction, Draws};
 use crate::impair::Impairments;
 use crate::ledger::{DropCause, Ledger};
 use crate::loss::{self, Loss};
+use crate::mtu::Frames;
 use crate::packet::{Ecn, Packet};
 use crate::queue::{PLACE_BYTES, Passage, Queue, Signal};
 use crate::rate::Serialiser;
@@ -72,8 +73,10 @@ pub struct Link {
     queue: Queue,
     serialiser: Serialiser,
     delay: Delay,
-    /// Bytes added to each packet on the wire.
+    /// Bytes of headers of each packet.
     overhead: u32,
+    /// Bytes added to each frame on the wire.
+    framing: u32,
     /// Bytes, as [`charge`] counts them.
     memory_limit: u64,
     /// Everything let in and not yet popped, in the order in which it comes out.
@@ -100,6 +103,7 @@ impl Link {
             serialiser: Serialiser::new(config.rate).varying(config.varying),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),
             overhead: config.overhead,
+            framing: config.framing,
             memory_limit: config.memory_limit,
             inside: VecDeque::new(),
             held_bytes: 0,
@@ -172,10 +176,10 @@ impl Link {
         let now = self.enter(now);
         let draws = Draws { seed: self.seed, direction: self.direction, index: self.ledger.sent };
         self.ledger.on_sent(packet.bytes.len() as u64);
-        let result = match self.loss(now, draws, packet.bytes.len()) {
-            Some(cause) => Err(self.reject(cause, packet)),
-            None if self.impairments.is_some() => self.offer_impaired(now, draws, packet),
-            None => self.offer(now, draws, packet),
+        let result = match self.arrive(now, draws, packet.bytes.len()) {
+            Err(cause) => Err(self.reject(cause, packet)),
+            Ok(frames) if self.impairments.is_some() => self.offer_impaired(now, draws, frames, packet),
+            Ok(frames) => self.offer(now, draws, frames, packet),
         };
         debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
         result
@@ -195,27 +199,39 @@ impl Link {
         entered
     }
 
-    /// Why a packet of `len` payload bytes does not reach the queue, or `None` if it does.
+    /// What a packet of `len` payload bytes is on the wire, or why it does not reach the queue.
     ///
-    /// The loss model comes first, so that it finds the same packets whatever else is configured.
-    fn loss(&mut self, now: Instant, draws: Draws, len: usize) -> Option<DropCause> {
+    /// The loss model comes first, so that it finds the same packets whatever else is configured; fragments
+    /// after the first are lost besides. What of such a packet is not lost uses no link time either.
+    fn arrive(&mut self, now: Instant, draws: Draws, len: usize) -> Result<Frames, DropCause> {
         if self.loss_memory.decide(&self.loss, draws) {
-            return Some(DropCause::Loss);
+            return Err(DropCause::Loss);
         }
-        let impairments = self.impairments.as_ref()?;
+        let size = len.saturating_add(self.overhead as usize);
+        let Some(impairments) = &self.impairments else {
+            return Ok(Frames::whole(size));
+        };
         let elapsed = self.start.map(|start| now.saturating_duration_since(start)).unwrap_or_default();
-        impairments.refusal(elapsed, self.wire_size(len))
+        let frames = impairments.frames(elapsed, size)?;
+        let is_lost = |n| self.loss_memory.decide_fragment(&self.loss, draws.of_fragment(n));
+        if (1..frames.count).any(is_lost) { Err(DropCause::Loss) } else { Ok(frames) }
     }
 
     /// Offers a packet to the queue, and its second copy if it has one.
     #[cold]
-    fn offer_impaired(&mut self, now: Instant, draws: Draws, packet: Packet) -> Result<(), Dropped> {
+    fn offer_impaired(
+        &mut self,
+        now: Instant,
+        draws: Draws,
+        frames: Frames,
+        packet: Packet,
+    ) -> Result<(), Dropped> {
         let copy = self.impairments.as_ref().filter(|i| i.duplicates(draws)).map(|_| packet.clone());
-        self.offer(now, draws, packet)?;
+        self.offer(now, draws, frames, packet)?;
         if let Some(copy) = copy {
             self.ledger.on_duplicated(copy.bytes.len() as u64);
             // What becomes of it is in the ledger; nobody waits for its buffer.
-            let _ = self.offer(now, draws.of_duplicate(), copy);
+            let _ = self.offer(now, draws.of_duplicate(), frames, copy);
         }
         Ok(())
     }
@@ -223,9 +239,15 @@ impl Link {
     /// Takes a packet unless something speaks against it. Drop-tail and a rate known beforehand settle
     /// everything on entry, so the times are final here.
     #[inline]
-    fn offer(&mut self, now: Instant, draws: Draws, mut packet: Packet) -> Result<(), Dropped> {
+    fn offer(
+        &mut self,
+        now: Instant,
+        draws: Draws,
+        frames: Frames,
+        mut packet: Packet,
+    ) -> Result<(), Dropped> {
         let len = packet.bytes.len();
-        let wire_size = self.wire_size(len);
+        let wire_size = self.wire_size(frames);
         let starts = self.serialiser.next_start(now);
         if !self.queue.admits(now, starts, wire_size as u64) {
             return Err(self.reject(DropCause::QueueFull, packet));
@@ -245,6 +267,9 @@ impl Link {
         self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
         if held_back {
             self.ledger.reordered += 1;
+        }
+        if frames.count > 1 {
+            self.ledger.on_fragmented(frames.count);
         }
         if signal.is_some() && packet.ecn != Ecn::Ce {
             self.ledger.marked += 1;
@@ -281,9 +306,10 @@ impl Link {
         self.inside.insert(after, delivery);
     }
 
-    /// Bytes that a packet of `len` payload bytes takes on the wire.
-    const fn wire_size(&self, len: usize) -> usize {
-        len.saturating_add(self.overhead as usize)
+    /// Bytes that a packet takes on the wire.
+    const fn wire_size(&self, frames: Frames) -> usize {
+        let framing = (self.framing as usize).saturating_mul(frames.count as usize);
+        frames.bytes.saturating_add(framing)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::testing::{Numbers, epoch, ms, ns};
 use crate::units::{Bitrate, Probability};
 
 mod effects;
+mod fragments;
 mod model;
 
 const SEED: u64 = 4;
