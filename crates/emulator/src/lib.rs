@@ -78,6 +78,7 @@
 //! | `link`   | [`Link`]: the stages in order, and the packets inside              |
 //! | `ledger` | [`Ledger`]: what became of every packet                            |
 //! | `path`   | [`Path`]: two links, and the usual ways to configure them          |
+//! | `describe`, `preset` | a path in words, and paths by name (feature `describe`) |
 //! | `time`   | addition to an `Instant` that saturates                            |
 
 #![forbid(unsafe_code)]
@@ -85,6 +86,8 @@
 
 mod config;
 mod delay;
+#[cfg(feature = "describe")]
+pub mod describe;
 mod fate;
 mod impair;
 mod ledger;
@@ -94,6 +97,8 @@ mod mtu;
 mod outage;
 mod packet;
 mod path;
+#[cfg(feature = "describe")]
+mod preset;
 mod queue;
 mod rate;
 mod schedule;
@@ -112,6 +117,8 @@ pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
 pub use packet::{Ecn, Packet};
 pub use path::{ClassicLink, Path, PathConfig};
+#[cfg(feature = "describe")]
+pub use preset::{Preset, UnknownPreset};
 pub use queue::{Incapable, Marking, Occupancy, QueueLimit, QueueSize};
 pub use rate::{OPPORTUNITY, Trace, TraceError, VaryingRate};
 pub use schedule::Schedule;

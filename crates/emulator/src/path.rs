@@ -122,7 +122,7 @@ pub struct ClassicLink {
 }
 
 /// The delay each way. An odd nanosecond goes to the reverse, so that the sum is exact.
-fn halves(rtt: Duration) -> (Duration, Duration) {
+pub(crate) fn halves(rtt: Duration) -> (Duration, Duration) {
     let forward = rtt / 2;
     (forward, rtt.saturating_sub(forward))
 }

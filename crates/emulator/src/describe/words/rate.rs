@@ -1,0 +1,56 @@
+//! Rates: `10mbit`, `none`, steps, or a trace file.
+
+use super::{NONE, Steps, Word, is_none};
+use crate::units::{Bitrate, parse_bitrate};
+
+/// The rate of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub(in super::super) enum Rate {
+    /// A rate until the next one, or no limit.
+    Steps(Steps<Option<Bitrate>>),
+    /// The name of a file in mahimahi's format.
+    Trace(String),
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self::Steps(Steps::default())
+    }
+}
+
+const TRACE: &str = "trace:";
+
+impl Word for Rate {
+    fn read(text: &str) -> Result<Self, String> {
+        let Some(file) = text.strip_prefix(TRACE).map(str::trim) else {
+            return Steps::read(text).map(Self::Steps);
+        };
+        if file.is_empty() {
+            return Err(format!("'{text}' names no file"));
+        }
+        Ok(Self::Trace(file.to_owned()))
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Steps(steps) => steps.write(),
+            Self::Trace(file) => format!("{TRACE}{file}"),
+        }
+    }
+}
+
+impl Word for Option<Bitrate> {
+    fn read(text: &str) -> Result<Self, String> {
+        if is_none(text) {
+            Ok(None)
+        } else {
+            parse_bitrate(text).map(Some).map_err(|error| error.to_string())
+        }
+    }
+
+    fn write(&self) -> String {
+        // `10 Mbit/s` is `10mbit` here.
+        let short = |rate: &Bitrate| rate.to_string().replace([' ', '/'], "").to_ascii_lowercase();
+        self.as_ref().map_or_else(|| NONE.to_owned(), |rate| short(rate).trim_end_matches('s').to_owned())
+    }
+}
