@@ -209,12 +209,13 @@ impl Link {
         }
         let size = len.saturating_add(self.overhead as usize);
         let Some(impairments) = &self.impairments else {
-            return Ok(Frames::whole(size));
+            return Ok(Frames::whole(size).framed(self.framing));
         };
         let elapsed = self.start.map(|start| now.saturating_duration_since(start)).unwrap_or_default();
         let frames = impairments.frames(elapsed, size)?;
         let is_lost = |n| self.loss_memory.decide_fragment(&self.loss, draws.of_fragment(n));
-        if (1..frames.count).any(is_lost) { Err(DropCause::Loss) } else { Ok(frames) }
+        let is_lost = (1..frames.count()).any(is_lost);
+        if is_lost { Err(DropCause::Loss) } else { Ok(frames.framed(self.framing)) }
     }
 
     /// Offers a packet to the queue, and its second copy if it has one.
@@ -247,12 +248,12 @@ impl Link {
         mut packet: Packet,
     ) -> Result<(), Dropped> {
         let len = packet.bytes.len();
-        let wire_size = self.wire_size(frames);
+        let wire_size = frames.bytes() as u64;
         let starts = self.serialiser.next_start(now);
-        if !self.queue.admits(now, starts, wire_size as u64) {
+        if !self.queue.admits(now, starts, wire_size) {
             return Err(self.reject(DropCause::QueueFull, packet));
         }
-        let signal = self.queue.signal(now, starts, wire_size as u64, packet.ecn);
+        let signal = self.queue.signal(now, starts, wire_size, packet.ecn);
         if signal == Some(Signal::Drop) {
             return Err(self.reject(DropCause::Congestion, packet));
         }
@@ -261,15 +262,15 @@ impl Link {
             return Err(self.reject(DropCause::Memory, packet));
         }
 
-        let service = self.serialiser.serve(now, wire_size);
+        let service = self.serialiser.serve_all(now, frames);
         let Arrival { due, held_back } = self.delay.travel(service.end, draws);
-        self.queue.enter(Passage { enters: now, starts: service.start, due }, wire_size as u64);
+        self.queue.enter(Passage { enters: now, starts: service.start, due }, wire_size);
         self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
         if held_back {
             self.ledger.reordered += 1;
         }
-        if frames.count > 1 {
-            self.ledger.on_fragmented(frames.count);
+        if frames.count() > 1 {
+            self.ledger.on_fragmented(frames.count());
         }
         if signal.is_some() && packet.ecn != Ecn::Ce {
             self.ledger.marked += 1;
@@ -304,12 +305,6 @@ impl Link {
     fn overtake(&mut self, delivery: Delivery) {
         let after = self.inside.partition_point(|other| other.due <= delivery.due);
         self.inside.insert(after, delivery);
-    }
-
-    /// Bytes that a packet takes on the wire.
-    const fn wire_size(&self, frames: Frames) -> usize {
-        let framing = (self.framing as usize).saturating_mul(frames.count as usize);
-        frames.bytes.saturating_add(framing)
     }
 }
 

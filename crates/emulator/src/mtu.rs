@@ -31,13 +31,16 @@ pub enum Oversize {
     Fragment,
 }
 
-/// What a packet is on the wire: one frame, or several if it is sent in fragments.
+/// What a packet is on the wire: one frame, or several if it is sent in fragments. All but the last have the
+/// same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frames {
-    /// How many, at least 1.
-    pub count: u32,
-    /// Bytes of all of them, each with its headers but without the framing.
-    pub bytes: usize,
+    /// At least 1.
+    count: u32,
+    /// Bytes of each frame but the last, or of the only one.
+    full: usize,
+    /// Bytes of the last frame.
+    last: usize,
 }
 
 impl Mtu {
@@ -64,8 +67,8 @@ impl Mtu {
         Self { oversize, ..self }
     }
 
-    /// How a packet of `size` bytes, headers included, passes `elapsed` after the start; `None` if it does
-    /// not.
+    /// How a packet of `size` bytes, headers included, passes `elapsed` after the start, without framing;
+    /// `None` if it does not.
     pub fn frames(&self, elapsed: Duration, size: usize) -> Option<Frames> {
         match (self.limit.at(elapsed), self.oversize) {
             (Some(limit), Oversize::Drop) if size as u64 > u64::from(limit) => None,
@@ -78,7 +81,33 @@ impl Mtu {
 impl Frames {
     /// One frame of so many bytes.
     pub(crate) const fn whole(bytes: usize) -> Self {
-        Self { count: 1, bytes }
+        Self { count: 1, full: bytes, last: bytes }
+    }
+
+    /// The same with so many bytes of framing on each.
+    pub(crate) const fn framed(self, framing: u32) -> Self {
+        let framing = framing as usize;
+        Self { full: self.full.saturating_add(framing), last: self.last.saturating_add(framing), ..self }
+    }
+
+    /// How many, at least 1.
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of all of them.
+    pub const fn bytes(self) -> usize {
+        self.full.saturating_mul(self.count as usize - 1).saturating_add(self.last)
+    }
+
+    /// Bytes of each but the last.
+    pub(crate) fn before_last(self) -> impl Iterator<Item = usize> {
+        (1..self.count).map(move |_| self.full)
+    }
+
+    /// Bytes of the last one.
+    pub(crate) const fn last(self) -> usize {
+        self.last
     }
 }
 
@@ -101,9 +130,10 @@ fn fragments(size: usize, limit: u32) -> Option<Frames> {
     }
     // The packet is longer than the limit, so its payload is more than `last`. At most 65,535 / 8 fragments
     // of 48 bytes of headers: far below 2^32.
-    let count = 1 + payload.saturating_sub(last).div_ceil(others);
-    let bytes = payload + count * (IPV6_HEADER + FRAGMENT_HEADER);
-    Some(Frames { count, bytes: bytes as usize })
+    let before_last = payload.saturating_sub(last).div_ceil(others);
+    let headers = IPV6_HEADER + FRAGMENT_HEADER;
+    let last = payload - before_last * others + headers;
+    Some(Frames { count: before_last + 1, full: (others + headers) as usize, last: last as usize })
 }
 
 #[cfg(test)]
@@ -126,7 +156,7 @@ mod tests {
             .map(|at| mtu.frames(at, 1_400) == Some(Frames::whole(1_400)));
         assert_eq!(passes, [true, false, true]);
         let cut = mtu.oversize(Oversize::Fragment).frames(ms(10), 1_400);
-        assert_eq!(cut, Some(Frames { count: 2, bytes: 1_360 + 2 * 48 }));
+        assert_eq!(cut.map(|cut| (cut.count(), cut.bytes())), Some((2, 1_360 + 2 * 48)));
     }
 
     /// Cuts as a host does, fragment by fragment.
@@ -149,8 +179,11 @@ mod tests {
             for size in (limit as usize + 1..5_000).chain([65_575]) {
                 let cut = cut(size, limit as usize);
                 assert!(cut.iter().all(|&bytes| bytes <= limit as usize));
-                let expected = Frames { count: u32::try_from(cut.len()).unwrap(), bytes: cut.iter().sum() };
-                assert_eq!(mtu.frames(ms(0), size), Some(expected), "{size} bytes, MTU {limit}");
+                let frames = mtu.frames(ms(0), size).unwrap();
+                let sizes: Vec<_> = frames.before_last().chain([frames.last()]).collect();
+                assert_eq!(sizes, cut, "{size} bytes, MTU {limit}");
+                let total = (frames.count() as usize, frames.bytes());
+                assert_eq!(total, (cut.len(), cut.iter().sum()), "{size} bytes, MTU {limit}");
             }
         }
     }

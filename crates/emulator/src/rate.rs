@@ -9,6 +9,7 @@ mod trace;
 
 use std::time::{Duration, Instant};
 
+use crate::mtu::Frames;
 use crate::schedule::Schedule;
 use crate::time::saturating_add;
 use crate::units::Bitrate;
@@ -88,7 +89,17 @@ impl Serialiser {
         self.busy_until.map_or(now, |end| end.max(now))
     }
 
-    /// Takes a packet of `bytes` bytes on the wire that enters at `now`.
+    /// Takes the frames of a packet that enters at `now`, one after the other.
+    #[inline]
+    pub(crate) fn serve_all(&mut self, now: Instant, frames: Frames) -> Service {
+        let start = self.next_start(now);
+        let before = frames.before_last().map(|bytes| self.serve(now, bytes).busy);
+        let before = before.fold(Duration::ZERO, Duration::saturating_add);
+        let last = self.serve(now, frames.last());
+        Service { start, end: last.end, busy: last.busy.saturating_add(before) }
+    }
+
+    /// Takes a frame of `bytes` bytes on the wire that enters at `now`.
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         if let Some(varying) = &mut self.varying {
             return varying.serve(now, bytes);
