@@ -8,7 +8,7 @@ use crate::delay::{Jitter, Reorder};
 use crate::loss::Loss;
 use crate::mtu::Mtu;
 use crate::outage::Outage;
-use crate::queue::{Marking, Occupancy, QueueLimit, QueueSize};
+use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
 use crate::units::{Bitrate, Probability};
@@ -57,7 +57,9 @@ pub struct LinkConfig {
     pub queue: QueueLimit,
     /// What counts as occupancy.
     pub occupancy: Occupancy,
-    /// When packets are marked.
+    /// Whom the queue turns away or throws out.
+    pub discipline: Discipline,
+    /// When packets are marked, whatever the discipline does.
     pub marking: Option<Marking>,
     /// Of a packet that is let in being followed by a second copy of it.
     ///
@@ -99,6 +101,7 @@ impl LinkConfig {
             reorder: None,
             queue: QueueLimit::UNLIMITED,
             occupancy: Occupancy::Waiting,
+            discipline: Discipline::DropTail,
             marking: None,
             duplicate: Probability::ZERO,
             corrupt: Probability::ZERO,
@@ -173,7 +176,13 @@ impl LinkConfig {
         Self { occupancy, ..self }
     }
 
-    /// When packets are marked.
+    /// Whom the queue turns away or throws out.
+    #[must_use]
+    pub fn discipline(self, discipline: Discipline) -> Self {
+        Self { discipline, ..self }
+    }
+
+    /// When packets are marked, whatever the discipline does.
     #[must_use]
     pub fn marking(self, marking: Marking) -> Self {
         Self { marking: Some(marking), ..self }
@@ -237,6 +246,7 @@ mod tests {
             .reorder(half, ms(6))
             .queue(limit)
             .occupancy(Occupancy::WaitingAndInFlight)
+            .discipline(Discipline::DropHead)
             .marking(Marking::above(limit))
             .duplicate(half)
             .corrupt(Probability::ONE)
@@ -254,6 +264,7 @@ mod tests {
             reorder: Some(Reorder { probability: half, extra: ms(6) }),
             queue: limit,
             occupancy: Occupancy::WaitingAndInFlight,
+            discipline: Discipline::DropHead,
             marking: Some(Marking::above(limit)),
             duplicate: half,
             corrupt: Probability::ONE,

@@ -38,6 +38,8 @@ pub enum Stage {
     Jitter,
     /// Whether the packet is held back so that others overtake it.
     Reorder,
+    /// Whether a queue that is not full turns the packet away, or marks it.
+    EarlyDrop,
 }
 
 /// The draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over all of
@@ -57,6 +59,7 @@ pub const fn fate(seed: u64, direction: Direction, stage: Stage, index: u64) -> 
         Stage::CorruptBit => 4,
         Stage::Jitter => 5,
         Stage::Reorder => 6,
+        Stage::EarlyDrop => 7,
     };
     draw(seed, FATE | stage << 1 | direction, index)
 }

@@ -111,7 +111,7 @@ pub use config::{DEFAULT_MEMORY_LIMIT, LinkConfig};
 pub use delay::{Jitter, JitterShape, Reorder};
 pub use fate::{Direction, Stage, child_seed, fate};
 pub use ledger::{DropCause, Ledger};
-pub use link::{Delivery, Dropped, Link, MIN_PACKET_CHARGE};
+pub use link::{Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE};
 pub use loss::{GilbertElliott, Loss};
 pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
@@ -119,7 +119,10 @@ pub use packet::{Ecn, Packet};
 pub use path::{ClassicLink, Path, PathConfig};
 #[cfg(feature = "describe")]
 pub use preset::{Preset, UnknownPreset};
-pub use queue::{Incapable, Marking, Occupancy, QueueLimit, QueueSize};
+pub use queue::{
+    CoDelConfig, Discipline, DisciplineError, Incapable, Marking, Occupancy, PieConfig, QueueDelays,
+    QueueLimit, QueueSize, RedConfig,
+};
 pub use rate::{OPPORTUNITY, Trace, TraceError, VaryingRate};
 pub use schedule::Schedule;
 pub use units::{

@@ -1,8 +1,19 @@
-//! The drop-tail waiting room in front of the serialiser.
+//! The queue in front of the serialiser.
 //!
 //! Owns who may enter and who still counts. It holds sizes and times, never packets, and does not
 //! know how those times come about. Places are freed by model time: a packet stops counting at the
-//! instant it leaves, whether or not anybody has looked since.
+//! instant it leaves, whether or not anybody has looked since. Where that instant is not known
+//! beforehand a packet is held and taken off one by one.
+//!
+//! By itself it is drop-tail. The other disciplines have files of their own: those that decide who may
+//! leave find the packets in a room.
+
+mod codel;
+mod discipline;
+mod pie;
+mod red;
+mod room;
+mod waits;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,6 +21,15 @@ use std::time::{Duration, Instant};
 use crate::packet::Ecn;
 use crate::time::nanos;
 use crate::units::Bitrate;
+
+pub use codel::CoDelConfig;
+pub(crate) use codel::Departure;
+pub use discipline::{Discipline, DisciplineError};
+pub(crate) use discipline::{Early, Manager, Rule};
+pub use pie::PieConfig;
+pub use red::RedConfig;
+pub(crate) use room::{Room, Waiting};
+pub use waits::QueueDelays;
 
 /// How much may be counted at once; see [`Occupancy`] for what counts. Where both bounds are given,
 /// both hold.
@@ -149,6 +169,10 @@ pub(crate) struct Queue {
     /// is in bytes, so that others do not pay for it.
     sizes: VecDeque<u64>,
     counts_bytes: bool,
+    /// Packets that count and are in neither list, because nobody knows when they leave.
+    held: usize,
+    /// The size of those packets in bytes on the wire.
+    held_bytes: u64,
     /// The sum over `sizes`. It cannot overflow: the payloads are in memory, and the overheads, below
     /// 2^32 each, would take more than 2^32 packets.
     bytes: u64,
@@ -173,6 +197,8 @@ impl Queue {
             leaves: VecDeque::new(),
             sizes: VecDeque::new(),
             counts_bytes: limit.bytes.is_some(),
+            held: 0,
+            held_bytes: 0,
             bytes: 0,
         }
     }
@@ -184,11 +210,36 @@ impl Queue {
         Self { marking, counts_bytes, ..self }
     }
 
+    /// The same queue, which knows its size in bytes where it is asked for it. It must be empty.
+    pub(crate) fn counting_bytes(self, is_asked: bool) -> Self {
+        Self { counts_bytes: self.counts_bytes || is_asked, ..self }
+    }
+
     /// Whether a packet of `bytes` bytes on the wire that arrives at `now`, and whose service would
     /// start at `starts`, may enter. If so, [`Queue::enter`] may follow before the next question.
     pub(crate) fn admits(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         self.release(now);
         self.keeps(self.limit, now, starts, bytes)
+    }
+
+    /// Whether the packet might enter if no packet were held.
+    pub(crate) fn could_admit(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
+        let held = (std::mem::take(&mut self.held), std::mem::take(&mut self.held_bytes));
+        let admits = self.admits(now, starts, bytes);
+        (self.held, self.held_bytes) = held;
+        admits
+    }
+
+    /// Counts a packet of `bytes` bytes on the wire until [`Queue::leave_held`].
+    pub(crate) const fn hold(&mut self, bytes: u64) {
+        self.held += 1;
+        self.held_bytes += bytes;
+    }
+
+    /// A packet of `bytes` bytes that was held no longer counts.
+    pub(crate) const fn leave_held(&mut self, bytes: u64) {
+        self.held -= 1;
+        self.held_bytes -= bytes;
     }
 
     /// What congestion control is to be told by a packet that was just admitted, if anything. The
@@ -242,14 +293,20 @@ impl Queue {
     /// Whether a packet as in [`Queue::admits`] would keep this limit.
     fn keeps(&self, limit: QueueLimit, now: Instant, starts: Instant, bytes: u64) -> bool {
         match self.occupancy {
-            Occupancy::Waiting => starts <= now || limit.allows(self.leaves.len() + 1, self.bytes + bytes),
-            Occupancy::WaitingAndInFlight => limit.allows(self.leaves.len(), self.bytes),
+            Occupancy::Waiting => starts <= now || limit.allows(self.packets() + 1, self.bytes() + bytes),
+            Occupancy::WaitingAndInFlight => limit.allows(self.packets(), self.bytes()),
         }
     }
 
     /// How many packets counted when the queue was last asked or entered.
     pub(crate) fn packets(&self) -> usize {
-        self.leaves.len()
+        self.leaves.len() + self.held
+    }
+
+    /// How many bytes on the wire counted then. Of packets that are not held only those are known that
+    /// came to a queue which counts bytes.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes + self.held_bytes
     }
 
     /// Frees the places of all who have left by `now`.

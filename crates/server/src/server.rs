@@ -172,7 +172,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
         link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
         let dropped = link.push(now, buffer).err();
-        self.link_memory += link.held_bytes() - before;
+        // Less than before where the packet drove others out.
+        self.link_memory = self.link_memory - before + link.held_bytes();
         self.max_link_memory = self.max_link_memory.max(self.link_memory);
         if let Some(dropped) = dropped {
             self.recycle(dropped.packet);

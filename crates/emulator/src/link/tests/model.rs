@@ -30,11 +30,10 @@ fn a_link_agrees_with_a_naive_model_after_every_operation() {
     }
     assert!(total.balances(), "{total:?}");
     // The operations put every fate to the test.
-    let dropped = DropCause::ALL.map(|cause| total.dropped(cause));
-    assert!(
-        dropped.iter().chain([&total.delivered, &total.discarded]).all(|&count| count > 100),
-        "{total:?}"
-    );
+    // Those of other disciplines than drop-tail are for `departures` and `early`.
+    let causes = DropCause::ALL.iter().filter(|cause| !matches!(cause, DropCause::Head | DropCause::Aqm));
+    let dropped = causes.map(|&cause| total.dropped(cause));
+    assert!(dropped.chain([total.delivered, total.discarded]).all(|count| count > 100), "{total:?}");
     let happened = [total.duplicated, total.corrupted, total.reordered, total.marked];
     assert!(happened.iter().all(|&count| count > 100), "{total:?}");
 }
