@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::delay::{Jitter, Reorder};
 use crate::loss::Loss;
+use crate::medium::WifiConfig;
 use crate::mtu::Mtu;
 use crate::outage::Outage;
 use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
@@ -142,6 +143,13 @@ impl LinkConfig {
     pub fn trace(self, trace: Trace) -> Self {
         let rate = Some(trace.mean_rate());
         Self { rate, varying: Some(VaryingRate::Trace(trace)), ..self }
+    }
+
+    /// Through an 802.11 cell: a packet with the link's overhead takes the air that such an IP packet takes.
+    /// [`LinkConfig::rate`] becomes what packets of 1500 bytes get out of a full cell.
+    #[must_use]
+    pub fn wifi(self, wifi: WifiConfig) -> Self {
+        Self { rate: Some(wifi.throughput(1_500)), varying: Some(VaryingRate::Wifi(wifi)), ..self }
     }
 
     /// How the delay of each packet differs from the configured one.

@@ -34,7 +34,7 @@
 //! | arrival | [`Mtu`]: refuses the long ones or cuts them, may change | `dropped_mtu`, `fragmented`, `fragments` |
 //! | queue | [`Marking`]: congestion is told by a mark | `marked`, `dropped_congestion` |
 //! | queue | a second copy of a packet enters after it | `duplicated` |
-//! | serialiser | [`VaryingRate`]: steps, or a recorded trace | |
+//! | serialiser | [`VaryingRate`]: steps, a recorded trace, or the air of an 802.11 cell ([`WifiConfig`]) | |
 //! | propagation | [`Jitter`]: the delay varies | |
 //! | propagation | [`Reorder`]: a packet is held back | `reordered` |
 //! | propagation | a bit is flipped | `corrupted` |
@@ -74,6 +74,7 @@
 //! | `impair` | the effects that most links do without: these two, copies, wrong bits |
 //! | `queue`  | [`QueueLimit`], [`Occupancy`], [`Marking`]: who may wait           |
 //! | `rate`   | the serialiser: when service starts and ends                       |
+//! | `medium` | [`WifiConfig`]: the air of an 802.11 cell, which both directions share |
 //! | `delay`  | the propagation delay, [`Jitter`], [`Reorder`]                     |
 //! | `link`   | [`Link`]: the stages in order, and the packets inside              |
 //! | `ledger` | [`Ledger`]: what became of every packet                            |
@@ -93,6 +94,7 @@ mod impair;
 mod ledger;
 mod link;
 mod loss;
+mod medium;
 mod mtu;
 mod outage;
 mod packet;
@@ -113,6 +115,7 @@ pub use fate::{Direction, Stage, child_seed, fate};
 pub use ledger::{DropCause, Ledger};
 pub use link::{Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE};
 pub use loss::{GilbertElliott, Loss};
+pub use medium::{BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};
 pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
 pub use packet::{Ecn, Packet};

@@ -16,6 +16,7 @@ use crate::fate::{Direction, Draws};
 use crate::impair::Impairments;
 use crate::ledger::{DropCause, Ledger};
 use crate::loss::{self, Loss};
+use crate::medium::Turn;
 use crate::mtu::Frames;
 use crate::packet::{Ecn, Packet};
 use crate::queue::{Manager, PLACE_BYTES, Passage, Queue, Signal, Waiting};
@@ -123,7 +124,7 @@ impl Link {
                 .marking(config.marking)
                 .counting_bytes(config.discipline.counts_bytes()),
             manager: config.discipline.manager(config.rate).map(Box::new),
-            serialiser: Serialiser::new(config.rate).varying(config.varying),
+            serialiser: Serialiser::new(config.rate).varying(config.varying, seed, direction),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),
             overhead: config.overhead,
             framing: config.framing,
@@ -208,6 +209,16 @@ impl Link {
     /// keeps new packets out until enough has been popped.
     pub const fn set_memory_limit(&mut self, bytes: u64) {
         self.memory_limit = bytes;
+    }
+
+    /// The air taken since the last time this was asked, if the medium is shared.
+    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
+        self.serialiser.take_turn()
+    }
+
+    /// The other direction takes this turn on the medium.
+    pub(crate) fn hear(&mut self, turn: Turn) {
+        self.serialiser.hear(turn);
     }
 
     fn push_packet(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {

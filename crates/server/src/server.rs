@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{
-    Bitrate, ClassicLink, Ledger, Link, Loss, Path, PathConfig, Probability, QueueLimit, child_seed,
+    Bitrate, ClassicLink, Direction, Ledger, Loss, Path, PathConfig, Probability, QueueLimit, child_seed,
 };
 use rdt_transport::wire::native::{CloseReason, LinkRequest};
 use rdt_transport::wire::{LinkWanted, Packet};
@@ -149,7 +149,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let mut buffer = self.pool.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(datagram);
-        self.push(now, peer, buffer, |path| &mut path.forward);
+        self.push(now, peer, buffer, Direction::Forward);
     }
 
     fn lay_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
@@ -165,15 +165,16 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// Pushes into one link of a path, within the memory that all links share.
-    fn push(&mut self, now: Instant, peer: P, buffer: Vec<u8>, pick: fn(&mut Path) -> &mut Link) {
+    fn push(&mut self, now: Instant, peer: P, buffer: Vec<u8>, direction: Direction) {
         let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(buffer) };
-        let link = pick(&mut entry.path);
+        let link = entry.path.link_mut(direction);
         let before = link.held_bytes();
         let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
         link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
-        let dropped = link.push(now, buffer).err();
+        let dropped = entry.path.push(direction, now, buffer).err();
         // Less than before where the packet drove others out.
-        self.link_memory = self.link_memory - before + link.held_bytes();
+        let held = entry.path.link_mut(direction).held_bytes();
+        self.link_memory = self.link_memory - before + held;
         self.max_link_memory = self.max_link_memory.max(self.link_memory);
         if let Some(dropped) = dropped {
             self.recycle(dropped.packet);
@@ -212,7 +213,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn leave_forward(&mut self, due: Instant, peer: P) {
-        while let Some(packet) = self.pop(due, peer, |path| &mut path.forward) {
+        while let Some(packet) = self.pop(due, peer, Direction::Forward) {
             self.listener.deliver_datagram(due, peer, &packet);
             self.recycle(packet);
             self.route_replies(due);
@@ -220,7 +221,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn leave_reverse(&mut self, due: Instant, peer: P, now: Instant) {
-        while let Some(packet) = self.pop(due, peer, |path| &mut path.reverse) {
+        while let Some(packet) = self.pop(due, peer, Direction::Reverse) {
             self.listener.touch(due, peer);
             self.lateness.record(now.saturating_duration_since(due));
             if self.outgoing.len() < MAX_OUTGOING {
@@ -232,8 +233,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    fn pop(&mut self, now: Instant, peer: P, pick: fn(&mut Path) -> &mut Link) -> Option<Vec<u8>> {
-        let link = pick(&mut self.paths.get_mut(&peer)?.path);
+    fn pop(&mut self, now: Instant, peer: P, direction: Direction) -> Option<Vec<u8>> {
+        let link = self.paths.get_mut(&peer)?.path.link_mut(direction);
         let before = link.held_bytes();
         let delivery = link.pop(now);
         self.link_memory -= before - link.held_bytes();
@@ -250,7 +251,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             buffer.clear();
             buffer.extend_from_slice(reply);
             if self.paths.contains_key(&peer) {
-                self.push(now, peer, buffer, |path| &mut path.reverse);
+                self.push(now, peer, buffer, Direction::Reverse);
             } else if self.outgoing.len() < MAX_OUTGOING {
                 self.outgoing.push_back((peer, buffer));
             } else {

@@ -28,6 +28,7 @@ pub enum LinkKey {
     Loss,
     Outage,
     Queue,
+    Discipline,
     Occupancy,
     Mark,
     Mtu,
@@ -50,13 +51,14 @@ struct Entry {
 
 impl LinkKey {
     /// All of them, in the order in which they are listed and written.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Rate,
         Self::Delay,
         Self::Jitter,
         Self::Loss,
         Self::Outage,
         Self::Queue,
+        Self::Discipline,
         Self::Occupancy,
         Self::Mark,
         Self::Mtu,
@@ -78,7 +80,8 @@ impl LinkKey {
                 "rate",
                 "RATE",
                 "Bits per second, constant, in steps or as a trace says",
-                "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, or trace:FILE in mahimahi's format",
+                "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, trace:FILE in mahimahi's format, or an \
+                 802.11 cell: wifi-a, wifi-b or wifi-g, with a colon before what differs",
             ),
             Self::Delay => ("delay", "TIME", "Propagation delay of one direction", "a time such as 50ms"),
             Self::Jitter => (
@@ -106,6 +109,13 @@ impl LinkKey {
                 "How much may wait for the link",
                 "auto (1bdp, but 64kib at least), none (no bound), 25p (packets), 64kb, or 1bdp \
                  (bandwidth-delay products)",
+            ),
+            Self::Discipline => (
+                "discipline",
+                "NAME",
+                "Whom the queue turns away or throws out",
+                "drop-tail, drop-head, codel, red or pie, with a colon before what differs from its standard: \
+                 codel:target=5ms,interval=100ms,ecn",
             ),
             Self::Occupancy => (
                 "occupancy",
@@ -222,8 +232,9 @@ pub struct UnknownKey {
 }
 
 /// What other programs call some of the keys.
-const SYNONYMS: [(&str, &str); 9] = [
+const SYNONYMS: [(&str, &str); 10] = [
     ("backward", "reverse"),
+    ("aqm", "discipline"),
     ("bandwidth", "rate"),
     ("buffer", "queue"),
     ("ecn", "mark"),

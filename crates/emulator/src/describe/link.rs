@@ -10,7 +10,7 @@ use crate::config::LinkConfig;
 use crate::delay::{Jitter, Reorder};
 use crate::loss::Loss;
 use crate::outage::Outage;
-use crate::queue::{Marking, Occupancy, QueueLimit, QueueSize};
+use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
 use crate::units::{Bitrate, Probability};
@@ -24,6 +24,7 @@ pub(super) struct LinkDescription {
     pub(super) loss: Loss,
     pub(super) outage: Outage,
     pub(super) queue: Room,
+    pub(super) discipline: Discipline,
     pub(super) occupancy: Occupancy,
     pub(super) mark: Option<Mark>,
     pub(super) mtu: Longest,
@@ -51,6 +52,7 @@ impl LinkDescription {
             LinkKey::Loss => read_into(&mut self.loss, text),
             LinkKey::Outage => read_into(&mut self.outage, text),
             LinkKey::Queue => read_into(&mut self.queue, text),
+            LinkKey::Discipline => read_into(&mut self.discipline, text),
             LinkKey::Occupancy => read_into(&mut self.occupancy, text),
             LinkKey::Mark => read_into(&mut self.mark, text),
             LinkKey::Mtu => read_into(&mut self.mtu, text),
@@ -71,6 +73,7 @@ impl LinkDescription {
             LinkKey::Loss => self.loss.write(),
             LinkKey::Outage => self.outage.write(),
             LinkKey::Queue => self.queue.write(),
+            LinkKey::Discipline => self.discipline.write(),
             LinkKey::Occupancy => self.occupancy.write(),
             LinkKey::Mark => self.mark.write(),
             LinkKey::Mtu => self.mtu.write(),
@@ -86,7 +89,7 @@ impl LinkDescription {
     pub(super) fn trace(&self) -> Option<&str> {
         match &self.rate {
             Rate::Trace(file) => Some(file),
-            Rate::Steps(_) => None,
+            Rate::Steps(_) | Rate::Wifi(..) => None,
         }
     }
 
@@ -100,6 +103,7 @@ impl LinkDescription {
             jitter: self.jitter,
             loss: self.loss.clone(),
             outage: self.outage.clone(),
+            discipline: self.discipline,
             occupancy: self.occupancy,
             mtu: self.mtu.to_mtu(),
             duplicate: self.duplicate,
@@ -115,6 +119,7 @@ impl LinkDescription {
                 let trace = Trace::parse(&text).map_err(|error| format!("trace '{file}': {error}"))?;
                 config = config.trace(trace);
             }
+            Rate::Wifi(wifi, _) => config = config.wifi(*wifi),
             Rate::Steps(steps) => {
                 config.rate = steps.first;
                 config.varying = (!steps.changes.is_empty())

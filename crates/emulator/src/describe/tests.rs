@@ -6,12 +6,13 @@ use super::*;
 use crate::config::LinkConfig;
 use crate::delay::{Jitter, Reorder};
 use crate::loss::{GilbertElliott, Loss};
+use crate::medium::WifiConfig;
 use crate::mtu::{Mtu, Oversize};
 use crate::outage::Outage;
 use crate::queue::{Incapable, Marking, Occupancy, QueueLimit};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
-use crate::testing::{ms, ns};
+use crate::testing::{epoch, ms, ns};
 use crate::units::{Bitrate, Probability};
 
 mod round_trip;
@@ -58,6 +59,7 @@ fn every_key_sets_what_link_config_calls_the_same() {
         loss = 'gilbert-elliott p=1% r=25% good=0.1% bad=50%'
         outage = '500ms every 10s from 3s'
         queue = '0.5bdp'
+        discipline = 'codel:target=7ms,ecn'
         occupancy = 'path'
         mark = '20p or drop'
         mtu = '1500, 10s:1280 fragment'
@@ -84,6 +86,7 @@ fn every_key_sets_what_link_config_calls_the_same() {
             .outage(Outage::periodic(ms(10_000), ms(500), ms(3_000)))
             // Half of 8 Mbit/s times 20 ms.
             .queue(QueueLimit::bytes(10_000))
+            .discipline("codel:target=7ms,ecn".parse().unwrap())
             .occupancy(Occupancy::WaitingAndInFlight)
             .marking(Marking { threshold: QueueLimit::packets(20), incapable: Incapable::Drop })
             .mtu(Mtu::new(1_500).then(ms(10_000), 1_280).oversize(Oversize::Fragment))
@@ -139,6 +142,13 @@ fn times_of_outages_and_limits_that_change() {
     assert_eq!(config("outage = '10s-12s, 30s-30.5s'").forward.outage, expected);
     let expected = Mtu::unlimited().then(ms(1_000), 900).then(ms(2_000), None);
     assert_eq!(config("mtu = 'none, 1s:900, 2s:none drop'").forward.mtu, expected);
+}
+
+#[test]
+fn a_cell_of_802_11_is_shared_by_both_directions() {
+    let cell: WifiConfig = "wifi-b:preamble=short,rts".parse().unwrap();
+    let path = config("delay = '1ms'\nqueue = 'none'\nrate = 'wifi-b:preamble=short,rts'");
+    assert_eq!(path, PathConfig::from(LinkConfig::new(None, ms(1)).wifi(cell)));
 }
 
 #[test]
@@ -244,6 +254,8 @@ fn values_that_mean_nothing_are_refused_with_what_would() {
         ("rate", "1mbit,", "'' is not a rate"),
         ("rate", "0bit", "'0bit' is out of range"),
         ("rate", "trace: ", "'trace:' names no file"),
+        ("rate", "wifi-n", "'wifi-n' is no 802.11 cell: write wifi-a"),
+        ("discipline", "codle", ""),
         ("delay", "5", "'5' has no unit: write 5ns or 5us"),
         ("jitter", "pareto 5ms", "'pareto 5ms' is not a time"),
         ("jitter", "unordered", "'unordered' is not a time"),
@@ -322,9 +334,10 @@ fn the_classic_preset_is_the_classic_link() {
 
 /// Mbit/s of UDP payload (1470 bytes, IPv4) that a preset carries when it is always busy.
 fn goodput(preset: Preset) -> f64 {
-    let link = PathDescription::preset(preset).unwrap().to_path_config(no_files).unwrap().forward;
-    let wire = 1_498 + link.framing as usize;
-    let time: Duration = link.rate.unwrap().transmit_time(wire, &mut 0);
+    let config = PathDescription::preset(preset).unwrap().to_path_config(no_files).unwrap().forward;
+    let mut link = crate::Link::new(config, 1, crate::Direction::Forward);
+    link.push(epoch(), vec![0; 1_498]).unwrap();
+    let time = link.ledger().busy;
     1_470.0 * 8.0 / time.as_secs_f64() / 1e6
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::describe::words::{Bytes, Longest, Mark, Rate, Room, Steps};
-use crate::queue::QueueSize;
+use crate::queue::{Discipline, QueueSize};
 use crate::testing::Numbers;
 
 /// Random values of each kind.
@@ -57,7 +57,9 @@ impl Values {
 
     fn rate(&mut self) -> Rate {
         let steps = Rate::Steps(self.steps(Self::bitrate));
-        self.one_of(vec![steps, Rate::Trace("a \"b\"\\c\té\u{7f}/x:1,2".to_owned())])
+        let words = "WiFi-g: stations=2";
+        let wifi = Rate::Wifi(words.parse().unwrap(), words.to_owned());
+        self.one_of(vec![steps, wifi, Rate::Trace("a \"b\"\\c\té\u{7f}/x:1,2".to_owned())])
     }
 
     fn loss(&mut self) -> Loss {
@@ -90,6 +92,17 @@ impl Values {
         self.one_of(vec![QueueSize::Packets(packets), QueueSize::Bytes(any), QueueSize::BdpMillionths(any)])
     }
 
+    fn discipline(&mut self) -> Discipline {
+        let target = 1 + self.below(1_000);
+        self.one_of(vec![
+            Discipline::DropTail,
+            Discipline::DropHead,
+            format!("codel:target={target}us,ecn").parse().unwrap(),
+            format!("red:min={target}b,max={}b", target * 3).parse().unwrap(),
+            format!("pie:target={target}us").parse().unwrap(),
+        ])
+    }
+
     fn mtu(&mut self) -> Longest {
         let limit = self.steps(|it| it.one_of(vec![None, Some(Bytes(1_280)), Some(Bytes(9_000))]));
         Longest { limit, oversize: self.one_of(vec![Oversize::Drop, Oversize::Fragment]) }
@@ -108,6 +121,7 @@ impl Values {
             loss: self.loss(),
             outage: self.outage(),
             queue: self.one_of(vec![Room::Auto, Room::Unlimited, room]),
+            discipline: self.discipline(),
             occupancy: self.one_of(vec![Occupancy::Waiting, Occupancy::WaitingAndInFlight]),
             mark: self.one_of(vec![None, Some(mark)]),
             mtu: self.mtu(),

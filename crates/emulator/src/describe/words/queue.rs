@@ -1,7 +1,8 @@
-//! Queues: `auto`, `25p`, `64kb`, `1bdp`; what counts in them; and above which packets are marked.
+//! Queues: `auto`, `25p`, `64kb`, `1bdp`; their discipline; what counts in them; and above which packets are
+//! marked.
 
 use super::{NONE, Word, is_none};
-use crate::queue::{Incapable, Occupancy, QueueSize};
+use crate::queue::{Discipline, DisciplineError, Incapable, Occupancy, QueueSize};
 use crate::units::parse_queue_size;
 
 /// How much may wait.
@@ -80,6 +81,16 @@ impl Word for QueueSize {
                 format!("{}bdp", decimal.trim_end_matches('0').trim_end_matches('.'))
             }
         }
+    }
+}
+
+impl Word for Discipline {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error: DisciplineError| error.to_string())
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
     }
 }
 

@@ -1,6 +1,7 @@
-//! Rates: `10mbit`, `none`, steps, or a trace file.
+//! Rates: `10mbit`, `none`, steps, a trace file, or an 802.11 cell.
 
 use super::{NONE, Steps, Word, is_none};
+use crate::medium::{WifiConfig, WifiError};
 use crate::units::{Bitrate, parse_bitrate};
 
 /// The rate of a link.
@@ -10,6 +11,8 @@ pub(in super::super) enum Rate {
     Steps(Steps<Option<Bitrate>>),
     /// The name of a file in mahimahi's format.
     Trace(String),
+    /// An 802.11 cell, and the words for it.
+    Wifi(WifiConfig, String),
 }
 
 impl Default for Rate {
@@ -19,9 +22,14 @@ impl Default for Rate {
 }
 
 const TRACE: &str = "trace:";
+const WIFI: &str = "wifi-";
 
 impl Word for Rate {
     fn read(text: &str) -> Result<Self, String> {
+        if text.to_ascii_lowercase().starts_with(WIFI) {
+            let wifi = text.parse().map_err(|error: WifiError| error.to_string())?;
+            return Ok(Self::Wifi(wifi, text.to_owned()));
+        }
         let Some(file) = text.strip_prefix(TRACE).map(str::trim) else {
             return Steps::read(text).map(Self::Steps);
         };
@@ -35,6 +43,7 @@ impl Word for Rate {
         match self {
             Self::Steps(steps) => steps.write(),
             Self::Trace(file) => format!("{TRACE}{file}"),
+            Self::Wifi(_, words) => words.clone(),
         }
     }
 }

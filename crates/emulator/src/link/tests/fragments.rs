@@ -129,3 +129,25 @@ fn rules_that_count_packets_speak_of_whole_ones() {
         assert_eq!(lost(cut(config.clone()), 3_000), lost(config, 1_000));
     }
 }
+
+#[test]
+fn a_queue_of_any_discipline_serves_fragments_alike() {
+    let start = epoch();
+    for discipline in ["drop-tail", "drop-head", "codel", "red:min=1mb,max=2mb", "pie"] {
+        let mut link =
+            link(lab().queue(QueueLimit::bytes(2 * 1_842)).discipline(discipline.parse().unwrap()));
+        assert_eq!(burst(&mut link, start, 3, 1_710), 3, "{discipline}");
+        let due = due_times(&mut link, start);
+        assert_eq!(due, [14_736_000, 29_472_000, 44_208_000].map(ns), "{discipline}");
+        assert_eq!((link.ledger().fragmented, link.ledger().fragments), (3, 6), "{discipline}");
+        assert!(link.ledger().balances());
+    }
+}
+
+#[test]
+fn every_fragment_takes_its_turn_in_an_802_11_cell() {
+    let cell = crate::medium::WifiConfig::b();
+    let mut link = link(LinkConfig { framing: 0, ..lab() }.wifi(cell));
+    link.push(epoch(), vec![0; 1_710]).unwrap();
+    assert_eq!(link.ledger().busy, cell.airtime(1_496) + cell.airtime(318));
+}
