@@ -10,7 +10,7 @@ use crate::packet::{Ecn, Packet};
 /// A packet that has reached the far end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The exact time at which it arrived, which may be before the time of the [`Link::pop`].
+    /// The exact time at which it arrived, which may be before the time of the [`Link::pop`](crate::Link::pop).
     pub due: Instant,
     /// The packet, in the buffer that was pushed, or in one of the link's own if it is a duplicate.
     pub packet: Vec<u8>,

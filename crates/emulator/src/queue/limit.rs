@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::time::nanos;
 use crate::units::Bitrate;
 
-/// How much may be counted at once; see [`Occupancy`] for what counts. Where both bounds are given,
+/// How much may be counted at once; see [`Occupancy`](crate::Occupancy) for what counts. Where both bounds are given,
 /// both hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueLimit {
