@@ -33,11 +33,19 @@
 //! | arrival | [`Outage`]: dead at times | `dropped_outage` |
 //! | arrival | [`Mtu`]: refuses the long ones or cuts them, may change | `dropped_mtu`, `fragmented`, `fragments` |
 //! | queue | [`Marking`]: congestion is told by a mark | `marked`, `dropped_congestion` |
+//! | queue | [`Discipline`]: in place of drop-tail another, drop-head, CoDel, RED or PIE | `dropped_head`, `dropped_aqm`, `marked` |
 //! | queue | a second copy of a packet enters after it | `duplicated` |
 //! | serialiser | [`VaryingRate`]: steps, a recorded trace, or the air of an 802.11 cell ([`WifiConfig`]) | |
 //! | propagation | [`Jitter`]: the delay varies | |
 //! | propagation | [`Reorder`]: a packet is held back | `reordered` |
 //! | propagation | a bit is flipped | `corrupted` |
+//!
+//! With drop-tail, RED and PIE a packet's fate is settled when it arrives. Drop-head and CoDel decide when a
+//! packet leaves the queue, so there packets wait in the link, which serves them by model time whenever it
+//! is called: the outcome is the same however late that is.
+//!
+//! Beyond the [`Ledger`] a link measures how long packets wait ([`Link::measure_queue_delays`]) and keeps
+//! what it drops after it took it ([`Link::keep_dropped`]), where asked to.
 //!
 //! A [`Path`] is two links, one each way. Chaining links is a matter of pushing what one pops, at
 //! the time it was due.
@@ -72,7 +80,7 @@
 //! | `loss`   | [`Loss`]: which packets never enter                                |
 //! | `outage`, `mtu` | [`Outage`], [`Mtu`]: who else never enters                  |
 //! | `impair` | the effects that most links do without: these two, copies, wrong bits |
-//! | `queue`  | [`QueueLimit`], [`Occupancy`], [`Marking`]: who may wait           |
+//! | `queue`  | [`QueueLimit`], [`Occupancy`], [`Marking`], [`Discipline`]: who may wait; [`QueueDelays`]: for how long |
 //! | `rate`   | the serialiser: when service starts and ends                       |
 //! | `medium` | [`WifiConfig`]: the air of an 802.11 cell, which both directions share |
 //! | `delay`  | the propagation delay, [`Jitter`], [`Reorder`]                     |

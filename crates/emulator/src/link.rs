@@ -5,6 +5,7 @@
 //! books. It must not know what a packet contains, nor what time it is until told.
 
 mod managed;
+mod outcome;
 mod watch;
 
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ use crate::queue::{Manager, PLACE_BYTES, Passage, Queue, Signal, Waiting};
 use crate::rate::{Serialiser, Service};
 use watch::Watch;
 
-pub use watch::LateDrop;
+pub use outcome::{Delivery, Dropped, LateDrop};
 
 /// The least that a packet is charged against the memory limit, in bytes.
 ///
@@ -34,29 +35,6 @@ pub const MIN_PACKET_CHARGE: u64 = 64;
 
 const _: () = assert!((size_of::<Delivery>() + PLACE_BYTES) as u64 <= MIN_PACKET_CHARGE);
 const _: () = assert!(size_of::<Waiting>() as u64 <= MIN_PACKET_CHARGE + 24);
-
-/// A packet that has reached the far end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// The exact time at which it arrived, which may be before the time of the [`Link::pop`].
-    pub due: Instant,
-    /// The packet, in the buffer that was pushed, or in one of the link's own if it is a duplicate.
-    pub packet: Vec<u8>,
-    /// What was pushed with the packet; see [`Packet::tag`].
-    pub tag: u32,
-    /// The codepoint: that which the packet was sent with, or [`Ecn::Ce`].
-    pub ecn: Ecn,
-}
-
-/// A packet that the link did not take.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("packet of {} bytes dropped: {cause}", packet.len())]
-pub struct Dropped {
-    /// Why not.
-    pub cause: DropCause,
-    /// The packet, in the buffer that was pushed.
-    pub packet: Vec<u8>,
-}
 
 /// One direction of a path: a state machine from (time, packet) to (due time, packet).
 ///
@@ -164,6 +142,7 @@ impl Link {
                 self.serve(room, rule, now, self.delay.least());
             }
             self.manager = Some(manager);
+            debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
         }
         if self.inside.front()?.due > now {
             return None;

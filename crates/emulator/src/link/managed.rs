@@ -11,37 +11,10 @@ use crate::fate::Draws;
 use crate::ledger::DropCause;
 use crate::mtu::Frames;
 use crate::packet::Packet;
-use crate::queue::{Departure, Early, Manager, QueueDelays, Room, Rule, Signal, Waiting};
+use crate::queue::{Departure, Early, Manager, Room, Rule, Signal, Waiting};
 use crate::time::saturating_add;
 
 impl Link {
-    /// From now on measures how long each packet waits for the serialiser. A histogram takes some 40 kB.
-    pub fn measure_queue_delays(&mut self) {
-        self.watch.get_or_insert_default().delays.get_or_insert_default();
-    }
-
-    /// How long packets waited since [`measure_queue_delays`](Self::measure_queue_delays), or `None`
-    /// without it.
-    pub fn queue_delays(&self) -> Option<&QueueDelays> {
-        self.watch.as_ref()?.delays.as_ref()
-    }
-
-    /// From now on keeps packets that are dropped after [`push`](Self::push) took them, for
-    /// [`pop_dropped`](Self::pop_dropped): at most this many, and of more the newest. They do not count as
-    /// held by the link.
-    ///
-    /// Otherwise, and with 0, they are freed. The [`Ledger`](crate::Ledger) counts them anyway.
-    pub fn keep_dropped(&mut self, most: usize) {
-        let watch = self.watch.get_or_insert_default();
-        watch.most_dropped = most;
-        watch.dropped.drain(..watch.dropped.len().saturating_sub(most));
-    }
-
-    /// The next of the packets kept, in the order in which they were dropped.
-    pub fn pop_dropped(&mut self) -> Option<LateDrop> {
-        self.watch.as_mut()?.dropped.pop_front()
-    }
-
     /// [`Link::offer`] for a queue that is not drop-tail.
     pub(super) fn offer_managed(
         &mut self,
@@ -155,7 +128,6 @@ impl Link {
             if let Some(Departure { waiting, is_marked }) = departure {
                 self.depart(waiting, is_marked);
             }
-            debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
         }
     }
 
@@ -186,12 +158,5 @@ impl Link {
     fn take_off(&mut self, waiting: &Waiting) {
         self.held_bytes -= charge(waiting.packet.bytes.len());
         self.queue.leave_held(waiting.frames.bytes() as u64);
-    }
-
-    /// A packet was dropped whose push does not hand it back.
-    pub(super) fn keep_drop(&mut self, drop: LateDrop) {
-        if let Some(watch) = &mut self.watch {
-            watch.on_dropped(drop);
-        }
     }
 }

@@ -8,6 +8,8 @@ use crate::queue::{Occupancy, QueueLimit};
 use crate::testing::{Numbers, epoch, ms, ns};
 use crate::units::{Bitrate, Probability};
 
+mod departures;
+mod disciplines;
 mod effects;
 mod fragments;
 mod model;

@@ -19,13 +19,15 @@ pub struct QueueDelays {
     histogram: Histogram<u64>,
 }
 
-impl QueueDelays {
-    /// No packet.
-    pub fn new() -> Self {
+/// No packet.
+impl Default for QueueDelays {
+    fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_NS, 2).expect("constant bounds are valid");
         Self { histogram }
     }
+}
 
+impl QueueDelays {
     pub(crate) fn record(&mut self, delay: Duration) {
         self.histogram.saturating_record(nanos(delay));
     }
@@ -53,12 +55,6 @@ impl QueueDelays {
     }
 }
 
-impl Default for QueueDelays {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl fmt::Debug for QueueDelays {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QueueDelays")
@@ -81,7 +77,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_right_to_two_digits() {
-        let mut delays = QueueDelays::new();
+        let mut delays = QueueDelays::default();
         (1..=1_000).for_each(|n| delays.record(ms(n)));
         assert_eq!(delays.count(), 1_000);
         assert!(near(delays.quantile(0.5), ms(500)), "{delays:?}");
@@ -99,7 +95,7 @@ mod tests {
 
     #[test]
     fn merging_counts_both_and_longest_delays_saturate() {
-        let (mut one, mut two) = (QueueDelays::new(), QueueDelays::new());
+        let (mut one, mut two) = (QueueDelays::default(), QueueDelays::default());
         one.record(ms(1));
         two.record(Duration::MAX);
         one.merge(&two);

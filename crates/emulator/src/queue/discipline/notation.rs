@@ -124,18 +124,16 @@ fn gain(input: &str) -> Result<f64, UnitError> {
 struct Parameters<'a> {
     discipline: &'static str,
     known: &'static str,
-    /// Each name with its value, if it has one.
-    given: Vec<(&'a str, Option<&'a str>)>,
+    /// Each name with its value, which is empty where there is none.
+    given: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Parameters<'a> {
     fn read(discipline: &'static str, known: &'static str, text: &'a str) -> Result<Self, DisciplineError> {
-        let mut given: Vec<(&str, Option<&str>)> = Vec::new();
+        let mut given: Vec<(&str, &str)> = Vec::new();
         for word in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
-            let (name, value) = match word.split_once('=') {
-                Some((name, value)) => (name.trim_end(), Some(value.trim_start())),
-                None => (word, None),
-            };
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let (name, value) = (name.trim_end(), value.trim_start());
             if given.iter().any(|(other, _)| *other == name) {
                 return Err(DisciplineError::Twice { discipline, parameter: name.to_owned() });
             }
@@ -144,7 +142,8 @@ impl<'a> Parameters<'a> {
         Ok(Self { discipline, known, given })
     }
 
-    fn take(&mut self, name: &str) -> Option<Option<&'a str>> {
+    /// The value of a parameter that is given.
+    fn take(&mut self, name: &str) -> Option<&'a str> {
         let place = self.given.iter().position(|(given, _)| *given == name)?;
         Some(self.given.remove(place).1)
     }
@@ -157,7 +156,6 @@ impl<'a> Parameters<'a> {
         place: &mut T,
     ) -> Result<(), DisciplineError> {
         if let Some(value) = self.take(name) {
-            let value = value.ok_or_else(|| self.refuse(name, format!("write {name}= and a value")))?;
             *place = parse(value).map_err(|error| self.refuse(name, error.to_string()))?;
         }
         Ok(())
@@ -167,9 +165,9 @@ impl<'a> Parameters<'a> {
     fn flag(&mut self, name: &'static str, place: &mut bool) -> Result<(), DisciplineError> {
         *place = match self.take(name) {
             None => return Ok(()),
-            Some(None | Some("yes")) => true,
-            Some(Some("no")) => false,
-            Some(Some(other)) => return Err(self.refuse(name, format!("'{other}' is not yes or no"))),
+            Some("" | "yes") => true,
+            Some("no") => false,
+            Some(other) => return Err(self.refuse(name, format!("'{other}' is not yes or no"))),
         };
         Ok(())
     }
@@ -226,7 +224,7 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.as_nanos();
         let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-        let whole = units.iter().find(|(worth, _)| nanos > 0 && nanos % worth == 0);
+        let whole = units.iter().find(|(worth, _)| nanos > 0 && nanos.is_multiple_of(*worth));
         let (worth, unit) = whole.unwrap_or(&(1, "ns"));
         write!(f, "{}{unit}", nanos / worth)
     }
