@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::delay::{Jitter, Reorder};
 use crate::loss::Loss;
+use crate::medium::WifiConfig;
 use crate::mtu::Mtu;
 use crate::outage::Outage;
-use crate::queue::{Marking, Occupancy, QueueLimit, QueueSize};
+use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
 use crate::units::{Bitrate, Probability};
@@ -41,7 +42,7 @@ pub struct LinkConfig {
     pub loss: Loss,
     /// When the link is dead. Who arrives then is dropped.
     pub outage: Outage,
-    /// The longest packet on the wire. Longer ones are dropped.
+    /// The longest packet that passes whole. Longer ones are dropped, or sent in fragments.
     pub mtu: Mtu,
     /// The rate at which packets are serialised, or `None` for no limit.
     pub rate: Option<Bitrate>,
@@ -57,7 +58,9 @@ pub struct LinkConfig {
     pub queue: QueueLimit,
     /// What counts as occupancy.
     pub occupancy: Occupancy,
-    /// When packets are marked.
+    /// Whom the queue turns away or throws out.
+    pub discipline: Discipline,
+    /// When packets are marked, whatever the discipline does.
     pub marking: Option<Marking>,
     /// Of a packet that is let in being followed by a second copy of it.
     ///
@@ -66,8 +69,11 @@ pub struct LinkConfig {
     pub duplicate: Probability,
     /// Of one bit of a packet that is let in being flipped.
     pub corrupt: Probability,
-    /// Bytes that each packet takes on the wire beyond its payload, such as headers and framing.
+    /// Bytes of headers that each packet has besides its payload. They count against the MTU.
     pub overhead: u32,
+    /// Bytes that each frame takes on the wire beyond the packet or fragment in it: 14 for the header of
+    /// Ethernet, 38 with its preamble, checksum and gap. They do not count against the MTU.
+    pub framing: u32,
     /// The most the link may hold in bytes; see [`Link::held_bytes`](crate::Link::held_bytes) for how they
     /// are counted.
     ///
@@ -96,10 +102,12 @@ impl LinkConfig {
             reorder: None,
             queue: QueueLimit::UNLIMITED,
             occupancy: Occupancy::Waiting,
+            discipline: Discipline::DropTail,
             marking: None,
             duplicate: Probability::ZERO,
             corrupt: Probability::ZERO,
             overhead: 0,
+            framing: 0,
             memory_limit: DEFAULT_MEMORY_LIMIT,
         }
     }
@@ -116,7 +124,7 @@ impl LinkConfig {
         Self { outage, ..self }
     }
 
-    /// The longest packet on the wire.
+    /// The longest packet that passes whole.
     #[must_use]
     pub fn mtu(self, mtu: Mtu) -> Self {
         Self { mtu, ..self }
@@ -135,6 +143,13 @@ impl LinkConfig {
     pub fn trace(self, trace: Trace) -> Self {
         let rate = Some(trace.mean_rate());
         Self { rate, varying: Some(VaryingRate::Trace(trace)), ..self }
+    }
+
+    /// Through an 802.11 cell: a packet with the link's overhead takes the air that such an IP packet takes.
+    /// [`LinkConfig::rate`] becomes what packets of 1500 bytes get out of a full cell.
+    #[must_use]
+    pub fn wifi(self, wifi: WifiConfig) -> Self {
+        Self { rate: Some(wifi.throughput(1_500)), varying: Some(VaryingRate::Wifi(wifi)), ..self }
     }
 
     /// How the delay of each packet differs from the configured one.
@@ -169,7 +184,13 @@ impl LinkConfig {
         Self { occupancy, ..self }
     }
 
-    /// When packets are marked.
+    /// Whom the queue turns away or throws out.
+    #[must_use]
+    pub fn discipline(self, discipline: Discipline) -> Self {
+        Self { discipline, ..self }
+    }
+
+    /// When packets are marked, whatever the discipline does.
     #[must_use]
     pub fn marking(self, marking: Marking) -> Self {
         Self { marking: Some(marking), ..self }
@@ -187,10 +208,16 @@ impl LinkConfig {
         Self { corrupt, ..self }
     }
 
-    /// Bytes that each packet takes on the wire beyond its payload.
+    /// Bytes of headers that each packet has besides its payload.
     #[must_use]
     pub fn overhead(self, overhead: u32) -> Self {
         Self { overhead, ..self }
+    }
+
+    /// Bytes that each frame takes on the wire beyond what is in it.
+    #[must_use]
+    pub fn framing(self, framing: u32) -> Self {
+        Self { framing, ..self }
     }
 
     /// The most the link may hold in bytes.
@@ -227,10 +254,12 @@ mod tests {
             .reorder(half, ms(6))
             .queue(limit)
             .occupancy(Occupancy::WaitingAndInFlight)
+            .discipline(Discipline::DropHead)
             .marking(Marking::above(limit))
             .duplicate(half)
             .corrupt(Probability::ONE)
             .overhead(28)
+            .framing(14)
             .memory_limit(77);
         let expected = LinkConfig {
             loss: Loss::every_nth(2),
@@ -243,10 +272,12 @@ mod tests {
             reorder: Some(Reorder { probability: half, extra: ms(6) }),
             queue: limit,
             occupancy: Occupancy::WaitingAndInFlight,
+            discipline: Discipline::DropHead,
             marking: Some(Marking::above(limit)),
             duplicate: half,
             corrupt: Probability::ONE,
             overhead: 28,
+            framing: 14,
             memory_limit: 77,
         };
         assert_eq!(built, expected);

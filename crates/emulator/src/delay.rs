@@ -92,6 +92,22 @@ impl Delay {
         Self { variation, ..self }
     }
 
+    /// No packet arrives sooner after its last bit left.
+    pub(crate) fn least(&self) -> Duration {
+        let jitter = self.variation.as_ref().and_then(|variation| variation.jitter);
+        match jitter.map(|jitter| jitter.shape) {
+            None | Some(JitterShape::Uniform(_)) => self.propagation,
+            Some(JitterShape::Normal(_)) => Duration::ZERO,
+        }
+    }
+
+    /// Whether packets arrive in the order in which they left.
+    pub(crate) fn keeps_order(&self) -> bool {
+        self.variation.as_ref().is_none_or(|variation| {
+            variation.reorder.is_none() && variation.jitter.is_none_or(|jitter| jitter.keeps_order)
+        })
+    }
+
     /// When the last bit arrives, if it left at `sent_at` and nothing varies.
     pub(crate) fn arrival(&self, sent_at: Instant) -> Instant {
         saturating_add(sent_at, self.propagation)

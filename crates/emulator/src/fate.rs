@@ -38,6 +38,8 @@ pub enum Stage {
     Jitter,
     /// Whether the packet is held back so that others overtake it.
     Reorder,
+    /// Whether a queue that is not full turns the packet away, or marks it.
+    EarlyDrop,
 }
 
 /// The draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over all of
@@ -57,6 +59,7 @@ pub const fn fate(seed: u64, direction: Direction, stage: Stage, index: u64) -> 
         Stage::CorruptBit => 4,
         Stage::Jitter => 5,
         Stage::Reorder => 6,
+        Stage::EarlyDrop => 7,
     };
     draw(seed, FATE | stage << 1 | direction, index)
 }
@@ -87,11 +90,23 @@ impl Draws {
     pub(crate) const fn of_duplicate(self) -> Self {
         Self { seed: child_seed(self.seed, DUPLICATE), ..self }
     }
+
+    /// The draws of the packet's fragment `n`. The first one, 0, has those of the packet, so that they do not
+    /// depend on whether it is cut.
+    pub(crate) const fn of_fragment(self, n: u32) -> Self {
+        match n {
+            0 => self,
+            n => Self { seed: child_seed(child_seed(self.seed, FRAGMENT), n as u64), ..self },
+        }
+    }
 }
 
 /// Which child of a link's seed draws for duplicates. Far above any count of connections, which are
 /// children of seeds too.
 const DUPLICATE: u64 = u64::MAX;
+
+/// Which child of a link's seed is the parent of those that draw for fragments.
+const FRAGMENT: u64 = u64::MAX - 1;
 
 /// Purposes of draws. The lower half of the word numbers the stages and directions.
 const FATE: u64 = 1 << 32;

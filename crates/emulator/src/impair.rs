@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::config::LinkConfig;
 use crate::fate::{Draws, Stage};
 use crate::ledger::DropCause;
-use crate::mtu::Mtu;
+use crate::mtu::{Frames, Mtu};
 use crate::outage::Outage;
 use crate::units::Probability;
 
@@ -38,12 +38,13 @@ impl Impairments {
         })
     }
 
-    /// Why a packet of `wire_size` bytes that arrives `elapsed` after the start may not enter.
-    pub(crate) fn refusal(&self, elapsed: Duration, wire_size: usize) -> Option<DropCause> {
+    /// What a packet of `size` bytes, headers included, that arrives `elapsed` after the start is on the
+    /// wire, or why it may not enter.
+    pub(crate) fn frames(&self, elapsed: Duration, size: usize) -> Result<Frames, DropCause> {
         if self.outage.is_down(elapsed) {
-            return Some(DropCause::Outage);
+            return Err(DropCause::Outage);
         }
-        (!self.mtu.passes(elapsed, wire_size)).then_some(DropCause::TooLong)
+        self.mtu.frames(elapsed, size).ok_or(DropCause::TooLong)
     }
 
     /// Whether a second copy of the packet follows it.

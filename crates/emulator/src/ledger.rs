@@ -17,16 +17,31 @@ pub enum DropCause {
     TooLong,
     /// The queue had no room for it.
     QueueFull,
-    /// The queue had room but was above its marking threshold, and the packet could not be marked.
+    /// It waited longest when the queue had no room for another
+    /// ([`Discipline::DropHead`](crate::Discipline::DropHead)).
+    Head,
+    /// The queue had room but was above its marking threshold ([`Marking`](crate::Marking)), and the packet
+    /// could not be marked.
     Congestion,
+    /// The queue had room, and CoDel, RED or PIE (see [`Discipline`](crate::Discipline)) dropped the packet
+    /// to tell its sender of congestion.
+    Aqm,
     /// The queue would have taken it, but the link's memory limit would have been exceeded.
     Memory,
 }
 
 impl DropCause {
     /// All causes, in the order in which a link checks for them.
-    pub const ALL: [Self; 6] =
-        [Self::Loss, Self::Outage, Self::TooLong, Self::QueueFull, Self::Congestion, Self::Memory];
+    pub const ALL: [Self; 8] = [
+        Self::Loss,
+        Self::Outage,
+        Self::TooLong,
+        Self::QueueFull,
+        Self::Head,
+        Self::Congestion,
+        Self::Aqm,
+        Self::Memory,
+    ];
 }
 
 impl fmt::Display for DropCause {
@@ -36,7 +51,9 @@ impl fmt::Display for DropCause {
             Self::Outage => "link dead",
             Self::TooLong => "longer than the MTU",
             Self::QueueFull => "queue full",
+            Self::Head => "head of a full queue",
             Self::Congestion => "congestion",
+            Self::Aqm => "queue management",
             Self::Memory => "memory limit reached",
         })
     }
@@ -76,10 +93,18 @@ pub struct Ledger {
     pub dropped_queue: u64,
     /// Payload bytes dropped for [`DropCause::QueueFull`].
     pub dropped_queue_bytes: u64,
+    /// Packets dropped for [`DropCause::Head`].
+    pub dropped_head: u64,
+    /// Payload bytes dropped for [`DropCause::Head`].
+    pub dropped_head_bytes: u64,
     /// Packets dropped for [`DropCause::Congestion`].
     pub dropped_congestion: u64,
     /// Payload bytes dropped for [`DropCause::Congestion`].
     pub dropped_congestion_bytes: u64,
+    /// Packets dropped for [`DropCause::Aqm`].
+    pub dropped_aqm: u64,
+    /// Payload bytes dropped for [`DropCause::Aqm`].
+    pub dropped_aqm_bytes: u64,
     /// Packets dropped for [`DropCause::Memory`].
     pub dropped_memory: u64,
     /// Payload bytes dropped for [`DropCause::Memory`].
@@ -92,16 +117,22 @@ pub struct Ledger {
     pub in_flight: u64,
     /// Payload bytes of the packets inside now.
     pub in_flight_bytes: u64,
-    /// Packets let in of which a bit was flipped.
+    /// Packets let in of which a bit was flipped, those that wait for a discipline to let them go not
+    /// included.
     pub corrupted: u64,
-    /// Packets let in that were held back for others to overtake.
+    /// Packets let in that were held back for others to overtake, with the same exception.
     pub reordered: u64,
+    /// Packets let in that were sent in fragments.
+    pub fragmented: u64,
+    /// Those fragments.
+    pub fragments: u64,
     /// Packets let in whose codepoint became [`Ecn::Ce`](crate::Ecn::Ce) here.
     pub marked: u64,
     /// The most packets that counted against the queue limit at once (see
     /// [`Occupancy`](crate::Occupancy)); of merged ledgers, the largest.
     pub max_occupancy: u64,
-    /// Serialisation time of all packets let in, those still waiting included.
+    /// Serialisation time of all packets let in. Those still waiting are included, unless the discipline
+    /// decides on departure which of them are served.
     pub busy: Duration,
 }
 
@@ -113,7 +144,9 @@ impl Ledger {
             DropCause::Outage => self.dropped_outage,
             DropCause::TooLong => self.dropped_mtu,
             DropCause::QueueFull => self.dropped_queue,
+            DropCause::Head => self.dropped_head,
             DropCause::Congestion => self.dropped_congestion,
+            DropCause::Aqm => self.dropped_aqm,
             DropCause::Memory => self.dropped_memory,
         }
     }
@@ -125,7 +158,9 @@ impl Ledger {
             DropCause::Outage => self.dropped_outage_bytes,
             DropCause::TooLong => self.dropped_mtu_bytes,
             DropCause::QueueFull => self.dropped_queue_bytes,
+            DropCause::Head => self.dropped_head_bytes,
             DropCause::Congestion => self.dropped_congestion_bytes,
+            DropCause::Aqm => self.dropped_aqm_bytes,
             DropCause::Memory => self.dropped_memory_bytes,
         }
     }
@@ -155,8 +190,12 @@ impl Ledger {
         self.dropped_mtu_bytes += other.dropped_mtu_bytes;
         self.dropped_queue += other.dropped_queue;
         self.dropped_queue_bytes += other.dropped_queue_bytes;
+        self.dropped_head += other.dropped_head;
+        self.dropped_head_bytes += other.dropped_head_bytes;
         self.dropped_congestion += other.dropped_congestion;
         self.dropped_congestion_bytes += other.dropped_congestion_bytes;
+        self.dropped_aqm += other.dropped_aqm;
+        self.dropped_aqm_bytes += other.dropped_aqm_bytes;
         self.dropped_memory += other.dropped_memory;
         self.dropped_memory_bytes += other.dropped_memory_bytes;
         self.discarded += other.discarded;
@@ -165,6 +204,8 @@ impl Ledger {
         self.in_flight_bytes += other.in_flight_bytes;
         self.corrupted += other.corrupted;
         self.reordered += other.reordered;
+        self.fragmented += other.fragmented;
+        self.fragments += other.fragments;
         self.marked += other.marked;
         self.max_occupancy = self.max_occupancy.max(other.max_occupancy);
         self.busy = self.busy.saturating_add(other.busy);
@@ -188,14 +229,16 @@ impl Ledger {
         self.duplicated_bytes += bytes;
     }
 
-    /// The packet just sent was dropped.
+    /// The packet just sent was dropped, or one that no longer counts as inside.
     pub(crate) fn on_dropped(&mut self, cause: DropCause, bytes: u64) {
         let (packets, total) = match cause {
             DropCause::Loss => (&mut self.dropped_loss, &mut self.dropped_loss_bytes),
             DropCause::Outage => (&mut self.dropped_outage, &mut self.dropped_outage_bytes),
             DropCause::TooLong => (&mut self.dropped_mtu, &mut self.dropped_mtu_bytes),
             DropCause::QueueFull => (&mut self.dropped_queue, &mut self.dropped_queue_bytes),
+            DropCause::Head => (&mut self.dropped_head, &mut self.dropped_head_bytes),
             DropCause::Congestion => (&mut self.dropped_congestion, &mut self.dropped_congestion_bytes),
+            DropCause::Aqm => (&mut self.dropped_aqm, &mut self.dropped_aqm_bytes),
             DropCause::Memory => (&mut self.dropped_memory, &mut self.dropped_memory_bytes),
         };
         *packets += 1;
@@ -207,8 +250,31 @@ impl Ledger {
     pub(crate) fn on_admitted(&mut self, bytes: u64, busy: Duration, occupancy: usize) {
         self.in_flight += 1;
         self.in_flight_bytes += bytes;
-        self.busy = self.busy.saturating_add(busy);
+        self.on_served(busy);
+        self.on_occupied(occupancy);
+    }
+
+    /// So many packets, the one just let in among them, count against the queue limit.
+    pub(crate) fn on_occupied(&mut self, occupancy: usize) {
         self.max_occupancy = self.max_occupancy.max(occupancy as u64);
+    }
+
+    /// The packet just let in was sent in so many fragments.
+    pub(crate) fn on_fragmented(&mut self, fragments: u32) {
+        self.fragmented += 1;
+        self.fragments += u64::from(fragments);
+    }
+
+    /// A packet that was let in without its time at the serialiser being known takes this long there.
+    pub(crate) fn on_served(&mut self, busy: Duration) {
+        self.busy = self.busy.saturating_add(busy);
+    }
+
+    /// A packet that was let in was dropped.
+    pub(crate) fn on_dropped_inside(&mut self, cause: DropCause, bytes: u64) {
+        self.in_flight -= 1;
+        self.in_flight_bytes -= bytes;
+        self.on_dropped(cause, bytes);
     }
 
     /// A packet came out.

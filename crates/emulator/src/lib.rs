@@ -31,13 +31,21 @@
 //! |----|--------|------------|
 //! | arrival | [`Loss`]: independent, in bursts, every n-th, by script | `dropped_loss` |
 //! | arrival | [`Outage`]: dead at times | `dropped_outage` |
-//! | arrival | [`Mtu`]: refuses the long ones, may change | `dropped_mtu` |
+//! | arrival | [`Mtu`]: refuses the long ones or cuts them, may change | `dropped_mtu`, `fragmented`, `fragments` |
 //! | queue | [`Marking`]: congestion is told by a mark | `marked`, `dropped_congestion` |
+//! | queue | [`Discipline`]: in place of drop-tail another, drop-head, CoDel, RED or PIE | `dropped_head`, `dropped_aqm`, `marked` |
 //! | queue | a second copy of a packet enters after it | `duplicated` |
-//! | serialiser | [`VaryingRate`]: steps, or a recorded trace | |
+//! | serialiser | [`VaryingRate`]: steps, a recorded trace, or the air of an 802.11 cell ([`WifiConfig`]) | |
 //! | propagation | [`Jitter`]: the delay varies | |
 //! | propagation | [`Reorder`]: a packet is held back | `reordered` |
 //! | propagation | a bit is flipped | `corrupted` |
+//!
+//! With drop-tail, RED and PIE a packet's fate is settled when it arrives. Drop-head and CoDel decide when a
+//! packet leaves the queue, so there packets wait in the link, which serves them by model time whenever it
+//! is called: the outcome is the same however late that is.
+//!
+//! Beyond the [`Ledger`] a link measures how long packets wait ([`Link::measure_queue_delays`]) and keeps
+//! what it drops after it took it ([`Link::keep_dropped`]), where asked to.
 //!
 //! A [`Path`] is two links, one each way. Chaining links is a matter of pushing what one pops, at
 //! the time it was due.
@@ -72,12 +80,14 @@
 //! | `loss`   | [`Loss`]: which packets never enter                                |
 //! | `outage`, `mtu` | [`Outage`], [`Mtu`]: who else never enters                  |
 //! | `impair` | the effects that most links do without: these two, copies, wrong bits |
-//! | `queue`  | [`QueueLimit`], [`Occupancy`], [`Marking`]: who may wait           |
+//! | `queue`  | [`QueueLimit`], [`Occupancy`], [`Marking`], [`Discipline`]: who may wait; [`QueueDelays`]: for how long |
 //! | `rate`   | the serialiser: when service starts and ends                       |
+//! | `medium` | [`WifiConfig`]: the air of an 802.11 cell, which both directions share |
 //! | `delay`  | the propagation delay, [`Jitter`], [`Reorder`]                     |
 //! | `link`   | [`Link`]: the stages in order, and the packets inside              |
 //! | `ledger` | [`Ledger`]: what became of every packet                            |
 //! | `path`   | [`Path`]: two links, and the usual ways to configure them          |
+//! | `describe`, `preset` | a path in words, and paths by name (feature `describe`) |
 //! | `time`   | addition to an `Instant` that saturates                            |
 
 #![forbid(unsafe_code)]
@@ -85,15 +95,20 @@
 
 mod config;
 mod delay;
+#[cfg(feature = "describe")]
+pub mod describe;
 mod fate;
 mod impair;
 mod ledger;
 mod link;
 mod loss;
+mod medium;
 mod mtu;
 mod outage;
 mod packet;
 mod path;
+#[cfg(feature = "describe")]
+mod preset;
 mod queue;
 mod rate;
 mod schedule;
@@ -106,13 +121,19 @@ pub use config::{DEFAULT_MEMORY_LIMIT, LinkConfig};
 pub use delay::{Jitter, JitterShape, Reorder};
 pub use fate::{Direction, Stage, child_seed, fate};
 pub use ledger::{DropCause, Ledger};
-pub use link::{Delivery, Dropped, Link, MIN_PACKET_CHARGE};
+pub use link::{Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE};
 pub use loss::{GilbertElliott, Loss};
-pub use mtu::Mtu;
+pub use medium::{BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};
+pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
 pub use packet::{Ecn, Packet};
 pub use path::{ClassicLink, Path, PathConfig};
-pub use queue::{Incapable, Marking, Occupancy, QueueLimit, QueueSize};
+#[cfg(feature = "describe")]
+pub use preset::{Preset, UnknownPreset};
+pub use queue::{
+    CoDelConfig, Discipline, DisciplineError, Incapable, Marking, Occupancy, PieConfig, QueueDelays,
+    QueueLimit, QueueSize, RedConfig,
+};
 pub use rate::{OPPORTUNITY, Trace, TraceError, VaryingRate};
 pub use schedule::Schedule;
 pub use units::{

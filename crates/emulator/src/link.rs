@@ -4,6 +4,10 @@
 //! each stage decides is its own file's business; this one passes values between them and keeps the
 //! books. It must not know what a packet contains, nor what time it is until told.
 
+mod managed;
+mod outcome;
+mod watch;
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -13,53 +17,44 @@ use crate::fate::{Direction, Draws};
 use crate::impair::Impairments;
 use crate::ledger::{DropCause, Ledger};
 use crate::loss::{self, Loss};
+use crate::medium::Turn;
+use crate::mtu::Frames;
 use crate::packet::{Ecn, Packet};
-use crate::queue::{PLACE_BYTES, Passage, Queue, Signal};
-use crate::rate::Serialiser;
+use crate::queue::{Manager, PLACE_BYTES, Passage, Queue, Signal, Waiting};
+use crate::rate::{Serialiser, Service};
+use watch::Watch;
+
+pub use outcome::{Delivery, Dropped, LateDrop};
 
 /// The least that a packet is charged against the memory limit, in bytes.
 ///
 /// It covers what the link itself needs to hold a packet, so that a flood of tiny packets is bounded
-/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more.)
+/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more, one whose
+/// discipline decides when packets leave 24.)
 pub const MIN_PACKET_CHARGE: u64 = 64;
 
 const _: () = assert!((size_of::<Delivery>() + PLACE_BYTES) as u64 <= MIN_PACKET_CHARGE);
-
-/// A packet that has reached the far end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// The exact time at which it arrived, which may be before the time of the [`Link::pop`].
-    pub due: Instant,
-    /// The packet, in the buffer that was pushed, or in one of the link's own if it is a duplicate.
-    pub packet: Vec<u8>,
-    /// What was pushed with the packet; see [`Packet::tag`].
-    pub tag: u32,
-    /// The codepoint: that which the packet was sent with, or [`Ecn::Ce`].
-    pub ecn: Ecn,
-}
-
-/// A packet that the link did not take.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("packet of {} bytes dropped: {cause}", packet.len())]
-pub struct Dropped {
-    /// Why not.
-    pub cause: DropCause,
-    /// The packet, in the buffer that was pushed.
-    pub packet: Vec<u8>,
-}
+const _: () = assert!(size_of::<Waiting>() as u64 <= MIN_PACKET_CHARGE + 24);
 
 /// One direction of a path: a state machine from (time, packet) to (due time, packet).
 ///
 /// # Contract
 ///
 /// - [`push`](Self::push) decides the whole fate of a packet: whether it is dropped, and if not, the
-///   nanosecond at which it is due. Nothing that happens later changes either.
+///   nanosecond at which it is due. Nothing that happens later changes either. Only where the
+///   [`Discipline`](crate::Discipline) decides on departure (drop-head, CoDel) a packet that was taken may
+///   still be dropped while it waits, and what comes later has a part in that.
 /// - [`pop`](Self::pop) only collects. Popping late, early or never moves no due time and frees no
-///   room in the queue; it only gives back memory.
+///   room in the queue; it only gives back memory. Where the discipline decides on departure, a pop
+///   commits the link to whoever has to leave for the packets due by then: a push for an earlier time
+///   than such a departure enters at the time of the departure. With a delay of d, nothing that is
+///   pushed less than d behind the pops is late.
 /// - Packets come out in the order of their due times, and of two with the same the one that went in
 ///   first. Unless the configuration asks for reordering, that is the order in which they went in.
 /// - Times of schedules and traces are counted for 584 years.
-/// - Wait until [`next_wakeup`](Self::next_wakeup), which changes only by a push or a pop.
+/// - Wait until [`next_wakeup`](Self::next_wakeup), which changes only by a push or a pop. Nothing is due
+///   before. Where the discipline decides on departure it may be that nothing is due then either, and the
+///   pop moves the wake-up to a later time.
 /// - No argument makes it panic. What would be due after the last instant that the platform can
 ///   represent is due at that instant.
 #[derive(Debug)]
@@ -70,21 +65,28 @@ pub struct Link {
     loss_memory: loss::Memory,
     impairments: Option<Box<Impairments>>,
     queue: Queue,
+    /// The discipline, unless it is drop-tail, and the packets that wait for it.
+    manager: Option<Box<Manager>>,
     serialiser: Serialiser,
     delay: Delay,
-    /// Bytes added to each packet on the wire.
+    /// Bytes of headers of each packet.
     overhead: u32,
+    /// Bytes added to each frame on the wire.
+    framing: u32,
     /// Bytes, as [`charge`] counts them.
     memory_limit: u64,
-    /// Everything let in and not yet popped, in the order in which it comes out.
+    /// Everything whose due time is known and that is not yet popped, in the order in which it comes out.
     inside: VecDeque<Delivery>,
-    /// The sum of [`charge`] over `inside`.
+    /// The sum of [`charge`] over all packets held.
     held_bytes: u64,
     /// What the times of schedules count from.
     start: Option<Instant>,
-    /// Time of the last push, `None` before the first.
-    last_push: Option<Instant>,
+    /// Nothing enters earlier: the time of the last push, or of a later departure that a pop has settled.
+    /// `None` before the first push.
+    reached: Option<Instant>,
     ledger: Ledger,
+    /// What an observer asked for.
+    watch: Option<Box<Watch>>,
 }
 
 impl Link {
@@ -96,16 +98,21 @@ impl Link {
             impairments: Impairments::new(&config).map(Box::new),
             loss: config.loss.in_order(),
             loss_memory: loss::Memory::default(),
-            queue: Queue::new(config.queue, config.occupancy).marking(config.marking),
-            serialiser: Serialiser::new(config.rate).varying(config.varying),
+            queue: Queue::new(config.queue, config.occupancy)
+                .marking(config.marking)
+                .counting_bytes(config.discipline.counts_bytes()),
+            manager: config.discipline.manager(config.rate).map(Box::new),
+            serialiser: Serialiser::new(config.rate).varying(config.varying, seed, direction),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),
             overhead: config.overhead,
+            framing: config.framing,
             memory_limit: config.memory_limit,
             inside: VecDeque::new(),
             held_bytes: 0,
             start: None,
-            last_push: None,
+            reached: None,
             ledger: Ledger::default(),
+            watch: None,
         }
     }
 
@@ -115,21 +122,29 @@ impl Link {
     /// The links of a path should start together ([`Path::start`](crate::Path::start)). If the first push
     /// comes before `at`, they count from it.
     pub fn start(&mut self, at: Instant) {
-        if self.last_push.is_none() {
+        if self.reached.is_none() {
             self.start.get_or_insert(at);
         }
     }
 
     /// The packet enters at `now`, or at the time of the last push if that was later.
     ///
-    /// If the link does not take it, the error hands the buffer back with the cause.
+    /// If the link does not take it, the error hands the buffer back with the cause. Of packets that it
+    /// drops later see [`keep_dropped`](Self::keep_dropped).
     pub fn push(&mut self, now: Instant, packet: impl Into<Packet>) -> Result<(), Dropped> {
         self.push_packet(now, packet.into())
     }
 
     /// The next packet whose due time is not after `now`, with that exact time.
     pub fn pop(&mut self, now: Instant) -> Option<Delivery> {
-        if self.next_wakeup()? > now {
+        if let Some(mut manager) = self.manager.take() {
+            if let Manager::Departures(room, rule) = &mut *manager {
+                self.serve(room, rule, now, self.delay.least());
+            }
+            self.manager = Some(manager);
+            debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
+        }
+        if self.inside.front()?.due > now {
             return None;
         }
         let delivery = self.inside.pop_front()?;
@@ -141,7 +156,14 @@ impl Link {
 
     /// When the next packet is due, or `None` if the link is empty.
     pub fn next_wakeup(&self) -> Option<Instant> {
-        self.inside.front().map(|delivery| delivery.due)
+        let due = self.inside.front().map(|delivery| delivery.due);
+        match self.manager.as_deref() {
+            Some(Manager::Departures(room, _)) if due.is_none() || !self.delay.keeps_order() => {
+                // Who waits is not due earlier than this, and others may be.
+                due.into_iter().chain(self.next_departure(room)).min()
+            }
+            _ => due,
+        }
     }
 
     /// What became of the packets so far.
@@ -168,14 +190,24 @@ impl Link {
         self.memory_limit = bytes;
     }
 
+    /// The air taken since the last time this was asked, if the medium is shared.
+    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
+        self.serialiser.take_turn()
+    }
+
+    /// The other direction takes this turn on the medium.
+    pub(crate) fn hear(&mut self, turn: Turn) {
+        self.serialiser.hear(turn);
+    }
+
     fn push_packet(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
         let now = self.enter(now);
         let draws = Draws { seed: self.seed, direction: self.direction, index: self.ledger.sent };
         self.ledger.on_sent(packet.bytes.len() as u64);
-        let result = match self.loss(now, draws, packet.bytes.len()) {
-            Some(cause) => Err(self.reject(cause, packet)),
-            None if self.impairments.is_some() => self.offer_impaired(now, draws, packet),
-            None => self.offer(now, draws, packet),
+        let result = match self.arrive(now, draws, packet.bytes.len()) {
+            Err(cause) => Err(self.reject(cause, packet)),
+            Ok(frames) if self.impairments.is_some() => self.offer_impaired(now, draws, frames, packet),
+            Ok(frames) => self.offer(now, draws, frames, packet),
         };
         debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
         result
@@ -183,39 +215,56 @@ impl Link {
 
     /// The time at which a packet pushed at `now` enters.
     fn enter(&mut self, now: Instant) -> Instant {
-        let entered = if let Some(last) = self.last_push {
-            last.max(now)
+        let entered = if let Some(reached) = self.reached {
+            reached.max(now)
         } else {
             let start = self.start.map_or(now, |start| start.min(now));
             self.start = Some(start);
             self.serialiser.start(start);
             now
         };
-        self.last_push = Some(entered);
+        self.reached = Some(entered);
         entered
     }
 
-    /// Why a packet of `len` payload bytes does not reach the queue, or `None` if it does.
+    /// What a packet of `len` payload bytes is on the wire, or why it does not reach the queue.
     ///
-    /// The loss model comes first, so that it finds the same packets whatever else is configured.
-    fn loss(&mut self, now: Instant, draws: Draws, len: usize) -> Option<DropCause> {
+    /// The loss model comes first, so that it finds the same packets whatever else is configured; fragments
+    /// after the first are lost besides. What of such a packet is not lost uses no link time either.
+    fn arrive(&mut self, now: Instant, draws: Draws, len: usize) -> Result<Frames, DropCause> {
         if self.loss_memory.decide(&self.loss, draws) {
-            return Some(DropCause::Loss);
+            return Err(DropCause::Loss);
         }
-        let impairments = self.impairments.as_ref()?;
+        let size = len.saturating_add(self.overhead as usize);
+        let Some(impairments) = &self.impairments else {
+            return Ok(Frames::whole(size).framed(self.framing));
+        };
         let elapsed = self.start.map(|start| now.saturating_duration_since(start)).unwrap_or_default();
-        impairments.refusal(elapsed, self.wire_size(len))
+        let frames = impairments.frames(elapsed, size)?;
+        let is_lost = |n| self.loss_memory.decide_fragment(&self.loss, draws.of_fragment(n));
+        let is_lost = (1..frames.count()).any(is_lost);
+        if is_lost { Err(DropCause::Loss) } else { Ok(frames.framed(self.framing)) }
     }
 
     /// Offers a packet to the queue, and its second copy if it has one.
     #[cold]
-    fn offer_impaired(&mut self, now: Instant, draws: Draws, packet: Packet) -> Result<(), Dropped> {
+    fn offer_impaired(
+        &mut self,
+        now: Instant,
+        draws: Draws,
+        frames: Frames,
+        packet: Packet,
+    ) -> Result<(), Dropped> {
         let copy = self.impairments.as_ref().filter(|i| i.duplicates(draws)).map(|_| packet.clone());
-        self.offer(now, draws, packet)?;
+        self.offer(now, draws, frames, packet)?;
         if let Some(copy) = copy {
             self.ledger.on_duplicated(copy.bytes.len() as u64);
-            // What becomes of it is in the ledger; nobody waits for its buffer.
-            let _ = self.offer(now, draws.of_duplicate(), copy);
+            let (ecn, tag) = (copy.ecn, copy.tag);
+            // Nobody waits for the copy's buffer, unless he watches.
+            if let Err(Dropped { cause, packet: bytes }) = self.offer(now, draws.of_duplicate(), frames, copy)
+            {
+                self.keep_drop(LateDrop { at: now, cause, packet: Packet { bytes, ecn, tag } });
+            }
         }
         Ok(())
     }
@@ -223,40 +272,84 @@ impl Link {
     /// Takes a packet unless something speaks against it. Drop-tail and a rate known beforehand settle
     /// everything on entry, so the times are final here.
     #[inline]
-    fn offer(&mut self, now: Instant, draws: Draws, mut packet: Packet) -> Result<(), Dropped> {
+    fn offer(&mut self, now: Instant, draws: Draws, frames: Frames, packet: Packet) -> Result<(), Dropped> {
+        if let Some(mut manager) = self.manager.take() {
+            let result = self.offer_managed(&mut manager, now, draws, frames, packet);
+            self.manager = Some(manager);
+            return result;
+        }
         let len = packet.bytes.len();
-        let wire_size = self.wire_size(len);
-        let starts = self.serialiser.next_start(now);
-        if !self.queue.admits(now, starts, wire_size as u64) {
-            return Err(self.reject(DropCause::QueueFull, packet));
-        }
-        let signal = self.queue.signal(now, starts, wire_size as u64, packet.ecn);
-        if signal == Some(Signal::Drop) {
-            return Err(self.reject(DropCause::Congestion, packet));
-        }
+        let is_marked = match self.admission(now, frames, packet.ecn) {
+            Ok(is_marked) => is_marked,
+            Err(cause) => return Err(self.reject(cause, packet)),
+        };
         // Last, so that this cause always means "the model would have carried it".
-        if self.held_bytes.saturating_add(charge(len)) > self.memory_limit {
+        if !self.has_memory(len) {
             return Err(self.reject(DropCause::Memory, packet));
         }
-
-        let service = self.serialiser.serve(now, wire_size);
-        let Arrival { due, held_back } = self.delay.travel(service.end, draws);
-        self.queue.enter(Passage { enters: now, starts: service.start, due }, wire_size as u64);
+        let service = self.send(now, draws, frames, packet, is_marked);
         self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
+        Ok(())
+    }
+
+    /// Whether a packet that comes now is to be marked, or why the queue does not let it in.
+    #[inline]
+    fn admission(&mut self, now: Instant, frames: Frames, ecn: Ecn) -> Result<bool, DropCause> {
+        let wire_size = frames.bytes() as u64;
+        let starts = self.serialiser.next_start(now);
+        if !self.queue.admits(now, starts, wire_size) {
+            return Err(DropCause::QueueFull);
+        }
+        match self.queue.signal(now, starts, wire_size, ecn) {
+            Some(Signal::Drop) => Err(DropCause::Congestion),
+            signal => Ok(signal.is_some()),
+        }
+    }
+
+    /// Whether one more packet of `len` payload bytes can be held.
+    const fn has_memory(&self, len: usize) -> bool {
+        self.held_bytes.saturating_add(charge(len)) <= self.memory_limit
+    }
+
+    /// Serves a packet that came at `enters`, and sends it on its way.
+    #[inline]
+    fn send(
+        &mut self,
+        enters: Instant,
+        draws: Draws,
+        frames: Frames,
+        mut packet: Packet,
+        is_marked: bool,
+    ) -> Service {
+        let service = self.serialiser.serve_all(enters, frames);
+        let Arrival { due, held_back } = self.delay.travel(service.end, draws);
+        self.queue.enter(Passage { enters, starts: service.start, due }, frames.bytes() as u64);
         if held_back {
             self.ledger.reordered += 1;
         }
-        if signal.is_some() && packet.ecn != Ecn::Ce {
-            self.ledger.marked += 1;
-            packet.ecn = Ecn::Ce;
+        if frames.count() > 1 {
+            self.ledger.on_fragmented(frames.count());
+        }
+        if is_marked {
+            self.mark(&mut packet);
         }
         if let Some(impairments) = &self.impairments
             && impairments.corrupts(draws, &mut packet.bytes)
         {
             self.ledger.corrupted += 1;
         }
+        if let Some(watch) = &mut self.watch {
+            watch.on_served(service.start.saturating_duration_since(enters));
+        }
         self.hold(Delivery { due, packet: packet.bytes, tag: packet.tag, ecn: packet.ecn });
-        Ok(())
+        service
+    }
+
+    fn mark(&mut self, packet: &mut Packet) {
+        if packet.ecn != Ecn::Ce {
+            self.ledger.marked += 1;
+            packet.ecn = Ecn::Ce;
+        }
     }
 
     fn reject(&mut self, cause: DropCause, packet: Packet) -> Dropped {
@@ -280,16 +373,11 @@ impl Link {
         let after = self.inside.partition_point(|other| other.due <= delivery.due);
         self.inside.insert(after, delivery);
     }
-
-    /// Bytes that a packet of `len` payload bytes takes on the wire.
-    const fn wire_size(&self, len: usize) -> usize {
-        len.saturating_add(self.overhead as usize)
-    }
 }
 
 /// What a packet of `len` payload bytes is charged against the memory limit, in bytes.
-fn charge(len: usize) -> u64 {
-    (len as u64).max(MIN_PACKET_CHARGE)
+const fn charge(len: usize) -> u64 {
+    if len as u64 > MIN_PACKET_CHARGE { len as u64 } else { MIN_PACKET_CHARGE }
 }
 
 #[cfg(test)]

@@ -89,6 +89,8 @@ impl Loss {
 pub(crate) struct Memory {
     /// The state of a Gilbert-Elliott model.
     is_bad: bool,
+    /// The state in which the last packet found it.
+    was_bad: bool,
     /// Losses in a row up to now.
     run: u32,
 }
@@ -106,6 +108,7 @@ impl Memory {
                 lost
             }
             Loss::GilbertElliott(model) => {
+                self.was_bad = self.is_bad;
                 let lost = model.loses(self.is_bad, draws.at(Stage::Loss));
                 self.is_bad = model.next(self.is_bad, draws.at(Stage::LossState));
                 lost
@@ -113,6 +116,19 @@ impl Memory {
             // Not `index + 1`, which the last index does not have.
             Loss::EveryNth(n) => draws.index % n.get() == n.get() - 1,
             Loss::Script(indices) => indices.binary_search(&draws.index).is_ok(),
+        }
+    }
+
+    /// Whether a fragment with these draws, of the packet last decided on and not its first, is lost.
+    ///
+    /// A channel loses each fragment for itself, in the state in which the packet found it: its memory goes
+    /// on packet by packet, so that nothing depends on how earlier ones were cut. The rules that count
+    /// packets speak of whole ones.
+    pub(crate) fn decide_fragment(&self, loss: &Loss, draws: Draws) -> bool {
+        match loss {
+            Loss::Bernoulli(probability) => probability.happens(draws.at(Stage::Loss)),
+            Loss::GilbertElliott(model) => model.loses(self.was_bad, draws.at(Stage::Loss)),
+            Loss::None | Loss::Bounded { .. } | Loss::EveryNth(_) | Loss::Script(_) => false,
         }
     }
 }

@@ -1,40 +1,139 @@
-//! The longest packet that a link takes.
+//! The longest packet that a link takes whole.
 //!
-//! Owns the comparison of a packet's size on the wire with a limit that may change in time, as it
-//! does when a route changes. Nothing is fragmented and nobody is told: the sender has to notice, as
-//! where the ICMP messages of RFC 1191 and RFC 8201 are filtered (a black hole in the words of
-//! RFC 8899).
+//! Owns the comparison of a packet's size with a limit that may change in time, as it does when a route
+//! changes, and the arithmetic of fragments. Nobody is told: where long packets are dropped, the sender
+//! has to notice, as where the ICMP messages of RFC 1191 and RFC 8201 are filtered (a black hole in the
+//! words of RFC 8899). What is lost, and how long anything takes, it does not know.
 
 use std::time::Duration;
 
 use crate::schedule::Schedule;
 
-/// The longest packet in bytes on the wire (payload and overhead). The default is no limit.
+/// The longest packet in bytes, payload and headers ([`LinkConfig::overhead`](crate::LinkConfig::overhead))
+/// but not the framing ([`LinkConfig::framing`](crate::LinkConfig::framing)). The default is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mtu(Schedule<Option<u32>>);
+pub struct Mtu {
+    limit: Schedule<Option<u32>>,
+    oversize: Oversize,
+}
+
+/// What becomes of a packet that is longer than the MTU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Oversize {
+    /// It is dropped.
+    #[default]
+    Drop,
+    /// It is sent in fragments, as a host does with a packet of IPv6 (RFC 8200, section 4.5).
+    ///
+    /// Each begins with the IPv6 header of 40 bytes and a fragment header of 8, and carries a multiple of 8
+    /// bytes of the rest, but for the last. The packet arrives with its last fragment; whatever the link
+    /// does to a packet but losing it, it does to the packet as a whole.
+    Fragment,
+}
+
+/// What a packet is on the wire: one frame, or several if it is sent in fragments. All but the last have the
+/// same size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frames {
+    /// At least 1.
+    count: u32,
+    /// Bytes of each frame but the last, or of the only one.
+    full: usize,
+    /// Bytes of the last frame.
+    last: usize,
+}
 
 impl Mtu {
-    /// At most `bytes` bytes on the wire.
+    /// At most `bytes` bytes.
     pub const fn new(bytes: u32) -> Self {
-        Self(Schedule::constant(Some(bytes)))
+        Self { limit: Schedule::constant(Some(bytes)), oversize: Oversize::Drop }
     }
 
     /// No limit at first.
     pub const fn unlimited() -> Self {
-        Self(Schedule::constant(None))
+        Self { limit: Schedule::constant(None), oversize: Oversize::Drop }
     }
 
-    /// The same until `at` after the start of the link, and from then on `bytes` bytes on the wire, or
-    /// no limit with `None`.
+    /// The same until `at` after the start of the link, and from then on `bytes` bytes, or no limit with
+    /// `None`.
     #[must_use]
     pub fn then(self, at: Duration, bytes: impl Into<Option<u32>>) -> Self {
-        Self(self.0.then(at, bytes.into()))
+        Self { limit: self.limit.then(at, bytes.into()), ..self }
     }
 
-    /// Whether a packet of `wire_size` bytes on the wire may pass `elapsed` after the start.
-    pub fn passes(&self, elapsed: Duration, wire_size: usize) -> bool {
-        self.0.at(elapsed).is_none_or(|limit| wire_size as u64 <= u64::from(limit))
+    /// The same limit, with this done to what is longer.
+    #[must_use]
+    pub fn oversize(self, oversize: Oversize) -> Self {
+        Self { oversize, ..self }
     }
+
+    /// How a packet of `size` bytes, headers included, passes `elapsed` after the start, without framing;
+    /// `None` if it does not.
+    pub fn frames(&self, elapsed: Duration, size: usize) -> Option<Frames> {
+        match (self.limit.at(elapsed), self.oversize) {
+            (Some(limit), Oversize::Drop) if size as u64 > u64::from(limit) => None,
+            (Some(limit), Oversize::Fragment) if size as u64 > u64::from(limit) => fragments(size, limit),
+            _ => Some(Frames::whole(size)),
+        }
+    }
+}
+
+impl Frames {
+    /// One frame of so many bytes.
+    pub(crate) const fn whole(bytes: usize) -> Self {
+        Self { count: 1, full: bytes, last: bytes }
+    }
+
+    /// The same with so many bytes of framing on each.
+    pub(crate) const fn framed(self, framing: u32) -> Self {
+        let framing = framing as usize;
+        Self { full: self.full.saturating_add(framing), last: self.last.saturating_add(framing), ..self }
+    }
+
+    /// How many, at least 1.
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// Bytes of all of them.
+    pub const fn bytes(self) -> usize {
+        self.full.saturating_mul(self.count as usize - 1).saturating_add(self.last)
+    }
+
+    /// Bytes of each but the last.
+    pub(crate) fn before_last(self) -> impl Iterator<Item = usize> {
+        (1..self.count).map(move |_| self.full)
+    }
+
+    /// Bytes of the last one.
+    pub(crate) const fn last(self) -> usize {
+        self.last
+    }
+}
+
+/// The IPv6 header, which every fragment repeats: RFC 8200, section 3.
+const IPV6_HEADER: u32 = 40;
+/// RFC 8200, section 4.5.
+const FRAGMENT_HEADER: u32 = 8;
+/// The most bytes that follow the IPv6 header: its length field has 16 bits.
+const MAX_IPV6_PAYLOAD: u32 = 65_535;
+
+/// The fragments of a packet of `size` bytes, which is more than `limit`, each of `limit` bytes at most.
+/// `None` if there is no way: it is no packet of IPv6, or the limit leaves no room for data.
+fn fragments(size: usize, limit: u32) -> Option<Frames> {
+    let payload = u32::try_from(size).ok()?.checked_sub(IPV6_HEADER).filter(|&it| it <= MAX_IPV6_PAYLOAD)?;
+    // The last one may fill its frame; the others carry whole units of 8 bytes.
+    let last = limit.checked_sub(IPV6_HEADER + FRAGMENT_HEADER)?;
+    let others = last / 8 * 8;
+    if others == 0 {
+        return None;
+    }
+    // The packet is longer than the limit, so its payload is more than `last`. At most 65,535 / 8 fragments
+    // of 48 bytes of headers: far below 2^32.
+    let before_last = payload.saturating_sub(last).div_ceil(others);
+    let headers = IPV6_HEADER + FRAGMENT_HEADER;
+    let last = payload - before_last * others + headers;
+    Some(Frames { count: before_last + 1, full: (others + headers) as usize, last: last as usize })
 }
 
 #[cfg(test)]
@@ -44,16 +143,59 @@ mod tests {
 
     #[test]
     fn the_limit_itself_passes() {
-        assert!(Mtu::new(1_500).passes(ms(0), 1_500));
-        assert!(!Mtu::new(1_500).passes(ms(0), 1_501));
-        assert!(Mtu::default().passes(ms(0), usize::MAX));
+        assert_eq!(Mtu::new(1_500).frames(ms(0), 1_500), Some(Frames::whole(1_500)));
+        assert_eq!(Mtu::new(1_500).frames(ms(0), 1_501), None);
+        assert_eq!(Mtu::default().frames(ms(0), usize::MAX), Some(Frames::whole(usize::MAX)));
         assert_eq!(Mtu::default(), Mtu::unlimited());
     }
 
     #[test]
     fn a_change_holds_for_what_arrives_at_its_time() {
         let mtu = Mtu::new(1_500).then(ms(10), 1_280).then(ms(20), None);
-        let passes = [just_before(ms(10)), ms(10), ms(20)].map(|at| mtu.passes(at, 1_400));
+        let passes = [just_before(ms(10)), ms(10), ms(20)]
+            .map(|at| mtu.frames(at, 1_400) == Some(Frames::whole(1_400)));
         assert_eq!(passes, [true, false, true]);
+        let cut = mtu.oversize(Oversize::Fragment).frames(ms(10), 1_400);
+        assert_eq!(cut.map(|cut| (cut.count(), cut.bytes())), Some((2, 1_360 + 2 * 48)));
+    }
+
+    /// Cuts as a host does, fragment by fragment.
+    fn cut(size: usize, limit: usize) -> Vec<usize> {
+        let mut left = size - 40;
+        let mut fragments = Vec::new();
+        while left > 0 {
+            let room = limit - 48;
+            let part = if left <= room { left } else { room - room % 8 };
+            fragments.push(48 + part);
+            left -= part;
+        }
+        fragments
+    }
+
+    #[test]
+    fn fragments_are_those_of_a_host_that_cuts_one_after_the_other() {
+        for limit in [56, 57, 63, 64, 1_280, 1_500, 1_503] {
+            let mtu = Mtu::new(limit).oversize(Oversize::Fragment);
+            for size in (limit as usize + 1..5_000).chain([65_575]) {
+                let cut = cut(size, limit as usize);
+                assert!(cut.iter().all(|&bytes| bytes <= limit as usize));
+                let frames = mtu.frames(ms(0), size).unwrap();
+                let sizes: Vec<_> = frames.before_last().chain([frames.last()]).collect();
+                assert_eq!(sizes, cut, "{size} bytes, MTU {limit}");
+                let total = (frames.count() as usize, frames.bytes());
+                assert_eq!(total, (cut.len(), cut.iter().sum()), "{size} bytes, MTU {limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_too_long() {
+        let mtu = |limit| Mtu::new(limit).oversize(Oversize::Fragment);
+        assert_eq!(mtu(1_500).frames(ms(0), 65_576), None, "no packet of IPv6 is so long");
+        assert_eq!(mtu(1_500).frames(ms(0), usize::MAX), None);
+        for limit in [0, 39, 47, 48, 55] {
+            assert_eq!(mtu(limit).frames(ms(0), 100), None, "no room for 8 bytes in {limit}");
+        }
+        assert_eq!(mtu(10).frames(ms(0), 20), None, "shorter than a header");
     }
 }

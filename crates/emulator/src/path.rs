@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::config::LinkConfig;
 use crate::fate::Direction;
-use crate::link::Link;
+use crate::link::{Dropped, Link};
 use crate::loss::Loss;
+use crate::packet::Packet;
 use crate::queue::{Occupancy, QueueLimit, QueueSize};
 use crate::units::{Bitrate, Probability};
 
@@ -31,6 +32,35 @@ impl Path {
             forward: Link::new(config.forward, seed, Direction::Forward),
             reverse: Link::new(config.reverse, seed, Direction::Reverse),
         }
+    }
+
+    /// The link of a direction.
+    pub const fn link_mut(&mut self, direction: Direction) -> &mut Link {
+        match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Reverse => &mut self.reverse,
+        }
+    }
+
+    /// Pushes a packet into the link of a direction; see [`Link::push`].
+    ///
+    /// It does what a push into the link itself does, and lets the other link know of the air that the packet
+    /// takes: two links through 802.11 cells ([`LinkConfig::wifi`]) are one half-duplex cell.
+    pub fn push(
+        &mut self,
+        direction: Direction,
+        now: Instant,
+        packet: impl Into<Packet>,
+    ) -> Result<(), Dropped> {
+        let (link, other) = match direction {
+            Direction::Forward => (&mut self.forward, &mut self.reverse),
+            Direction::Reverse => (&mut self.reverse, &mut self.forward),
+        };
+        let result = link.push(now, packet);
+        if let Some(turn) = link.take_turn() {
+            other.hear(turn);
+        }
+        result
     }
 
     /// Starts both links at `at`; see [`Link::start`].
@@ -122,7 +152,7 @@ pub struct ClassicLink {
 }
 
 /// The delay each way. An odd nanosecond goes to the reverse, so that the sum is exact.
-fn halves(rtt: Duration) -> (Duration, Duration) {
+pub(crate) fn halves(rtt: Duration) -> (Duration, Duration) {
     let forward = rtt / 2;
     (forward, rtt.saturating_sub(forward))
 }

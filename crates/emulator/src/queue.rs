@@ -1,78 +1,35 @@
-//! The drop-tail waiting room in front of the serialiser.
+//! The queue in front of the serialiser.
 //!
 //! Owns who may enter and who still counts. It holds sizes and times, never packets, and does not
 //! know how those times come about. Places are freed by model time: a packet stops counting at the
-//! instant it leaves, whether or not anybody has looked since.
+//! instant it leaves, whether or not anybody has looked since. Where that instant is not known
+//! beforehand a packet is held and taken off one by one.
+//!
+//! By itself it is drop-tail. The other disciplines have files of their own: those that decide who may
+//! leave find the packets in a room.
+
+mod codel;
+mod discipline;
+mod limit;
+mod pie;
+mod red;
+mod room;
+mod waits;
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::packet::Ecn;
-use crate::time::nanos;
-use crate::units::Bitrate;
 
-/// How much may be counted at once; see [`Occupancy`] for what counts. Where both bounds are given,
-/// both hold.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct QueueLimit {
-    /// The most packets, or `None` for no bound.
-    pub packets: Option<u32>,
-    /// The most bytes on the wire (payload and overhead), or `None` for no bound.
-    pub bytes: Option<u64>,
-}
-
-impl QueueLimit {
-    /// No bound at all.
-    pub const UNLIMITED: Self = Self { packets: None, bytes: None };
-
-    /// At most `packets` packets.
-    pub const fn packets(packets: u32) -> Self {
-        Self { packets: Some(packets), bytes: None }
-    }
-
-    /// At most `bytes` bytes on the wire.
-    pub const fn bytes(bytes: u64) -> Self {
-        Self { packets: None, bytes: Some(bytes) }
-    }
-
-    /// At most `size` of a path with this rate and round-trip time.
-    ///
-    /// `None` if the size is a multiple of the bandwidth-delay product and there is no rate.
-    pub fn of_size(size: QueueSize, rate: Option<Bitrate>, rtt: Duration) -> Option<Self> {
-        match size {
-            QueueSize::Packets(packets) => Some(Self::packets(packets)),
-            QueueSize::Bytes(bytes) => Some(Self::bytes(bytes)),
-            QueueSize::BdpMillionths(millionths) => Some(Self::bytes(bdp(millionths, rate?, rtt))),
-        }
-    }
-
-    fn allows(self, packets: usize, bytes: u64) -> bool {
-        self.packets.is_none_or(|limit| packets as u64 <= u64::from(limit))
-            && self.bytes.is_none_or(|limit| bytes <= limit)
-    }
-}
-
-/// How large a queue is, as people say it; [`parse_queue_size`](crate::parse_queue_size) reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueSize {
-    /// So many packets.
-    Packets(u32),
-    /// So many bytes on the wire.
-    Bytes(u64),
-    /// So many millionths of the bandwidth-delay product: what a path of its rate carries in its
-    /// round-trip time.
-    BdpMillionths(u64),
-}
-
-/// So many millionths of `rate` times `rtt`, in whole bytes rounded down, at most `u64::MAX`.
-fn bdp(millionths: u64, rate: Bitrate, rtt: Duration) -> u64 {
-    // Millibits per second times nanoseconds times millionths: 8e18 of them are a byte. The first two
-    // factors fit in 128 bits; where all three do not, the result is beyond 64 bits too, because 2^128 /
-    // 8e18 is 4.25e19.
-    let product = u128::from(rate.as_millibps()) * u128::from(nanos(rtt));
-    let bytes = product.checked_mul(millionths.into()).map(|all| all / 8_000_000_000_000_000_000);
-    bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX)
-}
+pub use codel::CoDelConfig;
+pub(crate) use codel::Departure;
+pub use discipline::{Discipline, DisciplineError};
+pub(crate) use discipline::{Early, Manager, Rule};
+pub use limit::{QueueLimit, QueueSize};
+pub use pie::PieConfig;
+pub use red::RedConfig;
+pub(crate) use room::{Room, Waiting};
+pub use waits::QueueDelays;
 
 /// When a queue marks packets, and what becomes of those that cannot be marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +106,10 @@ pub(crate) struct Queue {
     /// is in bytes, so that others do not pay for it.
     sizes: VecDeque<u64>,
     counts_bytes: bool,
+    /// Packets that count and are in neither list, because nobody knows when they leave.
+    held: usize,
+    /// The size of those packets in bytes on the wire.
+    held_bytes: u64,
     /// The sum over `sizes`. It cannot overflow: the payloads are in memory, and the overheads, below
     /// 2^32 each, would take more than 2^32 packets.
     bytes: u64,
@@ -173,6 +134,8 @@ impl Queue {
             leaves: VecDeque::new(),
             sizes: VecDeque::new(),
             counts_bytes: limit.bytes.is_some(),
+            held: 0,
+            held_bytes: 0,
             bytes: 0,
         }
     }
@@ -184,11 +147,36 @@ impl Queue {
         Self { marking, counts_bytes, ..self }
     }
 
+    /// The same queue, which knows its size in bytes where it is asked for it. It must be empty.
+    pub(crate) fn counting_bytes(self, is_asked: bool) -> Self {
+        Self { counts_bytes: self.counts_bytes || is_asked, ..self }
+    }
+
     /// Whether a packet of `bytes` bytes on the wire that arrives at `now`, and whose service would
     /// start at `starts`, may enter. If so, [`Queue::enter`] may follow before the next question.
     pub(crate) fn admits(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         self.release(now);
         self.keeps(self.limit, now, starts, bytes)
+    }
+
+    /// Whether the packet might enter if no packet were held.
+    pub(crate) fn could_admit(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
+        let held = (std::mem::take(&mut self.held), std::mem::take(&mut self.held_bytes));
+        let admits = self.admits(now, starts, bytes);
+        (self.held, self.held_bytes) = held;
+        admits
+    }
+
+    /// Counts a packet of `bytes` bytes on the wire until [`Queue::leave_held`].
+    pub(crate) const fn hold(&mut self, bytes: u64) {
+        self.held += 1;
+        self.held_bytes += bytes;
+    }
+
+    /// A packet of `bytes` bytes that was held no longer counts.
+    pub(crate) const fn leave_held(&mut self, bytes: u64) {
+        self.held -= 1;
+        self.held_bytes -= bytes;
     }
 
     /// What congestion control is to be told by a packet that was just admitted, if anything. The
@@ -242,14 +230,20 @@ impl Queue {
     /// Whether a packet as in [`Queue::admits`] would keep this limit.
     fn keeps(&self, limit: QueueLimit, now: Instant, starts: Instant, bytes: u64) -> bool {
         match self.occupancy {
-            Occupancy::Waiting => starts <= now || limit.allows(self.leaves.len() + 1, self.bytes + bytes),
-            Occupancy::WaitingAndInFlight => limit.allows(self.leaves.len(), self.bytes),
+            Occupancy::Waiting => starts <= now || limit.allows(self.packets() + 1, self.bytes() + bytes),
+            Occupancy::WaitingAndInFlight => limit.allows(self.packets(), self.bytes()),
         }
     }
 
     /// How many packets counted when the queue was last asked or entered.
     pub(crate) fn packets(&self) -> usize {
-        self.leaves.len()
+        self.leaves.len() + self.held
+    }
+
+    /// How many bytes on the wire counted then. Of packets that are not held only those are known that
+    /// came to a queue which counts bytes.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes + self.held_bytes
     }
 
     /// Frees the places of all who have left by `now`.

@@ -9,6 +9,9 @@ mod trace;
 
 use std::time::{Duration, Instant};
 
+use crate::fate::Direction;
+use crate::medium::{Air, Turn, WifiConfig};
+use crate::mtu::Frames;
 use crate::schedule::Schedule;
 use crate::time::saturating_add;
 use crate::units::Bitrate;
@@ -24,6 +27,8 @@ pub enum VaryingRate {
     Steps(Schedule<Option<Bitrate>>),
     /// Opportunities to send a fixed number of bytes; see [`Trace`].
     Trace(Trace),
+    /// The time that the frames of an 802.11 cell take; see [`WifiConfig`].
+    Wifi(WifiConfig),
 }
 
 /// A wire of fixed rate, or one that takes no time at all.
@@ -43,6 +48,7 @@ pub(crate) struct Serialiser {
 enum Varying {
     Steps(Steps),
     Trace(trace::Reader),
+    Air(Air),
 }
 
 /// One packet's time at the serialiser.
@@ -50,7 +56,8 @@ enum Varying {
 pub(crate) struct Service {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
-    /// The time in service. It exceeds `end - start` only where instants saturate.
+    /// The time in service. It exceeds `end - start` where the packet is out before the next may follow, as
+    /// on the air, and where instants saturate.
     pub(crate) busy: Duration,
 }
 
@@ -59,12 +66,13 @@ impl Serialiser {
         Self { rate, busy_until: None, remainder: 0, varying: None }
     }
 
-    /// The same, with what takes the place of its rate.
-    pub(crate) fn varying(self, varying: Option<VaryingRate>) -> Self {
+    /// The same, with what takes the place of its rate. `seed` and `direction` are for what is drawn there.
+    pub(crate) fn varying(self, varying: Option<VaryingRate>, seed: u64, direction: Direction) -> Self {
         let varying = varying.map(|varying| {
             Box::new(match varying {
                 VaryingRate::Steps(schedule) => Varying::Steps(Steps::new(schedule)),
                 VaryingRate::Trace(trace) => Varying::Trace(trace::Reader::new(trace)),
+                VaryingRate::Wifi(wifi) => Varying::Air(Air::new(wifi, seed, direction)),
             })
         });
         Self { varying, ..self }
@@ -73,7 +81,7 @@ impl Serialiser {
     /// Times of a varying rate count from `at`. To be called before the first packet.
     pub(crate) fn start(&mut self, at: Instant) {
         match self.varying.as_deref_mut() {
-            None => {}
+            None | Some(Varying::Air(_)) => {}
             Some(Varying::Steps(steps)) => steps.start(at),
             Some(Varying::Trace(reader)) => reader.start(at),
         }
@@ -88,7 +96,17 @@ impl Serialiser {
         self.busy_until.map_or(now, |end| end.max(now))
     }
 
-    /// Takes a packet of `bytes` bytes on the wire that enters at `now`.
+    /// Takes the frames of a packet that enters at `now`, one after the other.
+    #[inline]
+    pub(crate) fn serve_all(&mut self, now: Instant, frames: Frames) -> Service {
+        let start = self.next_start(now);
+        let before = frames.before_last().map(|bytes| self.serve(now, bytes).busy);
+        let before = before.fold(Duration::ZERO, Duration::saturating_add);
+        let last = self.serve(now, frames.last());
+        Service { start, end: last.end, busy: last.busy.saturating_add(before) }
+    }
+
+    /// Takes a frame of `bytes` bytes on the wire that enters at `now`.
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         if let Some(varying) = &mut self.varying {
             return varying.serve(now, bytes);
@@ -108,6 +126,21 @@ impl Serialiser {
     }
 }
 
+/// What the two directions of a path tell each other of the air that they share.
+impl Serialiser {
+    /// The air taken since the last time this was asked. `None` on a wire.
+    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
+        if let Some(Varying::Air(air)) = self.varying.as_deref_mut() { air.take_turn() } else { None }
+    }
+
+    /// The other direction takes this turn, which means nothing to a wire.
+    pub(crate) fn hear(&mut self, turn: Turn) {
+        if let Some(Varying::Air(air)) = self.varying.as_deref_mut() {
+            air.hear(turn);
+        }
+    }
+}
+
 /// Kept out of the way of links whose rate does not vary.
 impl Varying {
     #[cold]
@@ -115,6 +148,7 @@ impl Varying {
         match self {
             Self::Steps(steps) => steps.next_start(now),
             Self::Trace(reader) => reader.next_start(now),
+            Self::Air(air) => air.next_start(now),
         }
     }
 
@@ -123,6 +157,7 @@ impl Varying {
         match self {
             Self::Steps(steps) => steps.serve(now, bytes),
             Self::Trace(reader) => reader.serve(now, bytes),
+            Self::Air(air) => air.serve(now, bytes),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{
-    self as emulator, Bitrate, ClassicLink, Delivery, Ledger, Link, Loss, Path, PathConfig, Probability,
+    self as emulator, Bitrate, ClassicLink, Delivery, Direction, Ledger, Loss, Path, PathConfig, Probability,
     QueueLimit, child_seed,
 };
 use rdt_transport::wire::native::{CloseReason, LinkRequest};
@@ -163,7 +163,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.listener.touch(now, peer);
         self.absorb_events();
         let packet = self.packet(datagram);
-        self.push(now, peer, packet, |path| &mut path.forward);
+        self.push(now, peer, packet, Direction::Forward);
     }
 
     fn lay_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
@@ -187,14 +187,16 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     /// Pushes into one link of a path, within the memory that all links share.
-    fn push(&mut self, now: Instant, peer: P, packet: emulator::Packet, pick: fn(&mut Path) -> &mut Link) {
+    fn push(&mut self, now: Instant, peer: P, packet: emulator::Packet, direction: Direction) {
         let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(packet.bytes) };
-        let link = pick(&mut entry.path);
+        let link = entry.path.link_mut(direction);
         let before = link.held_bytes();
         let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
         link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
-        let dropped = link.push(now, packet).err();
-        self.link_memory += link.held_bytes() - before;
+        let dropped = entry.path.push(direction, now, packet).err();
+        // Less than before where the packet drove others out.
+        let held = entry.path.link_mut(direction).held_bytes();
+        self.link_memory = self.link_memory - before + held;
         self.max_link_memory = self.max_link_memory.max(self.link_memory);
         if let Some(dropped) = dropped {
             self.recycle(dropped.packet);
@@ -233,7 +235,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn leave_forward(&mut self, due: Instant, peer: P) {
-        while let Some(delivery) = self.pop(due, peer, |path| &mut path.forward) {
+        while let Some(delivery) = self.pop(due, peer, Direction::Forward) {
             self.listener.deliver_datagram(due, peer, codepoint(&delivery), &delivery.packet);
             self.recycle(delivery.packet);
             self.route_replies(due);
@@ -241,7 +243,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn leave_reverse(&mut self, due: Instant, peer: P, now: Instant) {
-        while let Some(delivery) = self.pop(due, peer, |path| &mut path.reverse) {
+        while let Some(delivery) = self.pop(due, peer, Direction::Reverse) {
             self.listener.touch(due, peer);
             self.lateness.record(now.saturating_duration_since(due));
             self.put_out(Outgoing { peer, ecn: codepoint(&delivery), bytes: delivery.packet });
@@ -257,8 +259,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    fn pop(&mut self, now: Instant, peer: P, pick: fn(&mut Path) -> &mut Link) -> Option<Delivery> {
-        let link = pick(&mut self.paths.get_mut(&peer)?.path);
+    fn pop(&mut self, now: Instant, peer: P, direction: Direction) -> Option<Delivery> {
+        let link = self.paths.get_mut(&peer)?.path.link_mut(direction);
         let before = link.held_bytes();
         let delivery = link.pop(now);
         self.link_memory -= before - link.held_bytes();
@@ -276,7 +278,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             bytes.extend_from_slice(reply);
             if self.paths.contains_key(&peer) {
                 // Nobody slows down for marks on replies.
-                self.push(now, peer, bytes.into(), |path| &mut path.reverse);
+                self.push(now, peer, bytes.into(), Direction::Reverse);
             } else {
                 self.put_out(Outgoing { peer, ecn: Ecn::NotEct, bytes });
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Link, Packet, Path};
+use rdt_emulator::{Direction, Link, Packet, Path};
 use rdt_transport::drive::{DatagramIo, Received};
 use rdt_transport::{Ecn, TransmitBuf};
 
@@ -74,10 +74,12 @@ fn link(path: &Path, way: Way) -> &Link {
     }
 }
 
-fn link_mut(path: &mut Path, way: Way) -> &mut Link {
-    match way {
-        Way::Forward => &mut path.forward,
-        Way::Reverse => &mut path.reverse,
+impl Way {
+    const fn direction(self) -> Direction {
+        match self {
+            Self::Forward => Direction::Forward,
+            Self::Reverse => Direction::Reverse,
+        }
     }
 }
 
@@ -160,7 +162,7 @@ impl Network {
 
     /// Moves what is due on a wire into the inboxes that it is for.
     pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, way: Way) {
-        while let Some(delivery) = link_mut(&mut self.wires[wire.index()], way).pop(now) {
+        while let Some(delivery) = self.wires[wire.index()].link_mut(way.direction()).pop(now) {
             let (from, to) = self.flows[delivery.tag as usize];
             let stride = delivery.packet.len();
             let ecn = Ecn::from_bits(delivery.ecn.bits());
@@ -186,10 +188,11 @@ impl Network {
         let ecn = self.remark.map_or(Some(batch.ecn()), |remark| remark(elapsed, batch.ecn()));
         let Some(ecn) = ecn else { return };
         let ecn = rdt_emulator::Ecn::from_bits(ecn.bits());
-        let link = link_mut(&mut self.wires[wire.index()], way);
+        let path = &mut self.wires[wire.index()];
         for datagram in batch.datagrams() {
             // A dropped packet is in the link's ledger and nowhere else.
-            let _ = link.push(now, Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn));
+            let _ =
+                path.push(way.direction(), now, Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn));
         }
         self.stirred.push((wire, way));
     }

@@ -134,6 +134,8 @@ fn merging_adds_what_happened_to_packets_inside() {
         corrupted: 3,
         reordered: 4,
         marked: 5,
+        fragmented: 6,
+        fragments: 13,
         ..Ledger::default()
     };
     let mut total = one;
@@ -144,6 +146,8 @@ fn merging_adds_what_happened_to_packets_inside() {
         corrupted: 6,
         reordered: 8,
         marked: 10,
+        fragmented: 12,
+        fragments: 26,
         ..Ledger::default()
     };
     assert_eq!(total, two);

@@ -8,7 +8,10 @@ use crate::queue::{Occupancy, QueueLimit};
 use crate::testing::{Numbers, epoch, ms, ns};
 use crate::units::{Bitrate, Probability};
 
+mod departures;
+mod disciplines;
 mod effects;
+mod fragments;
 mod model;
 
 const SEED: u64 = 4;

@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use super::*;
 use crate::testing::{epoch, ms};
+use crate::units::Bitrate;
 
 /// A queue whose packets take 1 ms each at the serialiser and then 10 ms on the wire.
 struct Bench {

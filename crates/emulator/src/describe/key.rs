@@ -1,0 +1,274 @@
+//! The keys of a description, which are the flags too.
+//!
+//! Owns their names, what is said of them in a help text, and the guess at what a wrong one was meant to be.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A key of a description. [`Key::Link`] may be said of both directions or of one; the others are of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A path that comes with this crate, which the other keys then change.
+    Preset,
+    /// What all draws come from.
+    Seed,
+    /// Both propagation delays together.
+    Rtt,
+    /// A key of each direction.
+    Link(LinkKey),
+}
+
+/// A key of one direction: what [`LinkConfig`](crate::LinkConfig) calls the same, in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the text of each is in `about`")]
+pub enum LinkKey {
+    Rate,
+    Delay,
+    Jitter,
+    Loss,
+    Outage,
+    Queue,
+    Discipline,
+    Occupancy,
+    Mark,
+    Mtu,
+    Duplicate,
+    Corrupt,
+    Reorder,
+    Headers,
+    Framing,
+}
+
+/// What a key is, in words.
+struct Entry {
+    name: &'static str,
+    /// The name of its value in a help text.
+    value_name: &'static str,
+    about: &'static str,
+    /// What can be written, as the end of a sentence.
+    allowed: &'static str,
+}
+
+impl LinkKey {
+    /// All of them, in the order in which they are listed and written.
+    pub const ALL: [Self; 15] = [
+        Self::Rate,
+        Self::Delay,
+        Self::Jitter,
+        Self::Loss,
+        Self::Outage,
+        Self::Queue,
+        Self::Discipline,
+        Self::Occupancy,
+        Self::Mark,
+        Self::Mtu,
+        Self::Duplicate,
+        Self::Corrupt,
+        Self::Reorder,
+        Self::Headers,
+        Self::Framing,
+    ];
+
+    /// As it is written in a description.
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    const fn entry(self) -> Entry {
+        let (name, value_name, about, allowed) = match self {
+            Self::Rate => (
+                "rate",
+                "RATE",
+                "Bits per second, constant, in steps or as a trace says",
+                "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, trace:FILE in mahimahi's format, or an \
+                 802.11 cell: wifi-a, wifi-b or wifi-g, with a colon before what differs",
+            ),
+            Self::Delay => ("delay", "TIME", "Propagation delay of one direction", "a time such as 50ms"),
+            Self::Jitter => (
+                "jitter",
+                "JITTER",
+                "How much longer packets travel, in order unless said otherwise",
+                "none, 5ms (up to that much more), normal 2ms (standard deviation), either with unordered",
+            ),
+            Self::Loss => (
+                "loss",
+                "LOSS",
+                "Which packets are lost on arrival",
+                "none, 1%, 1% max-run=3, gilbert-elliott p=1% r=25% good=0 bad=100%, every 100, or packets \
+                 7,8,30-35; for both directions also forward/reverse, such as 1%/0",
+            ),
+            Self::Outage => (
+                "outage",
+                "TIMES",
+                "When the link takes no packets",
+                "none, times such as 10s-12s,30s-31s, or 500ms every 10s from 3s",
+            ),
+            Self::Queue => (
+                "queue",
+                "SIZE",
+                "How much may wait for the link",
+                "auto (1bdp, but 64kib at least), none (no bound), 25p (packets), 64kb, or 1bdp \
+                 (bandwidth-delay products)",
+            ),
+            Self::Discipline => (
+                "discipline",
+                "NAME",
+                "Whom the queue turns away or throws out",
+                "drop-tail, drop-head, codel, red or pie, with a colon before what differs from its standard: \
+                 codel:target=5ms,interval=100ms,ecn",
+            ),
+            Self::Occupancy => (
+                "occupancy",
+                "WHAT",
+                "What counts against the queue",
+                "waiting, or path (what waits and what travels)",
+            ),
+            Self::Mark => (
+                "mark",
+                "SIZE",
+                "The queue above which packets are marked (ECN)",
+                "none, a queue such as 20p, 30kb or 0.2bdp, or 20p or drop (those that cannot be marked)",
+            ),
+            Self::Mtu => (
+                "mtu",
+                "BYTES",
+                "The longest packet, headers included and framing not",
+                "none, 1500, 1500 fragment (as an IPv6 host does, at 1280 or more), or steps such as \
+                 1500,10s:1280",
+            ),
+            Self::Duplicate => {
+                ("duplicate", "P", "Share of packets that arrive twice", "a probability such as 0.1%")
+            }
+            Self::Corrupt => {
+                ("corrupt", "P", "Share of packets with one wrong bit", "a probability such as 0.1%")
+            }
+            Self::Reorder => (
+                "reorder",
+                "P by TIME",
+                "Packets held back so that others overtake them",
+                "none, or a share and a time such as 1% by 5ms",
+            ),
+            Self::Headers => (
+                "headers",
+                "BYTES",
+                "Headers that each packet has besides what is seen of it",
+                "a number of bytes such as 28 (UDP over IPv4) or 48 (UDP over IPv6)",
+            ),
+            Self::Framing => (
+                "framing",
+                "BYTES",
+                "What each frame takes on the wire besides the packet or fragment in it",
+                "a number of bytes such as 14 (the header of Ethernet) or 38 (with preamble, checksum and gap)",
+            ),
+        };
+        Entry { name, value_name, about, allowed }
+    }
+}
+
+impl Key {
+    /// All keys, in the order in which they are listed.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Preset, Self::Seed, Self::Rtt].into_iter().chain(LinkKey::ALL.map(Self::Link))
+    }
+
+    /// As it is written in a description; the flag is `--` and this, and `-forward` or `-reverse` for one
+    /// direction.
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// What a help text calls its value.
+    pub const fn value_name(self) -> &'static str {
+        self.entry().value_name
+    }
+
+    /// One line about it.
+    pub const fn about(self) -> &'static str {
+        self.entry().about
+    }
+
+    /// What can be written, as the end of a sentence.
+    pub const fn allowed(self) -> &'static str {
+        self.entry().allowed
+    }
+
+    /// Whether it may be said of one direction.
+    pub const fn is_per_direction(self) -> bool {
+        matches!(self, Self::Link(_))
+    }
+
+    const fn entry(self) -> Entry {
+        let (name, value_name, about, allowed) = match self {
+            Self::Preset => (
+                "preset",
+                "NAME",
+                "A path to begin with",
+                "dsl, lte, satellite, wifi-a, wifi-b, wifi-g, ethernet-100 or classic",
+            ),
+            Self::Seed => {
+                ("seed", "N", "What all draws come from", "a whole number from 0 to 18446744073709551615")
+            }
+            Self::Rtt => {
+                ("rtt", "TIME", "Propagation both ways together, half of it each way", "a time such as 100ms")
+            }
+            Self::Link(key) => return key.entry(),
+        };
+        Entry { name, value_name, about, allowed }
+    }
+}
+
+impl FromStr for Key {
+    type Err = UnknownKey;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKey> {
+        Self::all().find(|key| key.name() == name).ok_or_else(|| UnknownKey { name: name.to_owned() })
+    }
+}
+
+/// A key that is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownKey {
+    name: String,
+}
+
+/// What other programs call some of the keys.
+const SYNONYMS: [(&str, &str); 10] = [
+    ("backward", "reverse"),
+    ("aqm", "discipline"),
+    ("bandwidth", "rate"),
+    ("buffer", "queue"),
+    ("ecn", "mark"),
+    ("latency", "delay"),
+    ("limit", "queue"),
+    ("overhead", "framing"),
+    ("ping", "rtt"),
+    ("trace", "rate"),
+];
+
+/// The tables of a description, which stand among its keys.
+pub(super) const TABLES: [&str; 2] = ["forward", "reverse"];
+
+impl UnknownKey {
+    /// The key that was probably meant, if there is one.
+    fn suggestion(&self) -> Option<&'static str> {
+        let name = self.name.to_ascii_lowercase();
+        if let Some((_, key)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == name) {
+            return Some(key);
+        }
+        let keys = Key::all().map(Key::name).chain(TABLES);
+        let (distance, nearest) = keys.map(|key| (strsim::osa_distance(&name, key), key)).min()?;
+        // A third of the letters may be wrong, but two of them in a short word.
+        (distance <= (nearest.len() / 3).max(2)).then_some(nearest)
+    }
+}
+
+impl fmt::Display for UnknownKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name } = self;
+        if let Some(nearest) = self.suggestion() {
+            return write!(f, "there is no key '{name}'; did you mean '{nearest}'?");
+        }
+        let keys: Vec<_> = Key::all().map(Key::name).chain(TABLES).collect();
+        write!(f, "there is no key '{name}'; the keys are {}", keys.join(", "))
+    }
+}

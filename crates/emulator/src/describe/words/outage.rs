@@ -1,0 +1,56 @@
+//! When a link is dead: `10s-12s, 30s-31s`, or `500ms every 10s from 3s`.
+
+use std::time::Duration;
+
+use super::{NONE, Word, is_none};
+use crate::outage::Outage;
+
+impl Word for Outage {
+    fn read(text: &str) -> Result<Self, String> {
+        if is_none(text) {
+            return Ok(Self::None);
+        }
+        match text.split_once(" every ") {
+            Some((down, rest)) => periodic(text, down, rest),
+            None => text
+                .split(',')
+                .map(|part| interval(part.trim()))
+                .collect::<Result<_, _>>()
+                .map(Self::Intervals),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::None => NONE.to_owned(),
+            Self::Periodic { period, down, offset } => {
+                format!("{} every {} from {}", down.write(), period.write(), offset.write())
+            }
+            Self::Intervals(intervals) => {
+                let intervals = intervals.iter().map(|(from, to)| format!("{}-{}", from.write(), to.write()));
+                intervals.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}
+
+fn periodic(text: &str, down: &str, rest: &str) -> Result<Outage, String> {
+    let (period, offset) = rest.split_once(" from ").unwrap_or((rest, "0s"));
+    let down = Duration::read(down.trim())?;
+    let period = Duration::read(period.trim())?;
+    if period.is_zero() || down > period {
+        return Err(format!("'{text}' does not fit: the outage is longer than its period"));
+    }
+    Ok(Outage::Periodic { period, down, offset: Duration::read(offset.trim())? })
+}
+
+fn interval(text: &str) -> Result<(Duration, Duration), String> {
+    let Some((from, to)) = text.split_once('-') else {
+        return Err(format!("'{text}' has no end: write 10s-12s"));
+    };
+    let (from, to) = (Duration::read(from.trim())?, Duration::read(to.trim())?);
+    if from >= to {
+        return Err(format!("'{text}' ends before it begins"));
+    }
+    Ok((from, to))
+}

@@ -1,0 +1,162 @@
+//! The stages in order where the queue is not drop-tail.
+//!
+//! Owns what [`Link::offer`] is for drop-tail. A discipline that decides on arrival settles a packet's
+//! whole fate there too. One that decides on departure has packets wait in its room, and they are served
+//! by model time: before a packet enters, everything leaves that leaves by then, each at its own time.
+
+use std::time::{Duration, Instant};
+
+use super::{Dropped, LateDrop, Link, charge};
+use crate::fate::Draws;
+use crate::ledger::DropCause;
+use crate::mtu::Frames;
+use crate::packet::Packet;
+use crate::queue::{Departure, Early, Manager, Room, Rule, Signal, Waiting};
+use crate::time::saturating_add;
+
+impl Link {
+    /// [`Link::offer`] for a queue that is not drop-tail.
+    pub(super) fn offer_managed(
+        &mut self,
+        manager: &mut Manager,
+        now: Instant,
+        draws: Draws,
+        frames: Frames,
+        packet: Packet,
+    ) -> Result<(), Dropped> {
+        match manager {
+            Manager::Arrivals(early) => self.offer_early(early, now, draws, frames, packet),
+            Manager::Departures(room, rule) => self.offer_waiting(room, rule, now, draws, frames, packet),
+        }
+    }
+
+    /// Takes a packet unless something speaks against it, chance included.
+    fn offer_early(
+        &mut self,
+        early: &mut Early,
+        now: Instant,
+        draws: Draws,
+        frames: Frames,
+        packet: Packet,
+    ) -> Result<(), Dropped> {
+        let len = packet.bytes.len();
+        let mut is_marked = match self.admission(now, frames, packet.ecn) {
+            Ok(is_marked) => is_marked,
+            Err(cause) => return Err(self.reject(cause, packet)),
+        };
+        match early.signal(now, self.queue.bytes(), packet.ecn, draws) {
+            Some(Signal::Drop) => return Err(self.reject(DropCause::Aqm, packet)),
+            Some(Signal::Mark) => is_marked = true,
+            None => {}
+        }
+        if !self.has_memory(len) {
+            return Err(self.reject(DropCause::Memory, packet));
+        }
+        let service = self.send(now, draws, frames, packet, is_marked);
+        early.on_served(service);
+        self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
+        Ok(())
+    }
+
+    /// Lets a packet wait unless something speaks against it. If the serialiser is idle it does not wait
+    /// for long.
+    fn offer_waiting(
+        &mut self,
+        room: &mut Room,
+        rule: &mut Rule,
+        now: Instant,
+        draws: Draws,
+        frames: Frames,
+        mut packet: Packet,
+    ) -> Result<(), Dropped> {
+        let len = packet.bytes.len();
+        self.serve(room, rule, now, Duration::ZERO);
+        if matches!(rule, Rule::DropHead) {
+            self.make_room(room, now, frames);
+        }
+        let is_marked = match self.admission(now, frames, packet.ecn) {
+            Ok(is_marked) => is_marked,
+            Err(cause) => return Err(self.reject(cause, packet)),
+        };
+        if !self.has_memory(len) {
+            return Err(self.reject(DropCause::Memory, packet));
+        }
+        if is_marked {
+            self.mark(&mut packet);
+        }
+        self.held_bytes += charge(len);
+        self.queue.hold(frames.bytes() as u64);
+        room.push(Waiting { enters: now, seed: draws.seed, index: draws.index, frames, packet });
+        self.ledger.on_admitted(len as u64, Duration::ZERO, 0);
+        self.serve(room, rule, now, Duration::ZERO);
+        self.ledger.on_occupied(self.queue.packets());
+        Ok(())
+    }
+
+    /// Throws those out who wait longest, as many as have to go for the packet to find room: none if it
+    /// would not even if nobody waited.
+    fn make_room(&mut self, room: &mut Room, now: Instant, frames: Frames) {
+        let starts = self.serialiser.next_start(now);
+        let bytes = frames.bytes() as u64;
+        if !self.queue.could_admit(now, starts, bytes) {
+            return;
+        }
+        while !self.queue.admits(now, starts, bytes)
+            && let Some(oldest) = room.pop()
+        {
+            self.drop_waiting(now, DropCause::Head, oldest);
+        }
+    }
+
+    /// Lets everything leave whose service starts by `now` less `ahead`, each at its own time.
+    ///
+    /// Time has then come as far as the last of these starts, and no packet enters before it any more.
+    pub(super) fn serve(&mut self, room: &mut Room, rule: &mut Rule, now: Instant, ahead: Duration) {
+        while let Some(oldest) = room.oldest() {
+            let start = self.serialiser.next_start(oldest);
+            if saturating_add(start, ahead) > now {
+                return;
+            }
+            self.reached = self.reached.map(|reached| reached.max(start));
+            let departure = match rule {
+                Rule::DropHead => room.pop().map(|waiting| Departure { waiting, is_marked: false }),
+                Rule::CoDel(codel) => {
+                    let dropped = |waiting| self.drop_waiting(start, DropCause::Aqm, waiting);
+                    codel.dequeue(start, room, dropped)
+                }
+            };
+            if let Some(Departure { waiting, is_marked }) = departure {
+                self.depart(waiting, is_marked);
+            }
+        }
+    }
+
+    /// When the next service can start, with what the shortest delay adds: nothing that waits is due
+    /// earlier.
+    pub(super) fn next_departure(&self, room: &Room) -> Option<Instant> {
+        let start = self.serialiser.next_start(room.oldest()?);
+        Some(saturating_add(start, self.delay.least()))
+    }
+
+    /// A packet goes from the room to the serialiser.
+    fn depart(&mut self, waiting: Waiting, is_marked: bool) {
+        self.take_off(&waiting);
+        let Waiting { enters, seed, index, frames, packet } = waiting;
+        let draws = Draws { seed, direction: self.direction, index };
+        let service = self.send(enters, draws, frames, packet, is_marked);
+        self.ledger.on_served(service.busy);
+    }
+
+    /// A packet that left the room is dropped.
+    fn drop_waiting(&mut self, at: Instant, cause: DropCause, waiting: Waiting) {
+        self.take_off(&waiting);
+        self.ledger.on_dropped_inside(cause, waiting.packet.bytes.len() as u64);
+        self.keep_drop(LateDrop { at, cause, packet: waiting.packet });
+    }
+
+    /// A packet no longer waits.
+    fn take_off(&mut self, waiting: &Waiting) {
+        self.held_bytes -= charge(waiting.packet.bytes.len());
+        self.queue.leave_held(waiting.frames.bytes() as u64);
+    }
+}

@@ -1,0 +1,42 @@
+//! What becomes of a packet, as the caller of a link sees it.
+//!
+//! Owns nothing but the words.
+
+use std::time::Instant;
+
+use crate::ledger::DropCause;
+use crate::packet::{Ecn, Packet};
+
+/// A packet that has reached the far end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The exact time at which it arrived, which may be before the time of the [`Link::pop`](crate::Link::pop).
+    pub due: Instant,
+    /// The packet, in the buffer that was pushed, or in one of the link's own if it is a duplicate.
+    pub packet: Vec<u8>,
+    /// What was pushed with the packet; see [`Packet::tag`].
+    pub tag: u32,
+    /// The codepoint: that which the packet was sent with, or [`Ecn::Ce`].
+    pub ecn: Ecn,
+}
+
+/// A packet that the link did not take.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("packet of {} bytes dropped: {cause}", packet.len())]
+pub struct Dropped {
+    /// Why not.
+    pub cause: DropCause,
+    /// The packet, in the buffer that was pushed.
+    pub packet: Vec<u8>,
+}
+
+/// A packet that was dropped after the link had taken it, or a second copy that found no room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateDrop {
+    /// The exact time at which it was dropped, which may be before the call that brought it about.
+    pub at: Instant,
+    /// Why.
+    pub cause: DropCause,
+    /// The packet as it was pushed, but for a mark that the queue may have set.
+    pub packet: Packet,
+}

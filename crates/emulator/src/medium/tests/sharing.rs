@@ -1,0 +1,165 @@
+//! One air, two directions.
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::path::Path;
+use crate::queue::QueueLimit;
+use crate::testing::{Numbers, ms};
+use crate::time::{nanos, nanos_since};
+
+fn path(cell: &str, queue: u32) -> Path {
+    let cell = cell.parse().unwrap();
+    let link = LinkConfig::default().overhead(28).wifi(cell).queue(QueueLimit::packets(queue));
+    Path::new(link, 1)
+}
+
+const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
+
+#[test]
+fn a_packet_that_finds_the_air_free_goes_at_once_and_arrives_before_its_acknowledgement() {
+    let mut path = path("wifi-b", 9);
+    let now = epoch();
+    path.push(Direction::Forward, now, vec![0; 1_470]).unwrap();
+    // 192 + 8 * (1498 + 36) / 11.
+    assert_eq!(path.forward.next_wakeup(), Some(now + us_tenths(13_080)));
+    // The next one waits for 10 + 203 + 50 + 310 after it.
+    path.push(Direction::Forward, now, vec![0; 1_470]).unwrap();
+    path.forward.pop(now + ms(9)).unwrap();
+    assert_eq!(path.forward.next_wakeup(), Some(now + us_tenths(13_080 + 5_730 + 13_080)));
+}
+
+#[test]
+fn a_lone_answer_waits_for_the_frame_on_the_air_and_not_for_the_queue() {
+    let mut path = path("wifi-b", 1_000);
+    let start = epoch();
+    for _ in 0..1_000 {
+        path.push(Direction::Forward, start, vec![0; 1_470]).unwrap();
+    }
+    let turn = cost("wifi-b", 1_498);
+    let now = start + turn * 10 + turn / 4;
+    path.push(Direction::Reverse, now, vec![0; 12]).unwrap();
+    let due = path.reverse.next_wakeup().unwrap() - now;
+    assert!(due > turn / 2 && due < turn * 2, "{due:?}");
+
+    // What it took, the other direction does not have: its next packet comes later by as much.
+    let queued = turn * 1_000;
+    path.push(Direction::Forward, now, vec![0; 1_470]).unwrap();
+    while path.forward.pop(start + queued).is_some() {}
+    let last = path.forward.next_wakeup().unwrap() - start;
+    assert!(last > queued + turn / 2 + cost("wifi-b", 40), "{last:?} after {queued:?}");
+}
+
+/// Keeps both queues full for 10 s and returns what each direction delivers, in packets.
+fn both_full(cell: &str, sizes: [usize; 2]) -> [u64; 2] {
+    let mut path = path(cell, 20);
+    let start = epoch();
+    for tick in 0..100_000 {
+        let now = start + Duration::from_micros(100) * tick;
+        for (direction, size) in BOTH.into_iter().zip(sizes) {
+            let _ = path.push(direction, now, vec![0; size]);
+            while path.link_mut(direction).pop(now).is_some() {}
+        }
+    }
+    [path.forward.ledger().delivered, path.reverse.ledger().delivered]
+}
+
+#[test]
+fn two_full_directions_have_half_of_the_air_each() {
+    for cell in ["wifi-a", "wifi-b", "wifi-g:slot=short", "wifi-b:stations=4", "wifi-b:backoff=drawn"] {
+        let [forward, reverse] = both_full(cell, [1_470, 1_470]);
+        let config: WifiConfig = cell.parse().unwrap();
+        let turn = Costs::new(config).of(1_498, Company::BothWays, None).total;
+        let expected = 10_000_000_000 / turn;
+        // A queue of 20 packets is more than what is in doubt at the end.
+        assert!(forward.abs_diff(reverse) <= 25, "{cell}: {forward} {reverse}");
+        assert!(
+            (forward + reverse).abs_diff(expected) <= expected / 50,
+            "{cell}: {forward} {reverse} {expected}"
+        );
+    }
+}
+
+#[test]
+fn short_and_long_frames_have_the_same_number_of_turns() {
+    let [long, short] = both_full("wifi-b", [1_470, 12]);
+    assert!(long.abs_diff(short) <= long / 20, "{long} {short}");
+    let costs = Costs::new(WifiConfig::b());
+    let pair: u64 = [1_498, 40].map(|bytes| costs.of(bytes, Company::BothWays, None).total).iter().sum();
+    assert!(long.abs_diff(10_000_000_000 / pair) <= long / 20, "{long}");
+}
+
+/// A packet of a random schedule, in ns since its start.
+struct Sent {
+    way: usize,
+    enters: u64,
+    /// When its turn starts, as the air decided when it entered.
+    starts: u64,
+    takes: u64,
+}
+
+/// Bursts in both directions, most of them in the first, with gaps up to so many microseconds for each packet.
+/// A packet takes 1.35 ms on average, so the air is full at 2700.
+fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
+    let mut numbers = Numbers::new(seed);
+    let epoch = epoch();
+    let mut airs = BOTH.map(|direction| Air::new(WifiConfig::b(), seed, direction));
+    let (mut sent, mut now, mut one_queue) = (Vec::new(), epoch, epoch);
+    for _ in 0..300 {
+        let burst = 1 + numbers.below(12);
+        let way = usize::from(numbers.below(3) == 0);
+        let bytes = if numbers.below(2) == 0 { 40 } else { 1_498 };
+        for _ in 0..burst {
+            let start = airs[way].serve(now, bytes).start;
+            let turn = airs[way].take_turn().unwrap();
+            airs[1 - way].hear(turn);
+            let [enters, starts] = [now, start].map(|at| nanos_since(epoch, at));
+            sent.push(Sent { way, enters, starts, takes: nanos(turn.takes) });
+            // Both together take the air that one queue for all would take: neither less, which would be air
+            // that does not exist, nor more.
+            one_queue = one_queue.max(now) + turn.takes;
+            let last = airs.iter().filter_map(|air| air.free_at).max();
+            assert_eq!(last, Some(one_queue), "seed {seed}, packet {}", sent.len());
+        }
+        now += Duration::from_micros(numbers.below(gap * burst));
+    }
+    sent
+}
+
+/// How long each direction waits altogether if who is next is decided when the air is free: the other one,
+/// if it has a packet.
+fn waits_turn_by_turn(sent: &[Sent]) -> [u64; 2] {
+    let mut queues = [0, 1].map(|way| sent.iter().filter(|sent| sent.way == way).collect::<VecDeque<_>>());
+    let (mut free, mut last, mut waits) = (0, 0, [0; 2]);
+    while let Some(first) = queues.iter().filter_map(|queue| Some(queue.front()?.enters)).min() {
+        let starts = first.max(free);
+        let has_one = |queue: &VecDeque<&Sent>| queue.front().is_some_and(|sent| sent.enters <= starts);
+        last = if has_one(&queues[1 - last]) { 1 - last } else { last };
+        let sent = queues[last].pop_front().unwrap();
+        waits[last] += starts - sent.enters;
+        free = starts + sent.takes;
+    }
+    waits
+}
+
+#[test]
+fn both_directions_together_take_the_air_that_there_is_even_if_they_want_more() {
+    for seed in 0..100 {
+        random_schedule(seed, 500 + seed * 50);
+    }
+}
+
+#[test]
+fn below_saturation_waits_are_near_those_of_turns_that_are_decided_when_the_air_is_free() {
+    let mut relative = Vec::new();
+    for seed in 0..100 {
+        let sent = random_schedule(seed, 3_000 + seed * 30);
+        for (way, exact) in waits_turn_by_turn(&sent).into_iter().enumerate() {
+            let wait: u64 = sent.iter().filter(|s| s.way == way).map(|s| s.starts - s.enters).sum();
+            relative.push((wait * 100 / exact, seed, way));
+        }
+    }
+    relative.sort_unstable();
+    let percent = |share: usize| relative[(relative.len() - 1) * share / 100];
+    assert!(percent(0).0 > 70 && percent(50).0 > 90 && percent(100).0 < 110, "{relative:?}");
+}

@@ -1,0 +1,157 @@
+//! Controlled Delay: RFC 8289.
+//!
+//! Owns the decision that is made whenever the serialiser asks for a packet: whether the time that
+//! packets waited stayed above a target for so long that some have to go, and how soon the next one
+//! after that. It holds no packets and does not know why they wait.
+
+use std::time::{Duration, Instant};
+
+use crate::queue::room::{Room, Waiting};
+use crate::time::{nanos, saturating_add};
+
+/// What CoDel is told; the default is that of RFC 8289, sections 4.2 and 4.3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoDelConfig {
+    /// The waiting time that is acceptable for long: 5 ms unless configured.
+    pub target: Duration,
+    /// How long the waiting time may stay above the target: about the longest usual round-trip time, 100 ms
+    /// unless configured.
+    pub interval: Duration,
+    /// Whether packets that can be marked are marked where others are dropped.
+    pub ecn: bool,
+}
+
+impl Default for CoDelConfig {
+    fn default() -> Self {
+        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
+    }
+}
+
+/// The state of section 5.3; names as there.
+#[derive(Debug)]
+pub(crate) struct CoDel {
+    config: CoDelConfig,
+    /// When the waiting time will have been above the target for an interval, or `None` while it is below.
+    first_above: Option<Instant>,
+    /// Whether the machine is in drop state.
+    dropping: bool,
+    /// When to drop next, while dropping, and for some time afterwards a memory of when that was.
+    drop_next: Option<Instant>,
+    /// Packets dropped since the drop state was entered.
+    count: u32,
+    /// What `count` was set to when the drop state was entered last.
+    last_count: u32,
+}
+
+/// A packet that CoDel lets go.
+#[derive(Debug)]
+pub(crate) struct Departure {
+    pub(crate) waiting: Waiting,
+    pub(crate) is_marked: bool,
+}
+
+/// A packet taken off the room, and whether it may be dropped.
+struct Head {
+    waiting: Waiting,
+    ok_to_drop: bool,
+}
+
+/// After a pause of so many intervals the rate of dropping is found anew.
+const MEMORY: u32 = 16;
+
+impl CoDel {
+    pub(crate) const fn new(config: CoDelConfig) -> Self {
+        Self { config, first_above: None, dropping: false, drop_next: None, count: 0, last_count: 0 }
+    }
+
+    /// The packet that leaves `room` at `now`. Those before it that have to go are handed to `dropped`.
+    pub(crate) fn dequeue(
+        &mut self,
+        now: Instant,
+        room: &mut Room,
+        mut dropped: impl FnMut(Waiting),
+    ) -> Option<Departure> {
+        let mut head = self.take(now, room)?;
+        let mut is_marked = false;
+        if self.dropping {
+            self.dropping = head.ok_to_drop;
+            // A large backlog can ask for several drops at one time.
+            while self.dropping && self.drop_next.is_none_or(|at| at <= now) {
+                if self.marks(&head.waiting) {
+                    is_marked = true;
+                    self.schedule_next(now);
+                    break;
+                }
+                dropped(head.waiting);
+                head = self.take(now, room)?;
+                self.dropping = head.ok_to_drop;
+                if self.dropping {
+                    self.schedule_next(now);
+                }
+            }
+        } else if head.ok_to_drop {
+            is_marked = self.marks(&head.waiting);
+            if !is_marked {
+                dropped(head.waiting);
+                head = self.take(now, room)?;
+            }
+            self.enter_drop_state(now);
+        }
+        Some(Departure { waiting: head.waiting, is_marked })
+    }
+
+    /// Takes the first packet and judges whether the queue has been bad for an interval (`dodequeue` in
+    /// section 5.5).
+    ///
+    /// While one packet of the largest size or less is left behind, the queue is good however long its
+    /// packets wait, so nobody is dropped who leaves nobody behind. The RFC has the MTU for that size; what
+    /// has been seen needs no configuration.
+    fn take(&mut self, now: Instant, room: &mut Room) -> Option<Head> {
+        let Some(waiting) = room.pop() else {
+            self.first_above = None;
+            return None;
+        };
+        let sojourn = now.saturating_duration_since(waiting.enters);
+        let is_good = sojourn < self.config.target || room.bytes() <= room.largest();
+        let ok_to_drop = !is_good && self.first_above.is_some_and(|at| at <= now);
+        if is_good {
+            self.first_above = None;
+        } else if self.first_above.is_none() {
+            self.first_above = Some(saturating_add(now, self.config.interval));
+        }
+        Some(Head { waiting, ok_to_drop })
+    }
+
+    fn schedule_next(&mut self, now: Instant) {
+        self.count = self.count.saturating_add(1);
+        self.drop_next = Some(control_law(self.drop_next.unwrap_or(now), self.config.interval, self.count));
+    }
+
+    /// Starts to drop, at the rate that was right the last time if that was not long ago (section 5.5).
+    fn enter_drop_state(&mut self, now: Instant) {
+        self.dropping = true;
+        let memory = self.config.interval.saturating_mul(MEMORY);
+        let is_recent = self.drop_next.is_some_and(|at| now.saturating_duration_since(at) < memory);
+        let delta = self.count.saturating_sub(self.last_count);
+        self.count = if is_recent && delta > 1 { delta } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = Some(control_law(now, self.config.interval, self.count));
+    }
+
+    fn marks(&self, waiting: &Waiting) -> bool {
+        self.config.ecn && waiting.packet.ecn.is_capable()
+    }
+}
+
+/// When to drop after `at`: an interval later, divided by the square root of the drops so far, so that the
+/// throughput of TCP falls in proportion to the time (section 4.2 and appendix).
+fn control_law(at: Instant, interval: Duration, count: u32) -> Instant {
+    #[expect(clippy::cast_precision_loss, reason = "an interval is far below 2^53 ns, which is 104 days")]
+    let spacing = nanos(interval) as f64 / f64::from(count).sqrt();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let spacing = Duration::from_nanos(spacing.round() as u64);
+    saturating_add(at, spacing)
+}
+
+#[cfg(test)]
+mod tests;

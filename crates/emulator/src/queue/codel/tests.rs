@@ -1,0 +1,221 @@
+//! The decisions by worked times. Packets of 1000 bytes, 5 ms of target and 100 ms of interval.
+
+use super::*;
+use crate::mtu::Frames;
+use crate::packet::{Ecn, Packet};
+use crate::testing::{epoch, just_before, ms, ns};
+
+/// A queue and what became of its packets.
+struct Bench {
+    codel: CoDel,
+    room: Room,
+    start: Instant,
+    /// When packets were dropped, in nanoseconds.
+    dropped: Vec<u64>,
+    /// When packets were marked, in nanoseconds.
+    marked: Vec<u64>,
+}
+
+impl Bench {
+    fn new(config: CoDelConfig) -> Self {
+        let start = epoch();
+        Self { codel: CoDel::new(config), room: Room::default(), start, dropped: vec![], marked: vec![] }
+    }
+
+    /// So many packets come at a time after the start.
+    fn arrive(&mut self, at: Duration, count: usize, ecn: Ecn) {
+        for _ in 0..count {
+            let packet = Packet::from(vec![0; 1_000]).with_ecn(ecn);
+            let frames = Frames::whole(1_000);
+            self.room.push(Waiting { enters: self.start + at, seed: 0, index: 0, frames, packet });
+        }
+    }
+
+    /// The serialiser asks for a packet. Returns how long that one waited.
+    fn ask(&mut self, at: Duration) -> Option<Duration> {
+        let (now, since) = (self.start + at, nanos(at));
+        let departure = self.codel.dequeue(now, &mut self.room, |_| self.dropped.push(since))?;
+        if departure.is_marked {
+            self.marked.push(since);
+        }
+        Some(now - departure.waiting.enters)
+    }
+
+    /// It asks once a millisecond, from one to another after the start.
+    fn ask_from(&mut self, from: u64, to: u64) {
+        for at in from..=to {
+            self.ask(ms(at));
+        }
+    }
+
+    fn dropped_ms(&self) -> Vec<u64> {
+        self.dropped.iter().map(|at| at / 1_000_000).collect()
+    }
+}
+
+#[test]
+fn the_control_law_divides_the_interval_by_the_square_root_of_the_count() {
+    let start = epoch();
+    for (count, spacing) in [
+        (1, 100_000_000),
+        (2, 70_710_678),
+        (3, 57_735_027),
+        (4, 50_000_000),
+        (5, 44_721_360),
+        (100, 10_000_000),
+        (1_000_000, 100_000),
+    ] {
+        assert_eq!(control_law(start, ms(100), count), start + ns(spacing), "{count}");
+    }
+}
+
+#[test]
+fn drops_begin_an_interval_after_the_delay_went_above_and_follow_the_control_law() {
+    let mut bench = Bench::new(CoDelConfig::default());
+    bench.arrive(ms(0), 1_000, Ecn::NotEct);
+    bench.ask_from(1, 500);
+    // Above from 5 ms on, so the first goes at 105 ms. Then 100 ms later, and from there by the law, each
+    // seen at the next whole millisecond: 205, 275.71, 333.45, 383.45, 428.17, 468.99.
+    assert_eq!(bench.dropped_ms(), [105, 205, 276, 334, 384, 429, 469]);
+}
+
+#[test]
+fn a_delay_that_falls_below_the_target_within_the_interval_is_no_reason_to_drop() {
+    let mut bench = Bench::new(CoDelConfig::default());
+    // A burst of 90 packets leaves within 90 ms, and another after a packet that waited for 4 ms.
+    bench.arrive(ms(0), 90, Ecn::NotEct);
+    bench.ask_from(1, 90);
+    bench.arrive(ms(91), 91, Ecn::NotEct);
+    bench.ask_from(95, 185);
+    assert!(bench.dropped.is_empty());
+}
+
+#[test]
+fn exactly_the_target_is_above_and_a_nanosecond_less_is_below() {
+    for (waits, is_above) in [(ms(5), true), (just_before(ms(5)), false)] {
+        let mut bench = Bench::new(CoDelConfig::default());
+        bench.arrive(ms(0), 10, Ecn::NotEct);
+        bench.ask(waits);
+        assert_eq!(bench.codel.first_above.is_some(), is_above, "{waits:?}");
+    }
+}
+
+#[test]
+fn who_leaves_one_packet_or_none_behind_is_not_dropped_however_long_it_waited() {
+    let mut bench = Bench::new(CoDelConfig::default());
+    bench.arrive(ms(0), 2, Ecn::NotEct);
+    for at in [200, 400, 600, 800] {
+        bench.ask(ms(at));
+        bench.arrive(ms(at - 150), 1, Ecn::NotEct);
+    }
+    assert!(bench.dropped.is_empty());
+    // With two left behind the first is judged.
+    bench.arrive(ms(850), 2, Ecn::NotEct);
+    bench.ask(ms(1_000));
+    bench.arrive(ms(1_000), 1, Ecn::NotEct);
+    bench.ask(ms(1_100));
+    assert_eq!(bench.dropped_ms(), [1_100]);
+}
+
+#[test]
+fn drops_that_are_overdue_are_made_at_once() {
+    let mut bench = Bench::new(CoDelConfig::default());
+    bench.arrive(ms(0), 100, Ecn::NotEct);
+    for at in [5, 105, 400] {
+        bench.ask(ms(at));
+    }
+    // Those of 205, 275.7, 333.4 and 383.4 ms; the next is for 428 ms.
+    assert_eq!(bench.dropped_ms(), [105, 400, 400, 400, 400]);
+    assert_eq!(bench.room.len(), 100 - 5 - 3);
+}
+
+/// Runs into a drop state with a count of 4 until 340 ms, and leaves it at 341 ms.
+fn after_a_drop_state() -> Bench {
+    let mut bench = Bench::new(CoDelConfig::default());
+    bench.arrive(ms(0), 1_000, Ecn::NotEct);
+    bench.ask_from(1, 340);
+    assert_eq!((bench.codel.count, bench.dropped.len()), (4, 4));
+    while bench.room.pop().is_some() {}
+    bench.arrive(ms(340), 1, Ecn::NotEct);
+    bench.ask(ms(341));
+    assert!(!bench.codel.dropping);
+    bench
+}
+
+#[test]
+fn one_packet_below_the_target_ends_the_drop_state() {
+    let mut bench = after_a_drop_state();
+    bench.arrive(ms(341), 300, Ecn::NotEct);
+    bench.ask_from(342, 445);
+    // It takes a whole interval above the target, from 346 ms on, before the next one goes.
+    assert_eq!(bench.dropped.len(), 4);
+    bench.ask(ms(446));
+    assert_eq!(bench.dropped_ms().last(), Some(&446));
+}
+
+#[test]
+fn soon_afterwards_drops_go_on_at_the_rate_that_was_reached() {
+    let mut bench = after_a_drop_state();
+    bench.arrive(ms(341), 1_000, Ecn::NotEct);
+    bench.ask_from(342, 600);
+    // The count was 1 and went to 4: it starts with 3, so 57.7 ms, and then 50 and 44.7.
+    assert_eq!(bench.dropped_ms()[4..], [446, 504, 554, 599]);
+    assert_eq!(bench.codel.last_count, 3);
+}
+
+#[test]
+fn after_sixteen_intervals_the_rate_is_found_anew() {
+    // The next drop would have been at 383.4 ms.
+    for (enters, second) in [(1_877, 2_040), (1_879, 2_084)] {
+        let mut bench = after_a_drop_state();
+        bench.arrive(ms(enters), 1_000, Ecn::NotEct);
+        bench.ask_from(enters + 1, enters + 300);
+        assert_eq!(bench.dropped_ms()[4..6], [enters + 105, second]);
+    }
+}
+
+#[test]
+fn a_single_drop_leaves_no_memory() {
+    let mut bench = Bench::new(CoDelConfig::default());
+    bench.arrive(ms(0), 110, Ecn::NotEct);
+    bench.ask_from(1, 109);
+    bench.arrive(ms(110), 1_000, Ecn::NotEct);
+    bench.ask_from(111, 320);
+    assert_eq!(bench.dropped_ms(), [105, 215, 315]);
+}
+
+#[test]
+fn packets_that_can_be_marked_are_marked_at_the_times_when_others_are_dropped() {
+    let mut bench = Bench::new(CoDelConfig { ecn: true, ..CoDelConfig::default() });
+    bench.arrive(ms(0), 1_000, Ecn::Ect0);
+    bench.ask_from(1, 500);
+    let marked: Vec<_> = bench.marked.iter().map(|at| at / 1_000_000).collect();
+    assert_eq!(marked, [105, 205, 276, 334, 384, 429, 469]);
+    assert!(bench.dropped.is_empty());
+
+    let mut bench = Bench::new(CoDelConfig { ecn: true, ..CoDelConfig::default() });
+    bench.arrive(ms(0), 1_000, Ecn::NotEct);
+    bench.ask_from(1, 300);
+    assert_eq!((bench.dropped_ms(), bench.marked.len()), (vec![105, 205, 276], 0));
+}
+
+#[test]
+fn without_leave_to_mark_everybody_is_dropped() {
+    let mut bench = Bench::new(CoDelConfig::default());
+    bench.arrive(ms(0), 1_000, Ecn::Ect1);
+    bench.ask_from(1, 300);
+    assert_eq!((bench.dropped.len(), bench.marked.len()), (3, 0));
+}
+
+#[test]
+fn an_empty_room_has_nothing_to_give_and_extremes_do_no_harm() {
+    let mut bench = Bench::new(CoDelConfig { target: ms(0), interval: Duration::MAX, ecn: false });
+    assert_eq!(bench.ask(ms(0)), None);
+    bench.arrive(ms(0), 3, Ecn::NotEct);
+    assert_eq!(bench.ask(ms(7)), Some(ms(7)));
+    let mut bench = Bench::new(CoDelConfig { target: ms(0), interval: ms(0), ecn: false });
+    bench.arrive(ms(0), 100, Ecn::NotEct);
+    bench.ask_from(1, 4);
+    // Every drop is due at once: it stops where a packet leaves no more than one behind.
+    assert_eq!(bench.room.len(), 0);
+}

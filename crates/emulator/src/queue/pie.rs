@@ -1,0 +1,183 @@
+//! Proportional Integral controller Enhanced: RFC 8033.
+//!
+//! Owns the drop probability and the timer by which it is updated. The waiting time is known exactly
+//! here, so nothing estimates it (section 5.2 is not needed). It knows neither who waits nor where its
+//! random numbers come from.
+//!
+//! Of the optional elements of section 5 it has marks (5.1) and the cap on the adjustment (5.5). It is
+//! always active (against 5.3), and its draws are independent (against 5.4), so that the share dropped
+//! is the probability.
+
+use std::time::{Duration, Instant};
+
+use crate::packet::Ecn;
+use crate::queue::Signal;
+use crate::time::{nanos, saturating_add};
+use crate::units::Probability;
+
+/// What PIE is told; the default is that of RFC 8033.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PieConfig {
+    /// The waiting time to keep to, `QDELAY_REF`: 15 ms unless configured.
+    pub target: Duration,
+    /// How often the probability is updated, `T_UPDATE`: 15 ms unless configured. Less than
+    /// [`PieConfig::MIN_TUPDATE`] counts as that.
+    pub tupdate: Duration,
+    /// For how long a burst into a calm queue is let in whatever it does, `MAX_BURST`: 150 ms unless
+    /// configured.
+    pub max_burst: Duration,
+    /// By how much the probability follows the distance from the target at each update, in 1/s: 1/8
+    /// unless configured.
+    pub alpha: f64,
+    /// By how much the probability follows the change of the waiting time, in 1/s: 1 + 1/4 unless
+    /// configured.
+    pub beta: f64,
+    /// Whether packets that can be marked are marked where others are dropped, while the probability is
+    /// below 10 % (section 5.1).
+    pub ecn: bool,
+}
+
+impl Default for PieConfig {
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(15),
+            tupdate: Duration::from_millis(15),
+            max_burst: Duration::from_millis(150),
+            alpha: 0.125,
+            beta: 1.25,
+            ecn: false,
+        }
+    }
+}
+
+impl PieConfig {
+    /// The shortest time between updates that makes sense: 100 us.
+    pub const MIN_TUPDATE: Duration = Duration::from_micros(100);
+}
+
+/// The state of section 4; names as there.
+#[derive(Debug)]
+pub(crate) struct Pie {
+    config: PieConfig,
+    /// From 0 to 1.
+    drop_prob: f64,
+    /// The waiting time at the last update.
+    qdelay_old: Duration,
+    burst_allowance: Duration,
+    /// `None` before the first packet.
+    next_update: Option<Instant>,
+    /// When service of the last packet that was let in starts and ends.
+    last_service: Option<(Instant, Instant)>,
+}
+
+/// Below this probability packets are marked: `mark_ecnth` in section 5.1.
+const MARK_BELOW: f64 = 0.1;
+/// Of two packets of this size nobody is dropped (section 4.1): `MEAN_PKTSIZE` in bytes. The RFC leaves its
+/// value open; this is that of RFC 8034, appendix A.
+const MEAN_PKTSIZE: u64 = 1_024;
+/// After a pause longer than so many updates only the last ones are made: nothing of what came before is
+/// left in the state.
+const MAX_UPDATES: u64 = 4_096;
+
+impl Pie {
+    pub(crate) fn new(config: PieConfig) -> Self {
+        let tupdate = config.tupdate.max(PieConfig::MIN_TUPDATE);
+        Self {
+            config: PieConfig { tupdate, ..config },
+            drop_prob: 0.0,
+            qdelay_old: Duration::ZERO,
+            burst_allowance: config.max_burst,
+            next_update: None,
+            last_service: None,
+        }
+    }
+
+    /// What a packet that comes at `now` and finds `backlog` bytes waiting is to tell its sender.
+    pub(crate) fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
+        self.catch_up(now);
+        if !self.burst_allowance.is_zero() || !self.drops_early(backlog, draw) {
+            return None;
+        }
+        let is_marked = self.config.ecn && ecn.is_capable() && self.drop_prob < MARK_BELOW;
+        Some(if is_marked { Signal::Mark } else { Signal::Drop })
+    }
+
+    /// A packet was let in whose service lasts from `start` to `end`.
+    pub(crate) const fn on_served(&mut self, start: Instant, end: Instant) {
+        self.last_service = Some((start, end));
+    }
+
+    /// Section 4.1: at random, unless the queue is short in time or in packets.
+    fn drops_early(&self, backlog: u64, draw: u64) -> bool {
+        let is_short = self.qdelay_old < self.config.target / 2 && self.drop_prob < 0.2;
+        if is_short || backlog <= 2 * MEAN_PKTSIZE {
+            return false;
+        }
+        Probability::new(self.drop_prob).is_some_and(|probability| probability.happens(draw))
+    }
+
+    /// Makes the updates that were due by `now`, each with the waiting time at its own time. They are
+    /// counted from the first packet.
+    fn catch_up(&mut self, now: Instant) {
+        let tupdate = self.config.tupdate;
+        let mut at = self.next_update.unwrap_or_else(|| saturating_add(now, tupdate));
+        let due = nanos(now.saturating_duration_since(at)) / nanos(tupdate);
+        if let Some(skipped) = due.checked_sub(MAX_UPDATES) {
+            at = saturating_add(at, Duration::from_nanos(skipped * nanos(tupdate)));
+        }
+        while at <= now {
+            self.update(self.waiting_time(at));
+            let next = saturating_add(at, tupdate);
+            if next == at {
+                // The end of time.
+                break;
+            }
+            at = next;
+        }
+        self.next_update = Some(at);
+    }
+
+    /// How long a packet would wait that came at `at`, by when nothing came after the last one; nothing
+    /// if nobody waits then.
+    fn waiting_time(&self, at: Instant) -> Duration {
+        match self.last_service {
+            Some((start, end)) if start > at => end.saturating_duration_since(at),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Sections 4.2 and 4.4, and the cap of 5.5.
+    fn update(&mut self, qdelay: Duration) {
+        let PieConfig { target, tupdate, max_burst, alpha, beta, .. } = self.config;
+        let difference = |a: Duration, b: Duration| a.as_secs_f64() - b.as_secs_f64();
+        let mut change = alpha * difference(qdelay, target) + beta * difference(qdelay, self.qdelay_old);
+        change *= scale(self.drop_prob);
+        if self.drop_prob >= 0.1 {
+            change = change.min(0.02);
+        }
+        self.drop_prob += change;
+        if qdelay.is_zero() && self.qdelay_old.is_zero() {
+            self.drop_prob *= 0.98;
+        }
+        // What is not a number, which only a gain that is none brings about, becomes 0 too.
+        self.drop_prob = if self.drop_prob > 0.0 { self.drop_prob.min(1.0) } else { 0.0 };
+
+        let is_calm = qdelay < target / 2 && self.qdelay_old < target / 2;
+        self.burst_allowance = if self.drop_prob <= 0.0 && is_calm {
+            max_burst
+        } else {
+            self.burst_allowance.saturating_sub(tupdate)
+        };
+        self.qdelay_old = qdelay;
+    }
+}
+
+/// By how much the adjustment is smaller while the probability is small (section 4.2).
+fn scale(drop_prob: f64) -> f64 {
+    let steps =
+        [(0.000_001, 2_048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];
+    steps.iter().find(|(below, _)| drop_prob < *below).map_or(1.0, |(_, divisor)| 1.0 / divisor)
+}
+
+#[cfg(test)]
+mod tests;

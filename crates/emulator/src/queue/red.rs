@@ -1,0 +1,162 @@
+//! Random Early Detection: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion
+//! Avoidance", IEEE/ACM Transactions on Networking 1 (4), 1993.
+//!
+//! Owns the average queue and the probability that follows from it. It knows neither who waits nor
+//! where its random numbers come from.
+
+use std::time::{Duration, Instant};
+
+use crate::packet::Ecn;
+use crate::queue::Signal;
+use crate::units::{Bitrate, Probability};
+
+/// What RED is told; the default is 5 and 15 packets of 1500 bytes, 10 % and a weight of 0.002, gentle, as
+/// S. Floyd recommends ("RED: Discussions of Setting Parameters", 1997).
+///
+/// A packet's size does not matter for its chance of being dropped (RFC 7141).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RedConfig {
+    /// Below this average nothing is dropped. Bytes on the wire.
+    pub min: u64,
+    /// At this average the probability is `max_p`. Bytes on the wire, more than `min`.
+    pub max: u64,
+    /// The probability at `max`.
+    pub max_p: Probability,
+    /// The weight of the queue that a packet finds in the average.
+    pub weight: Probability,
+    /// Whether the probability rises on from `max_p` at `max` to 1 at twice `max`. Otherwise it is 1 from
+    /// `max` on.
+    pub gentle: bool,
+    /// Whether packets that can be marked are marked where others are dropped. Where the probability is 1
+    /// all are dropped: then marks have not helped.
+    pub ecn: bool,
+}
+
+impl Default for RedConfig {
+    fn default() -> Self {
+        let probability = |value| Probability::new(value).expect("a number from 0 to 1");
+        Self {
+            min: 5 * 1_500,
+            max: 15 * 1_500,
+            max_p: probability(0.1),
+            weight: probability(0.002),
+            gentle: true,
+            ecn: false,
+        }
+    }
+}
+
+impl RedConfig {
+    /// The probability that belongs to an average queue in bytes: `p_b` of the paper.
+    pub fn probability(&self, average: f64) -> f64 {
+        let (min, max, max_p) = (precise(self.min), precise(self.max), self.max_p.as_f64());
+        if average < min {
+            0.0
+        } else if average < max {
+            max_p * (average - min) / (max - min)
+        } else if self.gentle && average < 2.0 * max {
+            max_p + (1.0 - max_p) * (average - max) / max
+        } else {
+            1.0
+        }
+    }
+}
+
+/// The state of one queue.
+#[derive(Debug)]
+pub(crate) struct Red {
+    config: RedConfig,
+    /// How long the wire takes for a small packet: by this the average ages while nothing comes. `None` is
+    /// no time at all.
+    typical: Option<Duration>,
+    /// The average queue in bytes.
+    average: f64,
+    /// Packets since the last one dropped or marked, while the average is above `min`.
+    count: Option<u32>,
+    /// When the serialiser will have served all that were let in.
+    busy_until: Option<Instant>,
+}
+
+/// The size of the small packet in bytes, as in the simulator ns.
+const SMALL_PACKET: usize = 500;
+
+impl Red {
+    pub(crate) fn new(config: RedConfig, rate: Option<Bitrate>) -> Self {
+        let typical =
+            rate.map(|rate| rate.transmit_time(SMALL_PACKET, &mut 0)).filter(|time| !time.is_zero());
+        Self { config, typical, average: 0.0, count: None, busy_until: None }
+    }
+
+    /// What a packet that comes at `now` and finds `backlog` bytes waiting is to tell its sender.
+    pub(crate) fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
+        self.update_average(now, backlog);
+        let probability = self.config.probability(self.average);
+        if probability <= 0.0 {
+            self.count = None;
+            return None;
+        }
+        // The first packet above `min` is number 0.
+        let count = self.count.map_or(0, |count| count.saturating_add(1));
+        self.count = Some(count);
+        if !spread(probability, count).happens(draw) {
+            return None;
+        }
+        self.count = Some(0);
+        let is_marked = self.config.ecn && ecn.is_capable() && probability < 1.0;
+        Some(if is_marked { Signal::Mark } else { Signal::Drop })
+    }
+
+    /// A packet was let in whose service ends at `end`.
+    pub(crate) const fn on_served(&mut self, end: Instant) {
+        self.busy_until = Some(end);
+    }
+
+    /// Section 4 of the paper: a moving average, which ages while the wire is idle as if small packets
+    /// had come all the time and found nothing.
+    fn update_average(&mut self, now: Instant, backlog: u64) {
+        let weight = self.config.weight.as_f64();
+        let idle = match self.busy_until {
+            Some(end) if end > now => {
+                self.average += weight * (precise(backlog) - self.average);
+                return;
+            }
+            Some(end) => now.saturating_duration_since(end),
+            None => return,
+        };
+        self.average = match self.typical {
+            Some(typical) => self.average * power(1.0 - weight, idle.as_nanos() / typical.as_nanos()),
+            None => 0.0,
+        };
+    }
+}
+
+/// The probability `p_a` of the paper, for which the number of packets between two drops is uniform from 1
+/// to 1 / `probability`.
+fn spread(probability: f64, count: u32) -> Probability {
+    let rest = 1.0 - f64::from(count) * probability;
+    if rest <= probability {
+        return Probability::ONE;
+    }
+    Probability::new(probability / rest).unwrap_or(Probability::ONE)
+}
+
+/// `base` to the power of `exponent`. The standard library's may differ from platform to platform.
+fn power(base: f64, exponent: u128) -> f64 {
+    let (mut result, mut square, mut rest) = (1.0, base, exponent);
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        rest >>= 1;
+    }
+    result
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a queue is far below 2^53 bytes")]
+const fn precise(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+#[cfg(test)]
+mod tests;

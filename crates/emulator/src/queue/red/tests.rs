@@ -1,0 +1,155 @@
+//! The curve, the average, and what a long run of packets meets.
+
+use super::*;
+use crate::fate::{Direction, Stage, fate};
+use crate::testing::{epoch, ms};
+
+fn probability(value: f64) -> Probability {
+    Probability::new(value).unwrap()
+}
+
+/// From 10,000 to 30,000 bytes the probability rises to 10 %. The average is what the packet finds.
+fn config() -> RedConfig {
+    RedConfig { min: 10_000, max: 30_000, weight: Probability::ONE, ..RedConfig::default() }
+}
+
+fn draw(n: u64) -> u64 {
+    fate(5, Direction::Forward, Stage::EarlyDrop, n)
+}
+
+/// A machine in front of a wire that is busy for a day.
+fn busy(config: RedConfig, now: Instant) -> Red {
+    let mut red = Red::new(config, Some(Bitrate::from_bps(1_000_000)));
+    red.on_served(now + Duration::from_secs(86_400));
+    red
+}
+
+fn close(actual: f64, expected: f64) -> bool {
+    (actual - expected).abs() < 1e-12
+}
+
+#[test]
+fn the_curve_is_that_of_the_paper_and_gentle_goes_on_to_twice_the_upper_threshold() {
+    let points = [
+        (0.0, 0.0, 0.0),
+        (9_999.0, 0.0, 0.0),
+        (15_000.0, 0.025, 0.025),
+        (20_000.0, 0.05, 0.05),
+        (29_999.999_999, 0.1, 0.1),
+        (30_000.0, 0.1, 1.0),
+        (45_000.0, 0.55, 1.0),
+        (60_000.0, 1.0, 1.0),
+        (1e12, 1.0, 1.0),
+    ];
+    let abrupt = RedConfig { gentle: false, ..config() };
+    for (average, gentle, not) in points {
+        assert!((config().probability(average) - gentle).abs() < 1e-9, "{average}");
+        assert!((abrupt.probability(average) - not).abs() < 1e-9, "{average}");
+    }
+}
+
+#[test]
+fn thresholds_in_the_wrong_order_make_a_step() {
+    let step = RedConfig { min: 10, max: 10, ..config() };
+    assert_eq!([9.0, 19.9, 20.0].map(|average| step.probability(average) >= 1.0), [false, false, true]);
+    let nothing = RedConfig { min: 0, max: 0, ..config() };
+    assert!(close(nothing.probability(0.0), 1.0));
+}
+
+#[test]
+fn the_average_moves_by_its_weight_towards_what_each_packet_finds() {
+    let now = epoch();
+    let mut red = busy(RedConfig { weight: probability(0.25), ..config() }, now);
+    let averages = [4_000, 8_000, 0].map(|backlog| {
+        red.signal(now, backlog, Ecn::NotEct, u64::MAX);
+        red.average
+    });
+    let expected = [1_000.0, 2_750.0, 2_062.5];
+    assert!(
+        averages.iter().zip(expected).all(|(average, expected)| close(*average, expected)),
+        "{averages:?}"
+    );
+}
+
+#[test]
+fn an_idle_wire_lets_the_average_age_by_a_small_packet_at_a_time() {
+    let now = epoch();
+    // 500 bytes take 4 ms at 1 Mbit/s: 10 of them in 40 ms and something.
+    let mut red = busy(RedConfig { weight: probability(0.5), ..config() }, now);
+    red.average = 8_192.0;
+    red.on_served(now + ms(10));
+    red.signal(now + ms(53), 0, Ecn::NotEct, u64::MAX);
+    assert!(close(red.average, 8.0), "{}", red.average);
+    // A year is as good as for ever.
+    red.signal(now + Duration::from_secs(31_536_000), 0, Ecn::NotEct, u64::MAX);
+    assert!(close(red.average, 0.0));
+}
+
+#[test]
+fn without_a_rate_an_idle_wire_forgets_at_once() {
+    let now = epoch();
+    let mut red = Red::new(config(), None);
+    red.average = 1e9;
+    red.on_served(now);
+    assert_eq!(red.signal(now + ms(1), 0, Ecn::NotEct, 0), None);
+}
+
+#[test]
+fn powers_are_those_of_repeated_multiplication() {
+    for exponent in 0..40_u8 {
+        let expected: f64 = (0..exponent).map(|_| 0.9).product();
+        assert!(close(power(0.9, exponent.into()), expected), "{exponent}");
+    }
+    assert!(close(power(0.999, u128::MAX), 0.0));
+}
+
+/// Of so many packets that find this backlog, the places of those that were told something.
+fn told(red: &mut Red, now: Instant, backlog: u64, count: u64) -> Vec<u64> {
+    (0..count).filter(|&n| red.signal(now, backlog, Ecn::NotEct, draw(n)).is_some()).collect()
+}
+
+#[test]
+fn the_share_dropped_follows_the_curve() {
+    const PACKETS: u32 = 200_000;
+    let now = epoch();
+    for (backlog, p) in
+        [(10_400, 0.002), (12_000, 0.01), (15_000, 0.025), (20_000, 0.05), (25_000, 0.075), (29_998, 0.1)]
+    {
+        let mut red = busy(config(), now);
+        let dropped = told(&mut red, now, backlog, PACKETS.into());
+        // The distance from one to the next is uniform from 1 to 1/p - 1 (section 4 of the paper), so 1/(2p)
+        // on average, with a variance of a twelfth of (1/p)^2.
+        let count = f64::from(u32::try_from(dropped.len()).unwrap());
+        let mean = f64::from(PACKETS) / count;
+        let sigma = (1.0 / p) / 12.0_f64.sqrt() / count.sqrt();
+        let deviation = (mean - 0.5 / p) / sigma;
+        assert!(deviation.abs() < 4.0, "one in {mean} at {p}: {deviation} sigma");
+        let longest = dropped.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        let bound = f64::from(u32::try_from(longest).unwrap());
+        assert!(bound <= (1.0 / p).ceil(), "{longest} packets from one to the next at {p}");
+    }
+}
+
+#[test]
+fn below_the_lower_threshold_nobody_is_dropped_and_where_it_is_certain_everybody() {
+    let now = epoch();
+    assert!(told(&mut busy(config(), now), now, 9_999, 10_000).is_empty());
+    assert_eq!(told(&mut busy(config(), now), now, 60_000, 1_000).len(), 1_000);
+    let abrupt = RedConfig { gentle: false, ..config() };
+    assert_eq!(told(&mut busy(abrupt, now), now, 30_000, 1_000).len(), 1_000);
+}
+
+#[test]
+fn marks_take_the_place_of_drops_until_these_are_certain() {
+    let now = epoch();
+    let with = |ecn_on, codepoint, backlog| -> Vec<Option<Signal>> {
+        let mut red = busy(RedConfig { ecn: ecn_on, ..config() }, now);
+        (0..1_000).map(|n| red.signal(now, backlog, codepoint, draw(n))).collect()
+    };
+    let drops = with(false, Ecn::Ect0, 20_000);
+    assert!(drops.contains(&Some(Signal::Drop)) && !drops.contains(&Some(Signal::Mark)));
+    assert_eq!(with(true, Ecn::NotEct, 20_000), drops);
+    let marks: Vec<_> = drops.iter().map(|signal| signal.map(|_| Signal::Mark)).collect();
+    assert_eq!(with(true, Ecn::Ect0, 20_000), marks);
+    assert!(with(true, Ecn::Ect1, 60_000).iter().all(|signal| *signal == Some(Signal::Drop)));
+}
