@@ -137,12 +137,8 @@ impl Link {
 
     /// The next packet whose due time is not after `now`, with that exact time.
     pub fn pop(&mut self, now: Instant) -> Option<Delivery> {
-        if let Some(mut manager) = self.manager.take() {
-            if let Manager::Departures(room, rule) = &mut *manager {
-                self.serve(room, rule, now, self.delay.least());
-            }
-            self.manager = Some(manager);
-            debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
+        if self.manager.is_some() {
+            self.settle(now);
         }
         if self.inside.front()?.due > now {
             return None;
@@ -157,13 +153,7 @@ impl Link {
     /// When the next packet is due, or `None` if the link is empty.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let due = self.inside.front().map(|delivery| delivery.due);
-        match self.manager.as_deref() {
-            Some(Manager::Departures(room, _)) if due.is_none() || !self.delay.keeps_order() => {
-                // Who waits is not due earlier than this, and others may be.
-                due.into_iter().chain(self.next_departure(room)).min()
-            }
-            _ => due,
-        }
+        if self.manager.is_some() { self.next_of_both(due) } else { due }
     }
 
     /// What became of the packets so far.
@@ -273,10 +263,8 @@ impl Link {
     /// everything on entry, so the times are final here.
     #[inline]
     fn offer(&mut self, now: Instant, draws: Draws, frames: Frames, packet: Packet) -> Result<(), Dropped> {
-        if let Some(mut manager) = self.manager.take() {
-            let result = self.offer_managed(&mut manager, now, draws, frames, packet);
-            self.manager = Some(manager);
-            return result;
+        if let Some(manager) = self.manager.take() {
+            return self.offer_managed(manager, now, draws, frames, packet);
         }
         let len = packet.bytes.len();
         let is_marked = match self.admission(now, frames, packet.ecn) {
@@ -293,7 +281,11 @@ impl Link {
     }
 
     /// Whether a packet that comes now is to be marked, or why the queue does not let it in.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "for every packet of a drop-tail link; the other callers are rare"
+    )]
+    #[inline(always)]
     fn admission(&mut self, now: Instant, frames: Frames, ecn: Ecn) -> Result<bool, DropCause> {
         let wire_size = frames.bytes() as u64;
         let starts = self.serialiser.next_start(now);
@@ -312,7 +304,11 @@ impl Link {
     }
 
     /// Serves a packet that came at `enters`, and sends it on its way.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "for every packet of a drop-tail link; the other callers are rare"
+    )]
+    #[inline(always)]
     fn send(
         &mut self,
         enters: Instant,
@@ -358,6 +354,11 @@ impl Link {
     }
 
     /// Puts a packet where it comes out in order of due times.
+    #[expect(
+        clippy::inline_always,
+        reason = "for every packet of a drop-tail link; the other callers are rare"
+    )]
+    #[inline(always)]
     fn hold(&mut self, delivery: Delivery) {
         self.held_bytes += charge(delivery.packet.len());
         if self.inside.back().is_none_or(|last| last.due <= delivery.due) {

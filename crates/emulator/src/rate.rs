@@ -97,7 +97,11 @@ impl Serialiser {
     }
 
     /// Takes the frames of a packet that enters at `now`, one after the other.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "for every packet of a drop-tail link; the other callers are rare"
+    )]
+    #[inline(always)]
     pub(crate) fn serve_all(&mut self, now: Instant, frames: Frames) -> Service {
         let start = self.next_start(now);
         let before = frames.before_last().map(|bytes| self.serve(now, bytes).busy);
@@ -107,6 +111,11 @@ impl Serialiser {
     }
 
     /// Takes a frame of `bytes` bytes on the wire that enters at `now`.
+    #[expect(
+        clippy::inline_always,
+        reason = "for every packet of a drop-tail link; the other callers are rare"
+    )]
+    #[inline(always)]
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         if let Some(varying) = &mut self.varying {
             return varying.serve(now, bytes);

@@ -15,18 +15,45 @@ use crate::queue::{Departure, Early, Manager, Room, Rule, Signal, Waiting};
 use crate::time::saturating_add;
 
 impl Link {
-    /// [`Link::offer`] for a queue that is not drop-tail.
+    /// [`Link::offer`] for a queue that is not drop-tail. It puts the manager back where it was.
+    #[cold]
     pub(super) fn offer_managed(
         &mut self,
-        manager: &mut Manager,
+        mut manager: Box<Manager>,
         now: Instant,
         draws: Draws,
         frames: Frames,
         packet: Packet,
     ) -> Result<(), Dropped> {
-        match manager {
+        let result = match &mut *manager {
             Manager::Arrivals(early) => self.offer_early(early, now, draws, frames, packet),
             Manager::Departures(room, rule) => self.offer_waiting(room, rule, now, draws, frames, packet),
+        };
+        self.manager = Some(manager);
+        result
+    }
+
+    /// Lets everything leave that may be due by `now`.
+    #[cold]
+    pub(super) fn settle(&mut self, now: Instant) {
+        let Some(mut manager) = self.manager.take() else { return };
+        if let Manager::Departures(room, rule) = &mut *manager {
+            self.serve(room, rule, now, self.delay.least());
+        }
+        self.manager = Some(manager);
+        debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
+    }
+
+    /// The earlier of `due`, at which the first is due that is on its way, and of the first time at which
+    /// one can be that waits.
+    #[cold]
+    pub(super) fn next_of_both(&self, due: Option<Instant>) -> Option<Instant> {
+        match self.manager.as_deref() {
+            Some(Manager::Departures(room, _)) if due.is_none() || !self.delay.keeps_order() => {
+                due.into_iter().chain(self.next_departure(room)).min()
+            }
+            // Who waits is due after those who left.
+            _ => due,
         }
     }
 
@@ -111,7 +138,7 @@ impl Link {
     /// Lets everything leave whose service starts by `now` less `ahead`, each at its own time.
     ///
     /// Time has then come as far as the last of these starts, and no packet enters before it any more.
-    pub(super) fn serve(&mut self, room: &mut Room, rule: &mut Rule, now: Instant, ahead: Duration) {
+    fn serve(&mut self, room: &mut Room, rule: &mut Rule, now: Instant, ahead: Duration) {
         while let Some(oldest) = room.oldest() {
             let start = self.serialiser.next_start(oldest);
             if saturating_add(start, ahead) > now {
@@ -133,7 +160,7 @@ impl Link {
 
     /// When the next service can start, with what the shortest delay adds: nothing that waits is due
     /// earlier.
-    pub(super) fn next_departure(&self, room: &Room) -> Option<Instant> {
+    fn next_departure(&self, room: &Room) -> Option<Instant> {
         let start = self.serialiser.next_start(room.oldest()?);
         Some(saturating_add(start, self.delay.least()))
     }
