@@ -115,6 +115,26 @@ fn an_outage_of_a_second_is_waited_out() {
 }
 
 #[test]
+fn every_queue_discipline_carries_transfers_and_the_same_way_every_time() {
+    // Two windows of 20 packets over a path that holds 17: some 23 have to wait, for 27 ms.
+    for (text, dropped) in [
+        ("drop-tail", [true, false, false]),
+        ("drop-head", [false, true, false]),
+        ("codel:target=5ms,interval=20ms", [false, false, true]),
+        ("red:min=5kb,max=15kb,weight=0.1", [false, false, true]),
+        ("pie:target=5ms,burst=0s,alpha=2,beta=20", [false, false, true]),
+    ] {
+        let queue = if dropped[2] { QueueSize::Packets(100) } else { QueueSize::Packets(10) };
+        let forward = plain().queue_size(queue, ms(20)).discipline(text.parse().unwrap());
+        let config = PathConfig::asymmetric(forward, plain());
+        let (forward, _, hash) = transfer(config.clone(), 1);
+        let counts = [forward.dropped_queue, forward.dropped_head, forward.dropped_aqm];
+        assert_eq!(counts.map(|count| count > 0), dropped, "{text}: {forward:?}");
+        assert_eq!(transfer(config, 1).2, hash, "{text}");
+    }
+}
+
+#[test]
 fn packets_above_the_mtu_are_named_and_others_pass() {
     // SYN and FIN pass, full data packets do not: until the MTU grows.
     let mtu = Mtu::new(600).then(ms(500), 1_500);
