@@ -16,13 +16,24 @@ pub struct Lateness {
     histogram: Histogram<u64>,
 }
 
+impl Default for Lateness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Lateness {
-    pub(crate) fn new() -> Self {
+    /// Of no packets yet.
+    ///
+    /// # Panics
+    /// Never: the bounds are constant.
+    pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_LATENESS_NS, 2).expect("constant bounds are valid");
         Self { histogram }
     }
 
-    pub(crate) fn record(&mut self, late: Duration) {
+    /// Counts a packet that left so long after its due time.
+    pub fn record(&mut self, late: Duration) {
         self.histogram.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(MAX_LATENESS_NS));
     }
 

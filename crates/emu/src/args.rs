@@ -1,0 +1,68 @@
+//! The arguments as the user types them.
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+use crate::path::PathArgs;
+
+const CODES: &str = "\
+Exit codes of `run`: those of CMD (128 + N if signal N ended it), and
+   64  wrong arguments    69  this host forbids what is needed; a sentence says what
+  126  CMD cannot be run  127  there is no CMD";
+
+/// An emulated network link for any program.
+#[derive(Debug, Parser)]
+#[command(name = "rdt-emu", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a command in a network of its own, whose one link is the emulated one
+    #[command(after_help = CODES)]
+    Run(RunArgs),
+    /// The same program inside the namespaces; `run` starts it.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Inside(InsideArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
+    /// Seed of everything random on the path [default: a new one each time, which is told at the end]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Longest IP packet of the devices at both ends, 68 (with --ipv6 1280) to 65535 bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
+    pub(crate) mtu: u32,
+    /// Give both ends IPv6 addresses too; without it the kernel's own IPv6 packets stay off the path
+    #[arg(long)]
+    pub(crate) ipv6: bool,
+    /// Start CMD, a line for `sh -c`, at the far end first; its address is in $RDT_LOCAL. CMD follows when it
+    /// has bound a port, or after 2 s
+    #[arg(long, value_name = "CMD")]
+    pub(crate) server: Option<OsString>,
+    /// Print nothing at the end
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// The command and its arguments; the far end's address is in $RDT_PEER
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What `run` hands to the program that it starts inside.
+#[cfg(target_os = "linux")]
+#[derive(Debug, clap::Args)]
+pub(crate) struct InsideArgs {
+    /// Which part of it.
+    #[arg(long)]
+    pub(crate) stage: crate::run::Stage,
+    /// The descriptor of the socket to `run`.
+    #[arg(long)]
+    pub(crate) control: std::os::fd::RawFd,
+}

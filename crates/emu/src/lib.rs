@@ -1,0 +1,86 @@
+//! `rdt-emu`: the project's link for any program.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | arguments | `args.rs` | what the user types |
+//! | path | `path.rs` | the options that describe the path |
+//! | port | `port.rs` | one end of the path, where packets of the real world come and go; the buffers they use |
+//! | tap | `tap.rs` | who watches the packets |
+//! | relay | `relay.rs` | the loop in real time: a path between two ports |
+//! | wait | `wait.rs` | sleeping until a packet, a deadline or the end |
+//! | report | `report.rs` | what is told at the end |
+//! | failure | `failure.rs` | why the program ends with a number of its own |
+//! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
+
+mod args;
+mod failure;
+mod path;
+pub mod port;
+pub mod relay;
+pub mod report;
+#[cfg(target_os = "linux")]
+mod run;
+pub mod tap;
+pub mod wait;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::failure::Failure;
+
+/// Runs `rdt-emu` with these arguments, the program's name first.
+pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("RDT_LOG").unwrap_or_else(|_| "warn".into()),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => {
+            talk(&format!("{}; see --help", sentence(&error)));
+            return ExitCode::from(failure::USAGE);
+        }
+        Err(help) => {
+            // Nothing can be told if the terminal is gone.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
+    };
+    match dispatch(args.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            talk(&failure.to_string());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// The exit code of the command.
+fn dispatch(command: Command) -> Result<u8, Failure> {
+    match command {
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Inside(args) => Ok(run::inside(&args)),
+        #[cfg(not(target_os = "linux"))]
+        Command::Run(_) => Err(Failure::NoNamespaces),
+    }
+}
+
+/// Prints a line to the standard error. If that is gone, nobody listens.
+fn talk(line: &str) {
+    let _ = writeln!(std::io::stderr(), "rdt-emu: {line}");
+}
+
+/// What is wrong with the arguments, in one line: without the usage, which is no help to find it.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    lines.join(" ").trim_start_matches("error: ").to_string()
+}

@@ -1,0 +1,68 @@
+//! An end of the path in the real world: where packets come from and go to. And the buffers that they use.
+
+use std::io;
+use std::time::Instant;
+
+use rdt_emulator::{Delivery, Packet};
+
+/// One end of the path. It never blocks.
+pub trait Port {
+    /// Reads what has come, at most `budget` packets, and hands each to `take` with the time at which it arrived.
+    /// Gives the number read; less than `budget` means that nothing is left for now.
+    ///
+    /// Buffers come from `buffers`.
+    ///
+    /// # Errors
+    /// What ends this port. A packet that the system refuses to hand over is none.
+    fn receive(
+        &mut self,
+        budget: usize,
+        buffers: &mut Buffers,
+        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
+    ) -> io::Result<usize>;
+
+    /// Hands a packet to the system, or keeps it until the next [`flush`](Self::flush). The buffer stays with
+    /// `packet` or is another in its place.
+    ///
+    /// # Errors
+    /// What ends this port.
+    fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent>;
+
+    /// Hands over whatever [`send`](Self::send) kept. It is called when no more packets are due.
+    ///
+    /// # Errors
+    /// What ends this port.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether the system took a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It did, or will on [`Port::flush`].
+    Taken,
+    /// It has no room, or the packet is none to it (say, because a bit was flipped).
+    Refused,
+}
+
+/// Buffers that have been used and are used again: in steady state no packet allocates memory.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    free: Vec<Vec<u8>>,
+}
+
+impl Buffers {
+    /// An empty buffer with room for `bytes`.
+    pub fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let mut buffer = self.free.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.reserve(bytes);
+        buffer
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&mut self, buffer: Vec<u8>) {
+        self.free.push(buffer);
+    }
+}

@@ -1,0 +1,182 @@
+//! The loop in real time: packets enter the path when they arrive, and leave it when they are due.
+//!
+//! It knows neither what a packet means nor where it comes from. A packet is pushed with the time at which it
+//! arrived, so whoever is late shows once, when it leaves, and is measured there.
+
+use std::io;
+use std::time::Instant;
+
+use rdt_driver::clock;
+use rdt_emulator::{Direction, Ledger, Link, Path};
+use rdt_server::Lateness;
+
+use crate::port::{Buffers, Port, Sent};
+use crate::tap::Tap;
+use crate::wait::Wait;
+
+/// Packets read from one port before the clock and the other port are looked at again: what is due meanwhile is
+/// late by the time that this takes.
+const BUDGET: usize = 32;
+
+/// A path between two ports: what comes in at the near one is going forward.
+pub struct Relay<N, F, T = ()> {
+    near: N,
+    far: F,
+    forward: Lane,
+    reverse: Lane,
+    buffers: Buffers,
+    tap: T,
+}
+
+/// One direction, and what became of its packets after the link.
+struct Lane {
+    direction: Direction,
+    link: Link,
+    lateness: Lateness,
+    /// Packets that the system did not take after the link had delivered them.
+    refused: u64,
+}
+
+/// What a relay counted, in one direction.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// What became of the packets.
+    pub ledger: Ledger,
+    /// How long after its due time each of them left.
+    pub lateness: Lateness,
+    /// Of those delivered: packets that the system did not take.
+    pub refused: u64,
+}
+
+/// The accounts of a relay at work.
+pub struct Books<'a> {
+    forward: &'a Lane,
+    reverse: &'a Lane,
+}
+
+impl Books<'_> {
+    /// What became of the packets of one direction so far.
+    pub fn ledger(&self, direction: Direction) -> &Ledger {
+        self.lane(direction).link.ledger()
+    }
+
+    /// How late those of one direction left so far.
+    pub fn lateness(&self, direction: Direction) -> &Lateness {
+        &self.lane(direction).lateness
+    }
+
+    fn lane(&self, direction: Direction) -> &Lane {
+        match direction {
+            Direction::Forward => self.forward,
+            Direction::Reverse => self.reverse,
+        }
+    }
+}
+
+impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
+    /// A relay whose path's schedules count from now on.
+    pub fn new(mut path: Path, near: N, far: F, tap: T) -> Self {
+        path.start(clock::now());
+        let Path { forward, reverse } = path;
+        Self {
+            near,
+            far,
+            forward: Lane::new(Direction::Forward, forward),
+            reverse: Lane::new(Direction::Reverse, reverse),
+            buffers: Buffers::default(),
+            tap,
+        }
+    }
+
+    /// Carries packets until `wait` says that it is the end.
+    ///
+    /// # Errors
+    /// Those of the ports and of waiting.
+    pub fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
+        loop {
+            let read = self.turn()?;
+            // After a full budget there is more to read: look only whether it is the end.
+            let deadline = if read { Some(clock::now()) } else { self.next_wakeup() };
+            if !wait.wait(deadline)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The accounts of both directions, forward first, and whoever watched. What is still on the path is discarded.
+    pub fn finish(self) -> ([Account; 2], T) {
+        ([self.forward.finish(), self.reverse.finish()], self.tap)
+    }
+
+    /// Delivers what is due and reads what has come, both ways. True if there was more to read than is read at once.
+    fn turn(&mut self) -> io::Result<bool> {
+        let Self { near, far, forward, reverse, buffers, tap } = self;
+        let now = forward.deliver(far, buffers, tap)?;
+        reverse.deliver(near, buffers, tap)?;
+        let mut more = forward.collect(near, buffers, tap)?;
+        // A packet may be due at once.
+        forward.deliver(far, buffers, tap)?;
+        more |= reverse.collect(far, buffers, tap)?;
+        reverse.deliver(near, buffers, tap)?;
+        tap.on_turn(now, &Books { forward, reverse });
+        Ok(more)
+    }
+
+    /// When the next packet is due.
+    fn next_wakeup(&self) -> Option<Instant> {
+        [&self.forward, &self.reverse].into_iter().filter_map(|lane| lane.link.next_wakeup()).min()
+    }
+}
+
+impl Lane {
+    fn new(direction: Direction, link: Link) -> Self {
+        Self { direction, link, lateness: Lateness::new(), refused: 0 }
+    }
+
+    /// Reads what has come to `from`. True if there may be more.
+    fn collect(
+        &mut self,
+        from: &mut impl Port,
+        buffers: &mut Buffers,
+        tap: &mut impl Tap,
+    ) -> io::Result<bool> {
+        let (direction, link) = (self.direction, &mut self.link);
+        let read = from.receive(BUDGET, buffers, &mut |buffers, at, packet| {
+            tap.on_arrival(direction, at, &packet);
+            if let Err(dropped) = link.push(at, packet) {
+                tap.on_drop(direction, at, &dropped);
+                buffers.give(dropped.packet);
+            }
+        })?;
+        Ok(read == BUDGET)
+    }
+
+    /// Hands what is due to `to`; gives the time of the last look at the clock.
+    fn deliver(
+        &mut self,
+        to: &mut impl Port,
+        buffers: &mut Buffers,
+        tap: &mut impl Tap,
+    ) -> io::Result<Instant> {
+        let mut now = clock::now();
+        let mut any = false;
+        while let Some(mut delivery) = self.link.pop(now) {
+            self.lateness.record(now.saturating_duration_since(delivery.due));
+            tap.on_delivery(self.direction, now, &delivery);
+            if to.send(&mut delivery)? == Sent::Refused {
+                self.refused += 1;
+            }
+            buffers.give(delivery.packet);
+            any = true;
+            now = clock::now();
+        }
+        if any {
+            to.flush()?;
+        }
+        Ok(now)
+    }
+
+    fn finish(self) -> Account {
+        Account { ledger: self.link.into_ledger(), lateness: self.lateness, refused: self.refused }
+    }
+}
