@@ -1,6 +1,8 @@
 //! The arguments as the user types them.
 
 use std::ffi::OsString;
+#[cfg(target_os = "linux")]
+use std::net::Ipv4Addr;
 
 use clap::{Parser, Subcommand};
 
@@ -57,7 +59,7 @@ pub(crate) struct RunArgs {
 
 /// What `run` hands to the program that it starts inside.
 #[cfg(target_os = "linux")]
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct InsideArgs {
     /// Which part of it.
     #[arg(long)]
@@ -65,4 +67,47 @@ pub(crate) struct InsideArgs {
     /// The descriptor of the socket to `run`.
     #[arg(long)]
     pub(crate) control: std::os::fd::RawFd,
+    #[arg(long)]
+    pub(crate) mtu: u32,
+    #[arg(long)]
+    pub(crate) ipv6: bool,
+    /// How many other networks this one is inside.
+    #[arg(long)]
+    pub(crate) depth: u8,
+    /// The address of the end at which the command runs.
+    #[arg(long)]
+    pub(crate) near: Ipv4Addr,
+    /// What the command is told as the far end's address.
+    #[arg(long)]
+    pub(crate) peer: Ipv4Addr,
+    #[arg(long)]
+    pub(crate) server: Option<OsString>,
+    #[arg(required = true, last = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[cfg(target_os = "linux")]
+impl InsideArgs {
+    /// The arguments as which they are read.
+    pub(crate) fn to_arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec![
+            format!("--stage={}", self.stage.name()).into(),
+            format!("--control={}", self.control).into(),
+            format!("--mtu={}", self.mtu).into(),
+            format!("--depth={}", self.depth).into(),
+            format!("--near={}", self.near).into(),
+            format!("--peer={}", self.peer).into(),
+        ];
+        if self.ipv6 {
+            arguments.push("--ipv6".into());
+        }
+        if let Some(server) = &self.server {
+            let mut argument = OsString::from("--server=");
+            argument.push(server);
+            arguments.push(argument);
+        }
+        arguments.push("--".into());
+        arguments.extend(self.command.iter().cloned());
+        arguments
+    }
 }

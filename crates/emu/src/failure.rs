@@ -7,7 +7,14 @@ pub(crate) const USAGE: u8 = 64;
 /// The host forbids what is needed.
 const UNAVAILABLE: u8 = 69;
 /// The system refused something in the middle.
-const OS: u8 = 71;
+pub(crate) const OS: u8 = 71;
+
+/// The command cannot be run.
+const NOT_RUN: u8 = 126;
+/// There is no such command.
+const NOT_FOUND: u8 = 127;
+/// Interrupted before the command began.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Why the program ends with a number of its own.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +26,11 @@ pub(crate) enum Failure {
     Forbidden(String),
     #[error("{step}: {error}")]
     System { step: &'static str, error: io::Error },
+    #[error("cannot run {name}: {error}")]
+    NotRun { name: String, error: io::Error },
+    /// One of these from the program inside: its code and its sentence.
+    #[error("{1}")]
+    Inside(u8, String),
     #[cfg(not(target_os = "linux"))]
     #[error("network namespaces exist on Linux only: use `rdt-emu proxy` here")]
     NoNamespaces,
@@ -31,11 +43,14 @@ impl Failure {
     }
 
     /// The exit code.
-    pub(crate) const fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,
             Self::Forbidden(_) => UNAVAILABLE,
             Self::System { .. } => OS,
+            Self::NotRun { error, .. } if matches!(error.kind(), io::ErrorKind::NotFound) => NOT_FOUND,
+            Self::NotRun { .. } => NOT_RUN,
+            Self::Inside(code, _) => *code,
             #[cfg(not(target_os = "linux"))]
             Self::NoNamespaces => UNAVAILABLE,
         }

@@ -47,6 +47,11 @@ mod linux {
             Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
         }
 
+        /// Readable when it was set.
+        pub(crate) fn fd(&self) -> &OwnedFd {
+            &self.0
+        }
+
         pub(crate) fn set(&self) {
             // It fails only if it was set 2^64 times, and once is enough.
             let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());

@@ -1,7 +1,48 @@
 //! `rdt-emu run`: a command in a network of its own.
+//!
+//! ```text
+//! rdt-emu run          relays between the two devices; supervises          this file
+//!  `- enter            makes namespaces for users, processes, mounts       enter.rs
+//!      `- init         first process inside; makes both networks           init.rs
+//!          |- server   in the far network
+//!          `- CMD      in the near network
+//! ```
+//!
+//! Each ends when the one above it does, whatever ends that, and with `init` everything that was started inside.
+//! The namespaces and devices vanish with the last process and descriptor. A run inside another has no far network
+//! of its own: its far device is in the network that it was started in, which passes on what it sends.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | address | `address.rs` | which addresses the ends get |
+//! | network | `network.rs` | devices, addresses, routes |
+//! | netlink | `netlink.rs` | saying that to the kernel |
+//! | device | `tun.rs`, `ecn.rs` | packets from and to the kernel |
+//! | control | `control.rs` | the messages between `run` and `init` |
+//! | signals | `signals.rs` | signals as something to wait for |
+//! | programs | `programs.rs` | starting CMD and the server |
+//! | sentences | `forbidden.rs` | what to say when the host forbids a step |
 
-use crate::args::{InsideArgs, RunArgs};
-use crate::failure::Failure;
+mod address;
+mod control;
+mod ecn;
+mod enter;
+mod forbidden;
+mod init;
+mod netlink;
+mod network;
+mod outer;
+mod programs;
+mod signals;
+mod supervise;
+mod tun;
+
+pub(crate) use supervise::run;
+
+use crate::args::InsideArgs;
+use crate::failure::{self, Failure};
+use crate::talk;
+use control::{Control, Message};
 
 /// Which part of the program inside the namespaces runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -12,10 +53,35 @@ pub(crate) enum Stage {
     Init,
 }
 
-pub(crate) fn run(_args: &RunArgs) -> Result<u8, Failure> {
-    Err(Failure::Usage("not yet".into()))
+impl Stage {
+    /// As it is read from the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Enter => "enter",
+            Self::Init => "init",
+        }
+    }
 }
 
-pub(crate) fn inside(_args: &InsideArgs) -> u8 {
+/// The hidden command. What goes wrong is told outside.
+pub(crate) fn inside(args: &InsideArgs) -> u8 {
+    let Ok(control) = Control::inherited(args.control) else {
+        talk("this command is for `rdt-emu run` to start");
+        return failure::USAGE;
+    };
+    let message = match args.stage {
+        Stage::Enter => match enter::enter(args) {
+            // The other stage has said how it ended.
+            Ok(()) => return 0,
+            Err(failure) => failed(&failure),
+        },
+        Stage::Init => init::init(args, &control).map_or_else(|failure| failed(&failure), Message::Ended),
+    };
+    // If nobody is left to hear it, it is no news.
+    let _ = control.send(&message, &[]);
     0
+}
+
+fn failed(failure: &Failure) -> Message {
+    Message::Failed(failure.code(), failure.to_string())
 }

@@ -1,0 +1,123 @@
+//! Which addresses the ends of a path get.
+//!
+//! A network has a block of addresses: its link has the first four (a /30), and each run started inside it gets a
+//! sixteenth of the block. So a packet for a network finds its way by prefixes, however deep the network lies and
+//! whatever runs beside it.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The block of the outermost network. Nothing else is in its namespaces, so no address of the host collides.
+const ROOT: Block = Block { base: 10 << 24, prefix: 8 };
+/// Bits that tell the runs inside a network apart; 0 is the network's own link.
+const CHILD_BITS: u8 = 4;
+/// The runs that fit inside one network, beside each other.
+pub(crate) const CHILDREN: u32 = (1 << CHILD_BITS) - 1;
+/// The prefix of the smallest block that has children's size and holds a link.
+const LAST_PREFIX: u8 = 28;
+/// Bits of the prefix of a link.
+const LINK_PREFIX: u8 = 30;
+/// A prefix of unique local addresses (RFC 4193); the IPv4 address makes the rest.
+const V6: u128 = 0xfd72_6474 << 96;
+
+/// The addresses of one network and of those inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    base: u32,
+    /// Bits.
+    prefix: u8,
+}
+
+impl Block {
+    /// That of a network inside `depth` others.
+    pub(crate) fn of_network(depth: u8, near: Ipv4Addr) -> Option<Self> {
+        let prefix = CHILD_BITS.checked_mul(depth)?.checked_add(ROOT.prefix)?;
+        let block = Self { base: near.to_bits() & mask(prefix), prefix };
+        (prefix <= LAST_PREFIX && block.near() == near).then_some(block)
+    }
+
+    /// That of a network that is in no other.
+    pub(crate) const fn outermost() -> Self {
+        ROOT
+    }
+
+    /// That of the run `number` (from 1 to [`CHILDREN`]) inside this network; `None` if it is as deep as they go.
+    pub(crate) const fn child(self, number: u32) -> Option<Self> {
+        let prefix = self.prefix + CHILD_BITS;
+        if prefix > LAST_PREFIX {
+            return None;
+        }
+        Some(Self { base: self.base | (number << (32 - prefix)), prefix })
+    }
+
+    /// The end at which the command runs.
+    pub(crate) const fn near(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.base + 2)
+    }
+
+    /// The other end.
+    pub(crate) const fn far(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.base + 1)
+    }
+
+    /// The network as a whole, and its prefix in bits.
+    pub(crate) const fn network(self) -> (Ipv4Addr, u8) {
+        (Ipv4Addr::from_bits(self.base), self.prefix)
+    }
+}
+
+/// Prefix bits of the link's subnet.
+pub(crate) const fn link_prefix() -> u8 {
+    LINK_PREFIX
+}
+
+/// The IPv6 address beside an IPv4 address.
+pub(crate) fn v6(v4: Ipv4Addr) -> Ipv6Addr {
+    Ipv6Addr::from_bits(V6 | u128::from(v4.to_bits()))
+}
+
+/// The same for a prefix in bits.
+pub(crate) const fn v6_prefix(v4: u8) -> u8 {
+    96 + v4
+}
+
+const fn mask(prefix: u8) -> u32 {
+    !(u32::MAX >> prefix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_lie_in_each_other_and_beside_each_other() {
+        let outer = Block::outermost();
+        assert_eq!(outer.near(), Ipv4Addr::new(10, 0, 0, 2));
+        assert_eq!(outer.far(), Ipv4Addr::new(10, 0, 0, 1));
+        let inner = outer.child(1).unwrap();
+        assert_eq!(
+            (inner.near(), inner.network()),
+            (Ipv4Addr::new(10, 16, 0, 2), (Ipv4Addr::new(10, 16, 0, 0), 12))
+        );
+        let third = outer.child(15).unwrap().child(2).unwrap();
+        assert_eq!(third.far(), Ipv4Addr::new(10, 242, 0, 1));
+    }
+
+    #[test]
+    fn a_network_is_known_by_its_depth_and_its_near_end() {
+        let mut block = Block::outermost();
+        for depth in 0..=5 {
+            assert_eq!(Block::of_network(depth, block.near()), Some(block));
+            assert_eq!(Block::of_network(depth, block.far()), None, "no near end");
+            assert_eq!(block.child(CHILDREN).is_none(), depth == 5);
+            block = block.child(CHILDREN).unwrap_or(block);
+        }
+        assert_eq!(Block::of_network(6, block.near()), None);
+        assert_eq!(Block::of_network(255, block.near()), None);
+    }
+
+    #[test]
+    fn the_address_of_the_other_family_ends_in_the_same_bits() {
+        assert_eq!(v6(Ipv4Addr::new(10, 16, 0, 2)).to_string(), "fd72:6474::a10:2");
+        assert_eq!(v6_prefix(30), 126);
+    }
+}

@@ -1,0 +1,183 @@
+//! What the program outside and the one inside say to each other, over a pair of sockets.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::FdFlags;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+/// The longest message, in bytes; a longer sentence is cut.
+const MAX_MESSAGE: usize = 4096;
+/// The most descriptors of one message.
+const MAX_FDS: usize = 2;
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// From inside: the devices are there, and come with the message.
+    Ready,
+    /// From outside: the path works, begin.
+    Go,
+    /// From outside: a signal for the command.
+    Signal(u8),
+    /// From inside: it cannot be done; why, and the exit code.
+    Failed(u8, String),
+    /// From inside: the command ended with this exit code.
+    Ended(u8),
+}
+
+/// One of the two sockets.
+#[derive(Debug)]
+pub(crate) struct Control(OwnedFd);
+
+impl Control {
+    /// Both; the second one stays open in programs that are started, until [`Control::keep`].
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let (outside, inside) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::empty(), None)?;
+        let outside = Self(outside);
+        outside.keep()?;
+        Ok((outside, Self(inside)))
+    }
+
+    /// The socket that was handed to this program under this number.
+    pub(crate) fn inherited(number: RawFd) -> io::Result<Self> {
+        // SAFETY: the program outside opened it for this one, and nothing else here knows the number. If a user
+        // gave a number of no open file, the next call fails, and nothing else is done with it.
+        #[expect(unsafe_code, reason = "a descriptor from the command line has no owner yet")]
+        let control = Self(unsafe { OwnedFd::from_raw_fd(number) });
+        rustix::io::fcntl_getfd(&control.0)?;
+        Ok(control)
+    }
+
+    /// From now on no program that is started has it.
+    pub(crate) fn keep(&self) -> io::Result<()> {
+        Ok(rustix::io::fcntl_setfd(&self.0, FdFlags::CLOEXEC)?)
+    }
+
+    /// Sends a message, with up to two descriptors.
+    pub(crate) fn send(&self, message: &Message, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let bytes = message.encode();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        rustix::net::sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Waits for a message; `None` is that the other side is gone.
+    pub(crate) fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
+        let mut bytes = [0; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            &self.0,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        );
+        let len = match received {
+            Ok(received) => received.bytes,
+            Err(rustix::io::Errno::CONNRESET) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let fds = ancillary.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        let fds = fds.flatten().collect();
+        Ok(Message::decode(&bytes[..len]).map(|message| (message, fds)))
+    }
+}
+
+impl AsRawFd for Control {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Message {
+    /// A letter, a number, a text.
+    fn encode(&self) -> Vec<u8> {
+        let (letter, number, text) = match self {
+            Self::Ready => (b'r', 0, ""),
+            Self::Go => (b'g', 0, ""),
+            Self::Signal(signal) => (b's', *signal, ""),
+            Self::Failed(code, sentence) => (b'f', *code, sentence.as_str()),
+            Self::Ended(code) => (b'e', *code, ""),
+        };
+        let mut bytes = vec![letter, number];
+        bytes.extend(text.bytes().take(MAX_MESSAGE - 2));
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let [letter, number, text @ ..] = bytes else { return None };
+        match letter {
+            b'r' => Some(Self::Ready),
+            b'g' => Some(Self::Go),
+            b's' => Some(Self::Signal(*number)),
+            b'f' => Some(Self::Failed(*number, String::from_utf8_lossy(text).into_owned())),
+            b'e' => Some(Self::Ended(*number)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_arrive_as_they_were_sent_and_then_the_end() {
+        let (outside, inside) = Control::pair().unwrap();
+        let messages = [
+            Message::Ready,
+            Message::Go,
+            Message::Signal(15),
+            Message::Failed(69, "no: ü".into()),
+            Message::Ended(255),
+        ];
+        for message in &messages {
+            inside.send(message, &[]).unwrap();
+        }
+        drop(inside);
+        for message in messages {
+            assert_eq!(outside.receive().unwrap().unwrap().0, message);
+        }
+        assert!(outside.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn descriptors_come_with_a_message() {
+        let (outside, inside) = Control::pair().unwrap();
+        let (one, two) = Control::pair().unwrap();
+        inside.send(&Message::Ready, &[one.as_fd(), two.as_fd()]).unwrap();
+        let (_, fds) = outside.receive().unwrap().unwrap();
+        let [theirs, _] = <[OwnedFd; 2]>::try_from(fds).unwrap();
+        Control(theirs).send(&Message::Go, &[]).unwrap();
+        assert_eq!(two.receive().unwrap().unwrap().0, Message::Go);
+    }
+
+    #[test]
+    fn a_sentence_that_is_too_long_is_cut() {
+        let (outside, inside) = Control::pair().unwrap();
+        inside.send(&Message::Failed(1, "x".repeat(2 * MAX_MESSAGE)), &[]).unwrap();
+        let Some((Message::Failed(1, text), _)) = outside.receive().unwrap() else {
+            panic!("another message")
+        };
+        assert_eq!(text.len(), MAX_MESSAGE - 2);
+    }
+}

@@ -1,0 +1,58 @@
+//! Entering new namespaces. Those of processes hold only for children, so the rest is done by one.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::sched::CloneFlags;
+use rustix::process::{Signal, getegid, geteuid};
+
+use super::forbidden::Step;
+use crate::args::InsideArgs;
+use crate::failure::Failure;
+
+/// The program that runs, whatever became of its file.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// A command that starts this program with these arguments.
+pub(crate) fn inside(args: &InsideArgs) -> Command {
+    let mut command = Command::new(THIS_PROGRAM);
+    command.arg0("rdt-emu").arg("inside").args(args.to_arguments());
+    command
+}
+
+/// This process ends with the one that started it, however that ends.
+pub(crate) fn end_with_parent() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Makes the namespaces, starts the first process in them and waits for its end.
+pub(crate) fn enter(args: &InsideArgs) -> Result<(), Failure> {
+    namespaces()?;
+    // After entering a user namespace, which may take the wish back.
+    end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
+    let init = InsideArgs { stage: super::Stage::Init, ..args.clone() };
+    let status = inside(&init).status().map_err(Failure::system("cannot start the first process inside"))?;
+    tracing::debug!(%status, "the first process inside ended");
+    Ok(())
+}
+
+/// Root needs no user namespace, unless its rights are not all there.
+fn namespaces() -> Result<(), Failure> {
+    let both = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
+    if geteuid().is_root() && nix::sched::unshare(both).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (geteuid(), getegid());
+    nix::sched::unshare(CloneFlags::CLONE_NEWUSER)
+        .map_err(|errno| Step::UserNamespace.forbidden()(errno.into()))?;
+    let become_root = || {
+        // user_namespaces(7): without this, nobody but root may map a group.
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
+        fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))
+    };
+    become_root().map_err(Step::Root.forbidden())?;
+    nix::sched::unshare(both).map_err(|errno| Step::Processes.forbidden()(errno.into()))
+}

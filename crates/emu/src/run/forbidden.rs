@@ -1,0 +1,168 @@
+//! What to say when the host forbids a step: which one, why probably, what to do.
+
+use std::fs;
+use std::io;
+
+use super::tun;
+use crate::failure::Failure;
+
+/// What `run` needs of the host, in the order in which it asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A user namespace, by those who are not root.
+    UserNamespace,
+    /// Being root in it.
+    Root,
+    /// Process and mount namespaces.
+    Processes,
+    /// A network namespace.
+    Network,
+    /// Opening the device that TUN devices are made from.
+    OpenTun,
+    /// Making a TUN device.
+    MakeTun,
+    /// Addresses, routes, MTU.
+    Configure,
+}
+
+impl Step {
+    /// For `map_err`: the sentences for this step.
+    pub(crate) fn forbidden(self) -> impl Fn(io::Error) -> Failure {
+        move |error| Failure::Forbidden(self.sentences(&error, &Host::look()))
+    }
+
+    fn sentences(self, error: &io::Error, host: &Host) -> String {
+        let what = match self {
+            Self::UserNamespace => "this host lets you make no user namespace",
+            Self::Root => "this host lets you be no root in a user namespace",
+            Self::Processes => "this host lets you make no process and mount namespaces",
+            Self::Network => "this host lets you make no network namespace",
+            Self::OpenTun => "/dev/net/tun cannot be opened",
+            Self::MakeTun => "no TUN device can be made",
+            Self::Configure => "the network inside cannot be set up",
+        };
+        let why = match self {
+            Self::OpenTun => Self::tun_reason(error),
+            Self::MakeTun | Self::Configure => "the rights to it are withheld from this process".into(),
+            _ => host.reason(self, error),
+        };
+        format!("{what} ({error}): {why}. `rdt-emu proxy` needs none of this")
+    }
+
+    fn tun_reason(error: &io::Error) -> String {
+        let path = tun::CLONE_DEVICE;
+        match error.kind() {
+            io::ErrorKind::NotFound => format!(
+                "there is none; root can say `modprobe tun`, and in a container it has to be passed in (docker: \
+                 --device {path})"
+            ),
+            io::ErrorKind::PermissionDenied => format!(
+                "its permissions are narrower than usual, and root can say `chmod 666 {path}`: whoever opens it \
+                 still needs the rights to the network"
+            ),
+            _ => "in a container it has to be allowed as a device (docker: --device /dev/net/tun), and the kernel \
+                  needs CONFIG_TUN"
+                .into(),
+        }
+    }
+}
+
+/// What the host says about namespaces.
+#[derive(Debug, Clone, Default)]
+struct Host {
+    /// Limits that are 0.
+    no_users: bool,
+    no_networks: bool,
+    /// Debian's switch for user namespaces is off.
+    switched_off: bool,
+    /// `AppArmor` takes the rights from those who enter a user namespace.
+    apparmor: bool,
+    /// A filter of system calls is on this process.
+    filtered: bool,
+}
+
+impl Host {
+    fn look() -> Self {
+        let is = |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Self {
+            no_users: is("/proc/sys/user/max_user_namespaces", "0"),
+            no_networks: is("/proc/sys/user/max_net_namespaces", "0"),
+            switched_off: is("/proc/sys/kernel/unprivileged_userns_clone", "0"),
+            apparmor: is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
+            filtered: status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"])),
+        }
+    }
+
+    /// The likeliest of the reasons, and what to do.
+    fn reason(&self, step: Step, error: &io::Error) -> String {
+        let limit = |name| format!("the limit user.{name} is 0; root can say `sysctl user.{name}=10000`");
+        match step {
+            Step::UserNamespace if self.no_users => limit("max_user_namespaces"),
+            Step::Network if self.no_networks => limit("max_net_namespaces"),
+            Step::UserNamespace if self.switched_off => {
+                "they are switched off for all but root, who can say `sysctl kernel.unprivileged_userns_clone=1`".into()
+            }
+            _ if self.apparmor => "AppArmor restricts user namespaces; root can say `sysctl \
+                                   kernel.apparmor_restrict_unprivileged_userns=0`, or run this program"
+                .into(),
+            _ if self.filtered => "a filter of system calls (seccomp) is on this process, as in most containers; \
+                                   start the container with the rights (docker: --cap-add SYS_ADMIN --cap-add \
+                                   NET_ADMIN --device /dev/net/tun --security-opt seccomp=unconfined)"
+                .into(),
+            _ if error.raw_os_error() == Some(libc::ENOSPC) => {
+                "a limit is reached; see `sysctl -a | grep '^user.max_'`, or there are too many inside each other".into()
+            }
+            _ => "the rights to it are withheld from this process; try as root".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(step: Step, errno: i32, host: &Host) -> String {
+        step.sentences(&io::Error::from_raw_os_error(errno), host)
+    }
+
+    #[test]
+    fn each_way_to_forbid_it_has_its_own_sentence_and_all_offer_the_proxy() {
+        let free = Host::default();
+        let cases = [
+            (
+                Step::UserNamespace,
+                libc::ENOSPC,
+                Host { no_users: true, ..free.clone() },
+                "max_user_namespaces is 0",
+            ),
+            (
+                Step::Network,
+                libc::ENOSPC,
+                Host { no_networks: true, ..free.clone() },
+                "max_net_namespaces is 0",
+            ),
+            (
+                Step::UserNamespace,
+                libc::EPERM,
+                Host { switched_off: true, ..free.clone() },
+                "unprivileged_userns_clone=1",
+            ),
+            (Step::Root, libc::EPERM, Host { apparmor: true, ..free.clone() }, "AppArmor"),
+            (Step::Network, libc::EPERM, Host { apparmor: true, ..free.clone() }, "AppArmor"),
+            (Step::UserNamespace, libc::EPERM, Host { filtered: true, ..free.clone() }, "seccomp"),
+            (Step::Processes, libc::ENOSPC, free.clone(), "a limit is reached"),
+            (Step::OpenTun, libc::ENOENT, free.clone(), "modprobe tun"),
+            (Step::OpenTun, libc::EACCES, free.clone(), "chmod 666"),
+            (Step::OpenTun, libc::ENODEV, free.clone(), "CONFIG_TUN"),
+            (Step::MakeTun, libc::EPERM, free, "withheld"),
+        ];
+        for (step, errno, host, part) in cases {
+            let said = said(step, errno, &host);
+            assert!(
+                said.contains(part) && said.ends_with("`rdt-emu proxy` needs none of this"),
+                "{step:?}: {said}"
+            );
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The first process of the namespaces. When it ends, the kernel ends every other one in them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rdt_driver::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mount::{MountFlags, MountPropagationFlags};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group};
+use rustix::thread::LinkNameSpaceType;
+
+use super::address::Block;
+use super::control::{Control, Message};
+use super::enter;
+use super::network::Shape;
+use super::programs::{self, Place};
+use super::signals::Signals;
+use crate::args::InsideArgs;
+use crate::failure::{self, Failure};
+use crate::talk;
+
+/// A server that has bound no port by then may be none.
+const SERVER_STARTS: Duration = Duration::from_secs(2);
+/// How often it is looked whether it has.
+const LOOK: Duration = Duration::from_millis(5);
+/// What a server gets to end in order.
+const SERVER_ENDS: Duration = Duration::from_secs(1);
+/// What shells add to the number of the signal that ended a program.
+const SIGNAL_CODE: u8 = 128;
+
+/// Sets up the networks, runs the programs and gives the command's exit code.
+pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<u8, Failure> {
+    enter::end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
+    control.keep().map_err(Failure::system("no control socket"))?;
+    let signals = Signals::requests_and_children().map_err(Failure::system("cannot wait for signals"))?;
+    own_proc();
+    let mut init = Init { args, control, signals, server: None, ending: false };
+    let far = init.networks()?;
+    let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
+    if !matches!(answer, Some((Message::Go, _))) {
+        // Whoever started this is gone or has changed its mind.
+        return Ok(failure::INTERRUPTED);
+    }
+    if let (Some(line), Some(far)) = (&args.server, far) {
+        init.serve(line, far.as_fd())?;
+    }
+    let code = init.command()?;
+    init.end_server()?;
+    Ok(code)
+}
+
+struct Init<'a> {
+    args: &'a InsideArgs,
+    control: &'a Control,
+    signals: Signals,
+    /// The server, until it has ended.
+    server: Option<Pid>,
+    /// The command has ended, so the server's end is no news.
+    ending: bool,
+}
+
+impl Init<'_> {
+    /// Makes the networks of both ends and hands their devices out; stays in the one of the command. The far one
+    /// is elsewhere if this run is inside another.
+    fn networks(&self) -> Result<Option<File>, Failure> {
+        let args = self.args;
+        let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
+        let block = self.block()?;
+        let mut far = None;
+        let mut devices: Vec<OwnedFd> = Vec::new();
+        if args.depth == 0 {
+            devices.push(shape.new_namespace(block.far())?);
+            far = Some(present_network()?);
+        }
+        devices.push(shape.new_namespace(block.near())?);
+        let fds: Vec<_> = devices.iter().map(AsFd::as_fd).collect();
+        self.control.send(&Message::Ready, &fds).map_err(Failure::system("cannot hand the devices out"))?;
+        Ok(far)
+    }
+
+    fn block(&self) -> Result<Block, Failure> {
+        Block::of_network(self.args.depth, self.args.near)
+            .ok_or_else(|| Failure::Usage(format!("{} is no near end of a network", self.args.near)))
+    }
+
+    /// Starts the server and waits until it can be reached.
+    fn serve(&mut self, line: &OsStr, far: BorrowedFd<'_>) -> Result<(), Failure> {
+        let here = present_network()?;
+        go_to(far)?;
+        let place = Place { local: self.block()?.far(), peer: self.args.near, ipv6: self.args.ipv6 };
+        let server =
+            programs::start_server(line, place).map_err(Failure::system("cannot start the server"))?;
+        self.server = Some(server);
+        let latest = clock::now() + SERVER_STARTS;
+        while self.server.is_some() && !programs::any_port_is_bound() && clock::now() < latest {
+            self.sleep(Some(LOOK))?;
+            self.reap(None);
+        }
+        go_to(here.as_fd())
+    }
+
+    /// Runs the command to its end.
+    fn command(&mut self) -> Result<u8, Failure> {
+        let args = self.args;
+        if let Some(signal) = self.signals.next() {
+            return Ok(SIGNAL_CODE + signal.number);
+        }
+        let place = Place { local: args.near, peer: args.peer, ipv6: args.ipv6 };
+        let command = programs::start(&args.command, place, args.depth).map_err(|error| {
+            let name =
+                args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            Failure::NotRun { name, error }
+        })?;
+        loop {
+            if let Some(code) = self.reap(Some(command)) {
+                return Ok(code);
+            }
+            self.sleep(None)?;
+            while let Some(signal) = self.signals.next() {
+                // What a terminal sends, it sends to the command as well.
+                if !signal.from_terminal {
+                    pass_on(signal.number, command);
+                }
+            }
+        }
+    }
+
+    /// Lets the server end in order.
+    fn end_server(&mut self) -> Result<(), Failure> {
+        self.ending = true;
+        if let Some(server) = self.server {
+            // If it is gone, that is what was wanted.
+            let _ = kill_process_group(server, Signal::TERM);
+        }
+        let latest = clock::now() + SERVER_ENDS;
+        while let (Some(_), Some(rest)) = (self.server, left(latest)) {
+            self.sleep(Some(rest))?;
+            while self.signals.next().is_some() {}
+            self.reap(None);
+        }
+        Ok(())
+    }
+
+    /// Waits for a signal, a child's end or a message, and passes on the signals that come as messages. Does not
+    /// return if whoever started this is gone.
+    fn sleep(&mut self, timeout: Option<Duration>) -> Result<(), Failure> {
+        let mut fds = [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(self.control, PollFlags::IN)];
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Failure::system("cannot wait")(error.into())),
+        }
+        if fds[1].revents().is_empty() {
+            return Ok(());
+        }
+        match self.control.receive() {
+            Ok(Some((Message::Signal(number), _))) => {
+                self.signals.push(number);
+                Ok(())
+            }
+            Ok(Some(_)) => Ok(()),
+            // Everything else in the namespaces ends with this process.
+            Ok(None) | Err(_) => std::process::exit(failure::INTERRUPTED.into()),
+        }
+    }
+
+    /// Takes note of children that have ended. The exit code is that of `command`, if it has.
+    fn reap(&mut self, command: Option<Pid>) -> Option<u8> {
+        let mut end = None;
+        while let Some((pid, code)) = next_end() {
+            if Some(pid) == command {
+                end = Some(code);
+            } else if Some(pid) == self.server {
+                self.server = None;
+                if code != 0 && !self.ending {
+                    talk(&format!("the server ended with code {code}"));
+                }
+            }
+        }
+        end
+    }
+}
+
+/// A fresh view of the processes, for programs that look at them. Where it is refused, they see the host's.
+fn own_proc() {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let mounted = rustix::mount::mount_change("/", private)
+        .and_then(|()| rustix::mount::mount("proc", "/proc", "proc", flags, None));
+    if let Err(error) = mounted {
+        tracing::debug!(%error, "/proc stays that of the host");
+    }
+}
+
+fn present_network() -> Result<File, Failure> {
+    File::open("/proc/thread-self/ns/net").map_err(Failure::system("cannot find the network namespace"))
+}
+
+fn go_to(network: BorrowedFd<'_>) -> Result<(), Failure> {
+    rustix::thread::move_into_link_name_space(network, Some(LinkNameSpaceType::Network))
+        .map_err(|errno| Failure::system("cannot change to the other network")(errno.into()))
+}
+
+fn pass_on(number: u8, to: Pid) {
+    if let Some(signal) = Signal::from_named_raw(number.into()) {
+        // It may just have ended.
+        let _ = kill_process(to, signal);
+    }
+}
+
+/// A child that has ended, and its exit code as shells have it.
+fn next_end() -> Option<(Pid, u8)> {
+    // Nothing but an end is asked for, so one of the two is there. Codes and signals fit in a byte.
+    let (pid, status) = rustix::process::wait(WaitOptions::NOHANG).ok()??;
+    let signal = || status.terminating_signal().map(|signal| i32::from(SIGNAL_CODE) + signal);
+    let code = status.exit_status().or_else(signal).unwrap_or_default();
+    Some((pid, code as u8))
+}
+
+/// The time until `latest`, if there is any.
+fn left(latest: Instant) -> Option<Duration> {
+    Some(latest.saturating_duration_since(clock::now())).filter(|rest| !rest.is_zero())
+}

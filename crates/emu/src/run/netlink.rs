@@ -1,0 +1,130 @@
+//! What the `ip` program would be asked for, said to the kernel itself: rtnetlink(7), in the network namespace of
+//! the calling thread.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// A socket to the kernel's side that knows of devices, addresses and routes.
+pub(crate) struct Netlink {
+    socket: OwnedFd,
+}
+
+impl Netlink {
+    pub(crate) fn open() -> io::Result<Self> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            None, // NETLINK_ROUTE is 0.
+        )?;
+        Ok(Self { socket })
+    }
+
+    /// The number of a device.
+    pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
+        // Any socket will do for this question.
+        Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
+    }
+
+    /// Sets a device up; before that, gives it an MTU in bytes and a queue of so many packets.
+    pub(crate) fn set_up(&self, device: u32, mtu_and_queue: Option<(u32, u32)>) -> io::Result<()> {
+        let up = (libc::IFF_UP as u32).to_ne_bytes();
+        // struct ifinfomsg: family and type (none), index, flags, which of them to change
+        let mut message = Message::new(libc::RTM_NEWLINK, 0);
+        message.put(&[0; 4]).put(&device.to_ne_bytes()).put(&up).put(&up);
+        if let Some((mtu, queue)) = mtu_and_queue {
+            message.attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
+            message.attribute(libc::IFLA_TXQLEN, &queue.to_ne_bytes());
+        }
+        self.ask(message)
+    }
+
+    /// Gives a device an address.
+    pub(crate) fn add_address(&self, device: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
+        // No other host is on the link that could have the address, so it need not be asked for.
+        let flags = if address.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
+        // struct ifaddrmsg: family, prefix, flags, scope, index
+        let mut message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message.put(&[family(address), prefix, flags, libc::RT_SCOPE_UNIVERSE]).put(&device.to_ne_bytes());
+        message.attribute(libc::IFA_LOCAL, &octets(address)).attribute(libc::IFA_ADDRESS, &octets(address));
+        self.ask(message)
+    }
+
+    /// Sends whatever is for this prefix through a device. A prefix of 0 bits is the default route.
+    pub(crate) fn add_route(&self, to: IpAddr, prefix: u8, device: u32) -> io::Result<()> {
+        // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type; flags
+        let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+        message
+            .put(&[family(to), prefix, 0, 0, libc::RT_TABLE_MAIN])
+            .put(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST])
+            .put(&[0; 4]);
+        if prefix > 0 {
+            message.attribute(libc::RTA_DST, &octets(to));
+        }
+        message.attribute(libc::RTA_OIF, &device.to_ne_bytes());
+        self.ask(message)
+    }
+
+    /// Sends a request and waits for the kernel's answer, which it gives at once.
+    fn ask(&self, message: Message) -> io::Result<()> {
+        rustix::net::send(&self.socket, &message.finish(), SendFlags::empty())?;
+        let mut answer = [0; 1024];
+        let (read, _) = rustix::net::recv(&self.socket, &mut answer, RecvFlags::empty())?;
+        // struct nlmsghdr (16 bytes), then of struct nlmsgerr the error: 0 or a negative errno
+        let error =
+            answer[..read].get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);
+        match error {
+            Some(0) => Ok(()),
+            Some(error) => Err(io::Error::from_raw_os_error(error.wrapping_neg())),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// A request in the making.
+struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn new(kind: u16, flags: i32) -> Self {
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
+        // struct nlmsghdr: length (when finished), type, flags, sequence number, sender (the kernel fills it in)
+        let mut message = Self { bytes: vec![0; 4] };
+        message.put(&kind.to_ne_bytes()).put(&flags.to_ne_bytes()).put(&[0; 8]);
+        message
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(bytes);
+        self
+    }
+
+    /// struct rtattr: length with itself, type; then the value, filled up to a multiple of 4.
+    fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
+        let len = 4 + value.len() as u16;
+        self.put(&len.to_ne_bytes()).put(&kind.to_ne_bytes()).put(value);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let len = self.bytes.len() as u32;
+        self.bytes[..4].copy_from_slice(&len.to_ne_bytes());
+        self.bytes
+    }
+}
+
+fn family(address: IpAddr) -> u8 {
+    (if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}

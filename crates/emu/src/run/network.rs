@@ -1,0 +1,129 @@
+//! The networks at both ends: a TUN device each, its addresses and routes.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+
+use nix::sched::CloneFlags;
+
+use super::address::{self, Block};
+use super::forbidden::Step;
+use super::netlink::Netlink;
+use super::tun;
+use crate::failure::Failure;
+
+/// The device in each namespace that is its only way out.
+const DEVICE: &str = "rdt0";
+/// Packets that the kernel keeps for a relay that is busy: 10 ms of the shortest packets of TCP at 1 Gbit/s and
+/// more. What overflows is lost before the link.
+const DEVICE_QUEUE: u32 = 10_000;
+/// A route to everything.
+const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+
+/// What all devices have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// The longest IP packet, in bytes.
+    pub(crate) mtu: u32,
+    /// Whether there are IPv6 addresses.
+    pub(crate) ipv6: bool,
+}
+
+impl Shape {
+    /// Moves the calling thread into a new network namespace, whose one device but `lo` has this address.
+    pub(crate) fn new_namespace(self, address: Ipv4Addr) -> Result<OwnedFd, Failure> {
+        nix::sched::unshare(CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| Step::Network.forbidden()(errno.into()))?;
+        self.quiet();
+        let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
+        tun::attach(&tun, DEVICE).map_err(Step::MakeTun.forbidden())?;
+        let configure = || {
+            let netlink = Netlink::open()?;
+            netlink.set_up(netlink.index("lo")?, None)?;
+            let device = self.set_up(&netlink, DEVICE, address)?;
+            self.route(&netlink, device, DEFAULT_ROUTE, 0)
+        };
+        configure().map_err(Step::Configure.forbidden())?;
+        Ok(tun)
+    }
+
+    /// Makes a device in the present namespace for a network inside it, and routes what is for that one through it.
+    pub(crate) fn attach_inner(self, outer: Block) -> Result<(OwnedFd, Block), Failure> {
+        let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
+        for number in 1..=address::CHILDREN {
+            let Some(block) = outer.child(number) else {
+                return Err(Failure::Usage("no more than six runs fit inside each other".into()));
+            };
+            let name = format!("rdt{number}");
+            match tun::attach(&tun, &name) {
+                Ok(()) => {}
+                // Another run has it.
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
+                Err(error) => return Err(Step::MakeTun.forbidden()(error)),
+            }
+            let configure = || {
+                let netlink = Netlink::open()?;
+                let device = self.set_up(&netlink, &name, block.far())?;
+                let (network, prefix) = block.network();
+                self.route(&netlink, device, network, prefix)?;
+                self.forward()
+            };
+            configure().map_err(Step::Configure.forbidden())?;
+            return Ok((tun, block));
+        }
+        Err(Failure::Usage(format!("no more than {} runs fit into one beside each other", address::CHILDREN)))
+    }
+
+    fn set_up(self, netlink: &Netlink, name: &str, address: Ipv4Addr) -> io::Result<u32> {
+        let device = netlink.index(name)?;
+        if self.ipv6 {
+            // No address of the kernel's own, which it would make known to everybody.
+            sysctl(&format!("ipv6/conf/{name}/addr_gen_mode"), "1");
+        }
+        netlink.set_up(device, Some((self.mtu, DEVICE_QUEUE)))?;
+        let prefix = address::link_prefix();
+        netlink.add_address(device, address.into(), prefix)?;
+        if self.ipv6 {
+            netlink.add_address(device, address::v6(address).into(), address::v6_prefix(prefix))?;
+        }
+        Ok(device)
+    }
+
+    fn route(self, netlink: &Netlink, device: u32, to: Ipv4Addr, prefix: u8) -> io::Result<()> {
+        netlink.add_route(to.into(), prefix, device)?;
+        if self.ipv6 {
+            let prefix = if prefix == 0 { 0 } else { address::v6_prefix(prefix) };
+            netlink.add_route(IpAddr::V6(address::v6(to)), prefix, device)?;
+        }
+        Ok(())
+    }
+
+    /// Lets packets through from one device of the present namespace to another.
+    fn forward(self) -> io::Result<()> {
+        fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        if self.ipv6 {
+            fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the kernel from sending packets that nobody asked for, so that the first packet of the command is the
+    /// first on the path. And lets it ping.
+    fn quiet(self) {
+        let disable = if self.ipv6 { "0" } else { "1" };
+        for scope in ["all", "default"] {
+            sysctl(&format!("ipv6/conf/{scope}/disable_ipv6"), disable);
+            sysctl(&format!("ipv6/conf/{scope}/accept_ra"), "0");
+            sysctl(&format!("ipv6/conf/{scope}/router_solicitations"), "0");
+        }
+        sysctl("ipv4/ping_group_range", "0 0");
+    }
+}
+
+/// Sets what it would be better to have set.
+fn sysctl(name: &str, value: &str) {
+    if let Err(error) = fs::write(format!("/proc/sys/net/{name}"), value) {
+        tracing::debug!(%error, "net.{name} stays as it is");
+    }
+}

@@ -1,0 +1,76 @@
+//! The programs of the user: the command, and the server at the far end.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::SigSet;
+use rustix::process::Pid;
+
+use super::address;
+
+/// The far end's address.
+pub(crate) const PEER: &str = "RDT_PEER";
+/// The own address.
+pub(crate) const LOCAL: &str = "RDT_LOCAL";
+/// Their IPv6 addresses, where there are any.
+pub(crate) const PEER6: &str = "RDT_PEER6";
+const LOCAL6: &str = "RDT_LOCAL6";
+/// How many other networks this one is inside.
+pub(crate) const DEPTH: &str = "RDT_DEPTH";
+
+/// What a program can know of the path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) local: Ipv4Addr,
+    pub(crate) peer: Ipv4Addr,
+    /// Whether both have IPv6 addresses too.
+    pub(crate) ipv6: bool,
+}
+
+/// Starts the command, in a network that is inside `depth` others.
+pub(crate) fn start(command: &[OsString], place: Place, depth: u8) -> io::Result<Pid> {
+    let mut arguments = command.iter();
+    let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
+    let mut command = Command::new(program);
+    command.args(arguments).env(DEPTH, depth.to_string());
+    spawn(command, place)
+}
+
+/// Starts a server from a line for the shell, in a process group of its own.
+pub(crate) fn start_server(line: &OsStr, place: Place) -> io::Result<Pid> {
+    let mut command = Command::new("sh");
+    // A run that the server starts has its own far end, as it would have outside.
+    command.arg("-c").arg(line).env_remove(DEPTH).stdin(Stdio::null()).process_group(0);
+    spawn(command, place)
+}
+
+/// Whether anything in the present network namespace listens.
+pub(crate) fn any_port_is_bound() -> bool {
+    ["tcp", "tcp6", "udp", "udp6"].into_iter().any(|protocol| {
+        let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));
+        table.is_ok_and(|table| table.lines().nth(1).is_some())
+    })
+}
+
+/// Its end is seen by waiting for any child, so nothing is kept of it but its number.
+fn spawn(mut command: Command, place: Place) -> io::Result<Pid> {
+    command.env(LOCAL, place.local.to_string()).env(PEER, place.peer.to_string());
+    if place.ipv6 {
+        command
+            .env(LOCAL6, address::v6(place.local).to_string())
+            .env(PEER6, address::v6(place.peer).to_string());
+    } else {
+        command.env_remove(LOCAL6).env_remove(PEER6);
+    }
+    // SAFETY: it makes one system call, which is allowed between fork and exec.
+    #[expect(unsafe_code, reason = "the signals that are blocked here would stay blocked in the program")]
+    unsafe {
+        command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?));
+    }
+    let child = command.spawn()?;
+    Ok(Pid::from_child(&child))
+}

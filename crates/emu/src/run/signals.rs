@@ -1,0 +1,66 @@
+//! Signals as something to wait for, in place of something that happens: signalfd(2).
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// Those by which people and systems ask a program to end.
+const REQUESTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// A signal that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Came {
+    pub(crate) number: u8,
+    /// The kernel sent it, as it does for a key: to all programs in the foreground.
+    pub(crate) from_terminal: bool,
+}
+
+/// The signals that this process waits for. They stay blocked in the programs that it starts.
+pub(crate) struct Signals {
+    fd: SignalFd,
+    came: VecDeque<Came>,
+}
+
+impl Signals {
+    /// Waits for requests to end. To be called before any thread is started.
+    pub(crate) fn requests() -> io::Result<Self> {
+        Self::of(&REQUESTS.into_iter().collect())
+    }
+
+    /// Waits for the ends of children as well; they are no signals that come, but end a wait.
+    pub(crate) fn requests_and_children() -> io::Result<Self> {
+        Self::of(&REQUESTS.into_iter().chain([Signal::SIGCHLD]).collect())
+    }
+
+    /// One more, which came in another way.
+    pub(crate) fn push(&mut self, number: u8) {
+        self.came.push_back(Came { number, from_terminal: false });
+    }
+
+    /// The next one, if any came.
+    pub(crate) fn next(&mut self) -> Option<Came> {
+        while let Ok(Some(info)) = self.fd.read_signal() {
+            if info.ssi_signo != Signal::SIGCHLD as u32 {
+                // Signals are numbered to 64.
+                let number = info.ssi_signo as u8;
+                self.came.push_back(Came { number, from_terminal: info.ssi_code == libc::SI_KERNEL });
+            }
+        }
+        self.came.pop_front()
+    }
+
+    fn of(set: &SigSet) -> io::Result<Self> {
+        set.thread_block()?;
+        let fd = SignalFd::with_flags(set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { fd, came: VecDeque::new() })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

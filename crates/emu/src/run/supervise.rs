@@ -1,0 +1,193 @@
+//! The part of `run` that stays outside: it relays, passes signals on and tells what became of the packets.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Child;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rdt_emulator::Path;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::address::Block;
+use super::control::{Control, Message};
+use super::network::Shape;
+use super::outer::Outer;
+use super::signals::Signals;
+use super::tun::TunPort;
+use super::{Stage, enter};
+use crate::args::{InsideArgs, RunArgs};
+use crate::failure::{self, Failure};
+use crate::relay::{Account, Relay};
+use crate::wait::{Stop, Waiter};
+use crate::{report, talk};
+
+/// The smallest MTU of IPv6, RFC 8200, section 5.
+const MIN_MTU_IPV6: u32 = 1280;
+/// What is said when the first process inside is killed.
+const KILLED: u8 = 137;
+
+/// Runs the command and gives its exit code.
+pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
+    if args.ipv6 && args.mtu < MIN_MTU_IPV6 {
+        return Err(Failure::Usage(format!("--mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
+    }
+    let config = args.path.config()?;
+    let seed = args.seed.unwrap_or_else(rand::random);
+    let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
+    let mut inside = Inside::start(args)?;
+    let devices = inside.devices()?;
+    if let Some(signal) = signals.next() {
+        return Ok(128 + signal.number);
+    }
+    let relay = Worker::start(Path::new(config, seed), devices)?;
+    let result = inside.supervise(&mut signals, &relay);
+    let accounts = relay.finish();
+    inside.wait();
+    let code = result?;
+    let accounts = accounts.map_err(Failure::system("the relay stopped"))?;
+    if !args.quiet {
+        for line in report::text(&accounts).lines() {
+            talk(line);
+        }
+        talk(&format!("seed: {seed}"));
+    }
+    Ok(code)
+}
+
+/// The processes inside, as seen from outside.
+struct Inside {
+    control: Control,
+    child: Child,
+    /// The far device, if this run is inside another.
+    far: Option<OwnedFd>,
+}
+
+impl Inside {
+    fn start(args: &RunArgs) -> Result<Self, Failure> {
+        let outer = Outer::look();
+        let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
+        let (far, depth, block, peer) = match outer {
+            None => (None, 0, Block::outermost(), Block::outermost().far()),
+            Some(_) if args.server.is_some() => {
+                return Err(Failure::Usage("--server is for the outermost of runs inside each other".into()));
+            }
+            Some(outer) if args.ipv6 && !outer.ipv6 => {
+                return Err(Failure::Usage("--ipv6: the run outside has none".into()));
+            }
+            Some(outer) => {
+                let (far, block) = shape.attach_inner(outer.block)?;
+                (Some(far), outer.depth + 1, block, outer.peer)
+            }
+        };
+        let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;
+        let inside = InsideArgs {
+            stage: Stage::Enter,
+            control: theirs.as_raw_fd(),
+            mtu: args.mtu,
+            ipv6: args.ipv6,
+            depth,
+            near: block.near(),
+            peer,
+            server: args.server.clone(),
+            command: args.command.clone(),
+        };
+        let child =
+            enter::inside(&inside).spawn().map_err(Failure::system("cannot start this program again"))?;
+        Ok(Self { control, child, far })
+    }
+
+    /// Waits for the devices, the near one first.
+    fn devices(&mut self) -> Result<[Arc<OwnedFd>; 2], Failure> {
+        match self.receive()? {
+            Some((Message::Ready, fds)) => {
+                let mut fds = fds.into_iter().rev().chain(self.far.take());
+                let devices = fds.next().zip(fds.next());
+                let (near, far) = devices.ok_or_else(|| lost("it gave no device"))?;
+                Ok([near, far].map(Arc::new))
+            }
+            Some((Message::Failed(code, sentence), _)) => Err(Failure::Inside(code, sentence)),
+            _ => Err(lost("the process inside ended")),
+        }
+    }
+
+    /// Lets the command begin, and waits for its end: its exit code.
+    fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Result<u8, Failure> {
+        self.control.send(&Message::Go, &[]).map_err(Failure::system("the process inside is gone"))?;
+        loop {
+            let mut fds = [
+                PollFd::new(&*signals, PollFlags::IN),
+                PollFd::new(&self.control, PollFlags::IN),
+                PollFd::new(relay.ended.fd(), PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(Failure::system("cannot wait")(error.into())),
+            }
+            let [_, said, relay_ended] = fds.map(|fd| !fd.revents().is_empty());
+            while let Some(signal) = signals.next() {
+                if !signal.from_terminal {
+                    // If it is gone, that is said below.
+                    let _ = self.control.send(&Message::Signal(signal.number), &[]);
+                }
+            }
+            if said {
+                return match self.receive()? {
+                    Some((Message::Ended(code), _)) => Ok(code),
+                    Some((Message::Failed(code, sentence), _)) => Err(Failure::Inside(code, sentence)),
+                    _ => Err(Failure::Inside(KILLED, "the first process inside was killed".into())),
+                };
+            }
+            if relay_ended {
+                return Ok(failure::OS);
+            }
+        }
+    }
+
+    fn receive(&self) -> Result<Option<(Message, Vec<OwnedFd>)>, Failure> {
+        self.control.receive().map_err(Failure::system("cannot read the control socket"))
+    }
+
+    /// Waits until nothing is left inside.
+    fn wait(self) {
+        let Self { control, mut child, .. } = self;
+        // That ends it, if it has not ended.
+        drop(control);
+        if let Err(error) = child.wait() {
+            tracing::debug!(%error, "cannot wait for the process inside");
+        }
+    }
+}
+
+fn lost(what: &str) -> Failure {
+    Failure::Inside(failure::OS, format!("cannot set up the network: {what}"))
+}
+
+/// The relay on a thread of its own.
+struct Worker {
+    stop: Stop,
+    /// Set when the thread ends.
+    ended: Stop,
+    thread: JoinHandle<io::Result<[Account; 2]>>,
+}
+
+impl Worker {
+    fn start(path: Path, devices: [Arc<OwnedFd>; 2]) -> Result<Self, Failure> {
+        let stop = Stop::new().map_err(Failure::system("no event descriptor"))?;
+        let ended = Stop::new().map_err(Failure::system("no event descriptor"))?;
+        let (to_stop, over) = (stop.clone(), ended.clone());
+        let thread = thread::spawn(move || {
+            let [near, far] = devices.clone().map(TunPort::new);
+            let mut relay = Relay::new(path, near, far, ());
+            let result = relay.run(&mut Waiter::new(devices, to_stop));
+            over.set();
+            result.map(|()| relay.finish().0)
+        });
+        Ok(Self { stop, ended, thread })
+    }
+
+    fn finish(self) -> io::Result<[Account; 2]> {
+        self.stop.set();
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
+    }
+}

@@ -1,0 +1,103 @@
+//! The TUN device: a network device whose other side is this program. Documentation/networking/tuntap.rst.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rdt_driver::clock;
+use rdt_emulator::{Delivery, Packet};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::ecn;
+use crate::port::{Buffers, Port, Sent};
+
+/// Where devices are made.
+pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
+/// The longest IP packet, in bytes.
+const MAX_PACKET: usize = 65_535;
+
+/// Opens the device from which others are made.
+pub(crate) fn open() -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(CLONE_DEVICE, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Makes it a device of IP packets with this name, in the network namespace of the calling thread. The device
+/// vanishes when the descriptor is closed.
+pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
+    /// `TUNSETIFF`: _IOW('T', 202, int), whose argument is a struct ifreq all the same.
+    const SET_INTERFACE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<libc::c_int>(b'T', 202);
+    let mut request =
+        IfReq { name: [0; libc::IFNAMSIZ], flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16, rest: [0; 22] };
+    // The last byte stays 0.
+    for (to, from) in request.name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    // SAFETY: the kernel reads and writes one struct ifreq, which `IfReq` is as long as.
+    #[expect(unsafe_code, reason = "no library wraps this request")]
+    unsafe {
+        rustix::ioctl::ioctl(tun, rustix::ioctl::Updater::<SET_INTERFACE, IfReq>::new(&mut request))?;
+    }
+    Ok(())
+}
+
+/// struct ifreq, netdevice(7).
+#[repr(C)]
+struct IfReq {
+    name: [u8; libc::IFNAMSIZ],
+    flags: i16,
+    /// The union is as long as a struct ifmap, 24 bytes where pointers have 8.
+    rest: [u8; 22],
+}
+
+const _: () = assert!(size_of::<IfReq>() >= size_of::<libc::ifreq>());
+
+/// One end of the path: the packets that the kernel sends through the device.
+pub(crate) struct TunPort {
+    tun: Arc<OwnedFd>,
+    /// One packet, whose length is known only when it has been read.
+    scratch: Box<[u8]>,
+}
+
+impl TunPort {
+    pub(crate) fn new(tun: Arc<OwnedFd>) -> Self {
+        Self { tun, scratch: vec![0; MAX_PACKET].into() }
+    }
+}
+
+impl Port for TunPort {
+    fn receive(
+        &mut self,
+        budget: usize,
+        buffers: &mut Buffers,
+        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
+    ) -> io::Result<usize> {
+        for read in 0..budget {
+            let len = match rustix::io::read(self.tun.as_fd(), &mut *self.scratch) {
+                Ok(len) => len,
+                Err(Errno::AGAIN) => return Ok(read),
+                Err(Errno::INTR) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            if len == 0 {
+                continue;
+            }
+            let bytes = &self.scratch[..len];
+            let mut buffer = buffers.take(len);
+            buffer.extend_from_slice(bytes);
+            take(buffers, clock::now(), Packet::from(buffer).with_ecn(ecn::read(bytes)));
+        }
+        Ok(budget)
+    }
+
+    fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
+        // A flipped bit may have hit the field, so it is compared with what the link says.
+        if delivery.ecn == rdt_emulator::Ecn::Ce && ecn::read(&delivery.packet) != delivery.ecn {
+            ecn::write(&mut delivery.packet, delivery.ecn);
+        }
+        // It refuses what is no IP packet, and everything while the device is down or going away.
+        let taken = rustix::io::write(self.tun.as_fd(), &delivery.packet).is_ok();
+        Ok(if taken { Sent::Taken } else { Sent::Refused })
+    }
+}
