@@ -1,5 +1,7 @@
 //! The arguments as the user types them.
 
+#![allow(clippy::doc_markdown, reason = "the comments are the text of --help, in which $RDT_PEER is no code")]
+
 use std::ffi::OsString;
 #[cfg(target_os = "linux")]
 use std::net::Ipv4Addr;
@@ -65,7 +67,7 @@ pub(crate) struct InsideArgs {
     #[arg(long)]
     pub(crate) stage: crate::run::Stage,
     /// The descriptor of the socket to `run`.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(i32).range(3..))]
     pub(crate) control: std::os::fd::RawFd,
     #[arg(long)]
     pub(crate) mtu: u32,

@@ -40,7 +40,32 @@ fn fates(account: &Account) -> String {
 }
 
 fn lateness(account: &Account) -> String {
-    let late = |q| account.lateness.quantile(q).as_nanos() / 1000;
-    let max = account.lateness.max().as_nanos() / 1000;
-    format!("late by {} us p50, {} us p99, {max} us at most", late(0.5), late(0.99))
+    let late = |q| account.lateness.quantile(q).as_secs_f64() * 1e6;
+    let max = account.lateness.max().as_secs_f64() * 1e6;
+    format!("late by {:.1} us p50, {:.1} us p99, {max:.1} us at most", late(0.5), late(0.99))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rdt_emulator::Ledger;
+    use rdt_server::Lateness;
+
+    use super::*;
+
+    #[test]
+    fn only_what_happened_is_told() {
+        let mut lateness = Lateness::new();
+        lateness.record(Duration::from_nanos(1500));
+        let ledger =
+            Ledger { sent: 5, delivered: 1, dropped_loss: 3, discarded: 1, marked: 1, ..Ledger::default() };
+        let idle = Account { ledger: Ledger::default(), lateness: Lateness::new(), refused: 0 };
+        let expected = "\
+forward: 5 arrived, 1 delivered, 3 lost on arrival, 1 marked, 1 on the way at the end
+forward: late by 1.5 us p50, 1.5 us p99, 1.5 us at most
+reverse: 0 arrived, 0 delivered
+";
+        assert_eq!(text(&[Account { ledger, lateness, refused: 0 }, idle]), expected);
+    }
 }

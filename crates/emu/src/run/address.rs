@@ -31,8 +31,11 @@ impl Block {
     /// That of a network inside `depth` others.
     pub(crate) fn of_network(depth: u8, near: Ipv4Addr) -> Option<Self> {
         let prefix = CHILD_BITS.checked_mul(depth)?.checked_add(ROOT.prefix)?;
+        if prefix > LAST_PREFIX {
+            return None;
+        }
         let block = Self { base: near.to_bits() & mask(prefix), prefix };
-        (prefix <= LAST_PREFIX && block.near() == near).then_some(block)
+        (block.near() == near).then_some(block)
     }
 
     /// That of a network that is in no other.
@@ -80,6 +83,7 @@ pub(crate) const fn v6_prefix(v4: u8) -> u8 {
     96 + v4
 }
 
+/// The first bits, of which there are less than 32.
 const fn mask(prefix: u8) -> u32 {
     !(u32::MAX >> prefix)
 }

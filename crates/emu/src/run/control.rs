@@ -47,11 +47,14 @@ impl Control {
     /// The socket that was handed to this program under this number.
     pub(crate) fn inherited(number: RawFd) -> io::Result<Self> {
         // SAFETY: the program outside opened it for this one, and nothing else here knows the number. If a user
-        // gave a number of no open file, the next call fails, and nothing else is done with it.
+        // gave a number of no open file, one question is asked of it, and it is not closed.
         #[expect(unsafe_code, reason = "a descriptor from the command line has no owner yet")]
-        let control = Self(unsafe { OwnedFd::from_raw_fd(number) });
-        rustix::io::fcntl_getfd(&control.0)?;
-        Ok(control)
+        let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        if let Err(error) = rustix::io::fcntl_getfd(&fd) {
+            std::mem::forget(fd);
+            return Err(error.into());
+        }
+        Ok(Self(fd))
     }
 
     /// From now on no program that is started has it.

@@ -49,7 +49,7 @@ mod tests {
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);
         }
-        !(sum as u16)
+        !u16::try_from(sum).unwrap()
     }
 
     #[test]

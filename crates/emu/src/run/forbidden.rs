@@ -67,46 +67,52 @@ impl Step {
     }
 }
 
-/// What the host says about namespaces.
-#[derive(Debug, Clone, Default)]
-struct Host {
-    /// Limits that are 0.
-    no_users: bool,
-    no_networks: bool,
+/// What the host has against namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Obstacle {
+    /// The limit on user namespaces is 0.
+    NoUsers,
+    /// The limit on network namespaces is 0.
+    NoNetworks,
     /// Debian's switch for user namespaces is off.
-    switched_off: bool,
+    SwitchedOff,
     /// `AppArmor` takes the rights from those who enter a user namespace.
-    apparmor: bool,
+    AppArmor,
     /// A filter of system calls is on this process.
-    filtered: bool,
+    Filter,
 }
+
+/// The obstacles on this host.
+struct Host(Vec<Obstacle>);
 
 impl Host {
     fn look() -> Self {
         let is = |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        Self {
-            no_users: is("/proc/sys/user/max_user_namespaces", "0"),
-            no_networks: is("/proc/sys/user/max_net_namespaces", "0"),
-            switched_off: is("/proc/sys/kernel/unprivileged_userns_clone", "0"),
-            apparmor: is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
-            filtered: status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"])),
-        }
+        let looks = [
+            (Obstacle::NoUsers, is("/proc/sys/user/max_user_namespaces", "0")),
+            (Obstacle::NoNetworks, is("/proc/sys/user/max_net_namespaces", "0")),
+            (Obstacle::SwitchedOff, is("/proc/sys/kernel/unprivileged_userns_clone", "0")),
+            (Obstacle::AppArmor, is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1")),
+            (Obstacle::Filter, status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"]))),
+        ];
+        Self(looks.into_iter().filter_map(|(obstacle, there)| there.then_some(obstacle)).collect())
     }
 
     /// The likeliest of the reasons, and what to do.
     fn reason(&self, step: Step, error: &io::Error) -> String {
+        let has = |obstacle| self.0.contains(&obstacle);
         let limit = |name| format!("the limit user.{name} is 0; root can say `sysctl user.{name}=10000`");
         match step {
-            Step::UserNamespace if self.no_users => limit("max_user_namespaces"),
-            Step::Network if self.no_networks => limit("max_net_namespaces"),
-            Step::UserNamespace if self.switched_off => {
+            Step::UserNamespace if has(Obstacle::NoUsers) => limit("max_user_namespaces"),
+            Step::Network if has(Obstacle::NoNetworks) => limit("max_net_namespaces"),
+            Step::UserNamespace if has(Obstacle::SwitchedOff) => {
                 "they are switched off for all but root, who can say `sysctl kernel.unprivileged_userns_clone=1`".into()
             }
-            _ if self.apparmor => "AppArmor restricts user namespaces; root can say `sysctl \
+            _ if has(Obstacle::AppArmor) => "AppArmor restricts user namespaces; root can say `sysctl \
                                    kernel.apparmor_restrict_unprivileged_userns=0`, or run this program"
                 .into(),
-            _ if self.filtered => "a filter of system calls (seccomp) is on this process, as in most containers; \
+            _ if has(Obstacle::Filter) => "a filter of system calls (seccomp) is on this process, as in most containers; \
                                    start the container with the rights (docker: --cap-add SYS_ADMIN --cap-add \
                                    NET_ADMIN --device /dev/net/tun --security-opt seccomp=unconfined)"
                 .into(),
@@ -122,47 +128,26 @@ impl Host {
 mod tests {
     use super::*;
 
-    fn said(step: Step, errno: i32, host: &Host) -> String {
-        step.sentences(&io::Error::from_raw_os_error(errno), host)
-    }
-
     #[test]
     fn each_way_to_forbid_it_has_its_own_sentence_and_all_offer_the_proxy() {
-        let free = Host::default();
+        use Obstacle::{AppArmor, Filter, NoNetworks, NoUsers, SwitchedOff};
         let cases = [
-            (
-                Step::UserNamespace,
-                libc::ENOSPC,
-                Host { no_users: true, ..free.clone() },
-                "max_user_namespaces is 0",
-            ),
-            (
-                Step::Network,
-                libc::ENOSPC,
-                Host { no_networks: true, ..free.clone() },
-                "max_net_namespaces is 0",
-            ),
-            (
-                Step::UserNamespace,
-                libc::EPERM,
-                Host { switched_off: true, ..free.clone() },
-                "unprivileged_userns_clone=1",
-            ),
-            (Step::Root, libc::EPERM, Host { apparmor: true, ..free.clone() }, "AppArmor"),
-            (Step::Network, libc::EPERM, Host { apparmor: true, ..free.clone() }, "AppArmor"),
-            (Step::UserNamespace, libc::EPERM, Host { filtered: true, ..free.clone() }, "seccomp"),
-            (Step::Processes, libc::ENOSPC, free.clone(), "a limit is reached"),
-            (Step::OpenTun, libc::ENOENT, free.clone(), "modprobe tun"),
-            (Step::OpenTun, libc::EACCES, free.clone(), "chmod 666"),
-            (Step::OpenTun, libc::ENODEV, free.clone(), "CONFIG_TUN"),
-            (Step::MakeTun, libc::EPERM, free, "withheld"),
+            (Step::UserNamespace, libc::ENOSPC, Some(NoUsers), "max_user_namespaces is 0"),
+            (Step::Network, libc::ENOSPC, Some(NoNetworks), "max_net_namespaces is 0"),
+            (Step::UserNamespace, libc::EPERM, Some(SwitchedOff), "unprivileged_userns_clone=1"),
+            (Step::Root, libc::EPERM, Some(AppArmor), "AppArmor"),
+            (Step::Network, libc::EPERM, Some(AppArmor), "AppArmor"),
+            (Step::UserNamespace, libc::EPERM, Some(Filter), "seccomp"),
+            (Step::Processes, libc::ENOSPC, None, "a limit is reached"),
+            (Step::OpenTun, libc::ENOENT, None, "modprobe tun"),
+            (Step::OpenTun, libc::EACCES, None, "chmod 666"),
+            (Step::OpenTun, libc::ENODEV, None, "CONFIG_TUN"),
+            (Step::MakeTun, libc::EPERM, None, "withheld"),
         ];
-        for (step, errno, host, part) in cases {
-            let said = said(step, errno, &host);
-            assert!(
-                said.contains(part) && said.ends_with("`rdt-emu proxy` needs none of this"),
-                "{step:?}: {said}"
-            );
+        for (step, errno, obstacle, part) in cases {
+            let host = Host(obstacle.into_iter().collect());
+            let said = step.sentences(&io::Error::from_raw_os_error(errno), &host);
+            assert!(said.contains(part) && said.ends_with("`rdt-emu proxy` needs none of this"), "{said}");
         }
     }
 }

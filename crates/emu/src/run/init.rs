@@ -212,11 +212,12 @@ fn pass_on(number: u8, to: Pid) {
 
 /// A child that has ended, and its exit code as shells have it.
 fn next_end() -> Option<(Pid, u8)> {
-    // Nothing but an end is asked for, so one of the two is there. Codes and signals fit in a byte.
+    // Nothing but an end is asked for, so one of the two is there.
     let (pid, status) = rustix::process::wait(WaitOptions::NOHANG).ok()??;
     let signal = || status.terminating_signal().map(|signal| i32::from(SIGNAL_CODE) + signal);
     let code = status.exit_status().or_else(signal).unwrap_or_default();
-    Some((pid, code as u8))
+    // Codes end at 255, signals at 64.
+    Some((pid, u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
 /// The time until `latest`, if there is any.

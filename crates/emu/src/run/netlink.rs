@@ -1,6 +1,12 @@
 //! What the `ip` program would be asked for, said to the kernel itself: rtnetlink(7), in the network namespace of
 //! the calling thread.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the constants are declared wider than the fields that they are for, and messages are short"
+)]
+
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;

@@ -45,7 +45,7 @@ impl Signals {
         while let Ok(Some(info)) = self.fd.read_signal() {
             if info.ssi_signo != Signal::SIGCHLD as u32 {
                 // Signals are numbered to 64.
-                let number = info.ssi_signo as u8;
+                let number = u8::try_from(info.ssi_signo).unwrap_or(u8::MAX);
                 self.came.push_back(Came { number, from_terminal: info.ssi_code == libc::SI_KERNEL });
             }
         }

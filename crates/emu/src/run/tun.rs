@@ -28,6 +28,7 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
 pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
     /// `TUNSETIFF`: _IOW('T', 202, int), whose argument is a struct ifreq all the same.
     const SET_INTERFACE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<libc::c_int>(b'T', 202);
+    #[expect(clippy::cast_possible_truncation, reason = "the constants are declared wider than their field")]
     let mut request =
         IfReq { name: [0; libc::IFNAMSIZ], flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16, rest: [0; 22] };
     // The last byte stays 0.

@@ -1,0 +1,17 @@
+//! `rdt-emu run` as users run it. Where the host forbids namespaces, each test says so and is skipped.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "run/command.rs"]
+mod command;
+#[path = "run/ends.rs"]
+mod ends;
+#[path = "run/helpers.rs"]
+mod helpers;
+#[path = "run/nested.rs"]
+mod nested;
+#[path = "run/running.rs"]
+mod running;
+#[path = "run/sentences.rs"]
+mod sentences;

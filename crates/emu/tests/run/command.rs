@@ -1,0 +1,100 @@
+//! The command: where it runs, what it sees, how it ends.
+
+use super::helpers::{helper, said};
+use super::running::{code, host_allows, run, run_with, stdout};
+
+fn as_str(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    if !host_allows() {
+        return;
+    }
+    for (script, expected) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -TERM $$", 143)] {
+        assert_eq!(code(&run("-q", &["sh", "-c", script]).output()), expected, "{script}");
+    }
+    for (command, expected) in [("/no/such/command", 127), ("/dev/null", 126)] {
+        let output = run("-q", &[command]).output();
+        assert_eq!(code(&output), expected);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with(&format!("rdt-emu: cannot run {command}: ")), "{said}");
+    }
+}
+
+#[test]
+fn the_command_is_told_both_addresses_and_sees_one_device() {
+    if !host_allows() {
+        return;
+    }
+    let script =
+        "echo $RDT_PEER $RDT_LOCAL; tail -n +3 /proc/thread-self/net/dev | cut -d: -f1 | sort | xargs";
+    assert_eq!(stdout(&run("-q", &["sh", "-c", script]).output()), "10.0.0.1 10.0.0.2\nlo rdt0\n");
+}
+
+#[test]
+fn tcp_can_be_configured_by_the_command() {
+    if !host_allows() {
+        return;
+    }
+    let sack = "/proc/sys/net/ipv4/tcp_sack";
+    let before = std::fs::read_to_string(sack).unwrap();
+    let script = format!("echo 0 > {sack} && cat {sack}");
+    assert_eq!(stdout(&run("-q", &["sh", "-c", &script]).output()), "0\n");
+    assert_eq!(std::fs::read_to_string(sack).unwrap(), before, "the host's is another");
+}
+
+#[test]
+fn a_ping_takes_the_round_trip_time_and_every_packet_is_accounted_for() {
+    if !host_allows() {
+        return;
+    }
+    let output = run("--rtt 100ms", &as_str(&helper("ping"))).output();
+    let rtt: u64 = said(&stdout(&output), "rtt_us").parse().unwrap();
+    assert!(rtt >= 100_000, "{rtt} us");
+    let told = String::from_utf8(output.stderr).unwrap();
+    for direction in ["forward", "reverse"] {
+        assert!(told.contains(&format!("rdt-emu: {direction}: 3 arrived, 3 delivered\n")), "{told}");
+    }
+}
+
+#[test]
+fn what_the_path_loses_is_told_by_cause_and_nothing_else_is_on_it() {
+    if !host_allows() {
+        return;
+    }
+    let told = |flags| String::from_utf8(run(flags, &as_str(&helper("send"))).output().stderr).unwrap();
+    assert!(told("--loss 100%/0").contains("forward: 3 arrived, 0 delivered, 3 lost on arrival\n"));
+    let queue = told("--rate 1kbit --rtt 1s --queue 1p --seed 9");
+    assert!(
+        queue.contains("forward: 3 arrived, 0 delivered, 1 queue full, 2 on the way at the end\n"),
+        "{queue}"
+    );
+    assert!(queue.contains("rdt-emu: seed: 9\n"), "{queue}");
+}
+
+#[test]
+fn a_server_is_there_before_the_command() {
+    if !host_allows() {
+        return;
+    }
+    let (server, ask) = (helper("echo").join(" "), helper("ask"));
+    for option in ["--mtu=1500", "--ipv6"] {
+        let output = run_with(&["-q", option, "--server", &server], &as_str(&ask)).output();
+        assert_eq!(said(&stdout(&output), "echo"), "hello");
+    }
+}
+
+#[test]
+fn both_families_where_asked_for() {
+    if !host_allows() {
+        return;
+    }
+    let script = "echo $RDT_PEER6 $RDT_LOCAL6; grep -c rdt0 /proc/thread-self/net/if_inet6";
+    let output = run("-q --ipv6", &["sh", "-c", script]).output();
+    assert_eq!(stdout(&output), "fd72:6474::a00:1 fd72:6474::a00:2\n1\n");
+    let none =
+        run("-q", &["sh", "-c", "test -z \"$RDT_PEER6\" && ! grep rdt0 /proc/thread-self/net/if_inet6"]);
+    assert_eq!(stdout(&none.output()), "");
+}

@@ -1,0 +1,91 @@
+//! Whatever ends, nothing is left. That is asserted at the end of every run.
+
+use rustix::process::Signal;
+
+use super::running::{PROGRAM, Running, host_allows, kill, run, run_with};
+
+/// A command that hides from polite requests, with a daemon of its own, after a server that does so too.
+const STUBBORN: &str =
+    "trap '' TERM INT HUP QUIT; (setsid sleep 1000 &); echo up; while :; do sleep 1000; done";
+
+fn start(command: &str) -> Running {
+    let running = run("-q --rtt 1ms", &["sh", "-c", command]).start();
+    assert_eq!(running.line, "up");
+    running
+}
+
+#[test]
+fn a_request_to_end_reaches_the_command() {
+    if !host_allows() {
+        return;
+    }
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129), (Signal::QUIT, 131)] {
+        let running = start("echo up; exec sleep 1000");
+        kill(running.child.id(), signal);
+        assert_eq!(running.end().0, code);
+    }
+    let running = start("trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done");
+    kill(running.child.id(), Signal::TERM);
+    assert_eq!(running.end().0, 5, "the command's way to end is its own");
+}
+
+#[test]
+fn nothing_survives_the_program_outside() {
+    if !host_allows() {
+        return;
+    }
+    let running = start(STUBBORN);
+    kill(running.child.id(), Signal::KILL);
+    assert_eq!(running.end().0, 137);
+}
+
+#[test]
+fn nothing_survives_the_programs_inside() {
+    if !host_allows() {
+        return;
+    }
+    for stage in ["--stage=enter", "--stage=init"] {
+        let running = start(STUBBORN);
+        let [process] = running.with_argument(stage)[..] else { panic!("there is one") };
+        kill(process, Signal::KILL);
+        let (code, said) = running.end();
+        assert_eq!(code, 137);
+        assert!(said.contains("the first process inside was killed"), "{said}");
+    }
+}
+
+#[test]
+fn a_command_that_is_killed_or_leaves_a_daemon_leaves_nothing() {
+    if !host_allows() {
+        return;
+    }
+    let running = start("(setsid sleep 1000 &); echo up; exec sleep 1000");
+    let sleeping = running.with_argument("1000");
+    // The daemon's number is the higher or the lower one: what counts is which is the command.
+    let command = sleeping.into_iter().min().unwrap();
+    kill(command, Signal::KILL);
+    assert_eq!(running.end().0, 137);
+    let running = start("(setsid sleep 1000 &); echo up; exit 3");
+    assert_eq!(running.end().0, 3);
+}
+
+#[test]
+fn a_server_that_is_killed_is_told_and_the_command_goes_on() {
+    if !host_allows() {
+        return;
+    }
+    let run = run_with(&["-q", "--server", "kill -9 $$"], &["sh", "-c", "echo up; exit 4"]);
+    let (code, said) = run.start().end();
+    assert_eq!((code, said.as_str()), (4, "rdt-emu: the server ended with code 137\n"));
+}
+
+#[test]
+fn runs_inside_each_other_end_together() {
+    if !host_allows() {
+        return;
+    }
+    let running = run("-q", &[PROGRAM, "run", "-q", "--", "sh", "-c", STUBBORN]).start();
+    assert_eq!(running.line, "up");
+    kill(running.child.id(), Signal::KILL);
+    assert_eq!(running.end().0, 137);
+}

@@ -1,0 +1,142 @@
+//! Running the program, and finding what it left.
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Every process that a run starts, and nobody else, has this variable of the environment.
+const MARK: &str = "RDT_EMU_TEST";
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
+
+/// True where runs are possible; else says why not.
+pub(crate) fn host_allows() -> bool {
+    static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
+    let refusal = REFUSAL.get_or_init(|| {
+        let output = Command::new(PROGRAM).args(["run", "-q", "--", "true"]).output().unwrap();
+        let sentence = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code() == Some(69)).then_some(sentence)
+    });
+    if let Some(sentence) = refusal {
+        eprintln!("skipped: {sentence}");
+    }
+    refusal.is_none()
+}
+
+/// `rdt-emu run` with these arguments, split at spaces, and a command.
+pub(crate) fn run(arguments: &str, command: &[&str]) -> Run {
+    run_with(&arguments.split_whitespace().collect::<Vec<_>>(), command)
+}
+
+/// The same with arguments that may contain spaces.
+pub(crate) fn run_with(arguments: &[&str], command: &[&str]) -> Run {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let mark = format!("{}-{number}", std::process::id());
+    let mut program = Command::new(PROGRAM);
+    program.arg("run").args(arguments).arg("--").args(command).env(MARK, &mark);
+    Run { program, mark }
+}
+
+pub(crate) struct Run {
+    program: Command,
+    mark: String,
+}
+
+impl Run {
+    /// Runs it to its end, after which nothing is left.
+    pub(crate) fn output(mut self) -> Output {
+        let output = self.program.stdin(Stdio::null()).output().unwrap();
+        assert_nothing_left(&self.mark);
+        output
+    }
+
+    /// Starts it and waits until the command has printed a line.
+    pub(crate) fn start(mut self) -> Running {
+        let mut child =
+            self.program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut byte = [0];
+        let mut line = Vec::new();
+        while child.stdout.as_mut().unwrap().read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        Running { child, line: String::from_utf8(line).unwrap(), mark: self.mark }
+    }
+}
+
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    /// What the command printed first.
+    pub(crate) line: String,
+    mark: String,
+}
+
+impl Running {
+    /// The processes of the run, seen from outside, with an argument that is this.
+    pub(crate) fn with_argument(&self, argument: &str) -> Vec<u32> {
+        let has = |id: &u32| {
+            let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|each| each == argument.as_bytes())
+        };
+        marked(&self.mark).into_iter().filter(has).collect()
+    }
+
+    /// Waits for the end, after which nothing is left: the exit code as shells have it, and what was said.
+    pub(crate) fn end(self) -> (i32, String) {
+        let output = self.child.wait_with_output().unwrap();
+        assert_nothing_left(&self.mark);
+        (code(&output), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+/// The exit code as shells have it.
+pub(crate) fn code(output: &Output) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    let status = output.status;
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    assert_eq!(code(output), 0, "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn kill(process: u32, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
+}
+
+/// A run's processes end with it, those that the kernel ends a moment later; a network namespace lasts as long as a
+/// process in it, a device as long as its namespace.
+fn assert_nothing_left(mark: &str) {
+    for _ in 0..1000 {
+        if marked(mark).is_empty() {
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "strangers are waited for")]
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let left: Vec<_> =
+        marked(mark).iter().map(|id| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap()).collect();
+    panic!("10 s after the end there is still {left:?}");
+}
+
+/// The processes with this mark that have not ended.
+fn marked(mark: &str) -> Vec<u32> {
+    let entry = format!("{MARK}={mark}");
+    let of_run = |path: &PathBuf| {
+        // Of those that have ended and of strangers there is nothing to read.
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|each| each == entry.as_bytes())
+    };
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|process| Some(process.ok()?.path()))
+        .filter(of_run)
+        .filter_map(|path| path.file_name()?.to_str()?.parse().ok())
+        .collect()
+}

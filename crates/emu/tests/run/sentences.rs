@@ -1,0 +1,60 @@
+//! What the program says when it cannot run.
+
+use std::process::Command;
+
+use super::running::{PROGRAM, host_allows};
+
+#[test]
+fn bad_arguments_are_a_sentence_each() {
+    let cases = [
+        ("--rtt 100 -- true", "--rtt: '100' has no unit"),
+        ("--rate fast -- true", "--rate: 'fast'"),
+        ("--loss 1%/x -- true", "--loss: 'x'"),
+        ("--queue 5 -- true", "--queue:"),
+        ("--mtu 67 -- true", "67"),
+        ("--mtu 1279 --ipv6 -- true", "--mtu: IPv6 needs 1280 bytes"),
+        ("--rtt 1ms", "<CMD>"),
+    ];
+    for (arguments, part) in cases {
+        let output = Command::new(PROGRAM).arg("run").args(arguments.split(' ')).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(said.contains(part) && said.lines().count() == 1, "{arguments}: {said}");
+    }
+}
+
+#[test]
+fn a_host_that_forbids_it_is_told_apart() {
+    if !host_allows() {
+        return;
+    }
+    for limit in ["max_net_namespaces", "max_user_namespaces"] {
+        // In a user namespace the limits are its own.
+        let script = format!(
+            "echo 0 > /proc/sys/user/max_pid_namespaces; echo 0 > /proc/sys/user/{limit} || exit 99; \
+             [ {limit} = max_user_namespaces ] || echo 100 > /proc/sys/user/max_pid_namespaces; \
+             exec {PROGRAM} run -- true"
+        );
+        let Ok(output) = Command::new("unshare").args(["-Ur", "sh", "-c", &script]).output() else {
+            eprintln!("skipped: there is no `unshare`");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(99) || said.starts_with("unshare") {
+            eprintln!("skipped: {said}");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(69), "{said}");
+        assert!(
+            said.contains(&format!("the limit user.{limit} is 0")) && said.contains("rdt-emu proxy"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn the_hidden_command_is_not_for_users() {
+    let arguments = "--stage=init --control=99 --mtu=1500 --depth=0 --near=10.0.0.2 --peer=10.0.0.1 -- true";
+    let output = Command::new(PROGRAM).arg("inside").args(arguments.split(' ')).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+}
