@@ -66,3 +66,20 @@ impl Buffers {
         self.free.push(buffer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_and_comes_empty() {
+        let mut buffers = Buffers::default();
+        let mut first = buffers.take(1500);
+        first.extend_from_slice(b"old");
+        let place = first.as_ptr();
+        buffers.give(first);
+        let second = buffers.take(1000);
+        assert_eq!((second.as_ptr(), second.len()), (place, 0));
+        assert!(buffers.take(9000).capacity() >= 9000);
+    }
+}

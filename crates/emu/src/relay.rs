@@ -180,3 +180,6 @@ impl Lane {
         Account { ledger: self.link.into_ledger(), lateness: self.lateness, refused: self.refused }
     }
 }
+
+#[cfg(test)]
+mod tests;

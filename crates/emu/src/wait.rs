@@ -141,4 +141,55 @@ mod linux {
             Ok(self.poll(rest)? != Seen::Stop)
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        use std::net::UdpSocket;
+        use std::thread;
+
+        use super::*;
+
+        /// A waiter on two sockets, of which the second is given.
+        fn waiter() -> (Waiter, Stop, UdpSocket) {
+            let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            let fds = [near.into(), OwnedFd::from(far.try_clone().unwrap())].map(Arc::new);
+            let stop = Stop::new().unwrap();
+            (Waiter::new(fds, stop.clone()), stop, far)
+        }
+
+        #[test]
+        fn a_deadline_ends_waiting_and_not_much_before_its_time() {
+            let (mut waiter, _stop, _socket) = waiter();
+            for sleeps in [0, SLEEPS] {
+                waiter.sleeps = sleeps;
+                let deadline = clock::now() + Duration::from_millis(20);
+                let mut waits = 0;
+                while clock::now() + SPIN < deadline {
+                    assert!(waiter.wait(Some(deadline)).unwrap());
+                    waits += 1;
+                }
+                assert!(waits < 100, "it sleeps: {waits} waits for one deadline");
+            }
+        }
+
+        #[test]
+        fn a_packet_ends_waiting_until_it_is_read() {
+            let (mut waiter, _stop, socket) = waiter();
+            let address = socket.local_addr().unwrap();
+            let other = thread::spawn(move || UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address));
+            assert!(waiter.wait(None).unwrap());
+            assert_eq!(other.join().unwrap().unwrap(), 1);
+            assert!(waiter.wait(None).unwrap(), "it is still there");
+        }
+
+        #[test]
+        fn the_end_is_seen_in_every_wait_even_one_that_does_not_sleep() {
+            let (mut waiter, stop, _socket) = waiter();
+            let other = thread::spawn(move || stop.set());
+            while waiter.wait(None).unwrap() {}
+            other.join().unwrap();
+            assert!(!waiter.wait(Some(clock::now())).unwrap());
+            assert!(!waiter.wait(Some(clock::now() + Duration::from_secs(3600))).unwrap());
+        }
+    }
 }

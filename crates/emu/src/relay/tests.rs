@@ -1,0 +1,177 @@
+//! The relay between two scripts.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rdt_emulator::{
+    Bitrate, Delivery, DropCause, Dropped, LinkConfig, Loss, Packet, PathConfig, Probability, QueueLimit,
+};
+
+use super::*;
+
+/// Packets that come at their times, and those that were sent.
+#[derive(Default)]
+struct Script {
+    coming: VecDeque<(Instant, Vec<u8>)>,
+    sent: Vec<Vec<u8>>,
+    /// Refuses packets whose first byte this is.
+    refuses: Option<u8>,
+    flushes: usize,
+}
+
+impl Script {
+    fn numbered(begin: Instant, count: u32) -> Self {
+        let at = |n: u32| begin + Duration::from_micros(u64::from(n));
+        Self { coming: (0..count).map(|n| (at(n), n.to_be_bytes().to_vec())).collect(), ..Self::default() }
+    }
+}
+
+impl Port for Script {
+    fn receive(
+        &mut self,
+        budget: usize,
+        buffers: &mut Buffers,
+        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
+    ) -> io::Result<usize> {
+        let count = budget.min(self.coming.len());
+        for (at, bytes) in self.coming.drain(..count) {
+            let mut buffer = buffers.take(bytes.len());
+            buffer.extend_from_slice(&bytes);
+            take(buffers, at, buffer.into());
+        }
+        Ok(count)
+    }
+
+    fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
+        if self.refuses.is_some_and(|first| delivery.packet.first() == Some(&first)) {
+            return Ok(Sent::Refused);
+        }
+        self.sent.push(delivery.packet.clone());
+        Ok(Sent::Taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushes += 1;
+        Ok(())
+    }
+}
+
+/// Waits for deadlines without sleeping; with nothing more to come, it is the end.
+struct UntilIdle;
+
+impl Wait for UntilIdle {
+    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
+        Ok(deadline.is_some())
+    }
+}
+
+/// What happened, in order.
+#[derive(Debug, Default, PartialEq)]
+struct Record {
+    arrivals: Vec<(Direction, Instant)>,
+    drops: Vec<(Direction, DropCause, Vec<u8>)>,
+    deliveries: Vec<(Direction, Instant, Vec<u8>)>,
+}
+
+impl Tap for Record {
+    fn on_arrival(&mut self, direction: Direction, at: Instant, _packet: &Packet) {
+        self.arrivals.push((direction, at));
+    }
+
+    fn on_drop(&mut self, direction: Direction, _at: Instant, dropped: &Dropped) {
+        self.drops.push((direction, dropped.cause, dropped.packet.clone()));
+    }
+
+    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
+        assert!(at >= delivery.due);
+        self.deliveries.push((direction, delivery.due, delivery.packet.clone()));
+    }
+}
+
+fn percent(percent: f64) -> Probability {
+    Probability::new(percent / 100.0).unwrap()
+}
+
+/// A path that does something to some of the packets. It keeps their order: where one overtakes another, a relay
+/// that is late reads it when the other has left.
+fn troubled() -> PathConfig {
+    let link = LinkConfig::new(Bitrate::from_bps(40_000_000), Duration::from_millis(3))
+        .loss(Loss::Bernoulli(percent(1.0)))
+        .queue(QueueLimit::packets(100))
+        .duplicate(percent(1.0))
+        .corrupt(percent(1.0));
+    link.into()
+}
+
+/// The same in virtual time.
+fn model(packets: &Script, direction: Direction, seed: u64, record: &mut Record) -> Ledger {
+    let mut link = Link::new(troubled().forward, seed, direction);
+    for (at, bytes) in &packets.coming {
+        record.arrivals.push((direction, *at));
+        if let Err(dropped) = link.push(*at, bytes.clone()) {
+            record.drops.push((direction, dropped.cause, dropped.packet));
+        }
+    }
+    while let Some(due) = link.next_wakeup() {
+        record.deliveries.extend(link.pop(due).map(|delivery| (direction, due, delivery.packet)));
+    }
+    link.into_ledger()
+}
+
+#[test]
+fn the_relay_does_to_each_packet_what_the_model_does_in_virtual_time() {
+    for seed in [1, 77] {
+        let begin = clock::now();
+        let (near, far) = (Script::numbered(begin, 10_000), Script::numbered(begin, 3000));
+        let mut expected = Record::default();
+        let ledgers = [(&near, Direction::Forward), (&far, Direction::Reverse)]
+            .map(|(script, direction)| model(script, direction, seed, &mut expected));
+        let mut relay = Relay::new(Path::new(troubled(), seed), near, far, Record::default());
+        relay.run(&mut UntilIdle).unwrap();
+        let (accounts, record) = relay.finish();
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let of = |record: &Record| -> (Vec<_>, Vec<_>, Vec<_>) {
+                let mine = |each: &Direction| *each == direction;
+                (
+                    record.arrivals.iter().filter(|each| mine(&each.0)).copied().collect(),
+                    record.drops.iter().filter(|each| mine(&each.0)).cloned().collect(),
+                    record.deliveries.iter().filter(|each| mine(&each.0)).cloned().collect(),
+                )
+            };
+            assert!(of(&record) == of(&expected), "seed {seed}, {direction:?}");
+        }
+        for (account, ledger) in accounts.iter().zip(ledgers) {
+            assert_eq!(account.ledger, ledger, "seed {seed}");
+            assert!(ledger.dropped_loss > 0 && ledger.duplicated > 0 && ledger.corrupted > 0, "{ledger:?}");
+            assert_eq!(account.lateness.count(), ledger.delivered);
+        }
+    }
+}
+
+#[test]
+fn what_the_system_refuses_is_counted_apart() {
+    let far = Script { refuses: Some(0), ..Script::default() };
+    let near =
+        Script { coming: [(clock::now(), vec![0]), (clock::now(), vec![1])].into(), ..Script::default() };
+    let mut relay = Relay::new(Path::new(PathConfig::default(), 1), near, far, ());
+    relay.run(&mut UntilIdle).unwrap();
+    assert_eq!((relay.far.sent.as_slice(), relay.far.flushes), ([vec![1]].as_slice(), 1));
+    let ([forward, _], ()) = relay.finish();
+    assert_eq!((forward.ledger.delivered, forward.refused), (2, 1));
+}
+
+#[test]
+fn what_is_on_the_way_at_the_end_is_discarded() {
+    struct AtOnce;
+    impl Wait for AtOnce {
+        fn wait(&mut self, _deadline: Option<Instant>) -> io::Result<bool> {
+            Ok(false)
+        }
+    }
+    let slow = LinkConfig::new(None, Duration::from_secs(3600));
+    let near = Script::numbered(clock::now(), 5);
+    let mut relay = Relay::new(Path::new(slow, 1), near, Script::default(), ());
+    relay.run(&mut AtOnce).unwrap();
+    let ([forward, _], ()) = relay.finish();
+    assert_eq!((forward.ledger.sent, forward.ledger.discarded), (5, 5));
+}
