@@ -15,6 +15,10 @@ const MAX_MESSAGE: usize = 4096;
 /// The most descriptors of one message.
 const MAX_FDS: usize = 2;
 
+/// Packets that the kernel dropped before the relay read them, near device and far device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Overflow(pub(crate) [u64; 2]);
+
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
@@ -27,7 +31,7 @@ pub(crate) enum Message {
     /// From inside: it cannot be done; why, and the exit code.
     Failed(u8, String),
     /// From inside: the command ended with this exit code.
-    Ended(u8),
+    Ended(u8, Overflow),
 }
 
 /// One of the two sockets.
@@ -112,17 +116,20 @@ impl AsFd for Control {
 }
 
 impl Message {
-    /// A letter, a number, a text.
+    /// A letter, a number; then a text, or two counts.
     fn encode(&self) -> Vec<u8> {
         let (letter, number, text) = match self {
             Self::Ready => (b'r', 0, ""),
             Self::Go => (b'g', 0, ""),
             Self::Signal(signal) => (b's', *signal, ""),
             Self::Failed(code, sentence) => (b'f', *code, sentence.as_str()),
-            Self::Ended(code) => (b'e', *code, ""),
+            Self::Ended(code, _) => (b'e', *code, ""),
         };
         let mut bytes = vec![letter, number];
         bytes.extend(text.bytes().take(MAX_MESSAGE - 2));
+        if let Self::Ended(_, Overflow(counts)) = self {
+            bytes.extend(counts.iter().flat_map(|count| count.to_ne_bytes()));
+        }
         bytes
     }
 
@@ -133,9 +140,16 @@ impl Message {
             b'g' => Some(Self::Go),
             b's' => Some(Self::Signal(*number)),
             b'f' => Some(Self::Failed(*number, String::from_utf8_lossy(text).into_owned())),
-            b'e' => Some(Self::Ended(*number)),
+            b'e' => Some(Self::Ended(*number, Overflow::decode(text)?)),
             _ => None,
         }
+    }
+}
+
+impl Overflow {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (near, far) = bytes.split_at_checked(size_of::<u64>())?;
+        Some(Self([u64::from_ne_bytes(near.try_into().ok()?), u64::from_ne_bytes(far.try_into().ok()?)]))
     }
 }
 
@@ -151,7 +165,7 @@ mod tests {
             Message::Go,
             Message::Signal(15),
             Message::Failed(69, "no: ü".into()),
-            Message::Ended(255),
+            Message::Ended(255, Overflow([1, u64::MAX])),
         ];
         for message in &messages {
             inside.send(message, &[]).unwrap();

@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 use rustix::thread::LinkNameSpaceType;
 
 use super::address::Block;
-use super::control::{Control, Message};
+use super::control::{Control, Message, Overflow};
 use super::enter;
-use super::network::Shape;
+use super::network::{self, Shape};
 use super::programs::{self, Place};
 use super::signals::Signals;
 use crate::args::InsideArgs;
@@ -30,8 +30,8 @@ const SERVER_ENDS: Duration = Duration::from_secs(1);
 /// What shells add to the number of the signal that ended a program.
 const SIGNAL_CODE: u8 = 128;
 
-/// Sets up the networks, runs the programs and gives the command's exit code.
-pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<u8, Failure> {
+/// Sets up the networks, runs the programs and tells how the command ended.
+pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Failure> {
     enter::end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
     control.keep().map_err(Failure::system("no control socket"))?;
     let signals = Signals::requests_and_children().map_err(Failure::system("cannot wait for signals"))?;
@@ -41,14 +41,16 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<u8, Failure> 
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
         // Whoever started this is gone or has changed its mind.
-        return Ok(failure::INTERRUPTED);
+        return Ok(Message::Ended(failure::INTERRUPTED, Overflow::default()));
     }
-    if let (Some(line), Some(far)) = (&args.server, far) {
+    if let (Some(line), Some(far)) = (&args.server, &far) {
         init.serve(line, far.as_fd())?;
     }
     let code = init.command()?;
     init.end_server()?;
-    Ok(code)
+    let near = network::overflow();
+    let far = far.map(|far| go_to(far.as_fd()).map(|()| network::overflow())).transpose()?;
+    Ok(Message::Ended(code, Overflow([near, far.unwrap_or_default()])))
 }
 
 struct Init<'a> {

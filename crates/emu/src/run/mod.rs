@@ -75,7 +75,7 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
             Ok(()) => return 0,
             Err(failure) => failed(&failure),
         },
-        Stage::Init => init::init(args, &control).map_or_else(|failure| failed(&failure), Message::Ended),
+        Stage::Init => init::init(args, &control).unwrap_or_else(|failure| failed(&failure)),
     };
     // If nobody is left to hear it, it is no news.
     let _ = control.send(&message, &[]);

@@ -121,9 +121,40 @@ impl Shape {
     }
 }
 
+/// Packets that the kernel dropped, in the present namespace, because nobody read them from the device in time.
+pub(crate) fn overflow() -> u64 {
+    fs::read_to_string("/proc/thread-self/net/dev").ok().and_then(|table| dropped(&table)).unwrap_or_default()
+}
+
+/// The device's count in the table of `proc_pid_net(5)`: eight numbers of what was received, then bytes, packets and
+/// errors of what was sent, then this.
+fn dropped(table: &str) -> Option<u64> {
+    let numbers = table.lines().find_map(|line| line.trim_start().strip_prefix(DEVICE)?.strip_prefix(':'))?;
+    numbers.split_whitespace().nth(11)?.parse().ok()
+}
+
 /// Sets what it would be better to have set.
 fn sysctl(name: &str, value: &str) {
     if let Err(error) = fs::write(format!("/proc/sys/net/{name}"), value) {
         tracing::debug!(%error, "net.{name} stays as it is");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drops_of_the_device_are_found_among_those_of_others() {
+        let table = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:       1       2    3    4    5     6          7         8        9      10   11   12   13    14      15         16
+ rdt01:      21      22   23   24   25    26         27        28       29      30   31   32   33    34      35         36
+  rdt0: 5853181  112363    0    0    0     0          0         0 534289156  356241    0   42    0     0       0          0
+";
+        assert_eq!(dropped(table), Some(42));
+        assert_eq!(dropped("rdt0: 1 2"), None);
+        assert_eq!(dropped(""), None);
     }
 }

@@ -10,7 +10,7 @@ use rdt_emulator::Path;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::address::Block;
-use super::control::{Control, Message};
+use super::control::{Control, Message, Overflow};
 use super::network::Shape;
 use super::outer::Outer;
 use super::signals::Signals;
@@ -44,13 +44,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let result = inside.supervise(&mut signals, &relay);
     let accounts = relay.finish();
     inside.wait();
-    let code = result?;
+    let (code, overflow) = result?;
     let accounts = accounts.map_err(Failure::system("the relay stopped"))?;
     if !args.quiet {
         for line in report::text(&accounts).lines() {
             talk(line);
         }
         talk(&format!("seed: {seed}"));
+    }
+    // Quiet or not: the link that was asked for was not there.
+    for (direction, count) in
+        ["forward", "reverse"].into_iter().zip(overflow.0).filter(|(_, count)| *count > 0)
+    {
+        talk(&format!(
+            "{direction}: {count} packets were lost before the link: this machine is too slow for it"
+        ));
     }
     Ok(code)
 }
@@ -111,8 +119,8 @@ impl Inside {
         }
     }
 
-    /// Lets the command begin, and waits for its end: its exit code.
-    fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Result<u8, Failure> {
+    /// Lets the command begin, and waits for its end: its exit code, and what never came to the relay.
+    fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Result<(u8, Overflow), Failure> {
         self.control.send(&Message::Go, &[]).map_err(Failure::system("the process inside is gone"))?;
         loop {
             let mut fds = [
@@ -133,13 +141,14 @@ impl Inside {
             }
             if said {
                 return match self.receive()? {
-                    Some((Message::Ended(code), _)) => Ok(code),
+                    Some((Message::Ended(code, overflow), _)) => Ok((code, overflow)),
                     Some((Message::Failed(code, sentence), _)) => Err(Failure::Inside(code, sentence)),
                     _ => Err(Failure::Inside(KILLED, "the first process inside was killed".into())),
                 };
             }
             if relay_ended {
-                return Ok(failure::OS);
+                // Why is what it gives back.
+                return Ok((failure::OS, Overflow::default()));
             }
         }
     }
