@@ -14,7 +14,9 @@ const NOT_RUN: u8 = 126;
 /// There is no such command.
 const NOT_FOUND: u8 = 127;
 /// Interrupted before the command began.
-pub(crate) const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
+/// What shells add to the number of the signal that ended a program.
+pub(crate) const SIGNAL: u8 = 128;
 
 /// Why the program ends with a number of its own.
 #[derive(Debug, thiserror::Error)]

@@ -17,6 +17,9 @@ use crate::wait::Wait;
 /// Packets read from one port before the clock and the other port are looked at again: what is due meanwhile is
 /// late by the time that this takes.
 const BUDGET: usize = 32;
+/// Packets delivered before the ports are looked at again. More than are read, so that a relay that has fallen
+/// behind catches up even if each packet was duplicated.
+const DELIVERIES: usize = 3 * BUDGET;
 
 /// A path between two ports: what comes in at the near one is going forward.
 pub struct Relay<N, F, T = ()> {
@@ -159,18 +162,20 @@ impl Lane {
         tap: &mut impl Tap,
     ) -> io::Result<Instant> {
         let mut now = clock::now();
-        let mut any = false;
-        while let Some(mut delivery) = self.link.pop(now) {
+        let mut delivered = 0;
+        while delivered < DELIVERIES
+            && let Some(mut delivery) = self.link.pop(now)
+        {
             self.lateness.record(now.saturating_duration_since(delivery.due));
             tap.on_delivery(self.direction, now, &delivery);
             if to.send(&mut delivery)? == Sent::Refused {
                 self.refused += 1;
             }
             buffers.give(delivery.packet);
-            any = true;
+            delivered += 1;
             now = clock::now();
         }
-        if any {
+        if delivered > 0 {
             to.flush()?;
         }
         Ok(now)

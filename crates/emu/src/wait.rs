@@ -4,11 +4,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// How long before a deadline sleeping stops, because the kernel wakes a thread late.
-pub(crate) const SPIN: Duration = Duration::from_micros(60);
+pub const SPIN: Duration = Duration::from_micros(60);
 
 /// How a relay waits between its turns.
 pub trait Wait {
-    /// Returns when a port has something, when `deadline` is within [`SPIN`], or when the end is asked for. May
+    /// Returns when a port has something, when `deadline` is near, or when the end is asked for. May
     /// return early for no reason. False is the end.
     ///
     /// # Errors

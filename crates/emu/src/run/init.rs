@@ -27,8 +27,6 @@ const SERVER_STARTS: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// What a server gets to end in order.
 const SERVER_ENDS: Duration = Duration::from_secs(1);
-/// What shells add to the number of the signal that ended a program.
-const SIGNAL_CODE: u8 = 128;
 
 /// Sets up the networks, runs the programs and tells how the command ended.
 pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Failure> {
@@ -107,7 +105,7 @@ impl Init<'_> {
     fn command(&mut self) -> Result<u8, Failure> {
         let args = self.args;
         if let Some(signal) = self.signals.next() {
-            return Ok(SIGNAL_CODE + signal.number);
+            return Ok(failure::SIGNAL + signal.number);
         }
         let place = Place { local: args.near, peer: args.peer, ipv6: args.ipv6 };
         let command = programs::start(&args.command, place, args.depth).map_err(|error| {
@@ -216,7 +214,7 @@ fn pass_on(number: u8, to: Pid) {
 fn next_end() -> Option<(Pid, u8)> {
     // Nothing but an end is asked for, so one of the two is there.
     let (pid, status) = rustix::process::wait(WaitOptions::NOHANG).ok()??;
-    let signal = || status.terminating_signal().map(|signal| i32::from(SIGNAL_CODE) + signal);
+    let signal = || status.terminating_signal().map(|signal| i32::from(failure::SIGNAL) + signal);
     let code = status.exit_status().or_else(signal).unwrap_or_default();
     // Codes end at 255, signals at 64.
     Some((pid, u8::try_from(code).unwrap_or(u8::MAX)))

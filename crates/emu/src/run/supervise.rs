@@ -36,16 +36,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let seed = args.seed.unwrap_or_else(rand::random);
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let mut inside = Inside::start(args)?;
-    let devices = inside.devices()?;
-    if let Some(signal) = signals.next() {
-        return Ok(128 + signal.number);
-    }
-    let relay = Worker::start(Path::new(config, seed), devices)?;
-    let result = inside.supervise(&mut signals, &relay);
-    let accounts = relay.finish();
+    let result = carry(Path::new(config, seed), &mut inside, &mut signals);
     inside.wait();
-    let (code, overflow) = result?;
-    let accounts = accounts.map_err(Failure::system("the relay stopped"))?;
+    let End { code, accounts, overflow } = result?;
     if !args.quiet {
         for line in report::text(&accounts).lines() {
             talk(line);
@@ -61,6 +54,28 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         ));
     }
     Ok(code)
+}
+
+/// How it went.
+struct End {
+    /// The command's exit code.
+    code: u8,
+    accounts: [Account; 2],
+    overflow: Overflow,
+}
+
+/// Relays as long as the command runs.
+fn carry(path: Path, inside: &mut Inside, signals: &mut Signals) -> Result<End, Failure> {
+    let devices = inside.devices()?;
+    let relay = Worker::start(path, devices)?;
+    let ended = match signals.next() {
+        // It came before there was a command that it could be for.
+        Some(signal) => Ok((failure::SIGNAL + signal.number, Overflow::default())),
+        None => inside.supervise(signals, &relay),
+    };
+    let accounts = relay.finish();
+    let (code, overflow) = ended?;
+    Ok(End { code, accounts: accounts.map_err(Failure::system("the relay stopped"))?, overflow })
 }
 
 /// The processes inside, as seen from outside.
