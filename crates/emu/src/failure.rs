@@ -10,12 +10,16 @@ const UNAVAILABLE: u8 = 69;
 pub(crate) const OS: u8 = 71;
 
 /// The command cannot be run.
+#[cfg(target_os = "linux")]
 const NOT_RUN: u8 = 126;
 /// There is no such command.
+#[cfg(target_os = "linux")]
 const NOT_FOUND: u8 = 127;
 /// Interrupted before the command began.
+#[cfg(target_os = "linux")]
 pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
 /// What shells add to the number of the signal that ended a program.
+#[cfg(target_os = "linux")]
 pub(crate) const SIGNAL: u8 = 128;
 
 /// Why the program ends with a number of its own.
@@ -28,14 +32,13 @@ pub(crate) enum Failure {
     Forbidden(String),
     #[error("{step}: {error}")]
     System { step: &'static str, error: io::Error },
+    #[cfg(target_os = "linux")]
     #[error("cannot run {name}: {error}")]
     NotRun { name: String, error: io::Error },
     /// One of these from the program inside: its code and its sentence.
+    #[cfg(target_os = "linux")]
     #[error("{1}")]
     Inside(u8, String),
-    #[cfg(not(target_os = "linux"))]
-    #[error("network namespaces exist on Linux only: use `rdt-emu proxy` here")]
-    NoNamespaces,
 }
 
 impl Failure {
@@ -50,11 +53,12 @@ impl Failure {
             Self::Usage(_) => USAGE,
             Self::Forbidden(_) => UNAVAILABLE,
             Self::System { .. } => OS,
+            #[cfg(target_os = "linux")]
             Self::NotRun { error, .. } if matches!(error.kind(), io::ErrorKind::NotFound) => NOT_FOUND,
+            #[cfg(target_os = "linux")]
             Self::NotRun { .. } => NOT_RUN,
+            #[cfg(target_os = "linux")]
             Self::Inside(code, _) => *code,
-            #[cfg(not(target_os = "linux"))]
-            Self::NoNamespaces => UNAVAILABLE,
         }
     }
 }

@@ -69,7 +69,9 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         #[cfg(target_os = "linux")]
         Command::Inside(args) => Ok(run::inside(&args)),
         #[cfg(not(target_os = "linux"))]
-        Command::Run(_) => Err(Failure::NoNamespaces),
+        Command::Run(_) => Err(Failure::Forbidden(
+            "network namespaces exist on Linux only; `rdt-emu proxy` needs none".to_owned(),
+        )),
     }
 }
 
