@@ -96,6 +96,9 @@ impl Init<'_> {
         let latest = clock::now() + SERVER_STARTS;
         while self.server.is_some() && !programs::any_port_is_bound() && clock::now() < latest {
             self.sleep(Some(LOOK))?;
+            if self.signals.any() {
+                break;
+            }
             self.reap(None);
         }
         go_to(here.as_fd())
@@ -130,6 +133,7 @@ impl Init<'_> {
     /// Lets the server end in order.
     fn end_server(&mut self) -> Result<(), Failure> {
         self.ending = true;
+        self.reap(None);
         if let Some(server) = self.server {
             // If it is gone, that is what was wanted.
             let _ = kill_process_group(server, Signal::TERM);

@@ -42,6 +42,17 @@ impl Signals {
 
     /// The next one, if any came.
     pub(crate) fn next(&mut self) -> Option<Came> {
+        self.read();
+        self.came.pop_front()
+    }
+
+    /// Whether any came that was not taken. The ends of children are forgotten, so that they end one wait only.
+    pub(crate) fn any(&mut self) -> bool {
+        self.read();
+        !self.came.is_empty()
+    }
+
+    fn read(&mut self) {
         while let Ok(Some(info)) = self.fd.read_signal() {
             if info.ssi_signo != Signal::SIGCHLD as u32 {
                 // Signals are numbered to 64.
@@ -49,7 +60,6 @@ impl Signals {
                 self.came.push_back(Came { number, from_terminal: info.ssi_code == libc::SI_KERNEL });
             }
         }
-        self.came.pop_front()
     }
 
     fn of(set: &SigSet) -> io::Result<Self> {

@@ -89,3 +89,15 @@ fn runs_inside_each_other_end_together() {
     kill(running.child.id(), Signal::KILL);
     assert_eq!(running.end().0, 137);
 }
+
+#[test]
+fn a_request_to_end_comes_before_a_command_that_waits_for_its_server() {
+    if !host_allows() {
+        return;
+    }
+    // The server binds no port; its first line is the one that is waited for here.
+    let running = run_with(&["-q", "--server", "echo up; exec sleep 1000"], &["echo", "no"]).start();
+    assert_eq!(running.line, "up");
+    kill(running.child.id(), Signal::TERM);
+    assert_eq!(running.end().0, 143);
+}
