@@ -46,8 +46,7 @@ fn nothing_survives_the_programs_inside() {
     }
     for stage in ["--stage=enter", "--stage=init"] {
         let running = start(STUBBORN);
-        let [process] = running.with_argument(stage)[..] else { panic!("there is one") };
-        kill(process, Signal::KILL);
+        kill(running.process(stage), Signal::KILL);
         let (code, said) = running.end();
         assert_eq!(code, 137);
         assert!(said.contains("the first process inside was killed"), "{said}");
@@ -59,10 +58,8 @@ fn a_command_that_is_killed_or_leaves_a_daemon_leaves_nothing() {
     if !host_allows() {
         return;
     }
-    let running = start("(setsid sleep 1000 &); echo up; exec sleep 1000");
-    let sleeping = running.with_argument("1000");
-    // The daemon's number is the higher or the lower one: what counts is which is the command.
-    let command = sleeping.into_iter().min().unwrap();
+    let running = start("(setsid sleep 1001 &); echo up; exec sleep 1000");
+    let command = running.process("1000");
     kill(command, Signal::KILL);
     assert_eq!(running.end().0, 137);
     let running = start("(setsid sleep 1000 &); echo up; exit 3");

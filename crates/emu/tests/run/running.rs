@@ -76,13 +76,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The processes of the run, seen from outside, with an argument that is this.
-    pub(crate) fn with_argument(&self, argument: &str) -> Vec<u32> {
+    /// The number, outside, of the process of the run that has this argument, once it is there.
+    pub(crate) fn process(&self, argument: &str) -> u32 {
         let has = |id: &u32| {
             let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             line.split(|byte| *byte == 0).any(|each| each == argument.as_bytes())
         };
-        marked(&self.mark).into_iter().filter(has).collect()
+        let found = within_10_s(|| marked(&self.mark).into_iter().find(has));
+        found.unwrap_or_else(|| panic!("no process {argument}"))
     }
 
     /// Waits for the end, after which nothing is left: the exit code as shells have it, and what was said.
@@ -113,16 +114,23 @@ pub(crate) fn kill(process: u32, signal: rustix::process::Signal) {
 /// A run's processes end with it, those that the kernel ends a moment later; a network namespace lasts as long as a
 /// process in it, a device as long as its namespace.
 fn assert_nothing_left(mark: &str) {
-    for _ in 0..1000 {
-        if marked(mark).is_empty() {
-            return;
-        }
-        #[expect(clippy::disallowed_methods, reason = "strangers are waited for")]
-        std::thread::sleep(Duration::from_millis(10));
+    if within_10_s(|| marked(mark).is_empty().then_some(())).is_none() {
+        let line = |id: &u32| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let left: Vec<_> = marked(mark).iter().map(line).collect();
+        panic!("10 s after the end there is still {left:?}");
     }
-    let left: Vec<_> =
-        marked(mark).iter().map(|id| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap()).collect();
-    panic!("10 s after the end there is still {left:?}");
+}
+
+/// Asks again and again for something that processes bring about which cannot be waited for.
+fn within_10_s<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..1000).find_map(|_| {
+        let answer = ask();
+        if answer.is_none() {
+            #[expect(clippy::disallowed_methods, reason = "strangers are waited for")]
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        answer
+    })
 }
 
 /// The processes with this mark that have not ended.
