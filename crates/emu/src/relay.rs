@@ -21,6 +21,9 @@ const BUDGET: usize = 32;
 /// behind catches up even if each packet was duplicated.
 const DELIVERIES: usize = 3 * BUDGET;
 
+/// Turns after the end, lest somebody who does not stop sending keeps the relay from it: 32,000 packets.
+const LAST_TURNS: usize = 1000;
+
 /// A path between two ports: what comes in at the near one is going forward.
 pub struct Relay<N, F, T = ()> {
     near: N,
@@ -101,9 +104,19 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
             // After a full budget there is more to read: look only whether it is the end.
             let deadline = if read { Some(clock::now()) } else { self.next_wakeup() };
             if !wait.wait(deadline)? {
-                return Ok(());
+                return self.last_turns();
             }
         }
+    }
+
+    /// What has come before the end belongs in the account.
+    fn last_turns(&mut self) -> io::Result<()> {
+        for _ in 0..LAST_TURNS {
+            if !self.turn()? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The accounts of both directions, forward first, and whoever watched. What is still on the path is discarded.

@@ -79,6 +79,9 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
     };
     // If nobody is left to hear it, it is no news.
     let _ = control.send(&message, &[]);
+    // The devices vanish with this process, and with them what was not read from them. The other side hangs up when
+    // it has read it.
+    while let Ok(Some(_)) = control.receive() {}
     0
 }
 
