@@ -368,16 +368,20 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Gives an inspected packet to its receiver, if that still exists.
     pub fn deliver(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
-        if self.peers.get_mut(&peer).is_none() {
+        match self.peers.get_mut(&peer).map(|entry| entry.wire.connection_id()) {
+            Some(connection) => self.deliver_latest(now, peer, connection, packet),
+            None => self.stats.no_connection += 1,
+        }
+    }
+
+    /// The same for the peer that was found last, and for a packet of `connection`. Its receiver may not be there
+    /// yet, or still be at the transfer before: the SYN was lost, or came later than what followed it.
+    fn deliver_latest(&mut self, now: Instant, peer: P, connection: Option<u64>, packet: &Packet<'_>) {
+        let Some(entry) = self.peers.latest_mut() else { return };
+        if !matches!(packet, Packet::Syn(_)) && entry.receiver.connection_id() != connection {
             self.stats.no_connection += 1;
             return;
         }
-        self.deliver_latest(now, peer, packet);
-    }
-
-    /// The same for the peer that was found last.
-    fn deliver_latest(&mut self, now: Instant, peer: P, packet: &Packet<'_>) {
-        let Some(entry) = self.peers.latest_mut() else { return };
         if entry.receiver.contradicts(packet) {
             return self.refuse(peer, CloseReason::Checksum);
         }
@@ -394,9 +398,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
     /// gives it to its receiver.
     pub fn deliver_datagram(&mut self, now: Instant, peer: P, datagram: &[u8]) {
-        let near = self.peers.get_mut(&peer).map_or(Near::default(), |entry| entry.receiver.near());
-        match Packet::decode(datagram, near) {
-            Ok((_, packet)) => self.deliver(now, peer, &packet),
+        let Some(entry) = self.peers.get_mut(&peer) else {
+            self.stats.no_connection += 1;
+            return;
+        };
+        match Packet::decode(datagram, entry.receiver.near()) {
+            Ok((connection, packet)) => self.deliver_latest(now, peer, connection, &packet),
             Err(_) => self.stats.malformed += 1,
         }
     }
@@ -489,7 +496,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         let Some(packet) = self.inspect(peer, datagram) else { return };
         let Packet::Syn(open) = packet else {
             // Inspecting it found its peer.
-            return self.deliver_latest(now, peer, &packet);
+            let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());
+            return self.deliver_latest(now, peer, connection, &packet);
         };
         if matches!(self.admit(now, peer, &open), Admission::New | Admission::Known) {
             self.deliver(now, peer, &packet);

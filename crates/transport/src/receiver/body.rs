@@ -11,7 +11,7 @@ use super::sack_list::SackList;
 use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
 use super::{ReceiverConfig, WindowPolicy};
 use crate::planted;
-use crate::wire::native::{Ack, MAX_SACK_BLOCKS, SackBlock};
+use crate::wire::native::{Ack, FIRST_WINDOW, MAX_SACK_BLOCKS, SackBlock};
 use crate::wire::{Numbering, Piece};
 
 /// What became of a packet of data.
@@ -59,7 +59,7 @@ impl Body {
             Numbering::Bytes => Self::Bytes(Box::new(Bytes {
                 stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
                 acks: Acks::new(config.acks),
-                window: ReceiveWindow::new(first, config.stream_window),
+                window: ReceiveWindow::new(first, config.stream_window).with_unasked(FIRST_WINDOW),
                 sacks: SackList::new(),
                 read: false,
                 largest_tx: planted::first_tx(),

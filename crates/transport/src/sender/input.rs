@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::path_mtu::PathMtu;
 use super::{Blocked, KEEP_ALIVE, Sender, SenderEvent, State};
-use crate::congestion::{AckEvent, Cause, CongestionEvent, DeliveryRate};
-use crate::cookie::Cookie;
+use crate::congestion::{AckEvent, Cause, CongestionEvent};
 use crate::planted::{self, Bug};
 use crate::recovery::{AckFacts, Ended, Expired, Prr, PrrAck, Recovery};
-use crate::wire::native::{CloseReason, Params};
+use crate::wire::native::CloseReason;
 use crate::wire::{Ack, Reply};
 use crate::{MAX_DATAGRAM, Phase, Trace, TransferError};
 
@@ -24,50 +23,10 @@ impl Sender {
         match reply {
             Ok(Reply::Ack(ack)) => self.on_ack(now, &ack),
             Ok(Reply::SynAck { ack, wnd, params }) => self.on_syn_ack(now, ack, wnd, params),
-            Ok(Reply::Retry { cookie }) => self.on_retry(cookie),
+            Ok(Reply::Retry { cookie }) => self.on_retry(now, cookie),
             Ok(Reply::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
             Ok(Reply::Close { reason }) => self.on_close(reason),
             Err(_) => self.stats.malformed += 1,
-        }
-    }
-
-    fn on_syn_ack(&mut self, now: Instant, ack: u64, wnd: u64, params: Option<Params>) {
-        let State::Opening { sent_at: Some(sent_at), attempts, .. } = self.state else {
-            return self.stats.stale += 1;
-        };
-        if ack != 0 {
-            return self.stats.stale += 1;
-        }
-        let rtt = now.saturating_duration_since(sent_at);
-        self.rtt.on_handshake(rtt, self.config.min_rto, attempts <= 1);
-        self.snd_wnd = wnd;
-        self.state = State::Open;
-        self.control_at = None;
-        self.keep_alive = Some(now + KEEP_ALIVE);
-        self.heard_at = Some(now);
-        if self.codec.numbers_transmissions() {
-            self.delivery = Some(DeliveryRate::new(now));
-            self.congestion = self.config.controller(Some(rtt), self.mss);
-        }
-        if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
-            mtu.limit(usize::from(params.max_datagram));
-            self.resize();
-        }
-        self.pace(now);
-        self.stats.handshake_rtt = Some(rtt);
-        self.events.push_back(SenderEvent::Connected { rtt });
-        self.trace(now, &Trace::SynAckReceived { ack, wnd, rto: self.rtt.rto() });
-        self.close_if_done();
-    }
-
-    /// The receiver wants its cookie with the SYN: it goes at once.
-    fn on_retry(&mut self, cookie: Cookie) {
-        let State::Opening { attempts, sent_at: sent_at @ Some(_), .. } = self.state else {
-            return self.stats.stale += 1;
-        };
-        if self.codec.take_cookie(cookie) {
-            // It answers the SYN, so the attempt was not in vain.
-            self.state = State::Opening { attempts: attempts.saturating_sub(1), sent_at, send: true };
         }
     }
 
@@ -83,12 +42,13 @@ impl Sender {
 
     fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) {
         let old = ack.ack < self.board.snd_una() && !planted::is(Bug::StaleAck);
-        if self.state != State::Open || old {
+        if !self.data_flows() || old {
             return self.stats.stale += 1;
         }
         if ack.ack > self.board.snd_nxt() {
             return self.stats.acks_beyond += 1;
         }
+        self.open_by_answer(now);
         self.snd_wnd = ack.wnd;
         let outstanding = self.board.outstanding();
         if outstanding == 0 {
@@ -284,7 +244,7 @@ impl Sender {
     }
 
     /// The path turned out to carry another size.
-    fn resize(&mut self) {
+    pub(super) fn resize(&mut self) {
         let Some(mtu) = &self.mtu else { return };
         self.mss = mtu.size() - self.config.wire.data_header();
         self.stats.packet_size = mtu.size();
@@ -386,7 +346,7 @@ impl Sender {
 
     /// Window and pace follow the controller; if it has no rate, a window is spread over the round trip, with room to
     /// grow: twice in slow start, 1.2 times after it (as Linux does).
-    fn pace(&mut self, now: Instant) {
+    pub(super) fn pace(&mut self, now: Instant) {
         self.cwnd = self.config.within_memory(self.congestion.cwnd());
         let Some(pacer) = &mut self.pacer else { return };
         let srtt = self.rtt.srtt().max(Duration::from_micros(1));

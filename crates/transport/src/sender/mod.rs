@@ -5,6 +5,7 @@
 mod config;
 mod flights;
 mod input;
+mod opening;
 mod output;
 mod path_mtu;
 mod rtt;
@@ -21,6 +22,7 @@ use crate::congestion::{Controller, DeliveryRate};
 use crate::planted::{self, Bug};
 use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
+use crate::wire::native::Params;
 use crate::{ConfigError, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
 pub use config::{Attempts, RtoPolicy, SenderConfig};
 pub(crate) use flights::{Flight, Flights};
@@ -42,9 +44,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// What the application is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// The SYN-ACK arrived.
+    /// The SYN was answered.
     Connected {
-        /// From the last SYN sent to its answer.
+        /// From the last SYN sent to its answer; where the answer was lost, but not those to the data that followed
+        /// the SYN, the path's round trip as it is known.
         rtt: Duration,
     },
     /// The FIN-ACK arrived: everything was delivered.
@@ -65,7 +68,7 @@ pub enum SenderEvent {
 enum State {
     /// Made, not opened.
     Idle,
-    /// SYN sent `attempts` times, last at `sent_at`.
+    /// SYN sent `attempts` times, last at `sent_at`. Data may follow it if there is a window already.
     Opening { attempts: u32, sent_at: Option<Instant>, send: bool },
     /// Data may flow.
     Open,
@@ -98,6 +101,8 @@ pub struct Sender {
     pacer: Option<Pacer>,
     /// Receiver's window, in the wire's numbers from `snd_una` on.
     snd_wnd: u64,
+    /// What the receiver says of itself, once it did.
+    peer: Option<Params>,
     /// The search for the largest datagram, where the format lets segments be cut again.
     mtu: Option<PathMtu>,
     /// Payload of a full packet, bytes.
@@ -147,6 +152,7 @@ impl Sender {
             cwnd: config.within_memory(congestion.cwnd()),
             congestion,
             snd_wnd: 0,
+            peer: None,
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
             control_at: None,
@@ -245,7 +251,8 @@ impl Sender {
 
     /// Gives the transfer up; the receiver is told, where the format can say it.
     pub fn abort(&mut self) {
-        let told = matches!(self.state, State::Open | State::Closing { .. }) && self.codec.close_len() > 0;
+        let known = self.data_flows() || matches!(self.state, State::Closing { .. });
+        let told = known && self.codec.close_len() > 0;
         self.state = if told { State::Aborting } else { State::Closed };
         self.recovery.stop();
         self.control_at = None;
@@ -254,10 +261,7 @@ impl Sender {
 
     /// True if the window would let a packet out and only the application's bytes are missing.
     pub fn wants_data(&self) -> bool {
-        self.state == State::Open
-            && !self.finishing
-            && self.windows_allow(self.mss).is_ok()
-            && self.fresh_len() == 0
+        self.data_flows() && !self.finishing && self.windows_allow(self.mss).is_ok() && self.fresh_len() == 0
     }
 
     /// Counters and gauges as they stand.

@@ -28,7 +28,7 @@ impl Sender {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
             State::Closing { attempts, send: true } => Next::Fin { attempt: attempts + 1 },
-            State::Open => self.next_data(now),
+            State::Opening { .. } | State::Open if self.data_flows() => self.next_data(now),
             State::Aborting => Next::Close,
             _ => Next::Wait(Blocked::NoData),
         }
@@ -71,7 +71,9 @@ impl Sender {
 
     /// Payload of a new segment that tries a larger datagram, if one is to be tried and may leave now.
     fn mtu_probe_len(&self) -> Option<usize> {
-        let size = self.mtu.as_ref()?.candidate()?;
+        // The receiver says what it takes.
+        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
+        let size = mtu.candidate()?;
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         (written && self.prr.is_none() && self.windows_allow(len).is_ok()).then_some(len)
@@ -222,16 +224,6 @@ impl Sender {
         }
     }
 
-    fn transmit_syn(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        self.codec.encode_syn(out.slot(self.codec.syn_len())?);
-        let rto = self.config.syn_timeout(attempt);
-        self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
-        self.control_at = Some(now + rto);
-        self.trace_sent(now, PacketKind::Syn, u64::from(attempt - 1), 0, None);
-        self.trace(now, &Trace::SynSent { seq: 0, attempt, of: self.config.attempts.syn, rto });
-        Some(())
-    }
-
     fn transmit_fresh(&mut self, now: Instant, len: usize, probe: bool, out: &mut TransmitBuf) -> Option<()> {
         let header = self.config.wire.data_header();
         let slot = out.slot(header + len)?;
@@ -250,7 +242,9 @@ impl Sender {
         self.note_flight(now, Some(offset), len as u64);
         // A packet's payload is at most 65,499 bytes.
         self.board.push(now, u32::try_from(len).unwrap_or(u32::MAX), tx);
-        self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), alone);
+        if self.state == State::Open {
+            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), alone);
+        }
         self.note_sent(now, len as u64);
         if len > self.mss {
             self.note_mtu_probe(header + len, tx);

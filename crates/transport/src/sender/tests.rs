@@ -1,6 +1,7 @@
 //! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
 
 mod close;
+mod early;
 mod give_up;
 mod handshake;
 mod idle;

@@ -148,6 +148,15 @@ impl Codec {
         }
     }
 
+    /// Numbers that may follow the SYN before it is answered: none where the receiver says first how many, and
+    /// none while the SYN has nothing to show.
+    pub(crate) fn first_window(&self) -> u64 {
+        match self {
+            Self::Native { syn: native::Syn { cookie: Some(_), .. }, .. } => native::FIRST_WINDOW,
+            Self::Classic { .. } | Self::Native { .. } => 0,
+        }
+    }
+
     pub(crate) fn syn_len(&self) -> usize {
         match self {
             Self::Classic { .. } => classic::SYN_LEN,

@@ -9,6 +9,9 @@ use crate::cookie::Cookie;
 /// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot turn a
 /// receiver into an amplifier.
 pub const SYN_MIN: usize = 128;
+/// Bytes of the stream that every receiver takes whatever window it offers: they may follow a SYN that shows a
+/// cookie before the SYN is answered. Ten full packets of Ethernet, rounded up.
+pub const FIRST_WINDOW: u64 = 16 << 10;
 /// Bytes of a RETRY, exactly.
 pub const RETRY_LEN: usize = HEADER + COOKIE;
 /// Bytes of a VERSIONS packet, exactly.
