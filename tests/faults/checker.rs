@@ -184,8 +184,8 @@ impl Checker {
             FIN => {
                 let (length, bytes) = (u64_at(datagram, 20), self.bytes);
                 self.rule(length == bytes, |c| format!("FIN of {length} after {} bytes", c.sent));
-                let all = self.connection.acked == length;
-                self.rule(all, |c| format!("FIN of {length}, acknowledged {}", c.acked));
+                let all = self.connection.sent == length;
+                self.rule(all, |c| format!("FIN of {length}, sent {}", c.sent));
             }
             _ => {}
         }

@@ -141,14 +141,14 @@ fn a_cold_start_over_a_satellite() {
         for overhead in [0, IP_UDP] {
             let run = Run::new(250_000_000, ms(600)).bytes(100_000_000).loss(loss.clone());
             let done = run.forward(|link| link.overhead(overhead)).run();
-            // The handshake that a transfer without a cookie would have takes one round trip.
-            let reached = (done.stats.elapsed() + ms(600)).as_secs_f64();
-            let all = done.took.as_secs_f64();
+            // All of it: from the first SYN to the FIN-ACK.
+            let reached = done.took.as_secs_f64();
+            let data = done.stats.elapsed().as_secs_f64();
             eprintln!(
-                "100 MB, {loss:?}, overhead {overhead:2}: {reached:.2} s of {limit}, {all:.2} s in all"
+                "100 MB, {loss:?}, overhead {overhead:2}: {reached:.2} s of {limit}, {data:.2} s of data"
             );
             // Headers below take the share of the rate that they take.
-            let limit = limit * (1472.0 + f64::from(overhead)) / 1472.0 + f64::from(overhead.min(1)) * 0.2;
+            let limit = limit * (1472.0 + f64::from(overhead)) / 1472.0 + f64::from(overhead.min(1)) * 0.3;
             assert!(reached <= limit, "{loss:?}, overhead {overhead}: {reached} s of {limit}");
         }
     }

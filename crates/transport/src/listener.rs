@@ -382,9 +382,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.stats.no_connection += 1;
             return;
         }
-        if entry.receiver.contradicts(packet) {
-            return self.refuse(peer, CloseReason::Checksum);
-        }
         if matches!(packet, Packet::Close) {
             return self.close(peer);
         }
@@ -393,6 +390,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let free = self.config.memory_limit.saturating_sub(self.memory - held);
         let allowance = self.config.peer_memory_limit.min(free);
         self.with_latest(peer, |receiver| receiver.handle(now, packet, allowance));
+        if self.peers.latest_mut().is_some_and(|entry| entry.receiver.is_broken()) {
+            self.refuse(peer, CloseReason::Checksum);
+        }
     }
 
     /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and

@@ -107,6 +107,13 @@ impl Body {
         }
     }
 
+    /// The FIN came; it is acknowledged at once if it came `early`, else it has an answer of its own.
+    pub(crate) fn on_fin(&mut self, now: Instant, tx: u64, early: bool) {
+        if let Self::Bytes(bytes) = self {
+            bytes.note(now, tx, Order::InOrder, early);
+        }
+    }
+
     /// Next number expected.
     pub(crate) fn rcv_nxt(&self) -> u64 {
         match self {

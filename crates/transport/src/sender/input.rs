@@ -5,13 +5,13 @@
 use std::time::{Duration, Instant};
 
 use super::path_mtu::PathMtu;
-use super::{Blocked, KEEP_ALIVE, Sender, SenderEvent, State};
+use super::{Blocked, KEEP_ALIVE, Sender, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent};
 use crate::planted::{self, Bug};
 use crate::recovery::{AckFacts, Ended, Expired, Prr, PrrAck, Recovery};
 use crate::wire::native::CloseReason;
 use crate::wire::{Ack, Reply};
-use crate::{MAX_DATAGRAM, Phase, Trace, TransferError};
+use crate::{MAX_DATAGRAM, Trace, TransferError};
 
 /// Segments that one call to the kernel takes at most.
 const MAX_SEGMENTS: usize = 64;
@@ -31,13 +31,10 @@ impl Sender {
     }
 
     fn on_close(&mut self, reason: CloseReason) {
-        let phase = match self.state {
-            State::Idle | State::Aborting | State::Closed => return self.stats.stale += 1,
-            State::Opening { .. } => Phase::Connect,
-            State::Open => Phase::Send,
-            State::Closing { .. } => Phase::Close,
-        };
-        self.fail(phase, TransferError::Closed(reason));
+        if matches!(self.state, State::Idle | State::Aborting | State::Closed) {
+            return self.stats.stale += 1;
+        }
+        self.fail(self.phase(), TransferError::Closed(reason));
     }
 
     fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) {
@@ -111,7 +108,7 @@ impl Sender {
     /// The cumulative edge moved.
     fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let una = self.board.una_offset();
-        self.keep_alive = self.board.is_empty().then(|| now + KEEP_ALIVE);
+        self.keep_alive = self.is_idle().then(|| now + KEEP_ALIVE);
         self.buffer.release(una);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
@@ -119,6 +116,7 @@ impl Sender {
         let rto = self.rtt.rto();
         self.trace(now, &Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample });
         self.close_if_done();
+        self.expect_fin_ack(now);
     }
 
     /// The scoreboard takes the ACK, the estimators what it says of time.
@@ -130,6 +128,9 @@ impl Sender {
         let echoed = fresh_echo
             .and_then(|tx| self.flights.get(tx))
             .and_then(|flight| Some(self.delivery.as_ref()?.sent_at(&flight.state)));
+        if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
+            self.note_fin_echo(tx, sent_at);
+        }
         let mut grown = false;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
@@ -360,15 +361,5 @@ impl Sender {
         });
         pacer.set_rate(now, Some(rate));
         self.trace(now, &Trace::Paced { rate });
-    }
-
-    fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {
-        if !matches!(self.state, State::Closing { attempts: 1.., .. }) || ack != self.board.snd_nxt() {
-            return self.stats.stale += 1;
-        }
-        self.state = State::Closed;
-        self.control_at = None;
-        self.events.push_back(SenderEvent::Finished { crc });
-        self.trace(now, &Trace::FinAckReceived { ack, crc });
     }
 }

@@ -117,12 +117,13 @@ impl Sender {
         self.state = State::Open;
         self.control_at = None;
         self.heard_at = Some(now);
-        self.keep_alive = self.board.is_empty().then(|| now + KEEP_ALIVE);
+        self.keep_alive = self.is_idle().then(|| now + KEEP_ALIVE);
         let timing = self.timing();
         if let Recovery::Marking(rules) = &mut self.recovery {
             rules.rearm(now, &timing, &self.board);
         }
         self.stats.handshake_rtt = Some(rtt);
         self.events.push_back(SenderEvent::Connected { rtt });
+        self.expect_fin_ack(now);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::send_buffer::SendBuffer;
 use super::traces::Observed;
-use super::{Blocked, Flight, KEEP_ALIVE, Sender, State};
+use super::{Blocked, Closing, Flight, KEEP_ALIVE, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Recovery, Repeat, Timing};
 use crate::wire::{Codec, DataHead};
@@ -27,8 +27,10 @@ impl Sender {
     fn next(&self, now: Instant) -> Next {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
-            State::Closing { attempts, send: true } => Next::Fin { attempt: attempts + 1 },
-            State::Opening { .. } | State::Open if self.data_flows() => self.next_data(now),
+            State::Opening { .. } | State::Open if self.data_flows() => match self.closing {
+                Some(Closing { attempts, send: true, .. }) => Next::Fin { attempt: attempts + 1 },
+                _ => self.next_data(now),
+            },
             State::Aborting => Next::Close,
             _ => Next::Wait(Blocked::NoData),
         }
@@ -270,7 +272,9 @@ impl Sender {
         }
         let tx = self.flights.next_tx();
         let seq = self.board.number(segment.offset);
-        let asks = repeat.reason == Resend::Probe || self.is_last(segment.end());
+        // The FIN, which would make the receiver acknowledge it, may have left before.
+        let last = self.finishing && segment.end() == self.buffer.end();
+        let asks = repeat.reason == Resend::Probe || last;
         put_segment(&self.codec, &self.buffer, DataHead { seq, tx, asks }, segment.offset, slot);
         self.note_flight(now, Some(segment.offset), u64::from(segment.len));
         self.board.resend(now, segment.offset, tx);
@@ -295,13 +299,14 @@ impl Sender {
         Some(())
     }
 
-    /// Nothing comes after `end`: nothing that would make the receiver acknowledge what it waits with.
+    /// Nothing comes after `end`, not even a FIN: nothing that would make the receiver acknowledge what it waits
+    /// with.
     fn is_last(&self, end: u64) -> bool {
-        self.finishing && end == self.buffer.end()
+        self.finishing && end == self.buffer.end() && !self.codec.fin_follows_data()
     }
 
     /// The record of a transmission, where they are numbered.
-    fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
+    pub(super) fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
         if let Some(delivery) = &mut self.delivery {
             let state = delivery.on_sent(now, bytes, self.board.in_flight());
             self.flights.push(Flight { offset, state });
@@ -359,19 +364,6 @@ impl Sender {
     fn transmit_close(&mut self, out: &mut TransmitBuf) -> Option<()> {
         self.codec.encode_close(out.slot(self.codec.close_len())?);
         self.state = State::Closed;
-        Some(())
-    }
-
-    fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        let head = DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true };
-        let slot = out.slot(self.codec.fin_len())?;
-        self.codec.encode_fin(head, self.buffer.crc(), slot);
-        self.note_flight(now, None, 0);
-        let rto = self.config.fin_timeout(self.rtt.rto(), attempt);
-        self.state = State::Closing { attempts: attempt, send: false };
-        self.control_at = Some(now + rto);
-        self.trace_sent(now, PacketKind::Fin, head.tx, head.seq, None);
-        self.trace(now, &Trace::FinSent { seq: head.seq, attempt, of: self.config.attempts.fin, rto });
         Some(())
     }
 

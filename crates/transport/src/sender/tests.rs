@@ -2,6 +2,7 @@
 
 mod close;
 mod early;
+mod fin;
 mod give_up;
 mod handshake;
 mod idle;

@@ -157,6 +157,14 @@ impl Codec {
         }
     }
 
+    /// True if the FIN may leave with the last of the data: the receiver keeps it until it has all of it.
+    pub(crate) fn fin_follows_data(&self) -> bool {
+        match self {
+            Self::Classic { .. } => false,
+            Self::Native { .. } => true,
+        }
+    }
+
     pub(crate) fn syn_len(&self) -> usize {
         match self {
             Self::Classic { .. } => classic::SYN_LEN,

@@ -23,11 +23,20 @@ pub enum Packet<'a> {
     Fin {
         /// One past the last number.
         seq: u64,
-        /// CRC-32 of the stream, where the format says it.
-        crc: Option<u32>,
+        /// What the format says beside, where it does: then the FIN may come before all of the stream.
+        seal: Option<Seal>,
     },
     /// The sender gave up.
     Close,
+}
+
+/// What lets a receiver keep a FIN for which it is too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// CRC-32 of the stream.
+    pub crc: u32,
+    /// Number of the transmission.
+    pub tx: u64,
 }
 
 /// Opens a transfer.
@@ -103,7 +112,9 @@ impl<'a> Packet<'a> {
                 asks: data.header.flags.ack_now,
             }),
             native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
-            native::FromSender::Fin(fin) => Self::Fin { seq: fin.length, crc: Some(fin.crc) },
+            native::FromSender::Fin(fin) => {
+                Self::Fin { seq: fin.length, seal: Some(Seal { crc: fin.crc, tx: fin.tx }) }
+            }
             native::FromSender::Close(_) => Self::Close,
         };
         Ok((Some(connection_id), packet))
@@ -122,7 +133,7 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
             FromSender::Data { seq, payload } => {
                 Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })
             }
-            FromSender::Fin { seq } => Self::Fin { seq, crc: None },
+            FromSender::Fin { seq } => Self::Fin { seq, seal: None },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::receiver::autotune::WindowConfig;
-use crate::wire::native::{DATA_HEADER, FIRST_WINDOW, Params};
+use crate::wire::native::{self, DATA_HEADER, FIN_LEN, FIRST_WINDOW, Params};
 use crate::wire::{Codec, DataHead, Reply, Wire};
 
 const PAYLOAD: usize = 100;
@@ -90,4 +90,73 @@ fn the_first_window_is_taken_whatever_is_offered() {
     let last = script.datagrams().pop().unwrap();
     let Ok(Reply::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
     assert_eq!((ack.ack, ack.wnd), (FIRST_WINDOW, 0), "and not a byte more");
+}
+
+fn fin(packets: u64, tx: u64) -> Vec<u8> {
+    let length = packets * PAYLOAD as u64;
+    let crc = crc32fast::hash(&vec![0; usize::try_from(length).unwrap()]);
+    let mut datagram = vec![0; FIN_LEN];
+    native::encode_fin(7, &native::Fin { tx, length, crc }, &mut datagram);
+    datagram
+}
+
+/// How the transfer of `a` ended, as its application was told.
+fn finished(script: &mut Script) -> Option<u64> {
+    let told = script.events().into_iter().find_map(|(_, event)| match event {
+        ReceiverEvent::Finished { bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    script.datagrams();
+    told
+}
+
+#[test]
+fn a_fin_waits_for_the_data_that_it_overtook() {
+    // Of three packets and the FIN, in every order and each of them twice.
+    let packets = |codec: &Codec| [data(codec, 0), data(codec, 1), data(codec, 2), fin(3, 3)];
+    for order in 0..24 {
+        let (mut script, codec) = connected(true);
+        let mut rest: Vec<Vec<u8>> = packets(&codec).into();
+        for (place, left) in [4, 3, 2, 1].into_iter().enumerate() {
+            assert_eq!(finished(&mut script), None, "order {order}, {place} of 4 arrived");
+            let next = rest.remove(order / [1, 1, 2, 6][left - 1] % left);
+            script.recv('a', &next).recv('a', &next);
+        }
+        assert_eq!(finished(&mut script), Some(300), "order {order}");
+    }
+}
+
+#[test]
+fn a_fin_that_comes_early_is_acknowledged_at_once_and_what_lies_behind_it_is_refused() {
+    let (mut script, codec) = connected(true);
+    script.recv('a', &fin(3, 3));
+    let replies = script.datagrams();
+    let Ok(Reply::Ack(ack)) = codec.decode(&replies[0], 0, 4) else { panic!("{replies:?}") };
+    assert_eq!((ack.ack, ack.echo.unwrap().tx), (0, 3));
+    script.recv('a', &data(&codec, 3)).recv('a', &fin(2, 4));
+    assert_eq!(script.stats().receivers.unexpected, 2, "nothing is beyond the end, and there is one end");
+    for n in 0..3 {
+        script.recv('a', &data(&codec, n));
+    }
+    assert_eq!(finished(&mut script), Some(300));
+}
+
+#[test]
+fn data_that_is_sent_again_after_the_end_hears_how_far_the_receiver_is() {
+    let (mut script, codec) = connected(true);
+    script.recv('a', &data(&codec, 0)).recv('a', &fin(1, 1));
+    assert_eq!(finished(&mut script), Some(100));
+    script.recv('a', &data(&codec, 0));
+    let replies = script.datagrams();
+    assert!(
+        matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::Ack(ack)) if ack.ack == 100),
+        "not stored yet"
+    );
+    script.listener.confirm('a');
+    let replies = script.datagrams();
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
+    script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 0));
+    let replies = script.datagrams();
+    assert_eq!(replies.len(), 1, "one answer for both");
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
 }
