@@ -162,7 +162,7 @@ impl Receiver {
     /// Writes the next packet for the peer into `out` and gives its length.
     pub fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
         if let Some(answer) = self.replies.pop_front() {
-            return Some(wire::encode_answer(self.wire, answer, || self.params(), out));
+            return wire::encode_answer(self.wire, answer, || self.params(), out);
         }
         if !self.acknowledges() {
             return None;

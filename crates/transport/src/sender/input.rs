@@ -26,6 +26,7 @@ impl Sender {
             Ok(Reply::Retry { cookie }) => self.on_retry(now, cookie),
             Ok(Reply::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
             Ok(Reply::Close { reason }) => self.on_close(reason),
+            Ok(Reply::Versions(versions)) => self.on_versions(versions),
             Err(_) => self.stats.malformed += 1,
         }
     }

@@ -10,8 +10,8 @@ use super::{Fate, KEEP_ALIVE, Sender, SenderEvent, State};
 use crate::congestion::DeliveryRate;
 use crate::cookie::Cookie;
 use crate::recovery::Recovery;
-use crate::wire::native::Params;
-use crate::{PacketKind, Trace, TransmitBuf};
+use crate::wire::native::{Params, Versions};
+use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
 impl Sender {
     /// True if data may be sent, as far as the state is concerned.
@@ -74,6 +74,16 @@ impl Sender {
             State::Open if self.peer.is_none() && params.is_some() => self.meet(params),
             _ => self.stats.stale += 1,
         }
+    }
+
+    /// The receiver speaks other versions, of which this sender has none. Anybody who sees the SYN could say so, but
+    /// not that the receiver speaks the version that it was asked in.
+    pub(super) fn on_versions(&mut self, versions: Versions) {
+        let asked = matches!(self.state, State::Opening { sent_at: Some(_), .. });
+        if !asked || versions.highest_common(Versions::OURS).is_some() {
+            return self.stats.stale += 1;
+        }
+        self.fail(Phase::Connect, TransferError::Version(versions));
     }
 
     /// Something answers what followed the SYN, so the SYN arrived, whatever became of its own answer.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::native::{self, CloseReason, Params, SackBlocks};
+use super::native::{self, CloseReason, Params, SackBlocks, Versions};
 use super::{FromReceiver, LinkProperties, Syn, WireError, classic};
 use crate::cookie::Cookie;
 
@@ -91,11 +91,24 @@ pub(crate) struct Echo {
 /// What a receiver answers.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply<'a> {
-    SynAck { ack: u64, wnd: u64, params: Option<Params> },
-    Retry { cookie: Cookie },
+    SynAck {
+        ack: u64,
+        wnd: u64,
+        params: Option<Params>,
+    },
+    Retry {
+        cookie: Cookie,
+    },
     Ack(Ack<'a>),
-    FinAck { ack: u64, crc: u32 },
-    Close { reason: CloseReason },
+    FinAck {
+        ack: u64,
+        crc: u32,
+    },
+    Close {
+        reason: CloseReason,
+    },
+    /// It does not speak the SYN's version, but these.
+    Versions(Versions),
 }
 
 /// The numbers of a packet of the stream.
@@ -317,7 +330,7 @@ impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
             }),
             native::FromReceiver::FinAck(native::FinAck { length, crc }) => Self::FinAck { ack: length, crc },
             native::FromReceiver::Close(close) => Self::Close { reason: close.reason },
-            native::FromReceiver::Versions(_) => Self::Close { reason: CloseReason::Version },
+            native::FromReceiver::Versions(versions) => Self::Versions(versions),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::receiver::autotune::WindowConfig;
-use crate::wire::native::{self, DATA_HEADER, FIN_LEN, FIRST_WINDOW, Params};
+use crate::wire::native::{self, DATA_HEADER, FIN_LEN, FIRST_WINDOW, Params, Versions};
 use crate::wire::{Codec, DataHead, Reply, Wire};
 
 const PAYLOAD: usize = 100;
@@ -83,7 +83,7 @@ fn the_first_window_is_taken_whatever_is_offered() {
     let stream_window = WindowConfig { initial: 100, max: 100, mss: 100 };
     let receiver = ReceiverConfig { stream_window, keep_payload: true, ..ReceiverConfig::reference() };
     let (mut script, codec) = connected_to(receiver);
-    let packets = FIRST_WINDOW / PAYLOAD as u64;
+    let packets = FIRST_WINDOW.div_ceil(PAYLOAD as u64);
     for n in 0..packets + 2 {
         script.recv('a', &data(&codec, n));
     }
@@ -159,4 +159,25 @@ fn data_that_is_sent_again_after_the_end_hears_how_far_the_receiver_is() {
     let replies = script.datagrams();
     assert_eq!(replies.len(), 1, "one answer for both");
     assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
+}
+
+#[test]
+fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
+    let config = ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
+    let mut script = Script::new(config);
+    let codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
+    let mut syn = vec![0; codec.syn_len()];
+    codec.encode_syn(&mut syn);
+    syn[0] = 0xD2;
+    script.recv('a', &syn[..127]).recv('a', &[&[0xD2, 4], &syn[2..]].concat());
+    assert_eq!(script.datagrams().len(), 0, "too short, and no SYN");
+    script.recv('a', &syn);
+    let replies = script.datagrams();
+    assert!(matches!(codec.decode(&replies[0], 0, 0), Ok(Reply::Versions(Versions::OURS))), "{replies:?}");
+    assert!(replies[0].len() <= syn.len() && script.listener.active() == 0);
+    for n in 0..1000_u64 {
+        syn[8..16].copy_from_slice(&n.to_le_bytes());
+        script.recv('a', &syn);
+    }
+    assert_eq!((script.stats().other_versions, script.stats().malformed), (257, 1003), "256 wait at most");
 }

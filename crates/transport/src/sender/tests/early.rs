@@ -85,7 +85,7 @@ fn no_more_follows_than_every_receiver_takes() {
     script.write(100 * 1172);
     script.datagrams();
     script.recv_bytes(&retry());
-    assert_eq!(leaving(&mut script).len(), 1 + 13, "13 packets of 1200 bytes are 15236 bytes of stream");
+    assert_eq!(leaving(&mut script).len(), 1 + 10, "ten packets of 1200 bytes");
 }
 
 #[test]
@@ -171,4 +171,24 @@ fn a_receiver_that_may_know_of_the_transfer_is_told_when_it_is_given_up() {
     leaving(&mut script);
     script.sender.abort();
     assert_eq!(leaving(&mut script), ["CLOSE"]);
+}
+
+#[test]
+fn a_receiver_of_other_versions_ends_the_transfer_at_once_and_says_which() {
+    let versions = |bits| {
+        let mut reply = vec![0; native::VERSIONS_LEN];
+        native::encode_versions(ID, native::Versions::from_bits(bits).unwrap(), &mut reply);
+        reply
+    };
+    let mut script = Script::new(SenderConfig::native(ID));
+    script.recv_bytes(&versions(0b1100));
+    assert_eq!(script.stats().stale, 1, "nothing was asked yet");
+    script.datagrams();
+    script.recv_bytes(&versions(0b0110));
+    assert_eq!((script.events(), script.stats().stale), (vec![], 2), "it lists ours, so it is forged");
+    script.recv_bytes(&versions(0b1100));
+    let events = script.events();
+    let [SenderEvent::Failed { phase: Phase::Connect, error }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(error.to_string(), "the receiver speaks version 2 or 3 of the protocol");
+    assert_eq!((error.status(), script.timer()), (5, None));
 }

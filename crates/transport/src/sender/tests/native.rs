@@ -19,7 +19,7 @@ fn connected(recovery: LossDetection) -> Script {
     assert_eq!(script.datagrams().len(), 1);
     let mut reply = [0; MAX_REPLY];
     let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
-    let len = encode_answer(WIRE, answer, Params::default, &mut reply);
+    let len = encode_answer(WIRE, answer, Params::default, &mut reply).unwrap();
     script.at(100).recv_bytes(&reply[..len]);
     assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);
     script
