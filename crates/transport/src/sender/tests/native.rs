@@ -27,10 +27,10 @@ fn connected(recovery: LossDetection) -> Script {
 
 /// The data that wants to leave now: index of the segment, number of the transmission, whether it asks.
 fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
-    script.datagrams().iter().map(read).collect()
+    script.datagrams().iter().map(|datagram| read(datagram)).collect()
 }
 
-fn read(datagram: &Vec<u8>) -> (u64, u64, bool) {
+fn read(datagram: &[u8]) -> (u64, u64, bool) {
     match Packet::decode(datagram, Near::default()).unwrap().1 {
         Packet::Data(piece) => (piece.seq / MSS, piece.tx.unwrap(), piece.asks),
         other => panic!("{other:?}"),
@@ -66,7 +66,10 @@ fn the_fin_that_follows_the_last_segment_does_the_asking() {
     let fin = last.pop().unwrap();
     let fin = Packet::decode(&fin, Near::default()).unwrap().1;
     assert!(matches!(fin, Packet::Fin { seq: 500, seal: Some(seal) } if seal.tx == 5));
-    assert_eq!(last.iter().map(read).collect::<Vec<_>>(), [(3, 3, false), (4, 4, false)]);
+    assert_eq!(
+        last.iter().map(|datagram| read(datagram)).collect::<Vec<_>>(),
+        [(3, 3, false), (4, 4, false)]
+    );
 }
 
 #[test]
