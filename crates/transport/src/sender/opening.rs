@@ -105,6 +105,9 @@ impl Sender {
     /// The receiver says of itself what its format can say.
     fn meet(&mut self, params: Option<Params>) {
         self.peer = params;
+        if let (Recovery::Marking(rules), Some(params)) = (&mut self.recovery, params) {
+            rules.set_max_ack_delay(Duration::from_micros(u64::from(params.ack_delay_max_us)));
+        }
         if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
             mtu.limit(usize::from(params.max_datagram));
             self.resize();

@@ -192,3 +192,21 @@ fn a_receiver_of_other_versions_ends_the_transfer_at_once_and_says_which() {
     assert_eq!(error.to_string(), "the receiver speaks version 2 or 3 of the protocol");
     assert_eq!((error.status(), script.timer()), (5, None));
 }
+
+#[test]
+fn a_probe_waits_for_as_long_as_the_receiver_says_that_it_may() {
+    for delay_ms in [25, 80] {
+        let mut script = asked(LossDetection::Rack);
+        leaving(&mut script);
+        let params = Params { ack_delay_max_us: 1000 * delay_ms, ..Params::default() };
+        let syn_ack = SynAck { window: 1 << 20, params };
+        let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
+        native::encode_syn_ack(ID, &syn_ack, &mut reply);
+        script.at(2 * RTT).recv_bytes(&reply).recv_bytes(&ack(2, 3));
+        leaving(&mut script);
+        script.at(3 * RTT).recv_bytes(&ack(3, 4));
+        // One segment is out; the timer comes first where the delay is longer.
+        let wait = ms(2 * RTT + u64::from(delay_ms)).min(script.rto());
+        assert_eq!(script.timer(), Some(ms(3 * RTT) + wait), "{delay_ms} ms");
+    }
+}
