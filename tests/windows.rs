@@ -219,16 +219,16 @@ fn slow_start_into_cubic_on_a_clean_path() {
     assert_eq!(table, TRAJECTORY, "\n{table}");
 }
 
-/// The handshake with its cookie; slow start that doubles ten packets of the smallest size, which are eight of those
+/// The cookie, and data behind it; slow start that doubles ten packets of the smallest size, which are eight of those
 /// that the path is then found to carry, and is slowed by `HyStart++` beyond the 172 packets of the path; two
 /// reductions by 0.7, because the first leaves about what the path and its queue of 170 packets hold; the cubic's
 /// concave part.
 const TRAJECTORY: &str = "\
 second: window in packets at each tenth of it
-0:   0   8   8   8  16  31  61 121 241 399
-1: 450 336 336 336 336 338 342 347 246 246
-2: 246 246 250 253 255 258 260 263 265 267
-3: 269 271 273 275 277 278 280 281 283 284
-4: 285 286 287 288 289 290 291 292 292 293
-5: 294 294 295 295 295 296 296 296 297 297
+0:   0   8   8  16  32  62 123 245 393 435
+1: 325 325 325 325 327 332 337 342 347 246
+2: 246 246 246 249 252 255 258 260 262 265
+3: 267 269 271 273 275 276 278 280 281 282
+4: 284 285 286 287 288 289 290 291 292 292
+5: 293 294 294 295 295 295 296 296 296 297
 ";

@@ -11,12 +11,15 @@ use rdt::transport::{Observer, Trace, dword_array};
 
 use crate::faults::plan::MSS;
 
+const SYN: u8 = 1;
 const SYN_ACK: u8 = 3;
 const DATA: u8 = 4;
 const PROBE: u8 = 5;
 const ACK: u8 = 6;
 const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;
+/// Bytes that may be sent before the receiver says how many.
+const FIRST_WINDOW: u64 = 11_720;
 /// The most that leaves at once, bytes: what one call to the kernel takes.
 const BATCH: u64 = 65_507 / MSS * MSS;
 
@@ -73,10 +76,13 @@ struct Connection {
     transmissions: u32,
     /// One past the last byte sent.
     sent: u64,
-    /// Of what reached the sender: the largest cumulative ACK and the largest right edge of the window.
+    /// Of what reached the sender: the largest cumulative ACK and the largest right edge of the window, which it
+    /// need not be told to send the first of the stream.
     acked: u64,
-    edge: u64,
-    /// What reached the receiver: bytes, the newest transmission (counted from 0), a FIN.
+    edge: Option<u64>,
+    /// What reached the receiver: a SYN with a cookie, and after it bytes, the newest transmission (counted from
+    /// 0), a FIN. What overtakes that SYN is lost.
+    open: bool,
     arrived: Ranges,
     newest: Option<u32>,
     /// The newest before those that arrived at one time with the last one: a turn may leave some to the next.
@@ -178,8 +184,8 @@ impl Checker {
             FIN => {
                 let (length, bytes) = (u64_at(datagram, 20), self.bytes);
                 self.rule(length == bytes, |c| format!("FIN of {length} after {} bytes", c.sent));
-                let all = self.connection.acked == length;
-                self.rule(all, |c| format!("FIN of {length}, acknowledged {}", c.acked));
+                let all = self.connection.sent == length;
+                self.rule(all, |c| format!("FIN of {length}, sent {}", c.sent));
             }
             _ => {}
         }
@@ -199,7 +205,7 @@ impl Checker {
         }
         let end = offset + payload.len() as u64;
         let c = &self.connection;
-        let (sent, acked, edge) = (c.sent, c.acked, c.edge);
+        let (sent, acked, edge) = (c.sent, c.acked, c.edge.unwrap_or(FIRST_WINDOW));
         self.rule(dword_array::matches(offset, payload), |_| format!("{offset}..{end} carries other bytes"));
         if end > sent {
             self.rule(offset <= sent, |_| format!("{offset}..{end} is sent after {sent}"));
@@ -263,7 +269,9 @@ impl Checker {
             return;
         }
         let c = &mut self.connection;
+        c.open |= datagram[1] == SYN && datagram[16] > 0;
         match datagram[1] {
+            _ if !c.open => {}
             kind @ (DATA | PROBE) => {
                 let tx = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
                 if c.arrived_at.replace(now) != Some(now) {
@@ -286,11 +294,11 @@ impl Checker {
             return Vec::new();
         }
         match datagram[1] {
-            SYN_ACK => c.edge = c.edge.max(u64_at(datagram, 16)),
+            SYN_ACK => c.edge = c.edge.max(Some(u64_at(datagram, 16))),
             ACK => {
                 let (ack, window) = (u64_at(datagram, 24), u64_at(datagram, 32));
                 c.acked = c.acked.max(ack);
-                c.edge = c.edge.max(ack + window);
+                c.edge = c.edge.max(Some(ack + window));
                 if self.forged > 0 {
                     return self.forge(datagram);
                 }

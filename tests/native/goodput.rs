@@ -101,13 +101,15 @@ fn every_measurement_for_a_minute_with_and_without_the_headers_below() {
 /// share of packets lost.
 const OTHERS: [(f64, f64); 4] = [(0.0, 0.915), (0.001, 0.908), (0.01, 0.895), (0.05, 0.822)];
 
-/// Payload of 150 MB as shares of the link's rate: over the time from the first segment to the last ACK, and
-/// over all of it with both handshakes, which take four round trips: the cookie, the SYN, the FIN and its wait.
+/// Payload of 150 MB as shares of the link's rate: over the time from the answer to the SYN to the last ACK, and
+/// over all of it.
 fn start_up(loss: f64, overhead: u32, seed: u64) -> (f64, f64) {
     let mut case = Case::new("bbr", Algorithm::Bbr, hundred().bytes(150_000_000), loss, overhead);
     case.run.seed = seed;
     let done = case.run.run();
-    (12.0 / done.stats.elapsed().as_secs_f64(), done.goodput() / 1e8)
+    // The first data is a round trip older than the answer that it did not wait for.
+    let open = done.stats.elapsed() - ms(100);
+    (12.0 / open.as_secs_f64(), done.goodput() / 1e8)
 }
 
 #[test]
@@ -141,14 +143,14 @@ fn a_cold_start_over_a_satellite() {
         for overhead in [0, IP_UDP] {
             let run = Run::new(250_000_000, ms(600)).bytes(100_000_000).loss(loss.clone());
             let done = run.forward(|link| link.overhead(overhead)).run();
-            // The handshake that a transfer without a cookie would have takes one round trip.
-            let reached = (done.stats.elapsed() + ms(600)).as_secs_f64();
-            let all = done.took.as_secs_f64();
+            // All of it: from the first SYN to the FIN-ACK.
+            let reached = done.took.as_secs_f64();
+            let data = done.stats.elapsed().as_secs_f64();
             eprintln!(
-                "100 MB, {loss:?}, overhead {overhead:2}: {reached:.2} s of {limit}, {all:.2} s in all"
+                "100 MB, {loss:?}, overhead {overhead:2}: {reached:.2} s of {limit}, {data:.2} s of data"
             );
             // Headers below take the share of the rate that they take.
-            let limit = limit * (1472.0 + f64::from(overhead)) / 1472.0 + f64::from(overhead.min(1)) * 0.2;
+            let limit = limit * (1472.0 + f64::from(overhead)) / 1472.0 + f64::from(overhead.min(1)) * 0.3;
             assert!(reached <= limit, "{loss:?}, overhead {overhead}: {reached} s of {limit}");
         }
     }

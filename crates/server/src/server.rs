@@ -151,7 +151,10 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// A datagram enters its peer's forward link.
     fn enter(&mut self, now: Instant, peer: P, datagram: Datagram<'_>, seed: u64) {
-        let Some(packet) = self.listener.inspect(peer, datagram.bytes) else { return };
+        let Some(packet) = self.listener.inspect(peer, datagram.bytes) else {
+            // It may be told why.
+            return self.route_replies(now);
+        };
         if let Packet::Syn(open) = packet {
             match self.listener.admit(now, peer, &open) {
                 Admission::New => self.lay_path(peer, open.link, seed),

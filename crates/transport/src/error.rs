@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::wire::native::CloseReason;
+use crate::wire::native::{CloseReason, Versions};
 
 /// Which call of the application a failure belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,9 @@ pub enum TransferError {
     /// The receiver closed the transfer.
     #[error("the receiver closed the transfer: {0}")]
     Closed(CloseReason),
+    /// The receiver speaks none of the sender's versions of the format.
+    #[error("the receiver speaks {0} of the protocol")]
+    Version(Versions),
     /// The socket refused to receive; the operating system's error number.
     #[error("receiving a datagram failed (OS error {0})")]
     FailedRecv(i32),
@@ -67,7 +70,7 @@ impl TransferError {
             Self::NotConnected => 2,
             Self::InvalidName(_) => 3,
             Self::FailedSend(_) => 4,
-            Self::Timeout { .. } | Self::Closed(_) => 5,
+            Self::Timeout { .. } | Self::Closed(_) | Self::Version(_) => 5,
             Self::FailedRecv(_) => 6,
         }
     }
@@ -107,6 +110,17 @@ pub enum ConfigError {
     /// An attempt limit of 0.
     #[error("every packet needs at least 1 attempt")]
     ZeroAttempts,
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before = "version ";
+        for version in (1..16).filter(|version| self.contains(*version)) {
+            write!(f, "{before}{version}")?;
+            before = " or ";
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for CloseReason {

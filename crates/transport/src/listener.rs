@@ -2,6 +2,7 @@
 //! many there are and how much memory they hold together, removes idle ones. The only place in this crate
 //! that sees a peer's address, and it sees an opaque key.
 
+mod notices;
 mod peers;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -9,10 +10,11 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
+use notices::{Notice, Notices};
 use peers::Peers;
 
-use crate::cookie::{Cookie, CookieJar};
-use crate::wire::native::CloseReason;
+use crate::cookie::CookieJar;
+use crate::wire::native::{self, CloseReason};
 use crate::wire::{self, MAX_REPLY, Near, Open, Packet, Wire};
 use crate::{Ecn, Endpoint, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, TransmitBuf};
 
@@ -65,6 +67,8 @@ pub struct ListenerStats {
     pub refused: u64,
     /// SYNs that were asked for a cookie.
     pub retries: u64,
+    /// Of the malformed: SYNs of other versions that were told which ones are spoken here.
+    pub other_versions: u64,
     /// Peers admitted so far.
     pub admitted: u64,
     /// Largest number of peers at once.
@@ -84,6 +88,7 @@ impl ListenerStats {
         self.no_connection += other.no_connection;
         self.refused += other.refused;
         self.retries += other.retries;
+        self.other_versions += other.other_versions;
         self.admitted += other.admitted;
         self.max_active += other.max_active;
         self.max_memory += other.max_memory;
@@ -103,9 +108,6 @@ pub enum Admission {
     /// The peer is asked to prove its address first.
     Unproven,
 }
-
-/// Peers that wait to be asked for a cookie, at most; more are left unanswered and ask again.
-const MAX_RETRIES: usize = 256;
 
 #[derive(Debug)]
 struct Entry {
@@ -136,10 +138,7 @@ pub struct Listener<P> {
     deadline: Option<Instant>,
     /// Peers with replies to send, in turn.
     ready: VecDeque<P>,
-    /// Peers to ask for a cookie, with their connection.
-    retries: VecDeque<(P, u64, Cookie)>,
-    /// Peers to tell that their transfer is over, with their connection.
-    closes: VecDeque<(P, u64, CloseReason)>,
+    notices: Notices<P>,
     jar: Option<CookieJar>,
     /// The first time heard of: cookies count from it.
     epoch: Option<Instant>,
@@ -163,8 +162,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             timers: BTreeSet::new(),
             deadline: None,
             ready: VecDeque::new(),
-            retries: VecDeque::new(),
-            closes: VecDeque::new(),
+            notices: Notices::new(),
             epoch: None,
             left_over: None,
             scratch: Box::new([0; MAX_REPLY]),
@@ -235,11 +233,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if open.cookie.is_some_and(|cookie| jar.check(&cookie, now_s, &address.0, connection_id)) {
             return true;
         }
-        if self.retries.len() < MAX_RETRIES {
-            self.stats.retries += 1;
-            let cookie = jar.mint(now_s, &address.0, connection_id);
-            self.retries.push_back((peer, connection_id, cookie));
-        }
+        let retry = Notice::Retry(jar.mint(now_s, &address.0, connection_id));
+        self.stats.retries += u64::from(self.notices.push(peer, connection_id, retry));
         false
     }
 
@@ -283,10 +278,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     fn tell(&mut self, peer: P, wire: Option<Wire>, reason: CloseReason) {
-        if let Some(Wire::Native { connection_id }) = wire
-            && self.closes.len() < MAX_RETRIES
-        {
-            self.closes.push_back((peer, connection_id, reason));
+        if let Some(Wire::Native { connection_id }) = wire {
+            self.notices.push(peer, connection_id, Notice::Close(reason));
         }
     }
 
@@ -361,6 +354,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             }
             Err(_) => {
                 self.stats.malformed += 1;
+                if let Some(connection_id) = native::other_version(datagram) {
+                    let told = self.notices.push(peer, connection_id, Notice::Versions);
+                    self.stats.other_versions += u64::from(told);
+                }
                 None
             }
         }
@@ -368,18 +365,26 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Gives an inspected packet to its receiver, if that still exists.
     pub fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
-        if self.peers.get_mut(&peer).is_none() {
-            self.stats.no_connection += 1;
-            return;
+        match self.peers.get_mut(&peer).map(|entry| entry.wire.connection_id()) {
+            Some(connection) => self.deliver_latest(now, peer, connection, ecn, packet),
+            None => self.stats.no_connection += 1,
         }
-        self.deliver_latest(now, peer, ecn, packet);
     }
 
-    /// The same for the peer that was found last.
-    fn deliver_latest(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
+    /// The same for the peer that was found last, and for a packet of `connection`. Its receiver may not be there
+    /// yet, or still be at the transfer before: the SYN was lost, or came later than what followed it.
+    fn deliver_latest(
+        &mut self,
+        now: Instant,
+        peer: P,
+        connection: Option<u64>,
+        ecn: Ecn,
+        packet: &Packet<'_>,
+    ) {
         let Some(entry) = self.peers.latest_mut() else { return };
-        if entry.receiver.contradicts(packet) {
-            return self.refuse(peer, CloseReason::Checksum);
+        if !matches!(packet, Packet::Syn(_)) && entry.receiver.connection_id() != connection {
+            self.stats.no_connection += 1;
+            return;
         }
         if matches!(packet, Packet::Close) {
             return self.close(peer);
@@ -389,14 +394,20 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let free = self.config.memory_limit.saturating_sub(self.memory - held);
         let allowance = self.config.peer_memory_limit.min(free);
         self.with_latest(peer, |receiver| receiver.handle(now, packet, ecn, allowance));
+        if self.peers.latest_mut().is_some_and(|entry| entry.receiver.is_broken()) {
+            self.refuse(peer, CloseReason::Checksum);
+        }
     }
 
     /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
     /// gives it to its receiver.
     pub fn deliver_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
-        let near = self.peers.get_mut(&peer).map_or(Near::default(), |entry| entry.receiver.near());
-        match Packet::decode(datagram, near) {
-            Ok((_, packet)) => self.deliver(now, peer, ecn, &packet),
+        let Some(entry) = self.peers.get_mut(&peer) else {
+            self.stats.no_connection += 1;
+            return;
+        };
+        match Packet::decode(datagram, entry.receiver.near()) {
+            Ok((connection, packet)) => self.deliver_latest(now, peer, connection, ecn, &packet),
             Err(_) => self.stats.malformed += 1,
         }
     }
@@ -412,11 +423,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if let Some(left_over) = self.left_over.take() {
             return Some(left_over);
         }
-        if let Some((peer, connection_id, cookie)) = self.retries.pop_front() {
-            return Some((peer, wire::encode_retry(connection_id, &cookie, &mut self.scratch)));
-        }
-        if let Some((peer, connection_id, reason)) = self.closes.pop_front() {
-            return Some((peer, wire::encode_close(connection_id, reason, &mut self.scratch)));
+        if let Some(notice) = self.notices.pop(&mut self.scratch) {
+            return Some(notice);
         }
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
@@ -489,7 +497,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         let Some(packet) = self.inspect(peer, datagram) else { return };
         let Packet::Syn(open) = packet else {
             // Inspecting it found its peer.
-            return self.deliver_latest(now, peer, ecn, &packet);
+            let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());
+            return self.deliver_latest(now, peer, connection, ecn, &packet);
         };
         if matches!(self.admit(now, peer, &open), Admission::New | Admission::Known) {
             self.deliver(now, peer, ecn, &packet);

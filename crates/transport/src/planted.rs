@@ -15,7 +15,7 @@ pub enum Bug {
     WindowOffByOne,
     /// A round-trip sample is taken from a segment that was sent again (RFC 6298, section 3).
     Karn,
-    /// The FIN leaves before everything is acknowledged.
+    /// The FIN leaves before everything was sent.
     EarlyFin,
     /// An ACK that leaves something outstanding stops the timer.
     TimerNotRearmed,

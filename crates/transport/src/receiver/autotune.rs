@@ -49,6 +49,8 @@ pub struct ReceiveWindow {
     window: u64,
     /// Offset of the first byte that was never offered.
     right_edge: u64,
+    /// What lies below this offset may be sent before anything is offered.
+    unasked: u64,
     /// Offset of the first byte that the application has not read.
     read: u64,
     /// End of what arrived, offset.
@@ -70,6 +72,7 @@ impl ReceiveWindow {
             memory: u64::MAX,
             window: config.initial.min(config.max),
             right_edge: start,
+            unasked: start,
             read: start,
             arrived: start,
             rtt: None,
@@ -78,6 +81,12 @@ impl ReceiveWindow {
             round: None,
             peak: 0,
         }
+    }
+
+    /// The same over a stream whose first `bytes` are taken whatever is offered.
+    #[must_use]
+    pub fn with_unasked(self, bytes: u64) -> Self {
+        Self { unasked: self.right_edge + bytes, ..self }
     }
 
     /// Bytes up to offset `end` arrived, in order or not, and were not refused. Measures the round trip, if
@@ -125,10 +134,13 @@ impl ReceiveWindow {
     /// only by a step worth a packet, or half of the window where that is less.
     pub fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.config.mss.min(self.window() / 2).max(1) {
-            if self.probe.is_none() && !self.rtt_is_told {
-                self.probe = Some(Probe { byte: self.right_edge, offered: now });
+            let edge = self.right_edge + self.growth();
+            // Of what needed no offer the arrival says nothing.
+            let byte = self.right_edge.max(self.unasked);
+            if self.probe.is_none() && !self.rtt_is_told && byte < edge {
+                self.probe = Some(Probe { byte, offered: now });
             }
-            self.right_edge += self.growth();
+            self.right_edge = edge;
         }
         self.right_edge
     }
@@ -143,9 +155,10 @@ impl ReceiveWindow {
         growth >= step && (growth >= window / 4 || left < window / 2)
     }
 
-    /// Offset of the first byte that was not offered: what arrives from there on is refused.
+    /// Offset of the first byte that was not offered, or that needs no offer: what arrives from there on is
+    /// refused.
     pub fn right_edge(&self) -> u64 {
-        self.right_edge
+        self.right_edge.max(self.unasked)
     }
 
     /// The window, in bytes: how far the edge may be from what the application read.

@@ -12,7 +12,7 @@ use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
 use super::{ReceiverConfig, WindowPolicy};
 use crate::Ecn;
 use crate::planted;
-use crate::wire::native::{Ack, MAX_SACK_BLOCKS, SackBlock};
+use crate::wire::native::{Ack, FIRST_WINDOW, MAX_SACK_BLOCKS, SackBlock};
 use crate::wire::{Numbering, Piece};
 
 /// What became of a packet of data.
@@ -60,7 +60,7 @@ impl Body {
             Numbering::Bytes => Self::Bytes(Box::new(Bytes {
                 stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
                 acks: Acks::new(config.acks),
-                window: ReceiveWindow::new(first, config.stream_window),
+                window: ReceiveWindow::new(first, config.stream_window).with_unasked(FIRST_WINDOW),
                 sacks: SackList::new(),
                 read: false,
                 largest_tx: planted::first_tx(),
@@ -105,6 +105,13 @@ impl Body {
     pub(crate) fn on_probe(&mut self, now: Instant, tx: u64, ecn: Ecn) {
         if let Self::Bytes(bytes) = self {
             bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true });
+        }
+    }
+
+    /// The FIN came; it is acknowledged at once if it came `early`, else it has an answer of its own.
+    pub(crate) fn on_fin(&mut self, now: Instant, tx: u64, ecn: Ecn, early: bool) {
+        if let Self::Bytes(bytes) = self {
+            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: early });
         }
     }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::Ecn;
 use crate::wire::native::{Params, SackBlock};
-use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire};
+use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Seal, Wire};
 use body::{Body, Taken};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 
@@ -67,7 +67,8 @@ pub struct ReceiverStats {
     pub out_of_range: u64,
     /// Data packets beyond a hole for which there was no memory; dropped.
     pub no_memory: u64,
-    /// Data or FINs that the state has no use for: data after the FIN, a FIN before the data is complete.
+    /// Data or FINs that the state has no use for: data after the end, a FIN before the data is complete where
+    /// it does not say what to wait for.
     pub unexpected: u64,
     /// Payload bytes in order.
     pub bytes: u64,
@@ -98,12 +99,21 @@ impl ReceiverStats {
 enum State {
     /// No SYN yet.
     Listening,
-    /// Data may come.
-    Open,
+    /// Data may come, up to `end` if the FIN came already.
+    Open { end: Option<End> },
+    /// Everything arrived, with another checksum than the sender's.
+    Broken,
     /// The FIN was accepted and waits for the application.
     Finishing { seq: u64 },
     /// The FIN is answered, and answered again when repeated.
     Finished { seq: u64, crc: u32 },
+}
+
+/// What a FIN said that came before the rest of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct End {
+    seq: u64,
+    crc: u32,
 }
 
 /// One peer's transfers, seen from their receiver.
@@ -147,7 +157,7 @@ impl Receiver {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
             Packet::Probe { tx } => self.body.on_probe(now, *tx, ecn),
-            Packet::Fin { seq, .. } => self.on_fin(*seq),
+            Packet::Fin { seq, seal } => self.on_fin(now, *seq, *seal, ecn),
             // Its listener forgets the peer.
             Packet::Close => {}
         }
@@ -156,7 +166,10 @@ impl Receiver {
     /// Writes the next packet for the peer into `out` and gives its length.
     pub fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
         if let Some(answer) = self.replies.pop_front() {
-            return Some(wire::encode_answer(self.wire, answer, || self.params(), out));
+            return wire::encode_answer(self.wire, answer, || self.params(), out);
+        }
+        if !self.acknowledges() {
+            return None;
         }
         let ack = self.body.take_ack(now, &mut self.blocks)?;
         let Wire::Native { connection_id } = self.wire else { return None };
@@ -166,12 +179,17 @@ impl Receiver {
 
     /// True if [`Receiver::poll_reply`] may have something.
     pub fn may_reply(&self, now: Instant) -> bool {
-        !self.replies.is_empty() || self.body.may_ack(now)
+        !self.replies.is_empty() || self.acknowledges() && self.body.may_ack(now)
     }
 
     /// When [`Receiver::poll_reply`] will have something, if nothing else happens.
     pub fn deadline(&self) -> Option<Instant> {
-        self.body.deadline()
+        self.body.deadline().filter(|_| self.acknowledges())
+    }
+
+    /// False once the answer to the FIN has said all that there is to say.
+    fn acknowledges(&self) -> bool {
+        !matches!(self.state, State::Finished { .. })
     }
 
     /// The next thing that the application should know.
@@ -200,13 +218,8 @@ impl Receiver {
     }
 
     /// True if everything arrived and has another checksum than the sender's: it must not be taken for good.
-    pub fn contradicts(&self, packet: &Packet<'_>) -> bool {
-        let Packet::Fin { seq, crc: Some(crc) } = *packet else { return false };
-        self.config.checksum
-            && self.state == State::Open
-            && seq == self.rcv_nxt()
-            && self.body.is_contiguous()
-            && self.body.crc() != crc
+    pub fn is_broken(&self) -> bool {
+        self.state == State::Broken
     }
 
     /// Next number expected.
@@ -234,7 +247,7 @@ impl Receiver {
 
     /// True if a transfer began and its FIN was not answered.
     pub fn is_unfinished(&self) -> bool {
-        matches!(self.state, State::Open | State::Finishing { .. })
+        matches!(self.state, State::Open { .. } | State::Broken | State::Finishing { .. })
     }
 
     /// Counters as they stand.
@@ -261,15 +274,15 @@ impl Receiver {
         match self.state {
             // The application is storing the transfer: the peer will ask again.
             State::Finishing { .. } => return self.stats.unexpected += 1,
-            State::Open | State::Finished { .. } if copy => {}
-            State::Open
+            State::Open { .. } | State::Finished { .. } if copy => {}
+            State::Open { .. }
                 if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
             _ => {
                 self.wire = open.wire;
                 self.body = Body::new(&self.config, open.wire.numbering(), open.seq);
                 self.first_data_at = None;
                 self.last_data_at = None;
-                self.state = State::Open;
+                self.state = State::Open { end: None };
                 self.readable_told = false;
                 self.events.retain(|event| *event != ReceiverEvent::Readable);
                 self.events.push_back(ReceiverEvent::Started);
@@ -282,7 +295,21 @@ impl Receiver {
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {
         self.stats.data += 1;
         self.stats.ce += u64::from(ecn == Ecn::Ce);
-        if self.state != State::Open {
+        let end = match self.state {
+            State::Open { end } => end.map_or(u64::MAX, |end| end.seq),
+            // A sender that missed our answers, where it hears of single packets, sends again what is here.
+            State::Finishing { seq } if piece.tx.is_some() => seq,
+            State::Finished { seq, crc } if piece.tx.is_some() => {
+                // One answer does for all that come together.
+                let answer = Answer::FinAck { ack: seq, crc };
+                if self.replies.back() != Some(&answer) {
+                    self.reply(answer);
+                }
+                return;
+            }
+            _ => return self.stats.unexpected += 1,
+        };
+        if piece.seq.saturating_add(piece.payload.len() as u64) > end {
             return self.stats.unexpected += 1;
         }
         let bytes = self.body.bytes();
@@ -302,24 +329,55 @@ impl Receiver {
         if let Some((ack, wnd)) = self.body.plain_ack() {
             self.reply(Answer::Ack { ack, wnd });
         }
+        self.finish_if_complete();
     }
 
-    fn on_fin(&mut self, seq: u64) {
-        match self.state {
-            State::Finished { seq: finished, crc } if seq == finished => {
+    fn on_fin(&mut self, now: Instant, seq: u64, seal: Option<Seal>, ecn: Ecn) {
+        match (self.state, seal) {
+            (State::Finished { seq: finished, crc }, _) if seq == finished => {
                 self.reply(Answer::FinAck { ack: seq, crc });
             }
-            State::Open if seq == self.rcv_nxt() && self.body.is_contiguous() => {
-                self.state = State::Finishing { seq };
-                let elapsed = match (self.first_data_at, self.last_data_at) {
-                    (Some(first), Some(last)) => last.saturating_duration_since(first),
-                    _ => Duration::ZERO,
-                };
-                let (bytes, crc) = (self.body.bytes(), self.body.crc());
-                self.events.push_back(ReceiverEvent::Finished { bytes, crc, elapsed });
+            (State::Open { mut end }, Some(Seal { crc, tx })) if seq >= self.rcv_nxt() => {
+                let said = End { seq, crc };
+                if *end.get_or_insert(said) != said {
+                    return self.stats.unexpected += 1;
+                }
+                self.state = State::Open { end };
+                self.finish_if_complete();
+                let early = matches!(self.state, State::Open { .. });
+                self.body.on_fin(now, tx, ecn, early);
             }
+            (State::Open { .. }, None) if self.is_complete(seq) => self.finish(seq),
             _ => self.stats.unexpected += 1,
         }
+    }
+
+    /// Everything below `seq` is here, and nothing else.
+    fn is_complete(&self, seq: u64) -> bool {
+        seq == self.rcv_nxt() && self.body.is_contiguous()
+    }
+
+    /// The FIN may have come before the last of the data.
+    fn finish_if_complete(&mut self) {
+        let State::Open { end: Some(End { seq, crc }) } = self.state else { return };
+        if !self.is_complete(seq) {
+            return;
+        }
+        if self.config.checksum && self.body.crc() != crc {
+            self.state = State::Broken;
+        } else {
+            self.finish(seq);
+        }
+    }
+
+    fn finish(&mut self, seq: u64) {
+        self.state = State::Finishing { seq };
+        let elapsed = match (self.first_data_at, self.last_data_at) {
+            (Some(first), Some(last)) => last.saturating_duration_since(first),
+            _ => Duration::ZERO,
+        };
+        let (bytes, crc) = (self.body.bytes(), self.body.crc());
+        self.events.push_back(ReceiverEvent::Finished { bytes, crc, elapsed });
     }
 
     fn tell_readable(&mut self) {

@@ -99,6 +99,8 @@ struct Episode {
 pub(crate) struct Marking {
     detector: Detector,
     probe: TailLossProbe,
+    /// How long the receiver may wait before it acknowledges a single segment.
+    max_ack_delay: Duration,
     episode: Option<Episode>,
     rto_at: Option<Instant>,
     probe_at: Option<Instant>,
@@ -119,6 +121,7 @@ impl Marking {
         Self {
             detector,
             probe: TailLossProbe::default(),
+            max_ack_delay: MAX_ACK_DELAY,
             episode: None,
             rto_at: None,
             probe_at: None,
@@ -142,6 +145,11 @@ impl Marking {
         self.probe_at = None;
         self.reordering_at = None;
         self.probe.cancel();
+    }
+
+    /// The receiver says how long it may wait.
+    pub(crate) fn set_max_ack_delay(&mut self, delay: Duration) {
+        self.max_ack_delay = delay;
     }
 
     /// True while losses are being repaired.
@@ -392,7 +400,7 @@ impl Marking {
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing) {
         if matches!(self.detector, Detector::Rack(_)) && self.episode.is_none() && self.probe.is_ready() {
-            let timeout = TailLossProbe::timeout(timing.srtt, timing.one_segment, MAX_ACK_DELAY);
+            let timeout = TailLossProbe::timeout(timing.srtt, timing.one_segment, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
             let at = now + timeout;
             self.probe_at = Some(self.rto_at.map_or(at, |rto_at| at.min(rto_at)));

@@ -76,6 +76,7 @@ pub use crate::trace::Resend;
 
 /// The rules in force.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a sender has one, and asks it per ACK")]
 pub(crate) enum Recovery {
     BaseOnly(BaseOnly),
     Marking(Marking),

@@ -5,14 +5,13 @@
 use std::time::{Duration, Instant};
 
 use super::path_mtu::PathMtu;
-use super::{Blocked, KEEP_ALIVE, Sender, SenderEvent, State};
-use crate::congestion::{AckEvent, Cause, CongestionEvent, DeliveryRate};
-use crate::cookie::Cookie;
+use super::{Blocked, KEEP_ALIVE, Sender, State};
+use crate::congestion::{AckEvent, Cause, CongestionEvent};
 use crate::planted::{self, Bug};
 use crate::recovery::{AckFacts, Ended, Expired, Prr, PrrAck, Recovery};
-use crate::wire::native::{CloseReason, Params};
+use crate::wire::native::CloseReason;
 use crate::wire::{Ack, Reply};
-use crate::{MAX_DATAGRAM, Phase, Trace, TransferError};
+use crate::{MAX_DATAGRAM, Trace, TransferError};
 
 /// Segments that one call to the kernel takes at most.
 const MAX_SEGMENTS: usize = 64;
@@ -24,74 +23,30 @@ impl Sender {
         match reply {
             Ok(Reply::Ack(ack)) => self.on_ack(now, &ack),
             Ok(Reply::SynAck { ack, wnd, params }) => self.on_syn_ack(now, ack, wnd, params),
-            Ok(Reply::Retry { cookie }) => self.on_retry(cookie),
+            Ok(Reply::Retry { cookie }) => self.on_retry(now, cookie),
             Ok(Reply::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
             Ok(Reply::Close { reason }) => self.on_close(reason),
+            Ok(Reply::Versions(versions)) => self.on_versions(versions),
             Err(_) => self.stats.malformed += 1,
         }
     }
 
-    fn on_syn_ack(&mut self, now: Instant, ack: u64, wnd: u64, params: Option<Params>) {
-        let State::Opening { sent_at: Some(sent_at), attempts, .. } = self.state else {
-            return self.stats.stale += 1;
-        };
-        if ack != 0 {
-            return self.stats.stale += 1;
-        }
-        let rtt = now.saturating_duration_since(sent_at);
-        self.rtt.on_handshake(rtt, self.config.min_rto, attempts <= 1);
-        self.snd_wnd = wnd;
-        self.state = State::Open;
-        self.control_at = None;
-        self.keep_alive = Some(now + KEEP_ALIVE);
-        self.heard_at = Some(now);
-        if self.codec.numbers_transmissions() {
-            self.delivery = Some(DeliveryRate::new(now));
-            self.congestion = self.config.controller(Some(rtt), self.mss);
-        }
-        if !params.as_ref().is_some_and(|params| params.ecn) {
-            self.ecn.refuse();
-        }
-        if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
-            mtu.limit(usize::from(params.max_datagram));
-            self.resize();
-        }
-        self.pace(now);
-        self.stats.handshake_rtt = Some(rtt);
-        self.events.push_back(SenderEvent::Connected { rtt });
-        self.trace(now, &Trace::SynAckReceived { ack, wnd, rto: self.rtt.rto() });
-        self.close_if_done();
-    }
-
-    /// The receiver wants its cookie with the SYN: it goes at once.
-    fn on_retry(&mut self, cookie: Cookie) {
-        let State::Opening { attempts, sent_at: sent_at @ Some(_), .. } = self.state else {
-            return self.stats.stale += 1;
-        };
-        if self.codec.take_cookie(cookie) {
-            // It answers the SYN, so the attempt was not in vain.
-            self.state = State::Opening { attempts: attempts.saturating_sub(1), sent_at, send: true };
-        }
-    }
-
     fn on_close(&mut self, reason: CloseReason) {
-        let phase = match self.state {
-            State::Idle | State::Aborting | State::Closed => return self.stats.stale += 1,
-            State::Opening { .. } => Phase::Connect,
-            State::Open => Phase::Send,
-            State::Closing { .. } => Phase::Close,
-        };
-        self.fail(phase, TransferError::Closed(reason));
+        if matches!(self.state, State::Idle | State::Aborting | State::Closed) {
+            return self.stats.stale += 1;
+        }
+        self.fail(self.phase(), TransferError::Closed(reason));
     }
 
     fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) {
         let old = ack.ack < self.board.snd_una() && !planted::is(Bug::StaleAck);
-        if self.state != State::Open || old {
+        if !self.data_flows() || old {
             return self.stats.stale += 1;
         }
         if ack.ack > self.board.snd_nxt() {
             return self.stats.acks_beyond += 1;
         }
+        self.open_by_answer(now);
         self.snd_wnd = ack.wnd;
         let outstanding = self.board.outstanding();
         if outstanding == 0 {
@@ -157,7 +112,7 @@ impl Sender {
     /// The cumulative edge moved.
     fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let una = self.board.una_offset();
-        self.keep_alive = self.board.is_empty().then(|| now + KEEP_ALIVE);
+        self.keep_alive = self.is_idle().then(|| now + KEEP_ALIVE);
         self.buffer.release(una);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
@@ -165,6 +120,7 @@ impl Sender {
         let rto = self.rtt.rto();
         self.trace(now, &Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample });
         self.close_if_done();
+        self.expect_fin_ack(now);
     }
 
     /// The scoreboard takes the ACK, the estimators what it says of time.
@@ -176,6 +132,9 @@ impl Sender {
         let echoed = fresh_echo
             .and_then(|tx| self.flights.get(tx))
             .and_then(|flight| Some(self.delivery.as_ref()?.sent_at(&flight.state)));
+        if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
+            self.note_fin_echo(tx, sent_at);
+        }
         let mut grown = false;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
@@ -294,7 +253,7 @@ impl Sender {
     }
 
     /// The path turned out to carry another size.
-    fn resize(&mut self) {
+    pub(super) fn resize(&mut self) {
         let Some(mtu) = &self.mtu else { return };
         self.mss = mtu.size() - self.config.wire.data_header();
         self.stats.packet_size = mtu.size();
@@ -407,7 +366,7 @@ impl Sender {
 
     /// Window and pace follow the controller; if it has no rate, a window is spread over the round trip, with room to
     /// grow: twice in slow start, 1.2 times after it (as Linux does).
-    fn pace(&mut self, now: Instant) {
+    pub(super) fn pace(&mut self, now: Instant) {
         self.cwnd = self.config.within_memory(self.congestion.cwnd());
         let Some(pacer) = &mut self.pacer else { return };
         let srtt = self.rtt.srtt().max(Duration::from_micros(1));
@@ -421,15 +380,5 @@ impl Sender {
         });
         pacer.set_rate(now, Some(rate));
         self.trace(now, &Trace::Paced { rate });
-    }
-
-    fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {
-        if !matches!(self.state, State::Closing { attempts: 1.., .. }) || ack != self.board.snd_nxt() {
-            return self.stats.stale += 1;
-        }
-        self.state = State::Closed;
-        self.control_at = None;
-        self.events.push_back(SenderEvent::Finished { crc });
-        self.trace(now, &Trace::FinAckReceived { ack, crc });
     }
 }

@@ -2,10 +2,12 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod closing;
 mod config;
 mod ecn;
 mod flights;
 mod input;
+mod opening;
 mod output;
 mod path_mtu;
 mod rtt;
@@ -19,10 +21,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::congestion::{Controller, DeliveryRate};
-use crate::planted::{self, Bug};
+use crate::planted;
 use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
+use crate::wire::native::Params;
 use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
+use closing::Closing;
 pub use config::{Attempts, RtoPolicy, SenderConfig};
 use ecn::PathEcn;
 pub use ecn::{EcnFailure, EcnState};
@@ -45,9 +49,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// What the application is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// The SYN-ACK arrived.
+    /// The SYN was answered.
     Connected {
-        /// From the last SYN sent to its answer.
+        /// From the last SYN sent to its answer; where the answer was lost, but not those to the data that followed
+        /// the SYN, the path's round trip as it is known.
         rtt: Duration,
     },
     /// The FIN-ACK arrived: everything was delivered.
@@ -68,12 +73,10 @@ pub enum SenderEvent {
 enum State {
     /// Made, not opened.
     Idle,
-    /// SYN sent `attempts` times, last at `sent_at`.
+    /// SYN sent `attempts` times, last at `sent_at`. Data may follow it if there is a window already.
     Opening { attempts: u32, sent_at: Option<Instant>, send: bool },
-    /// Data may flow.
+    /// Data may flow, and the FIN.
     Open,
-    /// Everything is acknowledged and FIN was sent `attempts` times.
-    Closing { attempts: u32, send: bool },
     /// Given up by the application; the receiver is to be told, once.
     Aborting,
     /// Finished, failed or given up.
@@ -101,6 +104,8 @@ pub struct Sender {
     pacer: Option<Pacer>,
     /// Receiver's window, in the wire's numbers from `snd_una` on.
     snd_wnd: u64,
+    /// What the receiver says of itself, once it did.
+    peer: Option<Params>,
     /// The search for the largest datagram, where the format lets segments be cut again.
     mtu: Option<PathMtu>,
     ecn: PathEcn,
@@ -112,6 +117,8 @@ pub struct Sender {
     keep_alive: Option<Instant>,
     remind: bool,
     finishing: bool,
+    /// The FIN, once it may leave.
+    closing: Option<Closing>,
     /// While there are unsent bytes before this offset, a packet that is not full may go out if nothing is
     /// in flight.
     pushed: u64,
@@ -151,6 +158,7 @@ impl Sender {
             cwnd: config.within_memory(congestion.cwnd()),
             congestion,
             snd_wnd: 0,
+            peer: None,
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
             ecn: PathEcn::new(config.uses_ecn()),
@@ -158,6 +166,7 @@ impl Sender {
             keep_alive: None,
             remind: false,
             finishing: false,
+            closing: None,
             pushed: 0,
             lost_since_ack: 0,
             duplicates: 0,
@@ -250,7 +259,7 @@ impl Sender {
 
     /// Gives the transfer up; the receiver is told, where the format can say it.
     pub fn abort(&mut self) {
-        let told = matches!(self.state, State::Open | State::Closing { .. }) && self.codec.close_len() > 0;
+        let told = self.data_flows() && self.codec.close_len() > 0;
         self.state = if told { State::Aborting } else { State::Closed };
         self.recovery.stop();
         self.control_at = None;
@@ -259,10 +268,7 @@ impl Sender {
 
     /// True if the window would let a packet out and only the application's bytes are missing.
     pub fn wants_data(&self) -> bool {
-        self.state == State::Open
-            && !self.finishing
-            && self.windows_allow(self.mss).is_ok()
-            && self.fresh_len() == 0
+        self.data_flows() && !self.finishing && self.windows_allow(self.mss).is_ok() && self.fresh_len() == 0
     }
 
     /// Counters and gauges as they stand.
@@ -301,13 +307,13 @@ impl Sender {
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
-    /// Begins to close once every byte that will ever be written is acknowledged.
-    fn close_if_done(&mut self) {
-        let acknowledged = self.board.is_empty() || planted::is(Bug::EarlyFin);
-        if self.state == State::Open && self.finishing && acknowledged && self.fresh_len() == 0 {
-            self.state = State::Closing { attempts: 0, send: true };
-            self.recovery.stop();
-            self.keep_alive = None;
+    /// What is going on, as an application sees it.
+    fn phase(&self) -> Phase {
+        match self.state {
+            // All of a short transfer may be there before its SYN is answered.
+            _ if self.closing.is_some_and(|closing| closing.is_sent()) => Phase::Close,
+            State::Opening { .. } => Phase::Connect,
+            _ => Phase::Send,
         }
     }
 
@@ -329,17 +335,13 @@ impl Sender {
         let limit = self.config.attempts;
         match self.state {
             State::Opening { attempts, .. } if attempts >= limit.syn => {
-                self.fail(Phase::Connect, TransferError::Timeout { packet: 0, attempts });
+                self.fail(self.phase(), TransferError::Timeout { packet: 0, attempts });
             }
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
-            State::Closing { attempts, .. } if attempts >= limit.fin => {
-                let packet = self.board.snd_nxt();
-                self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
-            }
-            State::Closing { attempts, .. } => self.state = State::Closing { attempts, send: true },
-            State::Idle | State::Open | State::Aborting | State::Closed => {}
+            State::Open => self.on_fin_timeout(),
+            State::Idle | State::Aborting | State::Closed => {}
         }
     }
 
@@ -372,7 +374,7 @@ impl Sender {
     fn exhaust(&mut self, now: Instant, attempts: u32) {
         let seq = self.board.snd_una();
         self.trace(now, &Trace::AttemptsExhausted { seq });
-        self.fail(Phase::Send, TransferError::Timeout { packet: seq, attempts });
+        self.fail(self.phase(), TransferError::Timeout { packet: seq, attempts });
     }
 
     /// The invariants that hold between calls.
@@ -419,11 +421,14 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
-        if self.state == State::Open {
+        if self.data_flows() && !matches!(self.state, State::Opening { send: true, .. }) {
             out.set_ecn(self.ecn.codepoint());
         }
         self.transmit_run(now, out);
-        while self.transmit_one(now, out) {}
+        self.close_if_done();
+        while self.transmit_one(now, out) {
+            self.close_if_done();
+        }
         self.trace_state(now);
         self.check();
         (out.segments() > before).then_some(())

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::send_buffer::SendBuffer;
 use super::traces::Observed;
-use super::{Blocked, Flight, KEEP_ALIVE, Sender, State};
+use super::{Blocked, Closing, Flight, KEEP_ALIVE, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Recovery, Repeat, Timing};
 use crate::wire::{Codec, DataHead};
@@ -30,8 +30,10 @@ impl Sender {
     fn next(&self, now: Instant) -> Next {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
-            State::Closing { attempts, send: true } => Next::Fin { attempt: attempts + 1 },
-            State::Open => self.next_data(now),
+            State::Opening { .. } | State::Open if self.data_flows() => match self.closing {
+                Some(Closing { attempts, send: true, .. }) => Next::Fin { attempt: attempts + 1 },
+                _ => self.next_data(now),
+            },
             State::Aborting => Next::Close,
             _ => Next::Wait(Blocked::NoData),
         }
@@ -76,7 +78,9 @@ impl Sender {
     /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the window has many times
     /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
     fn mtu_probe_len(&self) -> Option<usize> {
-        let size = self.mtu.as_ref()?.candidate()?;
+        // The receiver says what it takes.
+        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
+        let size = mtu.candidate()?;
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
@@ -228,16 +232,6 @@ impl Sender {
         }
     }
 
-    fn transmit_syn(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        self.codec.encode_syn(out.slot(self.codec.syn_len())?);
-        let rto = self.config.syn_timeout(attempt);
-        self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
-        self.control_at = Some(now + rto);
-        self.trace_sent(now, PacketKind::Syn, u64::from(attempt - 1), 0, None);
-        self.trace(now, &Trace::SynSent { seq: 0, attempt, of: self.config.attempts.syn, rto });
-        Some(())
-    }
-
     fn transmit_fresh(&mut self, now: Instant, len: usize, probe: bool, out: &mut TransmitBuf) -> Option<()> {
         let header = self.config.wire.data_header();
         let slot = out.slot(header + len)?;
@@ -256,7 +250,9 @@ impl Sender {
         self.note_flight(now, Some(offset), len as u64);
         // A packet's payload is at most 65,499 bytes.
         self.board.push(now, u32::try_from(len).unwrap_or(u32::MAX), tx);
-        self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), alone);
+        if self.state == State::Open {
+            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), alone);
+        }
         self.note_sent(now, len as u64);
         if len > self.mss {
             self.note_mtu_probe(header + len, tx);
@@ -282,7 +278,9 @@ impl Sender {
         }
         let tx = self.flights.next_tx();
         let seq = self.board.number(segment.offset);
-        let asks = repeat.reason == Resend::Probe || self.is_last(segment.end());
+        // The FIN, which would make the receiver acknowledge it, may have left before.
+        let last = self.finishing && segment.end() == self.buffer.end();
+        let asks = repeat.reason == Resend::Probe || last;
         put_segment(&self.codec, &self.buffer, DataHead { seq, tx, asks }, segment.offset, slot);
         self.note_flight(now, Some(segment.offset), u64::from(segment.len));
         self.board.resend(now, segment.offset, tx);
@@ -307,13 +305,14 @@ impl Sender {
         Some(())
     }
 
-    /// Nothing comes after `end`: nothing that would make the receiver acknowledge what it waits with.
+    /// Nothing comes after `end`, not even a FIN: nothing that would make the receiver acknowledge what it waits
+    /// with.
     fn is_last(&self, end: u64) -> bool {
-        self.finishing && end == self.buffer.end()
+        self.finishing && end == self.buffer.end() && !self.codec.fin_follows_data()
     }
 
     /// The record of a transmission, where they are numbered.
-    fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
+    pub(super) fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
         if let Some(delivery) = &mut self.delivery {
             let state = delivery.on_sent(now, bytes, self.board.in_flight());
             self.flights.push(Flight { offset, state });
@@ -371,19 +370,6 @@ impl Sender {
     fn transmit_close(&mut self, out: &mut TransmitBuf) -> Option<()> {
         self.codec.encode_close(out.slot(self.codec.close_len())?);
         self.state = State::Closed;
-        Some(())
-    }
-
-    fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        let head = DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true };
-        let slot = out.slot(self.codec.fin_len())?;
-        self.codec.encode_fin(head, self.buffer.crc(), slot);
-        self.note_flight(now, None, 0);
-        let rto = self.config.fin_timeout(self.rtt.rto(), attempt);
-        self.state = State::Closing { attempts: attempt, send: false };
-        self.control_at = Some(now + rto);
-        self.trace_sent(now, PacketKind::Fin, head.tx, head.seq, None);
-        self.trace(now, &Trace::FinSent { seq: head.seq, attempt, of: self.config.attempts.fin, rto });
         Some(())
     }
 

@@ -122,23 +122,24 @@ impl Scoreboard {
             }
             acked.karn = (never_resent || planted::is(Bug::Karn)).then_some(segment.sent_at);
         }
-        let trimmed = self.trim(ack);
-        acked.bytes += trimmed;
-        acked.moved |= trimmed > 0;
+        if let Some((bytes, fate)) = self.trim(ack) {
+            acked.moved = true;
+            if fate != Fate::Sacked {
+                acked.bytes += bytes;
+            }
+        }
         self.move_una(count);
         acked
     }
 
     /// Takes what lies below a cumulative ACK inside the oldest segment off it: a receiver may have had room for
-    /// no more.
-    fn trim(&mut self, ack: u64) -> u64 {
-        let Some(base) = self.segments.front_mut().filter(|_| self.numbering == Numbering::Bytes) else {
-            return 0;
-        };
+    /// no more. Gives how much that was, and what was known of it.
+    fn trim(&mut self, ack: u64) -> Option<(u64, Fate)> {
+        let base = self.segments.front_mut().filter(|_| self.numbering == Numbering::Bytes)?;
         // Less than the length of the segment, which does not end below the edge.
         let part = u32::try_from(ack.saturating_sub(base.offset)).unwrap_or(0);
         if part == 0 || part >= base.len {
-            return 0;
+            return None;
         }
         if base.fate == Fate::Lost {
             self.lost.remove(&base.offset);
@@ -151,7 +152,7 @@ impl Scoreboard {
             Fate::Sacked => self.sacked -= u64::from(part),
             Fate::Lost => {}
         }
-        u64::from(part)
+        Some((u64::from(part), base.fate))
     }
 
     /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked sacked or lost, so

@@ -1,7 +1,9 @@
 //! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
 
 mod close;
+mod early;
 mod ecn;
+mod fin;
 mod give_up;
 mod handshake;
 mod idle;

@@ -134,7 +134,7 @@ impl Sender {
             Some(Reply::SynAck { .. }) => PacketKind::SynAck,
             Some(Reply::Retry { .. }) => PacketKind::Retry,
             Some(Reply::FinAck { .. }) => PacketKind::FinAck,
-            Some(Reply::Close { .. }) => PacketKind::Close,
+            Some(Reply::Close { .. } | Reply::Versions(_)) => PacketKind::Close,
             None => return self.trace(now, &Trace::PacketDropped { length }),
         };
         self.trace(now, &Trace::PacketReceived { kind, length });

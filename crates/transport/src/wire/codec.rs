@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::native::{self, CloseReason, Params, SackBlocks};
+use super::native::{self, CloseReason, Params, SackBlocks, Versions};
 use super::{FromReceiver, LinkProperties, Syn, WireError, classic};
 use crate::cookie::Cookie;
 
@@ -104,11 +104,24 @@ pub(crate) struct Echo {
 /// What a receiver answers.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply<'a> {
-    SynAck { ack: u64, wnd: u64, params: Option<Params> },
-    Retry { cookie: Cookie },
+    SynAck {
+        ack: u64,
+        wnd: u64,
+        params: Option<Params>,
+    },
+    Retry {
+        cookie: Cookie,
+    },
     Ack(Ack<'a>),
-    FinAck { ack: u64, crc: u32 },
-    Close { reason: CloseReason },
+    FinAck {
+        ack: u64,
+        crc: u32,
+    },
+    Close {
+        reason: CloseReason,
+    },
+    /// It does not speak the SYN's version, but these.
+    Versions(Versions),
 }
 
 /// The numbers of a packet of the stream.
@@ -158,6 +171,23 @@ impl Codec {
         match self {
             Self::Classic { .. } => classic::DATA_HEADER,
             Self::Native { .. } => native::DATA_HEADER,
+        }
+    }
+
+    /// Numbers that may follow the SYN before it is answered: none where the receiver says first how many, and
+    /// none while the SYN has nothing to show.
+    pub(crate) fn first_window(&self) -> u64 {
+        match self {
+            Self::Native { syn: native::Syn { cookie: Some(_), .. }, .. } => native::FIRST_WINDOW,
+            Self::Classic { .. } | Self::Native { .. } => 0,
+        }
+    }
+
+    /// True if the FIN may leave with the last of the data: the receiver keeps it until it has all of it.
+    pub(crate) fn fin_follows_data(&self) -> bool {
+        match self {
+            Self::Classic { .. } => false,
+            Self::Native { .. } => true,
         }
     }
 
@@ -315,7 +345,7 @@ impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
             }),
             native::FromReceiver::FinAck(native::FinAck { length, crc }) => Self::FinAck { ack: length, crc },
             native::FromReceiver::Close(close) => Self::Close { reason: close.reason },
-            native::FromReceiver::Versions(_) => Self::Close { reason: CloseReason::Version },
+            native::FromReceiver::Versions(versions) => Self::Versions(versions),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a receiver hears and says, in either format: one vocabulary. What a format cannot say is absent.
 
-use super::native::{self, CloseReason, LinkRequest, Params};
+use super::native::{self, CloseReason, LinkRequest, Params, Versions};
 use super::{FromSender, LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
 
@@ -23,11 +23,20 @@ pub enum Packet<'a> {
     Fin {
         /// One past the last number.
         seq: u64,
-        /// CRC-32 of the stream, where the format says it.
-        crc: Option<u32>,
+        /// What the format says beside, where it does: then the FIN may come before all of the stream.
+        seal: Option<Seal>,
     },
     /// The sender gave up.
     Close,
+}
+
+/// What lets a receiver keep a FIN for which it is too early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    /// CRC-32 of the stream.
+    pub crc: u32,
+    /// Number of the transmission.
+    pub tx: u64,
 }
 
 /// Opens a transfer.
@@ -103,7 +112,9 @@ impl<'a> Packet<'a> {
                 asks: data.header.flags.ack_now,
             }),
             native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
-            native::FromSender::Fin(fin) => Self::Fin { seq: fin.length, crc: Some(fin.crc) },
+            native::FromSender::Fin(fin) => {
+                Self::Fin { seq: fin.length, seal: Some(Seal { crc: fin.crc, tx: fin.tx }) }
+            }
             native::FromSender::Close(_) => Self::Close,
         };
         Ok((Some(connection_id), packet))
@@ -122,7 +133,7 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
             FromSender::Data { seq, payload } => {
                 Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })
             }
-            FromSender::Fin { seq } => Self::Fin { seq, crc: None },
+            FromSender::Fin { seq } => Self::Fin { seq, seal: None },
         }
     }
 }
@@ -135,15 +146,16 @@ pub(crate) enum Answer {
     FinAck { ack: u64, crc: u32 },
 }
 
-/// Writes a reply in the format of its transfer and gives its length. `params` is what a receiver says of
+/// Writes a reply in the format of its transfer and gives its length; `None` if the format has no such reply.
+/// `params` is what a receiver says of
 /// itself in a SYN-ACK that can say it.
 pub(crate) fn encode_answer(
     wire: Wire,
     answer: Answer,
     params: impl FnOnce() -> Params,
     out: &mut [u8; MAX_REPLY],
-) -> usize {
-    match wire {
+) -> Option<usize> {
+    let len = match wire {
         Wire::Classic => {
             // A window beyond 32 bits of packets is as good as the largest of them.
             let packets = |wnd| u32::try_from(wnd).unwrap_or(u32::MAX);
@@ -162,26 +174,16 @@ pub(crate) fn encode_answer(
                 native::encode_syn_ack(connection_id, &syn_ack, &mut out[..len]);
                 len
             }
-            Answer::Ack { ack, wnd } => {
-                let ack = native::Ack {
-                    echo_tx: 0,
-                    echo_delay_us: 0,
-                    ack,
-                    window: wnd,
-                    packets: 0,
-                    duplicates: 0,
-                    ce: 0,
-                    ect: 0,
-                };
-                encode_ack(connection_id, &ack, &[], out)
-            }
+            // Its ACKs say more: `encode_ack`.
+            Answer::Ack { .. } => return None,
             Answer::FinAck { ack, crc } => {
                 let fin_ack = native::FinAck { length: ack, crc };
                 native::encode_fin_ack(connection_id, &fin_ack, &mut out[..native::FIN_ACK_LEN]);
                 native::FIN_ACK_LEN
             }
         },
-    }
+    };
+    Some(len)
 }
 
 /// Writes a selective ACK and gives its length.
@@ -200,6 +202,12 @@ pub(crate) fn encode_ack(
 pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8; MAX_REPLY]) -> usize {
     native::encode_retry(connection_id, cookie, &mut out[..native::RETRY_LEN]);
     native::RETRY_LEN
+}
+
+/// Writes a VERSIONS and gives its length.
+pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8; MAX_REPLY]) -> usize {
+    native::encode_versions(connection_id, versions, &mut out[..native::VERSIONS_LEN]);
+    native::VERSIONS_LEN
 }
 
 /// Writes a CLOSE and gives its length.

@@ -1,14 +1,18 @@
 //! Peers in the native format: delayed ACKs.
 
 use super::*;
-use crate::wire::native::{DATA_HEADER, Params};
+use crate::receiver::autotune::WindowConfig;
+use crate::wire::native::{self, DATA_HEADER, FIN_LEN, FIRST_WINDOW, Params, Versions};
 use crate::wire::{Codec, DataHead, Reply, Wire};
 
 const PAYLOAD: usize = 100;
 
 /// A peer `a` that is connected, and what writes its packets.
 fn connected(keep_payload: bool) -> (Script, Codec) {
-    let receiver = ReceiverConfig { keep_payload, ..ReceiverConfig::reference() };
+    connected_to(ReceiverConfig { keep_payload, ..ReceiverConfig::reference() })
+}
+
+fn connected_to(receiver: ReceiverConfig) -> (Script, Codec) {
     let config = ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(receiver) };
     let mut script = Script::new(config);
     let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
@@ -47,4 +51,143 @@ fn a_single_packet_is_acknowledged_after_the_delay_whether_or_not_its_bytes_are_
         assert_eq!(replies.len(), 1, "keep_payload {keep_payload}");
         assert!(matches!(codec.decode(&replies[0], 0, 3), Ok(Reply::Ack(ack)) if ack.ack == 300));
     }
+}
+
+#[test]
+fn data_that_comes_before_its_syn_is_dropped_without_a_word() {
+    let config = ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
+    let mut script = Script::new(config);
+    let codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
+    script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 1));
+    assert_eq!((script.datagrams().len(), script.listener.active()), (0, 0));
+    assert_eq!((script.stats().no_connection, script.events()), (2, vec![]));
+}
+
+#[test]
+fn data_of_a_transfer_whose_syn_has_not_arrived_does_not_get_into_the_one_before() {
+    let (mut script, codec) = connected(true);
+    script.recv('a', &data(&codec, 0));
+    let wire = Wire::Native { connection_id: 8 };
+    let other = Codec::new(wire, LINK, Params::default());
+    let now = script.now;
+    // Its SYN is on an emulated link, or the application was storing the transfer before when it came.
+    script.listener.peers.get_mut(&'a').unwrap().wire = wire;
+    let bytes = script.stats().receivers.bytes;
+    script.listener.deliver_datagram(now, 'a', Ecn::NotEct, &data(&other, 1));
+    script.recv('a', &data(&other, 1));
+    assert_eq!((script.stats().receivers.bytes, script.stats().no_connection), (bytes, 2));
+}
+
+#[test]
+fn the_first_window_is_taken_whatever_is_offered() {
+    let stream_window = WindowConfig { initial: 100, max: 100, mss: 100 };
+    let receiver = ReceiverConfig { stream_window, keep_payload: true, ..ReceiverConfig::reference() };
+    let (mut script, codec) = connected_to(receiver);
+    let packets = FIRST_WINDOW.div_ceil(PAYLOAD as u64);
+    for n in 0..packets + 2 {
+        script.recv('a', &data(&codec, n));
+    }
+    let last = script.datagrams().pop().unwrap();
+    let Ok(Reply::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
+    assert_eq!((ack.ack, ack.wnd), (FIRST_WINDOW, 0), "and not a byte more");
+}
+
+fn fin(packets: u64, tx: u64) -> Vec<u8> {
+    let length = packets * PAYLOAD as u64;
+    let crc = crc32fast::hash(&vec![0; usize::try_from(length).unwrap()]);
+    let mut datagram = vec![0; FIN_LEN];
+    native::encode_fin(7, &native::Fin { tx, length, crc }, &mut datagram);
+    datagram
+}
+
+/// How the transfer of `a` ended, as its application was told.
+fn finished(script: &mut Script) -> Option<u64> {
+    let told = script.events().into_iter().find_map(|(_, event)| match event {
+        ReceiverEvent::Finished { bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    script.datagrams();
+    told
+}
+
+#[test]
+fn a_fin_waits_for_the_data_that_it_overtook() {
+    // Of three packets and the FIN, in every order and each of them twice.
+    let packets = |codec: &Codec| [data(codec, 0), data(codec, 1), data(codec, 2), fin(3, 3)];
+    for order in 0..24 {
+        let (mut script, codec) = connected(true);
+        let mut rest: Vec<Vec<u8>> = packets(&codec).into();
+        for (place, left) in [4, 3, 2, 1].into_iter().enumerate() {
+            assert_eq!(finished(&mut script), None, "order {order}, {place} of 4 arrived");
+            let next = rest.remove(order / [1, 1, 2, 6][left - 1] % left);
+            script.recv('a', &next).recv('a', &next);
+        }
+        assert_eq!(finished(&mut script), Some(300), "order {order}");
+    }
+}
+
+#[test]
+fn a_fin_that_comes_early_is_acknowledged_at_once_and_what_lies_behind_it_is_refused() {
+    let (mut script, codec) = connected(true);
+    script.recv('a', &fin(3, 3));
+    let replies = script.datagrams();
+    let Ok(Reply::Ack(ack)) = codec.decode(&replies[0], 0, 4) else { panic!("{replies:?}") };
+    assert_eq!((ack.ack, ack.echo.unwrap().tx), (0, 3));
+    script.recv('a', &data(&codec, 3)).recv('a', &fin(2, 4));
+    assert_eq!(script.stats().receivers.unexpected, 2, "nothing is beyond the end, and there is one end");
+    for n in 0..3 {
+        script.recv('a', &data(&codec, n));
+    }
+    assert_eq!(finished(&mut script), Some(300));
+}
+
+#[test]
+fn data_that_is_sent_again_after_the_end_hears_how_far_the_receiver_is() {
+    let (mut script, codec) = connected(true);
+    script.recv('a', &data(&codec, 0)).recv('a', &fin(1, 1));
+    assert_eq!(finished(&mut script), Some(100));
+    script.recv('a', &data(&codec, 0));
+    let replies = script.datagrams();
+    assert!(
+        matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::Ack(ack)) if ack.ack == 100),
+        "not stored yet"
+    );
+    script.listener.confirm('a');
+    let replies = script.datagrams();
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
+    script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 0));
+    let replies = script.datagrams();
+    assert_eq!(replies.len(), 1, "one answer for both");
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
+}
+
+/// Puts the check of a packet without payload right.
+fn seal(packet: &mut [u8]) {
+    packet[4..8].fill(0);
+    let check = crc32fast::hash(packet);
+    packet[4..8].copy_from_slice(&check.to_le_bytes());
+}
+
+#[test]
+fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
+    let config = ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
+    let mut script = Script::new(config);
+    let codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
+    let mut syn = vec![0; codec.syn_len()];
+    codec.encode_syn(&mut syn);
+    syn[0] = 0xD2;
+    script.recv('a', &syn);
+    seal(&mut syn);
+    script.recv('a', &syn[..127]).recv('a', &[&[0xD2, 4], &syn[2..]].concat());
+    assert_eq!(script.datagrams().len(), 0, "its check wrong, too short, and no SYN");
+    script.recv('a', &syn);
+    let replies = script.datagrams();
+    assert!(matches!(codec.decode(&replies[0], 0, 0), Ok(Reply::Versions(Versions::OURS))), "{replies:?}");
+    assert!(replies[0].len() <= syn.len() && script.listener.active() == 0);
+    for n in 0..1000_u64 {
+        syn[8..16].copy_from_slice(&n.to_le_bytes());
+        seal(&mut syn);
+        script.recv('a', &syn);
+    }
+    assert_eq!((script.stats().other_versions, script.stats().malformed), (257, 1004), "256 wait at most");
 }

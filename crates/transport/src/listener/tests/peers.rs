@@ -1,6 +1,7 @@
 //! Many peers: who is admitted, what is told of whom, who is forgotten.
 
 use super::*;
+use crate::cookie::Cookie;
 use crate::wire::native;
 
 #[test]

@@ -17,7 +17,8 @@ fn connected(counts: bool) -> Script {
     let mut reply = [0; MAX_REPLY];
     let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
     let wire = Wire::Native { connection_id: ID };
-    let len = encode_answer(wire, answer, || Params { ecn: counts, ..Params::default() }, &mut reply);
+    let len =
+        encode_answer(wire, answer, || Params { ecn: counts, ..Params::default() }, &mut reply).unwrap();
     script.at(100).recv_bytes(&reply[..len]);
     script.events();
     script

@@ -19,7 +19,7 @@ fn connected(recovery: LossDetection) -> Script {
     assert_eq!(script.datagrams().len(), 1);
     let mut reply = [0; MAX_REPLY];
     let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
-    let len = encode_answer(WIRE, answer, native::Params::default, &mut reply);
+    let len = encode_answer(WIRE, answer, Params::default, &mut reply).unwrap();
     script.at(100).recv_bytes(&reply[..len]);
     assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);
     script
@@ -27,11 +27,14 @@ fn connected(recovery: LossDetection) -> Script {
 
 /// The data that wants to leave now: index of the segment, number of the transmission, whether it asks.
 fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
-    let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
+    script.datagrams().iter().map(|datagram| read(datagram)).collect()
+}
+
+fn read(datagram: &[u8]) -> (u64, u64, bool) {
+    match Packet::decode(datagram, Near::default()).unwrap().1 {
         Packet::Data(piece) => (piece.seq / MSS, piece.tx.unwrap(), piece.asks),
         other => panic!("{other:?}"),
-    };
-    script.datagrams().iter().map(read).collect()
+    }
 }
 
 /// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here too.
@@ -54,12 +57,19 @@ fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
 }
 
 #[test]
-fn the_last_segment_asks_to_be_acknowledged_at_once() {
+fn the_fin_that_follows_the_last_segment_does_the_asking() {
     let mut script = connected(LossDetection::Rack);
     script.write(3 * PAYLOAD);
     assert_eq!(leaving(&mut script), [(0, 0, false), (1, 1, false), (2, 2, false)], "more may follow");
     script.write(2 * PAYLOAD).finish();
-    assert_eq!(leaving(&mut script), [(3, 3, false), (4, 4, true)]);
+    let mut last = script.datagrams();
+    let fin = last.pop().unwrap();
+    let fin = Packet::decode(&fin, Near::default()).unwrap().1;
+    assert!(matches!(fin, Packet::Fin { seq: 500, seal: Some(seal) } if seal.tx == 5));
+    assert_eq!(
+        last.iter().map(|datagram| read(datagram)).collect::<Vec<_>>(),
+        [(3, 3, false), (4, 4, false)]
+    );
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::cookie::Cookie;
 /// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot turn a
 /// receiver into an amplifier.
 pub const SYN_MIN: usize = 128;
+/// Bytes of the stream that every receiver takes whatever window it offers: they may follow a SYN that shows a
+/// cookie before the SYN is answered. Ten packets of 1200 bytes.
+pub const FIRST_WINDOW: u64 = 11_720;
 /// Bytes of a RETRY, exactly.
 pub const RETRY_LEN: usize = HEADER + COOKIE;
 /// Bytes of a VERSIONS packet, exactly.
@@ -90,10 +93,10 @@ pub fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8]) {
 }
 
 /// The connection id to answer with [`encode_versions`]: that of a SYN of another version that is not
-/// shorter than [`SYN_MIN`]. Its check is not looked at, for another version may have another one; the
-/// answer to a SYN that noise has changed does no harm.
+/// shorter than [`SYN_MIN`]. Every version checks its SYN as this one does, so that no garbage is answered.
 pub fn other_version(datagram: &[u8]) -> Option<u64> {
     header::other_version_of(datagram).filter(|_| datagram.len() >= SYN_MIN)?;
+    check::verify(datagram, 0).ok()?;
     header::connection_id(datagram)
 }
 

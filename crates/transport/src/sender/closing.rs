@@ -1,0 +1,147 @@
+//! The FIN and its answer. Where the format lets it, the FIN leaves with the last of the data. While data is
+//! outstanding, the timers of data stand for both, and ACKs tell whether the FIN arrived; once everything is
+//! acknowledged, it has a timer of its own.
+
+use std::time::Instant;
+
+use super::{Sender, SenderEvent, State};
+use crate::planted::{self, Bug};
+use crate::wire::DataHead;
+use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
+
+/// The share of a round trip that the answer to the FIN may come later than that to the last data, one over: as
+/// much as reordering is given (RFC 8985, section 6.2).
+const FIN_ACK_DELAY: u32 = 4;
+
+/// Everything was sent, and acknowledged where that is the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Closing {
+    /// FINs sent since everything is acknowledged.
+    pub(super) attempts: u32,
+    /// One is to leave.
+    pub(super) send: bool,
+    /// The newest one that left.
+    sent: Option<SentFin>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SentFin {
+    /// Number of the transmission.
+    tx: u64,
+    at: Instant,
+    /// The receiver has it.
+    arrived: bool,
+}
+
+impl Closing {
+    /// A FIN left, so that there may be an answer.
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent.is_some()
+    }
+}
+
+impl Sender {
+    /// Begins to close once every byte that will ever be written was sent or, where the FIN may not come before
+    /// any of them, acknowledged.
+    pub(super) fn close_if_done(&mut self) {
+        if !self.finishing || self.closing.is_some() || !self.data_flows() {
+            return;
+        }
+        let sent = self.fresh_len() == 0 || planted::is(Bug::EarlyFin);
+        if sent && (self.board.is_empty() || self.codec.fin_follows_data()) {
+            self.closing = Some(Closing { attempts: 0, send: true, sent: None });
+            if self.board.is_empty() {
+                self.recovery.stop();
+            }
+            self.keep_alive = None;
+        }
+    }
+
+    /// Nothing is out, not even a FIN.
+    pub(super) fn is_idle(&self) -> bool {
+        self.board.is_empty() && self.closing.is_none()
+    }
+
+    pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
+        let head = DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true };
+        let slot = out.slot(self.codec.fin_len())?;
+        self.codec.encode_fin(head, self.buffer.crc(), slot);
+        self.note_flight(now, None, 0);
+        let rto = self.config.fin_timeout(self.rtt.rto(), attempt);
+        let sent = SentFin { tx: head.tx, at: now, arrived: false };
+        self.closing = Some(Closing { attempts: attempt, send: false, sent: Some(sent) });
+        if self.state == State::Open && self.board.is_empty() {
+            self.control_at = Some(now + rto);
+        }
+        self.trace_sent(now, PacketKind::Fin, head.tx, head.seq, None);
+        self.trace(now, &Trace::FinSent { seq: head.seq, attempt, of: self.config.attempts.fin, rto });
+        Some(())
+    }
+
+    /// The receiver has transmission `tx`, which left at `at`, and none that is newer. It echoes a FIN at once, so
+    /// if it echoes one that left clearly later, the FIN is lost.
+    pub(super) fn note_fin_echo(&mut self, tx: u64, at: Instant) {
+        let slack = self.rtt.srtt() / FIN_ACK_DELAY;
+        let Some(closing) = &mut self.closing else { return };
+        let Some(fin) = closing.sent.as_mut().filter(|fin| !fin.arrived) else { return };
+        fin.arrived = tx == fin.tx;
+        closing.send |= tx > fin.tx && at > fin.at + slack;
+    }
+
+    /// If everything is acknowledged while a FIN is out, its answer is due: a FIN that is known to have arrived is
+    /// given the time that every FIN has, for the application stores what came; any other is taken for lost soon.
+    pub(super) fn expect_fin_ack(&mut self, now: Instant) {
+        let Some(Closing { sent: Some(SentFin { arrived, .. }), send: false, .. }) = self.closing else {
+            return;
+        };
+        if !self.board.is_empty() {
+            return;
+        }
+        self.recovery.stop();
+        self.keep_alive = None;
+        let wait = if arrived {
+            self.config.fin_timeout(self.rtt.rto(), 1)
+        } else {
+            self.rtt.srtt() / FIN_ACK_DELAY
+        };
+        self.closing = self.closing.map(|closing| Closing { attempts: 0, ..closing });
+        self.control_at = Some(now + wait);
+    }
+
+    /// The timer of the FIN is due.
+    pub(super) fn on_fin_timeout(&mut self) {
+        let Some(closing) = &mut self.closing else { return };
+        if closing.attempts < self.config.attempts.fin {
+            closing.send = true;
+            return;
+        }
+        let (packet, attempts) = (self.board.snd_nxt(), closing.attempts);
+        self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
+    }
+
+    pub(super) fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {
+        let asked = self.closing.is_some_and(|closing| closing.is_sent());
+        if !asked || !self.data_flows() || ack != self.board.snd_nxt() {
+            return self.stats.stale += 1;
+        }
+        self.open_by_answer(now);
+        if !self.board.is_empty() {
+            // It acknowledges what no ACK did.
+            let numbered = self.codec.numbers_transmissions();
+            let observer = &mut self.observer;
+            self.board.acknowledge(ack, |segment| {
+                if let Some(observer) = observer {
+                    observer.on_acked(now, segment, numbered);
+                }
+            });
+            self.stats.bytes_acked = self.board.una_offset();
+            self.stats.last_ack_at = Some(now);
+        }
+        self.recovery.stop();
+        self.state = State::Closed;
+        self.control_at = None;
+        self.keep_alive = None;
+        self.events.push_back(SenderEvent::Finished { crc });
+        self.trace(now, &Trace::FinAckReceived { ack, crc });
+    }
+}

@@ -1,0 +1,145 @@
+//! The handshake: the SYN, its answers, and the data that follows it before it is answered.
+//!
+//! Once the receiver has asked for its cookie the path's round trip is known, and where the format grants a first
+//! window, that much of the stream follows the SYN that shows the cookie. Until the SYN is answered its timer stands
+//! for everything that was sent: nothing else is sent again. Any answer of the transfer opens it.
+
+use std::time::{Duration, Instant};
+
+use super::{Fate, KEEP_ALIVE, Sender, SenderEvent, State};
+use crate::congestion::DeliveryRate;
+use crate::cookie::Cookie;
+use crate::recovery::Recovery;
+use crate::wire::native::{Params, Versions};
+use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
+
+impl Sender {
+    /// True if data may be sent, as far as the state is concerned.
+    pub(super) fn data_flows(&self) -> bool {
+        match self.state {
+            State::Open => true,
+            State::Opening { .. } => self.snd_wnd > 0,
+            _ => false,
+        }
+    }
+
+    pub(super) fn transmit_syn(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
+        self.codec.encode_syn(out.slot(self.codec.syn_len())?);
+        let rto = self.config.syn_timeout(attempt);
+        self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
+        self.control_at = Some(now + rto);
+        self.trace_sent(now, PacketKind::Syn, u64::from(attempt - 1), 0, None);
+        self.trace(now, &Trace::SynSent { seq: 0, attempt, of: self.config.attempts.syn, rto });
+        Some(())
+    }
+
+    /// The receiver wants its cookie with the SYN: it goes at once, and data after it.
+    pub(super) fn on_retry(&mut self, now: Instant, cookie: Cookie) {
+        let State::Opening { attempts, sent_at: Some(sent_at), .. } = self.state else {
+            return self.stats.stale += 1;
+        };
+        if !self.codec.take_cookie(cookie) {
+            return;
+        }
+        // It answers the SYN, so the attempt was not in vain.
+        self.state =
+            State::Opening { attempts: attempts.saturating_sub(1), sent_at: Some(sent_at), send: true };
+        // Rules that never mark a segment lost could not repair a flight that was sent in vain.
+        if let Recovery::Marking(_) = self.recovery {
+            self.learn_path(now, now.saturating_duration_since(sent_at), attempts <= 1);
+            self.pace(now);
+            self.snd_wnd = self.codec.first_window();
+        }
+    }
+
+    pub(super) fn on_syn_ack(&mut self, now: Instant, ack: u64, wnd: u64, params: Option<Params>) {
+        match self.state {
+            State::Opening { sent_at: Some(sent_at), attempts, .. } if ack == 0 => {
+                let rtt = now.saturating_duration_since(sent_at);
+                if self.delivery.is_none() {
+                    self.learn_path(now, rtt, attempts <= 1);
+                } else if attempts <= 1 {
+                    self.rtt.on_sample(rtt, 1);
+                } else if rtt >= self.rtt.min_rtt() {
+                    self.give_up_before(sent_at);
+                }
+                self.snd_wnd = wnd;
+                self.meet(params);
+                self.pace(now);
+                self.enter_open(now, rtt);
+                self.trace(now, &Trace::SynAckReceived { ack, wnd, rto: self.rtt.rto() });
+                self.close_if_done();
+            }
+            // Another answer was faster.
+            State::Open if self.peer.is_none() && params.is_some() => self.meet(params),
+            _ => self.stats.stale += 1,
+        }
+    }
+
+    /// The receiver speaks other versions, of which this sender has none. Anybody who sees the SYN could say so, but
+    /// not that the receiver speaks the version that it was asked in.
+    pub(super) fn on_versions(&mut self, versions: Versions) {
+        let asked = matches!(self.state, State::Opening { sent_at: Some(_), .. });
+        if !asked || versions.highest_common(Versions::OURS).is_some() {
+            return self.stats.stale += 1;
+        }
+        self.fail(Phase::Connect, TransferError::Version(versions));
+    }
+
+    /// Something answers what followed the SYN, so the SYN arrived, whatever became of its own answer.
+    pub(super) fn open_by_answer(&mut self, now: Instant) {
+        if let State::Opening { .. } = self.state {
+            self.enter_open(now, self.rtt.srtt());
+        }
+    }
+
+    /// The first round trip is over; `certain` if one SYN was sent.
+    fn learn_path(&mut self, now: Instant, rtt: Duration, certain: bool) {
+        self.rtt.on_handshake(rtt, self.config.min_rto, certain);
+        if self.codec.numbers_transmissions() {
+            self.delivery = Some(DeliveryRate::new(now));
+            self.congestion = self.config.controller(Some(rtt), self.mss);
+        }
+    }
+
+    /// The receiver says of itself what its format can say.
+    fn meet(&mut self, params: Option<Params>) {
+        self.peer = params;
+        if !params.is_some_and(|params| params.ecn) {
+            self.ecn.refuse();
+        }
+        if let (Recovery::Marking(rules), Some(params)) = (&mut self.recovery, params) {
+            rules.set_max_ack_delay(Duration::from_micros(u64::from(params.ack_delay_max_us)));
+        }
+        if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
+            mtu.limit(usize::from(params.max_datagram));
+            self.resize();
+        }
+    }
+
+    /// The SYN of `sent_at` was answered and not an earlier one, which was lost then; and what followed that one
+    /// found no transfer. It says nothing of congestion.
+    fn give_up_before(&mut self, sent_at: Instant) {
+        let in_vain = self.board.segments().filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);
+        let offsets: Vec<u64> = in_vain.map(|segment| segment.offset).collect();
+        for offset in offsets {
+            self.board.mark_lost(offset);
+            self.stats.lost += 1;
+        }
+        self.flights.forget_resolved(&self.board);
+    }
+
+    fn enter_open(&mut self, now: Instant, rtt: Duration) {
+        self.state = State::Open;
+        self.control_at = None;
+        self.heard_at = Some(now);
+        self.keep_alive = self.is_idle().then(|| now + KEEP_ALIVE);
+        let timing = self.timing();
+        if let Recovery::Marking(rules) = &mut self.recovery {
+            rules.rearm(now, &timing, &self.board);
+        }
+        self.stats.handshake_rtt = Some(rtt);
+        self.events.push_back(SenderEvent::Connected { rtt });
+        self.expect_fin_ack(now);
+    }
+}

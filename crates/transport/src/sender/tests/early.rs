@@ -1,0 +1,212 @@
+//! Data that follows the SYN before it is answered.
+
+use super::*;
+use crate::wire::native::{self, ACK_HEADER, Params, RETRY_LEN, SynAck};
+use crate::wire::{Near, Packet, Wire};
+use crate::{LossDetection, SenderConfig};
+
+const ID: u64 = 7;
+const RTT: u64 = 100;
+
+/// A sender with a window of 3 packets whose first SYN was answered with a RETRY after 100 ms, which is the time now.
+fn asked(recovery: LossDetection) -> Script {
+    let base = SenderConfig::native(ID);
+    let packet_size = base.wire.data_header() + PAYLOAD;
+    let config = SenderConfig { wire: Wire::Native { connection_id: ID }, recovery, packet_size, ..base };
+    let config = SenderConfig { congestion: Algorithm::Fixed(3), pacing: false, window: 3, ..config };
+    let mut script = Script::new(config);
+    script.write(5 * PAYLOAD);
+    assert_eq!(leaving(&mut script), ["SYN"]);
+    script.at(RTT).recv_bytes(&retry());
+    script
+}
+
+fn retry() -> Vec<u8> {
+    let mut reply = vec![0; RETRY_LEN];
+    native::encode_retry(ID, &[9; 32], &mut reply);
+    reply
+}
+
+fn syn_ack(window: u64) -> Vec<u8> {
+    let syn_ack = SynAck { window, params: Params::default() };
+    let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
+    native::encode_syn_ack(ID, &syn_ack, &mut reply);
+    reply
+}
+
+/// Segments below `below` are here, and transmission `tx` is the newest.
+fn ack(tx: u64, below: u64) -> Vec<u8> {
+    let ack = native::Ack {
+        echo_tx: tx,
+        echo_delay_us: 0,
+        ack: below * PAYLOAD as u64,
+        window: 1 << 20,
+        packets: 0,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+    };
+    let mut reply = vec![0; ACK_HEADER];
+    native::encode_ack(ID, &ack, &[], &mut reply);
+    reply
+}
+
+/// What leaves now: `SYN`, `SYN+` with a cookie, data as segment and number of the transmission.
+fn leaving(script: &mut Script) -> Vec<String> {
+    let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
+        Packet::Syn(open) if open.cookie.is_some() => "SYN+".to_owned(),
+        Packet::Syn(_) => "SYN".to_owned(),
+        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.tx.unwrap()),
+        Packet::Close => "CLOSE".to_owned(),
+        other => panic!("{other:?}"),
+    };
+    script.datagrams().iter().map(read).collect()
+}
+
+#[test]
+fn a_window_of_data_follows_the_syn_that_shows_the_cookie() {
+    let mut script = asked(LossDetection::Rack);
+    assert_eq!(leaving(&mut script), ["SYN+", "0/0", "1/1", "2/2"]);
+    assert_eq!(script.timer(), Some(ms(1100)), "the SYN's, for all of it");
+    script.at(2 * RTT).recv_bytes(&syn_ack(1 << 20));
+    assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(RTT) }]);
+    assert_eq!(script.stats().srtt, ms(RTT));
+    assert_eq!(leaving(&mut script), [""; 0]);
+    script.recv_bytes(&ack(2, 3));
+    assert_eq!(leaving(&mut script), ["3/3", "4/4"]);
+    assert_eq!((script.stats().retransmitted, script.stats().min_rtt), (0, ms(RTT)));
+}
+
+#[test]
+fn no_more_follows_than_every_receiver_takes() {
+    let base = SenderConfig::native(ID);
+    let config = SenderConfig { congestion: Algorithm::Fixed(100), pacing: false, ..base };
+    let mut script = Script::new(config);
+    script.write(100 * 1172);
+    script.datagrams();
+    script.recv_bytes(&retry());
+    assert_eq!(leaving(&mut script).len(), 1 + 10, "ten packets of 1200 bytes");
+}
+
+#[test]
+fn when_the_syn_was_lost_its_answer_lets_all_leave_again_at_once() {
+    for rule in [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno] {
+        let mut script = asked(rule);
+        assert_eq!(leaving(&mut script).len(), 4);
+        assert_eq!(script.expire(), ms(1100));
+        assert_eq!(leaving(&mut script), ["SYN+"], "what follows it waits for the answer");
+        script.at(1200).recv_bytes(&syn_ack(1 << 20));
+        assert_eq!(leaving(&mut script), ["0/3", "1/4", "2/5"], "{rule}");
+        script.at(1300).recv_bytes(&ack(5, 3));
+        assert_eq!(leaving(&mut script), ["3/6", "4/7"], "{rule}");
+        let stats = script.stats();
+        assert_eq!((stats.retransmitted, stats.timeouts, stats.recoveries), (3, 0, 0), "{rule}");
+    }
+}
+
+#[test]
+fn an_answer_too_early_for_the_last_syn_is_that_of_an_earlier_one() {
+    let mut script = asked(LossDetection::Rack);
+    leaving(&mut script);
+    script.expire();
+    assert_eq!(leaving(&mut script), ["SYN+"]);
+    script.at(1150).recv_bytes(&syn_ack(1 << 20));
+    assert_eq!((leaving(&mut script), script.stats().lost), (vec![], 0));
+    assert_eq!(script.stats().srtt, ms(RTT), "nobody knows what it measured");
+}
+
+#[test]
+fn an_ack_opens_the_transfer_when_the_answer_to_the_syn_was_lost() {
+    let mut script = asked(LossDetection::Rack);
+    leaving(&mut script);
+    script.at(2 * RTT).recv_bytes(&ack(1, 2));
+    assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(RTT) }]);
+    assert_eq!(leaving(&mut script), ["3/3", "4/4"]);
+    script.at(210).recv_bytes(&syn_ack(50));
+    assert_eq!((script.events(), script.stats().stale), (vec![], 0), "it was only late");
+    script.recv_bytes(&syn_ack(50));
+    assert_eq!(script.stats().stale, 1);
+    script.at(300).recv_bytes(&ack(4, 5)).write(3 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 3, "the window is that of the ACK");
+}
+
+#[test]
+fn a_probe_repairs_a_flight_that_was_lost_behind_its_syn() {
+    let mut script = asked(LossDetection::Rack);
+    leaving(&mut script);
+    script.at(2 * RTT).recv_bytes(&syn_ack(1 << 20));
+    assert_eq!(leaving(&mut script), [""; 0]);
+    assert_eq!(script.expire(), ms(4 * RTT), "two round trips after the answer");
+    assert_eq!(leaving(&mut script), ["3/3"]);
+    script.at(5 * RTT);
+    let mut reply = vec![0; native::ack_len(1)];
+    let block = native::SackBlock { start: 300, end: 400 };
+    let ack = native::Ack {
+        echo_tx: 3,
+        echo_delay_us: 0,
+        ack: 0,
+        window: 1 << 20,
+        packets: 1,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+    };
+    native::encode_ack(ID, &ack, &[block], &mut reply);
+    script.recv_bytes(&reply);
+    assert_eq!(leaving(&mut script), ["0/4", "1/5", "2/6"]);
+    assert_eq!(script.stats().timeouts, 0);
+}
+
+#[test]
+fn rules_that_mark_nothing_lost_wait_for_the_answer() {
+    let mut script = asked(LossDetection::BaseOnly);
+    assert_eq!(leaving(&mut script), ["SYN+"]);
+    script.at(2 * RTT).recv_bytes(&syn_ack(1 << 20));
+    assert_eq!(leaving(&mut script), ["0/0", "1/1", "2/2"]);
+}
+
+#[test]
+fn a_receiver_that_may_know_of_the_transfer_is_told_when_it_is_given_up() {
+    let mut script = asked(LossDetection::Rack);
+    leaving(&mut script);
+    script.sender.abort();
+    assert_eq!(leaving(&mut script), ["CLOSE"]);
+}
+
+#[test]
+fn a_receiver_of_other_versions_ends_the_transfer_at_once_and_says_which() {
+    let versions = |bits| {
+        let mut reply = vec![0; native::VERSIONS_LEN];
+        native::encode_versions(ID, native::Versions::from_bits(bits).unwrap(), &mut reply);
+        reply
+    };
+    let mut script = Script::new(SenderConfig::native(ID));
+    script.recv_bytes(&versions(0b1100));
+    assert_eq!(script.stats().stale, 1, "nothing was asked yet");
+    script.datagrams();
+    script.recv_bytes(&versions(0b0110));
+    assert_eq!((script.events(), script.stats().stale), (vec![], 2), "it lists ours, so it is forged");
+    script.recv_bytes(&versions(0b1100));
+    let events = script.events();
+    let [SenderEvent::Failed { phase: Phase::Connect, error }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(error.to_string(), "the receiver speaks version 2 or 3 of the protocol");
+    assert_eq!((error.status(), script.timer()), (5, None));
+}
+
+#[test]
+fn a_probe_waits_for_as_long_as_the_receiver_says_that_it_may() {
+    for delay_ms in [25, 80] {
+        let mut script = asked(LossDetection::Rack);
+        leaving(&mut script);
+        let params = Params { ack_delay_max_us: 1000 * delay_ms, ..Params::default() };
+        let syn_ack = SynAck { window: 1 << 20, params };
+        let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
+        native::encode_syn_ack(ID, &syn_ack, &mut reply);
+        script.at(2 * RTT).recv_bytes(&reply).recv_bytes(&ack(2, 3));
+        leaving(&mut script);
+        script.at(3 * RTT).recv_bytes(&ack(3, 4));
+        // One segment is out; the timer comes first where the delay is longer.
+        let wait = ms(2 * RTT + u64::from(delay_ms)).min(script.rto());
+        assert_eq!(script.timer(), Some(ms(3 * RTT) + wait), "{delay_ms} ms");
+    }
+}

@@ -1,0 +1,133 @@
+//! The FIN that leaves with the last of the data.
+
+use super::*;
+use crate::wire::native::{self, FIN_ACK_LEN, FinAck, Params, SackBlock, SynAck};
+use crate::wire::{Near, Packet, Wire};
+use crate::{LossDetection, SenderConfig};
+
+const ID: u64 = 7;
+
+/// A sender with all of three segments and the FIN in flight, sent at 100 ms; the round trip is 100 ms.
+fn closing() -> Script {
+    let base = SenderConfig::native(ID);
+    let packet_size = base.wire.data_header() + PAYLOAD;
+    let wire = Wire::Native { connection_id: ID };
+    let config = SenderConfig { wire, recovery: LossDetection::Rack, packet_size, ..base };
+    let config = SenderConfig { congestion: Algorithm::Fixed(10), pacing: false, window: 10, ..config };
+    let mut script = Script::new(config);
+    script.write(3 * PAYLOAD).finish();
+    assert_eq!(script.datagrams().len(), 1);
+    let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
+    let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
+    native::encode_syn_ack(ID, &syn_ack, &mut reply);
+    script.at(100).recv_bytes(&reply);
+    assert_eq!(leaving(&mut script), ["0/0", "1/1", "2/2", "FIN 300/3"]);
+    script.events();
+    script
+}
+
+fn leaving(script: &mut Script) -> Vec<String> {
+    let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
+        Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.tx.unwrap()),
+        Packet::Fin { seq, seal } => format!("FIN {seq}/{}", seal.unwrap().tx),
+        other => panic!("{other:?}"),
+    };
+    script.datagrams().iter().map(read).collect()
+}
+
+/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here too.
+fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
+    let mss = PAYLOAD as u64;
+    let blocks: Vec<SackBlock> =
+        blocks.iter().map(|(start, end)| SackBlock { start: start * mss, end: end * mss }).collect();
+    let (ack, window) = (below * mss, 1 << 20);
+    let ack =
+        native::Ack { echo_tx: tx, echo_delay_us: 0, ack, window, packets: 0, duplicates: 0, ce: 0, ect: 0 };
+    let mut reply = vec![0; native::ack_len(blocks.len())];
+    native::encode_ack(ID, &ack, &blocks, &mut reply);
+    script.recv_bytes(&reply);
+}
+
+fn fin_ack(script: &mut Script) {
+    let mut reply = vec![0; FIN_ACK_LEN];
+    native::encode_fin_ack(ID, &FinAck { length: 300, crc: 5 }, &mut reply);
+    script.recv_bytes(&reply);
+}
+
+#[test]
+fn its_answer_acknowledges_all_that_no_ack_did() {
+    let mut script = closing();
+    script.at(200);
+    fin_ack(&mut script);
+    assert_eq!(script.events(), [SenderEvent::Finished { crc: 5 }]);
+    let stats = script.stats();
+    assert_eq!((stats.bytes_acked, stats.in_flight, stats.elapsed()), (300, 0, ms(100)));
+    assert_eq!((script.timer(), leaving(&mut script)), (None, vec![]));
+}
+
+#[test]
+fn one_that_was_lost_leaves_again_a_quarter_of_a_round_trip_after_the_last_ack() {
+    let mut script = closing();
+    script.at(200);
+    ack(&mut script, 2, 3, &[]);
+    assert_eq!((script.timer(), leaving(&mut script)), (Some(ms(225)), vec![]));
+    script.expire();
+    assert_eq!(leaving(&mut script), ["FIN 300/4"]);
+    // Its own timer from now on: RTO of two samples of 100 ms, then twice that.
+    assert_eq!(script.expire(), ms(225 + 250));
+    assert_eq!(leaving(&mut script), ["FIN 300/5"]);
+    assert_eq!(script.expire(), ms(475 + 500));
+    assert_eq!(leaving(&mut script), ["FIN 300/6"]);
+    script.at(1000);
+    fin_ack(&mut script);
+    assert_eq!(script.events(), [SenderEvent::Finished { crc: 5 }]);
+}
+
+#[test]
+fn one_that_arrived_waits_for_the_application_of_the_receiver() {
+    let mut script = closing();
+    script.at(200);
+    ack(&mut script, 3, 3, &[]);
+    assert_eq!((script.timer(), leaving(&mut script)), (Some(ms(450)), vec![]), "a timeout, not a moment");
+    script.expire();
+    assert_eq!(leaving(&mut script), ["FIN 300/4"]);
+}
+
+#[test]
+fn it_is_not_sent_again_while_data_is_outstanding() {
+    let mut script = closing();
+    script.at(200);
+    ack(&mut script, 3, 0, &[(1, 3)]);
+    let mut last = script.timer().unwrap();
+    for _ in 0..6 {
+        let sent = leaving(&mut script);
+        assert!(sent.iter().all(|packet| packet.starts_with("0/")), "{sent:?}");
+        last = script.expire();
+    }
+    leaving(&mut script);
+    assert!(last > ms(2000));
+    script.at(9000);
+    ack(&mut script, 4, 3, &[]);
+    assert_eq!(leaving(&mut script), [""; 0], "it was there already");
+}
+
+#[test]
+fn one_that_is_overtaken_by_what_left_later_is_lost() {
+    let mut script = closing();
+    script.at(200);
+    ack(&mut script, 2, 0, &[(1, 3)]);
+    assert_eq!(script.expire(), ms(225), "reordering is given a quarter of a round trip");
+    assert_eq!(leaving(&mut script), ["0/4"]);
+    script.at(310);
+    ack(&mut script, 4, 3, &[]);
+    assert_eq!(leaving(&mut script), ["FIN 300/5"], "at once");
+}
+
+#[test]
+fn an_answer_before_all_was_sent_is_ignored() {
+    let mut script = closing();
+    let mut reply = vec![0; FIN_ACK_LEN];
+    native::encode_fin_ack(ID, &FinAck { length: 299, crc: 5 }, &mut reply);
+    script.recv_bytes(&reply);
+    assert_eq!((script.events(), script.stats().stale), (vec![], 1));
+}
