@@ -108,7 +108,7 @@ fn start_up(loss: f64, overhead: u32, seed: u64) -> (f64, f64) {
     case.run.seed = seed;
     let done = case.run.run();
     // The first data is a round trip older than the answer that it did not wait for.
-    let open = done.stats.elapsed() - ms(100);
+    let open = done.stats.elapsed().saturating_sub(ms(100));
     (12.0 / open.as_secs_f64(), done.goodput() / 1e8)
 }
 

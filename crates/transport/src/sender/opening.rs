@@ -1,11 +1,12 @@
 //! The handshake: the SYN, its answers, and the data that follows it before it is answered.
 //!
-//! Once the receiver has asked for its cookie the path's round trip is known, and where the format grants a first
+//! Once the receiver has asked for its cookie the path's round trip is about known, and where the format grants a first
 //! window, that much of the stream follows the SYN that shows the cookie. Until the SYN is answered its timer stands
 //! for everything that was sent: nothing else is sent again. Any answer of the transfer opens it.
 
 use std::time::{Duration, Instant};
 
+use super::rtt::Known;
 use super::{Fate, KEEP_ALIVE, Sender, SenderEvent, State};
 use crate::congestion::DeliveryRate;
 use crate::cookie::Cookie;
@@ -46,7 +47,8 @@ impl Sender {
             State::Opening { attempts: attempts.saturating_sub(1), sent_at: Some(sent_at), send: true };
         // Rules that never mark a segment lost could not repair a flight that was sent in vain.
         if let Recovery::Marking(_) = self.recovery {
-            self.learn_path(now, now.saturating_duration_since(sent_at), attempts <= 1);
+            let known = if attempts <= 1 { Known::Provisional } else { Known::Guessed };
+            self.learn_path(now, now.saturating_duration_since(sent_at), known);
             self.pace(now);
             self.snd_wnd = self.codec.first_window();
         }
@@ -57,10 +59,11 @@ impl Sender {
             State::Opening { sent_at: Some(sent_at), attempts, .. } if ack == 0 => {
                 let rtt = now.saturating_duration_since(sent_at);
                 if self.delivery.is_none() {
-                    self.learn_path(now, rtt, attempts <= 1);
+                    let known = if attempts <= 1 { Known::Sampled } else { Known::Guessed };
+                    self.learn_path(now, rtt, known);
                 } else if attempts <= 1 {
                     self.rtt.on_sample(rtt, 1);
-                } else if rtt >= self.rtt.min_rtt() {
+                } else if rtt >= self.rtt.srtt() {
                     self.give_up_before(sent_at);
                 }
                 self.snd_wnd = wnd;
@@ -93,9 +96,9 @@ impl Sender {
         }
     }
 
-    /// The first round trip is over; `certain` if one SYN was sent.
-    fn learn_path(&mut self, now: Instant, rtt: Duration, certain: bool) {
-        self.rtt.on_handshake(rtt, self.config.min_rto, certain);
+    /// The first round trip is over.
+    fn learn_path(&mut self, now: Instant, rtt: Duration, known: Known) {
+        self.rtt.on_handshake(rtt, self.config.min_rto, known);
         if self.codec.numbers_transmissions() {
             self.delivery = Some(DeliveryRate::new(now));
             self.congestion = self.config.controller(Some(rtt), self.mss);

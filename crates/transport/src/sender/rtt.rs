@@ -56,9 +56,20 @@ impl ReferenceRtt {
 pub(crate) struct Rtt {
     policy: Policy,
     min_rtt: Option<Duration>,
-    /// All that is known comes from a handshake in which the SYN was sent again: its answer may be to any of
-    /// them (Karn).
-    guessed: bool,
+    known: Known,
+}
+
+/// How far what is known of the round trip can be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It was measured.
+    Sampled,
+    /// It was measured before the path was complete: a receiver that emulates a link lays it when it has the cookie.
+    /// The next sample is the first.
+    Provisional,
+    /// It comes from a handshake in which the SYN was sent again: its answer may be to any of them (Karn). The next
+    /// sample is the first.
+    Guessed,
 }
 
 #[derive(Debug)]
@@ -75,17 +86,16 @@ impl Rtt {
                 Policy::Rfc6298(RtoEstimator::new(RtoConfig { min, backoff_max, ..RtoConfig::default() }))
             }
         };
-        Self { policy, min_rtt: None, guessed: false }
+        Self { policy, min_rtt: None, known: Known::Sampled }
     }
 
-    /// The handshake gave the first sample, from the last SYN on; `certain` if there was but one.
-    pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, certain: bool) {
-        self.min_rtt = certain.then_some(rtt);
+    /// The handshake gave the first sample, from the last SYN on.
+    pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, known: Known) {
+        self.min_rtt = (known == Known::Sampled).then_some(rtt);
         match &mut self.policy {
             Policy::Reference(estimator) => estimator.on_handshake(rtt, min_rto),
             Policy::Rfc6298(estimator) => {
-                // Good enough to pace by, and no more.
-                self.guessed = !certain;
+                self.known = known;
                 estimator.on_sample(rtt);
             }
         }
@@ -93,7 +103,7 @@ impl Rtt {
 
     /// Takes one valid sample, of about `samples` a round trip.
     pub(crate) fn on_sample(&mut self, rtt: Duration, samples: u32) {
-        if std::mem::take(&mut self.guessed)
+        if std::mem::replace(&mut self.known, Known::Sampled) != Known::Sampled
             && let Policy::Rfc6298(estimator) = &mut self.policy
         {
             estimator.forget();
@@ -137,7 +147,9 @@ impl Rtt {
     pub(crate) fn rto(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rto(),
-            Policy::Rfc6298(estimator) if self.guessed => estimator.rto().max(RTO_AFTER_LOST_SYN),
+            Policy::Rfc6298(estimator) if self.known == Known::Guessed => {
+                estimator.rto().max(RTO_AFTER_LOST_SYN)
+            }
             Policy::Rfc6298(estimator) => estimator.rto(),
         }
     }
@@ -173,14 +185,24 @@ mod tests {
     fn a_handshake_with_two_syns_is_forgotten_with_the_first_sample() {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
-        rtt.on_handshake(ms(20), Duration::ZERO, false);
+        rtt.on_handshake(ms(20), Duration::ZERO, Known::Guessed);
         assert_eq!((rtt.srtt(), rtt.rto()), (ms(20), RTO_AFTER_LOST_SYN));
         rtt.on_sample(ms(1400), 1);
         assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1400), ms(1400), ms(4200)));
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
-        rtt.on_handshake(ms(200), Duration::ZERO, true);
+        rtt.on_handshake(ms(200), Duration::ZERO, Known::Sampled);
         rtt.on_sample(ms(280), 1);
         assert_eq!((rtt.srtt(), rtt.min_rtt()), (ms(210), ms(200)));
+    }
+
+    #[test]
+    fn the_round_trip_before_the_link_was_laid_sets_the_timer_and_no_more() {
+        let ms = Duration::from_millis;
+        let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
+        rtt.on_handshake(ms(1), Duration::ZERO, Known::Provisional);
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), Duration::ZERO, ms(200)));
+        rtt.on_sample(ms(600), 1);
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(600), ms(600), ms(1800)));
     }
 
     #[test]
