@@ -24,7 +24,7 @@ use rdt_transport::drive::{Budget, turn};
 use rdt_transport::{Endpoint as _, LinkProperties, Sender, SenderConfig, SenderEvent};
 
 /// Packets that all windows hold together, and the least that one of them does.
-const IN_FLIGHT: usize = 16_384;
+const IN_FLIGHT: usize = 32_768;
 const LEAST_WINDOW: usize = 16;
 const MOST_WINDOW: usize = 8192;
 /// Until all connections are open and their windows too, and what each of them adds.

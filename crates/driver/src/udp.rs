@@ -35,16 +35,17 @@ pub struct UdpOptions {
     /// Receive with datagrams joined where the system does that.
     pub gro: bool,
     /// Lend large batches to the kernel where it sends by reference and the socket has one peer, in place of having
-    /// them copied.
+    /// them copied. It pays for a connection that has a processor and its cache for itself: among 64 in one thread
+    /// copying is faster.
     pub by_reference: bool,
     /// Let other sockets of this user bind to the same port; the system spreads senders over them.
     pub share_port: bool,
 }
 
 impl Default for UdpOptions {
-    /// 32 MiB each way (the kernel grants what its limits allow), offload on.
+    /// 32 MiB each way (the kernel grants what its limits allow), offload on, batches copied.
     fn default() -> Self {
-        Self { buffer: 32 << 20, gso: true, gro: true, by_reference: true, share_port: false }
+        Self { buffer: 32 << 20, gso: true, gro: true, by_reference: false, share_port: false }
     }
 }
 

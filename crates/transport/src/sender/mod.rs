@@ -208,7 +208,7 @@ impl Sender {
             return Err(TransferError::NotConnected);
         }
         let waiting = self.buffer.end() - self.board.next_offset();
-        let lookahead = LOOKAHEAD.max(2 * self.mss as u64);
+        let lookahead = self.cwnd.min(LOOKAHEAD).max(2 * self.mss as u64);
         if self.finishing || waiting >= lookahead || self.state == State::Closed {
             return Ok(&mut []);
         }

@@ -391,9 +391,9 @@ fn put_segment(
     offset: u64,
     slot: &mut [u8],
 ) -> Option<u32> {
-    let payload = &mut slot[codec.data_header()..];
+    let (header, payload) = slot.split_at_mut(codec.data_header());
     let crc = codec.checks_packets().then(|| buffer.checksum(offset, payload.len()));
+    codec.encode_data(head, crc.unwrap_or(0), header);
     buffer.copy_to(offset, payload);
-    codec.encode_data(head, crc.unwrap_or(0), slot);
     crc
 }
