@@ -27,12 +27,15 @@ use std::time::Duration;
 
 use common::{Program, Surroundings, argument, median, number, rounds, table};
 use rdt_sim::Scenario;
+use serde_json::Value;
 
 const WINDOW: u32 = 8192;
 const LOSS: f32 = 0.001;
 const RATE_BPS: f64 = 1e10;
 const PACKET: f64 = 1472.0;
 const PAYLOAD_BITS: f64 = 1464.0 * 8.0;
+/// Bytes of payload in a full native packet.
+const NATIVE_PAYLOAD: f64 = 1444.0;
 
 fn main() {
     let surroundings = Surroundings::now();
@@ -64,7 +67,36 @@ fn main() {
         packets * p,
         packets * 3.0 * p * p
     );
+    native(rounds as u64, bytes);
     surroundings.report();
+}
+
+/// The native format on the same link, whole transfers: with the same fixed window, and with nothing told. What
+/// selective repair can do at all is to fill the link: each packet costs its time on it, 1 / (1 - p) times.
+fn native(rounds: u64, bytes: u64) {
+    let limit = RATE_BPS * NATIVE_PAYLOAD / PACKET * (1.0 - f64::from(LOSS)) / 1e9;
+    println!();
+    table(&["native", "Gbit/s", "model", "of it", "packets lost", "sent again", "timeouts"]);
+    let fixed = format!("local {WINDOW} 0 {LOSS} 10000 --wire native");
+    let untuned = format!("local --rtt 0s --rate 10gbit --loss {LOSS} --queue {}p", WINDOW + 50);
+    for (name, args) in [("RACK, fixed window", fixed), ("RACK, BBR, nothing told", untuned)] {
+        let run = |seed| {
+            let summary = Program::sender(&format!("{args} --bytes {bytes} --seed {seed}")).last_line();
+            assert_eq!(summary["exit_code"], 0, "{summary}");
+            summary
+        };
+        let runs: Vec<_> = (1..=rounds).map(run).collect();
+        let of = |key: &str| median(&runs.iter().map(|run| number(run, key)).collect::<Vec<_>>());
+        let lost = |run: &Value| number(&run["receiver"]["forward"], "dropped_loss");
+        let gbps = of("goodput_bps") / 1e9;
+        println!(
+            "| {name} | {gbps:.3} | {limit:.3} | {:.3} | {} | {} | {} |",
+            gbps / limit,
+            median(&runs.iter().map(lost).collect::<Vec<_>>()),
+            of("retransmitted"),
+            of("timeouts"),
+        );
+    }
 }
 
 struct Row {
