@@ -8,11 +8,13 @@ use std::net::Ipv4Addr;
 
 use clap::{Parser, Subcommand};
 
+use crate::output::OutputArgs;
 use crate::path::PathArgs;
 
 const CODES: &str = "\
 Exit codes of `run`: those of CMD (128 + N if signal N ended it), and
    64  wrong arguments    69  this host forbids what is needed; a sentence says what
+   73  FILE of --pcapng cannot be created    74  CMD ended with 0, but FILE is not complete
   126  CMD cannot be run  127  there is no CMD";
 
 /// An emulated network link for any program.
@@ -51,9 +53,8 @@ pub(crate) struct RunArgs {
     /// has bound a port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
-    /// Print nothing at the end
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     /// The command and its arguments; the far end's address is in $RDT_PEER
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,

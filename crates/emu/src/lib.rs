@@ -8,12 +8,19 @@
 //! | tap | `tap.rs` | who watches the packets |
 //! | relay | `relay.rs` | the loop in real time: a path between two ports |
 //! | wait | `wait.rs` | sleeping until a packet, a deadline or the end |
-//! | report | `report.rs` | what is told at the end |
+//! | report | `report.rs`, `json.rs` | the account in words, and as JSON |
+//! | live account | `live.rs` | the account while packets come and go |
+//! | capture | `capture/` | every packet in a file for Wireshark |
+//! | output | `output.rs` | the options for these, what is told at the end |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
 //! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
 
 mod args;
+pub mod capture;
 mod failure;
+pub mod json;
+pub mod live;
+mod output;
 mod path;
 pub mod port;
 pub mod relay;
@@ -78,6 +85,12 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
 /// Prints a line to the standard error. If that is gone, nobody listens.
 fn talk(line: &str) {
     let _ = writeln!(std::io::stderr(), "rdt-emu: {line}");
+}
+
+/// Prints a line to the standard output, under the same terms.
+fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 /// What is wrong with the arguments, in one line: without the usage, which is no help to find it.

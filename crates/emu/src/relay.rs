@@ -7,7 +7,7 @@ use std::io;
 use std::time::Instant;
 
 use rdt_driver::clock;
-use rdt_emulator::{Direction, Ledger, Link, Path};
+use rdt_emulator::{Direction, Ledger, Link, Path, QueueDelays};
 use rdt_server::Lateness;
 
 use crate::port::{Buffers, Port, Sent};
@@ -52,6 +52,16 @@ pub struct Account {
     pub lateness: Lateness,
     /// Of those delivered: packets that the system did not take.
     pub refused: u64,
+    /// How long those that left the queue had waited in it.
+    pub queue_delays: QueueDelays,
+}
+
+impl Account {
+    /// Whether every packet is accounted for exactly once, here and in the ledger.
+    pub fn balances(&self) -> bool {
+        let Self { ledger, lateness, refused, .. } = self;
+        ledger.balances() && lateness.count() == ledger.delivered && *refused <= ledger.delivered
+    }
 }
 
 /// The accounts of a relay at work.
@@ -71,6 +81,12 @@ impl Books<'_> {
         &self.lane(direction).lateness
     }
 
+    /// A copy of the account of one direction so far, to be looked at elsewhere: it takes some microseconds.
+    pub fn account(&self, direction: Direction) -> Account {
+        let lane = self.lane(direction);
+        lane.account(lane.link.ledger())
+    }
+
     fn lane(&self, direction: Direction) -> &Lane {
         match direction {
             Direction::Forward => self.forward,
@@ -83,6 +99,10 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
     /// A relay whose path's schedules count from now on.
     pub fn new(mut path: Path, near: N, far: F, tap: T) -> Self {
         path.start(clock::now());
+        for link in [&mut path.forward, &mut path.reverse] {
+            link.measure_queue_delays();
+            link.keep_dropped(tap.late_drops());
+        }
         let Path { forward, reverse } = path;
         Self {
             near,
@@ -134,13 +154,19 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
         forward.deliver(far, buffers, tap)?;
         more |= reverse.collect(far, buffers, tap)?;
         reverse.deliver(near, buffers, tap)?;
+        for lane in [&mut *forward, &mut *reverse] {
+            while let Some(dropped) = lane.link.pop_dropped() {
+                tap.on_late_drop(lane.direction, &dropped);
+            }
+        }
         tap.on_turn(now, &Books { forward, reverse });
         Ok(more)
     }
 
-    /// When the next packet is due.
+    /// When the next packet is due, or whoever watches wants a turn.
     fn next_wakeup(&self) -> Option<Instant> {
-        [&self.forward, &self.reverse].into_iter().filter_map(|lane| lane.link.next_wakeup()).min()
+        let due = [&self.forward, &self.reverse].into_iter().filter_map(|lane| lane.link.next_wakeup());
+        due.chain(self.tap.next_turn()).min()
     }
 }
 
@@ -194,8 +220,16 @@ impl Lane {
         Ok(now)
     }
 
+    /// With the ledger as it is now or will be at the end.
+    fn account(&self, ledger: &Ledger) -> Account {
+        let queue_delays = self.link.queue_delays().cloned().unwrap_or_default();
+        Account { ledger: *ledger, lateness: self.lateness.clone(), refused: self.refused, queue_delays }
+    }
+
     fn finish(self) -> Account {
-        Account { ledger: self.link.into_ledger(), lateness: self.lateness, refused: self.refused }
+        let mut ledger = *self.link.ledger();
+        ledger.abandon();
+        self.account(&ledger)
     }
 }
 
