@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
+use crate::sim::SimArgs;
 
 const CODES: &str = "\
 Exit codes of `run`: those of CMD (128 + N if signal N ended it), and
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     /// Runs a command in a network of its own, whose one link is the emulated one
     #[command(after_help = CODES)]
     Run(RunArgs),
+    /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
+    Sim(SimArgs),
     /// The same program inside the namespaces; `run` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

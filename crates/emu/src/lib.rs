@@ -13,6 +13,7 @@
 //! | capture | `capture/` | every packet in a file for Wireshark |
 //! | output | `output.rs` | the options for these, what is told at the end |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
+//! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
 //! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
 
 mod args;
@@ -27,6 +28,7 @@ pub mod relay;
 pub mod report;
 #[cfg(target_os = "linux")]
 mod run;
+mod sim;
 pub mod tap;
 pub mod wait;
 
@@ -73,6 +75,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(&args),
+        Command::Sim(args) => sim::sim(&args),
         #[cfg(target_os = "linux")]
         Command::Inside(args) => Ok(run::inside(&args)),
         #[cfg(not(target_os = "linux"))]
