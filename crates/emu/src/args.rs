@@ -8,6 +8,8 @@ use std::net::Ipv4Addr;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(target_os = "linux")]
+use crate::calibrate::{CalibrateArgs, flood::FloodArgs};
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
 use crate::sim::SimArgs;
@@ -33,6 +35,13 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
     Sim(SimArgs),
+    /// Measures what this host can emulate, for 10 s: rates, packets per second, how late packets are
+    #[cfg(target_os = "linux")]
+    Calibrate(CalibrateArgs),
+    /// One end of a flood; `calibrate` starts it.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Flood(FloodArgs),
     /// The same program inside the namespaces; `run` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

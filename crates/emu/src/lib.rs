@@ -14,9 +14,12 @@
 //! | output | `output.rs` | the options for these, what is told at the end |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
 //! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
+//! | `calibrate` | `calibrate/` | what this host can emulate (Linux) |
 //! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
 
 mod args;
+#[cfg(target_os = "linux")]
+mod calibrate;
 pub mod capture;
 mod failure;
 pub mod json;
@@ -78,6 +81,13 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Sim(args) => sim::sim(&args),
         #[cfg(target_os = "linux")]
         Command::Inside(args) => Ok(run::inside(&args)),
+        #[cfg(target_os = "linux")]
+        Command::Calibrate(args) => calibrate::calibrate(&args),
+        #[cfg(target_os = "linux")]
+        Command::Flood(args) => {
+            calibrate::flood::command(&args).map_err(Failure::system("the flood ended"))?;
+            Ok(0)
+        }
         #[cfg(not(target_os = "linux"))]
         Command::Run(_) => Err(Failure::Forbidden(
             "network namespaces exist on Linux only; `rdt-emu proxy` needs none".to_owned(),

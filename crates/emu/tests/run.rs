@@ -5,6 +5,8 @@
 
 #[path = "run/account.rs"]
 mod account;
+#[path = "run/agreement.rs"]
+mod agreement;
 #[path = "run/command.rs"]
 mod command;
 #[path = "run/ends.rs"]
