@@ -3,10 +3,12 @@
 use std::fs;
 use std::process::Output;
 
+use pcap_file::pcapng::PcapNgReader;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::helpers::helper;
-use super::running::{code, host_allows, run, run_with};
+use super::running::{code, host_allows, kill, run, run_with};
 
 /// Three datagrams.
 fn send(arguments: &[&str]) -> Output {
@@ -64,6 +66,25 @@ fn what_is_lost_is_in_the_capture_once_with_the_cause() {
     let comments = bytes.windows(24).filter(|window| window == b"dropped: lost on arrival");
     assert_eq!(comments.count(), 3);
     assert_eq!((bytes[..4].to_vec(), bytes.len() % 4), (vec![0x0a, 0x0d, 0x0d, 0x0a], 0));
+}
+
+#[test]
+fn a_run_that_is_ended_leaves_a_whole_capture() {
+    if !host_allows() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("capture.pcapng");
+    let arguments = ["-q", "--pcapng", file.to_str().unwrap()];
+    let running = run_with(&arguments, &["sh", "-c", "echo; exec sleep 100"]).start();
+    kill(running.child.id(), Signal::TERM);
+    assert_eq!(running.end().0, 143);
+    let bytes = fs::read(&file).unwrap();
+    let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+    while let Some(block) = reader.next_block() {
+        block.unwrap();
+    }
+    assert_eq!(reader.interfaces().len(), 2);
 }
 
 #[test]
