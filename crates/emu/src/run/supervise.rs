@@ -29,11 +29,11 @@ const KILLED: u8 = 137;
 
 /// Runs the command and gives its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    if args.ipv6 && args.mtu < MIN_MTU_IPV6 {
-        return Err(Failure::Usage(format!("--mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
+    if args.ipv6 && args.device_mtu < MIN_MTU_IPV6 {
+        return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
     }
-    let config = args.path.config()?;
-    let seed = args.seed.unwrap_or_else(rand::random);
+    let described = args.path.describe()?;
+    let (config, seed) = (described.config()?, described.seed());
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let mut inside = Inside::start(args)?;
     let result = carry(Path::new(config, seed), &mut inside, &mut signals);
@@ -89,7 +89,7 @@ struct Inside {
 impl Inside {
     fn start(args: &RunArgs) -> Result<Self, Failure> {
         let outer = Outer::look();
-        let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
+        let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, depth, block, peer) = match outer {
             None => (None, 0, Block::outermost(), Block::outermost().far()),
             Some(_) if args.server.is_some() => {
@@ -107,7 +107,7 @@ impl Inside {
         let inside = InsideArgs {
             stage: Stage::Enter,
             control: theirs.as_raw_fd(),
-            mtu: args.mtu,
+            mtu: args.device_mtu,
             ipv6: args.ipv6,
             depth,
             near: block.near(),
