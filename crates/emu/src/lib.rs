@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | arguments | `args.rs` | what the user types |
 //! | path | `path.rs` | the options that describe the path |
+//! | paths | `paths.rs` | one path for all packets, or one for each client's |
 //! | port | `port.rs` | one end of the path, where packets of the real world come and go; the buffers they use |
 //! | tap | `tap.rs` | who watches the packets |
 //! | relay | `relay.rs` | the loop in real time: a path between two ports |
@@ -15,6 +16,7 @@
 mod args;
 mod failure;
 mod path;
+pub mod paths;
 pub mod port;
 pub mod relay;
 pub mod report;
