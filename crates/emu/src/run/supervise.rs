@@ -19,7 +19,7 @@ use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
 use crate::failure::{self, Failure};
 use crate::relay::{Account, Relay};
-use crate::wait::{Stop, Waiter};
+use crate::wait::{Descriptors, Stop, Waiter};
 use crate::{report, talk};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
@@ -203,7 +203,7 @@ impl Worker {
         let thread = thread::spawn(move || {
             let [near, far] = devices.clone().map(TunPort::new);
             let mut relay = Relay::new(path, near, far, ());
-            let result = relay.run(&mut Waiter::new(devices, to_stop));
+            let result = relay.run(&mut Waiter::new(Descriptors::new(devices, to_stop)));
             over.set();
             result.map(|()| relay.finish().0)
         });
