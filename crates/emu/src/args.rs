@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 use clap::{Parser, Subcommand};
 
 use crate::path::PathArgs;
+use crate::proxy::args::ProxyArgs;
 
 const AFTER_RUN: &str = "\
 Examples:
@@ -33,6 +34,9 @@ pub(crate) enum Command {
     /// Runs a command in a network of its own, whose one link is the emulated one
     #[command(after_help = AFTER_RUN)]
     Run(RunArgs),
+    /// Passes UDP packets on to a server, and its answers back, over the emulated link
+    #[command(after_help = crate::proxy::args::AFTER)]
+    Proxy(ProxyArgs),
     /// The same program inside the namespaces; `run` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

@@ -10,14 +10,18 @@
 //! | relay | `relay.rs` | the loop in real time: a path between two ports |
 //! | wait | `wait.rs` | sleeping until a packet, a deadline or the end |
 //! | report | `report.rs` | what is told at the end |
+//! | host | `host.rs` | whether this machine kept up |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
+//! | `proxy` | `proxy/` | a UDP proxy for many clients |
 //! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
 
 mod args;
 mod failure;
+mod host;
 mod path;
 pub mod paths;
 pub mod port;
+mod proxy;
 pub mod relay;
 pub mod report;
 #[cfg(target_os = "linux")]
@@ -66,6 +70,7 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The exit code of the command.
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
+        Command::Proxy(args) => proxy::proxy(&args),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(&args),
         #[cfg(target_os = "linux")]

@@ -18,6 +18,7 @@ use super::tun::TunPort;
 use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
 use crate::failure::{self, Failure};
+use crate::host::{self, Alarm};
 use crate::relay::{Account, Relay};
 use crate::wait::{Descriptors, Stop, Waiter};
 use crate::{report, talk};
@@ -46,13 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         talk(&format!("seed: {seed}"));
     }
     // Quiet or not: the link that was asked for was not there.
-    for (direction, count) in
-        ["forward", "reverse"].into_iter().zip(overflow.0).filter(|(_, count)| *count > 0)
-    {
-        talk(&format!(
-            "{direction}: {count} packets were lost before the link: this machine is too slow for it"
-        ));
-    }
+    host::shortcomings(&accounts, overflow.0).iter().for_each(|line| talk(line));
     Ok(code)
 }
 
@@ -202,7 +197,7 @@ impl Worker {
         let (to_stop, over) = (stop.clone(), ended.clone());
         let thread = thread::spawn(move || {
             let [near, far] = devices.clone().map(TunPort::new);
-            let mut relay = Relay::new(path, near, far, ());
+            let mut relay = Relay::new(path, near, far, Alarm::new(talk));
             let result = relay.run(&mut Waiter::new(Descriptors::new(devices, to_stop)));
             over.set();
             result.map(|()| relay.finish().0)
