@@ -218,9 +218,8 @@ impl Exchange {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let check = self.clients.next_check().map(|check| check.saturating_duration_since(clock::now()));
         let timeout = timeout.into_iter().chain(check).chain(retry.then_some(RETRY)).min();
-        let Some(keys) = self.watch.wait(timeout)? else { return Ok(Seen::Stop) };
         let mut seen = Seen::Nothing;
-        for key in keys {
+        for key in self.watch.wait(timeout)? {
             seen = Seen::Packet;
             match u32::try_from(key) {
                 Ok(tag) if key < LISTENER => {
@@ -231,7 +230,7 @@ impl Exchange {
                 _ => self.listener_ready = true,
             }
         }
-        Ok(seen)
+        Ok(if self.watch.is_stopped() { Seen::Stop } else { seen })
     }
 
     /// A client that is gone. From time to time it also looks for what nobody reports.

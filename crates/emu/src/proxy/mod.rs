@@ -29,6 +29,7 @@ mod tests;
 mod watch;
 
 use std::cell::RefCell;
+use std::fmt::Write;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -81,7 +82,9 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         talk(&format!("seed: {seed}"));
     }
     // Quiet or not: the link that was asked for was not there.
-    host::shortcomings(&end.accounts, end.counts.overflow()).iter().for_each(|line| talk(line));
+    for line in host::shortcomings(&end.accounts, end.counts.overflow()) {
+        talk(&line);
+    }
     Ok(0)
 }
 
@@ -120,14 +123,14 @@ impl End {
     fn report(&self) -> String {
         let totals = &self.counts.totals;
         let mut text = report::text(&self.accounts);
-        text.push_str(&format!("clients: {}\n", totals.clients));
+        let _ = writeln!(text, "clients: {}", totals.clients);
         let others = [
             (totals.turned_away, "packets of other clients were turned away"),
             (totals.sockets.unreachable, "reports came that nobody is at the target"),
             (totals.strangers, "messages for clients were not the target's"),
         ];
         for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
-            text.push_str(&format!("{count} {what}\n"));
+            let _ = writeln!(text, "{count} {what}");
         }
         text
     }

@@ -1,7 +1,6 @@
 //! The proxy between real sockets of this host.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::sync::Mutex;
+use std::net::UdpSocket;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -218,6 +217,8 @@ fn a_client_that_is_silent_for_too_long_makes_room() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
+    use std::sync::Mutex;
+
     static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let nobody = bound().local_addr().unwrap();
     let limits = Limits { most: 1, idle: Duration::from_secs(2) };
@@ -260,6 +261,8 @@ fn empty_and_long_datagrams_pass() {
 #[cfg(target_os = "linux")]
 #[test]
 fn answers_come_from_the_address_that_was_asked() {
+    use std::net::IpAddr;
+
     let target = bound();
     let exchange =
         Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, |_| {}).unwrap();
@@ -268,7 +271,7 @@ fn answers_come_from_the_address_that_was_asked() {
         thread::spawn(move || serve(exchange, Path::new(LinkConfig::default(), 1).into(), ()).is_ok());
     let client = bound();
     for last in [7, 8] {
-        let asked = (IpAddr::from(Ipv4Addr::new(127, 0, 0, last)), port).into();
+        let asked = (IpAddr::from([127, 0, 0, last]), port).into();
         client.send_to(b"?", asked).unwrap();
         let (_, from) = target.recv_from(&mut [0; 9]).unwrap();
         target.send_to(b"!", from).unwrap();

@@ -53,19 +53,28 @@ impl Watch {
         Ok(Watched { shared: Arc::clone(&self.shared), socket })
     }
 
-    /// Returns the keys of the sockets that have something, at once or after `timeout`, perhaps none. Or nothing
-    /// when the end is asked for.
-    pub(crate) fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-    ) -> io::Result<Option<impl Iterator<Item = usize>>> {
+    /// Waits until a socket has something, the end is asked for, or `timeout`, perhaps for less. Gives the keys of the
+    /// sockets that have something.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = usize>> {
+        self.poll(timeout)?;
+        if self.is_stopped() {
+            // What has come before the request is seen too.
+            self.poll(Some(Duration::ZERO))?;
+        }
+        Ok(self.events.iter().map(|event| event.key))
+    }
+
+    /// The end was asked for.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::SeqCst)
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.events.clear();
         match self.shared.poller.wait(&mut self.events, timeout) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
         }
-        let stop = self.shared.stop.load(Ordering::SeqCst);
-        Ok((!stop).then(|| self.events.iter().map(|event| event.key)))
     }
 }
 
@@ -88,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    fn keys(watch: &mut Watch) -> Option<Vec<usize>> {
-        watch.wait(Some(Duration::ZERO)).unwrap().map(Iterator::collect)
+    fn keys(watch: &mut Watch) -> Vec<usize> {
+        watch.wait(Some(Duration::ZERO)).unwrap().collect()
     }
 
     #[test]
@@ -99,29 +108,35 @@ mod tests {
             let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
             (watch.add(Arc::clone(&socket), key).unwrap(), socket)
         });
-        assert_eq!(keys(&mut watch).unwrap(), []);
+        assert_eq!(keys(&mut watch), []);
         for (_, socket) in &sockets {
             socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
         }
         for _ in 0..2 {
-            let mut seen = keys(&mut watch).unwrap();
+            let mut seen = keys(&mut watch);
             seen.sort_unstable();
             assert_eq!(seen, [7, 8]);
         }
         let [(_watched, first), (second, _)] = sockets;
         first.recv(&mut [0; 2]).unwrap();
-        assert_eq!(keys(&mut watch).unwrap(), [8]);
+        assert_eq!(keys(&mut watch), [8]);
         drop(second);
-        assert_eq!(keys(&mut watch).unwrap(), []);
+        assert_eq!(keys(&mut watch), []);
     }
 
     #[test]
-    fn the_end_is_seen_asleep_and_afterwards() {
+    fn the_end_is_seen_asleep() {
         let mut watch = Watch::new().unwrap();
         let stop = watch.stop();
         let other = thread::spawn(move || stop.set());
-        while watch.wait(None).unwrap().is_some() {}
+        while !watch.is_stopped() {
+            watch.wait(None).unwrap();
+        }
         other.join().unwrap();
-        assert_eq!(keys(&mut watch), None);
+        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let _watched = watch.add(Arc::clone(&socket), 7).unwrap();
+        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+        assert_eq!(watch.wait(None).unwrap().collect::<Vec<_>>(), [7], "and so is what has come");
+        assert!(watch.is_stopped());
     }
 }

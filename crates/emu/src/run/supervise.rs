@@ -47,7 +47,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
         talk(&format!("seed: {seed}"));
     }
     // Quiet or not: the link that was asked for was not there.
-    host::shortcomings(&accounts, overflow.0).iter().for_each(|line| talk(line));
+    for line in host::shortcomings(&accounts, overflow.0) {
+        talk(&line);
+    }
     Ok(code)
 }
 
