@@ -13,6 +13,7 @@ use rdt_transport::{Progress, TransmitBuf};
 /// Bytes of a slab: whole pages, the largest datagram and the most segments in one call.
 pub(crate) const SLAB: usize = 64 * 1024;
 /// Slabs of a ring, 16 MiB of addresses; memory is taken as they are used.
+#[cfg(target_os = "linux")]
 const SLABS: usize = 256;
 
 /// Memory in which slabs lie.
@@ -43,10 +44,12 @@ pub(crate) struct Ring<P> {
 
 impl<P: Pages> Ring<P> {
     /// A ring over `memory`, which `pages` renews.
+    #[cfg(target_os = "linux")]
     pub(crate) fn new(pages: P, memory: &'static mut [u8]) -> Self {
         Self::of(pages, memory.chunks_exact_mut(SLAB).map(TransmitBuf::given).collect())
     }
 
+    #[cfg(any(target_os = "linux", test))]
     fn of(pages: P, slabs: Vec<TransmitBuf>) -> Self {
         let free = (0..slabs.len()).rev().collect();
         Self { pages, slabs, free, loans: VecDeque::new(), progress: Progress::default() }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | arguments | `args.rs` | what the user types |
 //! | path | `path.rs` | the options that describe the path |
+//! | paths | `paths.rs` | one path for all packets, or one for each client's |
 //! | port | `port.rs` | one end of the path, where packets of the real world come and go; the buffers they use |
 //! | tap | `tap.rs` | who watches the packets |
 //! | relay | `relay.rs` | the loop in real time: a path between two ports |
@@ -12,7 +13,9 @@
 //! | live account | `live.rs` | the account while packets come and go |
 //! | capture | `capture/` | every packet in a file for Wireshark |
 //! | output | `output.rs` | the options for these, what is told at the end |
+//! | host | `host.rs` | whether this machine kept up |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
+//! | `proxy` | `proxy/` | a UDP proxy for many clients |
 //! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
 //! | `calibrate` | `calibrate/` | what this host can emulate (Linux) |
 //! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
@@ -22,11 +25,14 @@ mod args;
 mod calibrate;
 pub mod capture;
 mod failure;
+mod host;
 pub mod json;
 pub mod live;
 mod output;
 mod path;
+pub mod paths;
 pub mod port;
+mod proxy;
 pub mod relay;
 pub mod report;
 #[cfg(target_os = "linux")]
@@ -76,6 +82,7 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The exit code of the command.
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
+        Command::Proxy(args) => proxy::proxy(&args),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(&args),
         Command::Sim(args) => sim::sim(&args),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
 use crate::failure::{self, Failure};
+use crate::host::{self, Alarm};
 use crate::live::Live;
 use crate::relay::Account;
 use crate::{json, report, talk, tell};
@@ -39,7 +40,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Those who watch a relay.
-pub(crate) type Watchers<F> = (Option<Live>, Option<Capture<F>>);
+pub(crate) type Watchers<F> = (Alarm, (Option<Live>, Option<Capture<F>>));
 
 /// What is told at the end beside the accounts.
 #[derive(Debug)]
@@ -62,13 +63,14 @@ impl OutputArgs {
             Capture::create(path, frame, &format!("seed {seed}")).map_err(cannot)
         });
         let capture = capture.transpose()?;
-        Ok((self.json_stream.map(|interval| Live::start(interval, std::io::stdout())), capture))
+        let live = self.json_stream.map(|interval| Live::start(interval, std::io::stdout()));
+        Ok((Alarm::new(talk), (live, capture)))
     }
 
     /// Tells everything, the forward account first; gives the exit code.
     pub(crate) fn finish<F: Frame>(
         &self,
-        (live, capture): Watchers<F>,
+        (_, (live, capture)): Watchers<F>,
         accounts: &[Account; 2],
         circumstances: &Circumstances,
     ) -> u8 {
@@ -104,18 +106,14 @@ fn warnings(
     circumstances: &Circumstances,
 ) -> Vec<String> {
     let mut sentences = Vec::new();
-    let lost = circumstances.lost_before.unwrap_or_default();
-    for ((name, account), lost) in NAMES.into_iter().zip(accounts).zip(lost) {
+    for (name, account) in host::NAMES.into_iter().zip(accounts) {
         if !account.balances() {
             sentences
                 .push(format!("{name}: the account does not balance, which is an error of this program"));
         }
-        if lost > 0 {
-            sentences.push(format!(
-                "{name}: {lost} packets were lost before the link: this machine is too slow for it"
-            ));
-        }
     }
+    // The link that was asked for was not there.
+    sentences.extend(host::shortcomings(accounts, circumstances.lost_before.unwrap_or_default()));
     sentences.extend(captured.and_then(Captured::warning));
     sentences
 }
@@ -152,5 +150,3 @@ fn summary(
         "pcapng": capture,
     })
 }
-
-const NAMES: [&str; 2] = ["forward", "reverse"];

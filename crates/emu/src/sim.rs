@@ -33,9 +33,6 @@ use simulation::Simulation;
 pub(crate) struct SimArgs {
     #[command(flatten)]
     path: PathArgs,
-    /// Seed of everything random on the path [default: a new one each time, which is told at the end]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
     /// Send packets at this rate, of their own bytes, in place of a schedule
     #[arg(long, value_name = "RATE", value_parser = bitrate, requires = "duration", conflicts_with = "schedule")]
     cbr: Option<Bitrate>,
@@ -67,8 +64,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs it and gives the exit code.
 pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
-    let config = args.path.config()?;
-    let seed = args.seed.unwrap_or_else(rand::random);
+    let described = args.path.describe()?;
+    let (config, seed) = (described.config()?, described.seed());
     let schedule = args.schedule()?;
     let format = if args.json { Format::Json } else { Format::Csv };
     let rows = Rows::new(BufWriter::new(io::stdout().lock()), format);

@@ -14,7 +14,7 @@ use super::{TIME, Throughput, flood};
 use crate::json;
 use crate::port::{Buffers, Port, Sent};
 use crate::relay::Relay;
-use crate::wait::{Stop, Waiter};
+use crate::wait::{Descriptors, Stop, Waiter};
 
 /// The path's round trip, so that packets wait for their times.
 const RTT: Duration = Duration::from_millis(1);
@@ -32,7 +32,7 @@ pub(super) fn measure(size: u16) -> io::Result<Throughput> {
         flood::send(&sender, size, TIME);
         asked.set();
     });
-    let result = relay.run(&mut Waiter::new(ends, stop));
+    let result = relay.run(&mut Waiter::new(Descriptors::new(ends, stop)));
     // A datagram of no bytes ends the reader, unless it finds no room.
     far.set_nonblocking(false)?;
     while !reading.is_finished() {

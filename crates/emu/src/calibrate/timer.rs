@@ -14,7 +14,7 @@ use super::TIME;
 use crate::json;
 use crate::port::{Buffers, Port, Sent};
 use crate::relay::Relay;
-use crate::wait::{Stop, Wait, Waiter};
+use crate::wait::{Descriptors, Stop, Wait, Waiter};
 
 /// From one packet to the next.
 const INTERVAL: Duration = Duration::from_millis(1);
@@ -27,7 +27,7 @@ pub(super) fn lateness() -> io::Result<Value> {
     let last = begin + TIME;
     let port = Coming { next: begin, last };
     let mut relay = Relay::new(Path::new(LinkConfig::default(), 0), port, Coming { next: last, last }, ());
-    relay.run(&mut Until { waiter: Waiter::new(fds, Stop::new()?), last })?;
+    relay.run(&mut Until { waiter: Waiter::new(Descriptors::new(fds, Stop::new()?)), last })?;
     let ([forward, _], ()) = relay.finish();
     Ok(json::lateness(&forward.lateness))
 }
@@ -65,7 +65,7 @@ impl Port for Coming {
 
 /// Waits until it is over.
 struct Until {
-    waiter: Waiter,
+    waiter: Waiter<Descriptors>,
     last: Instant,
 }
 

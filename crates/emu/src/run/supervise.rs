@@ -21,7 +21,7 @@ use crate::args::{InsideArgs, RunArgs};
 use crate::failure::{self, Failure};
 use crate::output::{Circumstances, OutputArgs, Watchers};
 use crate::relay::{Account, Relay};
-use crate::wait::{Stop, Waiter};
+use crate::wait::{Descriptors, Stop, Waiter};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
 const MIN_MTU_IPV6: u32 = 1280;
@@ -30,11 +30,11 @@ const KILLED: u8 = 137;
 
 /// Runs the command and gives its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    if args.ipv6 && args.mtu < MIN_MTU_IPV6 {
-        return Err(Failure::Usage(format!("--mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
+    if args.ipv6 && args.device_mtu < MIN_MTU_IPV6 {
+        return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
     }
-    let config = args.path.config()?;
-    let seed = args.seed.unwrap_or_else(rand::random);
+    let described = args.path.describe()?;
+    let (config, seed) = (described.config()?, described.seed());
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let mut inside = Inside::start(args)?;
     let begin = clock::now();
@@ -86,7 +86,7 @@ struct Inside {
 impl Inside {
     fn start(args: &RunArgs) -> Result<Self, Failure> {
         let outer = Outer::look();
-        let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
+        let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, depth, block, peer) = match outer {
             None => (None, 0, Block::outermost(), Block::outermost().far()),
             Some(_) if args.server.is_some() => {
@@ -104,7 +104,7 @@ impl Inside {
         let inside = InsideArgs {
             stage: Stage::Enter,
             control: theirs.as_raw_fd(),
-            mtu: args.mtu,
+            mtu: args.device_mtu,
             ipv6: args.ipv6,
             depth,
             near: block.near(),
@@ -203,7 +203,7 @@ impl Worker {
         let thread = thread::spawn(move || {
             let [near, far] = devices.clone().map(TunPort::new);
             let mut relay = Relay::new(path, near, far, watchers);
-            let result = relay.run(&mut Waiter::new(devices, to_stop));
+            let result = relay.run(&mut Waiter::new(Descriptors::new(devices, to_stop)));
             over.set();
             result.map(|()| relay.finish())
         });
