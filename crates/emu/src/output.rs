@@ -53,6 +53,8 @@ pub(crate) struct Circumstances {
     pub(crate) lost_before: Option<[u64; 2]>,
     /// How the program would end.
     pub(crate) code: u8,
+    /// More lines for people, below the account.
+    pub(crate) notes: String,
 }
 
 impl OutputArgs {
@@ -79,7 +81,7 @@ impl OutputArgs {
         }
         let captured = capture.map(Capture::finish);
         if !self.quiet {
-            for line in report::text(accounts).lines() {
+            for line in report::text(accounts).lines().chain(circumstances.notes.lines()) {
                 talk(line);
             }
             talk(&format!("seed: {}", circumstances.seed));

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Connected, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
@@ -14,6 +15,9 @@ use super::watch::{Watch, Watched};
 const CHECK: Duration = Duration::from_secs(1);
 /// Bytes of buffer of each client's socket, each way: 30 ms at 2 Gbit/s.
 const BUFFER: usize = 8 << 20;
+
+/// The address of each client by its tag, for an observer that sees packets alone.
+pub(crate) type Addresses = Arc<Mutex<BTreeMap<u32, SocketAddr>>>;
 
 /// How many clients there may be, and for how long one that is silent.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +42,7 @@ pub(crate) struct Clients {
     target: SocketAddr,
     limits: Limits,
     tags: BTreeMap<Remote, u32>,
+    addresses: Addresses,
     open: BTreeMap<u32, Client>,
     /// Tags of those that are gone, not told yet.
     gone: Vec<u32>,
@@ -83,6 +88,7 @@ impl Clients {
             target,
             limits,
             tags: BTreeMap::new(),
+            addresses: Addresses::default(),
             open: BTreeMap::new(),
             gone: Vec::new(),
             next_tag: 0,
@@ -105,6 +111,7 @@ impl Clients {
         let tag = self.next_tag;
         let client = self.open(remote, tag, at, watch).map_err(Refusal::Socket)?;
         self.open.insert(tag, client);
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(tag, remote.addr);
         self.tags.insert(remote, tag);
         self.totals.clients += 1;
         // Half of them all: the rest are keys of others. After two billion clients the first is long gone.
@@ -169,7 +176,14 @@ impl Clients {
 
     /// A client that is gone, once.
     pub(crate) fn poll_gone(&mut self) -> Option<u32> {
-        self.gone.pop()
+        let tag = self.gone.pop()?;
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
+        Some(tag)
+    }
+
+    /// The addresses of clients, of those who come later too.
+    pub(crate) fn addresses(&self) -> Addresses {
+        Arc::clone(&self.addresses)
     }
 
     /// What was counted so far.

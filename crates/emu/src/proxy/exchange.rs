@@ -11,7 +11,7 @@ use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats, clock};
 use rdt_emulator::{Ecn, Packet};
 use rdt_transport::drive::{DatagramIo, Received};
 
-use super::clients::{Clients, Limits, Refusal, Totals};
+use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
 use super::stage::{Stage, send_run};
 use super::watch::{Stop, Watch, Watched};
 use crate::port::Buffers;
@@ -101,6 +101,11 @@ impl Exchange {
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// The addresses of clients, of those who come later too.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.clients.addresses()
     }
 
     /// Ends the relay.

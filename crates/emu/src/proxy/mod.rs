@@ -31,20 +31,24 @@ mod watch;
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Path, PathConfig};
+use rdt_driver::clock;
+use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Direction, Path, PathConfig};
 
+use crate::capture::frame::Datagrams;
 use crate::failure::Failure;
-use crate::host::{self, Alarm};
+use crate::output::Circumstances;
 use crate::paths::{Paths, PerTag};
 use crate::relay::{Account, Relay};
+use crate::talk;
 use crate::tap::Tap;
 use crate::wait::Waiter;
-use crate::{report, talk};
 use args::ProxyArgs;
-use clients::Limits;
+use clients::{Addresses, Limits};
 use exchange::{Counts, Exchange};
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
@@ -76,16 +80,35 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     }
     talk(&format!("{local} -> {target}"));
     let paths = paths(config, seed, args.per_client.then_some(limits.most));
-    let end = serve(exchange, paths, Alarm::new(talk)).map_err(Failure::system("the relay stopped"))?;
-    if !args.quiet {
-        end.report().lines().for_each(talk);
-        talk(&format!("seed: {seed}"));
-    }
-    // Quiet or not: the link that was asked for was not there.
-    for line in host::shortcomings(&end.accounts, end.counts.overflow()) {
-        talk(&line);
-    }
-    Ok(0)
+    let frame = datagrams(exchange.addresses(), target);
+    let watchers = args.output.watchers(frame, seed)?;
+    let begin = clock::now();
+    let (end, watchers) = serve(exchange, paths, watchers).map_err(Failure::system("the relay stopped"))?;
+    let circumstances = Circumstances {
+        mode: "proxy",
+        seed,
+        begin,
+        lost_before: Some(end.counts.overflow()),
+        code: 0,
+        notes: end.notes(),
+    };
+    Ok(args.output.finish(watchers, &end.accounts, &circumstances))
+}
+
+/// How a capture shows what is carried: as packets between the client and TARGET.
+fn datagrams(
+    clients: Addresses,
+    target: SocketAddr,
+) -> Datagrams<impl Fn(Direction, u32) -> [SocketAddr; 2]> {
+    let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Datagrams(move |direction, tag| {
+        let clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = clients.get(&tag).copied().unwrap_or(unknown);
+        match direction {
+            Direction::Forward => [client, target],
+            Direction::Reverse => [target, client],
+        }
+    })
 }
 
 /// One path, or one for each of so many clients, who then share the memory that one may take.
@@ -104,26 +127,25 @@ struct End {
 }
 
 /// Carries packets until the exchange is asked to end.
-fn serve(exchange: Exchange, paths: Paths, tap: impl Tap) -> io::Result<End> {
+fn serve<T: Tap>(exchange: Exchange, paths: Paths, tap: T) -> io::Result<(End, T)> {
     let exchange = Rc::new(RefCell::new(exchange));
     let (near, far, eyes) = ports::of(&exchange);
     let mut relay = Relay::new(paths, near, far, tap);
     relay.run(&mut Waiter::new(eyes))?;
-    let (mut accounts, _tap) = relay.finish();
+    let (mut accounts, tap) = relay.finish();
     let counts = exchange.borrow().counts();
     // What was handed over and did not leave after all.
     for (account, stats) in accounts.iter_mut().zip([counts.totals.sockets, counts.listener]) {
         account.refused += stats.lost_no_buffers + stats.lost_too_big + stats.lost_other;
     }
-    Ok(End { accounts, counts })
+    Ok((End { accounts, counts }, tap))
 }
 
 impl End {
-    /// What became of the packets, and of the clients.
-    fn report(&self) -> String {
+    /// What became of the clients.
+    fn notes(&self) -> String {
         let totals = &self.counts.totals;
-        let mut text = report::text(&self.accounts);
-        let _ = writeln!(text, "clients: {}", totals.clients);
+        let mut text = format!("clients: {}\n", totals.clients);
         let others = [
             (totals.turned_away, "packets of other clients were turned away"),
             (totals.sockets.unreachable, "reports came that nobody is at the target"),

@@ -15,9 +15,9 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A proxy on a thread of its own.
 struct Running {
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     stop: watch::Stop,
-    thread: JoinHandle<io::Result<End>>,
+    thread: JoinHandle<io::Result<(End, ())>>,
 }
 
 impl Running {
@@ -37,7 +37,7 @@ impl Running {
 
     fn end(self) -> End {
         self.stop.set();
-        let end = self.thread.join().unwrap().unwrap();
+        let (end, ()) = self.thread.join().unwrap().unwrap();
         for account in &end.accounts {
             assert!(account.ledger.balances(), "{account:?}");
             assert_eq!(account.lateness.count(), account.ledger.delivered);
@@ -189,7 +189,7 @@ fn who_comes_when_there_are_too_many_is_turned_away() {
     assert_eq!([receive(&target), receive(&target)], [b"1", b"4"]);
     let end = proxy.end();
     assert_eq!((end.counts.totals.clients, end.counts.totals.turned_away), (1, 2));
-    assert!(end.report().contains("\n2 packets of other clients were turned away\n"), "{}", end.report());
+    assert!(end.notes().contains("2 packets of other clients were turned away\n"), "{}", end.notes());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
     assert_eq!(*TOLD.lock().unwrap(), [format!("{nobody}: nobody is there, the network reports")]);
     let end = proxy.end();
     assert_eq!(end.accounts[0].ledger.delivered, end.accounts[0].ledger.sent);
-    assert!(end.report().contains("reports came that nobody is at the target"), "{}", end.report());
+    assert!(end.notes().contains("reports came that nobody is at the target"), "{}", end.notes());
 }
 
 #[test]

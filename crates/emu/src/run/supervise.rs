@@ -41,7 +41,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let result = carry(Path::new(config, seed), seed, &mut inside, &mut signals, &args.output);
     inside.wait();
     let End { code, accounts, watchers, overflow } = result?;
-    let circumstances = Circumstances { mode: "run", seed, begin, lost_before: Some(overflow.0), code };
+    let circumstances =
+        Circumstances { mode: "run", seed, begin, lost_before: Some(overflow.0), code, notes: String::new() };
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 
