@@ -15,6 +15,7 @@ pub(crate) const SLAB: usize = 64 * 1024;
 /// Slabs of a ring: 1 MiB, which stays in the caches of both sides. What leaves while all are lent is copied, which
 /// slows a sender down that is faster than its receiver: many slabs would grow cold in the receiver's queue, and a
 /// receiver that reads cold memory falls further behind.
+#[cfg(target_os = "linux")]
 const SLABS: usize = 16;
 
 /// Memory in which slabs lie.
@@ -45,10 +46,12 @@ pub(crate) struct Ring<P> {
 
 impl<P: Pages> Ring<P> {
     /// A ring over `memory`, which `pages` renews.
+    #[cfg(target_os = "linux")]
     pub(crate) fn new(pages: P, memory: &'static mut [u8]) -> Self {
         Self::of(pages, memory.chunks_exact_mut(SLAB).map(TransmitBuf::given).collect())
     }
 
+    #[cfg(any(target_os = "linux", test))]
     fn of(pages: P, slabs: Vec<TransmitBuf>) -> Self {
         let free = (0..slabs.len()).rev().collect();
         Self { pages, slabs, free, loans: VecDeque::new(), progress: Progress::default() }

@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
-use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, TransportErrorPayload, UdpSockRef, UdpSocketState};
+#[cfg(unix)]
+use quinn_udp::TransportErrorPayload;
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use rdt_transport::drive::{DatagramIo, Received};
 use rdt_transport::{Ecn, Progress, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
@@ -217,8 +219,7 @@ impl UdpIo {
     /// Asks the kernel to report datagrams that found nobody at their destination, where it can: they count
     /// as [`UdpStats::unreachable`]. A server does not ask: its peers could fill its buffer with reports.
     pub fn report_unreachable(&mut self) {
-        let port = &mut self.port;
-        port.reports = port.state.enable_transport_errors(UdpSockRef::from(&*port.socket)).is_ok();
+        self.port.report_unreachable();
     }
 
     /// A gauge of what waits in this socket's receive buffer, for a sender in the same process.
@@ -331,6 +332,17 @@ struct Port {
 }
 
 impl Port {
+    #[cfg(unix)]
+    fn report_unreachable(&mut self) {
+        self.reports = self.state.enable_transport_errors(UdpSockRef::from(&*self.socket)).is_ok();
+    }
+
+    /// Windows reports without being asked, as an error of the next read.
+    #[cfg(not(unix))]
+    fn report_unreachable(&mut self) {
+        self.reports = true;
+    }
+
     fn set_segment(&self, size: usize) -> io::Result<()> {
         kernel::set_segment(&self.socket, size)?;
         self.segment.set(size);
@@ -383,7 +395,14 @@ impl Kernel for Port {
         ring::send(&self.socket, file, offset, datagrams.bytes.len())
     }
 
+    #[cfg(not(unix))]
+    fn drain_reports(&self) -> u64 {
+        // The one that was read in place of a message.
+        u64::from(self.reports)
+    }
+
     /// Unread reports would keep the socket "ready".
+    #[cfg(unix)]
     fn drain_reports(&self) -> u64 {
         let mut nobody = 0;
         while self.reports

@@ -8,11 +8,22 @@ use std::net::Ipv4Addr;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(target_os = "linux")]
+use crate::calibrate::{CalibrateArgs, flood::FloodArgs};
+use crate::output::OutputArgs;
 use crate::path::PathArgs;
+use crate::proxy::args::ProxyArgs;
+use crate::sim::SimArgs;
 
-const CODES: &str = "\
-Exit codes of `run`: those of CMD (128 + N if signal N ended it), and
+const AFTER_RUN: &str = "\
+Examples:
+  rdt-emu run --rtt 100ms --rate 10mbit --loss 1% -- sh -c 'ping -c 3 $RDT_PEER'
+  rdt-emu run --preset lte --queue 2bdp --rate-reverse 1mbit -- sh
+  rdt-emu run --path link.toml --seed 7 --server 'iperf3 -s' -- sh -c 'iperf3 -c $RDT_PEER'
+
+Exit codes: those of CMD (128 + N if signal N ended it), and
    64  wrong arguments    69  this host forbids what is needed; a sentence says what
+   73  FILE of --pcapng cannot be created    74  CMD ended with 0, but FILE is not complete
   126  CMD cannot be run  127  there is no CMD";
 
 /// An emulated network link for any program.
@@ -26,8 +37,20 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs a command in a network of its own, whose one link is the emulated one
-    #[command(after_help = CODES)]
+    #[command(after_help = AFTER_RUN)]
     Run(RunArgs),
+    /// Passes UDP packets on to a server, and its answers back, over the emulated link
+    #[command(after_help = crate::proxy::args::AFTER)]
+    Proxy(ProxyArgs),
+    /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
+    Sim(SimArgs),
+    /// Measures what this host can emulate, for 10 s: rates, packets per second, how late packets are
+    #[cfg(target_os = "linux")]
+    Calibrate(CalibrateArgs),
+    /// One end of a flood; `calibrate` starts it.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Flood(FloodArgs),
     /// The same program inside the namespaces; `run` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -38,12 +61,9 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Seed of everything random on the path [default: a new one each time, which is told at the end]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Longest IP packet of the devices at both ends, 68 (with --ipv6 1280) to 65535 bytes
+    /// Longest IP packet of the devices at both ends, 68 (with --ipv6 1280) to 65535 bytes; --mtu is the link's
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
-    pub(crate) mtu: u32,
+    pub(crate) device_mtu: u32,
     /// Give both ends IPv6 addresses too; without it the kernel's own IPv6 packets stay off the path
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -51,9 +71,8 @@ pub(crate) struct RunArgs {
     /// has bound a port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
-    /// Print nothing at the end
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     /// The command and its arguments; the far end's address is in $RDT_PEER
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,

@@ -1,11 +1,16 @@
 //! How the program ends when it is not CMD that decides: a sentence for the user and a number for the shell.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Wrong arguments.
 pub(crate) const USAGE: u8 = 64;
 /// The host forbids what is needed.
 const UNAVAILABLE: u8 = 69;
+/// A file cannot be created.
+const CANNOT_CREATE: u8 = 73;
+/// All went well, but a file that was to be written is not whole.
+pub(crate) const INCOMPLETE: u8 = 74;
 /// The system refused something in the middle.
 pub(crate) const OS: u8 = 71;
 
@@ -30,6 +35,8 @@ pub(crate) enum Failure {
     /// What failed, and what to do about it.
     #[error("{0}")]
     Forbidden(String),
+    #[error("cannot create {}: {}", .0.display(), .1)]
+    Create(PathBuf, io::Error),
     #[error("{step}: {error}")]
     System { step: &'static str, error: io::Error },
     #[cfg(target_os = "linux")]
@@ -52,6 +59,7 @@ impl Failure {
         match self {
             Self::Usage(_) => USAGE,
             Self::Forbidden(_) => UNAVAILABLE,
+            Self::Create(..) => CANNOT_CREATE,
             Self::System { .. } => OS,
             #[cfg(target_os = "linux")]
             Self::NotRun { error, .. } if matches!(error.kind(), io::ErrorKind::NotFound) => NOT_FOUND,

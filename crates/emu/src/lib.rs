@@ -4,22 +4,40 @@
 //! |---|---|---|
 //! | arguments | `args.rs` | what the user types |
 //! | path | `path.rs` | the options that describe the path |
+//! | paths | `paths.rs` | one path for all packets, or one for each client's |
 //! | port | `port.rs` | one end of the path, where packets of the real world come and go; the buffers they use |
 //! | tap | `tap.rs` | who watches the packets |
 //! | relay | `relay.rs` | the loop in real time: a path between two ports |
 //! | wait | `wait.rs` | sleeping until a packet, a deadline or the end |
-//! | report | `report.rs` | what is told at the end |
+//! | report | `report.rs`, `json.rs` | the account in words, and as JSON |
+//! | live account | `live.rs` | the account while packets come and go |
+//! | capture | `capture/` | every packet in a file for Wireshark |
+//! | output | `output.rs` | the options for these, what is told at the end |
+//! | host | `host.rs` | whether this machine kept up |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
+//! | `proxy` | `proxy/` | a UDP proxy for many clients |
+//! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
+//! | `calibrate` | `calibrate/` | what this host can emulate (Linux) |
 //! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
 
 mod args;
+#[cfg(target_os = "linux")]
+mod calibrate;
+pub mod capture;
 mod failure;
+mod host;
+pub mod json;
+pub mod live;
+mod output;
 mod path;
+pub mod paths;
 pub mod port;
+mod proxy;
 pub mod relay;
 pub mod report;
 #[cfg(target_os = "linux")]
 mod run;
+mod sim;
 pub mod tap;
 pub mod wait;
 
@@ -64,10 +82,19 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The exit code of the command.
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
+        Command::Proxy(args) => proxy::proxy(&args),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(&args),
+        Command::Sim(args) => sim::sim(&args),
         #[cfg(target_os = "linux")]
         Command::Inside(args) => Ok(run::inside(&args)),
+        #[cfg(target_os = "linux")]
+        Command::Calibrate(args) => calibrate::calibrate(&args),
+        #[cfg(target_os = "linux")]
+        Command::Flood(args) => {
+            calibrate::flood::command(&args).map_err(Failure::system("the flood ended"))?;
+            Ok(0)
+        }
         #[cfg(not(target_os = "linux"))]
         Command::Run(_) => Err(Failure::Forbidden(
             "network namespaces exist on Linux only; `rdt-emu proxy` needs none".to_owned(),
@@ -78,6 +105,12 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
 /// Prints a line to the standard error. If that is gone, nobody listens.
 fn talk(line: &str) {
     let _ = writeln!(std::io::stderr(), "rdt-emu: {line}");
+}
+
+/// Prints a line to the standard output, under the same terms.
+fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 /// What is wrong with the arguments, in one line: without the usage, which is no help to find it.

@@ -1,70 +1,150 @@
-//! The path that options describe.
+//! The path that options describe: a flag for each key of a description, and those that name a text or a path to
+//! begin with.
+//!
+//! Owns the flags and the reading of files. What the words mean is the emulator's business (docs/PATHS.md).
 
-use std::fmt::Display;
-use std::time::Duration;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path as FilePath, PathBuf};
 
-use rdt_emulator::{
-    Loss, PathConfig, Probability, UnitError, parse_bitrate, parse_duration, parse_probability,
-    parse_queue_size,
-};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use rdt_emulator::PathConfig;
+use rdt_emulator::describe::{DescribeError, Key, PathDescription, Scope};
 
 use crate::failure::Failure;
 
-#[derive(Debug, Default, clap::Args)]
+/// The flag that names a file with a description.
+const FILE: &str = "path";
+/// What stands above the flags in `--help`.
+const HEADING: &str = "Path (a key with -forward or -reverse is of one direction: --rate-reverse 1mbit)";
+/// The longest description in a file, bytes.
+const MAX_DESCRIPTION: u64 = 1 << 20;
+/// The longest trace, bytes: ten hours at 10 Mbit/s.
+const MAX_TRACE: u64 = 256 << 20;
+/// What each key's flag may end with.
+const SCOPES: [(Scope, &str); 3] =
+    [(Scope::Both, ""), (Scope::Forward, "-forward"), (Scope::Reverse, "-reverse")];
+
+/// What the flags say: a file, and keys with what they are set to.
+#[derive(Debug, Default)]
 pub(crate) struct PathArgs {
-    /// Round-trip time: 20ms, 1.5s [default: 0s]
-    #[arg(long, value_name = "TIME")]
-    rtt: Option<String>,
-    /// Rate of each direction: 500kbit, 100mbit, 1gbit [default: no limit]
-    #[arg(long, value_name = "RATE")]
-    rate: Option<String>,
-    /// Loss of each direction, or forward/reverse: 1%, 0.01, 1%/0 [default: 0]
-    #[arg(long, value_name = "P")]
-    loss: Option<String>,
-    /// Router buffer, of what waits: 1bdp (of rate x RTT), 64kb, 100p (packets) [default: 1bdp, at least 64kib]
-    #[arg(long, value_name = "SIZE")]
-    queue: Option<String>,
+    file: Option<PathBuf>,
+    settings: Vec<(Scope, Key, String)>,
 }
 
 impl PathArgs {
-    /// What the options say.
-    pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
-        let rtt = read("--rtt", self.rtt.as_deref(), parse_duration)?.unwrap_or(Duration::ZERO);
-        let rate = read("--rate", self.rate.as_deref(), parse_bitrate)?;
-        let mut path = PathConfig::symmetric(rtt, rate);
-        if let Some(text) = &self.loss {
-            let (forward, reverse) = text.split_once('/').unwrap_or((text, text));
-            path.forward.loss = loss(forward)?;
-            path.reverse.loss = loss(reverse)?;
+    /// The description: the file, and over it the flags.
+    pub(crate) fn describe(&self) -> Result<Described, Failure> {
+        let mut path = PathDescription::default();
+        let mut beside = Vec::new();
+        if let Some(file) = &self.file {
+            let named =
+                |error: &dyn std::fmt::Display| usage(&format!("--{FILE} {}: {error}", file.display()));
+            let text = read_text(file, MAX_DESCRIPTION).map_err(|error| named(&error))?;
+            path = PathDescription::from_toml(&text).map_err(|error| named(&error))?;
+            beside = path.trace_files().into_iter().map(str::to_owned).collect();
         }
-        let size = read("--queue", self.queue.as_deref(), parse_queue_size)?;
-        let mut path = path.queue_size(size.unwrap_or(ONE_BDP));
-        if size.is_none() {
-            for link in [&mut path.forward, &mut path.reverse] {
-                link.queue.bytes = link.queue.bytes.map(|bytes| bytes.max(MIN_QUEUE));
-            }
-        }
-        Ok(path)
+        let settings = self.settings.iter().map(|(scope, key, value)| (*scope, key.name(), value.as_str()));
+        path.set_all(settings).map_err(|error| usage(&error))?;
+        let folder = self.file.as_deref().and_then(FilePath::parent).map(FilePath::to_owned);
+        Ok(Described { path, folder: folder.unwrap_or_default(), beside })
     }
 }
 
-fn loss(text: &str) -> Result<Loss, Failure> {
-    let probability = parse_probability(text).map_err(|error| bad("--loss", error))?;
-    Ok(if probability == Probability::ZERO { Loss::None } else { Loss::Bernoulli(probability) })
+/// A description, and where the traces are that it names.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) path: PathDescription,
+    /// Where the description's file is; empty for the current directory.
+    folder: PathBuf,
+    /// The traces that the file names: they are looked for beside it.
+    beside: Vec<String>,
 }
 
-fn read<T>(
-    name: &str,
-    text: Option<&str>,
-    parse: fn(&str) -> Result<T, UnitError>,
-) -> Result<Option<T>, Failure> {
-    text.map(|text| parse(text).map_err(|error| bad(name, error))).transpose()
+impl Described {
+    /// What the links do. Traces are read.
+    pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
+        let read = |name: &str| {
+            let is_beside = self.beside.iter().any(|file| file == name);
+            let file = if is_beside { self.folder.join(name) } else { name.into() };
+            read_text(&file, MAX_TRACE).map_err(|error| error.to_string())
+        };
+        self.path.to_path_config(read).map_err(|error: DescribeError| usage(&error))
+    }
+
+    /// The seed that is asked for, or a new one.
+    pub(crate) fn seed(&self) -> u64 {
+        self.path.seed().unwrap_or_else(rand::random)
+    }
 }
 
-fn bad(name: &str, error: impl Display) -> Failure {
-    Failure::Usage(format!("{name}: {error}"))
+fn usage(error: &dyn std::fmt::Display) -> Failure {
+    Failure::Usage(error.to_string())
 }
 
-const ONE_BDP: rdt_emulator::QueueSize = rdt_emulator::QueueSize::BdpMillionths(1_000_000);
-/// The smallest queue that nobody asked for, bytes.
-const MIN_QUEUE: u64 = 64 << 10;
+/// Reads a file, unless it is longer than `most` bytes.
+fn read_text(file: &FilePath, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(file)?.take(most + 1).read_to_string(&mut text)?;
+    if read as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    }
+    Ok(text)
+}
+
+impl FromArgMatches for PathArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.file = matches.get_one::<OsString>(FILE).map(PathBuf::from);
+        self.settings = flags()
+            .filter_map(|(key, scope, name)| Some((scope, key, matches.get_one::<String>(&name)?.clone())))
+            .collect();
+        Ok(())
+    }
+}
+
+impl clap::Args for PathArgs {
+    fn augment_args(command: Command) -> Command {
+        let file = Arg::new(FILE)
+            .long(FILE)
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(OsString))
+            .help("A description in TOML, which flags then change; see docs/PATHS.md")
+            .help_heading(HEADING);
+        flags().fold(command.arg(file), |command, (key, scope, name)| command.arg(flag(key, scope, name)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Each key with each direction that it may be of, and the name of that flag.
+fn flags() -> impl Iterator<Item = (Key, Scope, String)> {
+    Key::all().flat_map(|key| {
+        let scopes =
+            SCOPES.into_iter().filter(move |(scope, _)| *scope == Scope::Both || key.is_per_direction());
+        scopes.map(move |(scope, suffix)| (key, scope, format!("{}{suffix}", key.name())))
+    })
+}
+
+fn flag(key: Key, scope: Scope, name: String) -> Arg {
+    Arg::new(name.clone())
+        .long(name)
+        .value_name(key.value_name())
+        .action(ArgAction::Set)
+        .help(key.about())
+        .long_help(format!("{}: {}", key.about(), key.allowed()))
+        .help_heading(HEADING)
+        // It would say the same again.
+        .hide(scope != Scope::Both)
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,9 @@ use rdt_emulator::{Delivery, Packet};
 
 /// One end of the path. It never blocks.
 pub trait Port {
-    /// Reads what has come, at most `budget` packets, and hands each to `take` with the time at which it arrived.
-    /// Gives the number read; less than `budget` means that nothing is left for now.
+    /// Reads what has come, about `budget` packets, and hands each to `take` with the time at which it arrived.
+    /// Gives the number read; less than `budget` means that nothing is left for now. It is more by up to 63 where
+    /// the system has joined packets.
     ///
     /// Buffers come from `buffers`.
     ///
@@ -28,12 +29,19 @@ pub trait Port {
     /// What ends this port.
     fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent>;
 
-    /// Hands over whatever [`send`](Self::send) kept. It is called when no more packets are due.
+    /// Hands over whatever [`send`](Self::send) kept, and gives the number of those that the system did not take
+    /// after all. It is called when no more packets are due.
     ///
     /// # Errors
     /// What ends this port.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn flush(&mut self) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    /// A tag of which this port will have no more packets: whoever it stands for is gone. The packets that are
+    /// still on the way to him are refused, and the tag is not used again.
+    fn poll_gone(&mut self, _now: Instant) -> Option<u32> {
+        None
     }
 }
 

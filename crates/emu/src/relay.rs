@@ -7,9 +7,10 @@ use std::io;
 use std::time::Instant;
 
 use rdt_driver::clock;
-use rdt_emulator::{Direction, Ledger, Link, Path};
+use rdt_emulator::{Direction, Ledger, QueueDelays};
 use rdt_server::Lateness;
 
+use crate::paths::Paths;
 use crate::port::{Buffers, Port, Sent};
 use crate::tap::Tap;
 use crate::wait::Wait;
@@ -17,9 +18,11 @@ use crate::wait::Wait;
 /// Packets read from one port before the clock and the other port are looked at again: what is due meanwhile is
 /// late by the time that this takes.
 const BUDGET: usize = 32;
+/// Packets that a port may read beyond that, because the system has joined them: it joins 64 at most.
+const JOINED: usize = 63;
 /// Packets delivered before the ports are looked at again. More than are read, so that a relay that has fallen
 /// behind catches up even if each packet was duplicated.
-const DELIVERIES: usize = 3 * BUDGET;
+const DELIVERIES: usize = 2 * (BUDGET + JOINED) + 1;
 
 /// Turns after the end, lest somebody who does not stop sending keeps the relay from it: 32,000 packets.
 const LAST_TURNS: usize = 1000;
@@ -28,6 +31,7 @@ const LAST_TURNS: usize = 1000;
 pub struct Relay<N, F, T = ()> {
     near: N,
     far: F,
+    paths: Paths,
     forward: Lane,
     reverse: Lane,
     buffers: Buffers,
@@ -37,7 +41,6 @@ pub struct Relay<N, F, T = ()> {
 /// One direction, and what became of its packets after the link.
 struct Lane {
     direction: Direction,
-    link: Link,
     lateness: Lateness,
     /// Packets that the system did not take after the link had delivered them.
     refused: u64,
@@ -52,23 +55,39 @@ pub struct Account {
     pub lateness: Lateness,
     /// Of those delivered: packets that the system did not take.
     pub refused: u64,
+    /// How long those that left the queue had waited in it.
+    pub queue_delays: QueueDelays,
+}
+
+impl Account {
+    /// Whether every packet is accounted for exactly once, here and in the ledger.
+    pub fn balances(&self) -> bool {
+        let Self { ledger, lateness, refused, .. } = self;
+        ledger.balances() && lateness.count() == ledger.delivered && *refused <= ledger.delivered
+    }
 }
 
 /// The accounts of a relay at work.
 pub struct Books<'a> {
+    paths: &'a Paths,
     forward: &'a Lane,
     reverse: &'a Lane,
 }
 
 impl Books<'_> {
     /// What became of the packets of one direction so far.
-    pub fn ledger(&self, direction: Direction) -> &Ledger {
-        self.lane(direction).link.ledger()
+    pub fn ledger(&self, direction: Direction) -> Ledger {
+        self.paths.ledger(direction)
     }
 
     /// How late those of one direction left so far.
     pub fn lateness(&self, direction: Direction) -> &Lateness {
         &self.lane(direction).lateness
+    }
+
+    /// A copy of the account of one direction so far, to be looked at elsewhere: it takes some microseconds.
+    pub fn account(&self, direction: Direction) -> Account {
+        self.lane(direction).account(self.paths)
     }
 
     fn lane(&self, direction: Direction) -> &Lane {
@@ -81,14 +100,16 @@ impl Books<'_> {
 
 impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
     /// A relay whose path's schedules count from now on.
-    pub fn new(mut path: Path, near: N, far: F, tap: T) -> Self {
-        path.start(clock::now());
-        let Path { forward, reverse } = path;
+    pub fn new(paths: impl Into<Paths>, near: N, far: F, tap: T) -> Self {
+        let mut paths = paths.into();
+        paths.watch(tap.late_drops());
+        paths.start(clock::now());
         Self {
             near,
             far,
-            forward: Lane::new(Direction::Forward, forward),
-            reverse: Lane::new(Direction::Reverse, reverse),
+            paths,
+            forward: Lane::new(Direction::Forward),
+            reverse: Lane::new(Direction::Reverse),
             buffers: Buffers::default(),
             tap,
         }
@@ -121,55 +142,65 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
 
     /// The accounts of both directions, forward first, and whoever watched. What is still on the path is discarded.
     pub fn finish(self) -> ([Account; 2], T) {
-        ([self.forward.finish(), self.reverse.finish()], self.tap)
+        ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.tap)
     }
 
     /// Delivers what is due and reads what has come, both ways. True if there was more to read than is read at once.
     fn turn(&mut self) -> io::Result<bool> {
-        let Self { near, far, forward, reverse, buffers, tap } = self;
-        let now = forward.deliver(far, buffers, tap)?;
-        reverse.deliver(near, buffers, tap)?;
-        let mut more = forward.collect(near, buffers, tap)?;
+        let Self { near, far, paths, forward, reverse, buffers, tap } = self;
+        let now = forward.deliver(paths, far, buffers, tap)?;
+        reverse.deliver(paths, near, buffers, tap)?;
+        let mut more = forward.collect(paths, near, buffers, tap)?;
         // A packet may be due at once.
-        forward.deliver(far, buffers, tap)?;
-        more |= reverse.collect(far, buffers, tap)?;
-        reverse.deliver(near, buffers, tap)?;
-        tap.on_turn(now, &Books { forward, reverse });
+        forward.deliver(paths, far, buffers, tap)?;
+        more |= reverse.collect(paths, far, buffers, tap)?;
+        reverse.deliver(paths, near, buffers, tap)?;
+        for direction in [Direction::Forward, Direction::Reverse] {
+            while let Some(dropped) = paths.pop_dropped(direction) {
+                tap.on_late_drop(direction, &dropped);
+            }
+        }
+        while let Some(tag) = near.poll_gone(now) {
+            paths.remove(tag);
+        }
+        tap.on_turn(now, &Books { paths, forward, reverse });
         Ok(more)
     }
 
-    /// When the next packet is due.
+    /// When the next packet is due, or whoever watches wants a turn.
     fn next_wakeup(&self) -> Option<Instant> {
-        [&self.forward, &self.reverse].into_iter().filter_map(|lane| lane.link.next_wakeup()).min()
+        self.paths.next_wakeup().into_iter().chain(self.tap.next_turn()).min()
     }
 }
 
 impl Lane {
-    fn new(direction: Direction, link: Link) -> Self {
-        Self { direction, link, lateness: Lateness::new(), refused: 0 }
+    fn new(direction: Direction) -> Self {
+        Self { direction, lateness: Lateness::new(), refused: 0 }
     }
 
     /// Reads what has come to `from`. True if there may be more.
     fn collect(
         &mut self,
+        paths: &mut Paths,
         from: &mut impl Port,
         buffers: &mut Buffers,
         tap: &mut impl Tap,
     ) -> io::Result<bool> {
-        let (direction, link) = (self.direction, &mut self.link);
+        let direction = self.direction;
         let read = from.receive(BUDGET, buffers, &mut |buffers, at, packet| {
             tap.on_arrival(direction, at, &packet);
-            if let Err(dropped) = link.push(at, packet) {
+            if let Err(dropped) = paths.push(direction, at, packet) {
                 tap.on_drop(direction, at, &dropped);
                 buffers.give(dropped.packet);
             }
         })?;
-        Ok(read == BUDGET)
+        Ok(read >= BUDGET)
     }
 
     /// Hands what is due to `to`; gives the time of the last look at the clock.
     fn deliver(
         &mut self,
+        paths: &mut Paths,
         to: &mut impl Port,
         buffers: &mut Buffers,
         tap: &mut impl Tap,
@@ -177,7 +208,7 @@ impl Lane {
         let mut now = clock::now();
         let mut delivered = 0;
         while delivered < DELIVERIES
-            && let Some(mut delivery) = self.link.pop(now)
+            && let Some(mut delivery) = paths.pop(self.direction, now)
         {
             self.lateness.record(now.saturating_duration_since(delivery.due));
             tap.on_delivery(self.direction, now, &delivery);
@@ -189,13 +220,25 @@ impl Lane {
             now = clock::now();
         }
         if delivered > 0 {
-            to.flush()?;
+            self.refused += to.flush()?;
         }
         Ok(now)
     }
 
-    fn finish(self) -> Account {
-        Account { ledger: self.link.into_ledger(), lateness: self.lateness, refused: self.refused }
+    /// The account so far.
+    fn account(&self, paths: &Paths) -> Account {
+        Account {
+            ledger: paths.ledger(self.direction),
+            lateness: self.lateness.clone(),
+            refused: self.refused,
+            queue_delays: paths.queue_delays(self.direction),
+        }
+    }
+
+    fn finish(self, paths: &Paths) -> Account {
+        let mut account = self.account(paths);
+        account.ledger.abandon();
+        account
     }
 }
 

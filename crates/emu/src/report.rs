@@ -1,19 +1,27 @@
 //! What is told at the end, for people.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use rdt_emulator::DropCause;
 
 use crate::relay::Account;
 
-/// Both accounts, the forward one first: a line each with what became of its packets, and one with how late they
-/// were.
+/// Both accounts, the forward one first: a line each with what became of its packets, one with how long they waited
+/// if any did, and one with how late they were.
 pub fn text(accounts: &[Account; 2]) -> String {
     let mut text = String::new();
     for (name, account) in ["forward", "reverse"].into_iter().zip(accounts) {
         let _ = writeln!(text, "{name}: {}", fates(account));
+        if account.queue_delays.max() > Duration::ZERO {
+            let delays = &account.queue_delays;
+            let waited = percentiles(|q| delays.quantile(q), delays.max());
+            let _ = writeln!(text, "{name}: queued for {waited}");
+        }
         if account.lateness.count() > 0 {
-            let _ = writeln!(text, "{name}: {}", lateness(account));
+            let lateness = &account.lateness;
+            let _ =
+                writeln!(text, "{name}: late by {}", percentiles(|q| lateness.quantile(q), lateness.max()));
         }
     }
     text
@@ -28,6 +36,7 @@ fn fates(account: &Account) -> String {
         ("marked", ledger.marked),
         ("corrupted", ledger.corrupted),
         ("reordered", ledger.reordered),
+        ("in fragments", ledger.fragmented),
         ("on the way at the end", ledger.discarded),
         ("refused by the system after delivery", account.refused),
     ];
@@ -39,17 +48,15 @@ fn fates(account: &Account) -> String {
     text
 }
 
-fn lateness(account: &Account) -> String {
-    let late = |q| account.lateness.quantile(q).as_secs_f64() * 1e6;
-    let max = account.lateness.max().as_secs_f64() * 1e6;
-    format!("late by {:.1} us p50, {:.1} us p99, {max:.1} us at most", late(0.5), late(0.99))
+fn percentiles(quantile: impl Fn(f64) -> Duration, max: Duration) -> String {
+    let us = |time: Duration| time.as_secs_f64() * 1e6;
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|q| us(quantile(q)));
+    format!("{p50:.1} us p50, {p99:.1} us p99, {p999:.1} us p99.9, {:.1} us at most", us(max))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use rdt_emulator::Ledger;
+    use rdt_emulator::{Ledger, QueueDelays};
     use rdt_server::Lateness;
 
     use super::*;
@@ -60,12 +67,20 @@ mod tests {
         lateness.record(Duration::from_nanos(1500));
         let ledger =
             Ledger { sent: 5, delivered: 1, dropped_loss: 3, discarded: 1, marked: 1, ..Ledger::default() };
-        let idle = Account { ledger: Ledger::default(), lateness: Lateness::new(), refused: 0 };
+        let idle = Account {
+            ledger: Ledger::default(),
+            lateness: Lateness::new(),
+            refused: 0,
+            queue_delays: QueueDelays::default(),
+        };
         let expected = "\
 forward: 5 arrived, 1 delivered, 3 lost on arrival, 1 marked, 1 on the way at the end
-forward: late by 1.5 us p50, 1.5 us p99, 1.5 us at most
+forward: late by 1.5 us p50, 1.5 us p99, 1.5 us p99.9, 1.5 us at most
 reverse: 0 arrived, 0 delivered
 ";
-        assert_eq!(text(&[Account { ledger, lateness, refused: 0 }, idle]), expected);
+        assert_eq!(
+            text(&[Account { ledger, lateness, refused: 0, queue_delays: QueueDelays::default() }, idle]),
+            expected
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use rdt_emulator::{Delivery, Direction, Dropped, Packet};
+use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
+
+use crate::relay::Books;
 
 /// Is told of every packet. All of it is optional.
 pub trait Tap {
@@ -12,12 +14,103 @@ pub trait Tap {
     /// The link did not take the packet that arrived last.
     fn on_drop(&mut self, _direction: Direction, _at: Instant, _dropped: &Dropped) {}
 
+    /// The link dropped a packet that it had taken, or its second copy. It is told at the end of the turn, and only
+    /// to whoever asks by [`late_drops`](Self::late_drops).
+    fn on_late_drop(&mut self, _direction: Direction, _dropped: &LateDrop) {}
+
     /// The packet left the link; `at` is when, which is later than its due time.
     fn on_delivery(&mut self, _direction: Direction, _at: Instant, _delivery: &Delivery) {}
 
     /// A turn of the loop ends; `at` is the time. Whoever reports at intervals looks at it here.
-    fn on_turn(&mut self, _at: Instant, _relay: &crate::relay::Books<'_>) {}
+    fn on_turn(&mut self, _at: Instant, _books: &Books<'_>) {}
+
+    /// How many of the packets that were dropped late in one turn are kept for [`on_late_drop`](Self::on_late_drop).
+    fn late_drops(&self) -> usize {
+        0
+    }
+
+    /// When there is to be a turn even if no packet calls for one.
+    fn next_turn(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Nobody watches.
 impl Tap for () {}
+
+/// Somebody may watch.
+impl<T: Tap> Tap for Option<T> {
+    fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
+        if let Some(tap) = self {
+            tap.on_arrival(direction, at, packet);
+        }
+    }
+
+    fn on_drop(&mut self, direction: Direction, at: Instant, dropped: &Dropped) {
+        if let Some(tap) = self {
+            tap.on_drop(direction, at, dropped);
+        }
+    }
+
+    fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
+        if let Some(tap) = self {
+            tap.on_late_drop(direction, dropped);
+        }
+    }
+
+    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
+        if let Some(tap) = self {
+            tap.on_delivery(direction, at, delivery);
+        }
+    }
+
+    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
+        if let Some(tap) = self {
+            tap.on_turn(at, books);
+        }
+    }
+
+    fn late_drops(&self) -> usize {
+        self.as_ref().map_or(0, Tap::late_drops)
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        self.as_ref().and_then(Tap::next_turn)
+    }
+}
+
+/// Both watch.
+impl<A: Tap, B: Tap> Tap for (A, B) {
+    fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
+        self.0.on_arrival(direction, at, packet);
+        self.1.on_arrival(direction, at, packet);
+    }
+
+    fn on_drop(&mut self, direction: Direction, at: Instant, dropped: &Dropped) {
+        self.0.on_drop(direction, at, dropped);
+        self.1.on_drop(direction, at, dropped);
+    }
+
+    fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
+        self.0.on_late_drop(direction, dropped);
+        self.1.on_late_drop(direction, dropped);
+    }
+
+    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
+        self.0.on_delivery(direction, at, delivery);
+        self.1.on_delivery(direction, at, delivery);
+    }
+
+    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
+        self.0.on_turn(at, books);
+        self.1.on_turn(at, books);
+    }
+
+    fn late_drops(&self) -> usize {
+        self.0.late_drops().max(self.1.late_drops())
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        self.0.next_turn().into_iter().chain(self.1.next_turn()).min()
+    }
+}

@@ -3,6 +3,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "run/account.rs"]
+mod account;
+#[path = "run/agreement.rs"]
+mod agreement;
 #[path = "run/command.rs"]
 mod command;
 #[path = "run/ends.rs"]

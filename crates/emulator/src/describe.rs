@@ -106,6 +106,14 @@ impl PathDescription {
         Ok(())
     }
 
+    /// Sets the bytes of headers of each direction of which nothing is said: who sees packets without them knows
+    /// how many there are.
+    pub fn assume_headers(&mut self, bytes: u32) {
+        for link in [&mut self.forward, &mut self.reverse] {
+            link.headers.get_or_insert(words::Bytes(bytes));
+        }
+    }
+
     /// The seed, if one is given. Without one a program takes a new one each time, and says which.
     pub const fn seed(&self) -> Option<u64> {
         self.seed

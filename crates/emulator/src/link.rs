@@ -253,7 +253,8 @@ impl Link {
             // Nobody waits for the copy's buffer, unless he watches.
             if let Err(Dropped { cause, packet: bytes }) = self.offer(now, draws.of_duplicate(), frames, copy)
             {
-                self.keep_drop(LateDrop { at: now, cause, packet: Packet { bytes, ecn, tag } });
+                let packet = Packet { bytes, ecn, tag };
+                self.keep_drop(LateDrop { at: now, cause, packet, is_copy: true });
             }
         }
         Ok(())
@@ -329,16 +330,21 @@ impl Link {
         if is_marked {
             self.mark(&mut packet);
         }
-        if let Some(impairments) = &self.impairments
-            && impairments.corrupts(draws, &mut packet.bytes)
-        {
+        let is_corrupted = self.impairments.as_ref().is_some_and(|it| it.corrupts(draws, &mut packet.bytes));
+        if is_corrupted {
             self.ledger.corrupted += 1;
         }
         if let Some(watch) = &mut self.watch {
             watch.on_served(service.start.saturating_duration_since(enters));
         }
-        self.hold(Delivery { due, packet: packet.bytes, tag: packet.tag, ecn: packet.ecn });
+        let Packet { bytes: packet, ecn, tag } = packet;
+        self.hold(Delivery { due, packet, tag, ecn, is_copy: self.is_copy(draws.seed), is_corrupted });
         service
+    }
+
+    /// Whether a packet that draws by this seed is a second copy.
+    const fn is_copy(&self, seed: u64) -> bool {
+        seed != self.seed
     }
 
     fn mark(&mut self, packet: &mut Packet) {

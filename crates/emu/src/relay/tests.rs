@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rdt_emulator::{
-    Bitrate, Delivery, DropCause, Dropped, LinkConfig, Loss, Packet, PathConfig, Probability, QueueLimit,
+    Bitrate, Delivery, DropCause, Dropped, Link, LinkConfig, Loss, Packet, Path, PathConfig, Probability,
+    QueueLimit, WifiConfig,
 };
 
 use super::*;
+use crate::paths::PerTag;
 
 /// Packets that come at their times, and those that were sent.
 #[derive(Default)]
@@ -17,6 +19,9 @@ struct Script {
     /// Refuses packets whose first byte this is.
     refuses: Option<u8>,
     flushes: usize,
+    /// Packets that each flush refuses.
+    refused_late: u64,
+    gone: Option<u32>,
 }
 
 impl Script {
@@ -50,9 +55,13 @@ impl Port for Script {
         Ok(Sent::Taken)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn flush(&mut self) -> io::Result<u64> {
         self.flushes += 1;
-        Ok(())
+        Ok(self.refused_late)
+    }
+
+    fn poll_gone(&mut self, _now: Instant) -> Option<u32> {
+        self.gone.take()
     }
 }
 
@@ -150,14 +159,14 @@ fn the_relay_does_to_each_packet_what_the_model_does_in_virtual_time() {
 
 #[test]
 fn what_the_system_refuses_is_counted_apart() {
-    let far = Script { refuses: Some(0), ..Script::default() };
+    let far = Script { refuses: Some(0), refused_late: 1, ..Script::default() };
     let near =
         Script { coming: [(clock::now(), vec![0]), (clock::now(), vec![1])].into(), ..Script::default() };
     let mut relay = Relay::new(Path::new(PathConfig::default(), 1), near, far, ());
     relay.run(&mut UntilIdle).unwrap();
     assert_eq!((relay.far.sent.as_slice(), relay.far.flushes), ([vec![1]].as_slice(), 1));
     let ([forward, _], ()) = relay.finish();
-    assert_eq!((forward.ledger.delivered, forward.refused), (2, 1));
+    assert_eq!((forward.ledger.delivered, forward.refused), (2, 2));
 }
 
 #[test]
@@ -172,6 +181,30 @@ fn what_is_on_the_way_at_the_end_is_discarded() {
     let near = Script::numbered(clock::now(), 5);
     let mut relay = Relay::new(Path::new(slow, 1), near, Script::default(), ());
     relay.run(&mut AtOnce).unwrap();
+    let ([forward, _], ()) = relay.finish();
+    assert_eq!((forward.ledger.sent, forward.ledger.discarded), (5, 5));
+}
+
+#[test]
+fn both_directions_share_the_air_of_a_cell() {
+    let arrivals = |far: u32| {
+        let begin = clock::now();
+        let wifi = LinkConfig::default().wifi(WifiConfig::b());
+        let (near, far) = (Script::numbered(begin, 1), Script::numbered(begin, far));
+        let mut relay = Relay::new(Path::new(wifi, 1), near, far, Record::default());
+        relay.run(&mut UntilIdle).unwrap();
+        let record = relay.finish().1;
+        record.deliveries.iter().map(|(_, due, _)| *due).max().unwrap() - begin
+    };
+    assert!(arrivals(1) > arrivals(0), "what comes back waits for what goes forward");
+}
+
+#[test]
+fn the_path_of_one_who_is_gone_is_closed() {
+    let slow = LinkConfig::new(None, Duration::from_secs(3600));
+    let near = Script { gone: Some(0), ..Script::numbered(clock::now(), 5) };
+    let mut relay = Relay::new(PerTag::new(slow.into(), 1), near, Script::default(), ());
+    relay.run(&mut UntilIdle).unwrap();
     let ([forward, _], ()) = relay.finish();
     assert_eq!((forward.ledger.sent, forward.ledger.discarded), (5, 5));
 }

@@ -6,6 +6,7 @@ use std::process::Child;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use rdt_driver::clock;
 use rdt_emulator::Path;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -14,13 +15,13 @@ use super::control::{Control, Message, Overflow};
 use super::network::Shape;
 use super::outer::Outer;
 use super::signals::Signals;
-use super::tun::TunPort;
+use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
 use crate::failure::{self, Failure};
+use crate::output::{Circumstances, OutputArgs, Watchers};
 use crate::relay::{Account, Relay};
-use crate::wait::{Stop, Waiter};
-use crate::{report, talk};
+use crate::wait::{Descriptors, Stop, Waiter};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
 const MIN_MTU_IPV6: u32 = 1280;
@@ -29,31 +30,20 @@ const KILLED: u8 = 137;
 
 /// Runs the command and gives its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
-    if args.ipv6 && args.mtu < MIN_MTU_IPV6 {
-        return Err(Failure::Usage(format!("--mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
+    if args.ipv6 && args.device_mtu < MIN_MTU_IPV6 {
+        return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
     }
-    let config = args.path.config()?;
-    let seed = args.seed.unwrap_or_else(rand::random);
+    let described = args.path.describe()?;
+    let (config, seed) = (described.config()?, described.seed());
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let mut inside = Inside::start(args)?;
-    let result = carry(Path::new(config, seed), &mut inside, &mut signals);
+    let begin = clock::now();
+    let result = carry(Path::new(config, seed), seed, &mut inside, &mut signals, &args.output);
     inside.wait();
-    let End { code, accounts, overflow } = result?;
-    if !args.quiet {
-        for line in report::text(&accounts).lines() {
-            talk(line);
-        }
-        talk(&format!("seed: {seed}"));
-    }
-    // Quiet or not: the link that was asked for was not there.
-    for (direction, count) in
-        ["forward", "reverse"].into_iter().zip(overflow.0).filter(|(_, count)| *count > 0)
-    {
-        talk(&format!(
-            "{direction}: {count} packets were lost before the link: this machine is too slow for it"
-        ));
-    }
-    Ok(code)
+    let End { code, accounts, watchers, overflow } = result?;
+    let circumstances =
+        Circumstances { mode: "run", seed, begin, lost_before: Some(overflow.0), code, notes: String::new() };
+    Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 
 /// How it went.
@@ -61,21 +51,29 @@ struct End {
     /// The command's exit code.
     code: u8,
     accounts: [Account; 2],
+    watchers: Watchers<IpPackets>,
     overflow: Overflow,
 }
 
 /// Relays as long as the command runs.
-fn carry(path: Path, inside: &mut Inside, signals: &mut Signals) -> Result<End, Failure> {
+fn carry(
+    path: Path,
+    seed: u64,
+    inside: &mut Inside,
+    signals: &mut Signals,
+    output: &OutputArgs,
+) -> Result<End, Failure> {
     let devices = inside.devices()?;
-    let relay = Worker::start(path, devices)?;
+    let relay = Worker::start(path, devices, output.watchers(IpPackets, seed)?)?;
     let ended = match signals.next() {
         // It came before there was a command that it could be for.
         Some(signal) => Ok((failure::SIGNAL + signal.number, Overflow::default())),
         None => inside.supervise(signals, &relay),
     };
-    let accounts = relay.finish();
+    let finished = relay.finish();
     let (code, overflow) = ended?;
-    Ok(End { code, accounts: accounts.map_err(Failure::system("the relay stopped"))?, overflow })
+    let (accounts, watchers) = finished.map_err(Failure::system("the relay stopped"))?;
+    Ok(End { code, accounts, watchers, overflow })
 }
 
 /// The processes inside, as seen from outside.
@@ -89,7 +87,7 @@ struct Inside {
 impl Inside {
     fn start(args: &RunArgs) -> Result<Self, Failure> {
         let outer = Outer::look();
-        let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
+        let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, depth, block, peer) = match outer {
             None => (None, 0, Block::outermost(), Block::outermost().far()),
             Some(_) if args.server.is_some() => {
@@ -107,7 +105,7 @@ impl Inside {
         let inside = InsideArgs {
             stage: Stage::Enter,
             control: theirs.as_raw_fd(),
-            mtu: args.mtu,
+            mtu: args.device_mtu,
             ipv6: args.ipv6,
             depth,
             near: block.near(),
@@ -187,30 +185,33 @@ fn lost(what: &str) -> Failure {
     Failure::Inside(failure::OS, format!("cannot set up the network: {what}"))
 }
 
+/// What is left of a relay.
+type Finished = ([Account; 2], Watchers<IpPackets>);
+
 /// The relay on a thread of its own.
 struct Worker {
     stop: Stop,
     /// Set when the thread ends.
     ended: Stop,
-    thread: JoinHandle<io::Result<[Account; 2]>>,
+    thread: JoinHandle<io::Result<Finished>>,
 }
 
 impl Worker {
-    fn start(path: Path, devices: [Arc<OwnedFd>; 2]) -> Result<Self, Failure> {
+    fn start(path: Path, devices: [Arc<OwnedFd>; 2], watchers: Watchers<IpPackets>) -> Result<Self, Failure> {
         let stop = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let ended = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let (to_stop, over) = (stop.clone(), ended.clone());
         let thread = thread::spawn(move || {
             let [near, far] = devices.clone().map(TunPort::new);
-            let mut relay = Relay::new(path, near, far, ());
-            let result = relay.run(&mut Waiter::new(devices, to_stop));
+            let mut relay = Relay::new(path, near, far, watchers);
+            let result = relay.run(&mut Waiter::new(Descriptors::new(devices, to_stop)));
             over.set();
-            result.map(|()| relay.finish().0)
+            result.map(|()| relay.finish())
         });
         Ok(Self { stop, ended, thread })
     }
 
-    fn finish(self) -> io::Result<[Account; 2]> {
+    fn finish(self) -> io::Result<Finished> {
         self.stop.set();
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
     }

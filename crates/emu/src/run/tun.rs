@@ -11,6 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::ecn;
+use crate::capture::frame::{Carried, Frame};
 use crate::port::{Buffers, Port, Sent};
 
 /// Where devices are made.
@@ -100,5 +101,23 @@ impl Port for TunPort {
         // It refuses what is no IP packet, and everything while the device is down or going away.
         let taken = rustix::io::write(self.tun.as_fd(), &delivery.packet).is_ok();
         Ok(if taken { Sent::Taken } else { Sent::Refused })
+    }
+}
+
+/// What the devices carry, as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IpPackets;
+
+impl Frame for IpPackets {
+    fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        out.extend_from_slice(packet.bytes);
+        let bytes = &mut out[start..];
+        // As in `TunPort::send`, which comes later.
+        let is_marked = packet.ecn == rdt_emulator::Ecn::Ce && ecn::read(bytes) != packet.ecn;
+        if is_marked {
+            ecn::write(bytes, packet.ecn);
+        }
+        is_marked
     }
 }

@@ -80,7 +80,7 @@ fn a_server_is_there_before_the_command() {
         return;
     }
     let (server, ask) = (helper("echo").join(" "), helper("ask"));
-    for option in ["--mtu=1500", "--ipv6"] {
+    for option in ["--device-mtu=1500", "--ipv6"] {
         let output = run_with(&["-q", option, "--server", &server], &as_str(&ask)).output();
         assert_eq!(said(&stdout(&output), "echo"), "hello");
     }

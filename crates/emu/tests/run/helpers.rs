@@ -82,3 +82,28 @@ fn ask() {
     let read = socket.recv(&mut bytes).unwrap();
     println!("\necho {}", std::str::from_utf8(&bytes[..read]).unwrap());
 }
+
+/// How many datagrams [`send_numbered`] sends.
+pub(crate) const NUMBERED: u32 = 10_000;
+/// How long their IP packets are, bytes.
+pub(crate) const NUMBERED_BYTES: usize = 20 + 8 + 100;
+
+/// Datagrams that end with their number, three times, so slowly that the device loses none.
+#[test]
+#[ignore = "a program for other tests"]
+fn send_numbered() {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let mut bytes = [0; NUMBERED_BYTES - 28];
+    for number in 0..NUMBERED {
+        let copies = [number.to_be_bytes(); 3].concat();
+        bytes[NUMBERED_BYTES - 28 - 12..].copy_from_slice(&copies);
+        socket.send_to(&bytes, (peer(), 9)).unwrap();
+        if number % 20 == 19 {
+            #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // What is on the way when this program ends is not delivered.
+    #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
+    std::thread::sleep(Duration::from_millis(500));
+}

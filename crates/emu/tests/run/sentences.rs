@@ -11,8 +11,8 @@ fn bad_arguments_are_a_sentence_each() {
         ("--rate fast -- true", "--rate: 'fast'"),
         ("--loss 1%/x -- true", "--loss: 'x'"),
         ("--queue 5 -- true", "--queue:"),
-        ("--mtu 67 -- true", "67"),
-        ("--mtu 1279 --ipv6 -- true", "--mtu: IPv6 needs 1280 bytes"),
+        ("--device-mtu 67 -- true", "67"),
+        ("--device-mtu 1279 --ipv6 -- true", "--device-mtu: IPv6 needs 1280 bytes"),
         ("--rtt 1ms", "<CMD>"),
     ];
     for (arguments, part) in cases {

@@ -31,7 +31,8 @@ pub(super) struct LinkDescription {
     pub(super) duplicate: Probability,
     pub(super) corrupt: Probability,
     pub(super) reorder: Option<Reorder>,
-    pub(super) headers: Bytes,
+    /// `None` where nothing is said: no bytes, or as many as whoever sees the packets knows of.
+    pub(super) headers: Option<Bytes>,
     pub(super) framing: Bytes,
 }
 
@@ -59,7 +60,7 @@ impl LinkDescription {
             LinkKey::Duplicate => read_into(&mut self.duplicate, text),
             LinkKey::Corrupt => read_into(&mut self.corrupt, text),
             LinkKey::Reorder => read_into(&mut self.reorder, text),
-            LinkKey::Headers => read_into(&mut self.headers, text),
+            LinkKey::Headers => read_into(self.headers.get_or_insert_default(), text),
             LinkKey::Framing => read_into(&mut self.framing, text),
         }
     }
@@ -80,7 +81,8 @@ impl LinkDescription {
             LinkKey::Duplicate => self.duplicate.write(),
             LinkKey::Corrupt => self.corrupt.write(),
             LinkKey::Reorder => self.reorder.write(),
-            LinkKey::Headers => self.headers.write(),
+            // Nothing, unlike 0, leaves it to others.
+            LinkKey::Headers => self.headers.as_ref().map(Word::write).unwrap_or_default(),
             LinkKey::Framing => self.framing.write(),
         }
     }
@@ -109,7 +111,7 @@ impl LinkDescription {
             duplicate: self.duplicate,
             corrupt: self.corrupt,
             reorder: self.reorder,
-            overhead: self.headers.0,
+            overhead: self.headers.unwrap_or_default().0,
             framing: self.framing.0,
             ..LinkConfig::new(None, self.delay)
         };

@@ -379,3 +379,14 @@ fn the_page_about_paths_names_everything_and_its_examples_are_read() {
         }
     }
 }
+
+#[test]
+fn headers_of_which_nothing_is_said_may_be_assumed_and_a_zero_is_said() {
+    let mut path = PathDescription::from_toml("[reverse]\nheaders = 0").unwrap();
+    assert_eq!(PathDescription::from_toml(&path.to_toml()).unwrap(), path);
+    path.assume_headers(28);
+    path.assume_headers(48);
+    assert_eq!(PathDescription::from_toml(&path.to_toml()).unwrap(), path);
+    let config = path.to_path_config(|_| Err(String::new())).unwrap();
+    assert_eq!((config.forward.overhead, config.reverse.overhead), (28, 0));
+}

@@ -178,7 +178,8 @@ impl Link {
     fn drop_waiting(&mut self, at: Instant, cause: DropCause, waiting: Waiting) {
         self.take_off(&waiting);
         self.ledger.on_dropped_inside(cause, waiting.packet.bytes.len() as u64);
-        self.keep_drop(LateDrop { at, cause, packet: waiting.packet });
+        let is_copy = self.is_copy(waiting.seed);
+        self.keep_drop(LateDrop { at, cause, packet: waiting.packet, is_copy });
     }
 
     /// A packet no longer waits.

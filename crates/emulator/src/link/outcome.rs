@@ -18,6 +18,10 @@ pub struct Delivery {
     pub tag: u32,
     /// The codepoint: that which the packet was sent with, or [`Ecn::Ce`].
     pub ecn: Ecn,
+    /// It is a second copy, which the link made.
+    pub is_copy: bool,
+    /// The link flipped one of its bits.
+    pub is_corrupted: bool,
 }
 
 /// A packet that the link did not take.
@@ -39,4 +43,6 @@ pub struct LateDrop {
     pub cause: DropCause,
     /// The packet as it was pushed, but for a mark that the queue may have set.
     pub packet: Packet,
+    /// It is a second copy, which the link made.
+    pub is_copy: bool,
 }

@@ -98,7 +98,14 @@ fn a_packet_is_due_at_its_nanosecond_and_not_before() {
     let mut link = link(LinkConfig { delay: ms(10), ..LinkConfig::default() });
     link.push(now, vec![7]).unwrap();
     assert_eq!(link.pop(now + ns(9_999_999)), None);
-    let expected = Delivery { due: now + ms(10), packet: vec![7], tag: 0, ecn: Ecn::NotEct };
+    let expected = Delivery {
+        due: now + ms(10),
+        packet: vec![7],
+        tag: 0,
+        ecn: Ecn::NotEct,
+        is_copy: false,
+        is_corrupted: false,
+    };
     assert_eq!(link.pop(now + ms(10)), Some(expected));
     assert_eq!(link.next_wakeup(), None);
 }

@@ -128,7 +128,7 @@ impl Values {
             duplicate: self.share(),
             corrupt: self.share(),
             reorder: self.one_of(vec![None, Some(reorder)]),
-            headers: Bytes(self.number()),
+            headers: Some(Bytes(self.number())),
             framing: Bytes(self.number()),
         }
     }

@@ -340,7 +340,10 @@ fn a_second_copy_without_room_is_kept_too() {
     link.keep_dropped(3);
     link.push(now, Packet::from(vec![7; 10]).with_ecn(Ecn::Ect1).with_tag(5)).unwrap();
     let packet = Packet { bytes: vec![7; 10], ecn: Ecn::Ect1, tag: 5 };
-    assert_eq!(link.pop_dropped(), Some(LateDrop { at: now, cause: DropCause::QueueFull, packet }));
+    assert_eq!(
+        link.pop_dropped(),
+        Some(LateDrop { at: now, cause: DropCause::QueueFull, packet, is_copy: true })
+    );
 }
 
 #[test]

@@ -106,6 +106,26 @@ fn a_duplicate_without_room_is_dropped_and_its_original_is_not() {
 }
 
 #[test]
+fn a_delivery_says_whether_it_is_a_copy_and_whether_a_bit_was_flipped() {
+    for text in ["drop-tail", "drop-head", "pie"] {
+        let half = Probability::new(0.5).unwrap();
+        let config = plain().duplicate(Probability::ONE).corrupt(half).discipline(text.parse().unwrap());
+        let mut link = link(config);
+        for _ in 0..100 {
+            link.push(epoch(), vec![0; 10]).unwrap();
+        }
+        let mut copies = 0;
+        while let Some(due) = link.next_wakeup() {
+            for delivery in std::iter::from_fn(|| link.pop(due)) {
+                copies += u64::from(delivery.is_copy);
+                assert_eq!(delivery.is_corrupted, delivery.packet != [0; 10], "{text}");
+            }
+        }
+        assert_eq!((copies, link.ledger().delivered), (100, 200), "{text}");
+    }
+}
+
+#[test]
 fn what_is_not_let_in_is_not_duplicated() {
     let mut link = link(plain().duplicate(Probability::ONE).loss(Loss::every_nth(1)));
     assert_eq!(burst(&mut link, epoch(), 10, 500), 0);

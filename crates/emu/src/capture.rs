@@ -1,0 +1,218 @@
+//! `--pcapng`: every packet as it came to the link and left it, in a file for Wireshark.
+//!
+//! One file has two interfaces, `near` and `far`. A packet that the link carries is in it twice: on one when it arrived
+//! and on the other when it left. One that the link did not take is in it once, with the cause as its comment.
+//!
+//! Writing never holds up the relay. What the disk is too slow for is left out, and counted.
+
+mod block;
+pub mod frame;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use rdt_driver::clock;
+use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
+
+use crate::relay::Books;
+use crate::tap::Tap;
+use block::{About, Way};
+use frame::{Carried, Frame};
+use writer::{CHUNK, Chunk, Writer};
+
+/// How long packets may wait to be written together.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// More than one turn of a relay can drop, unless the packets are tiny.
+const LATE_DROPS: usize = 4096;
+
+/// A capture in the making.
+pub struct Capture<F> {
+    path: PathBuf,
+    frame: F,
+    clocks: Clocks,
+    writer: Writer,
+    chunk: Chunk,
+    /// Where in the chunk its last block begins.
+    last: usize,
+    /// When the chunk is to be written, if there is something in it.
+    write_at: Option<Instant>,
+    /// Packets that were added.
+    total: u64,
+}
+
+/// What came of a capture.
+#[derive(Debug)]
+pub struct Captured {
+    /// The file.
+    pub path: PathBuf,
+    /// Packets in it; one that went through the link counts twice.
+    pub packets: u64,
+    /// Packets that should be in it.
+    pub missed: u64,
+    /// What ended it.
+    pub error: Option<io::Error>,
+}
+
+impl Captured {
+    /// Whether packets are missing.
+    pub const fn is_incomplete(&self) -> bool {
+        self.missed > 0 || self.error.is_some()
+    }
+
+    /// What is missing, and why.
+    pub fn warning(&self) -> Option<String> {
+        let Self { path, packets, missed, error } = self;
+        let path = path.display();
+        match error {
+            Some(error) => {
+                Some(format!("{path}: {error}: it has the first {packets} packets, {missed} are missing"))
+            }
+            None if *missed > 0 => Some(format!(
+                "{path}: {missed} packets are missing among the {packets}: the disk is too slow"
+            )),
+            None => None,
+        }
+    }
+}
+
+impl<F: Frame> Capture<F> {
+    /// Begins a file in place of whatever was in it. `comment` is about the whole.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn create(path: &Path, frame: F, comment: &str) -> io::Result<Self> {
+        let writer = Writer::start(path)?;
+        let mut chunk = Chunk::default();
+        block::section(&mut chunk.bytes, concat!("rdt-emu ", env!("CARGO_PKG_VERSION")), comment);
+        block::interface(&mut chunk.bytes, "near", "where the path begins");
+        block::interface(&mut chunk.bytes, "far", "where the path ends");
+        let clocks = Clocks::read();
+        Ok(Self {
+            path: path.to_owned(),
+            frame,
+            clocks,
+            writer,
+            chunk,
+            last: 0,
+            write_at: Some(clocks.now),
+            total: 0,
+        })
+    }
+
+    /// Waits until all is written.
+    pub fn finish(mut self) -> Captured {
+        self.hand_over();
+        let written = self.writer.finish();
+        let missed = self.total.saturating_sub(written.packets);
+        Captured { path: self.path, packets: written.packets, missed, error: written.error }
+    }
+
+    /// Adds a packet; true if it was marked.
+    fn add(&mut self, way: Way, at: Instant, packet: Carried<'_>) -> bool {
+        if self.chunk.bytes.len() >= CHUNK {
+            self.hand_over();
+        }
+        self.last = self.chunk.bytes.len();
+        let about =
+            About { interface: interface(packet.direction, way), time_ns: self.clocks.time_ns(at), way };
+        let frame = &self.frame;
+        let is_marked = block::packet(&mut self.chunk.bytes, about, |out| frame.write(packet, out));
+        self.chunk.packets += 1;
+        self.total += 1;
+        is_marked
+    }
+
+    /// Says something about the packet that was added last.
+    fn comment(&mut self, text: &str) {
+        block::comment(&mut self.chunk.bytes, self.last, text);
+    }
+
+    fn hand_over(&mut self) {
+        self.writer.write(&mut self.chunk);
+        self.write_at = None;
+    }
+}
+
+impl<F: Frame> Tap for Capture<F> {
+    fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
+        let Packet { ref bytes, ecn, tag } = *packet;
+        self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
+    }
+
+    fn on_drop(&mut self, _direction: Direction, _at: Instant, dropped: &Dropped) {
+        self.comment(&format!("dropped: {}", dropped.cause));
+    }
+
+    fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
+        let LateDrop { at, cause, packet: Packet { ref bytes, ecn, tag }, is_copy } = *dropped;
+        self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
+        let which = if is_copy { "second copy dropped" } else { "dropped after it had been let in" };
+        self.comment(&format!("{which}: {cause}"));
+    }
+
+    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
+        let Delivery { packet: ref bytes, ecn, tag, is_copy, is_corrupted, .. } = *delivery;
+        let is_marked = self.add(Way::Out, at, Carried { direction, bytes, ecn, tag });
+        for (happened, text) in
+            [(is_copy, "second copy"), (is_corrupted, "bit flipped"), (is_marked, "marked CE")]
+        {
+            if happened {
+                self.comment(text);
+            }
+        }
+    }
+
+    fn on_turn(&mut self, at: Instant, _books: &Books<'_>) {
+        if !self.chunk.bytes.is_empty() && at >= *self.write_at.get_or_insert(at + PATIENCE) {
+            self.hand_over();
+        }
+    }
+
+    fn late_drops(&self) -> usize {
+        LATE_DROPS
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        self.write_at
+    }
+}
+
+/// The number of the interface at which a packet comes or leaves: 0 is the near one.
+const fn interface(direction: Direction, way: Way) -> u32 {
+    match (direction, way) {
+        (Direction::Forward, Way::In) | (Direction::Reverse, Way::Out) => 0,
+        (Direction::Forward, Way::Out) | (Direction::Reverse, Way::In) => 1,
+    }
+}
+
+/// The monotonic clock and the system's, read together.
+#[derive(Debug, Clone, Copy)]
+struct Clocks {
+    now: Instant,
+    /// Since 1970.
+    system: Duration,
+}
+
+impl Clocks {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a capture tells the time of day, and decides nothing by it"
+    )]
+    fn read() -> Self {
+        let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { now: clock::now(), system }
+    }
+
+    /// Since 1970, nanoseconds. If the system's clock is set, that does not show.
+    fn time_ns(&self, at: Instant) -> u64 {
+        let time = match at.checked_duration_since(self.now) {
+            Some(later) => self.system.saturating_add(later),
+            None => self.system.saturating_sub(self.now.saturating_duration_since(at)),
+        };
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,174 @@
+//! Captures as another program reads them.
+
+use std::fs;
+use std::io::Cursor;
+use std::net::SocketAddr;
+
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use rdt_emulator::{DropCause, Ecn};
+
+use super::frame::Datagrams;
+use super::*;
+
+/// A packet as the file has it.
+#[derive(Debug, PartialEq, Eq)]
+struct Read {
+    interface: u32,
+    bytes: Vec<u8>,
+    comments: Vec<String>,
+}
+
+/// The packets and the names of the interfaces.
+fn read(path: &Path) -> (Vec<Read>, Vec<String>) {
+    let mut reader = PcapNgReader::new(Cursor::new(fs::read(path).unwrap())).unwrap();
+    let (mut packets, mut names) = (Vec::new(), Vec::new());
+    while let Some(block) = reader.next_block() {
+        match block.unwrap() {
+            Block::InterfaceDescription(interface) => {
+                assert_eq!(u32::from(interface.linktype), 101);
+                for option in interface.options {
+                    match option {
+                        InterfaceDescriptionOption::IfName(name) => names.push(name.into_owned()),
+                        InterfaceDescriptionOption::IfTsResol(resolution) => assert_eq!(resolution, 9),
+                        _ => {}
+                    }
+                }
+            }
+            Block::EnhancedPacket(packet) => {
+                assert_eq!(packet.original_len as usize, packet.data.len());
+                let comments = packet.options.iter().filter_map(|option| match option {
+                    EnhancedPacketOption::Comment(text) => Some(text.clone().into_owned()),
+                    _ => None,
+                });
+                let comments = comments.collect();
+                packets.push(Read {
+                    interface: packet.interface_id,
+                    bytes: packet.data.into_owned(),
+                    comments,
+                });
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    (packets, names)
+}
+
+/// Packets are taken as they are, and those that leave with CE were marked.
+struct AsTheyAre;
+
+impl Frame for AsTheyAre {
+    fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(packet.bytes);
+        packet.ecn == Ecn::Ce
+    }
+}
+
+fn delivery(packet: Vec<u8>) -> Delivery {
+    let due = clock::now();
+    Delivery { due, packet, tag: 0, ecn: Ecn::NotEct, is_copy: false, is_corrupted: false }
+}
+
+#[test]
+fn what_passes_is_written_on_both_sides_and_what_is_dropped_once_with_its_cause() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let mut capture = Capture::create(&path, AsTheyAre, "seed 7").unwrap();
+    let now = clock::now();
+    // Of every length that needs other padding.
+    for len in 1..=4 {
+        capture.on_arrival(Direction::Forward, now, &vec![1; len].into());
+        capture.on_delivery(Direction::Forward, now, &delivery(vec![1; len]));
+    }
+    capture.on_arrival(Direction::Reverse, now, &vec![2; 5].into());
+    let dropped = Dropped { cause: DropCause::QueueFull, packet: vec![2; 5] };
+    capture.on_drop(Direction::Reverse, now, &dropped);
+    let late = LateDrop { at: now, cause: DropCause::Aqm, packet: vec![3].into(), is_copy: false };
+    capture.on_late_drop(Direction::Reverse, &late);
+    let changed = Delivery { is_copy: true, is_corrupted: true, ecn: Ecn::Ce, ..delivery(vec![4]) };
+    capture.on_delivery(Direction::Reverse, now, &changed);
+    let captured = capture.finish();
+    assert!(!captured.is_incomplete() && captured.warning().is_none());
+    assert_eq!(captured.packets, 11);
+
+    let (packets, names) = read(&path);
+    assert_eq!(names, ["near", "far"]);
+    let expected = (1..=4).flat_map(|len| [(0, vec![1; len], vec![]), (1, vec![1; len], vec![])]).chain([
+        (1, vec![2; 5], vec!["dropped: queue full"]),
+        (1, vec![3], vec!["dropped after it had been let in: queue management"]),
+        (0, vec![4], vec!["second copy", "bit flipped", "marked CE"]),
+    ]);
+    let expected: Vec<_> = expected
+        .map(|(interface, bytes, comments)| Read {
+            interface,
+            bytes,
+            comments: comments.into_iter().map(String::from).collect(),
+        })
+        .collect();
+    assert_eq!(packets, expected);
+}
+
+#[test]
+fn times_are_those_of_the_day_to_the_nanosecond() {
+    let clocks = Clocks { now: clock::now(), system: Duration::from_secs(1_000_000_000) };
+    let apart = Duration::from_nanos(1_234_567_891);
+    assert_eq!(clocks.time_ns(clocks.now + apart), 1_000_000_001_234_567_891);
+    assert_eq!(clocks.time_ns(clocks.now.checked_sub(apart).unwrap()), 999_999_998_765_432_109);
+    let mut bytes = Vec::new();
+    let about = About { interface: 0, time_ns: 0x0102_0304_0506_0708, way: Way::In };
+    block::packet(&mut bytes, about, |_| ());
+    assert_eq!(bytes[12..20], [4, 3, 2, 1, 8, 7, 6, 5], "the upper half comes first");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_ends_the_capture_and_nothing_else() {
+    let mut capture = Capture::create(Path::new("/dev/full"), AsTheyAre, "").unwrap();
+    for _ in 0..200 {
+        capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 1400].into());
+    }
+    let captured = capture.finish();
+    assert_eq!((captured.packets, captured.missed), (0, 200));
+    let warning = captured.warning().unwrap();
+    assert!(warning.starts_with("/dev/full: ") && warning.contains("200 are missing"), "{warning}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_could_not_be_written_to_its_end_has_whole_packets_only() {
+    let directory = tempfile::tempdir().unwrap();
+    for keep in [0, 1000] {
+        let path = directory.path().join("file");
+        fs::write(&path, vec![0; 5000]).unwrap();
+        writer::cut(&fs::File::options().write(true).open(&path).unwrap(), &path, keep);
+        let len = fs::metadata(&path).map(|data| data.len()).ok();
+        assert_eq!(len, (keep > 0).then_some(keep), "nothing whole is no file");
+    }
+}
+
+#[test]
+fn a_datagram_gets_the_headers_that_a_network_would_have_given_it() {
+    let address = |text: &str| -> SocketAddr { text.parse().unwrap() };
+    let frame = |ends: [SocketAddr; 2], bytes: &[u8]| {
+        let mut out = Vec::new();
+        let carried = Carried { direction: Direction::Forward, bytes, ecn: Ecn::Ect0, tag: 3 };
+        let asked = move |direction, tag| {
+            assert_eq!((direction, tag), (Direction::Forward, 3));
+            ends
+        };
+        assert!(!Datagrams(asked).write(carried, &mut out));
+        out
+    };
+    let v4 = frame([address("192.0.2.1:4660"), address("198.51.100.2:80")], b"abc");
+    // Both checksums are RFC 1071's, worked out by another program.
+    let expected = [
+        0x45, 2, 0, 31, 0, 0, 0x40, 0, 64, 17, 0x4e, 0x95, 192, 0, 2, 1, 198, 51, 100, 2, 0x12, 0x34, 0, 80,
+        0, 11, 0x3c, 0xba, b'a', b'b', b'c',
+    ];
+    assert_eq!(v4, expected);
+    let v6 = frame([address("[2001:db8::1]:4660"), address("[2001:db8::2]:80")], b"abcd");
+    assert_eq!(v6[..8], [0x60, 0x20, 0, 0, 0, 12, 17, 64]);
+    assert_eq!(v6[44..48], [0, 12, 0xcd, 0x16]);
+    assert_eq!(v6.len(), 52);
+}

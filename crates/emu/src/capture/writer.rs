@@ -1,0 +1,98 @@
+//! The thread that writes a capture to its file.
+//!
+//! Owns the file. It is handed whole blocks and keeps the file at the end of a block, whatever happens.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+/// Bytes that are handed over together.
+pub(super) const CHUNK: usize = 64 << 10;
+/// Chunks that may wait for the disk: 32 MiB.
+const WAITING: usize = 512;
+
+/// Some blocks.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    pub(super) bytes: Vec<u8>,
+    /// How many of the blocks are packets.
+    pub(super) packets: u64,
+}
+
+/// The way to the thread.
+pub(super) struct Writer {
+    to_thread: SyncSender<Chunk>,
+    used: Receiver<Vec<u8>>,
+    thread: JoinHandle<Written>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Packets in the file.
+    pub(super) packets: u64,
+    /// Why there are no more.
+    pub(super) error: Option<io::Error>,
+}
+
+impl Writer {
+    pub(super) fn start(path: &Path) -> io::Result<Self> {
+        let file = File::create(path)?;
+        let (to_thread, chunks) = sync_channel(WAITING);
+        let (give_back, used) = channel();
+        let path = path.to_owned();
+        let thread = thread::spawn(move || write(file, &path, chunks, &give_back));
+        Ok(Self { to_thread, used, thread })
+    }
+
+    /// Hands over what is in the chunk, which is empty then. It is lost if the disk is slow or writing has ended.
+    pub(super) fn write(&self, chunk: &mut Chunk) {
+        let next = Chunk { bytes: self.used.try_recv().unwrap_or_default(), packets: 0 };
+        let full = std::mem::replace(chunk, next);
+        if let Err(TrySendError::Full(lost) | TrySendError::Disconnected(lost)) =
+            self.to_thread.try_send(full)
+        {
+            chunk.bytes = lost.bytes;
+            chunk.bytes.clear();
+        }
+    }
+
+    /// Waits until all is written.
+    pub(super) fn finish(self) -> Written {
+        drop(self.to_thread);
+        let ended = || Written { packets: 0, error: Some(io::Error::other("its thread ended by itself")) };
+        self.thread.join().unwrap_or_else(|_| ended())
+    }
+}
+
+fn write(mut file: File, path: &Path, chunks: Receiver<Chunk>, used: &Sender<Vec<u8>>) -> Written {
+    let mut written = Written::default();
+    let mut len = 0;
+    for Chunk { mut bytes, packets } in chunks {
+        if let Err(error) = file.write_all(&bytes) {
+            written.error = Some(error);
+            cut(&file, path, len);
+            break;
+        }
+        len += bytes.len() as u64;
+        written.packets += packets;
+        bytes.clear();
+        // When nobody takes buffers back, the end is near.
+        let _ = used.send(bytes);
+    }
+    written
+}
+
+/// Leaves what is whole, and no file at all if nothing is.
+pub(super) fn cut(file: &File, path: &Path, len: u64) {
+    // A pipe or a device takes nothing back, and is none that could be taken for whole.
+    if !file.metadata().is_ok_and(|data| data.is_file()) {
+        return;
+    }
+    let result = if len > 0 { file.set_len(len) } else { std::fs::remove_file(path) };
+    if let Err(error) = result {
+        tracing::warn!(%error, path = %PathBuf::from(path).display(), "cannot take back half a block");
+    }
+}

@@ -1,0 +1,133 @@
+//! The account as JSON; `docs/EMULATOR.md` documents the keys.
+//!
+//! Units are in the keys, what is not known is null, and no number is NaN or infinite.
+
+use std::time::Duration;
+
+use rdt_emulator::{DropCause, Ledger, QueueDelays};
+use rdt_server::Lateness;
+use serde_json::{Map, Value, json};
+
+use crate::relay::Account;
+
+/// The account of one direction.
+pub fn account(account: &Account) -> Value {
+    let mut object = ledger(&account.ledger);
+    let own = json!({
+        "refused": account.refused,
+        "queue_delay_us": queue_delays(&account.queue_delays),
+        "lateness_us": lateness(&account.lateness),
+        "balances": account.balances(),
+    });
+    extend(&mut object, own);
+    object
+}
+
+/// What a link counted.
+pub fn ledger(ledger: &Ledger) -> Value {
+    let dropped: Map<_, _> = DropCause::ALL
+        .iter()
+        .map(|&cause| (cause_name(cause).to_owned(), ledger.dropped(cause).into()))
+        .collect();
+    json!({
+        "arrived": ledger.sent,
+        "arrived_bytes": ledger.sent_bytes,
+        "duplicated": ledger.duplicated,
+        "delivered": ledger.delivered,
+        "delivered_bytes": ledger.delivered_bytes,
+        "dropped": dropped,
+        "discarded": ledger.discarded,
+        "in_flight": ledger.in_flight,
+        "marked": ledger.marked,
+        "corrupted": ledger.corrupted,
+        "reordered": ledger.reordered,
+        "fragmented": ledger.fragmented,
+        "fragments": ledger.fragments,
+        "busy_us": micros(ledger.busy),
+        "balances": ledger.balances(),
+    })
+}
+
+/// Adds the members of one object to another, in place of those with the same name.
+pub fn extend(object: &mut Value, more: Value) {
+    if let (Value::Object(object), Value::Object(more)) = (object, more) {
+        object.extend(more);
+    }
+}
+
+/// The name of a cause, also in the output of `sim`.
+pub const fn cause_name(cause: DropCause) -> &'static str {
+    match cause {
+        DropCause::Loss => "loss",
+        DropCause::Outage => "outage",
+        DropCause::TooLong => "mtu",
+        DropCause::QueueFull => "queue",
+        DropCause::Head => "head",
+        DropCause::Congestion => "congestion",
+        DropCause::Aqm => "aqm",
+        DropCause::Memory => "memory",
+    }
+}
+
+/// Microseconds, exact to the nanosecond for 100 days.
+#[expect(clippy::cast_precision_loss, reason = "nothing here lasts for 100 days")]
+pub fn micros(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e3
+}
+
+/// Percentiles of how long packets waited.
+pub fn queue_delays(delays: &QueueDelays) -> Value {
+    percentiles(delays.count(), |q| delays.quantile(q), delays.max())
+}
+
+/// Percentiles of how late packets were.
+pub fn lateness(lateness: &Lateness) -> Value {
+    percentiles(lateness.count(), |q| lateness.quantile(q), lateness.max())
+}
+
+fn percentiles(count: u64, quantile: impl Fn(f64) -> Duration, max: Duration) -> Value {
+    let some = |time: Duration| (count > 0).then(|| micros(time));
+    json!({
+        "p50": some(quantile(0.5)),
+        "p99": some(quantile(0.99)),
+        "p99.9": some(quantile(0.999)),
+        "max": some(max),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ledger: &Ledger, lates: &[u64]) -> Account {
+        let mut lateness = Lateness::new();
+        for late in lates {
+            lateness.record(Duration::from_nanos(*late));
+        }
+        Account { ledger: *ledger, lateness, refused: 0, queue_delays: QueueDelays::default() }
+    }
+
+    #[test]
+    fn every_cause_has_a_member_and_what_nobody_measured_is_null() {
+        let idle = account(&of(&Ledger::default(), &[]));
+        assert_eq!(idle["dropped"].as_object().unwrap().len(), DropCause::ALL.len());
+        assert_eq!(idle["lateness_us"], json!({ "p50": null, "p99": null, "p99.9": null, "max": null }));
+        assert_eq!(idle["balances"], true);
+    }
+
+    #[test]
+    fn drops_are_told_by_cause_and_times_in_microseconds() {
+        let ledger = Ledger { sent: 3, delivered: 1, dropped_aqm: 2, ..Ledger::default() };
+        let told = account(&of(&ledger, &[100]));
+        assert_eq!((&told["arrived"], &told["dropped"]["aqm"]), (&json!(3), &json!(2)));
+        assert_eq!((&told["dropped"]["loss"], &told["lateness_us"]["p50"]), (&json!(0), &json!(0.1)));
+        assert_eq!(told["balances"], true);
+    }
+
+    #[test]
+    fn an_account_that_misses_a_packet_says_so() {
+        assert_eq!(account(&of(&Ledger { sent: 1, ..Ledger::default() }, &[]))["balances"], false);
+        let unheard = Ledger { sent: 1, delivered: 1, ..Ledger::default() };
+        assert_eq!(account(&of(&unheard, &[]))["balances"], false, "delivered, and its lateness is unknown");
+    }
+}

@@ -1,0 +1,154 @@
+//! What a relay tells beside its packets: the options for it, who watches, what is said at the end.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rdt_driver::clock;
+use rdt_emulator::parse_duration;
+use serde_json::{Value, json};
+
+use crate::capture::frame::Frame;
+use crate::capture::{Capture, Captured};
+use crate::failure::{self, Failure};
+use crate::host::{self, Alarm};
+use crate::live::Live;
+use crate::relay::Account;
+use crate::{json, report, talk, tell};
+
+/// Shorter intervals tell nobody more.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Print the account at the end as JSON, one line on the standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The same, and the account so far at intervals, a line each [default interval: 1s]
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = interval)]
+    pub(crate) json_stream: Option<Duration>,
+    /// Write every packet as it came and left, for Wireshark, with drops and their causes as comments
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcapng: Option<PathBuf>,
+    /// Print nothing at the end that is for people, unless something went wrong
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text).map_err(|error| error.to_string())?;
+    if interval < SHORTEST { Err("it is at least 1ms".to_owned()) } else { Ok(interval) }
+}
+
+/// Those who watch a relay.
+pub(crate) type Watchers<F> = (Alarm, (Option<Live>, Option<Capture<F>>));
+
+/// What is told at the end beside the accounts.
+#[derive(Debug)]
+pub(crate) struct Circumstances {
+    /// The command of this program.
+    pub(crate) mode: &'static str,
+    pub(crate) seed: u64,
+    pub(crate) begin: Instant,
+    /// Packets that the system lost before they came to the path, where that is known; forward first.
+    pub(crate) lost_before: Option<[u64; 2]>,
+    /// How the program would end.
+    pub(crate) code: u8,
+    /// More lines for people, below the account.
+    pub(crate) notes: String,
+}
+
+impl OutputArgs {
+    /// Whoever the options ask for. It begins now.
+    pub(crate) fn watchers<F: Frame>(&self, frame: F, seed: u64) -> Result<Watchers<F>, Failure> {
+        let capture = self.pcapng.as_ref().map(|path| {
+            let cannot = |error| Failure::Create(path.clone(), error);
+            Capture::create(path, frame, &format!("seed {seed}")).map_err(cannot)
+        });
+        let capture = capture.transpose()?;
+        let live = self.json_stream.map(|interval| Live::start(interval, std::io::stdout()));
+        Ok((Alarm::new(talk), (live, capture)))
+    }
+
+    /// Tells everything, the forward account first; gives the exit code.
+    pub(crate) fn finish<F: Frame>(
+        &self,
+        (_, (live, capture)): Watchers<F>,
+        accounts: &[Account; 2],
+        circumstances: &Circumstances,
+    ) -> u8 {
+        if let Some(live) = live {
+            live.finish();
+        }
+        let captured = capture.map(Capture::finish);
+        if !self.quiet {
+            for line in report::text(accounts).lines().chain(circumstances.notes.lines()) {
+                talk(line);
+            }
+            talk(&format!("seed: {}", circumstances.seed));
+        }
+        for sentence in warnings(accounts, captured.as_ref(), circumstances) {
+            talk(&sentence);
+        }
+        let is_incomplete = captured.as_ref().is_some_and(Captured::is_incomplete);
+        let code = match circumstances.code {
+            0 if is_incomplete => failure::INCOMPLETE,
+            code => code,
+        };
+        if self.json || self.json_stream.is_some() {
+            tell(&summary(accounts, captured.as_ref(), circumstances, code).to_string());
+        }
+        code
+    }
+}
+
+/// What is said however quiet it is to be.
+fn warnings(
+    accounts: &[Account; 2],
+    captured: Option<&Captured>,
+    circumstances: &Circumstances,
+) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (name, account) in host::NAMES.into_iter().zip(accounts) {
+        if !account.balances() {
+            sentences
+                .push(format!("{name}: the account does not balance, which is an error of this program"));
+        }
+    }
+    // The link that was asked for was not there.
+    sentences.extend(host::shortcomings(accounts, circumstances.lost_before.unwrap_or_default()));
+    sentences.extend(captured.and_then(Captured::warning));
+    sentences
+}
+
+fn summary(
+    accounts: &[Account; 2],
+    captured: Option<&Captured>,
+    circumstances: &Circumstances,
+    code: u8,
+) -> Value {
+    let Circumstances { mode, seed, begin, lost_before, .. } = circumstances;
+    let capture = captured.map(|captured| {
+        json!({
+            "file": captured.path.to_string_lossy(),
+            "packets": captured.packets,
+            "missed": captured.missed,
+            "error": captured.error.as_ref().map(ToString::to_string),
+        })
+    });
+    let direction = |index: usize| {
+        let mut object = json::account(&accounts[index]);
+        json::extend(&mut object, json!({ "lost_before": lost_before.map(|counts| counts[index]) }));
+        object
+    };
+    json!({
+        "event": "end",
+        "mode": mode,
+        "seed": seed,
+        "elapsed_us": json::micros(clock::now().saturating_duration_since(*begin)),
+        "exit_code": code,
+        "balances": accounts.iter().all(Account::balances),
+        "forward": direction(0),
+        "reverse": direction(1),
+        "pcapng": capture,
+    })
+}

@@ -1,0 +1,65 @@
+//! The addresses LISTEN and TARGET.
+
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+
+use crate::failure::Failure;
+
+/// Where clients send to, and where their packets go: of the addresses that its name has, one of the same family.
+pub(crate) fn both(listen: &str, target: &str) -> Result<(SocketAddr, SocketAddr), Failure> {
+    let listen = first("LISTEN", listen, |_| true)?;
+    let target = first("TARGET", target, |address| address.is_ipv4() == listen.is_ipv4())?;
+    if target.port() == 0 {
+        return Err(Failure::Usage("TARGET: nobody has port 0".into()));
+    }
+    Ok((listen, target))
+}
+
+/// Whether what is sent to `target` comes to who is bound to `local`.
+pub(crate) fn is_loop(local: SocketAddr, target: SocketAddr) -> bool {
+    let is_own = || UdpSocket::bind((target.ip(), 0)).is_ok();
+    local.port() == target.port() && (local.ip() == target.ip() || (local.ip().is_unspecified() && is_own()))
+}
+
+/// The first address that `suits`, or else the first.
+fn first(name: &str, text: &str, suits: impl Fn(&SocketAddr) -> bool) -> Result<SocketAddr, Failure> {
+    let wrong = |what: &str| Failure::Usage(format!("{name}: '{text}' {what}"));
+    let (_, port) =
+        text.rsplit_once(':').ok_or_else(|| wrong("has no port: write 127.0.0.1:9000 or [::1]:9000"))?;
+    if port.parse::<u16>().is_err() {
+        return Err(wrong("does not end in a port, a number from 0 to 65535"));
+    }
+    let addresses: Vec<_> =
+        text.to_socket_addrs().map_err(|error| wrong(&format!("is no address: {error}")))?.collect();
+    let address = addresses.iter().copied().find(suits).or(addresses.first().copied());
+    address.ok_or_else(|| wrong("has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_addresses_are_a_sentence_with_the_place() {
+        let cases = [
+            ("127.0.0.1", "127.0.0.1:1", "LISTEN: '127.0.0.1' has no port"),
+            ("127.0.0.1:1", "localhost", "TARGET: 'localhost' has no port"),
+            ("127.0.0.1:70000", "127.0.0.1:1", "LISTEN: '127.0.0.1:70000' does not end in a port"),
+            ("127.0.0.1:1", "127.0.0.256:1", "TARGET: '127.0.0.256:1' is no address: "),
+            ("127.0.0.1:1", "127.0.0.1:0", "TARGET: nobody has port 0"),
+        ];
+        for (listen, target, part) in cases {
+            let error = both(listen, target).unwrap_err();
+            assert!(error.to_string().starts_with(part), "{error}");
+            assert_eq!(error.code(), crate::failure::USAGE);
+        }
+    }
+
+    #[test]
+    fn what_goes_to_oneself_is_a_loop() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        assert!(is_loop(address("127.0.0.1:5"), address("127.0.0.1:5")));
+        assert!(is_loop(address("0.0.0.0:5"), address("127.0.0.1:5")));
+        assert!(!is_loop(address("127.0.0.1:5"), address("127.0.0.1:6")));
+        assert!(!is_loop(address("0.0.0.0:5"), address("192.0.2.1:5")));
+    }
+}

@@ -1,0 +1,201 @@
+//! Who is behind the proxy: each client with its socket towards the target.
+//!
+//! Owns the limits: how many there are at a time, and for how long one may be silent.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdt_driver::{Connected, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
+
+use super::watch::{Watch, Watched};
+
+/// How often it is looked for clients that are gone.
+const CHECK: Duration = Duration::from_secs(1);
+/// Bytes of buffer of each client's socket, each way: 30 ms at 2 Gbit/s.
+const BUFFER: usize = 8 << 20;
+
+/// The address of each client by its tag, for an observer that sees packets alone.
+pub(crate) type Addresses = Arc<Mutex<BTreeMap<u32, SocketAddr>>>;
+
+/// How many clients there may be, and for how long one that is silent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) most: usize,
+    pub(crate) idle: Duration,
+}
+
+/// One of them. Its tag is that of its packets.
+pub(crate) struct Client {
+    /// Its address, and that of ours which it uses.
+    pub(crate) remote: Remote,
+    /// Towards the target. Nobody looks at it any more when this is dropped.
+    pub(crate) io: Connected,
+    _watched: Watched,
+    /// When something came from it or for it.
+    last: Instant,
+}
+
+/// All of them.
+pub(crate) struct Clients {
+    target: SocketAddr,
+    limits: Limits,
+    tags: BTreeMap<Remote, u32>,
+    addresses: Addresses,
+    open: BTreeMap<u32, Client>,
+    /// Tags of those that are gone, not told yet.
+    gone: Vec<u32>,
+    next_tag: u32,
+    next_check: Option<Instant>,
+    totals: Totals,
+}
+
+/// What was counted of all clients that there ever were.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    /// Clients.
+    pub(crate) clients: u64,
+    /// Packets of others, beyond the limit.
+    pub(crate) turned_away: u64,
+    /// Packets that came to a client's socket and found no room.
+    pub(crate) overflow: u64,
+    /// Messages to a client's socket that were not the target's.
+    pub(crate) strangers: u64,
+    /// What the sockets counted besides.
+    pub(crate) sockets: UdpStats,
+}
+
+impl Totals {
+    fn add(&mut self, client: &Client) {
+        let stats = client.io.io().stats();
+        self.overflow += stats.receive_overflow.unwrap_or_default();
+        self.strangers += client.io.strangers();
+        self.sockets.merge(&stats);
+    }
+}
+
+/// Why a client is not let in.
+pub(crate) enum Refusal {
+    /// There are too many.
+    Full,
+    Socket(SocketError),
+}
+
+impl Clients {
+    pub(crate) fn new(target: SocketAddr, limits: Limits) -> Self {
+        Self {
+            target,
+            limits,
+            tags: BTreeMap::new(),
+            addresses: Addresses::default(),
+            open: BTreeMap::new(),
+            gone: Vec::new(),
+            next_tag: 0,
+            next_check: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// The tag of a client from which something came at `at`, who may be new.
+    pub(crate) fn admit(&mut self, remote: Remote, at: Instant, watch: &Watch) -> Result<u32, Refusal> {
+        if let Some(tag) = self.tags.get(&remote) {
+            if let Some(client) = self.open.get_mut(tag) {
+                client.last = client.last.max(at);
+            }
+            return Ok(*tag);
+        }
+        if self.open.len() >= self.limits.most {
+            return Err(Refusal::Full);
+        }
+        let tag = self.next_tag;
+        let client = self.open(remote, tag, at, watch).map_err(Refusal::Socket)?;
+        self.open.insert(tag, client);
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(tag, remote.addr);
+        self.tags.insert(remote, tag);
+        self.totals.clients += 1;
+        // Half of them all: the rest are keys of others. After two billion clients the first is long gone.
+        self.next_tag = (tag + 1) & (u32::MAX >> 1);
+        self.next_check.get_or_insert(at + self.check_interval());
+        Ok(tag)
+    }
+
+    fn open(&self, remote: Remote, tag: u32, at: Instant, watch: &Watch) -> Result<Client, SocketError> {
+        let any = match self.target {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        };
+        let io =
+            UdpIo::bind(any, UdpOptions { buffer: BUFFER, by_reference: false, ..UdpOptions::default() })?;
+        let watched = watch
+            .add(io.socket(), tag as usize)
+            .map_err(|error| SocketError::Bind { address: any, error })?;
+        Ok(Client { remote, io: Connected::new(io, self.target), _watched: watched, last: at })
+    }
+
+    /// So many packets of one who was not let in.
+    pub(crate) fn turn_away(&mut self, packets: u64) {
+        self.totals.turned_away += packets;
+    }
+
+    pub(crate) fn client_mut(&mut self, tag: u32) -> Option<&mut Client> {
+        self.open.get_mut(&tag)
+    }
+
+    /// Something came for it.
+    pub(crate) fn touch(&mut self, tag: u32, at: Instant) {
+        if let Some(client) = self.open.get_mut(&tag) {
+            client.last = client.last.max(at);
+        }
+    }
+
+    /// When it is to be looked for those that are gone.
+    pub(crate) fn next_check(&self) -> Option<Instant> {
+        self.next_check
+    }
+
+    /// Forgets whoever was silent for too long, if it is time to look. True if it was.
+    pub(crate) fn check(&mut self, now: Instant) -> bool {
+        if self.next_check.is_none_or(|check| now < check) {
+            return false;
+        }
+        let idle = self.limits.idle;
+        let Self { tags, open, gone, totals, .. } = self;
+        open.retain(|tag, client| {
+            let stays = now.saturating_duration_since(client.last) < idle;
+            if !stays {
+                totals.add(client);
+                tags.remove(&client.remote);
+                gone.push(*tag);
+            }
+            stays
+        });
+        self.next_check = (!self.open.is_empty()).then(|| now + self.check_interval());
+        true
+    }
+
+    /// A client that is gone, once.
+    pub(crate) fn poll_gone(&mut self) -> Option<u32> {
+        let tag = self.gone.pop()?;
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
+        Some(tag)
+    }
+
+    /// The addresses of clients, of those who come later too.
+    pub(crate) fn addresses(&self) -> Addresses {
+        Arc::clone(&self.addresses)
+    }
+
+    /// What was counted so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = self.totals;
+        for client in self.open.values() {
+            totals.add(client);
+        }
+        totals
+    }
+
+    fn check_interval(&self) -> Duration {
+        CHECK.min(self.limits.idle / 2)
+    }
+}

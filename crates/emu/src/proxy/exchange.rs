@@ -1,0 +1,281 @@
+//! The sockets of a proxy: the one to which clients send, and that of each client towards the target.
+//!
+//! Owns who has something to read, and what the user is told while it runs. `ports.rs` makes a relay's ports of it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats, clock};
+use rdt_emulator::{Ecn, Packet};
+use rdt_transport::drive::{DatagramIo, Received};
+
+use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
+use super::stage::{Stage, send_run};
+use super::watch::{Stop, Watch, Watched};
+use crate::port::Buffers;
+use crate::wait::Seen;
+
+/// The key of the socket to which clients send; those of the others are tags, which are smaller than 2^31.
+const LISTENER: usize = 1 << 31;
+/// How long until a socket is tried again that takes no more.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// What takes the packets of a port, with the buffers, the time of arrival and the packet.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
+
+/// What has gone wrong; each is told once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    Full,
+    NoSocket,
+    Target,
+    Nobody,
+    Client,
+    Overflow,
+}
+
+/// All sockets.
+pub(crate) struct Exchange {
+    target: SocketAddr,
+    listener: UdpIo,
+    _watched: Watched,
+    watch: Watch,
+    /// The listener has something.
+    listener_ready: bool,
+    /// Tags of clients whose sockets have something.
+    ready: VecDeque<u32>,
+    clients: Clients,
+    pub(crate) to_clients: Stage,
+    pub(crate) to_target: Stage,
+    /// A socket has taken no more: those of these clients, and the listener.
+    stuck: BTreeSet<u32>,
+    listener_stuck: bool,
+    told: BTreeSet<Trouble>,
+    /// Told to the user.
+    tell: fn(&str),
+}
+
+/// What an exchange counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) listener: UdpStats,
+    pub(crate) totals: Totals,
+}
+
+impl Counts {
+    /// Packets that came and found no room, forward first.
+    pub(crate) fn overflow(&self) -> [u64; 2] {
+        [self.listener.receive_overflow.unwrap_or_default(), self.totals.overflow]
+    }
+}
+
+impl Exchange {
+    /// Binds the socket to which clients send. What goes wrong later is told to `tell`.
+    pub(crate) fn bind(
+        listen: SocketAddr,
+        target: SocketAddr,
+        limits: Limits,
+        tell: fn(&str),
+    ) -> Result<Self, SocketError> {
+        let listener = UdpIo::bind(listen, UdpOptions { by_reference: false, ..UdpOptions::default() })?;
+        let watch = Watch::new().map_err(SocketError::Receive)?;
+        let watched = watch.add(listener.socket(), LISTENER).map_err(SocketError::Receive)?;
+        Ok(Self {
+            target,
+            listener,
+            _watched: watched,
+            watch,
+            listener_ready: true,
+            ready: VecDeque::new(),
+            clients: Clients::new(target, limits),
+            to_clients: Stage::default(),
+            to_target: Stage::default(),
+            stuck: BTreeSet::new(),
+            listener_stuck: false,
+            told: BTreeSet::new(),
+            tell,
+        })
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The addresses of clients, of those who come later too.
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.clients.addresses()
+    }
+
+    /// Ends the relay.
+    pub(crate) fn stop(&self) -> Stop {
+        self.watch.stop()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { listener: self.listener.stats(), totals: self.clients.totals() }
+    }
+
+    /// Reads what clients sent.
+    pub(crate) fn receive_near(
+        &mut self,
+        budget: usize,
+        buffers: &mut Buffers,
+        take: Take<'_>,
+    ) -> io::Result<usize> {
+        let mut read = 0;
+        let Self { listener, clients, watch, told, tell, target, .. } = self;
+        while self.listener_ready && read < budget {
+            let Some(batch) = listener.recv() else {
+                self.listener_ready = false;
+                break;
+            };
+            match clients.admit(batch.peer, batch.at, watch) {
+                Ok(tag) => read += hand_over(&batch, tag, buffers, take),
+                Err(refusal) => {
+                    let count = batch.bytes.len().div_ceil(batch.stride.max(1)).max(1);
+                    clients.turn_away(count as u64);
+                    read += count;
+                    let (trouble, what) = match refusal {
+                        Refusal::Full => {
+                            (Trouble::Full, "there are as many clients as --max-clients allows".into())
+                        }
+                        Refusal::Socket(error) => {
+                            (Trouble::NoSocket, format!("no socket towards {target}: {error}"))
+                        }
+                    };
+                    if told.insert(trouble) {
+                        tell(&format!("{what}; {} is turned away", batch.peer.addr));
+                    }
+                }
+            }
+        }
+        match self.listener.take_error() {
+            Some(SocketError::Receive(error)) => Err(error),
+            _ => Ok(read),
+        }
+    }
+
+    /// Reads what the target answered, of one client after the other.
+    pub(crate) fn receive_far(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> usize {
+        let mut read = 0;
+        while read < budget
+            && let Some(tag) = self.ready.pop_front()
+        {
+            let Some(client) = self.clients.client_mut(tag) else { continue };
+            if let Some(batch) = client.io.recv() {
+                let at = batch.at;
+                read += hand_over(&batch, tag, buffers, take);
+                self.clients.touch(tag, at);
+                self.ready.push_back(tag);
+            } else if let Some(error) = client.io.take_error() {
+                self.tell_once(Trouble::Target, |target| format!("{target}: {error}"));
+            }
+        }
+        read
+    }
+
+    /// Sends what is staged towards the clients. Gives the number of packets that did not leave.
+    pub(crate) fn flush_near(&mut self) -> u64 {
+        let Self { to_clients, clients, listener, listener_stuck, .. } = self;
+        let refused = to_clients.send(|tag, run| {
+            let Some(client) = clients.client_mut(tag) else { return 0 };
+            let sent = send_run(listener, client.remote, run);
+            *listener_stuck |= sent < run.len();
+            sent
+        });
+        if let Some(error) = self.listener.take_error() {
+            self.tell_once(Trouble::Client, |_| format!("a client: {error}"));
+        }
+        refused
+    }
+
+    /// The same towards the target.
+    pub(crate) fn flush_far(&mut self) -> u64 {
+        let Self { to_target, clients, stuck, .. } = self;
+        let mut failed = None;
+        let refused = to_target.send(|tag, run| {
+            let Some(client) = clients.client_mut(tag) else { return 0 };
+            let sent = send_run(&mut client.io, (), run);
+            if sent < run.len() {
+                stuck.insert(tag);
+            }
+            failed = client.io.take_error().or(failed.take());
+            sent
+        });
+        if let Some(error) = failed {
+            self.tell_once(Trouble::Target, |target| format!("{target}: {error}"));
+        }
+        refused
+    }
+
+    /// Tries the sockets again that took no more. True if there are any left.
+    fn resume(&mut self) -> bool {
+        let Self { stuck, clients, listener, .. } = self;
+        stuck.retain(|tag| clients.client_mut(*tag).is_some_and(|client| client.io.transmit_buf().is_none()));
+        self.listener_stuck &= listener.transmit_buf().is_none();
+        self.listener_stuck || !self.stuck.is_empty()
+    }
+
+    /// Looks which sockets have something.
+    pub(crate) fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
+        let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
+        let check = self.clients.next_check().map(|check| check.saturating_duration_since(clock::now()));
+        let timeout = timeout.into_iter().chain(check).chain(retry.then_some(RETRY)).min();
+        let mut seen = Seen::Nothing;
+        for key in self.watch.wait(timeout)? {
+            seen = Seen::Packet;
+            match u32::try_from(key) {
+                Ok(tag) if key < LISTENER => {
+                    if !self.ready.contains(&tag) {
+                        self.ready.push_back(tag);
+                    }
+                }
+                _ => self.listener_ready = true,
+            }
+        }
+        Ok(if self.watch.is_stopped() { Seen::Stop } else { seen })
+    }
+
+    /// A client that is gone. From time to time it also looks for what nobody reports.
+    pub(crate) fn poll_gone(&mut self, now: Instant) -> Option<u32> {
+        if self.clients.check(now) {
+            let counts = self.counts();
+            if counts.totals.sockets.unreachable > 0 {
+                self.tell_once(Trouble::Nobody, |target| {
+                    format!("{target}: nobody is there, the network reports")
+                });
+            }
+            if counts.overflow() != [0, 0] {
+                self.tell_once(Trouble::Overflow, |_| {
+                    "packets are lost before the link: this host, not the link, is the limit".into()
+                });
+            }
+        }
+        self.clients.poll_gone()
+    }
+
+    fn tell_once(&mut self, trouble: Trouble, what: impl FnOnce(SocketAddr) -> String) {
+        if self.told.insert(trouble) {
+            (self.tell)(&what(self.target));
+        }
+    }
+}
+
+/// Hands the datagrams of a batch to the relay. Gives their number.
+fn hand_over<P>(batch: &Received<'_, P>, tag: u32, buffers: &mut Buffers, take: Take<'_>) -> usize {
+    let ecn = Ecn::from_bits(batch.ecn.bits());
+    let mut count = 0;
+    let mut one = |datagram: &[u8]| {
+        let mut buffer = buffers.take(datagram.len());
+        buffer.extend_from_slice(datagram);
+        take(buffers, batch.at, Packet::from(buffer).with_ecn(ecn).with_tag(tag));
+        count += 1;
+    };
+    if batch.bytes.is_empty() {
+        one(&[]);
+    }
+    batch.bytes.chunks(batch.stride.max(1)).for_each(one);
+    count
+}

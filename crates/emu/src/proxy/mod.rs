@@ -1,0 +1,159 @@
+//! `rdt-emu proxy`: the path between UDP clients and a server, without namespaces or rights.
+//!
+//! ```text
+//! client 1 --.                                .-- socket of client 1 --.
+//!             LISTEN --> forward link -------<                          >-- TARGET
+//! client 2 --'       <-- reverse link --------'-- socket of client 2 --'
+//! ```
+//!
+//! A packet's tag says whose it is. All clients share one path, as they would share a router; or each has its own.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | options | `args.rs` | what the user types |
+//! | addresses | `address.rs` | LISTEN and TARGET |
+//! | clients | `clients.rs` | who is there, with a socket each; the limits |
+//! | exchange | `exchange.rs` | all sockets: who has something to read, what has gone wrong |
+//! | ports | `ports.rs` | the exchange as a relay sees it |
+//! | stage | `stage.rs` | packets that leave together |
+//! | watch | `watch.rs` | waiting on many sockets |
+
+mod address;
+pub(crate) mod args;
+mod clients;
+mod exchange;
+mod ports;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use rdt_driver::clock;
+use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Direction, Path, PathConfig};
+
+use crate::capture::frame::Datagrams;
+use crate::failure::Failure;
+use crate::output::Circumstances;
+use crate::paths::{Paths, PerTag};
+use crate::relay::{Account, Relay};
+use crate::talk;
+use crate::tap::Tap;
+use crate::wait::Waiter;
+use args::ProxyArgs;
+use clients::{Addresses, Limits};
+use exchange::{Counts, Exchange};
+
+/// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
+const HEADERS_IPV4: u32 = 28;
+/// The same over IPv6: 40 (RFC 8200, section 3) and 8.
+const HEADERS_IPV6: u32 = 48;
+/// The least that makes sense to wait for a client.
+const MIN_IDLE: Duration = Duration::from_millis(10);
+
+/// Carries packets until the user asks it to end.
+pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
+    let (listen, target) = address::both(&args.listen, &args.target)?;
+    if args.idle < MIN_IDLE {
+        return Err(Failure::Usage("--idle: it is 10 ms at least".into()));
+    }
+    let mut described = args.path.describe()?;
+    described.path.assume_headers(if target.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 });
+    let (config, seed) = (described.config()?, described.seed());
+    let limits = Limits { most: args.max_clients.into(), idle: args.idle };
+    let exchange = Exchange::bind(listen, target, limits, talk)
+        .map_err(|error| Failure::Forbidden(error.to_string()))?;
+    let local = exchange.local_addr().map_err(Failure::system("no address"))?;
+    if address::is_loop(local, target) {
+        return Err(Failure::Usage("TARGET: that is LISTEN, so each packet would come back".into()));
+    }
+    let stop = exchange.stop();
+    if let Err(error) = ctrlc::set_handler(move || stop.set()) {
+        tracing::warn!(%error, "Ctrl-C will end the program without a summary");
+    }
+    talk(&format!("{local} -> {target}"));
+    let paths = paths(config, seed, args.per_client.then_some(limits.most));
+    let frame = datagrams(exchange.addresses(), target);
+    let watchers = args.output.watchers(frame, seed)?;
+    let begin = clock::now();
+    let (end, watchers) = serve(exchange, paths, watchers).map_err(Failure::system("the relay stopped"))?;
+    let circumstances = Circumstances {
+        mode: "proxy",
+        seed,
+        begin,
+        lost_before: Some(end.counts.overflow()),
+        code: 0,
+        notes: end.notes(),
+    };
+    Ok(args.output.finish(watchers, &end.accounts, &circumstances))
+}
+
+/// How a capture shows what is carried: as packets between the client and TARGET.
+fn datagrams(
+    clients: Addresses,
+    target: SocketAddr,
+) -> Datagrams<impl Fn(Direction, u32) -> [SocketAddr; 2]> {
+    let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Datagrams(move |direction, tag| {
+        let clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = clients.get(&tag).copied().unwrap_or(unknown);
+        match direction {
+            Direction::Forward => [client, target],
+            Direction::Reverse => [target, client],
+        }
+    })
+}
+
+/// One path, or one for each of so many clients, who then share the memory that one may take.
+fn paths(mut config: PathConfig, seed: u64, clients: Option<usize>) -> Paths {
+    let Some(clients) = clients else { return Path::new(config, seed).into() };
+    for link in [&mut config.forward, &mut config.reverse] {
+        link.memory_limit = DEFAULT_MEMORY_LIMIT / clients as u64;
+    }
+    PerTag::new(config, seed).into()
+}
+
+/// How it went.
+struct End {
+    accounts: [Account; 2],
+    counts: Counts,
+}
+
+/// Carries packets until the exchange is asked to end.
+fn serve<T: Tap>(exchange: Exchange, paths: Paths, tap: T) -> io::Result<(End, T)> {
+    let exchange = Rc::new(RefCell::new(exchange));
+    let (near, far, eyes) = ports::of(&exchange);
+    let mut relay = Relay::new(paths, near, far, tap);
+    relay.run(&mut Waiter::new(eyes))?;
+    let (mut accounts, tap) = relay.finish();
+    let counts = exchange.borrow().counts();
+    // What was handed over and did not leave after all.
+    for (account, stats) in accounts.iter_mut().zip([counts.totals.sockets, counts.listener]) {
+        account.refused += stats.lost_no_buffers + stats.lost_too_big + stats.lost_other;
+    }
+    Ok((End { accounts, counts }, tap))
+}
+
+impl End {
+    /// What became of the clients.
+    fn notes(&self) -> String {
+        let totals = &self.counts.totals;
+        let mut text = format!("clients: {}\n", totals.clients);
+        let others = [
+            (totals.turned_away, "packets of other clients were turned away"),
+            (totals.sockets.unreachable, "reports came that nobody is at the target"),
+            (totals.strangers, "messages for clients were not the target's"),
+        ];
+        for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = writeln!(text, "{count} {what}");
+        }
+        text
+    }
+}

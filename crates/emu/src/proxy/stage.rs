@@ -1,0 +1,145 @@
+//! Packets that leave together: one call to the system for many of them is what makes a fast proxy.
+
+use std::mem;
+
+use rdt_emulator::{Delivery, Ecn};
+use rdt_transport::drive::DatagramIo;
+
+/// Packets that are kept for one flush.
+const MOST: usize = 64;
+
+/// A packet that is to leave.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    tag: u32,
+    ecn: Ecn,
+    bytes: Vec<u8>,
+}
+
+/// Those of one port. Their buffers are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    packets: Vec<Staged>,
+    /// Of which so many are to leave.
+    len: usize,
+}
+
+impl Stage {
+    /// Keeps a packet and leaves another buffer in its place. True if no more should be kept.
+    pub(crate) fn put(&mut self, delivery: &mut Delivery) -> bool {
+        if self.len == self.packets.len() {
+            self.packets.push(Staged::default());
+        }
+        let staged = &mut self.packets[self.len];
+        (staged.tag, staged.ecn) = (delivery.tag, delivery.ecn);
+        mem::swap(&mut staged.bytes, &mut delivery.packet);
+        self.len += 1;
+        self.len >= MOST
+    }
+
+    /// Hands the packets of each tag to `send`, which gives the number of those that left. Gives the number of those
+    /// that did not.
+    pub(crate) fn send(&mut self, mut send: impl FnMut(u32, &[Staged]) -> usize) -> u64 {
+        let packets = &mut self.packets[..mem::take(&mut self.len)];
+        // Stable, so those of one tag stay in order.
+        packets.sort_by_key(|staged| staged.tag);
+        let runs = packets.chunk_by(|a, b| a.tag == b.tag);
+        runs.map(|run| (run.len() - send(run[0].tag, run)) as u64).sum()
+    }
+}
+
+/// Sends packets to one peer. Gives the number of those that left or will: the socket may keep some, and then takes
+/// no more.
+pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged]) -> usize {
+    let mut at = 0;
+    while let Some(first) = run.get(at) {
+        let Some(batch) = io.transmit_buf() else { break };
+        batch.set_ecn(rdt_transport::Ecn::from_bits(first.ecn.bits()));
+        let begin = at;
+        while let Some(staged) = run.get(at)
+            && staged.ecn == first.ecn
+            && let Some(slot) = batch.slot(staged.bytes.len())
+        {
+            slot.copy_from_slice(&staged.bytes);
+            at += 1;
+        }
+        // No datagram that came is too long for an empty batch.
+        if at == begin {
+            break;
+        }
+        io.flush(peer);
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use rdt_driver::clock;
+    use rdt_transport::TransmitBuf;
+    use rdt_transport::drive::Received;
+
+    use super::*;
+
+    /// Takes so many batches, and notes them: codepoint and datagrams.
+    struct Takes {
+        batches: usize,
+        buf: TransmitBuf,
+        taken: Vec<(u8, Vec<Vec<u8>>)>,
+    }
+
+    impl DatagramIo for Takes {
+        type Peer = ();
+
+        fn recv(&mut self) -> Option<Received<'_, ()>> {
+            None
+        }
+
+        fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
+            self.buf.clear();
+            (self.taken.len() < self.batches).then_some(&mut self.buf)
+        }
+
+        fn flush(&mut self, (): ()) {
+            let datagrams = self.buf.datagrams().map(<[u8]>::to_vec).collect();
+            self.taken.push((self.buf.ecn().bits(), datagrams));
+        }
+    }
+
+    fn delivery(tag: u32, ecn: Ecn, packet: &[u8]) -> Delivery {
+        Delivery { due: clock::now(), packet: packet.to_vec(), tag, ecn, is_copy: false, is_corrupted: false }
+    }
+
+    #[test]
+    fn packets_of_one_peer_and_codepoint_leave_together_in_order_and_buffers_are_used_again() {
+        let mut stage = Stage::default();
+        let mut packets = [
+            delivery(2, Ecn::Ect0, b"aa"),
+            delivery(1, Ecn::Ect0, b"x"),
+            delivery(2, Ecn::Ect0, b"bb"),
+            delivery(2, Ecn::Ect0, b"c"),
+            delivery(2, Ecn::Ect0, b""),
+            delivery(2, Ecn::Ce, b"d"),
+        ];
+        let places: Vec<_> = packets.iter().map(|delivery| delivery.packet.as_ptr()).collect();
+        assert!(packets.iter_mut().all(|delivery| !stage.put(delivery)));
+        let mut ios = [1, 2].map(|_| Takes { batches: 9, buf: TransmitBuf::new(64), taken: Vec::new() });
+        let refused = stage.send(|tag, run| send_run(&mut ios[tag as usize - 1], (), run));
+        assert_eq!(refused, 0);
+        let vecs = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(ios[0].taken, [(2, vecs(&["x"]))]);
+        assert_eq!(ios[1].taken, [(2, vecs(&["aa", "bb", "c"])), (2, vecs(&[""])), (3, vecs(&["d"]))]);
+        let mut next = delivery(1, Ecn::NotEct, b"y");
+        stage.put(&mut next);
+        assert!(places.contains(&next.packet.as_ptr()));
+    }
+
+    #[test]
+    fn what_a_full_socket_does_not_take_is_counted() {
+        let mut stage = Stage::default();
+        let kept = (0..MOST).take_while(|_| !stage.put(&mut delivery(1, Ecn::NotEct, b"a"))).count();
+        assert_eq!(kept, MOST - 1);
+        let mut io = Takes { batches: 2, buf: TransmitBuf::new(10), taken: Vec::new() };
+        assert_eq!(stage.send(|_, run| send_run(&mut io, (), run)), MOST as u64 - 20);
+        assert_eq!(stage.send(|_, _| 0), 0, "they were not kept");
+    }
+}

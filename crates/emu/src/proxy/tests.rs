@@ -1,0 +1,312 @@
+//! The proxy between real sockets of this host.
+
+use std::net::UdpSocket;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rdt_driver::clock;
+use rdt_emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability, child_seed};
+
+use super::*;
+
+const LOCALHOST: &str = "127.0.0.1:0";
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A proxy on a thread of its own.
+struct Running {
+    address: SocketAddr,
+    stop: watch::Stop,
+    thread: JoinHandle<io::Result<(End, ())>>,
+}
+
+impl Running {
+    fn start(target: &UdpSocket, paths: impl Into<Paths> + Send + 'static, limits: Limits) -> Self {
+        let target = target.local_addr().unwrap();
+        let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), target, limits, |_| {}).unwrap();
+        let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
+        let thread = thread::spawn(move || serve(exchange, paths.into(), ()));
+        Self { address, stop, thread }
+    }
+
+    fn client(&self) -> UdpSocket {
+        let socket = bound();
+        socket.connect(self.address).unwrap();
+        socket
+    }
+
+    fn end(self) -> End {
+        self.stop.set();
+        let (end, ()) = self.thread.join().unwrap().unwrap();
+        for account in &end.accounts {
+            assert!(account.ledger.balances(), "{account:?}");
+            assert_eq!(account.lateness.count(), account.ledger.delivered);
+        }
+        end
+    }
+}
+
+fn bound() -> UdpSocket {
+    let socket = UdpSocket::bind(LOCALHOST).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    socket
+}
+
+const FEW: Limits = Limits { most: 2, idle: LONG };
+
+fn percent(percent: f64) -> Probability {
+    Probability::new(percent / 100.0).unwrap()
+}
+
+/// What happens to a packet here does not depend on when it comes.
+fn troubled() -> LinkConfig {
+    LinkConfig::new(Bitrate::from_bps(1_000_000_000), Duration::from_millis(1))
+        .loss(Loss::Bernoulli(percent(2.0)))
+        .duplicate(percent(2.0))
+        .corrupt(percent(2.0))
+        .overhead(HEADERS_IPV4)
+}
+
+/// A link in virtual time.
+struct Model {
+    link: Link,
+    now: Instant,
+}
+
+impl Model {
+    fn new(seed: u64, direction: Direction) -> Self {
+        Self { link: Link::new(troubled(), seed, direction), now: clock::now() }
+    }
+
+    /// What comes out if these packets go in, one after the other.
+    fn carry(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut out = Vec::new();
+        for packet in packets {
+            let _ = self.link.push(self.now, packet.clone());
+            self.now += Duration::from_secs(1);
+            out.extend(std::iter::from_fn(|| self.link.pop(self.now)).map(|delivery| delivery.packet));
+        }
+        out
+    }
+}
+
+fn receive(socket: &UdpSocket) -> Vec<u8> {
+    let mut bytes = [0; 64];
+    let len = socket.recv(&mut bytes).unwrap();
+    bytes[..len].to_vec()
+}
+
+/// Sends numbered packets through the proxy and its answers back. Exactly what the model says comes, in that order.
+fn agree(seed: u64, client: &UdpSocket, target: &UdpSocket, proxy: &Running, count: u32) {
+    let packets: Vec<_> = (0..count).map(|number| number.to_be_bytes().to_vec()).collect();
+    let [mut there, mut back] =
+        [Direction::Forward, Direction::Reverse].map(|direction| Model::new(seed, direction));
+    // Few at a time, so that no socket's buffer is ever full.
+    for packets in packets.chunks(50) {
+        for packet in packets {
+            client.send(packet).unwrap();
+        }
+        let arrived = there.carry(packets);
+        let mut from = proxy.address;
+        for expected in &arrived {
+            let mut bytes = [0; 64];
+            let (len, sender) = target.recv_from(&mut bytes).unwrap();
+            assert_eq!(&bytes[..len], expected, "seed {seed}");
+            from = sender;
+        }
+        for packet in &arrived {
+            target.send_to(packet, from).unwrap();
+        }
+        for expected in back.carry(&arrived) {
+            assert_eq!(receive(client), expected, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn each_packet_has_the_fate_that_it_has_in_virtual_time() {
+    let target = bound();
+    let proxy = Running::start(&target, Path::new(troubled(), 11), FEW);
+    agree(11, &proxy.client(), &target, &proxy, 10_000);
+    let end = proxy.end();
+    assert_eq!(end.counts.overflow(), [0, 0]);
+    for account in &end.accounts {
+        let ledger = &account.ledger;
+        assert!(ledger.dropped_loss > 100 && ledger.duplicated > 100 && ledger.corrupted > 100, "{ledger:?}");
+        assert_eq!(
+            (ledger.delivered, account.refused),
+            (ledger.sent - ledger.dropped_loss + ledger.duplicated, 0)
+        );
+    }
+    assert_eq!((end.accounts[0].ledger.sent, end.counts.totals.clients), (10_000, 1));
+}
+
+#[test]
+fn clients_with_paths_of_their_own_have_the_fates_of_their_own_seeds() {
+    let target = bound();
+    let proxy = Running::start(&target, PerTag::new(troubled().into(), 5), FEW);
+    for number in 0..2 {
+        agree(child_seed(5, number), &proxy.client(), &target, &proxy, 500);
+    }
+    assert_eq!(proxy.end().accounts[0].ledger.sent, 1000);
+}
+
+#[test]
+fn clients_share_a_path_and_each_gets_its_own_answers() {
+    let target = bound();
+    let once = LinkConfig::default().loss(Loss::script([1]));
+    let once = PathConfig::asymmetric(once, LinkConfig::default());
+    let proxy = Running::start(&target, Path::new(once, 1), FEW);
+    let clients = [proxy.client(), proxy.client()];
+    // The second packet of the path is lost, whoever's it is.
+    for (client, text) in [(0, b"a"), (1, b"b"), (0, b"c"), (1, b"d")] {
+        // One after the other to one socket: so they arrive in this order.
+        clients[client].send(text).unwrap();
+    }
+    let mut ports = Vec::new();
+    for expected in [b"a", b"c", b"d"] {
+        let mut bytes = [0; 9];
+        let (len, from) = target.recv_from(&mut bytes).unwrap();
+        assert_eq!(&bytes[..len], expected);
+        ports.push(from);
+    }
+    assert!(ports[0] == ports[1] && ports[0] != ports[2]);
+    for (text, to) in [(b"B", ports[2]), (b"A", ports[0])] {
+        target.send_to(text, to).unwrap();
+    }
+    assert_eq!([receive(&clients[1]), receive(&clients[0])], [b"B", b"A"]);
+    assert_eq!(proxy.end().counts.totals.clients, 2);
+}
+
+#[test]
+fn who_comes_when_there_are_too_many_is_turned_away() {
+    let target = bound();
+    let proxy = Running::start(&target, Path::new(LinkConfig::default(), 1), Limits { most: 1, idle: LONG });
+    let (first, second) = (proxy.client(), proxy.client());
+    for (client, text) in [(&first, b"1"), (&second, b"2"), (&second, b"3"), (&first, b"4")] {
+        client.send(text).unwrap();
+    }
+    assert_eq!([receive(&target), receive(&target)], [b"1", b"4"]);
+    let end = proxy.end();
+    assert_eq!((end.counts.totals.clients, end.counts.totals.turned_away), (1, 2));
+    assert!(end.notes().contains("2 packets of other clients were turned away\n"), "{}", end.notes());
+}
+
+#[test]
+fn a_client_that_is_silent_for_too_long_makes_room() {
+    let target = bound();
+    let limits = Limits { most: 1, idle: Duration::from_millis(20) };
+    let proxy = Running::start(&target, PerTag::new(LinkConfig::default().into(), 1), limits);
+    proxy.client().send(b"x").unwrap();
+    assert_eq!(receive(&target), b"x");
+    let second = proxy.client();
+    target.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let mut bytes = [0; 9];
+    let begin = clock::now();
+    while target.recv(&mut bytes).is_err() {
+        assert!(clock::now() - begin < LONG);
+        second.send(b"y").unwrap();
+    }
+    assert_eq!(bytes[0], b'y');
+    let end = proxy.end();
+    assert_eq!(end.counts.totals.clients, 2);
+    assert!(end.accounts[0].ledger.sent >= 2, "what became of the packets of the first is known");
+}
+
+/// Only Linux tells a socket that is not connected.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
+    use std::sync::Mutex;
+
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let nobody = bound().local_addr().unwrap();
+    let limits = Limits { most: 1, idle: Duration::from_secs(2) };
+    let tell = |said: &str| TOLD.lock().unwrap().push(said.to_owned());
+    let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), nobody, limits, tell).unwrap();
+    let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
+    let thread = thread::spawn(move || serve(exchange, Path::new(LinkConfig::default(), 1).into(), ()));
+    let proxy = Running { address, stop, thread };
+    let client = proxy.client();
+    client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let begin = clock::now();
+    while TOLD.lock().unwrap().is_empty() {
+        assert!(clock::now() - begin < LONG);
+        client.send(b"x").unwrap();
+        assert!(client.recv(&mut [0; 9]).is_err());
+    }
+    assert_eq!(*TOLD.lock().unwrap(), [format!("{nobody}: nobody is there, the network reports")]);
+    let end = proxy.end();
+    assert_eq!(end.accounts[0].ledger.delivered, end.accounts[0].ledger.sent);
+    assert!(end.notes().contains("reports came that nobody is at the target"), "{}", end.notes());
+}
+
+#[test]
+fn empty_and_long_datagrams_pass() {
+    let target = bound();
+    let proxy = Running::start(&target, Path::new(LinkConfig::default(), 1), FEW);
+    let client = proxy.client();
+    for len in [0, 1, 1472, 9000, 0] {
+        client.send(&vec![7; len]).unwrap();
+        let mut bytes = vec![0; 10_000];
+        let (read, from) = target.recv_from(&mut bytes).unwrap();
+        assert_eq!(read, len);
+        target.send_to(&bytes[..read], from).unwrap();
+        assert_eq!(client.recv(&mut bytes).unwrap(), len);
+    }
+    proxy.end();
+}
+
+/// Loopback answers to all of 127.0.0.0/8, but only on Linux.
+#[cfg(target_os = "linux")]
+#[test]
+fn answers_come_from_the_address_that_was_asked() {
+    use std::net::IpAddr;
+
+    let target = bound();
+    let exchange =
+        Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, |_| {}).unwrap();
+    let (port, stop) = (exchange.local_addr().unwrap().port(), exchange.stop());
+    let other =
+        thread::spawn(move || serve(exchange, Path::new(LinkConfig::default(), 1).into(), ()).is_ok());
+    let client = bound();
+    for last in [7, 8] {
+        let asked = (IpAddr::from([127, 0, 0, last]), port).into();
+        client.send_to(b"?", asked).unwrap();
+        let (_, from) = target.recv_from(&mut [0; 9]).unwrap();
+        target.send_to(b"!", from).unwrap();
+        assert_eq!(client.recv_from(&mut [0; 9]).unwrap().1, asked);
+    }
+    stop.set();
+    assert!(other.join().unwrap());
+}
+
+#[test]
+fn marks_are_made_and_codepoints_kept() {
+    use rdt_driver::{UdpIo, UdpOptions};
+    use rdt_emulator::{Marking, QueueLimit};
+    use rdt_transport::Ecn;
+    use rdt_transport::drive::DatagramIo;
+
+    let mut target = UdpIo::bind(LOCALHOST.parse().unwrap(), UdpOptions::default()).unwrap();
+    // A packet of 22 bytes takes 22 ms, so others wait.
+    let slow = LinkConfig::new(Bitrate::from_bps(8_000), Duration::ZERO)
+        .marking(Marking::above(QueueLimit::packets(1)));
+    let proxy = Running::start(&target.socket().try_clone().unwrap(), Path::new(slow, 1), FEW);
+    let mut client = UdpIo::bind(LOCALHOST.parse().unwrap(), UdpOptions::default()).unwrap();
+    for ecn in [Ecn::Ect1, Ecn::Ect0, Ecn::Ect0, Ecn::NotEct] {
+        let batch = client.transmit_buf().unwrap();
+        batch.set_ecn(ecn);
+        batch.slot(22).unwrap().fill(1);
+        client.flush(proxy.address.into());
+    }
+    let mut came = Vec::new();
+    while came.len() < 4 {
+        if let Some(batch) = target.recv() {
+            came.extend(batch.bytes.chunks(batch.stride).map(|_| batch.ecn));
+        }
+        thread::yield_now();
+    }
+    assert_eq!(came, [Ecn::Ect1, Ecn::Ect0, Ecn::Ce, Ecn::NotEct]);
+    assert_eq!(proxy.end().accounts[0].ledger.marked, 1);
+}

@@ -1,0 +1,123 @@
+//! `rdt-emu sim`: what a path does to packets, in virtual time.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | schedule | `sim/schedule.rs` | which packets are sent when, and how people write it |
+//! | simulation | `sim/simulation.rs` | the path in virtual time, which packet an outcome is of |
+//! | rows | `sim/rows.rs` | outcomes as CSV and JSON |
+//!
+//! It waits for nothing, and the same arguments give the same output.
+
+mod rows;
+mod schedule;
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rdt_driver::clock;
+use rdt_emulator::{Bitrate, Ecn, Path, parse_bitrate, parse_duration};
+
+use crate::failure::Failure;
+use crate::path::PathArgs;
+use crate::talk;
+use rows::{Format, Rows};
+use schedule::{Burst, Gap, Schedule};
+use simulation::Simulation;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SimArgs {
+    #[command(flatten)]
+    path: PathArgs,
+    /// Send packets at this rate, of their own bytes, in place of a schedule
+    #[arg(long, value_name = "RATE", value_parser = bitrate, requires = "duration", conflicts_with = "schedule")]
+    cbr: Option<Bitrate>,
+    /// Bytes of each packet of --cbr, 1 to 65535
+    #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = clap::value_parser!(u16).range(1..))]
+    size: u16,
+    /// How long --cbr sends: 10s
+    #[arg(long = "for", value_name = "TIME", value_parser = duration, requires = "cbr")]
+    duration: Option<Duration>,
+    /// Print JSON, an object a line, in place of CSV; the account is the last line
+    #[arg(long)]
+    json: bool,
+    /// Do not print the account for people
+    #[arg(long, short)]
+    quiet: bool,
+    /// Lines of TIME SIZE [forward|reverse] [COUNT/RATE or COUNT/TIME] [ect0|ect1|ce]: at 1.5s 1200 reverse 100/5mbit
+    /// a hundred packets of 1200 bytes each [default: the standard input]
+    #[arg(value_name = "FILE")]
+    schedule: Option<PathBuf>,
+}
+
+fn bitrate(text: &str) -> Result<Bitrate, String> {
+    parse_bitrate(text).map_err(|error| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// Runs it and gives the exit code.
+pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
+    let described = args.path.describe()?;
+    let (config, seed) = (described.config()?, described.seed());
+    let schedule = args.schedule()?;
+    let format = if args.json { Format::Json } else { Format::Csv };
+    let rows = Rows::new(BufWriter::new(io::stdout().lock()), format);
+    match run(Path::new(config, seed), seed, schedule, rows) {
+        Ok(text) if !args.quiet => {
+            for line in text.lines() {
+                talk(line);
+            }
+            talk(&format!("seed: {seed}"));
+            Ok(0)
+        }
+        Ok(_) => Ok(0),
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(error) => Err(Failure::system("cannot write")(error)),
+    }
+}
+
+/// Gives the account for people.
+fn run(path: Path, seed: u64, schedule: Schedule, mut rows: Rows<impl Write>) -> io::Result<String> {
+    rows.head()?;
+    // Any instant will do: nothing that is told depends on it.
+    let mut simulation = Simulation::new(path, clock::now());
+    for packet in schedule {
+        simulation.advance(packet.at, &mut rows)?;
+        simulation.send(packet, &mut rows)?;
+    }
+    let (elapsed, accounts) = simulation.finish(&mut rows)?;
+    rows.end(seed, elapsed, &accounts)?;
+    Ok(crate::report::text(&accounts))
+}
+
+impl SimArgs {
+    fn schedule(&self) -> Result<Schedule, Failure> {
+        if let (Some(rate), Some(duration)) = (self.cbr, self.duration) {
+            if duration > schedule::LONGEST {
+                return Err(Failure::Usage("--for: that is more than 100 years".to_owned()));
+            }
+            let burst = Burst::new(Duration::ZERO, self.size.into(), Ecn::NotEct);
+            return Ok(Schedule::new(vec![burst.repeated_until(Gap::Rate(rate), duration)]));
+        }
+        let (name, text) = match &self.schedule {
+            Some(file) => (file.display().to_string(), fs::read_to_string(file)),
+            None => ("standard input".to_owned(), read_input()),
+        };
+        let text = text.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+        Schedule::parse(&text).map_err(|error| Failure::Usage(format!("{name}, {error}")))
+    }
+}
+
+fn read_input() -> io::Result<String> {
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,137 @@
+//! Outcomes as lines of CSV or JSON; `docs/EMULATOR.md` documents them.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use rdt_emulator::{Direction, DropCause, Ecn};
+use serde_json::{Value, json};
+
+use crate::json;
+use crate::relay::Account;
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Csv,
+    Json,
+}
+
+/// What became of a packet, or of its second copy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Row {
+    /// Packets of a direction are numbered from 0 in the order in which they are sent.
+    pub(super) n: u64,
+    pub(super) direction: Direction,
+    /// Since the beginning.
+    pub(super) sent: Duration,
+    /// Bytes.
+    pub(super) size: usize,
+    pub(super) outcome: Outcome,
+    pub(super) is_copy: bool,
+    pub(super) is_corrupted: bool,
+    pub(super) ecn: Ecn,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// When, since the beginning.
+    Delivered(Duration),
+    Dropped(DropCause),
+}
+
+/// Where they go.
+pub(super) struct Rows<W> {
+    out: W,
+    format: Format,
+}
+
+impl<W: Write> Rows<W> {
+    pub(super) const fn new(out: W, format: Format) -> Self {
+        Self { out, format }
+    }
+
+    /// What comes first.
+    pub(super) fn head(&mut self) -> io::Result<()> {
+        match self.format {
+            Format::Csv => {
+                writeln!(self.out, "n,direction,sent_us,size_bytes,fate,due_us,duplicate,corrupted,ecn")
+            }
+            Format::Json => Ok(()),
+        }
+    }
+
+    pub(super) fn row(&mut self, row: &Row) -> io::Result<()> {
+        let direction = match row.direction {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+        };
+        let ecn = match row.ecn {
+            Ecn::NotEct => "not-ect",
+            Ecn::Ect0 => "ect0",
+            Ecn::Ect1 => "ect1",
+            Ecn::Ce => "ce",
+        };
+        let (fate, due) = match row.outcome {
+            Outcome::Delivered(due) => ("delivered", Some(due)),
+            Outcome::Dropped(cause) => (json::cause_name(cause), None),
+        };
+        let Row { n, sent, size, is_copy, is_corrupted, .. } = *row;
+        match self.format {
+            Format::Csv => {
+                let due = due.map(micros).unwrap_or_default();
+                writeln!(
+                    self.out,
+                    "{n},{direction},{},{size},{fate},{due},{},{},{ecn}",
+                    micros(sent),
+                    u8::from(is_copy),
+                    u8::from(is_corrupted)
+                )
+            }
+            Format::Json => {
+                let object = json!({
+                    "event": "packet",
+                    "n": n,
+                    "direction": direction,
+                    "sent_us": json::micros(sent),
+                    "size_bytes": size,
+                    "fate": fate,
+                    "due_us": due.map(json::micros),
+                    "duplicate": is_copy,
+                    "corrupted": is_corrupted,
+                    "ecn": ecn,
+                });
+                writeln!(self.out, "{object}")
+            }
+        }
+    }
+
+    /// What comes last; the forward account is the first.
+    pub(super) fn end(&mut self, seed: u64, elapsed: Duration, accounts: &[Account; 2]) -> io::Result<()> {
+        if self.format == Format::Json {
+            let [forward, reverse] = accounts.each_ref().map(direction);
+            let object = json!({
+                "event": "end",
+                "mode": "sim",
+                "seed": seed,
+                "elapsed_us": json::micros(elapsed),
+                "balances": accounts.iter().all(|account| account.ledger.balances()),
+                "forward": forward,
+                "reverse": reverse,
+            });
+            writeln!(self.out, "{object}")?;
+        }
+        self.out.flush()
+    }
+}
+
+/// Nobody was late and nobody refused anything, so these members are not there.
+fn direction(account: &Account) -> Value {
+    let mut object = json::ledger(&account.ledger);
+    json::extend(&mut object, json!({ "queue_delay_us": json::queue_delays(&account.queue_delays) }));
+    object
+}
+
+/// Microseconds, exact to the nanosecond.
+fn micros(time: Duration) -> String {
+    format!("{}.{:03}", time.as_micros(), time.subsec_nanos() % 1000)
+}

@@ -1,0 +1,178 @@
+//! Which packets are sent when.
+//!
+//! Owns the notation and the order: lines may be in any order, and of packets of one time those of the earlier line
+//! come first. Packets are made one by one, so a line may stand for any number of them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use rdt_emulator::{Bitrate, Direction, Ecn, parse_bitrate, parse_bytes, parse_duration};
+
+/// The longest packet, bytes.
+const MAX_SIZE: u64 = 65_535;
+/// The longest schedule: 100 years, which can be added to any clock.
+pub(super) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// A packet that is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Planned {
+    /// Since the beginning.
+    pub(super) at: Duration,
+    /// Bytes.
+    pub(super) size: usize,
+    pub(super) direction: Direction,
+    pub(super) ecn: Ecn,
+}
+
+/// Packets in order of their times.
+pub(super) struct Schedule {
+    bursts: Vec<Burst>,
+    /// When the next packet of each burst comes that has one.
+    next: BinaryHeap<Reverse<(Duration, usize)>>,
+}
+
+/// Equal packets at equal intervals.
+#[derive(Debug, Clone)]
+pub(super) struct Burst {
+    first: Planned,
+    /// Those that are left.
+    count: u64,
+    /// None come at or after this.
+    until: Duration,
+    gap: Gap,
+    /// What the last gap was rounded by; see [`Bitrate::transmit_time`].
+    remainder: u64,
+}
+
+/// The time from one packet to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Gap {
+    /// As long as the bytes of the first take at this rate.
+    Rate(Bitrate),
+    Time(Duration),
+}
+
+/// What is wrong, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub(super) struct ScheduleError {
+    /// From 1.
+    line: usize,
+    message: String,
+}
+
+impl Schedule {
+    pub(super) fn new(bursts: Vec<Burst>) -> Self {
+        let next = bursts.iter().enumerate().filter(|(_, burst)| burst.has_next());
+        let next = next.map(|(index, burst)| Reverse((burst.first.at, index))).collect();
+        Self { bursts, next }
+    }
+
+    /// Reads lines; what follows a `#` is a comment.
+    pub(super) fn parse(text: &str) -> Result<Self, ScheduleError> {
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let lines = (1..).zip(lines).filter(|(_, line)| !line.trim().is_empty());
+        let burst = |(line, text)| Burst::parse(text).map_err(|message| ScheduleError { line, message });
+        lines.map(burst).collect::<Result<_, _>>().map(Self::new)
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Planned;
+
+    fn next(&mut self) -> Option<Planned> {
+        let Reverse((_, index)) = self.next.pop()?;
+        let burst = &mut self.bursts[index];
+        let packet = burst.first;
+        burst.advance();
+        if burst.has_next() {
+            self.next.push(Reverse((burst.first.at, index)));
+        }
+        Some(packet)
+    }
+}
+
+impl Burst {
+    /// One packet going forward.
+    pub(super) const fn new(at: Duration, size: usize, ecn: Ecn) -> Self {
+        let first = Planned { at, size, direction: Direction::Forward, ecn };
+        Self { first, count: 1, until: Duration::MAX, gap: Gap::Time(Duration::ZERO), remainder: 0 }
+    }
+
+    /// As many as come before `until`.
+    pub(super) const fn repeated_until(self, gap: Gap, until: Duration) -> Self {
+        Self { gap, until, count: u64::MAX, ..self }
+    }
+
+    fn parse(line: &str) -> Result<Self, String> {
+        let mut words = line.split_whitespace();
+        let (Some(time), Some(size)) = (words.next(), words.next()) else {
+            return Err("a time and a size are needed, such as 10ms 1200".to_owned());
+        };
+        let at = parse_duration(time).map_err(|error| error.to_string())?;
+        let bytes = parse_bytes(size).map_err(|error| error.to_string())?;
+        let bytes = usize::try_from(bytes).ok().filter(|_| bytes <= MAX_SIZE);
+        let size = bytes
+            .ok_or_else(|| format!("'{size}' is out of range: a packet has at most {MAX_SIZE} bytes"))?;
+        let mut burst = Self::new(at, size, Ecn::NotEct);
+        for word in words {
+            burst.add(word)?;
+        }
+        let last = burst.gap(&mut 0).saturating_mul(u32::try_from(burst.count).unwrap_or(u32::MAX));
+        if at.saturating_add(last) > LONGEST {
+            return Err("that lasts for more than 100 years".to_owned());
+        }
+        Ok(burst)
+    }
+
+    /// One of the words that may follow.
+    fn add(&mut self, word: &str) -> Result<(), String> {
+        match word {
+            "forward" => self.first.direction = Direction::Forward,
+            "reverse" => self.first.direction = Direction::Reverse,
+            "ect0" => self.first.ecn = Ecn::Ect0,
+            "ect1" => self.first.ecn = Ecn::Ect1,
+            "ce" => self.first.ecn = Ecn::Ce,
+            _ => {
+                let Some((count, gap)) = word.split_once('/') else {
+                    return Err(format!(
+                        "'{word}' is none of forward, reverse, ect0, ect1, ce, a count and a rate (100/5mbit) or a count and an interval (100/2ms)"
+                    ));
+                };
+                let count =
+                    count.parse::<u32>().map_err(|_| format!("'{count}' is not a number of packets"))?;
+                self.count = count.into();
+                self.gap = match (parse_bitrate(gap), parse_duration(gap)) {
+                    (Ok(rate), _) => Gap::Rate(rate),
+                    (_, Ok(time)) => Gap::Time(time),
+                    _ => {
+                        return Err(format!(
+                            "'{gap}' is neither a rate such as 5mbit nor a time such as 2ms"
+                        ));
+                    }
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn has_next(&self) -> bool {
+        self.count > 0 && self.first.at < self.until
+    }
+
+    fn advance(&mut self) {
+        let mut remainder = self.remainder;
+        self.first.at = self.first.at.saturating_add(self.gap(&mut remainder));
+        self.remainder = remainder;
+        self.count -= 1;
+    }
+
+    /// The next one; see [`Bitrate::transmit_time`] for `remainder`.
+    fn gap(&self, remainder: &mut u64) -> Duration {
+        match self.gap {
+            Gap::Rate(rate) => rate.transmit_time(self.first.size, remainder),
+            Gap::Time(time) => time,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A path in virtual time.
+//!
+//! Owns the numbers of the packets: which one an outcome is of.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use rdt_emulator::{Delivery, Direction, DropCause, Packet, Path};
+use rdt_server::Lateness;
+
+use super::rows::{Outcome, Row, Rows};
+use super::schedule::Planned;
+use crate::relay::Account;
+
+/// More than a push can drop of packets that wait, if they are not of no bytes at all.
+const LATE_DROPS: usize = 1 << 20;
+
+/// A path, and what was sent into it.
+pub(super) struct Simulation {
+    path: Path,
+    begin: Instant,
+    /// The time of the last event.
+    elapsed: Duration,
+    /// Forward, reverse.
+    sent: [Sent; 2],
+}
+
+/// The packets of one direction that have outcomes to come.
+#[derive(Debug, Default)]
+struct Sent {
+    /// The number of the first one in `packets`.
+    first: u64,
+    packets: VecDeque<Waiting>,
+}
+
+/// A packet, or two with its second copy.
+#[derive(Debug)]
+struct Waiting {
+    at: Duration,
+    /// Outcomes to come.
+    left: u8,
+}
+
+impl Simulation {
+    /// The path's times count from `begin`.
+    pub(super) fn new(mut path: Path, begin: Instant) -> Self {
+        path.start(begin);
+        for link in [&mut path.forward, &mut path.reverse] {
+            link.measure_queue_delays();
+            link.keep_dropped(LATE_DROPS);
+        }
+        Self { path, begin, elapsed: Duration::ZERO, sent: <[Sent; 2]>::default() }
+    }
+
+    /// Tells of everything that happens until `at`.
+    pub(super) fn advance(&mut self, at: Duration, rows: &mut Rows<impl Write>) -> io::Result<()> {
+        let until = self.begin + at;
+        while let Some((due, direction)) = self.next_event().filter(|(due, _)| *due <= until) {
+            self.elapsed = due.saturating_duration_since(self.begin);
+            while let Some(delivery) = self.path.link_mut(direction).pop(due) {
+                rows.row(&self.delivered(direction, &delivery))?;
+            }
+            self.tell_late_drops(direction, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a packet; nothing earlier is to be sent after it.
+    pub(super) fn send(&mut self, planned: Planned, rows: &mut Rows<impl Write>) -> io::Result<()> {
+        let Planned { at, size, direction, ecn } = planned;
+        self.elapsed = at;
+        let before = *self.path.link_mut(direction).ledger();
+        let n = before.sent;
+        let packet = Packet::from(vec![0; size]).with_ecn(ecn).with_tag(tag(n));
+        let result = self.path.push(direction, self.begin + at, packet);
+        let copies = self.path.link_mut(direction).ledger().duplicated - before.duplicated;
+        let left = u8::from(result.is_ok()) + u8::from(copies > 0);
+        let sent = &mut self.sent[index(direction)];
+        sent.forget();
+        sent.packets.push_back(Waiting { at, left });
+        if let Err(dropped) = result {
+            let outcome = Outcome::Dropped(dropped.cause);
+            rows.row(&Row {
+                n,
+                direction,
+                sent: at,
+                size,
+                outcome,
+                is_copy: false,
+                is_corrupted: false,
+                ecn,
+            })?;
+        }
+        self.tell_late_drops(direction, rows)
+    }
+
+    /// Lets everything arrive: how long all took, and the accounts, the forward one first.
+    pub(super) fn finish(mut self, rows: &mut Rows<impl Write>) -> io::Result<(Duration, [Account; 2])> {
+        while let Some((due, _)) = self.next_event() {
+            self.advance(due.saturating_duration_since(self.begin), rows)?;
+        }
+        let accounts = [self.path.forward, self.path.reverse].map(|link| Account {
+            queue_delays: link.queue_delays().cloned().unwrap_or_default(),
+            // Nobody is late in virtual time.
+            lateness: Lateness::new(),
+            refused: 0,
+            ledger: link.into_ledger(),
+        });
+        Ok((self.elapsed, accounts))
+    }
+
+    /// When a link is to be looked at again, and which.
+    fn next_event(&self) -> Option<(Instant, Direction)> {
+        let forward = self.path.forward.next_wakeup().map(|due| (due, Direction::Forward));
+        let reverse = self.path.reverse.next_wakeup().map(|due| (due, Direction::Reverse));
+        // Of equal times the first.
+        forward.into_iter().chain(reverse).min_by_key(|(due, _)| *due)
+    }
+
+    fn delivered(&mut self, direction: Direction, delivery: &Delivery) -> Row {
+        let (n, sent) = self.settle(direction, delivery.tag);
+        Row {
+            n,
+            direction,
+            sent,
+            size: delivery.packet.len(),
+            outcome: Outcome::Delivered(delivery.due.saturating_duration_since(self.begin)),
+            is_copy: delivery.is_copy,
+            is_corrupted: delivery.is_corrupted,
+            ecn: delivery.ecn,
+        }
+    }
+
+    fn tell_late_drops(&mut self, direction: Direction, rows: &mut Rows<impl Write>) -> io::Result<()> {
+        while let Some(dropped) = self.path.link_mut(direction).pop_dropped() {
+            let (n, sent) = self.settle(direction, dropped.packet.tag);
+            let cause: DropCause = dropped.cause;
+            rows.row(&Row {
+                n,
+                direction,
+                sent,
+                size: dropped.packet.bytes.len(),
+                outcome: Outcome::Dropped(cause),
+                is_copy: dropped.is_copy,
+                is_corrupted: false,
+                ecn: dropped.packet.ecn,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// One of the outcomes of the packet with this tag has come: its number, and when it was sent.
+    fn settle(&mut self, direction: Direction, tag: u32) -> (u64, Duration) {
+        let sent = &mut self.sent[index(direction)];
+        let ahead = tag.wrapping_sub(self::tag(sent.first));
+        let packet = sent.packets.get_mut(ahead as usize);
+        let at = packet.map_or(Duration::ZERO, |packet| {
+            packet.left = packet.left.saturating_sub(1);
+            packet.at
+        });
+        (sent.first + u64::from(ahead), at)
+    }
+}
+
+impl Sent {
+    /// Forgets the first packets, whose outcomes have all come.
+    fn forget(&mut self) {
+        while self.packets.front().is_some_and(|packet| packet.left == 0) {
+            self.packets.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+/// A packet's number without its upper half. Numbers that it does not tell apart are farther from each other than any
+/// link has packets.
+const fn tag(n: u64) -> u32 {
+    let [low @ .., _, _, _, _] = n.to_le_bytes();
+    u32::from_le_bytes(low)
+}
+
+const fn index(direction: Direction) -> usize {
+    match direction {
+        Direction::Forward => 0,
+        Direction::Reverse => 1,
+    }
+}

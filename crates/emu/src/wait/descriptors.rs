@@ -1,0 +1,122 @@
+//! Two ports that are descriptors, and an end that is one: `ppoll` on Linux.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+use super::{Look, Seen};
+
+/// The kernel may end a poll late by a thousandth of its time: that much and more is kept for another poll.
+const SLACK_SHARE: u32 = 512;
+
+/// Asks a relay to end, from any thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+
+    /// Readable when it was set.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    pub(crate) fn set(&self) {
+        // It fails only if it was set 2^64 times, and once is enough.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// The descriptors.
+pub(crate) struct Descriptors {
+    ports: [Arc<OwnedFd>; 2],
+    stop: Stop,
+}
+
+impl Descriptors {
+    pub(crate) fn new(ports: [Arc<OwnedFd>; 2], stop: Stop) -> Self {
+        Self { ports, stop }
+    }
+}
+
+impl Look for Descriptors {
+    fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
+        let mut fds =
+            [&self.ports[0], &self.ports[1], &self.stop.0].map(|fd| PollFd::new(&**fd, PollFlags::IN));
+        // A time that no timespec holds is longer than anybody waits.
+        let timeout =
+            timeout.and_then(|time| Timespec::try_from(time.saturating_sub(time / SLACK_SHARE)).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [near, far, stop] = fds.map(|fd| !fd.revents().is_empty());
+        Ok(if stop {
+            Seen::Stop
+        } else if near || far {
+            Seen::Packet
+        } else {
+            Seen::Nothing
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::thread;
+
+    use rdt_driver::clock;
+
+    use super::*;
+    use crate::wait::{SLEEPS, SPIN, Wait, Waiter};
+
+    /// A waiter on two sockets, of which the second is given.
+    fn waiter() -> (Waiter<Descriptors>, Stop, UdpSocket) {
+        let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let fds = [near.into(), OwnedFd::from(far.try_clone().unwrap())].map(Arc::new);
+        let stop = Stop::new().unwrap();
+        (Waiter::new(Descriptors::new(fds, stop.clone())), stop, far)
+    }
+
+    #[test]
+    fn a_deadline_ends_waiting_and_not_much_before_its_time() {
+        let (mut waiter, _stop, _socket) = waiter();
+        for sleeps in [0, SLEEPS] {
+            waiter.sleeps = sleeps;
+            let deadline = clock::now() + Duration::from_millis(20);
+            let mut waits = 0;
+            while clock::now() + SPIN < deadline {
+                assert!(waiter.wait(Some(deadline)).unwrap());
+                waits += 1;
+            }
+            assert!(waits < 100, "it sleeps: {waits} waits for one deadline");
+        }
+    }
+
+    #[test]
+    fn a_packet_ends_waiting_until_it_is_read() {
+        let (mut waiter, _stop, socket) = waiter();
+        let address = socket.local_addr().unwrap();
+        let other = thread::spawn(move || UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address));
+        assert!(waiter.wait(None).unwrap());
+        assert_eq!(other.join().unwrap().unwrap(), 1);
+        assert!(waiter.wait(None).unwrap(), "it is still there");
+    }
+
+    #[test]
+    fn the_end_is_seen_in_every_wait_even_one_that_does_not_sleep() {
+        let (mut waiter, stop, _socket) = waiter();
+        let other = thread::spawn(move || stop.set());
+        while waiter.wait(None).unwrap() {}
+        other.join().unwrap();
+        assert!(!waiter.wait(Some(clock::now())).unwrap());
+        assert!(!waiter.wait(Some(clock::now() + Duration::from_secs(3600))).unwrap());
+    }
+}

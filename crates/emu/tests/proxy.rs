@@ -1,0 +1,84 @@
+//! `rdt-emu proxy` as users run it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::UdpSocket;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
+
+/// The exit code, and what is said on the standard error.
+fn fails(arguments: &str) -> (Option<i32>, String) {
+    let output = Command::new(PROGRAM).arg("proxy").args(arguments.split(' ')).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn bad_arguments_are_a_sentence_each() {
+    let cases = [
+        ("127.0.0.1:0", "<TARGET>"),
+        ("127.0.0.1 127.0.0.1:9", "LISTEN: '127.0.0.1' has no port"),
+        ("127.0.0.1:0 127.0.0.1:x", "TARGET: '127.0.0.1:x' does not end in a port"),
+        ("127.0.0.1:0 127.0.0.1:9 --rate-forward 10", "--rate-forward: '10' has no unit"),
+        ("127.0.0.1:0 127.0.0.1:9 --rate", "--rate <RATE>"),
+        ("127.0.0.1:0 127.0.0.1:9 --path /there/is/none", "--path /there/is/none: "),
+        ("127.0.0.1:0 127.0.0.1:9 --preset dls", "there is no preset 'dls'"),
+        ("127.0.0.1:0 127.0.0.1:9 --idle 60", "--idle"),
+        ("127.0.0.1:0 127.0.0.1:9 --idle 0s", "--idle: it is 10 ms at least"),
+        ("127.0.0.1:0 127.0.0.1:9 --max-clients 0", "--max-clients"),
+    ];
+    for (arguments, part) in cases {
+        let (code, said) = fails(arguments);
+        assert_eq!(code, Some(64), "{said}");
+        assert!(said.contains(part) && said.lines().count() == 1, "{arguments}: {said}");
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_and_one_that_is_the_target_are_told() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let (code, said) = fails(&format!("{address} 127.0.0.1:9"));
+    assert_eq!(code, Some(69), "{said}");
+    assert!(said.contains(&format!("cannot bind to {address}: ")), "{said}");
+    drop(taken);
+    let (code, said) = fails(&format!("{address} {address}"));
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("TARGET: that is LISTEN"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_request_to_end_is_answered_with_the_account() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let echo = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = echo.local_addr().unwrap();
+        let arguments = format!("proxy 127.0.0.1:0 {target} --rtt 2ms --seed 9 --loss-reverse 100%");
+        let mut child =
+            Command::new(PROGRAM).args(arguments.split(' ')).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let address = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.send_to(b"hello", address).unwrap();
+        echo.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let (len, from) = echo.recv_from(&mut [0; 9]).unwrap();
+        assert_eq!(len, 5);
+        echo.send_to(b"hello", from).unwrap();
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
+        assert!(said.starts_with("rdt-emu: forward: 1 arrived, 1 delivered\n"), "{said}");
+        assert!(said.contains("rdt-emu: reverse: 1 arrived, 0 delivered, 1 lost on arrival\n"), "{said}");
+        assert!(said.contains("rdt-emu: clients: 1\nrdt-emu: seed: 9\n"), "{said}");
+    }
+}

@@ -1,0 +1,105 @@
+//! What is told of the packets: the account as JSON, the capture.
+
+use std::fs;
+use std::process::Output;
+
+use pcap_file::pcapng::PcapNgReader;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::helpers::helper;
+use super::running::{code, host_allows, kill, run, run_with};
+
+/// Three datagrams.
+fn send(arguments: &[&str]) -> Output {
+    let command = helper("send");
+    run_with(arguments, &command.iter().map(String::as_str).collect::<Vec<_>>()).output()
+}
+
+/// The objects among what was printed.
+fn objects(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn the_account_is_one_object_which_balances() {
+    if !host_allows() {
+        return;
+    }
+    let output = send(&["--json", "-q", "--loss=100%/0", "--seed=5"]);
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let [end] = &objects(&output)[..] else { panic!("{output:?}") };
+    assert_eq!((&end["event"], &end["mode"], &end["seed"]), (&"end".into(), &"run".into(), &5.into()));
+    assert_eq!((&end["balances"], &end["exit_code"]), (&true.into(), &0.into()));
+    let forward = &end["forward"];
+    assert_eq!((&forward["arrived"], &forward["dropped"]["loss"]), (&3.into(), &3.into()), "{forward}");
+    assert_eq!((&forward["lost_before"], &forward["lateness_us"]["p50"]), (&0.into(), &Value::Null));
+}
+
+#[test]
+fn the_account_so_far_comes_while_the_command_runs() {
+    if !host_allows() {
+        return;
+    }
+    let output = run("-q --json-stream=10ms", &["sleep", "0.2"]).output();
+    let objects = objects(&output);
+    let (end, progress) = objects.split_last().unwrap();
+    assert_eq!(end["event"], "end");
+    assert!(!progress.is_empty() && progress.iter().all(|each| each["event"] == "progress"), "{objects:?}");
+}
+
+#[test]
+fn what_is_lost_is_in_the_capture_once_with_the_cause() {
+    if !host_allows() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("capture.pcapng");
+    let output = send(&["--json", "--loss=100%/0", "--pcapng", file.to_str().unwrap()]);
+    let told = &objects(&output)[0]["pcapng"];
+    assert_eq!((&told["packets"], &told["missed"]), (&3.into(), &0.into()), "{told}");
+    let bytes = fs::read(&file).unwrap();
+    let comments = bytes.windows(24).filter(|window| window == b"dropped: lost on arrival");
+    assert_eq!(comments.count(), 3);
+    assert_eq!((bytes[..4].to_vec(), bytes.len() % 4), (vec![0x0a, 0x0d, 0x0d, 0x0a], 0));
+}
+
+#[test]
+fn a_run_that_is_ended_leaves_a_whole_capture() {
+    if !host_allows() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("capture.pcapng");
+    let arguments = ["-q", "--pcapng", file.to_str().unwrap()];
+    let running = run_with(&arguments, &["sh", "-c", "echo; exec sleep 100"]).start();
+    kill(running.child.id(), Signal::TERM);
+    assert_eq!(running.end().0, 143);
+    let bytes = fs::read(&file).unwrap();
+    let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+    while let Some(block) = reader.next_block() {
+        block.unwrap();
+    }
+    assert_eq!(reader.interfaces().len(), 2);
+}
+
+#[test]
+fn a_full_disk_is_told_and_ends_only_the_capture() {
+    if !host_allows() {
+        return;
+    }
+    let arguments = |file| ["-q", "--pcapng", file];
+    let output = run_with(&arguments("/dev/full"), &["true"]).output();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(code(&output), 74, "{said}");
+    assert!(said.starts_with("rdt-emu: /dev/full: "), "{said}");
+    assert_eq!(code(&run_with(&arguments("/dev/full"), &["sh", "-c", "exit 3"]).output()), 3);
+    let output = run_with(&arguments("/no/such/directory/file"), &["true"]).output();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(code(&output), 73, "{said}");
+    assert!(said.starts_with("rdt-emu: cannot create /no/such/directory/file: "), "{said}");
+}
