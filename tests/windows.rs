@@ -11,7 +11,7 @@ use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueLimit};
 use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::{NodeId, Recorder, Series, Simulation};
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::{ReceiverConfig, SenderConfig};
+use rdt::transport::{ReceiverConfig, Reordering, SenderConfig};
 
 const RTT: f64 = 0.1;
 
@@ -44,6 +44,8 @@ impl Transfer {
         let config = SenderConfig {
             congestion: self.congestion,
             packet_size: self.packet_size,
+            // What the models and RFCs count from: a loss is known a round trip after it.
+            reordering: Reordering::OnceSeen,
             ..SenderConfig::native(7)
         };
         let config = SenderConfig { window: config.largest_window().min(1 << 20), ..config };

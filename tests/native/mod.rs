@@ -26,7 +26,7 @@ use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::{NodeId, Outcome, Reading, Simulation, Transfer, WireId};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{
-    LossDetection, Observer, ReceiverConfig, Resend, RtoPolicy, SenderConfig, SenderStats, Trace,
+    LossDetection, Observer, ReceiverConfig, Reordering, Resend, RtoPolicy, SenderConfig, SenderStats, Trace,
 };
 
 /// Bytes that IP and UDP add to a datagram.

@@ -52,7 +52,7 @@ pub use endpoint::{Endpoint, Progress};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
 pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
-pub use recovery::LossDetection;
+pub use recovery::{LossDetection, Reordering};
 pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, RtoPolicy, Sender, SenderConfig, SenderEvent, SenderStats,
     Waited,

@@ -1,6 +1,8 @@
 //! The receive window, in bytes: how far beyond what the application read the sender may go. Dynamic
-//! right-sizing: it grows to four times what the application takes in a round trip, so that it never is what
-//! limits the sender while the application keeps up, and costs no more memory than that needs.
+//! right-sizing: it grows to four times what arrives in a round trip while the application keeps up, and else to
+//! four times what that takes, so that it never is what limits the sender of an application that keeps up, and costs
+//! no more memory than that needs. What waits behind a hole is no fault of the application: while losses are
+//! repaired it may read a fraction of what arrives.
 //!
 //! Owns the right edge that was offered, which never moves back (RFC 9293 section 3.8.6), the estimate of
 //! the round trip, and the silly-window rule (RFC 1122 section 4.2.3.3).
@@ -25,12 +27,14 @@ impl WindowConfig {
     }
 }
 
-/// One round trip of the application's reading.
+/// One round trip of arriving and reading.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     started: Instant,
     /// What the application had read then.
     read: u64,
+    /// What had arrived then.
+    arrived: u64,
 }
 
 /// A byte that could not be sent before it was offered, and when it was.
@@ -53,6 +57,8 @@ pub struct ReceiveWindow {
     unasked: u64,
     /// Offset of the first byte that the application has not read.
     read: u64,
+    /// Offset of the first byte that has not arrived.
+    rcv_nxt: u64,
     /// End of what arrived, offset.
     arrived: u64,
     rtt: Option<Duration>,
@@ -60,7 +66,7 @@ pub struct ReceiveWindow {
     rtt_is_told: bool,
     probe: Option<Probe>,
     round: Option<Round>,
-    /// Most bytes taken in one round so far.
+    /// Most bytes of one round so far.
     peak: u64,
 }
 
@@ -74,6 +80,7 @@ impl ReceiveWindow {
             right_edge: start,
             unasked: start,
             read: start,
+            rcv_nxt: start,
             arrived: start,
             rtt: None,
             rtt_is_told: false,
@@ -89,11 +96,16 @@ impl ReceiveWindow {
         Self { unasked: self.right_edge + bytes, ..self }
     }
 
-    /// Bytes up to offset `end` arrived, in order or not, and were not refused. Measures the round trip, if
+    /// Bytes up to offset `end` arrived, in order or not, and were not refused; now all below `rcv_nxt` are here.
+    /// Ends the round as [`ReceiveWindow::on_read`] does if there is nothing to read. Measures the round trip, if
     /// nobody tells it: from an offer to the arrival of the first byte that needed it. A sender that does not
     /// use the window up takes longer, so the smallest counts; the first is that of the handshake.
-    pub fn on_arrival(&mut self, now: Instant, end: u64) {
+    pub fn on_arrival(&mut self, now: Instant, end: u64, rcv_nxt: u64) {
         self.arrived = self.arrived.max(end);
+        self.rcv_nxt = self.rcv_nxt.max(rcv_nxt);
+        if self.rcv_nxt <= self.read {
+            self.end_round(now);
+        }
         let Some(probe) = self.probe.filter(|probe| end > probe.byte) else { return };
         self.probe = None;
         let sample = now.saturating_duration_since(probe.offered);
@@ -110,19 +122,11 @@ impl ReceiveWindow {
     }
 
     /// The application has read everything below offset `read`. Ends the round if a round trip is over.
-    ///
-    /// What a round took is not scaled to the round trip if it was longer: an application that reads seldom
-    /// needs a window for the time between.
     pub fn on_read(&mut self, now: Instant, read: u64) {
         self.read = self.read.max(read);
+        self.rcv_nxt = self.rcv_nxt.max(read);
         self.arrived = self.arrived.max(read);
-        let round = *self.round.get_or_insert(Round { started: now, read: self.read });
-        let Some(rtt) = self.rtt else { return };
-        if now.saturating_duration_since(round.started) < rtt {
-            return;
-        }
-        self.grow(self.read - round.read);
-        self.round = Some(Round { started: now, read: self.read });
+        self.end_round(now);
     }
 
     /// At most this many bytes may be in memory; the right edge stays where it is.
@@ -176,19 +180,34 @@ impl ReceiveWindow {
         self.read.saturating_add(self.window()).saturating_sub(self.right_edge)
     }
 
-    /// Four times what a round took: a queue of the path's own size doubles what is on its way, and while a
+    /// What a round brought is not scaled to the round trip if it was longer: an application that reads seldom
+    /// needs a window for the time between.
+    fn end_round(&mut self, now: Instant) {
+        let next = Round { started: now, read: self.read, arrived: self.arrived };
+        let round = *self.round.get_or_insert(next);
+        let Some(rtt) = self.rtt else { return };
+        if now.saturating_duration_since(round.started) < rtt {
+            return;
+        }
+        let (read, arrived) = (self.read - round.read, self.arrived - round.arrived);
+        let keeps_up = self.rcv_nxt - self.read <= arrived / 4;
+        self.grow(if keeps_up { read.max(arrived) } else { read });
+        self.round = Some(next);
+    }
+
+    /// Four times what a round brought: a queue of the path's own size doubles what is on its way, and while a
     /// loss is repaired as much again follows it, of which nothing can be read. While rounds still grow, twice
     /// the square of what the last one grew by if that is more, but at most 16 times: when news of a window
     /// reaches the sender, what it was measured by left between one and two round trips ago.
-    fn grow(&mut self, taken: u64) {
-        if taken <= self.peak {
+    fn grow(&mut self, bytes: u64) {
+        if bytes <= self.peak {
             return;
         }
         let peak = u128::from(self.peak.max(1));
-        let by = |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(taken) / peak).unwrap_or(u64::MAX);
-        let most = taken.saturating_mul(16);
-        let target = by(by(taken)).saturating_mul(2).clamp(taken.saturating_mul(4), most);
-        self.peak = taken;
+        let by = |base: u64| u64::try_from(u128::from(base) * u128::from(bytes) / peak).unwrap_or(u64::MAX);
+        let most = bytes.saturating_mul(16);
+        let target = by(by(bytes)).saturating_mul(2).clamp(bytes.saturating_mul(4), most);
+        self.peak = bytes;
         self.window = self.window.max(target.min(self.config.max));
     }
 }
@@ -234,26 +253,48 @@ mod tests {
     }
 
     #[test]
+    fn what_arrives_beyond_a_hole_counts_while_the_application_keeps_up() {
+        let (mut window, epoch) = (window(MIB, 100 * MIB), epoch());
+        window.on_rtt(ms(10));
+        window.on_arrival(epoch, 0, 0);
+        window.on_arrival(epoch + ms(9), 100_000, 10_000);
+        window.on_read(epoch + ms(9), 10_000);
+        window.on_arrival(epoch + ms(10), 110_000, 10_000);
+        assert_eq!(window.window(), 16 * 110_000, "the first round: sixteen times");
+        window.on_arrival(epoch + ms(19), 400_000, 210_000);
+        window.on_read(epoch + ms(20), 110_000);
+        assert_eq!(
+            window.window(),
+            16 * 110_000,
+            "100 000 bytes wait to be read: 100 000 taken, and no more count"
+        );
+        window.on_arrival(epoch + ms(30), 1_100_000, 210_000);
+        assert_eq!(window.window(), 16 * 110_000, "no round ends while there is something to read");
+        window.on_read(epoch + ms(30), 210_000);
+        assert_eq!(window.window(), 16 * 700_000);
+    }
+
+    #[test]
     fn the_round_trip_is_from_an_offer_to_the_first_byte_that_needed_it() {
         let (mut window, epoch) = (window(10_000, MIB), epoch());
         assert_eq!(window.offer(epoch), 10_000);
         assert_eq!(window.rtt(), None);
-        window.on_arrival(epoch + ms(30), 1000);
+        window.on_arrival(epoch + ms(30), 1000, 1000);
         assert_eq!(window.rtt(), Some(ms(30)), "that of the handshake");
         window.on_read(epoch + ms(40), 1000);
         assert_eq!(window.offer(epoch + ms(40)), 11_000);
-        window.on_arrival(epoch + ms(41), 10_000);
+        window.on_arrival(epoch + ms(41), 10_000, 10_000);
         assert_eq!(window.rtt(), Some(ms(30)), "those bytes were offered before");
-        window.on_arrival(epoch + ms(65), 10_001);
+        window.on_arrival(epoch + ms(65), 10_001, 10_001);
         assert_eq!(window.rtt(), Some(ms(25)));
         window.on_read(epoch + ms(70), 10_000);
         window.offer(epoch + ms(70));
-        window.on_arrival(epoch + ms(120), 11_001);
+        window.on_arrival(epoch + ms(120), 11_001, 11_001);
         assert_eq!(window.rtt(), Some(ms(25)), "a sender that was slower shows no longer path");
         window.on_rtt(ms(50));
         window.on_read(epoch + ms(120), 11_000);
         window.offer(epoch + ms(120));
-        window.on_arrival(epoch + ms(121), 80_000);
+        window.on_arrival(epoch + ms(121), 80_000, 80_000);
         assert_eq!(window.rtt(), Some(ms(50)), "told is told");
     }
 
@@ -276,7 +317,7 @@ mod tests {
     fn a_closed_window_is_reopened_with_an_update() {
         let (mut window, epoch) = (window(10_000, MIB), epoch());
         window.offer(epoch);
-        window.on_arrival(epoch, 10_000);
+        window.on_arrival(epoch, 10_000, 10_000);
         assert!(!window.should_update(), "nothing was read");
         window.on_read(epoch, 1999);
         assert!(!window.should_update(), "less than two packets");
@@ -287,7 +328,7 @@ mod tests {
         window.set_memory(0);
         window.on_read(epoch, 10_000);
         assert!(!window.should_update() && window.offer(epoch) == 12_000);
-        window.on_arrival(epoch, 12_000);
+        window.on_arrival(epoch, 12_000, 12_000);
         window.on_read(epoch, 12_000);
         assert!(!window.should_update(), "no memory, no window");
         window.set_memory(3000);
@@ -299,7 +340,7 @@ mod tests {
     fn a_window_of_less_than_a_packet_moves_by_half() {
         let (mut window, epoch) = (window(600, 600), epoch());
         assert_eq!(window.offer(epoch), 600);
-        window.on_arrival(epoch, 600);
+        window.on_arrival(epoch, 600, 600);
         window.on_read(epoch, 299);
         assert!(!window.should_update() && window.offer(epoch) == 600);
         window.on_read(epoch, 300);
@@ -311,14 +352,14 @@ mod tests {
     fn a_sender_with_window_left_is_told_by_quarters() {
         let (mut window, epoch) = (window(100_000, 100_000), epoch());
         window.offer(epoch);
-        window.on_arrival(epoch, 24_999);
+        window.on_arrival(epoch, 24_999, 24_999);
         window.on_read(epoch, 24_999);
         assert!(!window.should_update());
-        window.on_arrival(epoch, 25_000);
+        window.on_arrival(epoch, 25_000, 25_000);
         window.on_read(epoch, 25_000);
         assert!(window.should_update());
         assert_eq!(window.offer(epoch), 125_000);
-        window.on_arrival(epoch, 76_000);
+        window.on_arrival(epoch, 76_000, 76_000);
         window.on_read(epoch, 27_000);
         assert!(window.should_update(), "49 000 bytes left of 100 000");
     }
@@ -352,7 +393,7 @@ mod tests {
                 }
                 let got = transfer(usize::try_from(rtt).unwrap(), rate, |now, arrived| {
                     let now = epoch + ms(now);
-                    window.on_arrival(now, arrived);
+                    window.on_arrival(now, arrived, arrived);
                     window.on_read(now, arrived);
                     window.offer(now)
                 });
@@ -378,7 +419,7 @@ mod tests {
                 now += ms(random(5));
                 arrived += random(20_000).min(window.right_edge() - arrived);
                 read += random(20_000).min(arrived - read);
-                window.on_arrival(now, arrived);
+                window.on_arrival(now, arrived, arrived);
                 window.on_read(now, read);
                 if random(20) == 0 {
                     window.set_memory(random(max) + random(2) * max);

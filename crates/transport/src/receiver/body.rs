@@ -229,7 +229,8 @@ impl Bytes {
             self.report_block(piece.seq);
         }
         if arrival.new > 0 {
-            self.window.on_arrival(now, piece.seq + piece.payload.len() as u64);
+            let end = piece.seq + piece.payload.len() as u64;
+            self.window.on_arrival(now, end, self.stream.rcv_nxt());
             self.read |= !self.kept;
         }
         self.note(now, Packet { tx, ecn, order, asks: piece.asks || refused });

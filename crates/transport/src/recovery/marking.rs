@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::dup_acks::{DupAcks, SackThreshold};
 use super::rack::{Rack, Times};
 use super::tail_loss_probe::{Ending, TailLossProbe};
-use super::{LossDetection, Repeat, Resend};
+use super::{LossDetection, Reordering, Repeat, Resend};
 use crate::LossTrigger;
 use crate::congestion::SentState;
 use crate::planted::{self, Bug};
@@ -112,9 +112,9 @@ pub(crate) struct Marking {
 }
 
 impl Marking {
-    pub(crate) fn new(rule: LossDetection) -> Self {
+    pub(crate) fn new(rule: LossDetection, reordering: Reordering) -> Self {
         let detector = match rule {
-            LossDetection::Rack => Detector::Rack(Rack::default()),
+            LossDetection::Rack => Detector::Rack(Rack::new(reordering)),
             LossDetection::Sack => Detector::Sack(SackThreshold::default()),
             LossDetection::NewReno | LossDetection::BaseOnly => Detector::NewReno(DupAcks::default()),
         };
@@ -218,7 +218,15 @@ impl Marking {
     pub(crate) fn on_ack(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) -> bool {
         let was_lost = self.lost.len();
         self.detect(ack, board, flights);
-        self.is_congestion(was_lost) && self.begin(board, flights, false)
+        self.is_congestion(was_lost) && self.on_loss(board, flights)
+    }
+
+    /// Losses that count as congestion were found; gives true if an episode begins.
+    fn on_loss(&mut self, board: &Scoreboard, flights: &Flights) -> bool {
+        if let Detector::Rack(rack) = &mut self.detector {
+            rack.on_loss();
+        }
+        self.begin(board, flights, false)
     }
 
     /// True if of the losses found since there were `before` any is not excused.
@@ -309,7 +317,7 @@ impl Marking {
             self.reordering_at = None;
             let was_lost = self.lost.len();
             self.detect(ack, board, flights);
-            if self.is_congestion(was_lost) && self.begin(board, flights, false) {
+            if self.is_congestion(was_lost) && self.on_loss(board, flights) {
                 return Expired::Episode;
             }
         }

@@ -18,6 +18,7 @@ pub(crate) use base_only::{BaseOnly, Expiry};
 pub(crate) use marking::{AckFacts, Ended, Expired, Lost, Marking, Timing};
 pub(crate) use pacer::Pacer;
 pub(crate) use prr::{Prr, PrrAck};
+pub use rack::Reordering;
 
 /// Rules by which losses are found and repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +84,10 @@ pub(crate) enum Recovery {
 }
 
 impl Recovery {
-    pub(crate) fn new(rule: LossDetection) -> Self {
+    pub(crate) fn new(rule: LossDetection, reordering: Reordering) -> Self {
         match rule {
             LossDetection::BaseOnly => Self::BaseOnly(BaseOnly::default()),
-            rule => Self::Marking(Marking::new(rule)),
+            rule => Self::Marking(Marking::new(rule, reordering)),
         }
     }
 

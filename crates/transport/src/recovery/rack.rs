@@ -13,6 +13,18 @@ const PERSIST: u32 = 16;
 /// (`DupThresh` of RFC 8985, section 6.2 step 4).
 const DUP_THRESHOLD: u64 = 3;
 
+/// Whether segments are given time to overtake each other before any was seen to do so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reordering {
+    /// A quarter of the smallest round-trip time, until a segment that was given it was lost nonetheless; from then
+    /// on as RFC 8985 has it. So where nothing is lost, reordering within that time never causes a retransmission,
+    /// and where something is, the first repair alone begins later.
+    UntilLoss,
+    /// RFC 8985, section 6.2 step 4, to the letter: none during a recovery or once three segments are selectively
+    /// acknowledged. The first reordering is then taken for a loss.
+    OnceSeen,
+}
+
 /// What the detector needs to know beside the scoreboard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
@@ -25,8 +37,12 @@ pub(crate) struct Times {
 }
 
 /// The detector's state; names as in the RFC.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rack {
+    /// Reordering is given time although none was seen.
+    patient: bool,
+    /// While it is: the oldest transmission in flight that a later one overtook, and since when that is known.
+    overtaken: Option<(u64, Instant)>,
     /// Number of the newest transmission that was delivered, when it left, and when its delivery was known.
     newest: Option<(u64, Instant, Instant)>,
     /// One past the highest byte delivered.
@@ -38,6 +54,19 @@ pub(crate) struct Rack {
 }
 
 impl Rack {
+    pub(crate) fn new(reordering: Reordering) -> Self {
+        let patient = reordering == Reordering::UntilLoss;
+        Self {
+            patient,
+            overtaken: None,
+            newest: None,
+            fack: 0,
+            reordering_seen: false,
+            widened: 0,
+            persist: 0,
+        }
+    }
+
     /// A segment was delivered, by its last transmission.
     pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment) {
         if segment.end() > self.fack {
@@ -66,18 +95,37 @@ impl Rack {
         }
     }
 
+    /// A segment was lost by the network.
+    pub(crate) fn on_loss(&mut self) {
+        self.patient = false;
+    }
+
     /// How much later than the newest delivery a transmission may still arrive (section 6.2 step 4).
     pub(crate) fn reordering_window(&self, times: &Times, sacked: u64) -> Duration {
-        if !self.reordering_seen && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
+        let expected = self.patient || self.reordering_seen;
+        if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
         (times.min_rtt / 4 * (self.widened + 1)).min(times.srtt)
     }
 
+    /// When a segment is lost unless it is delivered before. A queue that has grown shorter since it left makes the
+    /// newest delivery's round trip shorter than its own. Where nothing was lost yet, that is not mistaken for loss
+    /// either: its time begins when it is seen to be late, if that is within a round trip (what a probe tells is later).
+    fn due(&mut self, segment: &Segment, rtt: Duration, reordering: Duration, times: &Times) -> Instant {
+        let due = segment.sent_at + rtt + reordering;
+        if !self.patient {
+            return due;
+        }
+        let known = self.overtaken.filter(|(tx, _)| *tx == segment.tx);
+        let (_, since) = *self.overtaken.insert(known.unwrap_or((segment.tx, times.now)));
+        due.max(since.min(due + times.srtt) + reordering)
+    }
+
     /// Tells `on_lost` the offset of each segment whose last transmission is lost, and gives the time at which
     /// the next one would be.
     pub(crate) fn detect(
-        &self,
+        &mut self,
         times: &Times,
         board: &mut Scoreboard,
         flights: &mut Flights,
@@ -85,7 +133,7 @@ impl Rack {
     ) -> Option<Instant> {
         let (newest, sent_at, delivered_at) = self.newest?;
         let rtt = delivered_at.saturating_duration_since(sent_at);
-        let wait = rtt + self.reordering_window(times, board.sacked());
+        let reordering = self.reordering_window(times, board.sacked());
         while let Some((tx, flight)) = flights.first()
             && tx < newest
         {
@@ -93,7 +141,7 @@ impl Rack {
             // The cumulative edge may lie inside the segment, which then begins there.
             let segment = flight.offset.and_then(|offset| board.find(offset.max(board.una_offset())));
             if let Some(segment) = segment.filter(|s| s.tx == tx && s.fate == Fate::InFlight) {
-                let due = segment.sent_at + wait;
+                let due = self.due(segment, rtt, reordering, times);
                 if due > times.now {
                     return Some(due);
                 }
@@ -105,12 +153,110 @@ impl Rack {
         }
         // What was cut again, or taken back from the lost, has no record of its own.
         let base = *board.base().filter(|base| base.fate == Fate::InFlight && base.tx < newest)?;
-        let due = base.sent_at + wait;
+        let due = self.due(&base, rtt, reordering, times);
         if due > times.now {
             return Some(due);
         }
         on_lost(&base, None);
         board.mark_lost(base.offset);
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Numbering;
+
+    const MSS: u64 = 1000;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn times(now: Instant, in_recovery: bool) -> Times {
+        Times { now, srtt: ms(120), min_rtt: ms(100), mss: MSS, in_recovery }
+    }
+
+    fn epoch() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        Instant::now()
+    }
+
+    /// Segment `index`, sent `tx` ms after the epoch.
+    fn segment(epoch: Instant, index: u64, tx: u64, sent_count: u16) -> Segment {
+        let sent_at = epoch + ms(tx);
+        Segment { offset: index * MSS, sent_at, tx, len: 1000, sent_count, fate: Fate::InFlight }
+    }
+
+    #[test]
+    fn the_letter_gives_no_time_in_a_recovery_or_from_three_segments_on_until_reordering_is_seen() {
+        let epoch = epoch();
+        let mut rack = Rack::new(Reordering::OnceSeen);
+        let window = |rack: &Rack, in_recovery, sacked| {
+            rack.reordering_window(&times(epoch, in_recovery), sacked * MSS)
+        };
+        assert_eq!((window(&rack, false, 2), window(&rack, false, 3)), (ms(25), ms(0)));
+        assert_eq!(window(&rack, true, 0), ms(0));
+        rack.on_delivered(epoch + ms(100), &segment(epoch, 1, 1, 1));
+        rack.on_delivered(epoch + ms(101), &segment(epoch, 0, 2, 2));
+        assert_eq!(window(&rack, false, 3), ms(0), "what was sent again overtook nothing");
+        rack.on_delivered(epoch + ms(102), &segment(epoch, 0, 0, 1));
+        assert_eq!((window(&rack, false, 3), window(&rack, true, 9)), (ms(25), ms(25)));
+    }
+
+    #[test]
+    fn each_needless_repetition_widens_it_by_a_quarter_up_to_srtt_for_sixteen_recoveries() {
+        let epoch = epoch();
+        for reordering in [Reordering::UntilLoss, Reordering::OnceSeen] {
+            let mut rack = Rack::new(reordering);
+            for quarters in [2, 3, 4] {
+                rack.on_spurious();
+                let expected = (quarters * ms(25)).min(ms(120));
+                assert_eq!(rack.reordering_window(&times(epoch, true), 0), expected);
+            }
+            rack.on_spurious();
+            assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(120), "srtt and no more");
+            for _ in 0..15 {
+                rack.on_recovered();
+            }
+            assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(120));
+            rack.on_recovered();
+            assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(25));
+        }
+    }
+
+    #[test]
+    fn the_first_loss_ends_the_patience_unless_reordering_was_seen() {
+        let epoch = epoch();
+        let mut rack = Rack::new(Reordering::UntilLoss);
+        assert_eq!(rack.reordering_window(&times(epoch, true), 9 * MSS), ms(25));
+        rack.on_loss();
+        assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(0));
+        rack.on_spurious();
+        assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(50));
+    }
+
+    #[test]
+    fn where_reordering_is_expected_a_hole_has_a_quarter_of_the_round_trip_from_the_beginning() {
+        let epoch = epoch();
+        // Four segments a millisecond apart; news of the last three comes at 103 ms.
+        for (reordering, due) in [(Reordering::OnceSeen, None), (Reordering::UntilLoss, Some(ms(128)))] {
+            let mut rack = Rack::new(reordering);
+            let mut board = Scoreboard::new(Numbering::Bytes);
+            let mut flights = Flights::new(0);
+            for tx in 0..4 {
+                board.push(epoch + ms(tx), 1000, tx);
+            }
+            let now = epoch + ms(103);
+            board.sack(&(MSS..4 * MSS), |segment| rack.on_delivered(now, segment));
+            let mut lost = Vec::new();
+            let again = rack.detect(&times(now, false), &mut board, &mut flights, |s, _| lost.push(s.offset));
+            assert_eq!(again, due.map(|due| epoch + due), "{reordering:?}");
+            assert_eq!(lost.len(), usize::from(due.is_none()), "{reordering:?}");
+            let late = times(epoch + ms(128), false);
+            rack.detect(&late, &mut board, &mut flights, |s, _| lost.push(s.offset));
+            assert_eq!(lost, [0], "{reordering:?}");
+        }
     }
 }

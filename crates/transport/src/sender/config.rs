@@ -7,7 +7,7 @@ use super::scoreboard::Segment;
 use crate::congestion::{Algorithm, Controller, Start};
 use crate::wire::native::{LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
-use crate::{ConfigError, LossDetection, MAX_DATAGRAM};
+use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering};
 
 /// What a packet in flight takes beside its payload, bytes.
 const RECORD: usize = size_of::<Segment>();
@@ -59,6 +59,8 @@ pub struct SenderConfig {
     pub initial_window: u32,
     /// How losses are found and repaired.
     pub recovery: LossDetection,
+    /// With [`LossDetection::Rack`]: whether segments get time to overtake each other from the beginning.
+    pub reordering: Reordering,
     /// Packets leave at the pace of the congestion controller instead of as soon as the window has room.
     pub pacing: bool,
     /// The retransmission timeout.
@@ -95,6 +97,7 @@ impl SenderConfig {
             congestion: Algorithm::Fixed(window),
             initial_window: 10,
             recovery: LossDetection::BaseOnly,
+            reordering: Reordering::UntilLoss,
             pacing: false,
             rto: RtoPolicy::Reference,
             give_up: Duration::MAX,

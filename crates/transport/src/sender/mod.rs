@@ -151,7 +151,7 @@ impl Sender {
             board: Scoreboard::new(codec.numbering()),
             flights: Flights::new(planted::first_tx()),
             rtt: Rtt::new(config.rto),
-            recovery: Recovery::new(config.recovery),
+            recovery: Recovery::new(config.recovery, config.reordering),
             delivery: None,
             prr: None,
             pacer: config.pacing.then(|| Pacer::new(config.first_payload_size() as u64)),

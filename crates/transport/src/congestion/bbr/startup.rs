@@ -52,7 +52,7 @@ impl Bbr {
         if self.state != State::Startup {
             return;
         }
-        if self.startup_loss_is_high(ack) {
+        if self.startup_loss_is_high(ack) || self.overshot(ack.event) {
             self.undo.state = Some(State::Startup);
             self.full_bw.set_reached(true);
             self.bounds.inflight_longterm = self.bdp(self.bw).max(self.loss_round.latest().inflight);
@@ -70,6 +70,14 @@ impl Bbr {
         self.loss_round.persistent()
             && self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight)
             && !(self.config.base_loss && self.grows())
+    }
+
+    /// What tripling cost is told by one ACK: much of what was in flight is lost, and the delivery rate has ceased to
+    /// grow. The draft waits for a whole round in recovery; but what is sent again at more than the path's rate
+    /// overflows the queue that is still full, and that costs another round trip.
+    fn overshot(&self, event: &AckEvent) -> bool {
+        let much = event.lost > self.tolerated_loss(event.in_flight + event.lost);
+        self.config.brisk_startup && !self.brisk_startup && !self.grows() && much
     }
 
     /// The last round grew by a quarter.
