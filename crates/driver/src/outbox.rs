@@ -93,7 +93,7 @@ impl Outbox {
 
     /// Batches are lent to the kernel at present.
     pub(crate) fn lends(&self) -> bool {
-        self.ring.is_some()
+        self.gso && self.ring.is_some()
     }
 
     /// See [`rdt_transport::drive::DatagramIo::reclaim`].
@@ -185,6 +185,8 @@ impl Outbox {
     ) -> io::Result<()> {
         let (size, total) = (self.batch().segment_size().max(1), self.batch().bytes().len());
         let (mut at, mut result) = (from, Ok(()));
+        // Segments longer than the path takes are sent one by one, and cut on their way; the next batch's may be shorter.
+        let mut offload = true;
         self.stuck = None;
         if from == 0 {
             match self.lend(kernel, stats, peer) {
@@ -200,7 +202,12 @@ impl Outbox {
             // Zero segments of a batch remain only when it is a single empty datagram.
             let chunk = (self.max_segments(kernel) * size).min(total - at);
             let segments = chunk.div_ceil(size).max(1);
-            let call = if segments > 1 { self.call(kernel) } else { SendCall::Single };
+            let call = match self.call(kernel) {
+                _ if segments == 1 => SendCall::Single,
+                SendCall::Gso if !offload && self.sendmmsg => SendCall::Sendmmsg,
+                SendCall::Gso if !offload => SendCall::Single,
+                call => call,
+            };
             let bytes = &self.batch().bytes()[at..at + chunk];
             let gone = match kernel.send(call, peer, Datagrams { bytes, size, ecn: self.batch().ecn() }) {
                 Ok(taken) => {
@@ -214,6 +221,10 @@ impl Outbox {
                     taken
                 }
                 Err(error) if self.must_change(call, &error) => continue,
+                Err(error) if call == SendCall::Gso && classify(&error, true) == SendFailure::TooBig => {
+                    offload = false;
+                    continue;
+                }
                 Err(error) => {
                     // Of several datagrams in one `sendmmsg` it is the first that was refused.
                     let refused = if call == SendCall::Sendmmsg { 1 } else { segments };
@@ -268,6 +279,8 @@ impl Outbox {
                 stats.unreachable += kernel.drain_reports().max(1);
                 Loan::None
             }
+            // The copy will meet the same, and be counted.
+            Err(error) if !is_loan_refused(&error) => Loan::None,
             refused => {
                 tracing::debug!(?refused, "the kernel takes no memory by reference; batches are copied");
                 self.stop_lending();
@@ -283,6 +296,7 @@ impl Outbox {
             let batch = ring.slab(slab);
             self.own.clear();
             self.own.set_max_segments(batch.segments());
+            self.own.set_ecn(batch.ecn());
             for datagram in batch.datagrams() {
                 if let Some(slot) = self.own.slot(datagram.len()) {
                     slot.copy_from_slice(datagram);
@@ -326,6 +340,12 @@ impl Drop for Outbox {
             ring::recycle(ring);
         }
     }
+}
+
+/// EINVAL, ENOSYS and EOPNOTSUPP from a kernel that takes no pages for a datagram, EIO from a card that cannot cut them,
+/// EPERM from a filter of system calls: reasons that stay.
+fn is_loan_refused(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(1 | 5 | 22 | 38 | 95))
 }
 
 /// ENOSYS from a kernel without the call, EPERM from a filter of system calls, EINVAL from one that takes no codepoint
@@ -568,13 +588,44 @@ mod tests {
         for refusal in [Err(EINVAL), Ok(7)] {
             let kernel = Script::new(64, &[]);
             let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+            outbox.ring.as_mut().unwrap().slab_mut(0).set_ecn(Ecn::Ect0);
             kernel.lends.borrow_mut().push_back(refusal);
             outbox.send(&kernel, &mut stats, peer()).unwrap();
             assert_eq!(kernel.calls(), [(SendCall::Gso, (0..20).collect())], "{refusal:?}");
+            assert_eq!(kernel.codepoints.take(), [Ecn::Ect0], "{refusal:?}");
             fill_to_lend(&mut outbox, &kernel, 40_000);
             outbox.send(&kernel, &mut stats, peer()).unwrap();
             assert_eq!((kernel.loans.get(), stats.sent, outbox.lends()), (1, 40, false));
         }
+    }
+
+    #[test]
+    fn a_loan_that_failed_for_the_moment_is_copied_and_the_next_one_offered() {
+        for errno in [ENOBUFS, EMSGSIZE, 113, ECONNREFUSED] {
+            let kernel = Script::new(64, &[]);
+            let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+            kernel.lends.borrow_mut().push_back(Err(errno));
+            outbox.send(&kernel, &mut stats, peer()).unwrap();
+            fill_to_lend(&mut outbox, &kernel, 40_000);
+            outbox.send(&kernel, &mut stats, peer()).unwrap();
+            assert_eq!((stats.sent, stats.sent_by_reference, outbox.lends()), (40, 20, true), "{errno}");
+        }
+    }
+
+    #[test]
+    fn segments_beyond_the_path_are_sent_without_offload_and_the_next_batch_with() {
+        let kernel = Script::new(64, &[Err(EMSGSIZE)]);
+        let (mut outbox, mut stats) = filled(&kernel, 3);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        fill(&mut outbox, &kernel, 2);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        let expected = [
+            (SendCall::Gso, vec![0, 1, 2]),
+            (SendCall::Sendmmsg, vec![0, 1, 2]),
+            (SendCall::Gso, vec![0, 1]),
+        ];
+        assert_eq!(kernel.calls(), expected);
+        assert_eq!((stats.sent, stats.lost_too_big), (5, 0));
     }
 
     #[test]

@@ -5,6 +5,10 @@
 //! acknowledged and nothing was sent twice: then each of its datagrams existed once, and the receiver has it. If
 //! something was sent again meanwhile, a first copy may still wait in some queue; then the slab's pages are given
 //! up to whoever reads them, and new ones take their place.
+//!
+//! This takes for granted that nobody between copies a datagram without copying its bytes and hands it on after the
+//! original was acknowledged, as an emulator that duplicates packets within this host may. Then the late copy can be
+//! torn: the native format's check finds that, and in the classic one the checksum of the whole does.
 
 use std::collections::VecDeque;
 

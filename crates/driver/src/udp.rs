@@ -363,8 +363,9 @@ impl Kernel for Port {
     }
 
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
-        // What tells no size of its own would be cut to the socket's, and what tells no codepoint would get it.
-        if call != SendCall::Gso && self.segment.get() != 0 && datagrams.size > self.segment.get() {
+        // What tells no size of its own would be cut to the socket's or, if that is beyond the path's, refused; and what
+        // tells no codepoint would get the socket's.
+        if call != SendCall::Gso && self.segment.get() != 0 {
             self.set_segment(0)?;
         }
         if datagrams.ecn == Ecn::NotEct {

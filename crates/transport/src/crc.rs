@@ -34,6 +34,9 @@ impl Combiner {
 
     /// The same where only the length of the piece is at hand, in bytes.
     pub(crate) fn append(&mut self, crc: u32, next: u32, length: usize) -> u32 {
+        if length == 0 {
+            return crc;
+        }
         if self.knows(length) { self.shift(crc) ^ next } else { combine(crc, next, length as u64) }
     }
 
@@ -86,7 +89,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).cycle().take(40_000).collect();
         let mut combiner = Combiner::default();
         let (mut crc, mut rest) = (0, &bytes[..]);
-        for length in [1444, 1444, 1444, 100, 0, 1444, 8944, 8944, 8944, 1, 1, 7] {
+        for length in [7, 0, 0, 1444, 1444, 1444, 100, 0, 1444, 8944, 8944, 8944, 1, 1, 7] {
             let (piece, after) = rest.split_at(length);
             crc = combiner.append(crc, crc32fast::hash(piece), length);
             rest = after;

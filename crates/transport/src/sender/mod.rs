@@ -424,10 +424,15 @@ impl Endpoint for Sender {
         if self.data_flows() && !matches!(self.state, State::Opening { send: true, .. }) {
             out.set_ecn(self.ecn.codepoint());
         }
-        self.transmit_run(now, out);
-        self.close_if_done();
-        while self.transmit_one(now, out) {
+        if matches!(self.state, State::Opening { send: true, .. }) {
+            // Nothing shares its batch: what follows leaves with another codepoint.
+            self.transmit_one(now, out);
+        } else {
+            self.transmit_run(now, out);
             self.close_if_done();
+            while self.transmit_one(now, out) {
+                self.close_if_done();
+            }
         }
         self.trace_state(now);
         self.check();

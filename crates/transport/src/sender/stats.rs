@@ -32,7 +32,8 @@ pub struct SenderStats {
     pub bytes_acked: u64,
     /// Bytes written by the application so far.
     pub bytes_written: u64,
-    /// CRC-32 of the bytes written so far.
+    /// CRC-32 of the bytes written so far; where packets have a check of their own, of those sent so far. At the end
+    /// both are the stream.
     pub crc: u32,
     /// Times that the retransmission timer fired and something was sent again.
     pub timeouts: u64,

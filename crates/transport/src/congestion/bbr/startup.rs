@@ -17,6 +17,8 @@ use std::time::Duration;
 use super::full_bw::Verdict;
 use super::{Ack, AckEvent, Bbr, State};
 
+/// Segments that one ACK must tell to be lost before the start is taken to have gone too far: a few are chance.
+const OVERSHOT: u64 = 16;
 /// How much longer than the smallest a round trip must be to show a queue: 1 / 64 ...
 const QUEUE_SEEN: u32 = 64;
 /// ... and this much, for a burst of our own and the clocks of hosts come to as much.
@@ -76,7 +78,8 @@ impl Bbr {
     /// grow. The draft waits for a whole round in recovery; but what is sent again at more than the path's rate
     /// overflows the queue that is still full, and that costs another round trip.
     fn overshot(&self, event: &AckEvent) -> bool {
-        let much = event.lost > self.tolerated_loss(event.in_flight + event.lost);
+        let much = event.lost > self.tolerated_loss(event.in_flight + event.lost)
+            && event.lost >= OVERSHOT * self.config.mss;
         self.config.brisk_startup && !self.brisk_startup && !self.grows() && much
     }
 

@@ -180,6 +180,18 @@ fn a_brisk_start_ends_with_a_mark_but_startup_does_not() {
 }
 
 #[test]
+fn a_start_that_went_too_far_ends_with_one_ack_and_a_few_losses_do_not() {
+    for (lost, goes_on) in [(1, true), (15, true), (16, false)] {
+        let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
+        script.round(BW, 20_000, 0);
+        // Flat: the brisk part is over.
+        script.round(BW, 20_000, 0);
+        script.ack(BW, 20_000, lost * MSS, (script.delivered, script.lost));
+        assert_eq!(script.bbr.phase() == "startup", goes_on, "{lost} lost");
+    }
+}
+
+#[test]
 fn a_round_that_the_application_limited_does_not_end_a_brisk_start() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.round(BW, 10_000, 0);
