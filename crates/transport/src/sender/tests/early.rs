@@ -3,7 +3,7 @@
 use super::*;
 use crate::wire::native::{self, ACK_HEADER, Params, RETRY_LEN, SynAck};
 use crate::wire::{Near, Packet, Wire};
-use crate::{LossDetection, SenderConfig};
+use crate::{Ecn, LossDetection, SenderConfig, TransmitBuf};
 
 const ID: u64 = 7;
 const RTT: u64 = 100;
@@ -209,4 +209,21 @@ fn a_probe_waits_for_as_long_as_the_receiver_says_that_it_may() {
         let wait = ms(2 * RTT + u64::from(delay_ms)).min(script.rto());
         assert_eq!(script.timer(), Some(ms(3 * RTT) + wait), "{delay_ms} ms");
     }
+}
+
+#[test]
+fn what_follows_the_syn_leaves_in_a_batch_and_with_a_codepoint_of_its_own() {
+    let config = SenderConfig { packet_size: native::SYN_MIN, ..SenderConfig::native(ID) };
+    let mut script = Script::new(config);
+    script.sender.write(b"hi").unwrap();
+    script.sender.push();
+    assert_eq!(leaving(&mut script), ["SYN"]);
+    script.at(RTT).recv_bytes(&retry());
+    let mut out = TransmitBuf::new(64);
+    let mut batches = Vec::new();
+    while script.sender.poll_transmit(script.now, &mut out).is_some() {
+        batches.push((out.segments(), out.ecn()));
+        out.clear();
+    }
+    assert_eq!(batches, [(1, Ecn::NotEct), (1, Ecn::Ect0)]);
 }
