@@ -1,92 +1,71 @@
-//! A relay between two UDP sockets of the loopback, flooded.
+//! The proxy over the loopback, flooded.
 
 use std::io;
-use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rdt_driver::clock;
-use rdt_emulator::{Delivery, Packet, Path, PathConfig};
+use rdt_driver::{UdpIo, UdpOptions};
+use rdt_emulator::{Path, PathConfig};
 
+use super::held::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput, flood};
 use crate::json;
-use crate::port::{Buffers, Port, Sent};
-use crate::relay::Relay;
-use crate::wait::{Descriptors, Stop, Waiter};
+use crate::live::Live;
+use crate::proxy::{Exchange, Limits, serve};
+use crate::relay::Account;
+use crate::tap::Tap;
 
-/// The path's round trip, so that packets wait for their times.
-const RTT: Duration = Duration::from_millis(1);
+/// The flooder is the only client.
+const ONE: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
+/// The path's round trip in a flood, so that packets wait for their times.
+const SHORT_RTT: Duration = Duration::from_millis(1);
+/// A port of the loopback that is free.
+const FREE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
 /// What comes through of datagrams of this size.
 pub(super) fn measure(size: u16) -> io::Result<Throughput> {
-    let ((sender, near), (far, receiver)) = (pair()?, pair()?);
-    let ends = [near.try_clone()?, far.try_clone()?].map(|socket| Arc::new(OwnedFd::from(socket)));
-    let stop = Stop::new()?;
-    let mut relay =
-        Relay::new(Path::new(PathConfig::symmetric(RTT, None), 0), port(near)?, port(far.try_clone()?)?, ());
-    let reading = thread::spawn(move || flood::receive(&receiver));
-    let asked = stop.clone();
-    let sending = thread::spawn(move || {
-        flood::send(&sender, size, TIME);
-        asked.set();
-    });
-    let result = relay.run(&mut Waiter::new(Descriptors::new(ends, stop)));
-    // A datagram of no bytes ends the reader, unless it finds no room.
-    far.set_nonblocking(false)?;
-    while !reading.is_finished() {
-        far.send(&[])?;
-        thread::yield_now();
-    }
-    let ended = || io::Error::other("a thread ended by itself");
-    sending.join().map_err(|_| ended())?;
-    reading.join().map_err(|_| ended())??;
-    result?;
-    let ([forward, _], ()) = relay.finish();
+    let flood = flood::Flood { size, pps: None, ms: TIME };
+    let (forward, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
     Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
 }
 
-/// Two connected sockets.
-fn pair() -> io::Result<(UdpSocket, UdpSocket)> {
-    let [one, other] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
-    one.connect(other.local_addr()?)?;
-    other.connect(one.local_addr()?)?;
-    Ok((one, other))
+/// What a path delivers that is asked for a rate.
+pub(super) fn hold(asked: Asked) -> io::Result<Option<held::Delivered>> {
+    let (reader, writer) = io::pipe()?;
+    let reading = thread::spawn(move || io::read_to_string(reader));
+    let live = Live::start(LOOK, writer);
+    let (_, live) = carry(PathConfig::symmetric(RTT, asked.rate), asked.flood, live)?;
+    live.finish();
+    Ok(held::delivered(&reading.join().map_err(|_| ended())??))
 }
 
-fn port(socket: UdpSocket) -> io::Result<SocketPort> {
-    socket.set_nonblocking(true)?;
-    Ok(SocketPort { socket, scratch: vec![0; 65_536].into() })
-}
-
-/// A datagram a call.
-struct SocketPort {
-    socket: UdpSocket,
-    scratch: Box<[u8]>,
-}
-
-impl Port for SocketPort {
-    fn receive(
-        &mut self,
-        budget: usize,
-        buffers: &mut Buffers,
-        take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
-    ) -> io::Result<usize> {
-        for read in 0..budget {
-            let len = match self.socket.recv(&mut self.scratch) {
-                Ok(len) => len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(read),
-                Err(error) => return Err(error),
-            };
-            let mut buffer = buffers.take(len);
-            buffer.extend_from_slice(&self.scratch[..len]);
-            take(buffers, clock::now(), buffer.into());
-        }
-        Ok(budget)
+/// Floods a proxy with this path; gives the account of the forward direction.
+fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(Account, T)> {
+    let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
+    let exchange =
+        Exchange::bind(FREE.into(), target.local_addr()?, ONE, |_| {}).map_err(io::Error::other)?;
+    let (listen, stop): (SocketAddr, _) = (exchange.local_addr()?, exchange.stop());
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    let reading = thread::spawn(move || flood::receive(target, || is_over.load(Ordering::Relaxed)));
+    let sending = thread::spawn(move || {
+        let sent = flood.send(listen);
+        stop.set();
+        sent
+    });
+    let served = serve(exchange, Path::new(path, 0).into(), tap);
+    over.store(true, Ordering::Relaxed);
+    for thread in [sending, reading] {
+        thread.join().map_err(|_| ended())?.map_err(io::Error::other)?;
     }
+    let (end, tap) = served?;
+    let [forward, _] = end.accounts;
+    Ok((forward, tap))
+}
 
-    fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent> {
-        Ok(if self.socket.send(&packet.packet).is_ok() { Sent::Taken } else { Sent::Refused })
-    }
+fn ended() -> io::Error {
+    io::Error::other("a thread ended by itself")
 }
