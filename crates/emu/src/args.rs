@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use clap::{Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
-use crate::calibrate::{CalibrateArgs, flood::FloodArgs};
+use crate::calibrate::{CalibrateArgs, flood::Flood};
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
 use crate::proxy::args::ProxyArgs;
@@ -44,13 +44,13 @@ pub(crate) enum Command {
     Proxy(ProxyArgs),
     /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
     Sim(SimArgs),
-    /// Measures what this host can emulate, for 10 s: rates, packets per second, how late packets are
+    /// Measures what this host can emulate, for up to 40 s: rates, packets per second, how late packets are
     #[cfg(target_os = "linux")]
     Calibrate(CalibrateArgs),
     /// One end of a flood; `calibrate` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
-    Flood(FloodArgs),
+    Flood(Flood),
     /// The same program inside the namespaces; `run` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

@@ -3,27 +3,28 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | timer | `calibrate/timer.rs` | how late packets leave that come rarely |
-//! | loopback | `calibrate/loopback.rs` | a relay between two UDP sockets, flooded |
+//! | proxied | `calibrate/proxied.rs` | the proxy over the loopback, flooded |
 //! | namespace | `calibrate/namespace.rs` | `run`, flooded |
+//! | held | `calibrate/held.rs` | the highest rate that is delivered when it is asked for |
 //! | flood | `calibrate/flood.rs` | the sender and the receiver of a flood |
 //!
 //! A flood's sender, the relay and the receiver share the machine, as they do in a run; so what arrives is what the
 //! relay can do beside them, and not what it could do alone. Nothing is written.
 
 pub(crate) mod flood;
-mod loopback;
+mod held;
 mod namespace;
+mod proxied;
 mod timer;
-
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::{talk, tell};
+use held::Held;
 
-/// How long each of five measurements takes.
-const TIME: Duration = Duration::from_secs(2);
+/// How long each of five measurements takes, ms.
+const TIME: u64 = 2000;
 /// Bytes of datagrams that show the highest rate, and of those that show the most packets.
 const SIZES: [u16; 2] = [1400, 64];
 
@@ -48,7 +49,7 @@ impl Throughput {
     /// Of so many packets in [`TIME`].
     fn new(size: u16, packets: u64, lateness: Value) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 in two seconds")]
-        let packets_per_s = packets as f64 / TIME.as_secs_f64();
+        let packets_per_s = packets as f64 * 1e3 / TIME as f64;
         Self { size, packets_per_s, lateness }
     }
 
@@ -73,29 +74,57 @@ impl Throughput {
     }
 }
 
+/// What one way to emulate can do.
+#[derive(Debug)]
+struct Capacity {
+    floods: Vec<Throughput>,
+    held: Option<Held>,
+}
+
+impl Capacity {
+    /// Floods with datagrams of each size, and from above the highest rate that comes through searches down.
+    fn measure<E>(
+        flood: impl Fn(u16) -> Result<Throughput, E>,
+        hold: impl FnMut(held::Asked) -> Result<Option<held::Delivered>, E>,
+    ) -> Result<Self, E> {
+        let floods = SIZES.into_iter().map(flood).collect::<Result<Vec<_>, E>>()?;
+        let highest = floods.iter().map(Throughput::rate_bps).fold(0.0, f64::max);
+        Ok(Self { held: held::search(highest, hold)?, floods })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "floods": self.floods.iter().map(Throughput::json).collect::<Vec<_>>(),
+            "held": self.held.as_ref().map(Held::json),
+        })
+    }
+
+    fn rows(&self, name: &str) -> Vec<String> {
+        let mut rows: Vec<_> = self.floods.iter().map(|flood| flood.row(name)).collect();
+        let held_row = |held: &Held| {
+            row(&format!("{name}, held"), &format!("{:.0}", held.bps / 1e6), "", &held.lateness)
+        };
+        rows.push(self.held.as_ref().map_or_else(|| format!("{name}: no rate was held"), held_row));
+        rows
+    }
+}
+
 /// Measures and tells; gives the exit code.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
-    talk("this takes 10 s; whatever else runs meanwhile makes the figures worse");
+    talk("this takes up to 40 s; whatever else runs meanwhile makes the figures worse");
     let idle = timer::lateness().map_err(Failure::system("cannot measure the timer"))?;
-    let mut loopback = Vec::new();
-    for size in SIZES {
-        loopback.push(loopback::measure(size).map_err(Failure::system("cannot measure over the loopback"))?);
-    }
-    let namespace: Result<Vec<_>, _> = SIZES.into_iter().map(namespace::measure).collect();
+    let proxy = Capacity::measure(proxied::measure, proxied::hold)
+        .map_err(Failure::system("cannot measure over the loopback"))?;
+    let namespace = Capacity::measure(namespace::measure, namespace::hold);
     if args.json {
-        tell(&object(&idle, &loopback, &namespace).to_string());
+        tell(&object(&idle, &proxy, &namespace).to_string());
         return Ok(0);
     }
-    let mut lines = vec![row(
-        "",
-        "Mbit/s",
-        "packets/s",
-        &json!({ "p50": "late p50", "p99": "p99", "p99.9": "p99.9 us" }),
-    )];
-    lines.push(row("idle", "", "", &idle));
-    lines.extend(loopback.iter().map(|throughput| throughput.row("loopback UDP")));
+    let titles = json!({ "p50": "late p50", "p99": "p99", "p99.9": "p99.9 us" });
+    let mut lines = vec![row("", "Mbit/s", "packets/s", &titles), row("idle", "", "", &idle)];
+    lines.extend(proxy.rows("proxy"));
     match &namespace {
-        Ok(namespace) => lines.extend(namespace.iter().map(|throughput| throughput.row("namespace"))),
+        Ok(namespace) => lines.extend(namespace.rows("namespace")),
         Err(sentence) => lines.push(format!("namespace: {sentence}")),
     }
     for line in lines {
@@ -104,15 +133,14 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn object(idle: &Value, loopback: &[Throughput], namespace: &Result<Vec<Throughput>, String>) -> Value {
-    let all = |throughputs: &[Throughput]| throughputs.iter().map(Throughput::json).collect::<Vec<_>>();
+fn object(idle: &Value, proxy: &Capacity, namespace: &Result<Capacity, String>) -> Value {
     json!({
         "event": "end",
         "mode": "calibrate",
         "processors": std::thread::available_parallelism().map_or(1, usize::from),
         "idle": { "lateness_us": idle },
-        "loopback": all(loopback),
-        "namespace": namespace.as_ref().ok().map(|throughputs| all(throughputs)),
+        "proxy": proxy.json(),
+        "namespace": namespace.as_ref().ok().map(Capacity::json),
         "namespace_refused": namespace.as_ref().err(),
     })
 }
@@ -137,8 +165,11 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_payloads_in_the_time_that_it_took() {
-        let object = object(&Value::Null, &[throughput()], &Err("no".to_owned()));
-        let told = &object["loopback"][0];
+        let held = Held { bps: 5e6, lateness: Value::Null };
+        let proxy = Capacity { floods: vec![throughput()], held: Some(held) };
+        let object = object(&Value::Null, &proxy, &Err("no".to_owned()));
+        let told = &object["proxy"]["floods"][0];
+        assert_eq!(object["proxy"]["held"]["rate_bps"], json!(5e6));
         assert_eq!((&told["packets_per_s"], &told["rate_bps"]), (&json!(1000.0), &json!(8_000_000.0)));
         assert_eq!((&object["namespace"], &object["namespace_refused"]), (&Value::Null, &json!("no")));
     }

@@ -92,7 +92,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         #[cfg(target_os = "linux")]
         Command::Flood(args) => {
-            calibrate::flood::command(&args).map_err(Failure::system("the flood ended"))?;
+            calibrate::flood::command(args)?;
             Ok(0)
         }
         #[cfg(not(target_os = "linux"))]

@@ -12,6 +12,10 @@ const BUSY: Duration = Duration::from_micros(20);
 /// Waits that sleep at once after looking was in vain.
 const SLEEPS: u32 = 16;
 
+/// Linux may end a wait late by a thousandth of its time (`select_estimate_accuracy`, for poll and epoll alike): that
+/// much and more is kept for another wait.
+const SLACK_SHARE: u32 = 512;
+
 /// How a relay waits between its turns.
 pub trait Wait {
     /// Returns when a port has something, when `deadline` is near, or when the end is asked for. May
@@ -96,7 +100,7 @@ impl<L: Look> Wait for Waiter<L> {
             self.sleeps = SLEEPS;
         }
         let rest = sleep_until.map(|until| until.saturating_duration_since(now));
-        Ok(self.look.look(rest)? != Seen::Stop)
+        Ok(self.look.look(rest.map(|rest| rest.saturating_sub(rest / SLACK_SHARE)))? != Seen::Stop)
     }
 }
 

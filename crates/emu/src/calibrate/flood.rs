@@ -1,57 +1,117 @@
-//! Datagrams as fast as they can be sent, and reading them.
+//! Datagrams at a rate or as fast as they can be sent, and reading them.
+//!
+//! Both ends move many in a call, so that most of the machine is left to the relay between them.
 
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
+use std::thread;
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_driver::{SocketError, UdpIo, UdpOptions, clock};
+use rdt_transport::drive::DatagramIo;
+
+use crate::failure::Failure;
 
 /// Where the receiver is at the far end of a run.
 const PORT: u16 = 9;
-/// Between two looks at the clock.
-const BURST: usize = 32;
+/// How long a sender sleeps that is ahead of its rate.
+const PAUSE: Duration = Duration::from_micros(500);
+/// How long a receiver sleeps that has read everything. What its socket cannot hold meanwhile is lost, and counted
+/// all the same: it has left the link.
+const NAP: Duration = Duration::from_millis(1);
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct FloodArgs {
-    /// Bytes of each datagram; none is to be the receiver.
-    #[arg(long)]
-    size: Option<u16>,
+/// What is sent, and for how long.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Flood {
+    /// Bytes of each datagram; 0 is to be the receiver.
     #[arg(long, default_value_t = 0)]
-    ms: u64,
+    pub(super) size: u16,
+    /// Datagrams per second; without it as many as can be sent.
+    #[arg(long)]
+    pub(super) pps: Option<u64>,
+    /// For so long.
+    #[arg(long, default_value_t = 0)]
+    pub(super) ms: u64,
 }
 
-/// The hidden command: one end of a flood inside a run. Errors end it, and show in what arrives.
-pub(crate) fn command(args: &FloodArgs) -> io::Result<()> {
+/// The hidden command: one end of a flood inside a run.
+pub(crate) fn command(flood: Flood) -> Result<(), Failure> {
     let address = |name| {
         let address = std::env::var(name).ok().and_then(|text| text.parse().ok());
-        address.map(|ip| SocketAddr::new(ip, PORT)).ok_or(io::ErrorKind::AddrNotAvailable)
+        let missing = || Failure::Usage(format!("${name} is no address: `calibrate` starts this"));
+        address.map(|ip| SocketAddr::new(ip, PORT)).ok_or_else(missing)
     };
-    match args.size {
-        Some(size) => {
-            let socket = UdpSocket::bind("0.0.0.0:0")?;
-            socket.connect(address("RDT_PEER")?)?;
-            send(&socket, size, Duration::from_millis(args.ms));
-            Ok(())
+    let ended = |error: SocketError| Failure::Forbidden(error.to_string());
+    if flood.size > 0 {
+        return flood.send(address("RDT_PEER")?).map_err(ended);
+    }
+    let socket = UdpIo::bind(address("RDT_LOCAL")?, UdpOptions::default()).map_err(ended)?;
+    receive(socket, || false).map_err(ended)
+}
+
+impl Flood {
+    /// Sends to an IPv4 address.
+    pub(super) fn send(self, to: SocketAddr) -> Result<(), SocketError> {
+        let mut io = UdpIo::bind(SocketAddr::from(([0, 0, 0, 0], 0)), UdpOptions::default())?;
+        let (begin, time) = (clock::now(), Duration::from_millis(self.ms));
+        let mut sent = 0;
+        loop {
+            let elapsed = clock::now().saturating_duration_since(begin);
+            if elapsed >= time {
+                return Ok(());
+            }
+            let due = self.due(elapsed);
+            if sent >= due {
+                sleep(PAUSE);
+                continue;
+            }
+            let Some(batch) = io.transmit_buf() else {
+                // No room is what a flood is about.
+                thread::yield_now();
+                continue;
+            };
+            while sent < due && batch.slot(self.size.into()).is_some() {
+                sent += 1;
+            }
+            io.flush(to.into());
         }
-        None => receive(&UdpSocket::bind(address("RDT_LOCAL")?)?),
+    }
+
+    /// Datagrams to be sent by then.
+    fn due(self, elapsed: Duration) -> u64 {
+        let Some(pps) = self.pps else { return u64::MAX };
+        let due = u128::from(pps).saturating_mul(elapsed.as_micros()) / 1_000_000;
+        u64::try_from(due).unwrap_or(u64::MAX)
     }
 }
 
-/// Sends for so long.
-pub(super) fn send(socket: &UdpSocket, size: u16, time: Duration) {
-    let bytes = vec![0; size.into()];
-    let end = clock::now() + time;
-    while clock::now() < end {
-        for _ in 0..BURST {
-            // No room is what a flood is about.
-            let _ = socket.send(&bytes);
+/// Reads until it is told to stop, which it is asked when there is nothing to read.
+pub(super) fn receive(mut io: UdpIo, stop: impl Fn() -> bool) -> Result<(), SocketError> {
+    loop {
+        while io.recv().is_some() {}
+        if let Some(error) = io.take_error() {
+            return Err(error);
         }
+        if stop() {
+            return Ok(());
+        }
+        sleep(NAP);
     }
 }
 
-/// Reads until an error, which a datagram of no bytes is too.
-pub(super) fn receive(socket: &UdpSocket) -> io::Result<()> {
-    let mut bytes = vec![0; 65_536];
-    while socket.recv(&mut bytes)? > 0 {}
-    Ok(())
+#[expect(clippy::disallowed_methods, reason = "neither end answers anybody, so nobody waits for it")]
+fn sleep(time: Duration) {
+    thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_says_how_many_datagrams_are_due_and_none_that_all_are() {
+        let flood = |pps| Flood { size: 100, pps, ms: 1 };
+        assert_eq!(flood(Some(1500)).due(Duration::from_millis(2)), 3);
+        assert_eq!(flood(Some(u64::MAX)).due(Duration::MAX), u64::MAX);
+        assert_eq!(flood(None).due(Duration::ZERO), u64::MAX);
+    }
 }

@@ -5,33 +5,48 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::flood::Flood;
+use super::held::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput};
 
 /// What comes through of datagrams of this size, or the sentence that says why nothing does.
 pub(super) fn measure(size: u16) -> Result<Throughput, String> {
-    let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
-    let output = Command::new(&program)
-        .args([
-            "run",
-            "--quiet",
-            "--json",
-            "--rtt=1ms",
-            "--server",
-            &format!("exec {} flood", quoted(&program)),
-        ])
-        .arg("--")
-        .arg(&program)
-        .args(["flood", &format!("--size={size}"), &format!("--ms={}", TIME.as_millis())])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("cannot start this program again: {error}"))?;
-    let account = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
-    let account = account.and_then(|line| serde_json::from_slice::<Value>(line).ok());
-    // Without a sentence, whatever else it said.
-    let said = || String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("rdt-emu: ").to_owned();
-    let forward = &account.ok_or_else(said)?["forward"];
-    let delivered = forward["delivered"].as_u64().ok_or_else(said)?;
+    let output = flooded(Flood { size, pps: None, ms: TIME }, &["--json", "--rtt=1ms"])?;
+    let account = output.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    let silent = || "it told nothing".to_owned();
+    let forward = &account.ok_or_else(silent)?["forward"];
+    let delivered = forward["delivered"].as_u64().ok_or_else(silent)?;
     Ok(Throughput::new(size, delivered, forward["lateness_us"].clone()))
+}
+
+/// What a path delivers that is asked for a rate.
+pub(super) fn hold(asked: Asked) -> Result<Option<held::Delivered>, String> {
+    let path = [
+        format!("--json-stream={}ms", LOOK.as_millis()),
+        format!("--rtt={}ms", RTT.as_millis()),
+        format!("--rate={:.0}bit", asked.rate.as_bps_f64()),
+    ];
+    let output = flooded(asked.flood, &path.each_ref().map(String::as_str))?;
+    Ok(held::delivered(&output))
+}
+
+/// What a run with these options prints that is flooded, or else what it said.
+fn flooded(flood: Flood, options: &[&str]) -> Result<String, String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
+    let mut command = Command::new(&program);
+    command.args(["run", "--quiet"]).args(options);
+    command.arg(format!("--server=exec {} flood", quoted(&program))).arg("--").arg(&program);
+    command.args(["flood", &format!("--size={}", flood.size), &format!("--ms={}", flood.ms)]);
+    command.args(flood.pps.map(|pps| format!("--pps={pps}")));
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot start this program again: {error}"))?;
+    if output.stdout.is_empty() {
+        return Err(String::from_utf8_lossy(&output.stderr)
+            .trim()
+            .trim_start_matches("rdt-emu: ")
+            .to_owned());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// For a shell.

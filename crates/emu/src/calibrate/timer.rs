@@ -24,7 +24,7 @@ pub(super) fn lateness() -> io::Result<Value> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let fds = [socket.try_clone()?.into(), socket.into()].map(|fd: OwnedFd| Arc::new(fd));
     let begin = clock::now() + INTERVAL;
-    let last = begin + TIME;
+    let last = begin + Duration::from_millis(TIME);
     let port = Coming { next: begin, last };
     let mut relay = Relay::new(Path::new(LinkConfig::default(), 0), port, Coming { next: last, last }, ());
     relay.run(&mut Until { waiter: Waiter::new(Descriptors::new(fds, Stop::new()?)), last })?;

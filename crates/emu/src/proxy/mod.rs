@@ -48,8 +48,10 @@ use crate::talk;
 use crate::tap::Tap;
 use crate::wait::Waiter;
 use args::ProxyArgs;
-use clients::{Addresses, Limits};
-use exchange::{Counts, Exchange};
+use clients::Addresses;
+pub(crate) use clients::Limits;
+use exchange::Counts;
+pub(crate) use exchange::Exchange;
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
 const HEADERS_IPV4: u32 = 28;
@@ -121,13 +123,13 @@ fn paths(mut config: PathConfig, seed: u64, clients: Option<usize>) -> Paths {
 }
 
 /// How it went.
-struct End {
-    accounts: [Account; 2],
+pub(crate) struct End {
+    pub(crate) accounts: [Account; 2],
     counts: Counts,
 }
 
 /// Carries packets until the exchange is asked to end.
-fn serve<T: Tap>(exchange: Exchange, paths: Paths, tap: T) -> io::Result<(End, T)> {
+pub(crate) fn serve<T: Tap>(exchange: Exchange, paths: Paths, tap: T) -> io::Result<(End, T)> {
     let exchange = Rc::new(RefCell::new(exchange));
     let (near, far, eyes) = ports::of(&exchange);
     let mut relay = Relay::new(paths, near, far, tap);

@@ -10,9 +10,6 @@ use rustix::io::Errno;
 
 use super::{Look, Seen};
 
-/// The kernel may end a poll late by a thousandth of its time: that much and more is kept for another poll.
-const SLACK_SHARE: u32 = 512;
-
 /// Asks a relay to end, from any thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(Arc<OwnedFd>);
@@ -50,8 +47,7 @@ impl Look for Descriptors {
         let mut fds =
             [&self.ports[0], &self.ports[1], &self.stop.0].map(|fd| PollFd::new(&**fd, PollFlags::IN));
         // A time that no timespec holds is longer than anybody waits.
-        let timeout =
-            timeout.and_then(|time| Timespec::try_from(time.saturating_sub(time / SLACK_SHARE)).ok());
+        let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

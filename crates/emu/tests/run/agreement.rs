@@ -1,17 +1,22 @@
-//! The same path and seed in a namespace and in virtual time: the same packets meet the same fate.
+//! The same path and seed in a namespace, in a proxy and in virtual time: the same packets meet the same fate.
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-use super::helpers::{NUMBERED, NUMBERED_BYTES, helper};
+use super::helpers::{NUMBERED, NUMBERED_BYTES, helper, send_numbers};
 use super::running::{PROGRAM, code, host_allows, run_with};
 
-/// What both are told.
+/// What all of them are told.
 const PATH: [&str; 5] = ["--rtt=2ms", "--loss=3%/0", "--duplicate=1%", "--corrupt=1%", "--seed=20"];
 
 /// Numbers of packets, in order.
@@ -44,11 +49,41 @@ fn a_namespace_does_to_each_packet_what_the_model_does_in_virtual_time() {
     let command = helper("send_numbered");
     let output = run_with(&arguments, &command.iter().map(String::as_str).collect::<Vec<_>>()).output();
     assert_eq!(code(&output), 0, "{output:?}");
+    assert_as_simulated(&file, directory.path());
+}
 
-    let ran = captured(&file);
+/// With the test above: namespace, proxy and virtual time agree.
+#[test]
+fn so_does_the_proxy_on_the_same_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("capture");
+    let [target, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let mut proxy = Command::new(PROGRAM)
+        .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q"])
+        .args(PATH)
+        .arg("--pcapng")
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(proxy.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let listen = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
+    send_numbers(&client, listen);
+    // It still reads what has come, but does not wait for what is on the way.
+    #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
+    std::thread::sleep(Duration::from_millis(500));
+    kill(Pid::from_raw(i32::try_from(proxy.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(proxy.wait().unwrap().code(), Some(0));
+    assert_as_simulated(&file, directory.path());
+}
+
+/// What a capture shows is what `sim` says.
+fn assert_as_simulated(capture: &Path, directory: &Path) {
+    let ran = captured(capture);
     // A busy machine may lose some before they come to the path, where they get their numbers.
     assert!(ran.arrived > NUMBERED / 2, "{ran:?}");
-    let simulated = simulated(directory.path(), ran.arrived);
+    let simulated = simulated(directory, ran.arrived);
     assert!(
         [simulated.lost.len(), simulated.duplicated.len(), simulated.corrupted.len()]
             .iter()

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use rdt_driver::clock;
@@ -88,21 +88,24 @@ pub(crate) const NUMBERED: u32 = 10_000;
 /// How long their IP packets are, bytes.
 pub(crate) const NUMBERED_BYTES: usize = 20 + 8 + 100;
 
-/// Datagrams that end with their number, three times, so slowly that the device loses none.
-#[test]
-#[ignore = "a program for other tests"]
-fn send_numbered() {
-    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+/// Sends them: datagrams that end with their number, three times, so slowly that the way to the path loses none.
+pub(crate) fn send_numbers(socket: &UdpSocket, to: impl ToSocketAddrs + Copy) {
     let mut bytes = [0; NUMBERED_BYTES - 28];
     for number in 0..NUMBERED {
         let copies = [number.to_be_bytes(); 3].concat();
         bytes[NUMBERED_BYTES - 28 - 12..].copy_from_slice(&copies);
-        socket.send_to(&bytes, (peer(), 9)).unwrap();
+        socket.send_to(&bytes, to).unwrap();
         if number % 20 == 19 {
             #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+#[test]
+#[ignore = "a program for other tests"]
+fn send_numbered() {
+    send_numbers(&UdpSocket::bind("0.0.0.0:0").unwrap(), (peer(), 9));
     // What is on the way when this program ends is not delivered.
     #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
     std::thread::sleep(Duration::from_millis(500));

@@ -1,0 +1,71 @@
+//! The proxy over the loopback, flooded.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rdt_driver::{UdpIo, UdpOptions};
+use rdt_emulator::{Path, PathConfig};
+
+use super::held::{self, Asked, LOOK, RTT};
+use super::{TIME, Throughput, flood};
+use crate::json;
+use crate::live::Live;
+use crate::proxy::{Exchange, Limits, serve};
+use crate::relay::Account;
+use crate::tap::Tap;
+
+/// The flooder is the only client.
+const ONE: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
+/// The path's round trip in a flood, so that packets wait for their times.
+const SHORT_RTT: Duration = Duration::from_millis(1);
+/// A port of the loopback that is free.
+const FREE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
+
+/// What comes through of datagrams of this size.
+pub(super) fn measure(size: u16) -> io::Result<Throughput> {
+    let flood = flood::Flood { size, pps: None, ms: TIME };
+    let (forward, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
+    Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
+}
+
+/// What a path delivers that is asked for a rate.
+pub(super) fn hold(asked: Asked) -> io::Result<Option<held::Delivered>> {
+    let (reader, writer) = io::pipe()?;
+    let reading = thread::spawn(move || io::read_to_string(reader));
+    let live = Live::start(LOOK, writer);
+    let (_, live) = carry(PathConfig::symmetric(RTT, asked.rate), asked.flood, live)?;
+    live.finish();
+    Ok(held::delivered(&reading.join().map_err(|_| ended())??))
+}
+
+/// Floods a proxy with this path; gives the account of the forward direction.
+fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(Account, T)> {
+    let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
+    let exchange =
+        Exchange::bind(FREE.into(), target.local_addr()?, ONE, |_| {}).map_err(io::Error::other)?;
+    let (listen, stop): (SocketAddr, _) = (exchange.local_addr()?, exchange.stop());
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    let reading = thread::spawn(move || flood::receive(target, || is_over.load(Ordering::Relaxed)));
+    let sending = thread::spawn(move || {
+        let sent = flood.send(listen);
+        stop.set();
+        sent
+    });
+    let served = serve(exchange, Path::new(path, 0).into(), tap);
+    over.store(true, Ordering::Relaxed);
+    for thread in [sending, reading] {
+        thread.join().map_err(|_| ended())?.map_err(io::Error::other)?;
+    }
+    let (end, tap) = served?;
+    let [forward, _] = end.accounts;
+    Ok((forward, tap))
+}
+
+fn ended() -> io::Error {
+    io::Error::other("a thread ended by itself")
+}
