@@ -20,11 +20,9 @@ const NOT_RUN: u8 = 126;
 /// There is no such command.
 #[cfg(target_os = "linux")]
 const NOT_FOUND: u8 = 127;
-/// Interrupted before the command began.
-#[cfg(target_os = "linux")]
+/// Interrupted before the command began, or asked to end again while it is ending.
 pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
 /// What shells add to the number of the signal that ended a program.
-#[cfg(target_os = "linux")]
 pub(crate) const SIGNAL: u8 = 128;
 
 /// Why the program ends with a number of its own.

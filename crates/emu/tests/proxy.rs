@@ -82,3 +82,37 @@ fn a_request_to_end_is_answered_with_the_account() {
         assert!(said.contains("rdt-emu: clients: 1\nrdt-emu: seed: 9\n"), "{said}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_request_ends_a_proxy_whose_account_nobody_reads() {
+    use std::process::Stdio;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    let mut child = Command::new(PROGRAM)
+        .args(["proxy", "-q", "127.0.0.1:0", "127.0.0.1:9", "--json-stream=1ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut unread = 0;
+    let ended = (0..100).find_map(|_| {
+        #[expect(clippy::disallowed_methods, reason = "a stranger is waited for")]
+        sleep(Duration::from_millis(100));
+        let before = unread;
+        unread = rustix::io::ioctl_fionread(child.stdout.as_ref().unwrap()).unwrap();
+        // The pipe is full.
+        if unread > 0 && unread == before {
+            kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+        }
+        child.try_wait().unwrap()
+    });
+    if ended.is_none() {
+        child.kill().unwrap();
+    }
+    assert_eq!(ended.and_then(|status| status.code()), Some(130));
+}

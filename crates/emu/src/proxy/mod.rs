@@ -32,6 +32,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process;
 use std::rc::Rc;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -40,7 +41,7 @@ use rdt_driver::clock;
 use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Direction, Path, PathConfig};
 
 use crate::capture::frame::Datagrams;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::output::Circumstances;
 use crate::paths::{Paths, PerTag};
 use crate::relay::{Account, Relay};
@@ -52,11 +53,14 @@ use clients::Addresses;
 pub(crate) use clients::Limits;
 use exchange::Counts;
 pub(crate) use exchange::Exchange;
+use watch::Stop;
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
 const HEADERS_IPV4: u32 = 28;
 /// The same over IPv6: 40 (RFC 8200, section 3) and 8.
 const HEADERS_IPV6: u32 = 48;
+/// Requests to end that come within this time are one: timeout(1) sends its signal to the process and to its group.
+const SAME_REQUEST: Duration = Duration::from_millis(200);
 /// The least that makes sense to wait for a client.
 const MIN_IDLE: Duration = Duration::from_millis(10);
 
@@ -77,7 +81,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         return Err(Failure::Usage("TARGET: that is LISTEN, so each packet would come back".into()));
     }
     let stop = exchange.stop();
-    if let Err(error) = ctrlc::set_handler(move || stop.set()) {
+    if let Err(error) = ctrlc::set_handler(ending(stop)) {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
     }
     talk(&format!("{local} -> {target}"));
@@ -95,6 +99,19 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         notes: end.notes(),
     };
     Ok(args.output.finish(watchers, &end.accounts, &circumstances))
+}
+
+/// What a request to end does: the first one asks the relay, and another ends the program at once, for whoever reads
+/// the account may be slow.
+fn ending(stop: Stop) -> impl FnMut() + Send {
+    let mut first = None;
+    move || {
+        stop.set();
+        let now = clock::now();
+        if now.saturating_duration_since(*first.get_or_insert(now)) > SAME_REQUEST {
+            process::exit(failure::INTERRUPTED.into());
+        }
+    }
 }
 
 /// How a capture shows what is carried: as packets between the client and TARGET.

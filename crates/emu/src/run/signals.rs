@@ -52,6 +52,14 @@ impl Signals {
         !self.came.is_empty()
     }
 
+    /// Lets requests to end do what they do to any program. Those that came before are forgotten.
+    pub(crate) fn release(mut self) {
+        while self.next().is_some() {}
+        if let Err(error) = REQUESTS.into_iter().collect::<SigSet>().thread_unblock() {
+            tracing::debug!(%error, "requests to end stay blocked");
+        }
+    }
+
     fn read(&mut self) {
         while let Ok(Some(info)) = self.fd.read_signal() {
             if info.ssi_signo != Signal::SIGCHLD as u32 {

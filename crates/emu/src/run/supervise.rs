@@ -40,6 +40,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let begin = clock::now();
     let result = carry(Path::new(config, seed), seed, &mut inside, &mut signals, &args.output);
     inside.wait();
+    // Whoever reads what is told at the end may be slow, and then nobody looks at signals.
+    signals.release();
     let End { code, accounts, watchers, overflow } = result?;
     let circumstances =
         Circumstances { mode: "run", seed, begin, lost_before: Some(overflow.0), code, notes: String::new() };

@@ -98,3 +98,14 @@ fn a_request_to_end_comes_before_a_command_that_waits_for_its_server() {
     kill(running.child.id(), Signal::TERM);
     assert_eq!(running.end().0, 143);
 }
+
+#[test]
+fn a_run_whose_account_nobody_reads_can_be_ended() {
+    if !host_allows() {
+        return;
+    }
+    let running = run("-q --json-stream=1ms", &["sleep", "0.5"]).start();
+    running.waits_for_its_reader();
+    kill(running.child.id(), Signal::TERM);
+    assert_eq!(running.end().0, 143);
+}

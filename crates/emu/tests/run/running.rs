@@ -86,6 +86,17 @@ impl Running {
         found.unwrap_or_else(|| panic!("no process {argument}"))
     }
 
+    /// Waits until requests to end do what they do to any program.
+    pub(crate) fn waits_for_its_reader(&self) {
+        let status = format!("/proc/{}/status", self.child.id());
+        let blocked = || {
+            let text = fs::read_to_string(&status).unwrap();
+            let mask = text.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
+            u64::from_str_radix(mask.trim(), 16).ok().filter(|mask| *mask == 0)
+        };
+        within_10_s(blocked).expect("signals are never let through");
+    }
+
     /// Waits for the end, after which nothing is left: the exit code as shells have it, and what was said.
     pub(crate) fn end(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
