@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use rdt_emulator::{Delivery, Packet};
+use rdt_emulator::{Delivery, MIN_PACKET_CHARGE, Packet};
 
 /// One end of the path. It never blocks.
 pub trait Port {
@@ -55,24 +55,53 @@ pub enum Sent {
 }
 
 /// Buffers that have been used and are used again: in steady state no packet allocates memory.
+///
+/// A link charges a packet its length, so no packet gets a buffer of more than twice that: one that once carried 60 kB
+/// would otherwise come to hold 40 bytes, and many of these more memory than the link's limit.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    free: Vec<Vec<u8>>,
+    /// Those of each size: [`SMALLEST`], twice that and so on.
+    free: [Vec<Vec<u8>>; SIZES],
+    /// Bytes that all of them have room for.
+    free_bytes: usize,
 }
+
+/// Bytes of the smallest buffers: the least that a packet is charged.
+const SMALLEST: usize = 64;
+const _: () = assert!(SMALLEST as u64 == MIN_PACKET_CHARGE);
+/// The largest buffers have 65,536 bytes, more than any packet.
+const SIZES: usize = 11;
+/// Bytes that are kept for packets to come; what is beyond goes back to the system.
+const MOST_FREE: usize = 16 << 20;
 
 impl Buffers {
     /// An empty buffer with room for `bytes`.
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
-        let mut buffer = self.free.pop().unwrap_or_default();
+        let size = bytes.next_power_of_two().max(SMALLEST);
+        let Some(mut buffer) = place(size).and_then(|place| self.free[place].pop()) else {
+            return Vec::with_capacity(size);
+        };
+        self.free_bytes -= buffer.capacity();
         buffer.clear();
-        buffer.reserve(bytes);
         buffer
     }
 
     /// Takes a buffer back.
     pub fn give(&mut self, buffer: Vec<u8>) {
-        self.free.push(buffer);
+        let bytes = buffer.capacity();
+        if let Some(place) = place(bytes)
+            && self.free_bytes + bytes <= MOST_FREE
+        {
+            self.free_bytes += bytes;
+            self.free[place].push(buffer);
+        }
     }
+}
+
+/// Among which buffers one of so many bytes is, if of any: the copies that a link makes have other sizes.
+fn place(bytes: usize) -> Option<usize> {
+    let place = (bytes / SMALLEST).checked_ilog2()? as usize;
+    (bytes.is_power_of_two() && place < SIZES).then_some(place)
 }
 
 #[cfg(test)]
@@ -86,8 +115,35 @@ mod tests {
         first.extend_from_slice(b"old");
         let place = first.as_ptr();
         buffers.give(first);
-        let second = buffers.take(1000);
+        let second = buffers.take(1100);
         assert_eq!((second.as_ptr(), second.len()), (place, 0));
         assert!(buffers.take(9000).capacity() >= 9000);
+    }
+
+    #[test]
+    fn no_packet_has_a_buffer_of_more_than_twice_what_it_is_charged() {
+        let mut buffers = Buffers::default();
+        for large in [0, 64, 127, 128, 2000, 2048, 60_000, 65_536, 70_000] {
+            buffers.give(Vec::with_capacity(large));
+            for small in [0, 40, 65, 1030, 65_535, 70_000] {
+                let buffer = buffers.take(small);
+                assert!(
+                    (small..=2 * small.max(SMALLEST)).contains(&buffer.capacity()),
+                    "{large}, then {small}"
+                );
+                buffers.give(buffer);
+            }
+        }
+    }
+
+    #[test]
+    fn what_many_packets_needed_goes_back_to_the_system() {
+        let mut buffers = Buffers::default();
+        let many: Vec<_> = (0..400).map(|_| buffers.take(60_000)).collect();
+        for buffer in many {
+            buffers.give(buffer);
+        }
+        let kept: usize = buffers.free.iter().flatten().map(Vec::capacity).sum();
+        assert_eq!(kept, MOST_FREE);
     }
 }
