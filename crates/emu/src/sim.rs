@@ -37,7 +37,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "RATE", value_parser = bitrate, requires = "duration", conflicts_with = "schedule")]
     cbr: Option<Bitrate>,
     /// Bytes of each packet of --cbr, 1 to 65535
-    #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1200, requires = "cbr", value_parser = clap::value_parser!(u16).range(1..))]
     size: u16,
     /// How long --cbr sends: 10s
     #[arg(long = "for", value_name = "TIME", value_parser = duration, requires = "cbr")]

@@ -119,3 +119,20 @@ fn an_empty_schedule_has_an_account_of_nothing() {
         (&"end".into(), &0.0.into(), &true.into())
     );
 }
+
+#[test]
+fn a_size_is_for_a_steady_flow_only() {
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: SimArgs,
+    }
+
+    let parse = |line: &str| Only::try_parse_from(format!("sim {line}").split_whitespace());
+    let said = parse("--size 9").unwrap_err().to_string();
+    assert!(said.contains("--cbr"), "{said}");
+    assert_eq!(parse("--size 9 --cbr 1mbit --for 1s").unwrap().args.size, 9);
+    assert_eq!(parse("").unwrap().args.size, 1200);
+}
