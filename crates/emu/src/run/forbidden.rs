@@ -43,10 +43,23 @@ impl Step {
         };
         let why = match self {
             Self::OpenTun => Self::tun_reason(error),
-            Self::MakeTun | Self::Configure => "the rights to it are withheld from this process".into(),
+            Self::MakeTun | Self::Configure => self.network_reason(error).into(),
             _ => host.reason(self, error),
         };
         format!("{what} ({error}): {why}. `rdt-emu proxy` needs none of this")
+    }
+
+    fn network_reason(self, error: &io::Error) -> &'static str {
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => "the rights to it are withheld from this process",
+            // It knows neither the family nor its settings; IPv4 is always there where TUN devices are.
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT) if self == Self::Configure => {
+                "the kernel has no IPv6, or it is switched off, so leave --ipv6 out"
+            }
+            Some(libc::ENOMEM | libc::ENOBUFS) => "the kernel has no memory for it",
+            Some(libc::EBUSY | libc::EEXIST) => "there is one already",
+            _ => "that is all that the kernel says, and more rights would not help",
+        }
     }
 
     fn tun_reason(error: &io::Error) -> String {
@@ -143,6 +156,10 @@ mod tests {
             (Step::OpenTun, libc::EACCES, None, "chmod 666"),
             (Step::OpenTun, libc::ENODEV, None, "CONFIG_TUN"),
             (Step::MakeTun, libc::EPERM, None, "withheld"),
+            (Step::MakeTun, libc::EINVAL, None, "more rights would not help"),
+            (Step::Configure, libc::EACCES, None, "withheld"),
+            (Step::Configure, libc::EOPNOTSUPP, None, "the kernel has no IPv6"),
+            (Step::Configure, libc::ENOBUFS, None, "no memory"),
         ];
         for (step, errno, obstacle, part) in cases {
             let host = Host(obstacle.into_iter().collect());
