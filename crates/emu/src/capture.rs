@@ -3,7 +3,8 @@
 //! One file has two interfaces, `near` and `far`. A packet that the link carries is in it twice: on one when it arrived
 //! and on the other when it left. One that the link did not take is in it once, with the cause as its comment.
 //!
-//! Writing never holds up the relay. What the disk is too slow for is left out, and counted.
+//! Writing never holds up the relay. What the disk is too slow for is left out, and counted, and so are packets that the
+//! link drops late and in such numbers that not all are kept.
 
 mod block;
 pub mod frame;
@@ -40,7 +41,7 @@ pub struct Capture<F> {
     last: usize,
     /// When the chunk is to be written, if there is something in it.
     write_at: Option<Instant>,
-    /// Packets that were added.
+    /// Packets that were added, or should have been.
     total: u64,
 }
 
@@ -72,7 +73,7 @@ impl Captured {
                 Some(format!("{path}: {error}: it has the first {packets} packets, {missed} are missing"))
             }
             None if *missed > 0 => Some(format!(
-                "{path}: {missed} packets are missing among the {packets}: the disk is too slow"
+                "{path}: {missed} packets are missing among the {packets}: the disk or this host is too slow"
             )),
             None => None,
         }
@@ -152,6 +153,10 @@ impl<F: Frame> Tap for Capture<F> {
         self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
         let which = if is_copy { "second copy dropped" } else { "dropped after it had been let in" };
         self.comment(&format!("{which}: {cause}"));
+    }
+
+    fn on_overlooked(&mut self, _direction: Direction, packets: u64) {
+        self.total += packets;
     }
 
     fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {

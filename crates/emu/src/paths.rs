@@ -57,6 +57,14 @@ impl Paths {
         }
     }
 
+    /// How many packets of a direction were dropped late beyond those that are kept, on all paths together.
+    pub fn overlooked_drops(&self, direction: Direction) -> u64 {
+        match self {
+            Self::One(path) => link(path, direction).overlooked_drops(),
+            Self::PerTag(paths) => paths.overlooked_drops(direction),
+        }
+    }
+
     /// How long packets of one direction waited so far, on all paths together.
     pub fn queue_delays(&self, direction: Direction) -> QueueDelays {
         match self {
@@ -136,6 +144,8 @@ pub struct PerTag {
     closed: [Ledger; 2],
     /// How long packets waited on these.
     closed_delays: [QueueDelays; 2],
+    /// How many packets they dropped late beyond those that are kept.
+    closed_overlooked: [u64; 2],
     /// How many packets that were dropped late are kept, of each call.
     late_drops: usize,
     /// Those.
@@ -152,6 +162,7 @@ impl PerTag {
             wakeups: Default::default(),
             closed: Default::default(),
             closed_delays: Default::default(),
+            closed_overlooked: [0; 2],
             late_drops: 0,
             dropped: Default::default(),
         }
@@ -220,6 +231,11 @@ impl PerTag {
         sum
     }
 
+    fn overlooked_drops(&self, direction: Direction) -> u64 {
+        let open: u64 = self.paths.values().map(|path| link(path, direction).overlooked_drops()).sum();
+        self.closed_overlooked[direction as usize] + open
+    }
+
     fn remove(&mut self, tag: u32) {
         let Some(mut path) = self.paths.remove(&tag) else { return };
         for direction in [Direction::Forward, Direction::Reverse] {
@@ -228,6 +244,7 @@ impl PerTag {
             let mut ledger = *of(&path, direction);
             ledger.abandon();
             self.closed[direction as usize].merge(&ledger);
+            self.closed_overlooked[direction as usize] += link(&path, direction).overlooked_drops();
             if let Some(delays) = link(&path, direction).queue_delays() {
                 self.closed_delays[direction as usize].merge(delays);
             }

@@ -141,7 +141,10 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
     }
 
     /// The accounts of both directions, forward first, and whoever watched. What is still on the path is discarded.
-    pub fn finish(self) -> ([Account; 2], T) {
+    pub fn finish(mut self) -> ([Account; 2], T) {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            self.tap.on_overlooked(direction, self.paths.overlooked_drops(direction));
+        }
         ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.tap)
     }
 

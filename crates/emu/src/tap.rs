@@ -18,6 +18,10 @@ pub trait Tap {
     /// to whoever asks by [`late_drops`](Self::late_drops).
     fn on_late_drop(&mut self, _direction: Direction, _dropped: &LateDrop) {}
 
+    /// At the end: how many packets of a direction were dropped late and not told, because there were more in one turn
+    /// than are kept.
+    fn on_overlooked(&mut self, _direction: Direction, _packets: u64) {}
+
     /// The packet left the link; `at` is when, which is later than its due time.
     fn on_delivery(&mut self, _direction: Direction, _at: Instant, _delivery: &Delivery) {}
 
@@ -58,6 +62,12 @@ impl<T: Tap> Tap for Option<T> {
         }
     }
 
+    fn on_overlooked(&mut self, direction: Direction, packets: u64) {
+        if let Some(tap) = self {
+            tap.on_overlooked(direction, packets);
+        }
+    }
+
     fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
         if let Some(tap) = self {
             tap.on_delivery(direction, at, delivery);
@@ -94,6 +104,11 @@ impl<A: Tap, B: Tap> Tap for (A, B) {
     fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
         self.0.on_late_drop(direction, dropped);
         self.1.on_late_drop(direction, dropped);
+    }
+
+    fn on_overlooked(&mut self, direction: Direction, packets: u64) {
+        self.0.on_overlooked(direction, packets);
+        self.1.on_overlooked(direction, packets);
     }
 
     fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {

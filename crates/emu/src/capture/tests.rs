@@ -110,6 +110,17 @@ fn what_passes_is_written_on_both_sides_and_what_is_dropped_once_with_its_cause(
 }
 
 #[test]
+fn packets_that_the_link_dropped_unseen_are_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut capture = Capture::create(&directory.path().join("file"), AsTheyAre, "").unwrap();
+    capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 40].into());
+    capture.on_overlooked(Direction::Forward, 3);
+    let captured = capture.finish();
+    assert_eq!((captured.packets, captured.missed), (1, 3));
+    assert!(captured.is_incomplete());
+}
+
+#[test]
 fn times_are_those_of_the_day_to_the_nanosecond() {
     let clocks = Clocks { now: clock::now(), system: Duration::from_secs(1_000_000_000) };
     let apart = Duration::from_nanos(1_234_567_891);

@@ -16,6 +16,8 @@ pub(super) struct Watch {
     pub(super) dropped: VecDeque<LateDrop>,
     /// How many of them are kept at most.
     pub(super) most_dropped: usize,
+    /// How many were freed because there were more.
+    pub(super) overlooked: u64,
 }
 
 impl Watch {
@@ -31,6 +33,7 @@ impl Watch {
         }
         if self.dropped.len() >= self.most_dropped {
             self.dropped.pop_front();
+            self.overlooked += 1;
         }
         self.dropped.push_back(drop);
     }
@@ -56,12 +59,19 @@ impl Link {
     pub fn keep_dropped(&mut self, most: usize) {
         let watch = self.watch.get_or_insert_default();
         watch.most_dropped = most;
-        watch.dropped.drain(..watch.dropped.len().saturating_sub(most));
+        let beyond = watch.dropped.len().saturating_sub(most);
+        watch.dropped.drain(..beyond);
+        watch.overlooked += beyond as u64;
     }
 
     /// The next of the packets kept, in the order in which they were dropped.
     pub fn pop_dropped(&mut self) -> Option<LateDrop> {
         self.watch.as_mut()?.dropped.pop_front()
+    }
+
+    /// How many packets were freed that [`pop_dropped`](Self::pop_dropped) would have given if more were kept.
+    pub fn overlooked_drops(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| watch.overlooked)
     }
 
     /// A packet was dropped whose push does not hand it back.

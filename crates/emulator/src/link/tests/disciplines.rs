@@ -327,9 +327,11 @@ fn only_so_many_dropped_packets_are_kept_and_the_newest_of_them() {
     link.keep_dropped(3);
     push(&mut link, 5..10);
     assert_eq!(kept(&mut link), [6, 7, 8]);
+    assert_eq!(link.overlooked_drops(), 2);
     push(&mut link, 10..13);
     link.keep_dropped(1);
     assert_eq!(kept(&mut link), [11]);
+    assert_eq!(link.overlooked_drops(), 4);
     assert_eq!(link.ledger().dropped_head, 11);
 }
 
