@@ -50,7 +50,7 @@ pub(crate) struct Circumstances {
     pub(crate) seed: u64,
     pub(crate) begin: Instant,
     /// Packets that the system lost before they came to the path, where that is known; forward first.
-    pub(crate) lost_before: Option<[u64; 2]>,
+    pub(crate) lost_before: [Option<u64>; 2],
     /// How the program would end.
     pub(crate) code: u8,
     /// More lines for people, below the account.
@@ -115,7 +115,7 @@ fn warnings(
         }
     }
     // The link that was asked for was not there.
-    sentences.extend(host::shortcomings(accounts, circumstances.lost_before.unwrap_or_default()));
+    sentences.extend(host::shortcomings(accounts, circumstances.lost_before.map(Option::unwrap_or_default)));
     sentences.extend(captured.and_then(Captured::warning));
     sentences
 }
@@ -137,7 +137,7 @@ fn summary(
     });
     let direction = |index: usize| {
         let mut object = json::account(&accounts[index]);
-        json::extend(&mut object, json!({ "lost_before": lost_before.map(|counts| counts[index]) }));
+        json::extend(&mut object, json!({ "lost_before": lost_before[index] }));
         object
     };
     json!({

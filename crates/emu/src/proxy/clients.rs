@@ -58,8 +58,8 @@ pub(crate) struct Totals {
     pub(crate) clients: u64,
     /// Packets of others, beyond the limit.
     pub(crate) turned_away: u64,
-    /// Packets that came to a client's socket and found no room.
-    pub(crate) overflow: u64,
+    /// Packets that came to a client's socket and found no room, where the system tells.
+    pub(crate) overflow: Option<u64>,
     /// Messages to a client's socket that were not the target's.
     pub(crate) strangers: u64,
     /// What the sockets counted besides.
@@ -69,7 +69,7 @@ pub(crate) struct Totals {
 impl Totals {
     fn add(&mut self, client: &Client) {
         let stats = client.io.io().stats();
-        self.overflow += stats.receive_overflow.unwrap_or_default();
+        self.overflow = self.overflow.zip(stats.receive_overflow).map(|(a, b)| a + b);
         self.strangers += client.io.strangers();
         self.sockets.merge(&stats);
     }
@@ -93,7 +93,7 @@ impl Clients {
             gone: Vec::new(),
             next_tag: 0,
             next_check: None,
-            totals: Totals::default(),
+            totals: Totals { overflow: Some(0), ..Totals::default() },
         }
     }
 

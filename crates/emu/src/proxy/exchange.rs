@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats, clock};
-use rdt_emulator::{Ecn, Packet};
+use rdt_emulator::{Direction, Ecn, Packet};
 use rdt_transport::drive::{DatagramIo, Received};
 
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
@@ -52,6 +53,10 @@ pub(crate) struct Exchange {
     /// A socket has taken no more: those of these clients, and the listener.
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
+    /// Packets that sockets had taken and lost, forward first, when that was looked at last; and how many of them
+    /// somebody was told of.
+    lost: [u64; 2],
+    lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
     /// Told to the user.
     tell: fn(&str),
@@ -65,9 +70,15 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Packets that came and found no room, forward first.
-    pub(crate) fn overflow(&self) -> [u64; 2] {
-        [self.listener.receive_overflow.unwrap_or_default(), self.totals.overflow]
+    /// Packets that came and found no room, where the system tells; forward first.
+    pub(crate) fn overflow(&self) -> [Option<u64>; 2] {
+        [self.listener.receive_overflow, self.totals.overflow]
+    }
+
+    /// Packets that sockets took and lost, forward first.
+    fn lost(&self) -> [u64; 2] {
+        [&self.totals.sockets, &self.listener]
+            .map(|stats| stats.lost_no_buffers + stats.lost_too_big + stats.lost_other)
     }
 }
 
@@ -94,6 +105,8 @@ impl Exchange {
             to_target: Stage::default(),
             stuck: BTreeSet::new(),
             listener_stuck: false,
+            lost: [0; 2],
+            lost_told: [0; 2],
             told: BTreeSet::new(),
             tell,
         })
@@ -113,7 +126,7 @@ impl Exchange {
         self.watch.stop()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts { listener: self.listener.stats(), totals: self.clients.totals() }
     }
 
@@ -176,7 +189,8 @@ impl Exchange {
         read
     }
 
-    /// Sends what is staged towards the clients. Gives the number of packets that did not leave.
+    /// Sends what is staged towards the clients. Gives the number of packets that did not leave, and of those of before
+    /// of which that is known by now.
     pub(crate) fn flush_near(&mut self) -> u64 {
         let Self { to_clients, clients, listener, listener_stuck, .. } = self;
         let refused = to_clients.send(|tag, run| {
@@ -188,7 +202,7 @@ impl Exchange {
         if let Some(error) = self.listener.take_error() {
             self.tell_once(Trouble::Client, |_| format!("a client: {error}"));
         }
-        refused
+        refused + self.newly_lost(Direction::Reverse)
     }
 
     /// The same towards the target.
@@ -207,7 +221,19 @@ impl Exchange {
         if let Some(error) = failed {
             self.tell_once(Trouble::Target, |target| format!("{target}: {error}"));
         }
-        refused
+        refused + self.newly_lost(Direction::Forward)
+    }
+
+    /// At the end: what was counted, and the packets that did not leave of which no flush told, forward first.
+    pub(crate) fn finish(&mut self) -> (Counts, [u64; 2]) {
+        let counts = self.counts();
+        self.lost = counts.lost();
+        (counts, [Direction::Forward, Direction::Reverse].map(|direction| self.newly_lost(direction)))
+    }
+
+    fn newly_lost(&mut self, direction: Direction) -> u64 {
+        let (lost, told) = (self.lost[direction as usize], &mut self.lost_told[direction as usize]);
+        lost - mem::replace(told, lost)
     }
 
     /// Tries the sockets again that took no more. True if there are any left.
@@ -247,7 +273,8 @@ impl Exchange {
                     format!("{target}: nobody is there, the network reports")
                 });
             }
-            if counts.overflow() != [0, 0] {
+            self.lost = counts.lost();
+            if counts.overflow().into_iter().flatten().any(|packets| packets > 0) {
                 self.tell_once(Trouble::Overflow, |_| {
                     "packets are lost before the link: this host, not the link, is the limit".into()
                 });

@@ -94,7 +94,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         mode: "proxy",
         seed,
         begin,
-        lost_before: Some(end.counts.overflow()),
+        lost_before: end.counts.overflow(),
         code: 0,
         notes: end.notes(),
     };
@@ -152,10 +152,10 @@ pub(crate) fn serve<T: Tap>(exchange: Exchange, paths: Paths, tap: T) -> io::Res
     let mut relay = Relay::new(paths, near, far, tap);
     relay.run(&mut Waiter::new(eyes))?;
     let (mut accounts, tap) = relay.finish();
-    let counts = exchange.borrow().counts();
+    let (counts, lost) = exchange.borrow_mut().finish();
     // What was handed over and did not leave after all.
-    for (account, stats) in accounts.iter_mut().zip([counts.totals.sockets, counts.listener]) {
-        account.refused += stats.lost_no_buffers + stats.lost_too_big + stats.lost_other;
+    for (account, lost) in accounts.iter_mut().zip(lost) {
+        account.refused += lost;
     }
     Ok((End { accounts, counts }, tap))
 }

@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// A proxy on a thread of its own.
 struct Running {
     address: SocketAddr,
-    stop: watch::Stop,
+    stop: Stop,
     thread: JoinHandle<io::Result<(End, ())>>,
 }
 
@@ -129,7 +129,7 @@ fn each_packet_has_the_fate_that_it_has_in_virtual_time() {
     let proxy = Running::start(&target, Path::new(troubled(), 11), FEW);
     agree(11, &proxy.client(), &target, &proxy, 10_000);
     let end = proxy.end();
-    assert_eq!(end.counts.overflow(), [0, 0]);
+    assert_eq!(end.counts.overflow().map(Option::unwrap_or_default), [0, 0]);
     for account in &end.accounts {
         let ledger = &account.ledger;
         assert!(ledger.dropped_loss > 100 && ledger.duplicated > 100 && ledger.corrupted > 100, "{ledger:?}");

@@ -43,8 +43,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     // Whoever reads what is told at the end may be slow, and then nobody looks at signals.
     signals.release();
     let End { code, accounts, watchers, overflow } = result?;
-    let circumstances =
-        Circumstances { mode: "run", seed, begin, lost_before: Some(overflow.0), code, notes: String::new() };
+    let circumstances = Circumstances {
+        mode: "run",
+        seed,
+        begin,
+        lost_before: overflow.0.map(Some),
+        code,
+        notes: String::new(),
+    };
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 
