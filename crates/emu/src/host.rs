@@ -1,8 +1,9 @@
 //! Whether this host kept up with the link that it was asked for. If it did not, what was measured is the host.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::Direction;
+use rdt_emulator::{Delivery, Direction};
 use rdt_server::Lateness;
 
 use crate::relay::{Account, Books};
@@ -12,7 +13,7 @@ use crate::tap::Tap;
 const LATE: Duration = Duration::from_millis(1);
 /// How often it is looked whether the host keeps up.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Fewer packets are no reason to speak up before the end.
+/// Fewer packets are no reason to speak up before the end: the next interval is added.
 const LEAST: u64 = 100;
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
@@ -38,33 +39,45 @@ fn late(name: &str, lateness: &Lateness) -> Option<String> {
     })
 }
 
-/// Says so while it happens, once for each direction.
+/// Says so while it happens, once for each direction. Each interval is judged by its own packets: after an hour of
+/// punctual ones it takes no more late ones to be noticed than at the beginning.
 pub(crate) struct Alarm {
     next: Option<Instant>,
+    /// Of the packets of this interval.
+    lateness: [Lateness; 2],
     said: [bool; 2],
     tell: fn(&str),
 }
 
 impl Alarm {
     pub(crate) fn new(tell: fn(&str)) -> Self {
-        Self { next: None, said: [false; 2], tell }
+        Self { next: None, lateness: [Lateness::new(), Lateness::new()], said: [false; 2], tell }
     }
 }
 
 impl Tap for Alarm {
-    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
+    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
+        self.lateness[direction as usize].record(at.saturating_duration_since(delivery.due));
+    }
+
+    fn on_turn(&mut self, at: Instant, _books: &Books<'_>) {
         if self.next.is_some_and(|next| at < next) {
             return;
         }
         self.next = Some(at + INTERVAL);
-        for ((said, name), direction) in
-            self.said.iter_mut().zip(NAMES).zip([Direction::Forward, Direction::Reverse])
-        {
-            let lateness = books.lateness(direction);
-            if !*said
-                && lateness.count() >= LEAST
-                && let Some(sentence) = late(name, lateness)
-            {
+        self.judge();
+    }
+}
+
+impl Alarm {
+    /// An interval has ended.
+    fn judge(&mut self) {
+        for ((said, name), lateness) in self.said.iter_mut().zip(NAMES).zip(&mut self.lateness) {
+            if lateness.count() < LEAST {
+                continue;
+            }
+            let lateness = mem::take(lateness);
+            if !*said && let Some(sentence) = late(name, &lateness) {
                 *said = true;
                 (self.tell)(&sentence);
             }
@@ -74,7 +87,10 @@ impl Tap for Alarm {
 
 #[cfg(test)]
 mod tests {
-    use rdt_emulator::{Ledger, QueueDelays};
+    use std::cell::RefCell;
+
+    use rdt_driver::clock;
+    use rdt_emulator::{Ledger, Link, LinkConfig, Packet, QueueDelays};
 
     use super::*;
 
@@ -92,5 +108,32 @@ mod tests {
         assert!(said[0].starts_with("forward: 1 % of the packets left 5.0 ms late"), "{said:?}");
         assert!(said[1].starts_with("reverse: 7 packets were lost before the link"), "{said:?}");
         assert_eq!(said.len(), 2);
+    }
+
+    #[test]
+    fn late_packets_are_noticed_however_many_came_in_time_before() {
+        thread_local! {
+            static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+        }
+        let mut alarm = Alarm::new(|sentence| SAID.with_borrow_mut(|said| said.push(sentence.to_owned())));
+        let mut link = Link::new(LinkConfig::default(), 1, Direction::Reverse);
+        let due = clock::now();
+        link.push(due, Packet::from(vec![0])).unwrap();
+        let packet = link.pop(due).unwrap();
+        let mut interval = |late: u64, count| {
+            for _ in 0..count {
+                alarm.on_delivery(Direction::Reverse, due + Duration::from_millis(late), &packet);
+            }
+            alarm.judge();
+            SAID.take()
+        };
+        assert_eq!(interval(0, 1_000_000), [""; 0]);
+        assert_eq!(interval(7, LEAST - 1), [""; 0], "too few");
+        let said = interval(7, 1);
+        assert!(
+            said.len() == 1 && said[0].starts_with("reverse: 1 % of the packets left 7.0 ms late"),
+            "{said:?}"
+        );
+        assert_eq!(interval(9, LEAST), [""; 0], "once");
     }
 }

@@ -80,11 +80,6 @@ impl Books<'_> {
         self.paths.ledger(direction)
     }
 
-    /// How late those of one direction left so far.
-    pub fn lateness(&self, direction: Direction) -> &Lateness {
-        &self.lane(direction).lateness
-    }
-
     /// A copy of the account of one direction so far, to be looked at elsewhere: it takes some microseconds.
     pub fn account(&self, direction: Direction) -> Account {
         self.lane(direction).account(self.paths)
