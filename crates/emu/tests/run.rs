@@ -1,4 +1,5 @@
-//! `rdt-emu run` as users run it. Where the host forbids namespaces, each test says so and is skipped.
+//! `rdt-emu run` as users run it. Where the host forbids namespaces, each test says so and is skipped; with
+//! `RDT_NAMESPACES=1` it fails.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
