@@ -29,8 +29,8 @@ pub use outcome::{Delivery, Dropped, LateDrop};
 /// The least that a packet is charged against the memory limit, in bytes.
 ///
 /// It covers what the link itself needs to hold a packet, so that a flood of tiny packets is bounded
-/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more, one whose
-/// discipline decides when packets leave 24.)
+/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more, one with a
+/// discipline of its own 24.)
 pub const MIN_PACKET_CHARGE: u64 = 64;
 
 const _: () = assert!((size_of::<Delivery>() + PLACE_BYTES) as u64 <= MIN_PACKET_CHARGE);
@@ -98,9 +98,7 @@ impl Link {
             impairments: Impairments::new(&config).map(Box::new),
             loss: config.loss.in_order(),
             loss_memory: loss::Memory::default(),
-            queue: Queue::new(config.queue, config.occupancy)
-                .marking(config.marking)
-                .counting_bytes(config.discipline.counts_bytes()),
+            queue: Queue::new(config.queue, config.occupancy).marking(config.marking),
             manager: config.discipline.manager(config.rate).map(Box::new),
             serialiser: Serialiser::new(config.rate).varying(config.varying, seed, direction),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),

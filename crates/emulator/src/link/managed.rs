@@ -11,7 +11,7 @@ use crate::fate::Draws;
 use crate::ledger::DropCause;
 use crate::mtu::Frames;
 use crate::packet::Packet;
-use crate::queue::{Departure, Early, Manager, Room, Rule, Signal, Waiting};
+use crate::queue::{Backlog, Departure, Early, Manager, Room, Rule, Signal, Waiting};
 use crate::time::saturating_add;
 
 impl Link {
@@ -26,7 +26,7 @@ impl Link {
         packet: Packet,
     ) -> Result<(), Dropped> {
         let result = match &mut *manager {
-            Manager::Arrivals(early) => self.offer_early(early, now, draws, frames, packet),
+            Manager::Arrivals(backlog, early) => self.offer_early(backlog, early, now, draws, frames, packet),
             Manager::Departures(room, rule) => self.offer_waiting(room, rule, now, draws, frames, packet),
         };
         self.manager = Some(manager);
@@ -60,6 +60,7 @@ impl Link {
     /// Takes a packet unless something speaks against it, chance included.
     fn offer_early(
         &mut self,
+        backlog: &mut Backlog,
         early: &mut Early,
         now: Instant,
         draws: Draws,
@@ -67,11 +68,12 @@ impl Link {
         packet: Packet,
     ) -> Result<(), Dropped> {
         let len = packet.bytes.len();
+        early.on_arrival(now, backlog.bytes_at(now));
         let mut is_marked = match self.admission(now, frames, packet.ecn) {
             Ok(is_marked) => is_marked,
             Err(cause) => return Err(self.reject(cause, packet)),
         };
-        match early.signal(now, self.queue.bytes(), packet.ecn, draws) {
+        match early.signal(now, backlog.bytes_at(now), packet.ecn, draws) {
             Some(Signal::Drop) => return Err(self.reject(DropCause::Aqm, packet)),
             Some(Signal::Mark) => is_marked = true,
             None => {}
@@ -80,6 +82,7 @@ impl Link {
             return Err(self.reject(DropCause::Memory, packet));
         }
         let service = self.send(now, draws, frames, packet, is_marked);
+        backlog.enter(service.start, frames.bytes() as u64);
         early.on_served(service);
         self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
         Ok(())
