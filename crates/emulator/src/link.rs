@@ -9,7 +9,7 @@ mod outcome;
 mod watch;
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::config::LinkConfig;
 use crate::delay::{Arrival, Delay};
@@ -52,6 +52,7 @@ const _: () = assert!(size_of::<Waiting>() as u64 <= MIN_PACKET_CHARGE + 24);
 /// - Packets come out in the order of their due times, and of two with the same the one that went in
 ///   first. Unless the configuration asks for reordering, that is the order in which they went in.
 /// - Times of schedules and traces are counted for 584 years.
+/// - Links that share the air of one cell are pushed and popped through their [`Path`](crate::Path) only.
 /// - Wait until [`next_wakeup`](Self::next_wakeup), which changes only by a push or a pop. Nothing is due
 ///   before. Where the discipline decides on departure it may be that nothing is due then either, and the
 ///   pop moves the wake-up to a later time.
@@ -186,6 +187,16 @@ impl Link {
     /// The other direction takes this turn on the medium.
     pub(crate) fn hear(&mut self, turn: Turn) {
         self.serialiser.hear(turn);
+    }
+
+    /// Whether it sends through air, which it may share with the other direction.
+    pub(crate) fn shares_air(&self) -> bool {
+        self.serialiser.is_air()
+    }
+
+    /// What every packet spends on the way after its service, at least.
+    pub(crate) fn least_delay(&self) -> Duration {
+        self.delay.least()
     }
 
     fn push_packet(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {

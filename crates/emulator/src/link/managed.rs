@@ -147,18 +147,41 @@ impl Link {
             if saturating_add(start, ahead) > now {
                 return;
             }
-            self.reached = self.reached.map(|reached| reached.max(start));
-            let departure = match rule {
-                Rule::DropHead => room.pop().map(|waiting| Departure { waiting, is_marked: false }),
-                Rule::CoDel(codel) => {
-                    let dropped = |waiting| self.drop_waiting(start, DropCause::Aqm, waiting);
-                    codel.dequeue(start, room, dropped)
-                }
-            };
-            if let Some(Departure { waiting, is_marked }) = departure {
-                self.depart(waiting, is_marked);
-            }
+            self.serve_at(start, room, rule);
         }
+    }
+
+    /// The serialiser asks for a packet at `start`.
+    fn serve_at(&mut self, start: Instant, room: &mut Room, rule: &mut Rule) {
+        self.reached = self.reached.map(|reached| reached.max(start));
+        let departure = match rule {
+            Rule::DropHead => room.pop().map(|waiting| Departure { waiting, is_marked: false }),
+            Rule::CoDel(codel) => {
+                let dropped = |waiting| self.drop_waiting(start, DropCause::Aqm, waiting);
+                codel.dequeue(start, room, dropped)
+            }
+        };
+        if let Some(Departure { waiting, is_marked }) = departure {
+            self.depart(waiting, is_marked);
+        }
+    }
+
+    /// When the next service of one who waits can start, or `None` if nobody does.
+    pub(crate) fn next_service(&self) -> Option<Instant> {
+        match self.manager.as_deref()? {
+            Manager::Departures(room, _) => Some(self.serialiser.next_start(room.oldest()?)),
+            Manager::Arrivals(..) => None,
+        }
+    }
+
+    /// Makes that service.
+    pub(crate) fn serve_next(&mut self) {
+        let Some(start) = self.next_service() else { return };
+        let Some(mut manager) = self.manager.take() else { return };
+        if let Manager::Departures(room, rule) = &mut *manager {
+            self.serve_at(start, room, rule);
+        }
+        self.manager = Some(manager);
     }
 
     /// When the next service can start, with what the shortest delay adds: nothing that waits is due
