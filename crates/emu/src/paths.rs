@@ -84,7 +84,7 @@ impl Paths {
     /// The next packet of a direction that is due by `now`.
     pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         match self {
-            Self::One(path) => path.link_mut(direction).pop(now),
+            Self::One(path) => path.pop(direction, now),
             Self::PerTag(paths) => paths.pop(direction, now),
         }
     }

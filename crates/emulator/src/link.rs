@@ -9,7 +9,7 @@ mod outcome;
 mod watch;
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::config::LinkConfig;
 use crate::delay::{Arrival, Delay};
@@ -29,8 +29,8 @@ pub use outcome::{Delivery, Dropped, LateDrop};
 /// The least that a packet is charged against the memory limit, in bytes.
 ///
 /// It covers what the link itself needs to hold a packet, so that a flood of tiny packets is bounded
-/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more, one whose
-/// discipline decides when packets leave 24.)
+/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more, one with a
+/// discipline of its own 24.)
 pub const MIN_PACKET_CHARGE: u64 = 64;
 
 const _: () = assert!((size_of::<Delivery>() + PLACE_BYTES) as u64 <= MIN_PACKET_CHARGE);
@@ -52,6 +52,7 @@ const _: () = assert!(size_of::<Waiting>() as u64 <= MIN_PACKET_CHARGE + 24);
 /// - Packets come out in the order of their due times, and of two with the same the one that went in
 ///   first. Unless the configuration asks for reordering, that is the order in which they went in.
 /// - Times of schedules and traces are counted for 584 years.
+/// - Links that share the air of one cell are pushed and popped through their [`Path`](crate::Path) only.
 /// - Wait until [`next_wakeup`](Self::next_wakeup), which changes only by a push or a pop. Nothing is due
 ///   before. Where the discipline decides on departure it may be that nothing is due then either, and the
 ///   pop moves the wake-up to a later time.
@@ -98,9 +99,7 @@ impl Link {
             impairments: Impairments::new(&config).map(Box::new),
             loss: config.loss.in_order(),
             loss_memory: loss::Memory::default(),
-            queue: Queue::new(config.queue, config.occupancy)
-                .marking(config.marking)
-                .counting_bytes(config.discipline.counts_bytes()),
+            queue: Queue::new(config.queue, config.occupancy).marking(config.marking),
             manager: config.discipline.manager(config.rate).map(Box::new),
             serialiser: Serialiser::new(config.rate).varying(config.varying, seed, direction),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),
@@ -188,6 +187,16 @@ impl Link {
     /// The other direction takes this turn on the medium.
     pub(crate) fn hear(&mut self, turn: Turn) {
         self.serialiser.hear(turn);
+    }
+
+    /// Whether it sends through air, which it may share with the other direction.
+    pub(crate) fn shares_air(&self) -> bool {
+        self.serialiser.is_air()
+    }
+
+    /// What every packet spends on the way after its service, at least.
+    pub(crate) fn least_delay(&self) -> Duration {
+        self.delay.least()
     }
 
     fn push_packet(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {

@@ -8,7 +8,8 @@
 //! A link settles the fate of a packet when it arrives, so no due time ever moves; but who sends next in a
 //! cell is decided when the air becomes free, and a packet that comes later the other way may be ahead of
 //! one that is due already. The two links of a path therefore take turns like this. Each tells the other
-//! of the air it takes ([`Turn`], passed on by [`Path::push`](crate::Path::push)):
+//! of the air it takes ([`Turn`], passed on by [`Path::push`](crate::Path::push) and
+//! [`Path::pop`](crate::Path::pop)):
 //!
 //! - A turn that begins before our last settled one has ended pushes our *next* packet back by its length.
 //!   Those already settled keep their times, and we are in debt by as much.
@@ -21,6 +22,10 @@
 //! turns that pass meanwhile. Over random loads below saturation, the mean wait of a direction is 6 % below
 //! that of turns decided when the air is free, at the median, and 20 % at worst; `medium/tests` compares
 //! them. A queue of frames of different lengths is taken for one of frames as long as its last.
+//!
+//! Where the [`Discipline`](crate::Discipline) of both links has packets wait for the decision, it is exact: then the
+//! path serves one packet at a time, in the direction whose turn starts first, and of two at one time not in the one
+//! that had the air last.
 //!
 //! # What is left out
 //!

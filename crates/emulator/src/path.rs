@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::config::LinkConfig;
 use crate::fate::Direction;
-use crate::link::{Dropped, Link};
+use crate::link::{Delivery, Dropped, Link};
 use crate::loss::Loss;
 use crate::packet::Packet;
 use crate::queue::{Occupancy, QueueLimit, QueueSize};
+use crate::time::saturating_add;
 use crate::units::{Bitrate, Probability};
 
 /// Both directions of a path between two hosts.
@@ -20,6 +21,8 @@ pub struct Path {
     pub forward: Link,
     /// Back to the side that opened the path.
     pub reverse: Link,
+    /// Which direction had the air last, where both share it.
+    last: Direction,
 }
 
 impl Path {
@@ -31,6 +34,7 @@ impl Path {
         Self {
             forward: Link::new(config.forward, seed, Direction::Forward),
             reverse: Link::new(config.reverse, seed, Direction::Reverse),
+            last: Direction::Reverse,
         }
     }
 
@@ -52,21 +56,63 @@ impl Path {
         now: Instant,
         packet: impl Into<Packet>,
     ) -> Result<(), Dropped> {
-        let (link, other) = match direction {
-            Direction::Forward => (&mut self.forward, &mut self.reverse),
-            Direction::Reverse => (&mut self.reverse, &mut self.forward),
-        };
-        let result = link.push(now, packet);
-        if let Some(turn) = link.take_turn() {
-            other.hear(turn);
-        }
+        self.settle(now, Duration::ZERO);
+        let result = self.link_mut(direction).push(now, packet);
+        self.tell(direction);
         result
+    }
+
+    /// The next packet of a direction that is due by `now`; see [`Link::pop`].
+    ///
+    /// Where both directions share the air and packets wait for their turn
+    /// ([`Discipline::CoDel`](crate::Discipline::CoDel), [`Discipline::DropHead`](crate::Discipline::DropHead)), a
+    /// pop lets both directions send what they send by then, one frame after the other, as only a path can. It
+    /// commits both to whoever leaves by `now` less the shorter of the two delays.
+    pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
+        self.settle(now, self.forward.least_delay().min(self.reverse.least_delay()));
+        self.link_mut(direction).pop(now)
     }
 
     /// Starts both links at `at`; see [`Link::start`].
     pub fn start(&mut self, at: Instant) {
         self.forward.start(at);
         self.reverse.start(at);
+    }
+
+    /// Lets those leave who wait in either direction and whose turn on shared air starts by `now` less
+    /// `ahead`, in the order of these turns. Of links that share nothing each settles its own.
+    fn settle(&mut self, now: Instant, ahead: Duration) {
+        if !self.forward.shares_air() || !self.reverse.shares_air() {
+            return;
+        }
+        while let Some((start, direction)) = self.next_turn() {
+            if saturating_add(start, ahead) > now {
+                return;
+            }
+            self.link_mut(direction).serve_next();
+            self.tell(direction);
+        }
+    }
+
+    /// When the next turn of one who waits starts, and in which direction. Of two that want the air at one time
+    /// it is not the one that had it last.
+    fn next_turn(&self) -> Option<(Instant, Direction)> {
+        let of = |link: &Link, direction| link.next_service().map(|start| (start, direction));
+        let forward = of(&self.forward, Direction::Forward);
+        let reverse = of(&self.reverse, Direction::Reverse);
+        forward.into_iter().chain(reverse).min_by_key(|(start, direction)| (*start, *direction == self.last))
+    }
+
+    /// Lets the other direction know of the air that this one took.
+    fn tell(&mut self, direction: Direction) {
+        let (link, other) = match direction {
+            Direction::Forward => (&mut self.forward, &mut self.reverse),
+            Direction::Reverse => (&mut self.reverse, &mut self.forward),
+        };
+        if let Some(turn) = link.take_turn() {
+            other.hear(turn);
+            self.last = direction;
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! By itself it is drop-tail. The other disciplines have files of their own: those that decide who may
 //! leave find the packets in a room.
 
+mod backlog;
 mod codel;
 mod discipline;
 mod limit;
@@ -21,6 +22,7 @@ use std::time::Instant;
 
 use crate::packet::Ecn;
 
+pub(crate) use backlog::Backlog;
 pub use codel::CoDelConfig;
 pub(crate) use codel::Departure;
 pub use discipline::{Discipline, DisciplineError};
@@ -145,11 +147,6 @@ impl Queue {
         let counts_bytes = [Some(self.limit), marking.map(|marking| marking.threshold)];
         let counts_bytes = counts_bytes.iter().flatten().any(|limit| limit.bytes.is_some());
         Self { marking, counts_bytes, ..self }
-    }
-
-    /// The same queue, which knows its size in bytes where it is asked for it. It must be empty.
-    pub(crate) fn counting_bytes(self, is_asked: bool) -> Self {
-        Self { counts_bytes: self.counts_bytes || is_asked, ..self }
     }
 
     /// Whether a packet of `bytes` bytes on the wire that arrives at `now`, and whose service would

@@ -137,6 +137,11 @@ impl Serialiser {
 
 /// What the two directions of a path tell each other of the air that they share.
 impl Serialiser {
+    /// Whether it sends through air and not a wire.
+    pub(crate) fn is_air(&self) -> bool {
+        matches!(self.varying.as_deref(), Some(Varying::Air(_)))
+    }
+
     /// The air taken since the last time this was asked. `None` on a wire.
     pub(crate) fn take_turn(&mut self) -> Option<Turn> {
         if let Some(Varying::Air(air)) = self.varying.as_deref_mut() { air.take_turn() } else { None }

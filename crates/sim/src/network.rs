@@ -162,7 +162,7 @@ impl Network {
 
     /// Moves what is due on a wire into the inboxes that it is for.
     pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, way: Way) {
-        while let Some(delivery) = self.wires[wire.index()].link_mut(way.direction()).pop(now) {
+        while let Some(delivery) = self.wires[wire.index()].pop(way.direction(), now) {
             let (from, to) = self.flows[delivery.tag as usize];
             let stride = delivery.packet.len();
             let ecn = Ecn::from_bits(delivery.ecn.bits());

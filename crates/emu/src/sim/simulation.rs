@@ -58,7 +58,7 @@ impl Simulation {
         let until = self.begin + at;
         while let Some((due, direction)) = self.next_event().filter(|(due, _)| *due <= until) {
             self.elapsed = due.saturating_duration_since(self.begin);
-            while let Some(delivery) = self.path.link_mut(direction).pop(due) {
+            while let Some(delivery) = self.path.pop(direction, due) {
                 rows.row(&self.delivered(direction, &delivery))?;
             }
             self.tell_late_drops(direction, rows)?;

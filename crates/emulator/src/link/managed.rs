@@ -11,7 +11,7 @@ use crate::fate::Draws;
 use crate::ledger::DropCause;
 use crate::mtu::Frames;
 use crate::packet::Packet;
-use crate::queue::{Departure, Early, Manager, Room, Rule, Signal, Waiting};
+use crate::queue::{Backlog, Departure, Early, Manager, Room, Rule, Signal, Waiting};
 use crate::time::saturating_add;
 
 impl Link {
@@ -26,7 +26,7 @@ impl Link {
         packet: Packet,
     ) -> Result<(), Dropped> {
         let result = match &mut *manager {
-            Manager::Arrivals(early) => self.offer_early(early, now, draws, frames, packet),
+            Manager::Arrivals(backlog, early) => self.offer_early(backlog, early, now, draws, frames, packet),
             Manager::Departures(room, rule) => self.offer_waiting(room, rule, now, draws, frames, packet),
         };
         self.manager = Some(manager);
@@ -60,6 +60,7 @@ impl Link {
     /// Takes a packet unless something speaks against it, chance included.
     fn offer_early(
         &mut self,
+        backlog: &mut Backlog,
         early: &mut Early,
         now: Instant,
         draws: Draws,
@@ -67,11 +68,12 @@ impl Link {
         packet: Packet,
     ) -> Result<(), Dropped> {
         let len = packet.bytes.len();
+        early.on_arrival(now, backlog.bytes_at(now));
         let mut is_marked = match self.admission(now, frames, packet.ecn) {
             Ok(is_marked) => is_marked,
             Err(cause) => return Err(self.reject(cause, packet)),
         };
-        match early.signal(now, self.queue.bytes(), packet.ecn, draws) {
+        match early.signal(now, backlog.bytes_at(now), packet.ecn, draws) {
             Some(Signal::Drop) => return Err(self.reject(DropCause::Aqm, packet)),
             Some(Signal::Mark) => is_marked = true,
             None => {}
@@ -80,6 +82,7 @@ impl Link {
             return Err(self.reject(DropCause::Memory, packet));
         }
         let service = self.send(now, draws, frames, packet, is_marked);
+        backlog.enter(service.start, frames.bytes() as u64);
         early.on_served(service);
         self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
         Ok(())
@@ -144,18 +147,41 @@ impl Link {
             if saturating_add(start, ahead) > now {
                 return;
             }
-            self.reached = self.reached.map(|reached| reached.max(start));
-            let departure = match rule {
-                Rule::DropHead => room.pop().map(|waiting| Departure { waiting, is_marked: false }),
-                Rule::CoDel(codel) => {
-                    let dropped = |waiting| self.drop_waiting(start, DropCause::Aqm, waiting);
-                    codel.dequeue(start, room, dropped)
-                }
-            };
-            if let Some(Departure { waiting, is_marked }) = departure {
-                self.depart(waiting, is_marked);
-            }
+            self.serve_at(start, room, rule);
         }
+    }
+
+    /// The serialiser asks for a packet at `start`.
+    fn serve_at(&mut self, start: Instant, room: &mut Room, rule: &mut Rule) {
+        self.reached = self.reached.map(|reached| reached.max(start));
+        let departure = match rule {
+            Rule::DropHead => room.pop().map(|waiting| Departure { waiting, is_marked: false }),
+            Rule::CoDel(codel) => {
+                let dropped = |waiting| self.drop_waiting(start, DropCause::Aqm, waiting);
+                codel.dequeue(start, room, dropped)
+            }
+        };
+        if let Some(Departure { waiting, is_marked }) = departure {
+            self.depart(waiting, is_marked);
+        }
+    }
+
+    /// When the next service of one who waits can start, or `None` if nobody does.
+    pub(crate) fn next_service(&self) -> Option<Instant> {
+        match self.manager.as_deref()? {
+            Manager::Departures(room, _) => Some(self.serialiser.next_start(room.oldest()?)),
+            Manager::Arrivals(..) => None,
+        }
+    }
+
+    /// Makes that service.
+    pub(crate) fn serve_next(&mut self) {
+        let Some(start) = self.next_service() else { return };
+        let Some(mut manager) = self.manager.take() else { return };
+        if let Manager::Departures(room, rule) = &mut *manager {
+            self.serve_at(start, room, rule);
+        }
+        self.manager = Some(manager);
     }
 
     /// When the next service can start, with what the shortest delay adds: nothing that waits is due

@@ -77,6 +77,8 @@ impl CoDel {
             self.dropping = head.ok_to_drop;
             // A large backlog can ask for several drops at one time.
             while self.dropping && self.drop_next.is_none_or(|at| at <= now) {
+                // Every drop counts, the last one before the state is left as well: the next state begins with it.
+                self.count = self.count.saturating_add(1);
                 if self.marks(&head.waiting) {
                     is_marked = true;
                     self.schedule_next(now);
@@ -123,7 +125,6 @@ impl CoDel {
     }
 
     fn schedule_next(&mut self, now: Instant) {
-        self.count = self.count.saturating_add(1);
         self.drop_next = Some(control_law(self.drop_next.unwrap_or(now), self.config.interval, self.count));
     }
 

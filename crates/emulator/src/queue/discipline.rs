@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::fate::{Draws, Stage};
 use crate::packet::Ecn;
 use crate::queue::Signal;
+use crate::queue::backlog::Backlog;
 use crate::queue::codel::{CoDel, CoDelConfig};
 use crate::queue::pie::{Pie, PieConfig};
 use crate::queue::red::{Red, RedConfig};
@@ -46,7 +47,7 @@ pub enum Discipline {
 #[derive(Debug)]
 pub(crate) enum Manager {
     /// Decides when a packet comes.
-    Arrivals(Early),
+    Arrivals(Backlog, Early),
     /// Decides when a packet leaves.
     Departures(Room, Rule),
 }
@@ -68,7 +69,7 @@ pub(crate) enum Rule {
 impl Discipline {
     /// The machine in front of a wire of this rate, or `None` for drop-tail, which needs none.
     pub(crate) fn manager(self, rate: Option<Bitrate>) -> Option<Manager> {
-        let early = Manager::Arrivals;
+        let early = |early| Manager::Arrivals(Backlog::default(), early);
         let departures = |rule| Manager::Departures(Room::default(), rule);
         Some(match self {
             Self::DropTail => return None,
@@ -78,20 +79,23 @@ impl Discipline {
             Self::Pie(config) => early(Early::Pie(Pie::new(config))),
         })
     }
-
-    /// Whether decisions depend on how many bytes wait.
-    pub(crate) const fn counts_bytes(self) -> bool {
-        matches!(self, Self::Red(_) | Self::Pie(_))
-    }
 }
 
 impl Early {
-    /// What a packet with these draws that comes at `now` and finds `backlog` bytes waiting is to tell its
-    /// sender.
+    /// A packet comes at `now` and finds `backlog` bytes waiting, whether or not there is room for it.
+    pub(crate) fn on_arrival(&mut self, now: Instant, backlog: u64) {
+        match self {
+            Self::Red(red) => red.on_arrival(now, backlog),
+            // It samples the queue at times of its own.
+            Self::Pie(_) => {}
+        }
+    }
+
+    /// What that packet is to tell its sender, if there is room; it has these draws.
     pub(crate) fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draws: Draws) -> Option<Signal> {
         let draw = draws.at(Stage::EarlyDrop);
         match self {
-            Self::Red(red) => red.signal(now, backlog, ecn, draw),
+            Self::Red(red) => red.signal(ecn, draw),
             Self::Pie(pie) => pie.signal(now, backlog, ecn, draw),
         }
     }

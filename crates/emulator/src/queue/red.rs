@@ -87,9 +87,29 @@ impl Red {
         Self { config, typical, average: 0.0, count: None, busy_until: None }
     }
 
-    /// What a packet that comes at `now` and finds `backlog` bytes waiting is to tell its sender.
-    pub(crate) fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
-        self.update_average(now, backlog);
+    /// A packet comes at `now` and finds `backlog` bytes waiting. One that finds no room is a sample like all
+    /// others: of the longest queues there are no other samples.
+    ///
+    /// Section 4 of the paper: a moving average, which ages while the wire is idle as if small packets
+    /// had come all the time and found nothing.
+    pub(crate) fn on_arrival(&mut self, now: Instant, backlog: u64) {
+        let weight = self.config.weight.as_f64();
+        let idle = match self.busy_until {
+            Some(end) if end > now => {
+                self.average += weight * (precise(backlog) - self.average);
+                return;
+            }
+            Some(end) => now.saturating_duration_since(end),
+            None => return,
+        };
+        self.average = match self.typical {
+            Some(typical) => self.average * power(1.0 - weight, idle.as_nanos() / typical.as_nanos()),
+            None => 0.0,
+        };
+    }
+
+    /// What a packet that came and finds room is to tell its sender.
+    pub(crate) fn signal(&mut self, ecn: Ecn, draw: u64) -> Option<Signal> {
         let probability = self.config.probability(self.average);
         if probability <= 0.0 {
             self.count = None;
@@ -109,24 +129,6 @@ impl Red {
     /// A packet was let in whose service ends at `end`.
     pub(crate) const fn on_served(&mut self, end: Instant) {
         self.busy_until = Some(end);
-    }
-
-    /// Section 4 of the paper: a moving average, which ages while the wire is idle as if small packets
-    /// had come all the time and found nothing.
-    fn update_average(&mut self, now: Instant, backlog: u64) {
-        let weight = self.config.weight.as_f64();
-        let idle = match self.busy_until {
-            Some(end) if end > now => {
-                self.average += weight * (precise(backlog) - self.average);
-                return;
-            }
-            Some(end) => now.saturating_duration_since(end),
-            None => return,
-        };
-        self.average = match self.typical {
-            Some(typical) => self.average * power(1.0 - weight, idle.as_nanos() / typical.as_nanos()),
-            None => 0.0,
-        };
     }
 }
 

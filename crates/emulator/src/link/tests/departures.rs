@@ -326,12 +326,12 @@ impl Model {
             self.codel.dropping = ok;
             while self.codel.dropping && now >= self.codel.drop_next {
                 let is_marked = self.tell(config, now, head);
+                self.codel.count += 1;
                 if !is_marked {
                     (head, ok) = self.look(config, now);
                     self.codel.dropping = ok;
                 }
                 if ok {
-                    self.codel.count += 1;
                     self.codel.drop_next =
                         NaiveCoDel::law(self.codel.drop_next, config.interval, self.codel.count);
                 }

@@ -262,6 +262,31 @@ fn red_settles_where_the_curve_drops_what_is_too_much() {
 }
 
 #[test]
+fn packets_on_the_wire_are_no_queue_to_a_discipline_although_they_count_against_the_limit() {
+    for text in ["red:min=3kb,max=9kb,weight=1", "pie:target=1ms,burst=0ms"] {
+        for occupancy in [Occupancy::Waiting, Occupancy::WaitingAndInFlight] {
+            let mut link = link(plain().discipline(discipline(text)).occupancy(occupancy));
+            // At the rate itself: 20 packets are on the wire and nobody waits.
+            load(&mut link, epoch(), 1_000, ms(1), Ecn::NotEct);
+            assert_eq!(link.ledger().delivered, 1_000, "{text}, {occupancy:?}");
+        }
+    }
+}
+
+#[test]
+fn red_samples_the_queue_where_it_is_full_too() {
+    // Of 40 packets at once 11 find room, so all that find none find 10 waiting.
+    let red = discipline("red:min=8kb,max=12kb,weight=0.1,gentle=no");
+    let mut link = link(plain().queue(QueueLimit::packets(10)).discipline(red));
+    let start = epoch();
+    let mut push = |at| link.push(start + ms(at), vec![0; 1_250]).map_err(|dropped| dropped.cause);
+    let full = (0..40).filter(|_| push(0) == Err(DropCause::QueueFull)).count();
+    assert_eq!(full, 29);
+    // The average of those samples is above the upper threshold, that of the first 11 is not half of it.
+    assert_eq!(push(1), Err(DropCause::Aqm));
+}
+
+#[test]
 fn marks_of_red_and_pie_take_the_place_of_drops() {
     for text in ["red:min=10kb,max=100kb,ecn", "pie:ecn"] {
         let run = |ecn| {

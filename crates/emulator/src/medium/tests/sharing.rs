@@ -89,6 +89,46 @@ fn short_and_long_frames_have_the_same_number_of_turns() {
     assert!(long.abs_diff(10_000_000_000 / pair) <= long / 20, "{long}");
 }
 
+/// How long packets of 1500 bytes that come all at once, 50 each way, take, in each direction.
+fn bursts(discipline: &str, step: Duration) -> [Vec<Duration>; 2] {
+    let link = LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap());
+    let mut path = Path::new(link, 1);
+    let start = epoch();
+    for direction in BOTH {
+        for _ in 0..50 {
+            path.push(direction, start, vec![0; 1_500]).unwrap();
+        }
+    }
+    let (mut now, mut due) = (start, [vec![], vec![]]);
+    while path.forward.next_wakeup().or(path.reverse.next_wakeup()).is_some() {
+        now += step;
+        for direction in BOTH {
+            let delivered =
+                std::iter::from_fn(|| path.pop(direction, now)).map(|delivery| delivery.due - start);
+            due[direction as usize].extend(delivered);
+        }
+    }
+    due
+}
+
+#[test]
+fn packets_that_wait_for_their_turn_share_the_air_too_however_late_they_are_asked_for() {
+    let turn = Duration::from_nanos(Costs::new(WifiConfig::b()).of(1_500, Company::BothWays, None).total);
+    for discipline in ["drop-head", "codel"] {
+        let due = bursts(discipline, Duration::from_micros(100));
+        assert_eq!(due, bursts(discipline, ms(1_000)), "{discipline}");
+        let mut all = due.concat();
+        all.sort_unstable();
+        assert!(all.len() > 95, "{discipline}: {}", all.len());
+        // One frame at a time, in turns, and no air is lost between them.
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= turn), "{discipline}: {all:?}");
+        let whole = turn * u32::try_from(all.len()).unwrap();
+        assert!(all[all.len() - 1].abs_diff(whole) < turn, "{discipline}: {all:?}");
+        let lasts = due.map(|direction| direction[direction.len() - 1]);
+        assert!(lasts[0].abs_diff(lasts[1]) < turn * 4, "{discipline}: {lasts:?}");
+    }
+}
+
 /// A packet of a random schedule, in ns since its start.
 struct Sent {
     way: usize,

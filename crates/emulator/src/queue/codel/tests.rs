@@ -164,6 +164,20 @@ fn soon_afterwards_drops_go_on_at_the_rate_that_was_reached() {
 }
 
 #[test]
+fn a_drop_after_which_the_state_is_left_counts_too() {
+    let mut bench = Bench::new(CoDelConfig::default());
+    // The last old packet is the one that is dropped at 276 ms. Behind it there are new ones.
+    bench.arrive(ms(0), 278, Ecn::NotEct);
+    bench.ask_from(1, 274);
+    bench.arrive(ms(274), 1_000, Ecn::NotEct);
+    bench.ask_from(275, 276);
+    assert_eq!((bench.codel.dropping, bench.codel.count), (false, 3));
+    bench.ask_from(277, 460);
+    // Above from 279 ms on. The count was 1 and went to 3: it starts with 2, so 70.7 ms.
+    assert_eq!(bench.dropped_ms(), [105, 205, 276, 379, 450]);
+}
+
+#[test]
 fn after_sixteen_intervals_the_rate_is_found_anew() {
     // The next drop would have been at 383.4 ms.
     for (enters, second) in [(1_877, 2_040), (1_879, 2_084)] {

@@ -24,6 +24,12 @@ fn busy(config: RedConfig, now: Instant) -> Red {
     red
 }
 
+/// A packet comes and finds room.
+fn meet(red: &mut Red, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
+    red.on_arrival(now, backlog);
+    red.signal(ecn, draw)
+}
+
 fn close(actual: f64, expected: f64) -> bool {
     (actual - expected).abs() < 1e-12
 }
@@ -61,7 +67,7 @@ fn the_average_moves_by_its_weight_towards_what_each_packet_finds() {
     let now = epoch();
     let mut red = busy(RedConfig { weight: probability(0.25), ..config() }, now);
     let averages = [4_000, 8_000, 0].map(|backlog| {
-        red.signal(now, backlog, Ecn::NotEct, u64::MAX);
+        meet(&mut red, now, backlog, Ecn::NotEct, u64::MAX);
         red.average
     });
     let expected = [1_000.0, 2_750.0, 2_062.5];
@@ -78,10 +84,10 @@ fn an_idle_wire_lets_the_average_age_by_a_small_packet_at_a_time() {
     let mut red = busy(RedConfig { weight: probability(0.5), ..config() }, now);
     red.average = 8_192.0;
     red.on_served(now + ms(10));
-    red.signal(now + ms(53), 0, Ecn::NotEct, u64::MAX);
+    meet(&mut red, now + ms(53), 0, Ecn::NotEct, u64::MAX);
     assert!(close(red.average, 8.0), "{}", red.average);
     // A year is as good as for ever.
-    red.signal(now + Duration::from_secs(31_536_000), 0, Ecn::NotEct, u64::MAX);
+    meet(&mut red, now + Duration::from_secs(31_536_000), 0, Ecn::NotEct, u64::MAX);
     assert!(close(red.average, 0.0));
 }
 
@@ -91,7 +97,7 @@ fn without_a_rate_an_idle_wire_forgets_at_once() {
     let mut red = Red::new(config(), None);
     red.average = 1e9;
     red.on_served(now);
-    assert_eq!(red.signal(now + ms(1), 0, Ecn::NotEct, 0), None);
+    assert_eq!(meet(&mut red, now + ms(1), 0, Ecn::NotEct, 0), None);
 }
 
 #[test]
@@ -105,7 +111,7 @@ fn powers_are_those_of_repeated_multiplication() {
 
 /// Of so many packets that find this backlog, the places of those that were told something.
 fn told(red: &mut Red, now: Instant, backlog: u64, count: u64) -> Vec<u64> {
-    (0..count).filter(|&n| red.signal(now, backlog, Ecn::NotEct, draw(n)).is_some()).collect()
+    (0..count).filter(|&n| meet(red, now, backlog, Ecn::NotEct, draw(n)).is_some()).collect()
 }
 
 #[test]
@@ -144,7 +150,7 @@ fn marks_take_the_place_of_drops_until_these_are_certain() {
     let now = epoch();
     let with = |ecn_on, codepoint, backlog| -> Vec<Option<Signal>> {
         let mut red = busy(RedConfig { ecn: ecn_on, ..config() }, now);
-        (0..1_000).map(|n| red.signal(now, backlog, codepoint, draw(n))).collect()
+        (0..1_000).map(|n| meet(&mut red, now, backlog, codepoint, draw(n))).collect()
     };
     let drops = with(false, Ecn::Ect0, 20_000);
     assert!(drops.contains(&Some(Signal::Drop)) && !drops.contains(&Some(Signal::Mark)));
