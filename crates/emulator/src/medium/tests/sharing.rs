@@ -121,7 +121,7 @@ fn packets_that_wait_for_their_turn_share_the_air_too_however_late_they_are_aske
         all.sort_unstable();
         assert!(all.len() > 95, "{discipline}: {}", all.len());
         // One frame at a time, in turns, and no air is lost between them.
-        assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= turn), "{discipline}: {all:?}");
+        assert!(all.windows(2).all(|pair| pair[1] >= pair[0] + turn), "{discipline}: {all:?}");
         let whole = turn * u32::try_from(all.len()).unwrap();
         assert!(all[all.len() - 1].abs_diff(whole) < turn, "{discipline}: {all:?}");
         let lasts = due.map(|direction| direction[direction.len() - 1]);
