@@ -113,6 +113,13 @@ impl Paths {
     }
 }
 
+const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
+
+/// When packets are due, forward and back.
+fn wakeups(path: &Path) -> [Option<Instant>; 2] {
+    BOTH.map(|direction| link(path, direction).next_wakeup())
+}
+
 fn watch(path: &mut Path, late_drops: usize) {
     for link in [&mut path.forward, &mut path.reverse] {
         link.measure_queue_delays();
@@ -176,27 +183,41 @@ impl PerTag {
             watch(&mut path, self.late_drops);
             path
         });
-        let before = path.link_mut(direction).next_wakeup();
+        let before = wakeups(path);
         let result = path.push(direction, at, packet);
-        let link = path.link_mut(direction);
-        let after = link.next_wakeup();
-        self.dropped[direction as usize].extend(iter::from_fn(|| link.pop_dropped()));
-        self.wake(direction, tag, before, after);
+        self.rewake(tag, before);
         result
     }
 
     fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         loop {
-            let (at, tag) = *self.wakeups[direction as usize].first().filter(|(at, _)| *at <= now)?;
-            let link = self.paths.get_mut(&tag)?.link_mut(direction);
+            let wakeup = *self.wakeups[direction as usize].first().filter(|(at, _)| *at <= now)?;
+            let (_, tag) = wakeup;
+            let Some(path) = self.paths.get_mut(&tag) else {
+                self.wakeups[direction as usize].remove(&wakeup);
+                continue;
+            };
+            let before = wakeups(path);
             // Where the discipline decides on departure it may be that nothing is due, and the wake-up moves on.
-            let delivery = link.pop(now);
-            let after = link.next_wakeup();
-            self.dropped[direction as usize].extend(iter::from_fn(|| link.pop_dropped()));
-            self.wake(direction, tag, Some(at), after);
+            let delivery = path.pop(direction, now);
+            self.rewake(tag, before);
             if delivery.is_some() {
                 return delivery;
             }
+        }
+    }
+
+    /// A path with these wake-ups was pushed or popped: its packets in both directions may have others now, as
+    /// the directions of a cell share its air. What was dropped meanwhile is collected.
+    fn rewake(&mut self, tag: u32, before: [Option<Instant>; 2]) {
+        let Some(path) = self.paths.get_mut(&tag) else { return };
+        for direction in BOTH {
+            let link = path.link_mut(direction);
+            self.dropped[direction as usize].extend(iter::from_fn(|| link.pop_dropped()));
+        }
+        let after = wakeups(path);
+        for direction in BOTH {
+            self.wake(direction, tag, before[direction as usize], after[direction as usize]);
         }
     }
 
@@ -237,10 +258,9 @@ impl PerTag {
     }
 
     fn remove(&mut self, tag: u32) {
-        let Some(mut path) = self.paths.remove(&tag) else { return };
-        for direction in [Direction::Forward, Direction::Reverse] {
-            let before = path.link_mut(direction).next_wakeup();
-            self.wake(direction, tag, before, None);
+        let Some(path) = self.paths.remove(&tag) else { return };
+        for direction in BOTH {
+            self.wake(direction, tag, link(&path, direction).next_wakeup(), None);
             let mut ledger = *of(&path, direction);
             ledger.abandon();
             self.closed[direction as usize].merge(&ledger);
@@ -257,11 +277,9 @@ mod tests {
     use std::time::Duration;
 
     use rdt_driver::clock;
-    use rdt_emulator::{Bitrate, Discipline, LinkConfig, Loss, Probability};
+    use rdt_emulator::{Bitrate, Discipline, LinkConfig, Loss, Probability, WifiConfig};
 
     use super::*;
-
-    const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
     fn lossy() -> PathConfig {
         LinkConfig::new(Bitrate::from_bps(8_000_000), Duration::from_millis(5))
@@ -330,5 +348,30 @@ mod tests {
         let came = carry(&mut paths, clock::now(), &[1, 2, 3]);
         assert_eq!(came.len(), 300);
         assert!(paths.ledger(Direction::Forward).balances());
+    }
+
+    #[test]
+    fn a_path_whose_directions_move_each_others_wake_ups_leaves_none_behind() {
+        let cell = LinkConfig::default().wifi(WifiConfig::b()).discipline(Discipline::DropHead);
+        let mut paths = Paths::from(PerTag::new(cell.into(), 3));
+        let mut now = clock::now();
+        for tag in [1, 2] {
+            for direction in BOTH.repeat(20) {
+                now += Duration::from_micros(100);
+                paths.push(direction, now, Packet::from(vec![0; 1_000]).with_tag(tag)).unwrap();
+            }
+        }
+        now += Duration::from_millis(10);
+        for direction in BOTH {
+            while paths.pop(direction, now).is_some() {}
+        }
+        paths.remove(1);
+        now += Duration::from_secs(1);
+        for direction in BOTH {
+            while paths.pop(direction, now).is_some_and(|delivery| delivery.tag == 2) {}
+        }
+        let Paths::PerTag(paths) = paths else { unreachable!() };
+        assert_eq!(paths.ledger(Direction::Reverse).delivered + paths.closed[1].discarded, 40);
+        assert!(paths.wakeups.iter().all(BTreeSet::is_empty));
     }
 }
