@@ -1,0 +1,274 @@
+//! The outbox before a kernel that answers from a script.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use super::*;
+
+const ENOSYS: i32 = 38;
+const EPERM: i32 = 1;
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const ECONNREFUSED: i32 = 111;
+const ENOBUFS: i32 = 105;
+const EMSGSIZE: i32 = 90;
+const EINVAL: i32 = 22;
+
+/// Answers each call with the next of its answers, then takes everything.
+struct Script {
+    gso: usize,
+    answers: RefCell<VecDeque<Result<usize, i32>>>,
+    /// Each call, and the datagrams that it got, by their first bytes.
+    calls: RefCell<Vec<(SendCall, Vec<u8>)>>,
+    /// Of each call.
+    codepoints: RefCell<Vec<Ecn>>,
+    drained: Cell<u64>,
+    /// Answers each loan; then takes all.
+    lends: RefCell<VecDeque<Result<usize, i32>>>,
+    loans: Cell<u64>,
+}
+
+impl Script {
+    fn new(gso: usize, answers: &[Result<usize, i32>]) -> Self {
+        let answers = RefCell::new(answers.iter().copied().collect());
+        Self {
+            gso,
+            answers,
+            calls: RefCell::default(),
+            codepoints: RefCell::default(),
+            drained: Cell::new(0),
+            lends: RefCell::default(),
+            loans: Cell::new(0),
+        }
+    }
+
+    fn calls(&self) -> Vec<(SendCall, Vec<u8>)> {
+        self.calls.take()
+    }
+}
+
+impl Kernel for Script {
+    fn max_gso_segments(&self) -> usize {
+        self.gso
+    }
+
+    fn send(&self, call: SendCall, _: Remote, sent: Datagrams<'_>) -> io::Result<usize> {
+        self.codepoints.borrow_mut().push(sent.ecn);
+        let datagrams: Vec<u8> = sent.bytes.chunks(sent.size).map(|datagram| datagram[0]).collect();
+        let all = datagrams.len();
+        self.calls.borrow_mut().push((call, datagrams));
+        self.answers.borrow_mut().pop_front().unwrap_or(Ok(all)).map_err(io::Error::from_raw_os_error)
+    }
+
+    fn lend(&self, _: Remote, _: &File, _: usize, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        self.loans.set(self.loans.get() + 1);
+        self.lends
+            .borrow_mut()
+            .pop_front()
+            .unwrap_or(Ok(datagrams.bytes.len()))
+            .map_err(io::Error::from_raw_os_error)
+    }
+
+    fn drain_reports(&self) -> u64 {
+        self.drained.set(self.drained.get() + 1);
+        1
+    }
+}
+
+fn peer() -> Remote {
+    Remote::from(std::net::SocketAddr::from(([127, 0, 0, 1], 9)))
+}
+
+/// An outbox in which datagrams 0 to `count` wait, ten bytes each but for the last of four.
+fn filled(kernel: &Script, count: u8) -> (Outbox, UdpStats) {
+    let (mut outbox, stats) = (Outbox::new(true, true), UdpStats::default());
+    fill(&mut outbox, kernel, count);
+    (outbox, stats)
+}
+
+fn fill(outbox: &mut Outbox, kernel: &Script, count: u8) {
+    let batch = outbox.open(kernel);
+    for i in 0..count {
+        batch.slot(if i + 1 == count { 4 } else { 10 }).unwrap().fill(i);
+    }
+}
+
+#[test]
+fn offload_gives_way_to_sendmmsg_and_that_to_single_calls() {
+    let kernel = Script::new(64, &[Err(EIO), Err(ENOSYS)]);
+    let (mut outbox, mut stats) = filled(&kernel, 3);
+    assert_eq!((outbox.call(&kernel), outbox.max_segments(&kernel)), (SendCall::Gso, 64));
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    let expected = [
+        (SendCall::Gso, vec![0, 1, 2]),
+        (SendCall::Sendmmsg, vec![0, 1, 2]),
+        (SendCall::Single, vec![0]),
+        (SendCall::Single, vec![1]),
+        (SendCall::Single, vec![2]),
+    ];
+    assert_eq!(kernel.calls(), expected);
+    assert_eq!((outbox.call(&kernel), outbox.max_segments(&kernel)), (SendCall::Single, 1));
+    assert_eq!((stats.sent, stats.send_calls, stats.lost_other), (3, 3, 0));
+}
+
+#[test]
+fn a_kernel_without_offload_gets_many_in_one_call_and_one_alone() {
+    let kernel = Script::new(1, &[]);
+    let (mut outbox, mut stats) = filled(&kernel, 3);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    fill(&mut outbox, &kernel, 1);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!(kernel.calls(), [(SendCall::Sendmmsg, vec![0, 1, 2]), (SendCall::Single, vec![0])]);
+    assert_eq!((stats.sent, stats.send_calls), (4, 2));
+}
+
+#[test]
+fn a_refused_call_is_told_from_a_refused_peer() {
+    for error in [EPERM, EINVAL] {
+        let kernel = Script::new(1, &[Err(error)]);
+        let (mut outbox, mut stats) = filled(&kernel, 2);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(outbox.call(&kernel), SendCall::Single, "a filter of system calls, at first use");
+        assert_eq!((stats.sent, stats.lost_other), (2, 0));
+    }
+
+    let kernel = Script::new(1, &[Ok(1), Err(EPERM)]);
+    let (mut outbox, mut stats) = filled(&kernel, 3);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!(outbox.call(&kernel), SendCall::Sendmmsg, "it worked before");
+    assert_eq!((stats.sent, stats.lost_other), (2, 1));
+}
+
+#[test]
+fn every_call_names_the_codepoint_of_its_batch_and_the_next_batch_has_its_own() {
+    let kernel = Script::new(64, &[Err(EIO), Ok(1), Err(EAGAIN)]);
+    let (mut outbox, mut stats) = filled(&kernel, 3);
+    outbox.own.set_ecn(Ecn::Ect0);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert!(outbox.is_stuck(), "after offload failed and one of three went");
+    outbox.resume(&kernel, &mut stats).unwrap();
+    assert_eq!(kernel.codepoints.take(), [Ecn::Ect0; 4]);
+    fill(&mut outbox, &kernel, 1);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!(kernel.codepoints.take(), [Ecn::NotEct]);
+}
+
+#[test]
+fn a_stuck_batch_goes_on_where_it_stopped() {
+    let kernel = Script::new(1, &[Ok(2), Err(EAGAIN), Err(EAGAIN), Ok(1)]);
+    let (mut outbox, mut stats) = filled(&kernel, 5);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    outbox.resume(&kernel, &mut stats).unwrap();
+    assert!(outbox.is_stuck(), "still full");
+    outbox.resume(&kernel, &mut stats).unwrap();
+    assert!(!outbox.is_stuck());
+    let rests = [vec![0, 1, 2, 3, 4], vec![2, 3, 4], vec![2, 3, 4], vec![2, 3, 4], vec![3, 4]];
+    assert_eq!(kernel.calls(), rests.map(|rest| (SendCall::Sendmmsg, rest)));
+    assert_eq!((stats.sent, stats.blocked, stats.send_calls), (5, 2, 3));
+}
+
+#[test]
+fn a_refused_datagram_costs_itself_alone_and_is_counted() {
+    let kernel = Script::new(1, &[Ok(1), Err(ENOBUFS), Err(EMSGSIZE), Err(ECONNREFUSED)]);
+    let (mut outbox, mut stats) = filled(&kernel, 5);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!((stats.sent, stats.lost_no_buffers, stats.lost_too_big), (3, 1, 1));
+    assert_eq!((kernel.drained.get(), stats.unreachable), (2, 2), "after the short count and the report");
+    let all: Vec<Vec<u8>> = kernel.calls().into_iter().map(|(_, datagrams)| datagrams).collect();
+    assert_eq!(all, [vec![0, 1, 2, 3, 4], vec![1, 2, 3, 4], vec![2, 3, 4], vec![3, 4], vec![3, 4]]);
+}
+
+/// A batch of twenty datagrams of 1000 bytes, of the stream up to `until`.
+fn fill_to_lend(outbox: &mut Outbox, kernel: &Script, until: u64) {
+    let batch = outbox.open(kernel);
+    for i in 0..20 {
+        batch.slot(1000).unwrap().fill(i);
+    }
+    batch.lend(until);
+}
+
+fn lending(kernel: &Script) -> Option<(Outbox, UdpStats)> {
+    let (mut outbox, stats) = (Outbox::new(true, true), UdpStats::default());
+    outbox.lend_batches();
+    fill_to_lend(&mut outbox, kernel, 20_000);
+    outbox.lends().then_some((outbox, stats))
+}
+
+#[test]
+fn large_batches_of_the_stream_are_lent_and_others_copied() {
+    let kernel = Script::new(64, &[]);
+    let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    fill(&mut outbox, &kernel, 3);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!(kernel.calls(), [(SendCall::Gso, vec![0, 1, 2])]);
+    assert_eq!((stats.sent, stats.sent_by_reference, stats.send_calls), (23, 20, 2));
+    // The slab that was copied from is used again, the one that was lent is not.
+    fill_to_lend(&mut outbox, &kernel, 40_000);
+    assert_eq!(outbox.slab, Some(1));
+    outbox.reclaim(Progress { acknowledged: 20_000, resent: 0 });
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    fill_to_lend(&mut outbox, &kernel, 60_000);
+    assert_eq!(outbox.slab, Some(0));
+}
+
+#[test]
+fn a_batch_that_the_full_socket_did_not_take_is_offered_again() {
+    let kernel = Script::new(64, &[]);
+    let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+    kernel.lends.borrow_mut().push_back(Err(EAGAIN));
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert!(outbox.is_stuck());
+    outbox.resume(&kernel, &mut stats).unwrap();
+    assert_eq!((outbox.is_stuck(), stats.sent_by_reference, kernel.loans.get()), (false, 20, 2));
+}
+
+#[test]
+fn a_kernel_that_takes_nothing_by_reference_gets_copies_from_then_on() {
+    for refusal in [Err(EINVAL), Ok(7)] {
+        let kernel = Script::new(64, &[]);
+        let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+        outbox.ring.as_mut().unwrap().slab_mut(0).set_ecn(Ecn::Ect0);
+        kernel.lends.borrow_mut().push_back(refusal);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!(kernel.calls(), [(SendCall::Gso, (0..20).collect())], "{refusal:?}");
+        assert_eq!(kernel.codepoints.take(), [Ecn::Ect0], "{refusal:?}");
+        fill_to_lend(&mut outbox, &kernel, 40_000);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!((kernel.loans.get(), stats.sent, outbox.lends()), (1, 40, false));
+    }
+}
+
+#[test]
+fn a_loan_that_failed_for_the_moment_is_copied_and_the_next_one_offered() {
+    for errno in [ENOBUFS, EMSGSIZE, 113, ECONNREFUSED] {
+        let kernel = Script::new(64, &[]);
+        let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+        kernel.lends.borrow_mut().push_back(Err(errno));
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        fill_to_lend(&mut outbox, &kernel, 40_000);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!((stats.sent, stats.sent_by_reference, outbox.lends()), (40, 20, true), "{errno}");
+    }
+}
+
+#[test]
+fn segments_beyond_the_path_are_sent_without_offload_and_the_next_batch_with() {
+    let kernel = Script::new(64, &[Err(EMSGSIZE)]);
+    let (mut outbox, mut stats) = filled(&kernel, 3);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    fill(&mut outbox, &kernel, 2);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    let expected =
+        [(SendCall::Gso, vec![0, 1, 2]), (SendCall::Sendmmsg, vec![0, 1, 2]), (SendCall::Gso, vec![0, 1])];
+    assert_eq!(kernel.calls(), expected);
+    assert_eq!((stats.sent, stats.lost_too_big), (5, 0));
+}
+
+#[test]
+fn what_never_worked_is_an_error() {
+    let kernel = Script::new(1, &[Err(101)]);
+    let (mut outbox, mut stats) = filled(&kernel, 1);
+    let error = outbox.send(&kernel, &mut stats, peer()).unwrap_err();
+    assert_eq!((error.raw_os_error(), stats.lost_other), (Some(101), 1));
+}
