@@ -14,6 +14,7 @@ use notices::{Notice, Notices};
 use peers::Peers;
 
 use crate::cookie::CookieJar;
+use crate::receiver::DEFAULT_IDLE;
 use crate::wire::native::{self, CloseReason};
 use crate::wire::{self, MAX_REPLY, Near, Open, Packet, Wire};
 use crate::{Ecn, Endpoint, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, TransmitBuf};
@@ -46,7 +47,7 @@ impl ListenerConfig {
             max_peers: 4096,
             memory_limit: 512 << 20,
             peer_memory_limit: 128 << 20,
-            idle: Duration::from_secs(25),
+            idle: DEFAULT_IDLE,
             secret: None,
         }
     }
@@ -198,7 +199,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.tell(peer, Some(open.wire), CloseReason::Refused);
             return Admission::Refused;
         }
-        let receiver = Receiver::new(self.config.receiver);
+        let mut receiver = Receiver::new(self.config.receiver);
+        receiver.set_idle(self.config.idle);
         let idle_at = now + self.config.idle;
         let entry = Entry {
             receiver,

@@ -95,6 +95,9 @@ impl ReceiverStats {
     }
 }
 
+/// A receiver that nobody looks after is forgotten as a listener's is.
+pub(crate) const DEFAULT_IDLE: Duration = Duration::from_secs(25);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// No SYN yet.
@@ -120,6 +123,8 @@ struct End {
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
+    /// After so long without a packet its listener forgets it.
+    idle: Duration,
     wire: Wire,
     state: State,
     body: Body,
@@ -137,6 +142,7 @@ impl Receiver {
     /// A receiver that waits for its SYN.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
+            idle: DEFAULT_IDLE,
             config,
             wire: Wire::Classic,
             state: State::Listening,
@@ -149,6 +155,11 @@ impl Receiver {
             last_data_at: None,
             stats: ReceiverStats::default(),
         }
+    }
+
+    /// Announces, where the format can say it, that it is forgotten after so long without a packet.
+    pub fn set_idle(&mut self, idle: Duration) {
+        self.idle = idle;
     }
 
     /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held beyond holes.
@@ -261,6 +272,7 @@ impl Receiver {
             ack_delay_max_us: u32::try_from(self.config.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
             ack_every: u16::try_from(self.config.acks.every.max(1)).unwrap_or(u16::MAX),
             window: self.config.stream_window.max,
+            idle_timeout_ms: Params::clamp_idle(self.idle),
             ecn: true,
             ..Params::default()
         }

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::path_mtu::PathMtu;
-use super::{Blocked, KEEP_ALIVE, Sender, State};
+use super::{Blocked, Sender, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent};
 use crate::planted::{self, Bug};
 use crate::recovery::{AckFacts, Ended, Expired, Prr, PrrAck, Recovery};
@@ -112,7 +112,7 @@ impl Sender {
     /// The cumulative edge moved.
     fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let una = self.board.una_offset();
-        self.keep_alive = self.is_idle().then(|| now + KEEP_ALIVE);
+        self.keep_alive = self.is_idle().then(|| now + self.reminder());
         self.buffer.release(una);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);

@@ -43,7 +43,7 @@ pub use waiting::{Blocked, Waited};
 /// Written bytes beyond what was sent that the buffer takes, at least. Enough for several full batches.
 const LOOKAHEAD: u64 = 256 * 1024;
 /// After this long with nothing in flight and nothing to send, the receiver is reminded that there is a
-/// transfer: the reference forgets its peers after 24 s of silence.
+/// transfer, and after a third of the time that it says it waits: the reference forgets its peers after 24 s of silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// What the application is told.
@@ -315,6 +315,12 @@ impl Sender {
             State::Opening { .. } => Phase::Connect,
             _ => Phase::Send,
         }
+    }
+
+    /// See [`KEEP_ALIVE`].
+    fn reminder(&self) -> Duration {
+        let waits = self.peer.map(|peer| Duration::from_millis(u64::from(peer.idle_timeout_ms)));
+        waits.map_or(KEEP_ALIVE, |waits| KEEP_ALIVE.min(waits / 3))
     }
 
     fn fail(&mut self, phase: Phase, error: TransferError) {

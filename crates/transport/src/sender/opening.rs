@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::rtt::Known;
-use super::{Fate, KEEP_ALIVE, Sender, SenderEvent, State};
+use super::{Fate, Sender, SenderEvent, State};
 use crate::congestion::DeliveryRate;
 use crate::cookie::Cookie;
 use crate::recovery::Recovery;
@@ -136,7 +136,7 @@ impl Sender {
         self.state = State::Open;
         self.control_at = None;
         self.heard_at = Some(now);
-        self.keep_alive = self.is_idle().then(|| now + KEEP_ALIVE);
+        self.keep_alive = self.is_idle().then(|| now + self.reminder());
         let timing = self.timing();
         if let Recovery::Marking(rules) = &mut self.recovery {
             rules.rearm(now, &timing, &self.board);

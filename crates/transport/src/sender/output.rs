@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::send_buffer::SendBuffer;
 use super::traces::Observed;
-use super::{Blocked, Closing, Flight, KEEP_ALIVE, Sender, State};
+use super::{Blocked, Closing, Flight, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Recovery, Repeat, Timing};
 use crate::wire::{Codec, DataHead};
@@ -361,7 +361,7 @@ impl Sender {
         self.codec.encode_keep_alive(head, out.slot(self.codec.keep_alive_len(head))?);
         self.note_flight(now, None, 0);
         self.remind = false;
-        self.keep_alive = Some(now + KEEP_ALIVE);
+        self.keep_alive = Some(now + self.reminder());
         self.stats.keep_alives += 1;
         self.trace_sent(now, PacketKind::KeepAlive, head.tx, head.seq, None);
         Some(())

@@ -191,3 +191,26 @@ fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
     }
     assert_eq!((script.stats().other_versions, script.stats().malformed), (257, 1004), "256 wait at most");
 }
+
+#[test]
+fn the_idle_time_that_is_announced_is_that_of_the_listener() {
+    let config = ListenerConfig {
+        secret: Some([1; 32]),
+        idle: Duration::from_secs(7),
+        ..ListenerConfig::new(ReceiverConfig::reference())
+    };
+    let mut script = Script::new(config);
+    let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
+    let mut announced = None;
+    for _ in 0..2 {
+        let mut syn = vec![0; codec.syn_len()];
+        codec.encode_syn(&mut syn);
+        let replies = script.recv('a', &syn).datagrams();
+        match codec.decode(&replies[0], 0, 0) {
+            Ok(Reply::Retry { cookie }) => assert!(codec.take_cookie(cookie)),
+            Ok(Reply::SynAck { params, .. }) => announced = params,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(announced.map(|params| params.idle_timeout_ms), Some(7000));
+}

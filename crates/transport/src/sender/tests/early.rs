@@ -227,3 +227,21 @@ fn what_follows_the_syn_leaves_in_a_batch_and_with_a_codepoint_of_its_own() {
     }
     assert_eq!(batches, [(1, Ecn::NotEct), (1, Ecn::Ect0)]);
 }
+
+#[test]
+fn a_receiver_that_waits_for_three_seconds_is_reminded_after_one() {
+    for (idle_timeout_ms, reminder) in [(3000, 1000), (86_400_000, 10_000)] {
+        let mut script = asked(LossDetection::Rack);
+        leaving(&mut script);
+        let syn_ack = SynAck { window: 1 << 20, params: Params { idle_timeout_ms, ..Params::default() } };
+        let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
+        native::encode_syn_ack(ID, &syn_ack, &mut reply);
+        script.at(2 * RTT).recv_bytes(&reply);
+        leaving(&mut script);
+        script.recv_bytes(&ack(2, 3));
+        leaving(&mut script);
+        script.recv_bytes(&ack(4, 5));
+        let at = script.now + std::time::Duration::from_millis(reminder);
+        assert_eq!(script.sender.poll_timeout(), Some(at), "{idle_timeout_ms} ms");
+    }
+}

@@ -1,6 +1,9 @@
 //! What two sides tell each other about themselves in SYN and SYN-ACK: a list of identifiers, lengths and
 //! values. Unknown identifiers are skipped, so that later ones can be added within this version.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use super::super::WireError;
 use super::header::{VERSION, put, u32_at, u64_at};
 
@@ -111,10 +114,18 @@ impl Params {
     /// end is IPv6's (RFC 8200, a payload of 65535 less UDP's header).
     const DATAGRAM_MIN: u16 = 128;
     const DATAGRAM_MAX: u16 = 65_527;
+    /// Range of [`idle_timeout_ms`](Self::idle_timeout_ms).
+    const IDLE: RangeInclusive<u32> = 1000..=86_400_000;
 
     /// The nearest size of a datagram that can be said.
     pub(crate) fn clamp_datagram(bytes: usize) -> u16 {
         u16::try_from(bytes).unwrap_or(u16::MAX).clamp(Self::DATAGRAM_MIN, Self::DATAGRAM_MAX)
+    }
+
+    /// The nearest idle time that can be said.
+    pub(crate) fn clamp_idle(idle: Duration) -> u32 {
+        let millis = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
+        millis.clamp(*Self::IDLE.start(), *Self::IDLE.end())
     }
 
     /// Checks every value against its range; encoding expects that this was done.
@@ -130,7 +141,7 @@ impl Params {
             Err("an ACK must be given after at least 1 packet")
         } else if !(1..=Self::WINDOW_MAX).contains(&self.window) {
             Err("the window must be from 1 to 2^62 bytes")
-        } else if !(1000..=86_400_000).contains(&self.idle_timeout_ms) {
+        } else if !Self::IDLE.contains(&self.idle_timeout_ms) {
             Err("the idle timeout must be from a second to a day")
         } else if !self.versions.contains(VERSION) {
             Err("the versions must include that of the packet")
@@ -227,7 +238,7 @@ impl LinkRequest {
     /// # Errors
     /// A sentence that names the value and its range.
     pub fn validate(&self) -> Result<(), &'static str> {
-        const AMOUNT: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
+        const AMOUNT: RangeInclusive<u64> = 1..=1_000_000_000_000;
         if self.rtt_us >= 30_000_000 {
             Err("the RTT must be below 30 s")
         } else if !AMOUNT.contains(&self.rate_bps) {
