@@ -12,28 +12,37 @@ const MAX_NS: u64 = 600_000_000_000;
 
 /// The round trips of one transfer. Clones share them: one is the sender's observer, one is read.
 #[derive(Clone)]
-pub(crate) struct RoundTrips(Arc<Mutex<Histogram<u64>>>);
+pub(crate) struct RoundTrips(Arc<Mutex<Samples>>);
+
+/// Percentiles to two digits, and the shortest as it was.
+struct Samples {
+    histogram: Histogram<u64>,
+    min_ns: u64,
+}
 
 impl Default for RoundTrips {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_NS, 2).expect("constant bounds are valid");
-        Self(Arc::new(Mutex::new(histogram)))
+        Self(Arc::new(Mutex::new(Samples { histogram, min_ns: u64::MAX })))
     }
 }
 
 impl RoundTrips {
     fn record(&self, sample: Duration) {
-        if let Ok(mut histogram) = self.0.lock() {
-            histogram.saturating_record(u64::try_from(sample.as_nanos()).unwrap_or(MAX_NS));
+        if let Ok(mut samples) = self.0.lock() {
+            let ns = u64::try_from(sample.as_nanos()).unwrap_or(MAX_NS);
+            samples.histogram.saturating_record(ns);
+            samples.min_ns = samples.min_ns.min(ns);
         }
     }
 
     /// The time in microseconds that the share `q` (0 to 1) of the round trips did not exceed, to two
-    /// digits; `None` if there were none. The shortest is that of 0.
+    /// digits; `None` if there were none. That of 0 is the shortest, exactly.
     #[expect(clippy::cast_precision_loss, reason = "two digits are exact, the rest is the bound of a bucket")]
     pub(crate) fn quantile_us(&self, q: f64) -> Option<f64> {
-        let histogram = self.0.lock().ok()?;
-        let ns = if q > 0.0 { histogram.value_at_quantile(q) } else { histogram.min() };
+        let Samples { histogram, min_ns } = &*self.0.lock().ok()?;
+        // The bound of a bucket may lie below the shortest.
+        let ns = if q > 0.0 { histogram.value_at_quantile(q).max(*min_ns) } else { *min_ns };
         (!histogram.is_empty()).then_some(ns as f64 / 1e3)
     }
 }
@@ -66,7 +75,8 @@ mod tests {
         for us in 1..=100 {
             observer.on(now, &ack(Some(Duration::from_micros(us))));
         }
-        for (q, us) in [(0.0, 1.0), (0.5, 50.0), (0.99, 99.0)] {
+        assert_eq!(trips.quantile_us(0.0), Some(1.0));
+        for (q, us) in [(0.5, 50.0), (0.99, 99.0)] {
             let found = trips.quantile_us(q).unwrap();
             assert!((found / us - 1.0).abs() < 0.01, "{q}: {found} us");
         }

@@ -241,7 +241,7 @@ fn a_receiver_that_waits_for_three_seconds_is_reminded_after_one() {
         script.recv_bytes(&ack(2, 3));
         leaving(&mut script);
         script.recv_bytes(&ack(4, 5));
-        let at = script.now + std::time::Duration::from_millis(reminder);
+        let at = script.now + Duration::from_millis(reminder);
         assert_eq!(script.sender.poll_timeout(), Some(at), "{idle_timeout_ms} ms");
     }
 }
