@@ -40,7 +40,8 @@ use traces::Observed;
 use waiting::Waiting;
 pub use waiting::{Blocked, Waited};
 
-/// Written bytes beyond what was sent that the buffer takes, at least. Enough for several full batches.
+/// Written bytes beyond what was sent that the buffer takes, or the congestion window's if they are fewer: several full
+/// batches for one connection, and not more than the caches hold for many.
 const LOOKAHEAD: u64 = 256 * 1024;
 /// After this long with nothing in flight and nothing to send, the receiver is reminded that there is a
 /// transfer, and after a third of the time that it says it waits: the reference forgets its peers after 24 s of silence.
@@ -427,13 +428,13 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
-        if self.data_flows() && !matches!(self.state, State::Opening { send: true, .. }) {
-            out.set_ecn(self.ecn.codepoint());
-        }
         if matches!(self.state, State::Opening { send: true, .. }) {
-            // Nothing shares its batch: what follows leaves with another codepoint.
+            // Nothing shares the SYN's batch: what follows leaves with another codepoint.
             self.transmit_one(now, out);
         } else {
+            if self.data_flows() {
+                out.set_ecn(self.ecn.codepoint());
+            }
             self.transmit_run(now, out);
             self.close_if_done();
             while self.transmit_one(now, out) {

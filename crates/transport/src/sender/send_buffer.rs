@@ -87,13 +87,8 @@ impl SendBuffer {
 
     /// CRC-32 of the `len` bytes from `offset` on, which [`SendBuffer::copy_to`] would copy.
     pub(crate) fn checksum(&self, offset: u64, len: usize) -> u32 {
-        let at = self.index(offset);
-        let chunk = &self.chunks[at / CHUNK][at % CHUNK..];
-        if len <= chunk.len() {
-            return crc32fast::hash(&chunk[..len]);
-        }
         let mut crc = crc32fast::Hasher::new();
-        let mut at = at;
+        let mut at = self.index(offset);
         let mut rest = len;
         while rest > 0 {
             let chunk = &self.chunks[at / CHUNK][at % CHUNK..];
