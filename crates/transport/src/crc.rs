@@ -14,18 +14,20 @@ pub(crate) struct Combiner {
     length: usize,
     /// Length that `table` is for, in bytes; 0 is none.
     table_length: usize,
-    /// `table[k][v]`: what the byte `v` at place `k` of a CRC becomes behind `table_length` more bytes.
-    table: Vec<[u32; 256]>,
+    table: Option<Box<Table>>,
 }
+
+/// `table[k][v]`: what the byte `v` at place `k` of a CRC becomes behind so many more bytes.
+type Table = [[u32; 256]; 4];
 
 impl Combiner {
     /// The CRC of what `crc` is for and then `bytes`, whose own is `next`, if it is known.
     pub(crate) fn extend(&mut self, crc: u32, bytes: &[u8], next: Option<u32>) -> u32 {
         if let Some(next) = next
             && bytes.len() >= WORTH_COMBINING
-            && self.knows(bytes.len())
+            && let Some(table) = self.table(bytes.len())
         {
-            return self.shift(crc) ^ next;
+            return shift(table, crc) ^ next;
         }
         let mut hasher = Hasher::new_with_initial(crc);
         hasher.update(bytes);
@@ -37,38 +39,39 @@ impl Combiner {
         if length == 0 {
             return crc;
         }
-        if self.knows(length) { self.shift(crc) ^ next } else { combine(crc, next, length as u64) }
+        match self.table(length) {
+            Some(table) => shift(table, crc) ^ next,
+            None => combine(crc, next, length as u64),
+        }
     }
 
-    /// Makes the table if this length came twice in a row; true if it is for this length.
-    fn knows(&mut self, length: usize) -> bool {
+    /// The table for this length, which is made if it came twice in a row.
+    fn table(&mut self, length: usize) -> Option<&Table> {
         let again = std::mem::replace(&mut self.length, length) == length;
         if self.table_length != length && again {
-            self.build(length);
+            self.table_length = length;
+            build(self.table.get_or_insert_with(|| Box::new([[0; 256]; 4])), length);
         }
-        self.table_length == length
+        self.table.as_deref().filter(|_| self.table_length == length)
     }
+}
 
-    fn shift(&self, crc: u32) -> u32 {
-        let bytes = crc.to_le_bytes();
-        self.table.iter().zip(bytes).fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
+fn shift(table: &Table, crc: u32) -> u32 {
+    let [a, b, c, d] = crc.to_le_bytes().map(usize::from);
+    table[0][a] ^ table[1][b] ^ table[2][c] ^ table[3][d]
+}
+
+/// Multiplication by x^(8 length) is linear: the image of each bit gives that of each byte. The top bit
+/// stands for 1, and each bit below for one power of x more.
+fn build(table: &mut Table, length: usize) {
+    let mut image = combine(1 << 31, 0, length as u64);
+    for bit in (0..32).rev() {
+        table[bit / 8][1 << (bit % 8)] = image;
+        image = (image >> 1) ^ if image & 1 == 1 { POLYNOMIAL } else { 0 };
     }
-
-    /// Multiplication by x^(8 length) is linear: the image of each bit gives that of each byte. The top bit
-    /// stands for 1, and each bit below for one power of x more.
-    fn build(&mut self, length: usize) {
-        self.table_length = length;
-        self.table.resize(4, [0; 256]);
-        let mut image = combine(1 << 31, 0, length as u64);
-        for bit in (0..32).rev() {
-            let (table, low) = (&mut self.table[bit / 8], 1 << (bit % 8));
-            table[low] = image;
-            image = (image >> 1) ^ if image & 1 == 1 { POLYNOMIAL } else { 0 };
-        }
-        for table in &mut self.table {
-            for value in 1..256_usize {
-                table[value] = table[value & (value - 1)] ^ table[value & value.wrapping_neg()];
-            }
+    for row in table {
+        for value in 1..256_usize {
+            row[value] = row[value & (value - 1)] ^ row[value & value.wrapping_neg()];
         }
     }
 }
