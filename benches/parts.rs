@@ -1,5 +1,7 @@
 //! The parts that work once per packet, each alone: `cargo bench --bench parts`.
 
+mod lossy_window;
+
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -293,5 +295,17 @@ fn payload(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, codec, native_codec, checksum, sender, receiver, stream, listener, link, payload);
+criterion_group!(
+    benches,
+    codec,
+    native_codec,
+    checksum,
+    sender,
+    lossy_window::bench,
+    receiver,
+    stream,
+    listener,
+    link,
+    payload
+);
 criterion_main!(benches);

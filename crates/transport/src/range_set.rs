@@ -68,14 +68,18 @@ impl RangeSet {
         self.ranges.len() < self.limit || range.is_empty() || self.touches(range)
     }
 
-    /// Removes every number below `start`.
-    pub fn remove_below(&mut self, start: u64) {
-        while self.ranges.front().is_some_and(|front| front.end <= start) {
+    /// Removes every number below `start` and returns how many there were.
+    pub fn remove_below(&mut self, start: u64) -> u64 {
+        let mut removed = 0;
+        while let Some(front) = self.ranges.front().filter(|front| front.end <= start) {
+            removed += front.end - front.start;
             self.ranges.pop_front();
         }
-        if let Some(front) = self.ranges.front_mut() {
-            front.start = front.start.max(start);
+        if let Some(front) = self.ranges.front_mut().filter(|front| front.start < start) {
+            removed += start - front.start;
+            front.start = start;
         }
+        removed
     }
 
     /// The range that this number is in.
@@ -119,8 +123,42 @@ impl RangeSet {
     }
 
     /// The ranges in ascending order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Range<u64>> + DoubleEndedIterator + '_ {
         self.ranges.iter().cloned()
+    }
+
+    /// The range at a place in ascending order.
+    pub fn get(&self, index: usize) -> Option<&Range<u64>> {
+        self.ranges.get(index)
+    }
+
+    /// Place of the first range that ends after `number`; [`RangeSet::len`] if none does. Costs the logarithm of how
+    /// far that is from `near`, a place where it may be.
+    pub fn first_ending_after_near(&self, number: u64, near: usize) -> usize {
+        let ends_before = |index: usize| self.ranges.get(index).is_some_and(|range| range.end <= number);
+        let mut low = near.min(self.ranges.len());
+        let mut high = low;
+        let mut step = 1;
+        while ends_before(high) {
+            low = high + 1;
+            high = (high + step).min(self.ranges.len());
+            step *= 2;
+        }
+        while low > 0 && !ends_before(low - 1) {
+            high = low - 1;
+            low = low.saturating_sub(step);
+            step *= 2;
+        }
+        // All below `low` end before, and `high` does not or is one past the last.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if ends_before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
     /// The first range that starts at `start` or above, or else the first of all: for going round.
@@ -245,7 +283,8 @@ mod tests {
                 let start = random(100);
                 let end = (start + random(12)).min(100);
                 if random(20) == 0 {
-                    set.remove_below(start);
+                    let below = bits[..index(start)].iter().filter(|bit| **bit).count() as u64;
+                    assert_eq!(set.remove_below(start), below, "seed {seed} step {step}");
                     bits[..index(start)].fill(false);
                 } else {
                     let new = bits[index(start)..index(end)].iter().filter(|bit| !**bit).count() as u64;
@@ -265,6 +304,9 @@ mod tests {
                 assert_eq!(set.contains(probe), bits[index(probe)], "seed {seed} step {step}");
                 let missing = (probe..100).find(|n| !bits[index(*n)]).unwrap_or(100);
                 assert_eq!(set.first_missing(probe), missing, "seed {seed} step {step}");
+                let near = index(random(14));
+                let place = set.iter().position(|range| range.end > probe).unwrap_or(set.len());
+                assert_eq!(set.first_ending_after_near(probe, near), place, "seed {seed} step {step}");
             }
         }
     }

@@ -4,6 +4,7 @@ mod acks;
 mod application;
 mod data;
 mod model;
+mod promises;
 mod transfer;
 
 use super::*;

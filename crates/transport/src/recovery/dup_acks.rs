@@ -27,8 +27,7 @@ impl SackThreshold {
         let Some(edge) = Self::edge(board, mss) else { return };
         let from = self.judged;
         let lost: Vec<Segment> = board
-            .segments()
-            .skip_while(|segment| segment.offset < from)
+            .segments_from(from)
             .take_while(|segment| segment.offset < edge)
             .filter(|segment| segment.fate == Fate::InFlight && segment.tx < before)
             .copied()
@@ -47,11 +46,8 @@ impl SackThreshold {
 
     /// Below this offset enough was selectively acknowledged above.
     fn edge(board: &Scoreboard, mss: u64) -> Option<u64> {
-        if board.sacked() == 0 {
-            return None;
-        }
         let (mut count, mut bytes) = (0, 0);
-        for segment in board.segments().rev().filter(|segment| segment.fate == Fate::Sacked) {
+        for segment in board.sacked_segments_down() {
             count += 1;
             bytes += u64::from(segment.len);
             if count >= DUP_THRESHOLD || bytes > u64::from(DUP_THRESHOLD - 1) * mss {
@@ -77,5 +73,46 @@ impl DupAcks {
 
     pub(crate) fn reset(&mut self) {
         self.count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::range_set::random;
+    use crate::wire::Numbering;
+
+    /// RFC 6675, section 4, `IsLost` as it is written.
+    fn is_lost(board: &Scoreboard, offset: u64, mss: u64) -> bool {
+        let above = |s: &&Segment| s.fate == Fate::Sacked && s.offset > offset;
+        let bytes: u64 = board.segments().filter(above).map(|s| u64::from(s.len)).sum();
+        board.segments().filter(above).count() >= DUP_THRESHOLD as usize
+            || bytes > u64::from(DUP_THRESHOLD - 1) * mss
+    }
+
+    #[test]
+    fn what_is_lost_is_what_the_rfc_says_is_lost() {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let now = Instant::now();
+        for seed in 0..500 {
+            let mut random = random(seed);
+            let mut board = Scoreboard::new(Numbering::Bytes);
+            let mut rule = SackThreshold::default();
+            for tx in 0..40 {
+                board.push(now, 1 + u32::try_from(random(300)).unwrap(), tx);
+            }
+            for step in 0..20 {
+                let start = random(board.next_offset());
+                board.sack(&(start..start + random(900)), |_| {});
+                let flying = board.segments().filter(|s| s.fate == Fate::InFlight);
+                let expected: Vec<u64> =
+                    flying.map(|s| s.offset).filter(|offset| is_lost(&board, *offset, 200)).collect();
+                let mut lost = Vec::new();
+                rule.detect(&mut board, 200, u64::MAX, |segment| lost.push(segment.offset));
+                assert_eq!(lost, expected, "seed {seed} step {step}");
+            }
+        }
     }
 }

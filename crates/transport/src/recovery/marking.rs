@@ -391,6 +391,8 @@ impl Marking {
         }
     }
 
+    /// What is selectively acknowledged stays so: receivers may not take it back (PROTOCOL.md, N3), and RFC 6675,
+    /// section 5.1, clears the marks for no other reason.
     fn give_all_up(&mut self, board: &mut Scoreboard, flights: &mut Flights) {
         let flying = |segment: &&Segment| segment.fate == Fate::InFlight;
         let segments: Vec<Segment> = board.segments().filter(flying).copied().collect();

@@ -11,6 +11,7 @@ mod opening;
 mod output;
 mod path_mtu;
 mod rtt;
+mod sacked;
 mod scoreboard;
 mod send_buffer;
 mod stats;

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Instant;
 
+use super::sacked::Sacked;
 use crate::planted::{self, Bug};
 use crate::wire::Numbering;
 
@@ -66,8 +67,9 @@ pub(crate) struct Scoreboard {
     next_offset: u64,
     /// Offsets of the segments that are [`Fate::Lost`].
     lost: BTreeSet<u64>,
+    /// Where the segments are that are [`Fate::Sacked`].
+    sacked: Sacked,
     in_flight: u64,
-    sacked: u64,
     /// Bytes that duplicate ACKs tell to be delivered without saying which; part of `in_flight`.
     assumed: u64,
 }
@@ -80,8 +82,8 @@ impl Scoreboard {
             snd_una: 0,
             next_offset: 0,
             lost: BTreeSet::new(),
+            sacked: Sacked::new(),
             in_flight: 0,
-            sacked: 0,
             assumed: 0,
         }
     }
@@ -110,7 +112,7 @@ impl Scoreboard {
         for segment in self.segments.drain(..count) {
             let len = u64::from(segment.len);
             match segment.fate {
-                Fate::Sacked => self.sacked -= len,
+                Fate::Sacked => {}
                 Fate::Lost => {
                     self.lost.remove(&segment.offset);
                 }
@@ -128,6 +130,7 @@ impl Scoreboard {
                 acked.bytes += bytes;
             }
         }
+        self.sacked.remove_below(self.una_offset());
         self.move_una(count);
         acked
     }
@@ -147,10 +150,8 @@ impl Scoreboard {
         }
         base.offset = ack;
         base.len -= part;
-        match base.fate {
-            Fate::InFlight => self.in_flight -= u64::from(part),
-            Fate::Sacked => self.sacked -= u64::from(part),
-            Fate::Lost => {}
+        if base.fate == Fate::InFlight {
+            self.in_flight -= u64::from(part);
         }
         Some((u64::from(part), base.fate))
     }
@@ -158,7 +159,7 @@ impl Scoreboard {
     /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked sacked or lost, so
     /// that nothing has to be done for each segment.
     pub(crate) fn acknowledge_unmarked(&mut self, ack: u64) -> Acked {
-        debug_assert!(self.sacked == 0 && self.lost.is_empty() && self.assumed == 0);
+        debug_assert!(self.sacked() == 0 && self.lost.is_empty() && self.assumed == 0);
         let count = self.covered(ack);
         let Some(last) = count.checked_sub(1).and_then(|last| self.segments.get(last)).copied() else {
             return Acked::default();
@@ -175,7 +176,11 @@ impl Scoreboard {
     fn covered(&self, ack: u64) -> usize {
         let count = match self.numbering {
             Numbering::Packets => usize::try_from(ack.saturating_sub(self.snd_una)).unwrap_or(usize::MAX),
-            Numbering::Bytes => self.segments.partition_point(|segment| segment.end() <= ack),
+            Numbering::Bytes => {
+                let begun = self.position(ack);
+                let last = begun.checked_sub(1).and_then(|last| self.segments.get(last));
+                begun - usize::from(last.is_some_and(|last| last.end() > ack))
+            }
         };
         count.min(self.segments.len())
     }
@@ -187,18 +192,23 @@ impl Scoreboard {
         };
     }
 
-    /// Takes a selective ACK of `range` (offsets); gives the bytes newly delivered and tells them as
-    /// [`Scoreboard::acknowledge`] does.
-    pub(crate) fn sack(&mut self, range: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
-        let from = self.segments.partition_point(|segment| segment.offset < range.start);
+    /// Takes a selective ACK of `block` (offsets); gives the bytes newly delivered and tells them as
+    /// [`Scoreboard::acknowledge`] does. Costs what is new in it: what is known is passed over in one step.
+    pub(crate) fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
+        if self.sacked.knows(block) {
+            return 0;
+        }
+        let first = self.position(block.start);
+        let mut next = first;
         let mut bytes = 0;
-        for segment in self.segments.range_mut(from..) {
-            if segment.end() > range.end {
-                break;
-            }
+        while let Some(segment) = self.segments.get_mut(next).filter(|segment| segment.end() <= block.end) {
             let len = u64::from(segment.len);
             match segment.fate {
-                Fate::Sacked => continue,
+                Fate::Sacked => {
+                    let known = self.sacked.end_of(segment.offset).unwrap_or(segment.end());
+                    next = self.position(known);
+                    continue;
+                }
                 Fate::Lost => {
                     self.lost.remove(&segment.offset);
                 }
@@ -206,8 +216,11 @@ impl Scoreboard {
             }
             on_delivered(segment);
             segment.fate = Fate::Sacked;
-            self.sacked += len;
             bytes += len;
+            next += 1;
+        }
+        if bytes > 0 {
+            self.sacked.insert(self.segments[first].offset..self.segments[next - 1].end());
         }
         bytes
     }
@@ -288,15 +301,19 @@ impl Scoreboard {
     }
 
     fn index(&self, offset: u64) -> Option<usize> {
-        let base = self.segments.front()?;
-        let ahead = offset.checked_sub(base.offset)?;
-        // Nearly always all segments are of one length, and then this guess is right.
-        let guess = usize::try_from(ahead / u64::from(base.len.max(1))).ok()?;
-        if self.segments.get(guess).is_some_and(|segment| segment.offset == offset) {
-            return Some(guess);
-        }
-        let at = self.segments.partition_point(|segment| segment.offset < offset);
+        let at = self.position(offset);
         self.segments.get(at).is_some_and(|segment| segment.offset == offset).then_some(at)
+    }
+
+    /// Index of the first segment that begins at `offset` or above.
+    fn position(&self, offset: u64) -> usize {
+        let Some(base) = self.segments.front() else { return 0 };
+        // Nearly always all segments are of one length, and then this guess is right.
+        let ahead = offset.saturating_sub(base.offset) / u64::from(base.len.max(1));
+        match usize::try_from(ahead).ok().and_then(|guess| Some((guess, self.segments.get(guess)?))) {
+            Some((guess, segment)) if segment.offset == offset => guess,
+            _ => self.segments.partition_point(|segment| segment.offset < offset),
+        }
     }
 
     /// The oldest segment.
@@ -307,6 +324,19 @@ impl Scoreboard {
     /// All of them, oldest first.
     pub(crate) fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.iter()
+    }
+
+    /// Those that begin at `offset` or above, oldest first.
+    pub(crate) fn segments_from(&self, offset: u64) -> impl Iterator<Item = &Segment> {
+        self.segments.range(self.position(offset)..)
+    }
+
+    /// Those that are selectively acknowledged, newest first.
+    pub(crate) fn sacked_segments_down(&self) -> impl Iterator<Item = &Segment> {
+        self.sacked.ranges().rev().flat_map(|range| {
+            let below = self.segments.range(..self.position(range.end)).rev();
+            below.take_while(move |segment| segment.offset >= range.start)
+        })
     }
 
     /// Number of the oldest segment not acknowledged.
@@ -375,7 +405,7 @@ impl Scoreboard {
 
     /// Bytes selectively acknowledged.
     pub(crate) fn sacked(&self) -> u64 {
-        self.sacked
+        self.sacked.bytes()
     }
 
     /// Offset of the first byte never sent.
@@ -389,7 +419,7 @@ impl Scoreboard {
             let count =
                 |fate| self.segments.iter().filter(|s| s.fate == fate).map(|s| u64::from(s.len)).sum();
             debug_assert_eq!(self.in_flight, count(Fate::InFlight));
-            debug_assert_eq!(self.sacked, count(Fate::Sacked));
+            debug_assert_eq!(self.sacked(), count(Fate::Sacked));
             debug_assert_eq!(self.lost.len(), self.segments.iter().filter(|s| s.fate == Fate::Lost).count());
             let contiguous = |(a, b): (&Segment, &Segment)| a.end() == b.offset;
             debug_assert!(self.segments.iter().zip(self.segments.iter().skip(1)).all(contiguous));
@@ -398,98 +428,6 @@ impl Scoreboard {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn epoch() -> Instant {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        Instant::now()
-    }
-
-    /// `n` segments of 100 bytes, 10 ms apart, transmissions numbered from 0.
-    fn board(numbering: Numbering, t0: Instant, n: u64) -> Scoreboard {
-        let mut board = Scoreboard::new(numbering);
-        for i in 0..n {
-            board.push(t0 + Duration::from_millis(10 * i), 100, i);
-        }
-        board
-    }
-
-    #[test]
-    fn the_hot_record_stays_small() {
-        assert!(size_of::<Segment>() <= 40, "{} bytes", size_of::<Segment>());
-    }
-
-    #[test]
-    fn a_sample_comes_from_the_last_segment_acknowledged_and_only_if_the_base_was_sent_once() {
-        let (t0, ms) = (epoch(), Duration::from_millis);
-        let mut board = board(Numbering::Packets, t0, 4);
-        let acked = board.acknowledge(2, |_| {});
-        assert_eq!((acked.karn, acked.bytes, board.una_offset()), (Some(t0 + ms(10)), 200, 200));
-        board.resend(t0 + ms(150), 200, 4);
-        let acked = board.acknowledge(4, |_| {});
-        assert_eq!((acked.karn, acked.bytes, board.una_offset()), (None, 200, 400));
-        assert_eq!((board.snd_una(), board.snd_nxt(), board.flight_size()), (4, 4, 0));
-    }
-
-    #[test]
-    fn acks_outside_what_is_in_flight_change_nothing() {
-        let mut board = board(Numbering::Packets, epoch(), 1);
-        assert!(board.acknowledge(1, |_| {}).moved);
-        assert!(!board.acknowledge(0, |_| {}).moved);
-        assert!(!board.acknowledge(1, |_| {}).moved);
-        assert_eq!((board.snd_una(), board.snd_nxt()), (1, 1));
-    }
-
-    #[test]
-    fn bytes_and_packets_are_two_numberings_of_the_same_segments() {
-        let mut bytes = board(Numbering::Bytes, epoch(), 3);
-        assert_eq!((bytes.snd_nxt(), bytes.span(100)), (300, 100));
-        assert_eq!(bytes.acknowledge(250, |_| {}).bytes, 250, "an edge inside a segment");
-        assert_eq!((bytes.snd_una(), bytes.flight_size(), bytes.in_flight()), (250, 50, 50));
-        assert_eq!(bytes.base().map(|base| (base.offset, base.len)), Some((250, 50)));
-        bytes.mark_lost(250);
-        assert_eq!(bytes.acknowledge(260, |_| {}).bytes, 10);
-        assert_eq!(bytes.first_lost().map(|s| s.offset), Some(260));
-        bytes.check();
-        let packets = board(Numbering::Packets, epoch(), 3);
-        assert_eq!((packets.snd_nxt(), packets.span(100)), (3, 1));
-    }
-
-    #[test]
-    fn fates_move_between_the_counts() {
-        let mut board = board(Numbering::Bytes, epoch(), 6);
-        let mut told = Vec::new();
-        assert_eq!(
-            board.sack(&(300..520), |s| told.push(s.offset)),
-            200,
-            "a block's last half does not count"
-        );
-        assert_eq!(told, [300, 400]);
-        assert_eq!(board.sack(&(300..500), |_| panic!("told before")), 0);
-        assert_eq!((board.mark_lost(0), board.mark_lost(100), board.mark_lost(300)), (100, 100, 0));
-        assert_eq!((board.in_flight(), board.sacked(), board.outstanding()), (200, 200, 600));
-        assert_eq!(board.first_lost().map(|s| s.offset), Some(0));
-        board.resend(epoch(), 0, 9);
-        assert_eq!((board.in_flight(), board.first_lost().map(|s| s.offset)), (300, Some(100)));
-        let mut delivered = 0;
-        assert_eq!(board.acknowledge(600, |s| delivered += s.len).bytes, 400);
-        assert_eq!((delivered, board.in_flight(), board.sacked(), board.is_empty()), (400, 0, 0, true));
-        board.check();
-    }
-
-    #[test]
-    fn a_segment_cut_again_keeps_its_past() {
-        let mut board = board(Numbering::Bytes, epoch(), 2);
-        board.mark_lost(0);
-        board.recut(0, 40);
-        let pieces: Vec<_> = board.segments().map(|s| (s.offset, s.len, s.fate)).collect();
-        let lost = Fate::Lost;
-        assert_eq!(pieces, [(0, 40, lost), (40, 40, lost), (80, 20, lost), (100, 100, Fate::InFlight)]);
-        board.resend(epoch(), 40, 7);
-        assert_eq!(board.in_flight(), 140);
-        board.check();
-    }
-}
+mod model;
+#[cfg(test)]
+mod tests;

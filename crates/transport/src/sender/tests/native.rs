@@ -129,3 +129,29 @@ fn rules_without_selective_acks_take_them_for_plain_ones() {
         }
     }
 }
+
+#[test]
+fn a_receiver_that_takes_back_what_it_reported_is_given_up() {
+    // Receivers may not (PROTOCOL.md, N3), so the timer sends nothing again that was reported; a probe may.
+    for rule in [LossDetection::Rack, LossDetection::Sack] {
+        let mut script = connected(rule);
+        script.write(3 * PAYLOAD);
+        assert_eq!(leaving(&mut script).len(), 3);
+        script.at(200);
+        ack(&mut script, 2, 0, &[(1, 3)]);
+        leaving(&mut script);
+        script.at(210);
+        ack(&mut script, 3, 1, &[]);
+        let mut events = Vec::new();
+        while events.is_empty() {
+            assert!(script.expire() <= ms(210) + script.sender.config().give_up, "{rule}");
+            assert!(leaving(&mut script).iter().all(|(_, _, asks)| *asks), "{rule}");
+            events = script.events();
+        }
+        let failed = matches!(
+            events[..],
+            [SenderEvent::Failed { phase: Phase::Send, error: TransferError::Timeout { .. } }]
+        );
+        assert!(failed, "{rule}: {events:?}");
+    }
+}

@@ -1,0 +1,188 @@
+//! What ACKs cost a sender whose window has holes: datagrams cross a path that loses a share of them, a receiver
+//! answers every second one with the blocks that it would report, and the handling of those answers is timed.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput};
+use rdt::transport::congestion::Algorithm;
+use rdt::transport::parts::sack_list::{MAX_BLOCKS, SackList};
+use rdt::transport::range_set::RangeSet;
+use rdt::transport::wire::native::{self, FromSender};
+use rdt::transport::{Ecn, Endpoint, LossDetection, Sender, SenderConfig, TransmitBuf};
+
+const ID: u64 = 1;
+const RTT: Duration = Duration::from_millis(100);
+/// Small ones, so that what is measured is the books and not the memory of the stream.
+const DATAGRAM: usize = 128;
+/// Packets that cross the path between two looks at the clock.
+const STEP: u32 = 32;
+/// Round trips before anything is measured: a hole is as old as it gets.
+const WARM_UP: u32 = 6;
+
+/// ACKs of windows with holes, by each of the rules that heed SACK.
+pub(crate) fn bench(c: &mut Criterion) {
+    let mut group = c.benchmark_group("lossy window");
+    group.sample_size(10).throughput(Throughput::Elements(u64::from(STEP)));
+    for rule in [LossDetection::Rack, LossDetection::Sack] {
+        for window in [8192, 100_000] {
+            for percent in [0, 1, 10] {
+                group.bench_function(format!("{rule}, {window} packets, {percent} % missing"), |b| {
+                    let mut path = Path::new(rule, window, percent);
+                    for _ in 0..WARM_UP * window / STEP {
+                        path.step();
+                    }
+                    b.iter_custom(|steps| (0..steps).map(|_| path.step()).sum());
+                });
+            }
+        }
+    }
+    group.finish();
+}
+
+/// A packet on the path.
+struct Flight {
+    tx: u64,
+    bytes: std::ops::Range<u64>,
+}
+
+/// A sender, a path of one speed on which packets wait in line, and what a receiver would keep of them.
+struct Path {
+    sender: Sender,
+    out: TransmitBuf,
+    now: Instant,
+    /// From packet to packet.
+    interval: Duration,
+    percent: u64,
+    flying: VecDeque<Flight>,
+    rcv_nxt: u64,
+    held: RangeSet,
+    list: SackList,
+    largest_tx: u64,
+    received: u32,
+    acks: Vec<(Instant, Vec<u8>)>,
+}
+
+impl Path {
+    fn new(rule: LossDetection, window: u32, percent: u64) -> Self {
+        let config = SenderConfig {
+            congestion: Algorithm::Fixed(window),
+            recovery: rule,
+            pacing: false,
+            packet_size: DATAGRAM,
+            memory_limit: 1 << 40,
+            ..SenderConfig::native(ID)
+        };
+        let mut sender = Sender::new(config).expect("the configuration is valid");
+        sender.open().expect("a new sender opens");
+        let mut path = Self {
+            sender,
+            out: TransmitBuf::new(64),
+            now: super::epoch(),
+            interval: RTT / window,
+            percent,
+            flying: VecDeque::new(),
+            rcv_nxt: 0,
+            held: RangeSet::new(1 << 20),
+            list: SackList::new(),
+            largest_tx: 0,
+            received: 0,
+            acks: Vec::new(),
+        };
+        path.transmit();
+        path.now += RTT;
+        let answer = native::SynAck { window: 1 << 40, params: native::Params::default() };
+        let mut reply = vec![0; native::syn_ack_len(&answer)];
+        native::encode_syn_ack(ID, &answer, &mut reply);
+        path.sender.handle_datagram(path.now, (), Ecn::NotEct, &reply);
+        path.transmit();
+        path
+    }
+
+    /// Lets the next packets arrive and gives the time that the sender took for their ACKs.
+    fn step(&mut self) -> Duration {
+        for _ in 0..STEP {
+            self.now += self.interval;
+            let Some(flight) = self.flying.pop_front() else { continue };
+            if draw(flight.tx) % 100 < self.percent {
+                continue;
+            }
+            self.arrive(&flight);
+        }
+        #[expect(clippy::disallowed_methods, reason = "this is a measurement")]
+        let start = Instant::now();
+        for (now, reply) in &self.acks {
+            self.sender.handle_datagram(*now, (), Ecn::NotEct, reply);
+        }
+        if self.sender.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.sender.handle_timeout(self.now);
+        }
+        let taken = start.elapsed();
+        self.acks.clear();
+        self.transmit();
+        taken
+    }
+
+    fn arrive(&mut self, flight: &Flight) {
+        self.largest_tx = self.largest_tx.max(flight.tx);
+        let new = flight.bytes.start.max(self.rcv_nxt)..flight.bytes.end;
+        if !new.is_empty() && self.held.insert(new.clone()).is_ok() {
+            self.rcv_nxt = self.held.first_missing(self.rcv_nxt);
+            self.held.remove_below(self.rcv_nxt);
+            if let Some(block) = self.held.range_of(new.start) {
+                self.list.on_arrival(&block);
+            }
+        }
+        self.received += 1;
+        if self.received.is_multiple_of(2) {
+            let reply = self.ack();
+            self.acks.push((self.now, reply));
+        }
+    }
+
+    fn ack(&mut self) -> Vec<u8> {
+        let ack = native::Ack {
+            echo_tx: self.largest_tx,
+            echo_delay_us: 0,
+            ack: self.rcv_nxt,
+            window: 1 << 40,
+            packets: self.received,
+            duplicates: 0,
+            ce: 0,
+            ect: 0,
+        };
+        let blocks = self.list.report(&self.held, MAX_BLOCKS).iter();
+        let blocks: Vec<_> = blocks.map(|b| native::SackBlock { start: b.start, end: b.end }).collect();
+        let mut reply = vec![0; native::ack_len(blocks.len())];
+        native::encode_ack(ID, &ack, &blocks, &mut reply);
+        reply
+    }
+
+    /// All that the sender may send is on the path.
+    fn transmit(&mut self) {
+        loop {
+            while let Ok(spare @ [_, ..]) = self.sender.spare() {
+                let n = spare.len();
+                self.sender.advance(n);
+            }
+            self.out.clear();
+            if self.sender.poll_transmit(self.now, &mut self.out).is_none() {
+                return;
+            }
+            for datagram in self.out.datagrams() {
+                if let Ok(FromSender::Data(data)) = native::decode_from_sender(datagram, self.largest_tx) {
+                    let start = data.header.offset;
+                    let bytes = start..start + data.payload.len() as u64;
+                    self.flying.push_back(Flight { tx: data.header.tx, bytes });
+                }
+            }
+        }
+    }
+}
+
+/// A number that looks random, the same one for the same transmission (the finalizer of `SplitMix64`).
+fn draw(tx: u64) -> u64 {
+    let mixed = (tx ^ tx >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
+}

@@ -1,0 +1,83 @@
+//! What the native format's receiver reported stays so (PROTOCOL.md, N3): over random packets, repeated, cut anew and
+//! out of order, with little memory, a small window and an application that reads when it likes.
+
+use std::ops::Range;
+
+use super::*;
+use crate::range_set::{RangeSet, random};
+use crate::wire::native;
+use crate::wire::{Open, Piece, Seal, Wire};
+
+const ID: u64 = 7;
+/// Packets begin and end at multiples of this, bytes: large enough for the stream to need several pieces of memory.
+const UNIT: u64 = 4096;
+/// Of the stream: so few that all blocks fit into every ACK.
+const UNITS: u64 = 60;
+const LENGTH: u64 = UNITS * UNIT;
+
+/// Hands a packet in and takes what it is answered with into `reported`.
+fn exchange(script: &mut Script, packet: &Packet<'_>, reported: &mut RangeSet, seed: u64) {
+    script.receiver.handle(script.now, packet, Ecn::NotEct, script.memory);
+    let mut out = [0; MAX_REPLY];
+    while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
+        let Ok(native::FromReceiver::Ack { ack, sack }) = native::decode_from_receiver(&out[..len], 0) else {
+            continue;
+        };
+        let mut now = RangeSet::new(64);
+        now.insert(0..ack.ack).unwrap();
+        for block in sack.iter() {
+            now.insert(block.start..block.end).unwrap();
+        }
+        for before in reported.iter() {
+            assert_eq!(
+                now.gaps(before.clone()).count(),
+                0,
+                "seed {seed}: {before:?} was taken back: {now:?}"
+            );
+        }
+        *reported = now;
+    }
+}
+
+#[test]
+fn what_was_reported_stays_here() {
+    let stream: Vec<u8> = (0..LENGTH).map(|offset| (offset % 251).to_le_bytes()[0]).collect();
+    let part = |range: Range<u64>| &stream[range.start.try_into().unwrap()..range.end.try_into().unwrap()];
+    let (mut refused, mut out_of_order) = (0, 0);
+    for seed in 0..100 {
+        let mut random = random(seed);
+        let mut script = Script::new(keeping());
+        let open = Open { wire: Wire::Native { connection_id: ID }, seq: 0, cookie: None, link: None };
+        let mut reported = RangeSet::new(64);
+        let mut read = Vec::new();
+        exchange(&mut script, &Packet::Syn(open), &mut reported, seed);
+        for tx in 0..300 {
+            // Anything, or the first that is missing.
+            let missing = (script.receiver.rcv_nxt() / UNIT).min(UNITS - 1);
+            let start = if random(20) == 0 { missing } else { random(UNITS) };
+            let end = (start + 1 + random(4)).min(UNITS);
+            let payload = part(start * UNIT..end * UNIT);
+            script.memory = if random(3) == 0 { 1 << 20 } else { random(1 << 18) };
+            script.now += Duration::from_millis(random(40));
+            let crc = Some(crc32fast::hash(payload));
+            let packet = match random(40) {
+                0 => Packet::Syn(open),
+                1 => Packet::Probe { tx },
+                2 => Packet::Fin { seq: LENGTH, seal: Some(Seal { crc: crc32fast::hash(&stream), tx }) },
+                _ => Packet::Data(Piece { seq: start * UNIT, payload, tx: Some(tx), crc, asks: true }),
+            };
+            exchange(&mut script, &packet, &mut reported, seed);
+            if random(10) == 0 {
+                read.extend(script.read());
+            }
+        }
+        while !script.receiver.data().is_empty() {
+            read.extend(script.read());
+        }
+        assert_eq!(script.receiver.rcv_nxt(), read.len() as u64, "seed {seed}");
+        assert!(read == part(0..read.len() as u64), "seed {seed}");
+        refused += script.receiver.stats().no_memory;
+        out_of_order += script.receiver.stats().out_of_order;
+    }
+    assert!(refused > 300 && out_of_order > 300, "{refused} refused, {out_of_order} out of order");
+}
