@@ -176,39 +176,92 @@ impl Ledger {
 
     /// Adds the account of another link. Two that balance still balance together.
     pub fn merge(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.duplicated += other.duplicated;
-        self.duplicated_bytes += other.duplicated_bytes;
-        self.delivered += other.delivered;
-        self.delivered_bytes += other.delivered_bytes;
-        self.dropped_loss += other.dropped_loss;
-        self.dropped_loss_bytes += other.dropped_loss_bytes;
-        self.dropped_outage += other.dropped_outage;
-        self.dropped_outage_bytes += other.dropped_outage_bytes;
-        self.dropped_mtu += other.dropped_mtu;
-        self.dropped_mtu_bytes += other.dropped_mtu_bytes;
-        self.dropped_queue += other.dropped_queue;
-        self.dropped_queue_bytes += other.dropped_queue_bytes;
-        self.dropped_head += other.dropped_head;
-        self.dropped_head_bytes += other.dropped_head_bytes;
-        self.dropped_congestion += other.dropped_congestion;
-        self.dropped_congestion_bytes += other.dropped_congestion_bytes;
-        self.dropped_aqm += other.dropped_aqm;
-        self.dropped_aqm_bytes += other.dropped_aqm_bytes;
-        self.dropped_memory += other.dropped_memory;
-        self.dropped_memory_bytes += other.dropped_memory_bytes;
-        self.discarded += other.discarded;
-        self.discarded_bytes += other.discarded_bytes;
-        self.in_flight += other.in_flight;
-        self.in_flight_bytes += other.in_flight_bytes;
-        self.corrupted += other.corrupted;
-        self.reordered += other.reordered;
-        self.fragmented += other.fragmented;
-        self.fragments += other.fragments;
-        self.marked += other.marked;
-        self.max_occupancy = self.max_occupancy.max(other.max_occupancy);
-        self.busy = self.busy.saturating_add(other.busy);
+        self.replace(&Self::default(), other);
+    }
+
+    /// Puts `after` in the place of `before`, which is an earlier account of the same link and part of this one. A sum
+    /// of many links' accounts stays their sum by this, without a look at those of the others.
+    pub fn replace(&mut self, before: &Self, after: &Self) {
+        for ((sum, before), after) in self.sums_mut().into_iter().zip(before.sums()).zip(after.sums()) {
+            // Not the difference first: packets inside may have become fewer.
+            *sum = *sum + after - before;
+        }
+        self.max_occupancy = self.max_occupancy.max(after.max_occupancy);
+        self.busy = self.busy.saturating_add(after.busy.saturating_sub(before.busy));
+    }
+
+    /// Everything that is added up where accounts are merged, [`busy`](Self::busy) besides.
+    const fn sums(&self) -> [u64; SUMS] {
+        [
+            self.sent,
+            self.sent_bytes,
+            self.duplicated,
+            self.duplicated_bytes,
+            self.delivered,
+            self.delivered_bytes,
+            self.dropped_loss,
+            self.dropped_loss_bytes,
+            self.dropped_outage,
+            self.dropped_outage_bytes,
+            self.dropped_mtu,
+            self.dropped_mtu_bytes,
+            self.dropped_queue,
+            self.dropped_queue_bytes,
+            self.dropped_head,
+            self.dropped_head_bytes,
+            self.dropped_congestion,
+            self.dropped_congestion_bytes,
+            self.dropped_aqm,
+            self.dropped_aqm_bytes,
+            self.dropped_memory,
+            self.dropped_memory_bytes,
+            self.discarded,
+            self.discarded_bytes,
+            self.in_flight,
+            self.in_flight_bytes,
+            self.corrupted,
+            self.reordered,
+            self.fragmented,
+            self.fragments,
+            self.marked,
+        ]
+    }
+
+    /// The same, to be changed.
+    const fn sums_mut(&mut self) -> [&mut u64; SUMS] {
+        [
+            &mut self.sent,
+            &mut self.sent_bytes,
+            &mut self.duplicated,
+            &mut self.duplicated_bytes,
+            &mut self.delivered,
+            &mut self.delivered_bytes,
+            &mut self.dropped_loss,
+            &mut self.dropped_loss_bytes,
+            &mut self.dropped_outage,
+            &mut self.dropped_outage_bytes,
+            &mut self.dropped_mtu,
+            &mut self.dropped_mtu_bytes,
+            &mut self.dropped_queue,
+            &mut self.dropped_queue_bytes,
+            &mut self.dropped_head,
+            &mut self.dropped_head_bytes,
+            &mut self.dropped_congestion,
+            &mut self.dropped_congestion_bytes,
+            &mut self.dropped_aqm,
+            &mut self.dropped_aqm_bytes,
+            &mut self.dropped_memory,
+            &mut self.dropped_memory_bytes,
+            &mut self.discarded,
+            &mut self.discarded_bytes,
+            &mut self.in_flight,
+            &mut self.in_flight_bytes,
+            &mut self.corrupted,
+            &mut self.reordered,
+            &mut self.fragmented,
+            &mut self.fragments,
+            &mut self.marked,
+        ]
     }
 
     /// Writes off what is inside: the link is gone, and nobody will collect it.
@@ -285,6 +338,9 @@ impl Ledger {
         self.delivered_bytes += bytes;
     }
 }
+
+/// How many counts there are that are added up: all but the largest occupancy.
+const SUMS: usize = 31;
 
 #[cfg(test)]
 mod tests;
