@@ -19,8 +19,10 @@ use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
 use crate::failure::{self, Failure};
+use crate::host::LossAlarm;
 use crate::output::{Circumstances, OutputArgs, Watchers};
 use crate::relay::{Account, Relay};
+use crate::talk;
 use crate::wait::{Descriptors, Stop, Waiter};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
@@ -143,6 +145,7 @@ impl Inside {
     /// Lets the command begin, and waits for its end: its exit code, and what never came to the relay.
     fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Result<(u8, Overflow), Failure> {
         self.control.send(&Message::Go, &[]).map_err(Failure::system("the process inside is gone"))?;
+        let mut losses = LossAlarm::default();
         loop {
             let mut fds = [
                 PollFd::new(&*signals, PollFlags::IN),
@@ -161,11 +164,16 @@ impl Inside {
                 }
             }
             if said {
-                return match self.receive()? {
-                    Some((Message::Ended(code, overflow), _)) => Ok((code, overflow)),
-                    Some((Message::Failed(code, sentence), _)) => Err(Failure::Inside(code, sentence)),
-                    _ => Err(Failure::Inside(KILLED, "the first process inside was killed".into())),
-                };
+                match self.receive()? {
+                    Some((Message::Lost(lost), _)) => {
+                        losses.look(clock::now(), lost.0).iter().for_each(|it| talk(it))
+                    }
+                    Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
+                    Some((Message::Failed(code, sentence), _)) => {
+                        return Err(Failure::Inside(code, sentence));
+                    }
+                    _ => return Err(Failure::Inside(KILLED, "the first process inside was killed".into())),
+                }
             }
             if relay_ended {
                 // Why is what it gives back.
