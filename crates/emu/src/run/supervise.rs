@@ -18,6 +18,7 @@ use super::signals::Signals;
 use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
+use crate::calibration::Mode;
 use crate::failure::{self, Failure};
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, OutputArgs, Watchers};
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     let described = args.path.describe()?;
     let (config, seed) = (described.config()?, described.seed());
+    args.calibration.check(&config, Mode::Namespace)?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let mut inside = Inside::start(args)?;
     let begin = clock::now();
