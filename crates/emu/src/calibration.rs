@@ -6,7 +6,7 @@
 pub(crate) mod file;
 
 use jiff::{SignedDuration, Timestamp};
-use rdt_emulator::{Bitrate, PathConfig};
+use rdt_emulator::{Bitrate, LinkConfig, PathConfig};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ impl CalibrationArgs {
 
 /// The highest rate of either direction at any time, if one has a limit.
 fn highest_rate(path: &PathConfig) -> Option<Bitrate> {
-    [&path.forward, &path.reverse].into_iter().filter_map(|link| link.highest_rate()).max()
+    [&path.forward, &path.reverse].into_iter().filter_map(LinkConfig::highest_rate).max()
 }
 
 /// A way to emulate.

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use rdt_emulator::LinkConfig;
-
 use super::*;
 
 fn calibration() -> Calibration {

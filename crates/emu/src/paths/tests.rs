@@ -139,7 +139,7 @@ fn carry_together_and_alone(link: &LinkConfig) {
             paths.watch(0);
             alone.push(paths);
         }
-        let direction = BOTH[usize::from(number / TAGS % 3 == 0)];
+        let direction = BOTH[usize::from((number / TAGS).is_multiple_of(3))];
         let size = 100 + (number as usize * 77) % 1_000;
         for paths in [&mut together, &mut alone[tag as usize]] {
             let _ = paths.push(direction, at, Packet::from(vec![0; size]).with_tag(tag));

@@ -168,7 +168,7 @@ impl Inside {
             if said {
                 match self.receive()? {
                     Some((Message::Lost(lost), _)) => {
-                        losses.look(clock::now(), lost.0).iter().for_each(|it| talk(it))
+                        losses.look(clock::now(), lost.0).iter().for_each(|sentence| talk(sentence));
                     }
                     Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
                     Some((Message::Failed(code, sentence), _)) => {
