@@ -232,7 +232,10 @@ impl PerTag {
         let (wakeups, ledgers) = (wakeups(path), ledgers(path));
         for direction in BOTH {
             let index = direction as usize;
-            self.total[index].replace(&before.ledgers[index], &ledgers[index]);
+            // Most packets change nothing in the other direction.
+            if before.ledgers[index] != ledgers[index] {
+                self.total[index].replace(&before.ledgers[index], &ledgers[index]);
+            }
             self.wake(direction, tag, before.wakeups[index], wakeups[index]);
         }
     }

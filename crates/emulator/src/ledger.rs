@@ -182,86 +182,23 @@ impl Ledger {
     /// Puts `after` in the place of `before`, which is an earlier account of the same link and part of this one. A sum
     /// of many links' accounts stays their sum by this, without a look at those of the others.
     pub fn replace(&mut self, before: &Self, after: &Self) {
-        for ((sum, before), after) in self.sums_mut().into_iter().zip(before.sums()).zip(after.sums()) {
-            // Not the difference first: packets inside may have become fewer.
-            *sum = *sum + after - before;
+        macro_rules! add_up {
+            ($($count:ident)*) => {
+                // A new member has to be named here.
+                let Self { $($count: _,)* max_occupancy: _, busy: _ } = before;
+                // Not the difference first: packets inside may have become fewer.
+                $(self.$count = self.$count + after.$count - before.$count;)*
+            };
+        }
+        add_up! {
+            sent sent_bytes duplicated duplicated_bytes delivered delivered_bytes dropped_loss dropped_loss_bytes
+            dropped_outage dropped_outage_bytes dropped_mtu dropped_mtu_bytes dropped_queue dropped_queue_bytes
+            dropped_head dropped_head_bytes dropped_congestion dropped_congestion_bytes dropped_aqm dropped_aqm_bytes
+            dropped_memory dropped_memory_bytes discarded discarded_bytes in_flight in_flight_bytes
+            corrupted reordered fragmented fragments marked
         }
         self.max_occupancy = self.max_occupancy.max(after.max_occupancy);
         self.busy = self.busy.saturating_add(after.busy.saturating_sub(before.busy));
-    }
-
-    /// Everything that is added up where accounts are merged, [`busy`](Self::busy) besides.
-    const fn sums(&self) -> [u64; SUMS] {
-        [
-            self.sent,
-            self.sent_bytes,
-            self.duplicated,
-            self.duplicated_bytes,
-            self.delivered,
-            self.delivered_bytes,
-            self.dropped_loss,
-            self.dropped_loss_bytes,
-            self.dropped_outage,
-            self.dropped_outage_bytes,
-            self.dropped_mtu,
-            self.dropped_mtu_bytes,
-            self.dropped_queue,
-            self.dropped_queue_bytes,
-            self.dropped_head,
-            self.dropped_head_bytes,
-            self.dropped_congestion,
-            self.dropped_congestion_bytes,
-            self.dropped_aqm,
-            self.dropped_aqm_bytes,
-            self.dropped_memory,
-            self.dropped_memory_bytes,
-            self.discarded,
-            self.discarded_bytes,
-            self.in_flight,
-            self.in_flight_bytes,
-            self.corrupted,
-            self.reordered,
-            self.fragmented,
-            self.fragments,
-            self.marked,
-        ]
-    }
-
-    /// The same, to be changed.
-    const fn sums_mut(&mut self) -> [&mut u64; SUMS] {
-        [
-            &mut self.sent,
-            &mut self.sent_bytes,
-            &mut self.duplicated,
-            &mut self.duplicated_bytes,
-            &mut self.delivered,
-            &mut self.delivered_bytes,
-            &mut self.dropped_loss,
-            &mut self.dropped_loss_bytes,
-            &mut self.dropped_outage,
-            &mut self.dropped_outage_bytes,
-            &mut self.dropped_mtu,
-            &mut self.dropped_mtu_bytes,
-            &mut self.dropped_queue,
-            &mut self.dropped_queue_bytes,
-            &mut self.dropped_head,
-            &mut self.dropped_head_bytes,
-            &mut self.dropped_congestion,
-            &mut self.dropped_congestion_bytes,
-            &mut self.dropped_aqm,
-            &mut self.dropped_aqm_bytes,
-            &mut self.dropped_memory,
-            &mut self.dropped_memory_bytes,
-            &mut self.discarded,
-            &mut self.discarded_bytes,
-            &mut self.in_flight,
-            &mut self.in_flight_bytes,
-            &mut self.corrupted,
-            &mut self.reordered,
-            &mut self.fragmented,
-            &mut self.fragments,
-            &mut self.marked,
-        ]
     }
 
     /// Writes off what is inside: the link is gone, and nobody will collect it.
@@ -338,9 +275,6 @@ impl Ledger {
         self.delivered_bytes += bytes;
     }
 }
-
-/// How many counts there are that are added up: all but the largest occupancy.
-const SUMS: usize = 31;
 
 #[cfg(test)]
 mod tests;
