@@ -7,7 +7,7 @@ pub(crate) mod file;
 
 use jiff::{SignedDuration, Timestamp};
 use rdt_emulator::{Bitrate, LinkConfig, PathConfig};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::talk;
@@ -81,8 +81,9 @@ impl Host {
         Self { name, system, processors }
     }
 
+    #[cfg(target_os = "linux")]
     fn json(&self) -> Value {
-        json!({ "name": self.name, "system": self.system, "processors": self.processors })
+        serde_json::json!({ "name": self.name, "system": self.system, "processors": self.processors })
     }
 
     fn parse(value: &Value) -> Option<Self> {
@@ -132,8 +133,9 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
+    #[cfg(target_os = "linux")]
     pub(crate) fn json(&self) -> Value {
-        json!({
+        serde_json::json!({
             "version": VERSION,
             "measured": self.measured.to_string(),
             "host": self.host.json(),

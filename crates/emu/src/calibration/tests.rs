@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::*;
 
 fn calibration() -> Calibration {
@@ -10,6 +12,7 @@ fn calibration() -> Calibration {
     Calibration { measured, host, proxy_bps: Some(2e9), namespace_bps: None }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn what_is_kept_reads_back() {
     for namespace_bps in [None, Some(123_456_789.5)] {
@@ -18,6 +21,7 @@ fn what_is_kept_reads_back() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn what_is_malformed_is_told_and_does_not_count() {
     let whole = calibration().json();
