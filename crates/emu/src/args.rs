@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(target_os = "linux")]
 use crate::calibrate::{CalibrateArgs, flood::Flood};
+use crate::calibration::CalibrationArgs;
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
 use crate::proxy::args::ProxyArgs;
@@ -24,6 +25,7 @@ Examples:
 Exit codes: those of CMD (128 + N if signal N ended it), and
    64  wrong arguments    69  this host forbids what is needed; a sentence says what
    73  FILE of --pcapng cannot be created    74  CMD ended with 0, but FILE is not complete
+   78  the path has a higher rate than this host was calibrated to hold
   126  CMD cannot be run  127  there is no CMD";
 
 /// An emulated network link for any program.
@@ -44,7 +46,8 @@ pub(crate) enum Command {
     Proxy(ProxyArgs),
     /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
     Sim(SimArgs),
-    /// Measures what this host can emulate, for up to 40 s: rates, packets per second, how late packets are
+    /// Measures what this host can emulate, for up to 40 s: rates, packets per second, how late packets are; and
+    /// keeps it, so that `run` and `proxy` refuse more
     #[cfg(target_os = "linux")]
     Calibrate(CalibrateArgs),
     /// One end of a flood; `calibrate` starts it.
@@ -71,6 +74,8 @@ pub(crate) struct RunArgs {
     /// has bound a port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) calibration: CalibrationArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// The command and its arguments; the far end's address is in $RDT_PEER

@@ -9,7 +9,7 @@
 //! | flood | `calibrate/flood.rs` | the sender and the receiver of a flood |
 //!
 //! A flood's sender, the relay and the receiver share the machine, as they do in a run; so what arrives is what the
-//! relay can do beside them, and not what it could do alone. Nothing is written.
+//! relay can do beside them, and not what it could do alone. What is held is kept for `run` and `proxy` (`calibration.rs`).
 
 pub(crate) mod flood;
 mod held;
@@ -17,8 +17,13 @@ mod namespace;
 mod proxied;
 mod timer;
 
+use std::io;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::calibration::{Calibration, Host, file};
 use crate::failure::Failure;
 use crate::{talk, tell};
 use held::Held;
@@ -33,6 +38,9 @@ pub(crate) struct CalibrateArgs {
     /// Print JSON, one object, in place of a table
     #[arg(long)]
     json: bool,
+    /// Do not keep the rates that are held: runs and proxies go by an earlier calibration, if there is one
+    #[arg(long)]
+    no_save: bool,
 }
 
 /// What came through.
@@ -116,9 +124,14 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     let proxy = Capacity::measure(proxied::measure, proxied::hold)
         .map_err(Failure::system("cannot measure over the loopback"))?;
     let namespace = Capacity::measure(namespace::measure, namespace::hold);
+    // Whether or not it can be kept, it is told.
+    let kept = if args.no_save { Ok(None) } else { keep(&proxy, namespace.as_ref().ok()).map(Some) };
     if args.json {
-        tell(&object(&idle, &proxy, &namespace).to_string());
-        return Ok(0);
+        let file = kept.as_ref().ok().and_then(Option::as_ref);
+        let mut object = object(&idle, &proxy, &namespace);
+        crate::json::extend(&mut object, json!({ "file": file.map(|file| file.to_string_lossy()) }));
+        tell(&object.to_string());
+        return kept.map(|_| 0);
     }
     let titles = json!({ "p50": "late p50", "p99": "p99", "p99.9": "p99.9 us" });
     let mut lines = vec![row("", "Mbit/s", "packets/s", &titles), row("idle", "", "", &idle)];
@@ -130,7 +143,29 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     for line in lines {
         tell(line.trim_end());
     }
+    if let Some(file) = kept? {
+        talk(&format!("kept in {}: `run` and `proxy` refuse higher rates", file.display()));
+    }
     Ok(0)
+}
+
+/// Writes what was held where the runs to come find it; gives the file.
+fn keep(proxy: &Capacity, namespace: Option<&Capacity>) -> Result<PathBuf, Failure> {
+    let held = |capacity: &Capacity| capacity.held.as_ref().map(|held| held.bps);
+    let calibration = Calibration {
+        measured: Timestamp::now(),
+        host: Host::here(),
+        proxy_bps: held(proxy),
+        namespace_bps: namespace.and_then(held),
+    };
+    let file = file::path(|name| std::env::var_os(name)).ok_or_else(|| {
+        let error = io::Error::other("neither XDG_STATE_HOME nor HOME says where");
+        Failure::Create("calibration.json".into(), error)
+    })?;
+    match file::save(&file, &calibration.json().to_string()) {
+        Ok(()) => Ok(file),
+        Err(error) => Err(Failure::Create(file, error)),
+    }
 }
 
 fn object(idle: &Value, proxy: &Capacity, namespace: &Result<Capacity, String>) -> Value {

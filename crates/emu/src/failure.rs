@@ -13,6 +13,8 @@ const CANNOT_CREATE: u8 = 73;
 pub(crate) const INCOMPLETE: u8 = 74;
 /// The system refused something in the middle.
 pub(crate) const OS: u8 = 71;
+/// This host is known not to hold the rate.
+const BEYOND: u8 = 78;
 
 /// The command cannot be run.
 #[cfg(target_os = "linux")]
@@ -33,6 +35,9 @@ pub(crate) enum Failure {
     /// What failed, and what to do about it.
     #[error("{0}")]
     Forbidden(String),
+    /// What was asked for, what this host holds, and how to go on.
+    #[error("{0}")]
+    Beyond(String),
     #[error("cannot create {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
     #[error("{step}: {error}")]
@@ -57,6 +62,7 @@ impl Failure {
         match self {
             Self::Usage(_) => USAGE,
             Self::Forbidden(_) => UNAVAILABLE,
+            Self::Beyond(_) => BEYOND,
             Self::Create(..) => CANNOT_CREATE,
             Self::System { .. } => OS,
             #[cfg(target_os = "linux")]

@@ -13,6 +13,8 @@ use crate::tap::Tap;
 const LATE: Duration = Duration::from_millis(1);
 /// How often it is looked whether the host keeps up.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// What goes on is said again after so long.
+const AGAIN: Duration = Duration::from_secs(10);
 /// Fewer packets are no reason to speak up before the end: the next interval is added.
 const LEAST: u64 = 100;
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
@@ -22,36 +24,62 @@ pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<S
     let mut sentences = Vec::new();
     for ((name, account), overflow) in NAMES.iter().zip(accounts).zip(overflow) {
         if overflow > 0 {
-            sentences.push(format!(
-                "{name}: {overflow} packets were lost before the link: this host, not the link, was the limit"
-            ));
+            sentences.push(lost(name, overflow, "was"));
         }
-        sentences.extend(late(name, &account.lateness));
+        sentences.extend(late(name, &account.lateness, "was"));
     }
     sentences
 }
 
-fn late(name: &str, lateness: &Lateness) -> Option<String> {
+/// The verb says whether it is over.
+fn lost(name: &str, packets: u64, verb: &str) -> String {
+    format!("{name}: {packets} packets were lost before the link: this host, not the link, {verb} the limit")
+}
+
+fn late(name: &str, lateness: &Lateness, verb: &str) -> Option<String> {
     let p99 = lateness.quantile(0.99);
     (lateness.count() > 0 && p99 > LATE).then(|| {
         let millis = p99.as_secs_f64() * 1e3;
-        format!("{name}: 1 % of the packets left {millis:.1} ms late or more: this host, not the link, was the limit")
+        format!(
+            "{name}: 1 % of the packets left {millis:.1} ms late or more: this host, not the link, {verb} the limit"
+        )
     })
 }
 
-/// Says so while it happens, once for each direction. Each interval is judged by its own packets: after an hour of
-/// punctual ones it takes no more late ones to be noticed than at the beginning.
+/// Says so while it happens. Each interval is judged by its own packets: after an hour of punctual ones it takes no
+/// more late ones to be noticed than at the beginning.
 pub(crate) struct Alarm {
     next: Option<Instant>,
     /// Of the packets of this interval.
     lateness: [Lateness; 2],
-    said: [bool; 2],
+    patience: [Patience; 2],
     tell: fn(&str),
 }
 
 impl Alarm {
     pub(crate) fn new(tell: fn(&str)) -> Self {
-        Self { next: None, lateness: [Lateness::new(), Lateness::new()], said: [false; 2], tell }
+        Self {
+            next: None,
+            lateness: [(); 2].map(|()| Lateness::new()),
+            patience: <[Patience; 2]>::default(),
+            tell,
+        }
+    }
+
+    /// Judges the interval, if it has ended.
+    fn look(&mut self, at: Instant) {
+        if at < *self.next.get_or_insert(at + INTERVAL) {
+            return;
+        }
+        self.next = Some(at + INTERVAL);
+        for ((patience, name), lateness) in self.patience.iter_mut().zip(NAMES).zip(&mut self.lateness) {
+            if lateness.count() < LEAST {
+                continue;
+            }
+            if let Some(sentence) = late(name, &mem::take(lateness), "is").filter(|_| patience.ends(at)) {
+                (self.tell)(&sentence);
+            }
+        }
     }
 }
 
@@ -61,27 +89,43 @@ impl Tap for Alarm {
     }
 
     fn on_turn(&mut self, at: Instant, _books: &Books<'_>) {
-        if self.next.is_some_and(|next| at < next) {
-            return;
-        }
-        self.next = Some(at + INTERVAL);
-        self.judge();
+        self.look(at);
     }
 }
 
-impl Alarm {
-    /// An interval has ended.
-    fn judge(&mut self) {
-        for ((said, name), lateness) in self.said.iter_mut().zip(NAMES).zip(&mut self.lateness) {
-            if lateness.count() < LEAST {
-                continue;
-            }
-            let lateness = mem::take(lateness);
-            if !*said && let Some(sentence) = late(name, &lateness) {
-                *said = true;
-                (self.tell)(&sentence);
+/// Says while it happens that packets are lost before they come to the link.
+#[derive(Debug, Default)]
+pub(crate) struct LossAlarm {
+    said: [u64; 2],
+    patience: [Patience; 2],
+}
+
+impl LossAlarm {
+    /// What there is to say if so many have been lost by `at`, forward first.
+    pub(crate) fn look(&mut self, at: Instant, lost: [u64; 2]) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for (index, name) in NAMES.into_iter().enumerate() {
+            if lost[index] > self.said[index] && self.patience[index].ends(at) {
+                self.said[index] = lost[index];
+                sentences.push(self::lost(name, lost[index], "is"));
             }
         }
+        sentences
+    }
+}
+
+/// When something was said last.
+#[derive(Debug, Default)]
+struct Patience(Option<Instant>);
+
+impl Patience {
+    /// Whether it may be said at `at`, which counts as saying it.
+    fn ends(&mut self, at: Instant) -> bool {
+        let ends = self.0.is_none_or(|last| at.saturating_duration_since(last) >= AGAIN);
+        if ends {
+            self.0 = Some(at);
+        }
+        ends
     }
 }
 
@@ -111,29 +155,55 @@ mod tests {
     }
 
     #[test]
-    fn late_packets_are_noticed_however_many_came_in_time_before() {
+    fn late_packets_are_said_at_once_and_then_from_time_to_time() {
         thread_local! {
             static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
         }
         let mut alarm = Alarm::new(|sentence| SAID.with_borrow_mut(|said| said.push(sentence.to_owned())));
         let mut link = Link::new(LinkConfig::default(), 1, Direction::Reverse);
-        let due = clock::now();
-        link.push(due, Packet::from(vec![0])).unwrap();
-        let packet = link.pop(due).unwrap();
-        let mut interval = |late: u64, count| {
+        let begin = clock::now();
+        link.push(begin, Packet::from(vec![0])).unwrap();
+        let packet = link.pop(begin).unwrap();
+        let mut now = begin;
+        alarm.look(now);
+        let mut second = |late: u64, count| {
             for _ in 0..count {
-                alarm.on_delivery(Direction::Reverse, due + Duration::from_millis(late), &packet);
+                alarm.on_delivery(Direction::Reverse, begin + Duration::from_millis(late), &packet);
             }
-            alarm.judge();
+            now += INTERVAL / 2;
+            alarm.look(now);
+            assert_eq!(SAID.take(), [""; 0], "no second has passed");
+            now += INTERVAL / 2;
+            alarm.look(now);
             SAID.take()
         };
-        assert_eq!(interval(0, 1_000_000), [""; 0]);
-        assert_eq!(interval(7, LEAST - 1), [""; 0], "too few");
-        let said = interval(7, 1);
-        assert!(
-            said.len() == 1 && said[0].starts_with("reverse: 1 % of the packets left 7.0 ms late"),
-            "{said:?}"
+        // However many came in time before.
+        assert_eq!(second(0, 1_000_000), [""; 0]);
+        assert_eq!(second(7, LEAST - 1), [""; 0], "too few");
+        let sentence =
+            "reverse: 1 % of the packets left 7.0 ms late or more: this host, not the link, is the limit";
+        assert_eq!(second(7, 1), [sentence]);
+        for _ in 0..9 {
+            assert_eq!(second(7, LEAST), [""; 0], "it has just been said");
+        }
+        assert_eq!(second(7, LEAST), [sentence], "it goes on");
+        assert_eq!(second(0, LEAST), [""; 0]);
+    }
+
+    #[test]
+    fn packets_lost_before_the_link_are_said_at_once_and_more_of_them_from_time_to_time() {
+        let mut alarm = LossAlarm::default();
+        let begin = clock::now();
+        let mut at = |seconds, lost| alarm.look(begin + Duration::from_secs(seconds), lost);
+        assert_eq!(at(0, [0, 0]), [""; 0]);
+        let said = at(1, [3, 0]);
+        assert_eq!(
+            said,
+            ["forward: 3 packets were lost before the link: this host, not the link, is the limit"]
         );
-        assert_eq!(interval(9, LEAST), [""; 0], "once");
+        assert_eq!(at(2, [9, 0]), [""; 0], "it has just been said");
+        assert!(at(3, [9, 1])[0].starts_with("reverse: 1 packets"), "the other direction was not");
+        assert!(at(11, [9, 1])[0].starts_with("forward: 9 packets"));
+        assert_eq!(at(99, [9, 1]), [""; 0], "no more were lost");
     }
 }

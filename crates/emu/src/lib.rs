@@ -15,6 +15,7 @@
 //! | output | `output.rs` | the options for these, what is told at the end |
 //! | host | `host.rs` | whether this machine kept up |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
+//! | calibration | `calibration.rs` | what this host was found to hold, and whether a path asks for more |
 //! | `proxy` | `proxy/` | a UDP proxy for many clients |
 //! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
 //! | `calibrate` | `calibrate/` | what this host can emulate (Linux) |
@@ -23,6 +24,7 @@
 mod args;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod calibration;
 pub mod capture;
 mod failure;
 mod host;

@@ -84,7 +84,7 @@ fn usage(error: &dyn std::fmt::Display) -> Failure {
 }
 
 /// Reads a file, unless it is longer than `most` bytes.
-fn read_text(file: &FilePath, most: u64) -> io::Result<String> {
+pub(crate) fn read_text(file: &FilePath, most: u64) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(file)?.take(most + 1).read_to_string(&mut text)?;
     if read as u64 > most {

@@ -44,8 +44,16 @@ impl Paths {
     /// [`pop_dropped`](Self::pop_dropped).
     pub fn watch(&mut self, late_drops: usize) {
         match self {
-            Self::One(path) => watch(path, late_drops),
-            Self::PerTag(paths) => paths.late_drops = late_drops,
+            Self::One(path) => {
+                for direction in BOTH {
+                    path.link_mut(direction).measure_queue_delays();
+                }
+                keep_dropped(path, late_drops);
+            }
+            Self::PerTag(paths) => {
+                paths.late_drops = late_drops;
+                paths.delays = [(); 2].map(|()| Some(QueueDelays::default()));
+            }
         }
     }
 
@@ -69,7 +77,7 @@ impl Paths {
     pub fn queue_delays(&self, direction: Direction) -> QueueDelays {
         match self {
             Self::One(path) => link(path, direction).queue_delays().cloned().unwrap_or_default(),
-            Self::PerTag(paths) => paths.queue_delays(direction),
+            Self::PerTag(paths) => paths.delays[direction as usize].clone().unwrap_or_default(),
         }
     }
 
@@ -101,7 +109,7 @@ impl Paths {
     pub fn ledger(&self, direction: Direction) -> Ledger {
         match self {
             Self::One(path) => *of(path, direction),
-            Self::PerTag(paths) => paths.ledger(direction),
+            Self::PerTag(paths) => paths.total[direction as usize],
         }
     }
 
@@ -120,10 +128,14 @@ fn wakeups(path: &Path) -> [Option<Instant>; 2] {
     BOTH.map(|direction| link(path, direction).next_wakeup())
 }
 
-fn watch(path: &mut Path, late_drops: usize) {
-    for link in [&mut path.forward, &mut path.reverse] {
-        link.measure_queue_delays();
-        link.keep_dropped(late_drops);
+/// What became of the packets forward and back.
+const fn ledgers(path: &Path) -> [Ledger; 2] {
+    [*of(path, Direction::Forward), *of(path, Direction::Reverse)]
+}
+
+fn keep_dropped(path: &mut Path, late_drops: usize) {
+    for direction in BOTH {
+        path.link_mut(direction).keep_dropped(late_drops);
     }
 }
 
@@ -147,11 +159,12 @@ pub struct PerTag {
     paths: BTreeMap<u32, Path>,
     /// When each path has its next packet due, of each direction.
     wakeups: [BTreeSet<(Instant, u32)>; 2],
-    /// The final accounts of paths that were removed.
-    closed: [Ledger; 2],
-    /// How long packets waited on these.
-    closed_delays: [QueueDelays; 2],
-    /// How many packets they dropped late beyond those that are kept.
+    /// The sums of the accounts of all paths that there are and were. They follow each packet, so that a look at them
+    /// takes no longer with many paths.
+    total: [Ledger; 2],
+    /// How long packets waited on all of these, which borrow them in turn; nothing if nobody asked.
+    delays: [Option<QueueDelays>; 2],
+    /// How many packets paths that were removed dropped late beyond those that are kept.
     closed_overlooked: [u64; 2],
     /// How many packets that were dropped late are kept, of each call.
     late_drops: usize,
@@ -167,8 +180,8 @@ impl PerTag {
             seed,
             paths: BTreeMap::new(),
             wakeups: Default::default(),
-            closed: Default::default(),
-            closed_delays: Default::default(),
+            total: Default::default(),
+            delays: Default::default(),
             closed_overlooked: [0; 2],
             late_drops: 0,
             dropped: Default::default(),
@@ -180,12 +193,12 @@ impl PerTag {
         let path = self.paths.entry(tag).or_insert_with(|| {
             let mut path = Path::new(self.config.clone(), child_seed(self.seed, u64::from(tag)));
             path.start(at);
-            watch(&mut path, self.late_drops);
+            keep_dropped(&mut path, self.late_drops);
             path
         });
-        let before = wakeups(path);
+        let before = Before::of(path, &mut self.delays);
         let result = path.push(direction, at, packet);
-        self.rewake(tag, before);
+        self.follow(tag, &before);
         result
     }
 
@@ -197,27 +210,33 @@ impl PerTag {
                 self.wakeups[direction as usize].remove(&wakeup);
                 continue;
             };
-            let before = wakeups(path);
+            let before = Before::of(path, &mut self.delays);
             // Where the discipline decides on departure it may be that nothing is due, and the wake-up moves on.
             let delivery = path.pop(direction, now);
-            self.rewake(tag, before);
+            self.follow(tag, &before);
             if delivery.is_some() {
                 return delivery;
             }
         }
     }
 
-    /// A path with these wake-ups was pushed or popped: its packets in both directions may have others now, as
+    /// A path that was like this was pushed or popped: its packets in both directions may have other wake-ups now, as
     /// the directions of a cell share its air. What was dropped meanwhile is collected.
-    fn rewake(&mut self, tag: u32, before: [Option<Instant>; 2]) {
+    fn follow(&mut self, tag: u32, before: &Before) {
         let Some(path) = self.paths.get_mut(&tag) else { return };
+        lend(path, &mut self.delays);
         for direction in BOTH {
             let link = path.link_mut(direction);
             self.dropped[direction as usize].extend(iter::from_fn(|| link.pop_dropped()));
         }
-        let after = wakeups(path);
+        let (wakeups, ledgers) = (wakeups(path), ledgers(path));
         for direction in BOTH {
-            self.wake(direction, tag, before[direction as usize], after[direction as usize]);
+            let index = direction as usize;
+            // Most packets change nothing in the other direction.
+            if before.ledgers[index] != ledgers[index] {
+                self.total[index].replace(&before.ledgers[index], &ledgers[index]);
+            }
+            self.wake(direction, tag, before.wakeups[index], wakeups[index]);
         }
     }
 
@@ -236,22 +255,6 @@ impl PerTag {
         self.wakeups.iter().filter_map(|wakeups| wakeups.first()).map(|(at, _)| *at).min()
     }
 
-    fn ledger(&self, direction: Direction) -> Ledger {
-        let mut sum = self.closed[direction as usize];
-        for path in self.paths.values() {
-            sum.merge(of(path, direction));
-        }
-        sum
-    }
-
-    fn queue_delays(&self, direction: Direction) -> QueueDelays {
-        let mut sum = self.closed_delays[direction as usize].clone();
-        for delays in self.paths.values().filter_map(|path| link(path, direction).queue_delays()) {
-            sum.merge(delays);
-        }
-        sum
-    }
-
     fn overlooked_drops(&self, direction: Direction) -> u64 {
         let open: u64 = self.paths.values().map(|path| link(path, direction).overlooked_drops()).sum();
         self.closed_overlooked[direction as usize] + open
@@ -263,115 +266,32 @@ impl PerTag {
             self.wake(direction, tag, link(&path, direction).next_wakeup(), None);
             let mut ledger = *of(&path, direction);
             ledger.abandon();
-            self.closed[direction as usize].merge(&ledger);
+            self.total[direction as usize].replace(of(&path, direction), &ledger);
             self.closed_overlooked[direction as usize] += link(&path, direction).overlooked_drops();
-            if let Some(delays) = link(&path, direction).queue_delays() {
-                self.closed_delays[direction as usize].merge(delays);
-            }
         }
+    }
+}
+
+/// A path before something was done with it, forward and back.
+struct Before {
+    wakeups: [Option<Instant>; 2],
+    ledgers: [Ledger; 2],
+}
+
+impl Before {
+    /// The path is lent the delays for what is done with it.
+    fn of(path: &mut Path, delays: &mut [Option<QueueDelays>; 2]) -> Self {
+        lend(path, delays);
+        Self { wakeups: wakeups(path), ledgers: ledgers(path) }
+    }
+}
+
+/// Lends a path what it counts its packets' delays in, and takes it back the next time.
+fn lend(path: &mut Path, delays: &mut [Option<QueueDelays>; 2]) {
+    for (direction, delays) in BOTH.into_iter().zip(delays) {
+        path.link_mut(direction).swap_queue_delays(delays);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use rdt_driver::clock;
-    use rdt_emulator::{Bitrate, Discipline, LinkConfig, Loss, Probability, WifiConfig};
-
-    use super::*;
-
-    fn lossy() -> PathConfig {
-        LinkConfig::new(Bitrate::from_bps(8_000_000), Duration::from_millis(5))
-            .loss(Loss::Bernoulli(Probability::new(0.3).unwrap()))
-            .into()
-    }
-
-    /// Carries 100 packets of each tag, a millisecond apart. Gives those that came out: tag, number and when.
-    fn carry(paths: &mut Paths, begin: Instant, tags: &[u32]) -> Vec<(u32, u8, Instant)> {
-        for number in 0..100 {
-            for (place, tag) in (0..).zip(tags) {
-                let at = begin + Duration::from_millis(u64::from(number)) + Duration::from_nanos(place);
-                let _ = paths.push(Direction::Forward, at, Packet::from(vec![number]).with_tag(*tag));
-            }
-        }
-        let mut came = Vec::new();
-        while let Some(wakeup) = paths.next_wakeup() {
-            while let Some(delivery) = paths.pop(Direction::Forward, wakeup) {
-                assert_eq!(delivery.due, wakeup);
-                came.push((delivery.tag, delivery.packet[0], wakeup));
-            }
-        }
-        came
-    }
-
-    #[test]
-    fn the_path_of_a_tag_is_the_same_whoever_else_there_is() {
-        let begin = clock::now();
-        let mut together = Paths::from(PerTag::new(lossy(), 3));
-        let both = carry(&mut together, begin, &[7, 8]);
-        assert!(both.is_sorted_by_key(|packet| packet.2));
-        let of = |tag| both.iter().filter(|packet| packet.0 == tag).copied().collect::<Vec<_>>();
-        assert_eq!(of(7), carry(&mut Paths::from(PerTag::new(lossy(), 3)), begin, &[7]));
-        let numbers = |tag| of(tag).iter().map(|packet| packet.1).collect::<Vec<_>>();
-        assert_ne!(numbers(7), numbers(8));
-        let mut alone = Paths::from(Path::new(lossy(), child_seed(3, 7)));
-        assert_eq!(of(7), carry(&mut alone, begin, &[7]));
-    }
-
-    #[test]
-    fn what_is_on_a_path_that_is_removed_is_discarded_and_told() {
-        let mut paths = Paths::from(PerTag::new(LinkConfig::default().into(), 3));
-        let now = clock::now();
-        for tag in [1, 2, 2] {
-            for direction in BOTH {
-                paths.push(direction, now, Packet::from(vec![0]).with_tag(tag)).unwrap();
-            }
-        }
-        paths.remove(2);
-        paths.remove(9);
-        for direction in BOTH {
-            assert!(paths.pop(direction, now).is_some() && paths.pop(direction, now).is_none());
-            let ledger = paths.ledger(direction);
-            assert_eq!((ledger.sent, ledger.delivered, ledger.discarded), (3, 1, 2));
-            assert!(ledger.balances());
-        }
-        assert_eq!(paths.next_wakeup(), None);
-    }
-
-    #[test]
-    fn a_discipline_that_decides_on_departure_holds_up_no_other_path() {
-        let codel = LinkConfig::new(Bitrate::from_bps(80_000), Duration::ZERO)
-            .discipline(Discipline::DropHead)
-            .loss(Loss::None);
-        let mut paths = Paths::from(PerTag::new(codel.into(), 3));
-        let came = carry(&mut paths, clock::now(), &[1, 2, 3]);
-        assert_eq!(came.len(), 300);
-        assert!(paths.ledger(Direction::Forward).balances());
-    }
-
-    #[test]
-    fn a_path_whose_directions_move_each_others_wake_ups_leaves_none_behind() {
-        let cell = LinkConfig::default().wifi(WifiConfig::b()).discipline(Discipline::DropHead);
-        let mut paths = Paths::from(PerTag::new(cell.into(), 3));
-        let mut now = clock::now();
-        for tag in [1, 2] {
-            for direction in BOTH.repeat(20) {
-                now += Duration::from_micros(100);
-                paths.push(direction, now, Packet::from(vec![0; 1_000]).with_tag(tag)).unwrap();
-            }
-        }
-        now += Duration::from_millis(10);
-        for direction in BOTH {
-            while paths.pop(direction, now).is_some() {}
-        }
-        paths.remove(1);
-        now += Duration::from_secs(1);
-        for direction in BOTH {
-            while paths.pop(direction, now).is_some_and(|delivery| delivery.tag == 2) {}
-        }
-        let Paths::PerTag(paths) = paths else { unreachable!() };
-        assert_eq!(paths.ledger(Direction::Reverse).delivered + paths.closed[1].discarded, 40);
-        assert!(paths.wakeups.iter().all(BTreeSet::is_empty));
-    }
-}
+mod tests;

@@ -152,6 +152,12 @@ impl LinkConfig {
         Self { rate: Some(wifi.throughput(1_500)), varying: Some(VaryingRate::Wifi(wifi)), ..self }
     }
 
+    /// The highest rate that it has at any time, over a second in the case of a trace. `None` if there is no limit
+    /// at any time; times without one do not count.
+    pub fn highest_rate(&self) -> Option<Bitrate> {
+        self.varying.as_ref().and_then(VaryingRate::highest).or(self.rate)
+    }
+
     /// How the delay of each packet differs from the configured one.
     #[must_use]
     pub fn jitter(self, jitter: Jitter) -> Self {
@@ -281,6 +287,17 @@ mod tests {
             memory_limit: 77,
         };
         assert_eq!(built, expected);
+    }
+
+    #[test]
+    fn the_highest_rate_is_that_of_all_times_with_a_limit() {
+        let highest = |link: LinkConfig| link.highest_rate().map(|rate| rate.as_bps_f64().round());
+        let new = |rate| LinkConfig::new(rate, ms(1));
+        let steps =
+            |first| new(first).rate_steps([(ms(1), Bitrate::from_bps(5)), (ms(2), Bitrate::from_bps(3))]);
+        assert_eq!((highest(new(None)), highest(new(Some(RATE)))), (None, Some(8e6)));
+        assert_eq!((highest(steps(None)), highest(steps(Some(RATE)))), (Some(5.0), Some(8e6)));
+        assert_eq!(highest(LinkConfig::default().wifi(WifiConfig::g())), Some(24_096_385.0));
     }
 
     #[test]

@@ -176,39 +176,29 @@ impl Ledger {
 
     /// Adds the account of another link. Two that balance still balance together.
     pub fn merge(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.duplicated += other.duplicated;
-        self.duplicated_bytes += other.duplicated_bytes;
-        self.delivered += other.delivered;
-        self.delivered_bytes += other.delivered_bytes;
-        self.dropped_loss += other.dropped_loss;
-        self.dropped_loss_bytes += other.dropped_loss_bytes;
-        self.dropped_outage += other.dropped_outage;
-        self.dropped_outage_bytes += other.dropped_outage_bytes;
-        self.dropped_mtu += other.dropped_mtu;
-        self.dropped_mtu_bytes += other.dropped_mtu_bytes;
-        self.dropped_queue += other.dropped_queue;
-        self.dropped_queue_bytes += other.dropped_queue_bytes;
-        self.dropped_head += other.dropped_head;
-        self.dropped_head_bytes += other.dropped_head_bytes;
-        self.dropped_congestion += other.dropped_congestion;
-        self.dropped_congestion_bytes += other.dropped_congestion_bytes;
-        self.dropped_aqm += other.dropped_aqm;
-        self.dropped_aqm_bytes += other.dropped_aqm_bytes;
-        self.dropped_memory += other.dropped_memory;
-        self.dropped_memory_bytes += other.dropped_memory_bytes;
-        self.discarded += other.discarded;
-        self.discarded_bytes += other.discarded_bytes;
-        self.in_flight += other.in_flight;
-        self.in_flight_bytes += other.in_flight_bytes;
-        self.corrupted += other.corrupted;
-        self.reordered += other.reordered;
-        self.fragmented += other.fragmented;
-        self.fragments += other.fragments;
-        self.marked += other.marked;
-        self.max_occupancy = self.max_occupancy.max(other.max_occupancy);
-        self.busy = self.busy.saturating_add(other.busy);
+        self.replace(&Self::default(), other);
+    }
+
+    /// Puts `after` in the place of `before`, which is an earlier account of the same link and part of this one. A sum
+    /// of many links' accounts stays their sum by this, without a look at those of the others.
+    pub fn replace(&mut self, before: &Self, after: &Self) {
+        macro_rules! add_up {
+            ($($count:ident)*) => {
+                // A new member has to be named here.
+                let Self { $($count: _,)* max_occupancy: _, busy: _ } = before;
+                // Not the difference first: packets inside may have become fewer.
+                $(self.$count = self.$count + after.$count - before.$count;)*
+            };
+        }
+        add_up! {
+            sent sent_bytes duplicated duplicated_bytes delivered delivered_bytes dropped_loss dropped_loss_bytes
+            dropped_outage dropped_outage_bytes dropped_mtu dropped_mtu_bytes dropped_queue dropped_queue_bytes
+            dropped_head dropped_head_bytes dropped_congestion dropped_congestion_bytes dropped_aqm dropped_aqm_bytes
+            dropped_memory dropped_memory_bytes discarded discarded_bytes in_flight in_flight_bytes
+            corrupted reordered fragmented fragments marked
+        }
+        self.max_occupancy = self.max_occupancy.max(after.max_occupancy);
+        self.busy = self.busy.saturating_add(after.busy.saturating_sub(before.busy));
     }
 
     /// Writes off what is inside: the link is gone, and nobody will collect it.

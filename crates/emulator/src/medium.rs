@@ -23,7 +23,8 @@
 //! that of turns decided when the air is free, at the median, and 20 % at worst; `medium/tests` compares
 //! them. A queue of frames of different lengths is taken for one of frames as long as its last.
 //!
-//! Where the [`Discipline`](crate::Discipline) of both links has packets wait for the decision, it is exact: then the
+//! Where the [`Discipline`](crate::Discipline) of both links has packets wait for the decision, or that of one link
+//! and the other is drop-tail, whose packets then wait too, it is exact: then the
 //! path serves one packet at a time, in the direction whose turn starts first, and of two at one time not in the one
 //! that had the air last.
 //!

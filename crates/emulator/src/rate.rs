@@ -31,6 +31,19 @@ pub enum VaryingRate {
     Wifi(WifiConfig),
 }
 
+impl VaryingRate {
+    /// The highest rate of those that there are in the course of time; of a trace over a second. `None` if it is not
+    /// known here.
+    pub(crate) fn highest(&self) -> Option<Bitrate> {
+        match self {
+            Self::Steps(steps) => steps.values().flatten().max(),
+            Self::Trace(trace) => Some(trace.highest_rate()),
+            // What full packets get is the link's rate.
+            Self::Wifi(_) => None,
+        }
+    }
+}
+
 /// A wire of fixed rate, or one that takes no time at all.
 #[derive(Debug, Clone)]
 pub(crate) struct Serialiser {

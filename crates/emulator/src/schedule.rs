@@ -44,6 +44,11 @@ impl<T: Copy> Schedule<T> {
         }
     }
 
+    /// All values, in order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = T> {
+        std::iter::once(self.first).chain(self.changes.iter().map(|change| change.1))
+    }
+
     /// The value after the first `changes` changes, and the time of the next one if there is one.
     pub(crate) fn stretch(&self, changes: usize) -> (T, Option<Duration>) {
         let value = changes.checked_sub(1).map_or(self.first, |last| self.changes[last].1);

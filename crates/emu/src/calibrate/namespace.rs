@@ -34,7 +34,8 @@ pub(super) fn hold(asked: Asked) -> Result<Option<held::Delivered>, String> {
 fn flooded(flood: Flood, options: &[&str]) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut command = Command::new(&program);
-    command.args(["run", "--quiet"]).args(options);
+    // What is to be found out is no reason not to try.
+    command.args(["run", "--quiet", "--beyond-calibration"]).args(options);
     command.arg(format!("--server=exec {} flood", quoted(&program))).arg("--").arg(&program);
     command.args(["flood", &format!("--size={}", flood.size), &format!("--ms={}", flood.ms)]);
     command.args(flood.pps.map(|pps| format!("--pps={pps}")));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdt_emulator::parse_duration;
 
+use crate::calibration::CalibrationArgs;
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
 
@@ -22,7 +23,8 @@ The path counts 28 bytes of headers for each datagram, 48 if TARGET is an IPv6 a
 
 Exit codes: 0 after Ctrl-C or a request to end, and
    64  wrong arguments    69  the address LISTEN cannot be had    71  the system refuses to go on
-   73  FILE of --pcapng cannot be created    74  FILE is not complete";
+   73  FILE of --pcapng cannot be created    74  FILE is not complete
+   78  the path has a higher rate than this host was calibrated to hold";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {
@@ -38,6 +40,8 @@ pub(crate) struct ProxyArgs {
     /// Forget a client when for so long nothing came from it or for it
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
+    #[command(flatten)]
+    pub(crate) calibration: CalibrationArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Where clients send to: ADDRESS:PORT, 0.0.0.0:PORT or [::]:PORT for all addresses; port 0 is any that is free

@@ -15,6 +15,7 @@ use rdt_transport::drive::{DatagramIo, Received};
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
 use super::stage::{Stage, send_run};
 use super::watch::{Stop, Watch, Watched};
+use crate::host::LossAlarm;
 use crate::port::Buffers;
 use crate::wait::Seen;
 
@@ -34,7 +35,6 @@ enum Trouble {
     Target,
     Nobody,
     Client,
-    Overflow,
 }
 
 /// All sockets.
@@ -58,6 +58,7 @@ pub(crate) struct Exchange {
     lost: [u64; 2],
     lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
+    overflow: LossAlarm,
     /// Told to the user.
     tell: fn(&str),
 }
@@ -108,6 +109,7 @@ impl Exchange {
             lost: [0; 2],
             lost_told: [0; 2],
             told: BTreeSet::new(),
+            overflow: LossAlarm::default(),
             tell,
         })
     }
@@ -274,11 +276,8 @@ impl Exchange {
                 });
             }
             self.lost = counts.lost();
-            if counts.overflow().into_iter().flatten().any(|packets| packets > 0) {
-                self.tell_once(Trouble::Overflow, |_| {
-                    "packets are lost before the link: this host, not the link, is the limit".into()
-                });
-            }
+            let lost = counts.overflow().map(Option::unwrap_or_default);
+            self.overflow.look(now, lost).iter().for_each(|sentence| (self.tell)(sentence));
         }
         self.clients.poll_gone()
     }

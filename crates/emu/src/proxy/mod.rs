@@ -40,6 +40,7 @@ use std::time::Duration;
 use rdt_driver::clock;
 use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Direction, Path, PathConfig};
 
+use crate::calibration::Mode;
 use crate::capture::frame::Datagrams;
 use crate::failure::{self, Failure};
 use crate::output::Circumstances;
@@ -73,6 +74,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let mut described = args.path.describe()?;
     described.path.assume_headers(if target.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 });
     let (config, seed) = (described.config()?, described.seed());
+    args.calibration.check(&config, Mode::Proxy)?;
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };
     let exchange = Exchange::bind(listen, target, limits, talk)
         .map_err(|error| Failure::Forbidden(error.to_string()))?;

@@ -28,6 +28,8 @@ pub(crate) enum Message {
     Go,
     /// From outside: a signal for the command.
     Signal(u8),
+    /// From inside: so many packets are lost by now.
+    Lost(Overflow),
     /// From inside: it cannot be done; why, and the exit code.
     Failed(u8, String),
     /// From inside: the command ended with this exit code.
@@ -123,11 +125,12 @@ impl Message {
             Self::Go => (b'g', 0, ""),
             Self::Signal(signal) => (b's', *signal, ""),
             Self::Failed(code, sentence) => (b'f', *code, sentence.as_str()),
+            Self::Lost(_) => (b'l', 0, ""),
             Self::Ended(code, _) => (b'e', *code, ""),
         };
         let mut bytes = vec![letter, number];
         bytes.extend(text.bytes().take(MAX_MESSAGE - 2));
-        if let Self::Ended(_, Overflow(counts)) = self {
+        if let Self::Lost(Overflow(counts)) | Self::Ended(_, Overflow(counts)) = self {
             bytes.extend(counts.iter().flat_map(|count| count.to_ne_bytes()));
         }
         bytes
@@ -140,6 +143,7 @@ impl Message {
             b'g' => Some(Self::Go),
             b's' => Some(Self::Signal(*number)),
             b'f' => Some(Self::Failed(*number, String::from_utf8_lossy(text).into_owned())),
+            b'l' => Some(Self::Lost(Overflow::decode(text)?)),
             b'e' => Some(Self::Ended(*number, Overflow::decode(text)?)),
             _ => None,
         }
@@ -165,6 +169,7 @@ mod tests {
             Message::Go,
             Message::Signal(15),
             Message::Failed(69, "no: ü".into()),
+            Message::Lost(Overflow([0, 7])),
             Message::Ended(255, Overflow([1, u64::MAX])),
         ];
         for message in &messages {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use rustix::thread::LinkNameSpaceType;
 use super::address::Block;
 use super::control::{Control, Message, Overflow};
 use super::enter;
-use super::network::{self, Shape};
+use super::network::{Drops, Shape};
 use super::programs::{self, Place};
 use super::signals::Signals;
 use crate::args::InsideArgs;
@@ -25,6 +26,8 @@ use crate::talk;
 const SERVER_STARTS: Duration = Duration::from_secs(2);
 /// How often it is looked whether it has.
 const LOOK: Duration = Duration::from_millis(5);
+/// How often it is looked for packets that were lost before the relay read them.
+const LOSSES: Duration = Duration::from_secs(1);
 /// What a server gets to end in order.
 const SERVER_ENDS: Duration = Duration::from_secs(1);
 
@@ -34,7 +37,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     control.keep().map_err(Failure::system("no control socket"))?;
     let signals = Signals::requests_and_children().map_err(Failure::system("cannot wait for signals"))?;
     own_proc();
-    let mut init = Init { args, control, signals, server: None, ending: false };
+    let mut init = Init { args, control, signals, drops: Vec::new(), server: None, ending: false };
     let far = init.networks()?;
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
@@ -46,15 +49,15 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     }
     let code = init.command()?;
     init.end_server()?;
-    let near = network::overflow();
-    let far = far.map(|far| go_to(far.as_fd()).map(|()| network::overflow())).transpose()?;
-    Ok(Message::Ended(code, Overflow([near, far.unwrap_or_default()])))
+    Ok(Message::Ended(code, init.lost()))
 }
 
 struct Init<'a> {
     args: &'a InsideArgs,
     control: &'a Control,
     signals: Signals,
+    /// Of the near device, and of the far one if it is here too.
+    drops: Vec<Drops>,
     /// The server, until it has ended.
     server: Option<Pid>,
     /// The command has ended, so the server's end is no news.
@@ -64,7 +67,7 @@ struct Init<'a> {
 impl Init<'_> {
     /// Makes the networks of both ends and hands their devices out; stays in the one of the command. The far one
     /// is elsewhere if this run is inside another.
-    fn networks(&self) -> Result<Option<File>, Failure> {
+    fn networks(&mut self) -> Result<Option<File>, Failure> {
         let args = self.args;
         let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
         let block = self.block()?;
@@ -73,8 +76,10 @@ impl Init<'_> {
         if args.depth == 0 {
             devices.push(shape.new_namespace(block.far())?);
             far = Some(present_network()?);
+            self.drops.push(Drops::here());
         }
         devices.push(shape.new_namespace(block.near())?);
+        self.drops.insert(0, Drops::here());
         let fds: Vec<_> = devices.iter().map(AsFd::as_fd).collect();
         self.control.send(&Message::Ready, &fds).map_err(Failure::system("cannot hand the devices out"))?;
         Ok(far)
@@ -116,11 +121,16 @@ impl Init<'_> {
                 args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             Failure::NotRun { name, error }
         })?;
+        let mut lost = Overflow::default();
         loop {
             if let Some(code) = self.reap(Some(command)) {
                 return Ok(code);
             }
-            self.sleep(None)?;
+            self.sleep(Some(LOSSES))?;
+            if mem::replace(&mut lost, self.lost()) != lost {
+                // If nobody is left to hear it, that shows in the next sleep.
+                let _ = self.control.send(&Message::Lost(lost), &[]);
+            }
             while let Some(signal) = self.signals.next() {
                 // What a terminal sends, it sends to the command as well.
                 if !signal.from_terminal {
@@ -128,6 +138,12 @@ impl Init<'_> {
                 }
             }
         }
+    }
+
+    /// Packets that were lost before the relay read them, so far.
+    fn lost(&self) -> Overflow {
+        let count = |place| self.drops.get(place).map(Drops::count).unwrap_or_default();
+        Overflow([count(0), count(1)])
     }
 
     /// Lets the server end in order.

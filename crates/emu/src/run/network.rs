@@ -1,7 +1,7 @@
 //! The networks at both ends: a TUN device each, its addresses and routes.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Seek};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 
@@ -121,9 +121,23 @@ impl Shape {
     }
 }
 
-/// Packets that the kernel dropped, in the present namespace, because nobody read them from the device in time.
-pub(crate) fn overflow() -> u64 {
-    fs::read_to_string("/proc/thread-self/net/dev").ok().and_then(|table| dropped(&table)).unwrap_or_default()
+/// The packets that the kernel drops because nobody reads them from the device in time.
+pub(crate) struct Drops(Option<File>);
+
+impl Drops {
+    /// Those in the present namespace, wherever they are counted later.
+    pub(crate) fn here() -> Self {
+        Self(File::open("/proc/thread-self/net/dev").ok())
+    }
+
+    /// How many there were so far, as far as that is known.
+    pub(crate) fn count(&self) -> u64 {
+        let read = |mut file: &File| {
+            file.rewind().ok()?;
+            dropped(&io::read_to_string(file).ok()?)
+        };
+        self.0.as_ref().and_then(read).unwrap_or_default()
+    }
 }
 
 /// The device's count in the table of `proc_pid_net(5)`: eight numbers of what was received, then bytes, packets and

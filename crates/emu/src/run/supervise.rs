@@ -18,9 +18,12 @@ use super::signals::Signals;
 use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
+use crate::calibration::Mode;
 use crate::failure::{self, Failure};
+use crate::host::LossAlarm;
 use crate::output::{Circumstances, OutputArgs, Watchers};
 use crate::relay::{Account, Relay};
+use crate::talk;
 use crate::wait::{Descriptors, Stop, Waiter};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
@@ -35,6 +38,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     }
     let described = args.path.describe()?;
     let (config, seed) = (described.config()?, described.seed());
+    args.calibration.check(&config, Mode::Namespace)?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let mut inside = Inside::start(args)?;
     let begin = clock::now();
@@ -143,6 +147,7 @@ impl Inside {
     /// Lets the command begin, and waits for its end: its exit code, and what never came to the relay.
     fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Result<(u8, Overflow), Failure> {
         self.control.send(&Message::Go, &[]).map_err(Failure::system("the process inside is gone"))?;
+        let mut losses = LossAlarm::default();
         loop {
             let mut fds = [
                 PollFd::new(&*signals, PollFlags::IN),
@@ -161,11 +166,16 @@ impl Inside {
                 }
             }
             if said {
-                return match self.receive()? {
-                    Some((Message::Ended(code, overflow), _)) => Ok((code, overflow)),
-                    Some((Message::Failed(code, sentence), _)) => Err(Failure::Inside(code, sentence)),
-                    _ => Err(Failure::Inside(KILLED, "the first process inside was killed".into())),
-                };
+                match self.receive()? {
+                    Some((Message::Lost(lost), _)) => {
+                        losses.look(clock::now(), lost.0).iter().for_each(|sentence| talk(sentence));
+                    }
+                    Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
+                    Some((Message::Failed(code, sentence), _)) => {
+                        return Err(Failure::Inside(code, sentence));
+                    }
+                    _ => return Err(Failure::Inside(KILLED, "the first process inside was killed".into())),
+                }
             }
             if relay_ended {
                 // Why is what it gives back.

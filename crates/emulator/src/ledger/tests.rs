@@ -83,6 +83,22 @@ fn merging_adds_counts_and_keeps_the_largest_occupancy() {
 }
 
 #[test]
+fn a_sum_follows_one_of_its_accounts_without_the_others() {
+    let other = one_of_each();
+    let (mut link, mut sum) = (one_of_each(), other);
+    sum.merge(&link);
+    let before = link;
+    link.on_delivered(16);
+    link.on_sent(32);
+    link.on_admitted(32, ms(1), 5);
+    sum.replace(&before, &link);
+    let mut merged = other;
+    merged.merge(&link);
+    assert_eq!(sum, merged);
+    assert_eq!((sum.in_flight, sum.delivered, sum.max_occupancy, sum.busy), (2, 3, 5, ms(13)));
+}
+
+#[test]
 fn causes_read_as_words() {
     assert_eq!(
         BASIC.map(|cause| cause.to_string()),

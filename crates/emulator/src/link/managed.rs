@@ -155,7 +155,9 @@ impl Link {
     fn serve_at(&mut self, start: Instant, room: &mut Room, rule: &mut Rule) {
         self.reached = self.reached.map(|reached| reached.max(start));
         let departure = match rule {
-            Rule::DropHead => room.pop().map(|waiting| Departure { waiting, is_marked: false }),
+            Rule::DropTail | Rule::DropHead => {
+                room.pop().map(|waiting| Departure { waiting, is_marked: false })
+            }
             Rule::CoDel(codel) => {
                 let dropped = |waiting| self.drop_waiting(start, DropCause::Aqm, waiting);
                 codel.dequeue(start, room, dropped)
@@ -164,6 +166,16 @@ impl Link {
         if let Some(Departure { waiting, is_marked }) = departure {
             self.depart(waiting, is_marked);
         }
+    }
+
+    /// Whether packets wait for a decision that is made when they leave.
+    pub(crate) fn decides_on_departure(&self) -> bool {
+        matches!(self.manager.as_deref(), Some(Manager::Departures(..)))
+    }
+
+    /// Has the packets of a drop-tail queue wait for their turns too, although nothing but time depends on it.
+    pub(crate) fn decide_on_departure(&mut self) {
+        self.manager.get_or_insert_with(|| Box::new(Manager::Departures(Room::default(), Rule::DropTail)));
     }
 
     /// When the next service of one who waits can start, or `None` if nobody does.

@@ -3,6 +3,7 @@
 //! Owns the measured queue delays and the packets kept for it. Nothing here bears on any packet's fate.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
 use super::{LateDrop, Link};
@@ -43,6 +44,12 @@ impl Link {
     /// From now on measures how long each packet waits for the serialiser. A histogram takes some 40 kB.
     pub fn measure_queue_delays(&mut self) {
         self.watch.get_or_insert_default().delays.get_or_insert_default();
+    }
+
+    /// Exchanges what [`measure_queue_delays`](Self::measure_queue_delays) has counted in for another, or none: many
+    /// links whose packets are counted together borrow one in turn.
+    pub fn swap_queue_delays(&mut self, delays: &mut Option<QueueDelays>) {
+        mem::swap(&mut self.watch.get_or_insert_default().delays, delays);
     }
 
     /// How long packets waited since [`measure_queue_delays`](Self::measure_queue_delays), or `None`

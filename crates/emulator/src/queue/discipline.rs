@@ -62,6 +62,8 @@ pub(crate) enum Early {
 /// What throws packets out that wait.
 #[derive(Debug)]
 pub(crate) enum Rule {
+    /// Nothing does.
+    DropTail,
     DropHead,
     CoDel(CoDel),
 }

@@ -77,6 +77,17 @@ impl Trace {
         Bitrate::from_bps(u64::try_from(work / u128::from(self.period())).unwrap_or(u64::MAX))
     }
 
+    /// The highest rate over a second, but not below that in the long run.
+    pub(crate) fn highest_rate(&self) -> Bitrate {
+        const SECOND: u64 = 1_000 * NANOS_PER_MILLI;
+        let count = self.opportunities.len() as u64;
+        let within =
+            |first| self.first_after(self.time(first).saturating_add(SECOND - 1)).saturating_sub(first);
+        let most = (0..count).map(within);
+        let most = most.max().unwrap_or_default();
+        Bitrate::from_bps(most.saturating_mul(OPPORTUNITY * 8)).max(self.mean_rate())
+    }
+
     /// In nanoseconds, not zero.
     fn period(&self) -> u64 {
         self.opportunities.last().copied().unwrap_or(1)
@@ -163,6 +174,14 @@ mod tests {
         assert_eq!(*trace.opportunities, [1_000_000, 1_000_000, 3_000_000]);
         // 4500 bytes in 3 ms.
         assert_eq!(trace.mean_rate(), Bitrate::from_bps(12_000_000));
+    }
+
+    #[test]
+    fn the_highest_rate_is_that_of_the_fullest_second_also_across_the_end_of_the_period() {
+        let highest = |text| Trace::parse(text).unwrap().highest_rate();
+        assert_eq!(highest("1"), Bitrate::from_bps(12_000_000));
+        assert_eq!(highest("1\n1\n1\n1001\n3000"), Bitrate::from_bps(4 * 12_000));
+        assert_eq!(highest("0\n500\n1000\n1999\n9000"), Bitrate::from_bps(3 * 12_000));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::path::Path;
+use crate::path::{Path, PathConfig};
 use crate::queue::QueueLimit;
 use crate::testing::{Numbers, ms};
 use crate::time::{nanos, nanos_since};
@@ -90,9 +90,11 @@ fn short_and_long_frames_have_the_same_number_of_turns() {
 }
 
 /// How long packets of 1500 bytes that come all at once, 50 each way, take, in each direction.
-fn bursts(discipline: &str, step: Duration) -> [Vec<Duration>; 2] {
-    let link = LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap());
-    let mut path = Path::new(link, 1);
+fn bursts(disciplines: [&str; 2], step: Duration) -> [Vec<Duration>; 2] {
+    let [forward, reverse] = disciplines.map(|discipline| {
+        LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
+    });
+    let mut path = Path::new(PathConfig::asymmetric(forward, reverse), 1);
     let start = epoch();
     for direction in BOTH {
         for _ in 0..50 {
@@ -114,18 +116,24 @@ fn bursts(discipline: &str, step: Duration) -> [Vec<Duration>; 2] {
 #[test]
 fn packets_that_wait_for_their_turn_share_the_air_too_however_late_they_are_asked_for() {
     let turn = Duration::from_nanos(Costs::new(WifiConfig::b()).of(1_500, Company::BothWays, None).total);
-    for discipline in ["drop-head", "codel"] {
+    for discipline in [
+        ["drop-head", "drop-head"],
+        ["codel", "codel"],
+        ["drop-tail", "codel"],
+        ["codel", "drop-tail"],
+        ["drop-tail", "drop-head"],
+    ] {
         let due = bursts(discipline, Duration::from_micros(100));
-        assert_eq!(due, bursts(discipline, ms(1_000)), "{discipline}");
+        assert_eq!(due, bursts(discipline, ms(1_000)), "{discipline:?}");
         let mut all = due.concat();
         all.sort_unstable();
-        assert!(all.len() > 95, "{discipline}: {}", all.len());
+        assert!(all.len() > 95, "{discipline:?}: {}", all.len());
         // One frame at a time, in turns, and no air is lost between them.
-        assert!(all.windows(2).all(|pair| pair[1] >= pair[0] + turn), "{discipline}: {all:?}");
+        assert!(all.windows(2).all(|pair| pair[1] >= pair[0] + turn), "{discipline:?}: {all:?}");
         let whole = turn * u32::try_from(all.len()).unwrap();
-        assert!(all[all.len() - 1].abs_diff(whole) < turn, "{discipline}: {all:?}");
+        assert!(all[all.len() - 1].abs_diff(whole) < turn, "{discipline:?}: {all:?}");
         let lasts = due.map(|direction| direction[direction.len() - 1]);
-        assert!(lasts[0].abs_diff(lasts[1]) < turn * 4, "{discipline}: {lasts:?}");
+        assert!(lasts[0].abs_diff(lasts[1]) < turn * 4, "{discipline:?}: {lasts:?}");
     }
 }
 
@@ -202,4 +210,43 @@ fn below_saturation_waits_are_near_those_of_turns_that_are_decided_when_the_air_
     relative.sort_unstable();
     let percent = |share: usize| relative[(relative.len() - 1) * share / 100];
     assert!(percent(0).0 > 70 && percent(50).0 > 90 && percent(100).0 < 110, "{relative:?}");
+}
+
+/// When the packets of a random schedule are due, in ns and each with its direction, where the directions have these disciplines
+/// and nothing is dropped.
+fn dues(seed: u64, disciplines: [&str; 2]) -> Vec<(u64, Direction)> {
+    let [forward, reverse] = disciplines.map(|discipline| {
+        LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
+    });
+    let mut path = Path::new(PathConfig::asymmetric(forward, reverse), seed);
+    let (epoch, mut numbers, mut due) = (epoch(), Numbers::new(seed), Vec::new());
+    let mut collect = |path: &mut Path, now| {
+        for direction in BOTH {
+            let delivered = std::iter::from_fn(|| path.pop(direction, now));
+            due.extend(delivered.map(|delivery| (nanos_since(epoch, delivery.due), direction)));
+        }
+    };
+    let mut now = epoch;
+    for _ in 0..500 {
+        now += Duration::from_micros(numbers.below(2_700));
+        let bytes = if numbers.below(2) == 0 { 40 } else { 1_498 };
+        path.push(BOTH[usize::from(numbers.below(3) == 0)], now, vec![0; bytes]).unwrap();
+        if numbers.below(10) == 0 {
+            collect(&mut path, now);
+        }
+    }
+    collect(&mut path, now + ms(10_000));
+    assert_eq!(due.len(), 500);
+    due
+}
+
+#[test]
+fn drop_tail_takes_its_turns_exactly_beside_a_discipline_that_decides_on_departure() {
+    for seed in 0..50 {
+        let expected = dues(seed, ["drop-head", "drop-head"]);
+        for disciplines in [["drop-tail", "drop-head"], ["drop-head", "drop-tail"]] {
+            assert!(dues(seed, disciplines) == expected, "seed {seed}, {disciplines:?}");
+        }
+        assert!(dues(seed, ["drop-tail"; 2]) != expected, "settled on arrival, seed {seed}");
+    }
 }

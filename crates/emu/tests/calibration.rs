@@ -1,0 +1,102 @@
+//! What `run` and `proxy` do with a calibration that is kept.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
+/// How a proxy ends whose address is taken: it had no objection before that.
+const TAKEN: i32 = 69;
+const REFUSED: i32 = 78;
+
+/// A folder for state with this calibration.
+fn state(text: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("rdt-emu")).unwrap();
+    fs::write(folder.path().join("rdt-emu/calibration.json"), text).unwrap();
+    folder
+}
+
+/// Of this host and of now.
+fn calibration() -> Value {
+    let uname = rustix::system::uname();
+    let [name, system, release] =
+        [uname.nodename(), uname.sysname(), uname.release()].map(|text| text.to_str().unwrap());
+    let processors = std::thread::available_parallelism().unwrap();
+    json!({
+        "version": 1,
+        "measured": jiff::Timestamp::now().to_string(),
+        "host": { "name": name, "system": format!("{system} {release}"), "processors": processors },
+        "proxy_held_bps": 50e6,
+        "namespace_held_bps": 20e6,
+    })
+}
+
+/// The exit code and what is said.
+fn ends(state: &TempDir, arguments: &[&str]) -> (i32, String) {
+    let output = Command::new(PROGRAM).args(arguments).env("XDG_STATE_HOME", state.path()).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// A proxy that asks for this rate, and that cannot begin for another reason.
+fn proxy(state: &TempDir, options: &[&str]) -> (i32, String) {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    ends(state, &[&["proxy", &listen, "127.0.0.1:9"], options].concat())
+}
+
+#[test]
+fn a_higher_rate_than_is_held_is_refused_in_a_sentence() {
+    let state = state(&calibration().to_string());
+    for rate in ["60mbit", "0s:1mbit, 5s:60mbit"] {
+        let (code, said) = proxy(&state, &["--rate-reverse", rate]);
+        assert_eq!(code, REFUSED, "{said}");
+        assert!(said.contains("asks for 60.0 Mbit/s") && said.contains("held as a proxy is 50.0"), "{said}");
+        assert!(said.contains("--beyond-calibration") && said.lines().count() == 1, "{said}");
+    }
+    let (code, said) = ends(&state, &["run", "--rate", "30mbit", "--", "true"]);
+    assert_eq!(code, REFUSED, "{said}");
+    assert!(said.contains("held in a namespace is 20.0 Mbit/s"), "{said}");
+}
+
+#[test]
+fn no_more_than_is_held_no_rate_and_who_insists_is_not_refused() {
+    let state = state(&calibration().to_string());
+    for options in
+        [&["--rate", "50mbit"][..], &["--rtt", "1ms"], &["--rate", "60mbit", "--beyond-calibration"]]
+    {
+        let (code, said) = proxy(&state, options);
+        assert_eq!((code, said.lines().count()), (TAKEN, 1), "{options:?}: {said}");
+    }
+    let empty = tempfile::tempdir().unwrap();
+    let (code, said) = proxy(&empty, &["--rate", "60mbit"]);
+    assert_eq!((code, said.lines().count()), (TAKEN, 1), "{said}");
+}
+
+#[test]
+fn one_that_is_of_no_use_is_said_and_refuses_nothing() {
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut object = calibration();
+        change(&mut object);
+        object.to_string()
+    };
+    let cases = [
+        ("{\"version\":".to_owned(), "it is not what `rdt-emu calibrate` writes"),
+        (with(&|it| it["host"]["name"] = "elsewhere".into()), "it is of another host or kernel (elsewhere, "),
+        (
+            with(&|it| it["measured"] = "2020-02-02T02:02:02Z".into()),
+            "it is of 2020-02-02, more than 90 days ago",
+        ),
+    ];
+    for (text, part) in cases {
+        let (code, said) = proxy(&state(&text), &["--rate", "60mbit"]);
+        assert_eq!((code, said.lines().count()), (TAKEN, 2), "{said}");
+        assert!(said.contains("calibration.json is not used: ") && said.contains(part), "{said}");
+    }
+}
