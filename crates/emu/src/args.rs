@@ -14,6 +14,7 @@ use crate::output::OutputArgs;
 use crate::path::PathArgs;
 use crate::proxy::args::ProxyArgs;
 use crate::sim::SimArgs;
+use crate::wait::Waiting;
 
 const AFTER_RUN: &str = "\
 Examples:
@@ -71,6 +72,9 @@ pub(crate) struct RunArgs {
     /// has bound a port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
+    /// What to do between packets
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) wait: Waiting,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// The command and its arguments; the far end's address is in $RDT_PEER

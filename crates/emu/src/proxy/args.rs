@@ -8,6 +8,7 @@ use rdt_emulator::parse_duration;
 
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
+use crate::wait::Waiting;
 
 /// What stands below the options in `--help`.
 pub(crate) const AFTER: &str = "\
@@ -38,6 +39,9 @@ pub(crate) struct ProxyArgs {
     /// Forget a client when for so long nothing came from it or for it
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
+    /// What to do between packets
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) wait: Waiting,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Where clients send to: ADDRESS:PORT, 0.0.0.0:PORT or [::]:PORT for all addresses; port 0 is any that is free
