@@ -34,7 +34,7 @@ const LONGEST_REST: Duration = Duration::from_secs(2);
 pub(crate) struct Vigil {
     waiting: Waiting,
     /// Waits that are to sleep at once.
-    pub(crate) sleeps: u32,
+    sleeps: u32,
     /// A packet has come since the last wait.
     packet: bool,
     /// One who is to spin does so until then.
