@@ -15,6 +15,7 @@ use crate::output::OutputArgs;
 use crate::path::PathArgs;
 use crate::proxy::args::ProxyArgs;
 use crate::sim::SimArgs;
+use crate::wait::Waiting;
 
 const AFTER_RUN: &str = "\
 Examples:
@@ -74,6 +75,9 @@ pub(crate) struct RunArgs {
     /// has bound a port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
+    /// What to do between packets
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) wait: Waiting,
     #[command(flatten)]
     pub(crate) calibration: CalibrationArgs,
     #[command(flatten)]

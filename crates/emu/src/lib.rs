@@ -8,7 +8,7 @@
 //! | port | `port.rs` | one end of the path, where packets of the real world come and go; the buffers they use |
 //! | tap | `tap.rs` | who watches the packets |
 //! | relay | `relay.rs` | the loop in real time: a path between two ports |
-//! | wait | `wait.rs` | sleeping until a packet, a deadline or the end |
+//! | wait | `wait.rs`, `wait/vigil.rs` | looking or sleeping until a packet, a deadline or the end |
 //! | report | `report.rs`, `json.rs` | the account in words, and as JSON |
 //! | live account | `live.rs` | the account while packets come and go |
 //! | capture | `capture/` | every packet in a file for Wireshark |

@@ -1,17 +1,16 @@
 //! Sleeping until a packet comes, one is due, or the end.
 
 use std::io;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use rdt_driver::clock;
 
+use vigil::Vigil;
+pub use vigil::Waiting;
+
 /// How long before a deadline sleeping stops, because the kernel wakes a thread late.
 pub const SPIN: Duration = Duration::from_micros(60);
-/// How long a waiter looks again and again before it sleeps; see `rdt_driver::Waiter`.
-const BUSY: Duration = Duration::from_micros(20);
-/// Waits that sleep at once after looking was in vain.
-const SLEEPS: u32 = 16;
-
 /// Linux may end a wait late by a thousandth of its time (`select_estimate_accuracy`, for poll and epoll alike): that
 /// much and more is kept for another wait.
 const SLACK_SHARE: u32 = 512;
@@ -44,22 +43,19 @@ pub(crate) trait Look {
     fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen>;
 }
 
-/// Looks for a moment, then sleeps. It belongs to one thread.
+/// Looks, then sleeps. It belongs to one thread.
 pub(crate) struct Waiter<L> {
     look: L,
     /// The thread that waits has been made one that the kernel wakes on time.
     prompt: bool,
-    /// How long it is busy before it sleeps.
-    busy: Duration,
-    /// Waits that are to sleep at once.
-    sleeps: u32,
+    /// When it looks; where another thread would have to wait for it, it never does.
+    vigil: Option<Vigil>,
 }
 
 impl<L: Look> Waiter<L> {
-    pub(crate) fn new(look: L) -> Self {
+    pub(crate) fn new(waiting: Waiting, look: L) -> Self {
         let alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
-        let busy = if alone { Duration::ZERO } else { BUSY };
-        Self { look, prompt: false, busy, sleeps: 0 }
+        Self { look, prompt: false, vigil: (!alone).then(|| Vigil::new(waiting)) }
     }
 
     /// Otherwise Linux may join this thread's wake-ups with others up to 50 us later. Where it refuses, packets are
@@ -73,34 +69,58 @@ impl<L: Look> Waiter<L> {
     }
 }
 
-impl<L: Look> Wait for Waiter<L> {
-    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
-        self.be_prompt();
+impl<L: Look> Waiter<L> {
+    /// Looks again and again as long as that is worth it, `deadline` at most. Gives what was seen, and the time.
+    fn look_awake(&mut self, begin: Instant, deadline: Option<Instant>) -> io::Result<(Seen, Instant)> {
+        let mut now = begin;
+        let Some(vigil) = &mut self.vigil else { return Ok((Seen::Nothing, now)) };
+        let until = vigil.look_until(begin);
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        while now < until {
+            let seen = self.look.look(Some(Duration::ZERO))?;
+            if seen != Seen::Nothing {
+                return Ok((seen, now));
+            }
+            // Whoever shares this processor may be the one that is waited for.
+            std::thread::yield_now();
+            let before = mem::replace(&mut now, clock::now());
+            if vigil.is_in_the_way(before, now) {
+                break;
+            }
+        }
+        vigil.on_vain();
+        Ok((Seen::Nothing, now))
+    }
+
+    /// Looks, or sleeps after looking in vain.
+    fn find(&mut self, deadline: Option<Instant>) -> io::Result<Seen> {
         let begin = clock::now();
         let sleep_until = deadline.map(|deadline| deadline.checked_sub(SPIN).unwrap_or(begin));
         if sleep_until.is_some_and(|until| until <= begin) {
             std::hint::spin_loop();
             // Else a path that is never idle would not end.
-            return Ok(self.look.look(Some(Duration::ZERO))? != Seen::Stop);
+            return self.look.look(Some(Duration::ZERO));
         }
-        let mut now = begin;
-        if self.sleeps > 0 {
-            self.sleeps -= 1;
-        } else {
-            let busy_until = sleep_until.map_or(begin + self.busy, |until| until.min(begin + self.busy));
-            while now < busy_until {
-                match self.look.look(Some(Duration::ZERO))? {
-                    Seen::Nothing => {}
-                    seen => return Ok(seen != Seen::Stop),
-                }
-                // Whoever shares this processor may be the one that is waited for.
-                std::thread::yield_now();
-                now = clock::now();
+        match self.look_awake(begin, sleep_until)? {
+            (Seen::Nothing, now) => {
+                let rest = sleep_until.map(|until| until.saturating_duration_since(now));
+                self.look.look(rest.map(|rest| rest.saturating_sub(rest / SLACK_SHARE)))
             }
-            self.sleeps = SLEEPS;
+            (seen, _) => Ok(seen),
         }
-        let rest = sleep_until.map(|until| until.saturating_duration_since(now));
-        Ok(self.look.look(rest.map(|rest| rest.saturating_sub(rest / SLACK_SHARE)))? != Seen::Stop)
+    }
+}
+
+impl<L: Look> Wait for Waiter<L> {
+    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
+        self.be_prompt();
+        let seen = self.find(deadline)?;
+        if seen == Seen::Packet
+            && let Some(vigil) = &mut self.vigil
+        {
+            vigil.on_packet();
+        }
+        Ok(seen != Seen::Stop)
     }
 }
 
@@ -109,3 +129,4 @@ pub(crate) use descriptors::{Descriptors, Stop};
 
 #[cfg(target_os = "linux")]
 mod descriptors;
+mod vigil;

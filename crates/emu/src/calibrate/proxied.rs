@@ -17,6 +17,7 @@ use crate::live::Live;
 use crate::proxy::{Exchange, Limits, serve};
 use crate::relay::Account;
 use crate::tap::Tap;
+use crate::wait::Waiting;
 
 /// The flooder is the only client.
 const ONE: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
@@ -56,7 +57,7 @@ fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(A
         stop.set();
         sent
     });
-    let served = serve(exchange, Path::new(path, 0).into(), tap);
+    let served = serve(exchange, Path::new(path, 0).into(), tap, Waiting::default());
     over.store(true, Ordering::Relaxed);
     for thread in [sending, reading] {
         thread.join().map_err(|_| ended())?.map_err(io::Error::other)?;

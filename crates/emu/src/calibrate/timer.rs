@@ -14,7 +14,7 @@ use super::TIME;
 use crate::json;
 use crate::port::{Buffers, Port, Sent};
 use crate::relay::Relay;
-use crate::wait::{Descriptors, Stop, Wait, Waiter};
+use crate::wait::{Descriptors, Stop, Wait, Waiter, Waiting};
 
 /// From one packet to the next.
 const INTERVAL: Duration = Duration::from_millis(1);
@@ -27,7 +27,8 @@ pub(super) fn lateness() -> io::Result<Value> {
     let last = begin + Duration::from_millis(TIME);
     let port = Coming { next: begin, last };
     let mut relay = Relay::new(Path::new(LinkConfig::default(), 0), port, Coming { next: last, last }, ());
-    relay.run(&mut Until { waiter: Waiter::new(Descriptors::new(fds, Stop::new()?)), last })?;
+    let waiter = Waiter::new(Waiting::default(), Descriptors::new(fds, Stop::new()?));
+    relay.run(&mut Until { waiter, last })?;
     let ([forward, _], ()) = relay.finish();
     Ok(json::lateness(&forward.lateness))
 }

@@ -9,6 +9,7 @@ use rdt_emulator::parse_duration;
 use crate::calibration::CalibrationArgs;
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
+use crate::wait::Waiting;
 
 /// What stands below the options in `--help`.
 pub(crate) const AFTER: &str = "\
@@ -40,6 +41,9 @@ pub(crate) struct ProxyArgs {
     /// Forget a client when for so long nothing came from it or for it
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
+    /// What to do between packets
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) wait: Waiting,
     #[command(flatten)]
     pub(crate) calibration: CalibrationArgs,
     #[command(flatten)]

@@ -48,7 +48,7 @@ use crate::paths::{Paths, PerTag};
 use crate::relay::{Account, Relay};
 use crate::talk;
 use crate::tap::Tap;
-use crate::wait::Waiter;
+use crate::wait::{Waiter, Waiting};
 use args::ProxyArgs;
 use clients::Addresses;
 pub(crate) use clients::Limits;
@@ -91,7 +91,8 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let frame = datagrams(exchange.addresses(), target);
     let watchers = args.output.watchers(frame, seed)?;
     let begin = clock::now();
-    let (end, watchers) = serve(exchange, paths, watchers).map_err(Failure::system("the relay stopped"))?;
+    let (end, watchers) =
+        serve(exchange, paths, watchers, args.wait).map_err(Failure::system("the relay stopped"))?;
     let circumstances = Circumstances {
         mode: "proxy",
         seed,
@@ -148,11 +149,16 @@ pub(crate) struct End {
 }
 
 /// Carries packets until the exchange is asked to end.
-pub(crate) fn serve<T: Tap>(exchange: Exchange, paths: Paths, tap: T) -> io::Result<(End, T)> {
+pub(crate) fn serve<T: Tap>(
+    exchange: Exchange,
+    paths: Paths,
+    tap: T,
+    waiting: Waiting,
+) -> io::Result<(End, T)> {
     let exchange = Rc::new(RefCell::new(exchange));
     let (near, far, eyes) = ports::of(&exchange);
     let mut relay = Relay::new(paths, near, far, tap);
-    relay.run(&mut Waiter::new(eyes))?;
+    relay.run(&mut Waiter::new(waiting, eyes))?;
     let (mut accounts, tap) = relay.finish();
     let (counts, lost) = exchange.borrow_mut().finish();
     // What was handed over and did not leave after all.

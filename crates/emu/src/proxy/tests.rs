@@ -25,7 +25,7 @@ impl Running {
         let target = target.local_addr().unwrap();
         let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), target, limits, |_| {}).unwrap();
         let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
-        let thread = thread::spawn(move || serve(exchange, paths.into(), ()));
+        let thread = thread::spawn(move || serve(exchange, paths.into(), (), Waiting::Sleep));
         Self { address, stop, thread }
     }
 
@@ -225,7 +225,9 @@ fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
     let tell = |said: &str| TOLD.lock().unwrap().push(said.to_owned());
     let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), nobody, limits, tell).unwrap();
     let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
-    let thread = thread::spawn(move || serve(exchange, Path::new(LinkConfig::default(), 1).into(), ()));
+    let thread = thread::spawn(move || {
+        serve(exchange, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep)
+    });
     let proxy = Running { address, stop, thread };
     let client = proxy.client();
     client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
@@ -267,8 +269,9 @@ fn answers_come_from_the_address_that_was_asked() {
     let exchange =
         Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, |_| {}).unwrap();
     let (port, stop) = (exchange.local_addr().unwrap().port(), exchange.stop());
-    let other =
-        thread::spawn(move || serve(exchange, Path::new(LinkConfig::default(), 1).into(), ()).is_ok());
+    let other = thread::spawn(move || {
+        serve(exchange, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep).is_ok()
+    });
     let client = bound();
     for last in [7, 8] {
         let asked = (IpAddr::from([127, 0, 0, last]), port).into();

@@ -24,7 +24,7 @@ use crate::host::LossAlarm;
 use crate::output::{Circumstances, OutputArgs, Watchers};
 use crate::relay::{Account, Relay};
 use crate::talk;
-use crate::wait::{Descriptors, Stop, Waiter};
+use crate::wait::{Descriptors, Stop, Waiter, Waiting};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
 const MIN_MTU_IPV6: u32 = 1280;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
     let mut inside = Inside::start(args)?;
     let begin = clock::now();
-    let result = carry(Path::new(config, seed), seed, &mut inside, &mut signals, &args.output);
+    let result = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
     inside.wait();
     // Whoever reads what is told at the end may be slow, and then nobody looks at signals.
     signals.release();
@@ -73,10 +73,10 @@ fn carry(
     seed: u64,
     inside: &mut Inside,
     signals: &mut Signals,
-    output: &OutputArgs,
+    args: &RunArgs,
 ) -> Result<End, Failure> {
     let devices = inside.devices()?;
-    let relay = Worker::start(path, devices, output.watchers(IpPackets, seed)?)?;
+    let relay = Worker::start(path, devices, args.output.watchers(IpPackets, seed)?, args.wait)?;
     let ended = match signals.next() {
         // It came before there was a command that it could be for.
         Some(signal) => Ok((failure::SIGNAL + signal.number, Overflow::default())),
@@ -215,14 +215,19 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(path: Path, devices: [Arc<OwnedFd>; 2], watchers: Watchers<IpPackets>) -> Result<Self, Failure> {
+    fn start(
+        path: Path,
+        devices: [Arc<OwnedFd>; 2],
+        watchers: Watchers<IpPackets>,
+        waiting: Waiting,
+    ) -> Result<Self, Failure> {
         let stop = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let ended = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let (to_stop, over) = (stop.clone(), ended.clone());
         let thread = thread::spawn(move || {
             let [near, far] = devices.clone().map(TunPort::new);
             let mut relay = Relay::new(path, near, far, watchers);
-            let result = relay.run(&mut Waiter::new(Descriptors::new(devices, to_stop)));
+            let result = relay.run(&mut Waiter::new(waiting, Descriptors::new(devices, to_stop)));
             over.set();
             result.map(|()| relay.finish())
         });

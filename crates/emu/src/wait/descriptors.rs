@@ -71,21 +71,21 @@ mod tests {
     use rdt_driver::clock;
 
     use super::*;
-    use crate::wait::{SLEEPS, SPIN, Wait, Waiter};
+    use crate::wait::{SPIN, Wait, Waiter, Waiting};
 
     /// A waiter on two sockets, of which the second is given.
     fn waiter() -> (Waiter<Descriptors>, Stop, UdpSocket) {
         let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let fds = [near.into(), OwnedFd::from(far.try_clone().unwrap())].map(Arc::new);
         let stop = Stop::new().unwrap();
-        (Waiter::new(Descriptors::new(fds, stop.clone())), stop, far)
+        (Waiter::new(Waiting::Sleep, Descriptors::new(fds, stop.clone())), stop, far)
     }
 
     #[test]
     fn a_deadline_ends_waiting_and_not_much_before_its_time() {
         let (mut waiter, _stop, _socket) = waiter();
-        for sleeps in [0, SLEEPS] {
-            waiter.sleeps = sleeps;
+        // The first wait looks before it sleeps, the second one does not.
+        for _ in 0..2 {
             let deadline = clock::now() + Duration::from_millis(20);
             let mut waits = 0;
             while clock::now() + SPIN < deadline {

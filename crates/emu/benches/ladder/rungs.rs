@@ -1,0 +1,189 @@
+//! The rungs, each over the real program: `rdt-emu run` around this bench itself, or `rdt-emu proxy` between two of its
+//! sockets.
+
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rdt_driver::{UdpIo, UdpOptions};
+use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::traffic::{self, PING};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
+/// Mbit/s.
+const RUNGS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0];
+/// The highest rung of a namespace.
+const NAMESPACE: f64 = 1000.0;
+const RTT: Duration = Duration::from_millis(100);
+/// Where a flood goes in a namespace.
+const PORT: u16 = 9;
+const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
+
+pub(crate) fn main() {
+    let args: Vec<String> = env::args().collect();
+    let after = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
+    if let Some(role) = after("--role") {
+        return inside(role, after("--bps").and_then(|bps| bps.parse().ok()).unwrap_or_default());
+    }
+    let wait = after("--wait").map_or("spin", String::as_str);
+    let is_asked = |name: &str| args.iter().any(|arg| arg == name);
+    let both = !is_asked("proxy") && !is_asked("namespace");
+    println!("| | asked Mbit/s | measured | off | late p50 us | p99 | RTT over 100 ms p50 us | p99 |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for mbps in RUNGS {
+        if both || is_asked("proxy") {
+            row("proxy", mbps, PING + 28, &proxied(mbps, wait));
+        }
+    }
+    for mbps in RUNGS.into_iter().filter(|mbps| *mbps <= NAMESPACE) {
+        if both || is_asked("namespace") {
+            row("namespace", mbps, PING + 20, &in_namespace(mbps, wait));
+        }
+    }
+}
+
+/// What was seen on a rung.
+struct Seen {
+    /// Microseconds and bytes, where the flood arrived.
+    counts: Vec<(f64, f64)>,
+    /// The account of the flood's direction.
+    forward: Value,
+    round_trips: Vec<Duration>,
+}
+
+fn row(name: &str, mbps: f64, ping_bytes: usize, seen: &Seen) {
+    let measured = traffic::steady(&seen.counts).unwrap_or(f64::NAN) / 1e6;
+    let off = (measured / mbps - 1.0) * 100.0;
+    let late = ["p50", "p99"].map(|key| seen.forward["lateness_us"][key].as_f64().unwrap_or(f64::NAN));
+    // Each ping takes the link for so long, both ways.
+    let own =
+        Duration::from_secs_f64(2.0 * 8.0 * f64::from(u32::try_from(ping_bytes).unwrap_or(0)) / mbps / 1e6);
+    let mut excess: Vec<_> =
+        seen.round_trips.iter().map(|time| time.saturating_sub(RTT + own).as_secs_f64() * 1e6).collect();
+    excess.sort_by(f64::total_cmp);
+    let at = |share: usize| excess.get(excess.len() * share / 100).copied().unwrap_or(f64::NAN);
+    println!(
+        "| {name} | {mbps:.0} | {measured:.3} | {off:+.2} % | {:.1} | {:.1} | {:.0} | {:.0} |",
+        late[0],
+        late[1],
+        at(50),
+        at(99)
+    );
+}
+
+/// The options of a path, and of what is told.
+fn options(mbps: f64, wait: &str) -> Vec<String> {
+    let rtt = format!("--rtt={}ms", RTT.as_millis());
+    vec!["--quiet".into(), "--json".into(), rtt, format!("--rate={mbps}mbit"), format!("--wait={wait}")]
+}
+
+/// The account of the forward direction in the last line.
+fn account(output: &str) -> Value {
+    let end = output.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    end.map(|mut end| end["forward"].take()).expect("the program tells an account at the end")
+}
+
+fn in_namespace(mbps: f64, wait: &str) -> Seen {
+    let own = env::current_exe().expect("this program has a path");
+    let own = own.to_str().expect("which is text");
+    let run = |role: &str| {
+        let mut command = Command::new(PROGRAM);
+        command.arg("run").args(options(mbps, wait));
+        command.arg(format!("--server=exec '{own}' --role count"));
+        command.args(["--", own, "--role", role, "--bps", &(mbps * 1e6).to_string()]);
+        let output = command.stderr(Stdio::inherit()).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let (flooded, pinged) = (run("flood"), run("ping"));
+    let words = |line: &str| -> Vec<f64> { line.split(' ').filter_map(|word| word.parse().ok()).collect() };
+    let counts = flooded.lines().filter(|line| line.starts_with("count "));
+    let round_trips = pinged.lines().filter(|line| line.starts_with("ping ")).flat_map(words);
+    Seen {
+        counts: counts.map(|line| (words(line)[0], words(line)[1])).collect(),
+        forward: account(&flooded),
+        round_trips: round_trips.map(Duration::from_secs_f64).collect(),
+    }
+}
+
+/// This bench inside a namespace.
+fn inside(role: &str, bps: f64) {
+    let address = |name: &str| -> IpAddr {
+        env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")
+    };
+    match role {
+        "count" => {
+            let to = SocketAddr::new(address("RDT_LOCAL"), PORT);
+            traffic::count(UdpIo::bind(to, UdpOptions::default()).expect("a socket"), |us, bytes| {
+                println!("count {us} {bytes}");
+                true
+            });
+        }
+        "flood" => traffic::flood(SocketAddr::new(address("RDT_PEER"), PORT), bps),
+        _ => {
+            let near =
+                Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4)).expect("a socket for ICMP");
+            near.connect(&SocketAddr::new(address("RDT_PEER"), 0).into()).expect("a way to the far end");
+            for round_trip in traffic::ping(&near, None) {
+                println!("ping {}", round_trip.as_secs_f64());
+            }
+        }
+    }
+}
+
+fn proxied(mbps: f64, wait: &str) -> Seen {
+    let far = UdpIo::bind(LOCALHOST.into(), UdpOptions::default()).expect("a socket");
+    let (proxy, listen) = start_proxy(far.local_addr().expect("an address"), mbps, wait);
+    let (enough, is_enough) = mpsc::channel::<()>();
+    let counting = thread::spawn(move || {
+        let mut counts = Vec::new();
+        traffic::count(far, |us, bytes| {
+            #[expect(clippy::cast_precision_loss, reason = "a few seconds, a few gigabytes")]
+            counts.push((us as f64, bytes as f64));
+            matches!(is_enough.try_recv(), Err(mpsc::TryRecvError::Empty))
+        });
+        counts
+    });
+    traffic::flood(listen, mbps * 1e6);
+    let forward = account(&end(proxy));
+    drop(enough);
+    let counts = counting.join().expect("it counts to the end");
+
+    let echo = UdpSocket::bind(LOCALHOST).expect("a socket");
+    echo.set_nonblocking(true).expect("one that does not block");
+    let (proxy, listen) = start_proxy(echo.local_addr().expect("an address"), mbps, wait);
+    let near = UdpSocket::bind(LOCALHOST).expect("a socket");
+    near.connect(listen).expect("a way to the proxy");
+    let round_trips = traffic::ping(&near.into(), Some(&echo));
+    end(proxy);
+    Seen { counts, forward, round_trips }
+}
+
+/// A proxy, and where it listens.
+fn start_proxy(target: SocketAddr, mbps: f64, wait: &str) -> (Child, SocketAddr) {
+    let mut command = Command::new(PROGRAM);
+    command.args(["proxy", "127.0.0.1:0", &target.to_string()]).args(options(mbps, wait));
+    let mut proxy = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut told = BufReader::new(proxy.stderr.take().expect("it has a standard error"));
+    let mut line = String::new();
+    told.read_line(&mut line).expect("it says where it listens");
+    let listen = line.split(' ').find_map(|word| word.parse().ok()).expect("which is an address");
+    // What else it has to say.
+    thread::spawn(move || std::io::copy(&mut told, &mut std::io::stderr()));
+    (proxy, listen)
+}
+
+/// What it prints at its end.
+fn end(mut proxy: Child) -> String {
+    let id = rustix::process::Pid::from_child(&proxy);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it is there");
+    let mut output = String::new();
+    proxy.stdout.take().expect("it has an output").read_to_string(&mut output).expect("text");
+    proxy.wait().expect("it ends");
+    output
+}
