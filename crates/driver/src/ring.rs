@@ -55,7 +55,7 @@ impl<P: Pages> Ring<P> {
         Self::of(pages, memory.chunks_exact_mut(SLAB).map(TransmitBuf::given).collect())
     }
 
-    #[cfg(any(target_os = "linux", test))]
+    #[cfg(target_os = "linux")]
     fn of(pages: P, slabs: Vec<TransmitBuf>) -> Self {
         let free = (0..slabs.len()).rev().collect();
         Self { pages, slabs, free, loans: VecDeque::new(), progress: Progress::default() }
@@ -218,7 +218,7 @@ mod linux {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::cell::RefCell;
 
@@ -269,7 +269,6 @@ mod tests {
         assert_eq!(ring.free.len(), 2);
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn datagrams_lent_to_the_kernel_keep_their_bytes_when_the_pages_are_renewed() {
         let (to, from) =
