@@ -81,7 +81,7 @@ fn reno_model(p: f64) -> f64 {
     (1.5 / p).sqrt()
 }
 
-/// RFC 9438, section 5.1, equation 6, with C 0.4 and beta 0.7: losses at equal distances, Reno's rule left aside.
+/// RFC 9438, section 5.1, with C 0.4 and beta 0.7: losses at equal distances, Reno's rule left aside.
 fn cubic_model(p: f64) -> f64 {
     (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))).powf(0.25) * (RTT / p).powf(0.75)
 }

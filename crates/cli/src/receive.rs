@@ -36,7 +36,7 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     stop.on_interrupt();
     plan.announce(args, address);
     let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
-    let workers = workers.collect::<Result<Vec<_>, _>>()?;
+    let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.logbook.console.catch_up())?;
     let ends = thread::scope(|scope| {
         let threads: Vec<_> = workers.into_iter().map(|worker| scope.spawn(|| worker.run())).collect();
         let join = |t: thread::ScopedJoinHandle<'_, WorkerEnd>| {
@@ -80,7 +80,8 @@ impl Plan {
             _ => Log::Text,
         };
         let once = args.once || output == Output::Stdout;
-        let logbook = Logbook { log, console: Console::default() };
+        // The threads that print are those that answer senders.
+        let logbook = Logbook { log, console: Console::in_background() };
         Ok(Self { config, seed, threads: args.threads, output, logbook, once })
     }
 
@@ -101,6 +102,8 @@ impl Plan {
         for end in ends {
             total.merge(end);
         }
+        // Now the reader can be waited for, so that the last lines are not those left out.
+        self.logbook.console.catch_up();
         self.summary(&total);
         self.logbook.console.finish()?;
         match total.failure {

@@ -2,7 +2,6 @@
 //! it is a hidden temporary one beside it, removed if the transfer ends otherwise.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, is_separator};
 
@@ -157,7 +156,7 @@ fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     builder.prefix(PREFIX);
     // As any program makes files: the user's mask decides who may read them.
     #[cfg(unix)]
-    builder.permissions(<fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
+    builder.permissions(<std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
     builder.tempfile_in(directory)
 }
 
@@ -178,6 +177,8 @@ fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Resul
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn peer(port: u16) -> Remote {

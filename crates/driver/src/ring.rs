@@ -81,7 +81,7 @@ impl<P: Pages> Ring<P> {
         Self::of(pages, memory.chunks_exact_mut(SLAB).map(TransmitBuf::given).collect())
     }
 
-    #[cfg(any(target_os = "linux", test))]
+    #[cfg(target_os = "linux")]
     fn of(pages: P, slabs: Vec<TransmitBuf>) -> Self {
         let free = (0..slabs.len()).rev().collect();
         let grain = Grain::Small { lent: 0 };
@@ -305,7 +305,7 @@ mod linux {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::cell::Cell;
 
@@ -419,7 +419,6 @@ mod tests {
         assert_eq!((ring.pages().joined.get(), ring.grain), (1, Grain::SmallOnly));
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn datagrams_lent_to_the_kernel_keep_their_bytes_when_the_pages_are_renewed() {
         let (to, from) =

@@ -5,7 +5,7 @@
 //!
 //! | ours | `packet_type` | `packet_number` | `frames` |
 //! |---|---|---|---|
-//! | SYN, SYN-ACK | `initial` | attempt, from 0 | none |
+//! | SYN, SYN-ACK | `initial` | count of SYNs sent; as ACK | none |
 //! | RETRY | `retry` | as ACK | none |
 //! | data | `1RTT` | number of the transmission (classic: sequence number) | `stream` |
 //! | reminder | `1RTT` | the same | `ping` |
@@ -13,6 +13,7 @@
 //! | ACK | `1RTT` | count of packets received | `ack` with the transmissions newly acknowledged, `max_data` |
 //! | FIN-ACK, CLOSE | `1RTT` | as ACK | `connection_close` |
 //!
+//! A list with nothing in it is left out: readers take every list for one of a packet of QUIC, which has a frame.
 //! What the schema has no event for is in the category `rdt`. Nothing is kept but what belongs to one ACK.
 
 use std::io::{self, Write};
@@ -62,6 +63,7 @@ impl<W: Write> Qlog<W> {
             last_ms: 0.0,
             pending: None,
             received: 0,
+            syns: 0,
             acked: Vec::new(),
             snd_una: 0,
             window_unit: config.window_unit,
@@ -77,7 +79,7 @@ impl<W: Write> Qlog<W> {
                 "common_fields": {
                     "time_format": "relative",
                     "reference_time": config.reference_time_ms,
-                    "protocol_type": "RDT",
+                    "protocol_type": ["RDT"],
                 },
             },
         }));
@@ -126,6 +128,8 @@ struct Writer<W> {
     pending: Option<Received>,
     /// Packets received so far.
     received: u64,
+    /// SYNs sent so far: their attempts count from the beginning after a RETRY, and no number comes twice.
+    syns: u64,
     /// Transmissions that the ACK at hand acknowledges: ranges, both ends included.
     acked: Vec<[u64; 2]>,
     /// Of a wire that numbers no transmissions.
@@ -160,7 +164,7 @@ impl<W: Write> Writer<W> {
         };
         let Some(peer) = config.peer else { return };
         let data = json!({
-            "ip_version": if peer.is_ipv4() { "ipv4" } else { "ipv6" },
+            "ip_version": if peer.is_ipv4() { "v4" } else { "v6" },
             "src_ip": any(peer).to_string(),
             "dst_ip": peer.ip().to_string(),
             "dst_port": peer.port(),
@@ -192,7 +196,7 @@ impl<W: Write> Writer<W> {
         match *trace {
             Trace::PacketSent { .. } => self.on_sent(time_ms, trace),
             Trace::PacketDropped { length } => {
-                let data = json!({ "raw": { "length": length }, "trigger": "invalid" });
+                let data = json!({ "raw": { "length": length }, "trigger": "header_parse_error" });
                 self.event(time_ms, "transport:packet_dropped", &data);
             }
             Trace::PacketLost { tx, offset, len, trigger } => {
@@ -233,10 +237,12 @@ impl<W: Write> Writer<W> {
     }
 
     fn on_sent(&mut self, time_ms: f64, trace: &Trace) {
-        let Trace::PacketSent { kind, number, offset, len, length, resend } = *trace else { return };
+        let Trace::PacketSent { kind, mut number, offset, len, length, resend } = *trace else { return };
         let (packet_type, frame) = match kind {
             PacketKind::Syn => {
                 self.enter(time_ms, "attempted");
+                number = self.syns;
+                self.syns += 1;
                 ("initial", None)
             }
             PacketKind::KeepAlive => ("1RTT", Some(json!({ "frame_type": "ping" }))),
@@ -249,8 +255,8 @@ impl<W: Write> Writer<W> {
         let data = json!({
             "header": header(packet_type, Some(number)),
             "raw": { "length": length, "payload_length": len },
-            "frames": frame.into_iter().collect::<Vec<_>>(),
         });
+        let data = with("frames", frame.map(|frame| json!([frame])), data);
         let data = with("trigger", resend.map(resent_because).map(Value::from), data);
         self.event(time_ms, "transport:packet_sent", &data);
     }
@@ -271,8 +277,9 @@ impl<W: Write> Writer<W> {
         }
         self.snd_una = ack;
         self.acked.sort_unstable();
-        let frame = json!({ "frame_type": "ack", "acked_ranges": self.acked });
+        let ranges = (!self.acked.is_empty()).then(|| json!(self.acked));
         self.acked.clear();
+        let frame = with("acked_ranges", ranges, json!({ "frame_type": "ack" }));
         let frame = with("ack_delay", delay.map(|delay| millis(delay).into()), frame);
         let room = json!({
             "frame_type": "max_data",
@@ -291,21 +298,18 @@ impl<W: Write> Writer<W> {
     fn write_received(&mut self, meaning: Option<(Value, Value)>) {
         let Some(Received { time_ms, kind, length }) = self.pending.take() else { return };
         let (packet_type, frames) = match kind {
-            PacketKind::SynAck => ("initial", json!([])),
-            PacketKind::Retry => ("retry", json!([])),
+            PacketKind::SynAck => ("initial", None),
+            PacketKind::Retry => ("retry", None),
             PacketKind::FinAck | PacketKind::Close => {
-                ("1RTT", json!([{ "frame_type": "connection_close", "error_space": "application" }]))
+                ("1RTT", Some(json!([{ "frame_type": "connection_close", "error_space": "application" }])))
             }
-            _ => ("1RTT", json!([])),
+            _ => ("1RTT", None),
         };
         let number = self.received;
         self.received += 1;
-        let (frames, ours) = meaning.map_or((frames, None), |(frames, ours)| (frames, Some(ours)));
-        let data = json!({
-            "header": header(packet_type, Some(number)),
-            "raw": { "length": length },
-            "frames": frames,
-        });
+        let (frames, ours) = meaning.map_or((frames, None), |(frames, ours)| (Some(frames), Some(ours)));
+        let data = json!({ "header": header(packet_type, Some(number)), "raw": { "length": length } });
+        let data = with("frames", frames, data);
         self.event(time_ms, "transport:packet_received", &with("rdt", ours, data));
         if kind == PacketKind::Close {
             self.close(time_ms, "remote", "error");

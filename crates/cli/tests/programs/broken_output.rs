@@ -113,6 +113,39 @@ fn a_reader_that_goes_away_ends_a_transfer_to_the_standard_output() {
     assert!(run.stderr.lines().last().unwrap().contains("not whole") && !run.stderr.contains("panicked"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_that_pauses_holds_up_no_transfer() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    let mut reader = BufReader::new(reader);
+    let receiver = Program::start(rdt_recv("--bind 127.0.0.1:0 --no-link").stdout(writer));
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    let address = line.trim_end().rsplit(' ').next().unwrap();
+    // As much as a pipe takes; where it takes less, the thread stays in the call.
+    let (filled, is_filled) = channel();
+    let filling = thread::spawn(move || {
+        filler.write_all(&vec![b'\n'; 1 << 16]).unwrap();
+        filled.send(()).unwrap();
+    });
+    let _ = is_filled.recv_timeout(Duration::from_secs(1));
+
+    for args in ["10 0 0 1000 --bytes 5000", "--bytes 5000"] {
+        send(&format!("{address} {args}")).with_code(0);
+    }
+    receiver.signal("INT");
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    filling.join().unwrap();
+    receiver.ended().with_code(0);
+    assert_eq!(rest.matches("finished: 5000 bytes").count(), 2, "{rest}");
+}
+
 /// What a sender says first, laid out by hand: 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
 pub(super) fn syn() -> Vec<u8> {
     let fields = [0.1_f32.to_le_bytes(), 1e9_f32.to_le_bytes(), [0; 4], [0; 4], 50_u32.to_le_bytes()];

@@ -27,7 +27,7 @@ impl Default for CoDelConfig {
     }
 }
 
-/// The state of section 5.3; names as there.
+/// The state of section 5.2; names as there.
 #[derive(Debug)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
@@ -103,7 +103,7 @@ impl CoDel {
     }
 
     /// Takes the first packet and judges whether the queue has been bad for an interval (`dodequeue` in
-    /// section 5.5).
+    /// section 5.6).
     ///
     /// While one packet of the largest size or less is left behind, the queue is good however long its
     /// packets wait, so nobody is dropped who leaves nobody behind. The RFC has the MTU for that size; what
@@ -145,7 +145,7 @@ impl CoDel {
 }
 
 /// When to drop after `at`: an interval later, divided by the square root of the drops so far, so that the
-/// throughput of TCP falls in proportion to the time (section 4.2 and appendix).
+/// throughput of TCP falls in proportion to the time (section 5.6).
 fn control_law(at: Instant, interval: Duration, count: u32) -> Instant {
     #[expect(clippy::cast_precision_loss, reason = "an interval is far below 2^53 ns, which is 104 days")]
     let spacing = nanos(interval) as f64 / f64::from(count).sqrt();
