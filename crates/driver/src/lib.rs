@@ -7,6 +7,7 @@
 //! | `sendmmsg` | `send_many.rs` | many datagrams in one call, on Linux |
 //! | `recvmmsg` | `receive_many.rs` | many messages in one call, with their codepoints, on Linux |
 //! | ring | `ring.rs` | slabs that the kernel sends by reference, and which of them the network may still read |
+//! | shelf | `shelf.rs` | memory for batches, which the sockets of a thread use in turn |
 //! | gauge | `gauge.rs` | how full the receive buffer of a socket in this process is |
 //! | placement | `placement.rs` | on which processor a thread starts |
 //! | kernel | `kernel.rs` | the questions to Linux that need `unsafe` |
@@ -28,6 +29,7 @@ mod receive_many;
 mod ring;
 mod run;
 mod send_many;
+mod shelf;
 mod source;
 mod udp;
 mod waiter;

@@ -7,6 +7,7 @@ use rdt_transport::{Ecn, Progress, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
 use crate::ring::{self, File, Ring, SLAB};
+use crate::shelf::BorrowedBatch;
 use crate::{Remote, UdpStats};
 
 /// Most segments that Linux takes in one send with offload, and most datagrams that one `sendmmsg` gets.
@@ -64,7 +65,7 @@ const LEAST_LOAN: usize = 16 * 1024;
 /// The batch and the ways that are left to send it.
 pub(crate) struct Outbox {
     /// The batch, unless it lies in the ring.
-    own: TransmitBuf,
+    own: BorrowedBatch,
     /// Memory that can be lent to the kernel, where that works.
     ring: Option<Ring<File>>,
     /// The slab of the ring in which the batch lies.
@@ -80,7 +81,7 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Uses segmentation offload only if `gso`, and `sendmmsg` only if that.
     pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
-        let own = TransmitBuf::new(1);
+        let own = BorrowedBatch::new();
         Self { own, ring: None, slab: None, stuck: None, gso, sendmmsg, proven: false }
     }
 
@@ -136,11 +137,18 @@ impl Outbox {
         }
         let batch = match (&mut self.ring, self.slab) {
             (Some(ring), Some(slab)) => ring.slab_mut(slab),
-            _ => &mut self.own,
+            _ => self.own.fetch(),
         };
         batch.clear();
         batch.set_max_segments(max_segments);
         batch
+    }
+
+    /// The batch is not needed for now: it is empty, or nothing of it is stuck.
+    pub(crate) fn leave(&mut self) {
+        if self.stuck.is_none() {
+            self.own.put_back();
+        }
     }
 
     /// What is in the batch.
@@ -294,7 +302,7 @@ impl Outbox {
         let Some(ring) = self.ring.take() else { return };
         if let Some(slab) = self.slab.take() {
             let batch = ring.slab(slab);
-            self.own.clear();
+            self.own.fetch().clear();
             self.own.set_max_segments(batch.segments());
             self.own.set_ecn(batch.ecn());
             for datagram in batch.datagrams() {

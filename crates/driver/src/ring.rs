@@ -344,7 +344,7 @@ mod tests {
     /// Lends so many slabs, each of which comes back at once.
     fn lend(ring: &mut Ring<Counted>, slabs: u32) {
         for _ in 0..slabs {
-            let slab = ring.take().unwrap();
+            let slab = ring.take().expect("slabs come back");
             ring.lend(slab, 0);
             ring.reclaim(ring.progress);
         }

@@ -460,6 +460,10 @@ impl DatagramIo for UdpIo {
         let sent = self.outbox.send(&self.port, &mut self.stats, peer);
         self.note(sent);
     }
+
+    fn leave(&mut self) {
+        self.outbox.leave();
+    }
 }
 
 /// A socket that talks to one peer: datagrams of others are dropped and counted.
@@ -538,6 +542,10 @@ impl DatagramIo for Connected {
             gauge.put(batch.segments(), batch.bytes().len());
         }
         self.io.flush(self.peer.into());
+    }
+
+    fn leave(&mut self) {
+        self.io.leave();
     }
 
     fn reclaim(&mut self, progress: Progress) {

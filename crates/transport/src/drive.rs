@@ -21,6 +21,9 @@ pub trait DatagramIo {
     /// sent by a later call of `transmit_buf`.
     fn flush(&mut self, peer: Self::Peer);
 
+    /// Nothing came into [`DatagramIo::transmit_buf`], and nothing will for now: others may use its memory.
+    fn leave(&mut self) {}
+
     /// How far the endpoint's stream got: what was lent to the kernel may be free again.
     fn reclaim(&mut self, _progress: Progress) {}
 }
@@ -127,7 +130,10 @@ where
             turn.blocked = true;
             return false;
         };
-        let Some(peer) = endpoint.poll_transmit(now, batch) else { return false };
+        let Some(peer) = endpoint.poll_transmit(now, batch) else {
+            io.leave();
+            return false;
+        };
         turn.transmitted += batch.segments();
         io.flush(peer);
     }

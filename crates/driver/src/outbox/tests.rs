@@ -140,6 +140,21 @@ fn a_refused_call_is_told_from_a_refused_peer() {
 }
 
 #[test]
+fn memory_is_left_to_others_unless_something_is_stuck() {
+    let kernel = Script::new(64, &[Ok(3), Err(EAGAIN), Ok(3)]);
+    let (mut outbox, mut stats) = filled(&kernel, 3);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    outbox.leave();
+    assert!(outbox.own.slot(1).is_none(), "it has none any more");
+    for size in [5, 9, 5] {
+        outbox.open(&kernel).slot(size);
+    }
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    outbox.leave();
+    assert!(outbox.is_stuck() && !outbox.batch().bytes().is_empty());
+}
+
+#[test]
 fn every_call_names_the_codepoint_of_its_batch_and_the_next_batch_has_its_own() {
     let kernel = Script::new(64, &[Err(EIO), Ok(1), Err(EAGAIN)]);
     let (mut outbox, mut stats) = filled(&kernel, 3);

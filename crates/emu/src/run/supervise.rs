@@ -21,7 +21,7 @@ use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
 use crate::failure::{self, Failure};
 use crate::host::LossAlarm;
-use crate::output::{Circumstances, OutputArgs, Watchers};
+use crate::output::{Circumstances, Watchers};
 use crate::relay::{Account, Relay};
 use crate::talk;
 use crate::wait::{Descriptors, Stop, Waiter, Waiting};

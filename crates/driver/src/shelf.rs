@@ -1,0 +1,97 @@
+//! Memory for batches, which the sockets of a thread use in turn: with hundreds of them, one for each would never be
+//! in the cache when it is written.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+use rdt_transport::TransmitBuf;
+
+/// Batches that a thread keeps while no socket of it needs them.
+const KEPT: usize = 2;
+
+thread_local! {
+    static SHELF: RefCell<Vec<TransmitBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A batch that has memory only from [`BorrowedBatch::fetch`] to [`BorrowedBatch::put_back`].
+pub(crate) struct BorrowedBatch {
+    batch: TransmitBuf,
+    here: bool,
+}
+
+impl BorrowedBatch {
+    /// One without memory.
+    pub(crate) fn new() -> Self {
+        Self { batch: TransmitBuf::given(&mut []), here: false }
+    }
+
+    /// Sees that there is memory. What is in the batch stays; of a fresh one nobody knows what it holds.
+    pub(crate) fn fetch(&mut self) -> &mut TransmitBuf {
+        if !self.here {
+            let spare = SHELF.with_borrow_mut(Vec::pop);
+            self.batch = spare.unwrap_or_else(|| TransmitBuf::new(1));
+            self.here = true;
+        }
+        &mut self.batch
+    }
+
+    /// Leaves the memory to others, and with it what is in it.
+    pub(crate) fn put_back(&mut self) {
+        if !std::mem::take(&mut self.here) {
+            return;
+        }
+        let batch = std::mem::replace(&mut self.batch, TransmitBuf::given(&mut []));
+        SHELF.with_borrow_mut(|shelf| {
+            if shelf.len() < KEPT {
+                shelf.push(batch);
+            }
+        });
+    }
+}
+
+impl Deref for BorrowedBatch {
+    type Target = TransmitBuf;
+
+    fn deref(&self) -> &TransmitBuf {
+        &self.batch
+    }
+}
+
+impl DerefMut for BorrowedBatch {
+    fn deref_mut(&mut self) -> &mut TransmitBuf {
+        &mut self.batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(batch: &mut TransmitBuf) -> *const u8 {
+        batch.clear();
+        batch.slot(100).expect("there is memory").as_ptr()
+    }
+
+    #[test]
+    fn what_one_puts_back_the_next_one_gets() {
+        let (mut a, mut b) = (BorrowedBatch::new(), BorrowedBatch::new());
+        assert!(a.slot(1).is_none(), "no memory yet");
+        let first = place(a.fetch());
+        assert_ne!(place(b.fetch()), first, "still in use");
+        a.put_back();
+        assert!(a.slot(1).is_none() && a.bytes().is_empty());
+        let mut c = BorrowedBatch::new();
+        assert_eq!(place(c.fetch()), first);
+        assert_eq!(c.fetch().bytes().len(), 100, "it stays while it is here");
+    }
+
+    #[test]
+    fn few_are_kept() {
+        let mut all: Vec<_> = (0..10).map(|_| BorrowedBatch::new()).collect();
+        all.iter_mut().for_each(|one| {
+            one.fetch();
+        });
+        all.iter_mut().for_each(BorrowedBatch::put_back);
+        assert_eq!(SHELF.with_borrow(Vec::len), KEPT);
+    }
+}
