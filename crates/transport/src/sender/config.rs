@@ -159,8 +159,7 @@ impl SenderConfig {
     /// True if packets of data leave with ECT(0) until the path shows that it is no good. Whoever says so must slow
     /// down for marks (RFC 3168, section 6.1.2).
     pub(crate) fn uses_ecn(&self) -> bool {
-        let answers =
-            self.recovery != LossDetection::BaseOnly && !matches!(self.congestion, Algorithm::Fixed(_));
+        let answers = !matches!(self.congestion, Algorithm::Fixed(_));
         self.ecn && answers && self.wire.numbering() == Numbering::Bytes
     }
 

@@ -2,6 +2,7 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod base;
 mod closing;
 mod config;
 mod ecn;
@@ -365,7 +366,7 @@ impl Sender {
                 }
                 match rules.on_timeout(self.board.base(), limit) {
                     Expiry::Exhausted => self.exhaust(now, limit),
-                    Expiry::Resend => self.give_up_or_go_on(now),
+                    Expiry::Resend => self.on_base_timeout(now),
                     Expiry::Nothing => {}
                 }
             }
