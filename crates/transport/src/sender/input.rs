@@ -32,7 +32,7 @@ impl Sender {
     }
 
     fn on_close(&mut self, reason: CloseReason) {
-        if matches!(self.state, State::Idle | State::Aborting | State::Closed) {
+        if matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed) {
             return self.stats.stale += 1;
         }
         self.fail(self.phase(), TransferError::Closed(reason));
