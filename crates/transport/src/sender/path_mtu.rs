@@ -132,13 +132,14 @@ impl PathMtu {
     }
 
     /// The retransmission timer fired; true if only smaller datagrams may be sent from now on. Nothing is refused by
-    /// it: that the path was dead for a while looks the same, and a probe tells the two apart.
+    /// it: that the path was dead for a while looks the same, and a probe tells the two apart. What probes refused
+    /// stays so.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
         if self.timeouts < BLACK_HOLE || self.confirmed <= BASE {
             return false;
         }
-        *self = Self::new(self.ceiling);
+        *self = Self { refused: self.refused, raise_at: self.raise_at, ..Self::new(self.ceiling) };
         true
     }
 }
@@ -268,6 +269,16 @@ mod tests {
         assert_eq!(search(&mut mtu, 1400), [1472, 1452, 1420, 1372, 1396, 1408]);
         assert_eq!(mtu.size(), 1396);
         assert!((0..9).all(|_| !PathMtu::new(1200).on_timeout()));
+    }
+
+    #[test]
+    fn what_probes_refused_is_not_tried_again_after_timeouts() {
+        let mut mtu = PathMtu::new(1472);
+        search(&mut mtu, 1252);
+        let found = mtu.size();
+        assert!(fall(&mut mtu));
+        assert!(search(&mut mtu, 1252).iter().all(|size| *size < 1372));
+        assert_eq!(mtu.size(), found);
     }
 
     #[test]
