@@ -1,7 +1,7 @@
 //! What an answer, or none, means where nothing but the base is ever sent again: which loss it is, and what the
 //! congestion controller hears of it. When the base is sent again is said by `recovery/base_only.rs`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Sender;
 use crate::LossTrigger;
@@ -35,7 +35,7 @@ impl Sender {
         }
         self.pace(now);
         if facts.moved {
-            self.on_base_moved(now, ack, &facts);
+            self.on_base_moved(now, ack, facts.latest_rtt);
         }
     }
 
@@ -46,22 +46,22 @@ impl Sender {
         if let Some(sample) = sample {
             self.rtt.on_sample(sample, 1);
         }
-        let facts =
-            AckFacts { moved: acked.moved, bytes: acked.bytes, latest_rtt: sample, ..self.quiet_facts(now) };
         if self.observer.is_some() {
+            let (moved, bytes) = (acked.moved, acked.bytes);
+            let facts = AckFacts { moved, bytes, latest_rtt: sample, ..self.quiet_facts(now) };
             self.trace_ack(now, ack, &facts);
         }
-        if facts.moved {
-            self.on_base_moved(now, ack, &facts);
+        if acked.moved {
+            self.on_base_moved(now, ack, sample);
         } else {
             self.note_dup_ack(now, ack);
         }
     }
 
-    fn on_base_moved(&mut self, now: Instant, ack: &Ack<'_>, facts: &AckFacts) {
+    fn on_base_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
         rules.on_base_moved(now, self.rtt.rto(), !self.board.is_empty());
-        self.on_moved(now, ack, facts.latest_rtt);
+        self.on_moved(now, ack, sample);
     }
 
     /// The ACK repeats the base; true if it is the one that means loss.
