@@ -278,7 +278,7 @@ mod tests {
         let found = mtu.size();
         assert!(fall(&mut mtu));
         assert!(search(&mut mtu, 1252).iter().all(|size| *size < 1372));
-        assert_eq!(mtu.size(), found);
+        assert!(mtu.size().abs_diff(found) < 2 * STEP, "{} after {found}", mtu.size());
     }
 
     #[test]
