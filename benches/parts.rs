@@ -41,7 +41,7 @@ fn codec(c: &mut Criterion) {
 fn native_codec(c: &mut Criterion) {
     let mut group = c.benchmark_group("native codec");
     let mut data = [7; 1472];
-    let header = native::DataHeader { tx: 70_000, offset: 1 << 33, flags: native::DataFlags::default() };
+    let header = native::DataHeader { tx: 70_000, offset: 1 << 33, ack_now: false };
     let payload_crc = crc32fast::hash(&data[native::DATA_HEADER..]);
     group.bench_function("encode DATA header", |b| {
         b.iter(|| native::encode_data_header(1, black_box(&header), payload_crc, &mut data));

@@ -37,6 +37,15 @@ fn a_queue_that_marks_is_filled_without_a_loss() {
 }
 
 #[test]
+fn marks_are_answered_where_the_base_alone_is_sent_again() {
+    let config = SenderConfig { recovery: LossDetection::BaseOnly, ..native(Algorithm::Cubic) };
+    let done = marking().bytes(20_000_000).config(config).run();
+    let stats = &done.stats;
+    assert_eq!((stats.ecn, stats.retransmitted, stats.lost), (EcnState::On, 0, 0), "{stats:?}");
+    assert!(stats.ecn_reductions > 0 && stats.ecn_reductions <= stats.ce_marks, "{stats:?}");
+}
+
+#[test]
 fn without_codepoints_the_same_queue_drops() {
     for (congestion, ecn) in [(Algorithm::Cubic, false), (Algorithm::Fixed(500), true)] {
         let run = marking().bytes(20_000_000).config(SenderConfig { ecn, ..native(congestion) });

@@ -1,6 +1,6 @@
 //! The largest datagram of a path that changes in mid-transfer.
 
-use rdt::emulator::Mtu;
+use rdt::emulator::{Mtu, Outage};
 
 use super::*;
 
@@ -26,5 +26,50 @@ fn a_path_that_grows_is_found_out_ten_minutes_after_the_search() {
         let size = done.stats.packet_size;
         assert!((3968..=4000).contains(&size), "{congestion}: {size} {:?}", done.stats);
         assert_eq!(done.stats.timeouts, 0, "{congestion}: {:?}", done.stats);
+    }
+}
+
+/// Segments that left for the first time.
+fn cut(log: &Log) -> u64 {
+    log.sent().iter().filter(|leaving| leaving.data.is_some() && leaving.resend.is_none()).count() as u64
+}
+
+#[test]
+fn where_a_fifth_is_lost_each_way_datagrams_stay_as_large_as_the_path_takes_them() {
+    let bytes = 500_000;
+    for seed in seed()..seed() + 20 {
+        let path = Run::new(1_000_000, ms(5)).queue(25).bytes(bytes).loss_both_ways(&bernoulli(0.2));
+        let run = Run { seed, ..path }.config(native(Algorithm::Cubic));
+        let log = Log::default();
+        let done = run.run_observed(Some(log.observer()));
+        let (sent, least) = (cut(&log), bytes.div_ceil(1444));
+        assert!(
+            sent <= least + least / 10,
+            "seed {seed}: {sent} segments, {least} would do: {:?}",
+            done.stats
+        );
+        let needed = done.stats.retransmitted.saturating_sub(done.forward.dropped_loss);
+        assert!(needed <= done.reverse.dropped_loss, "seed {seed}: {:?}", done.stats);
+    }
+}
+
+#[test]
+fn a_path_that_was_dead_takes_as_large_datagrams_as_before() {
+    let outage = Outage::periodic(secs(7), secs(2), secs(1));
+    let run = Run::new(10_000_000, ms(30)).both_ways(|link| link.outage(outage.clone()));
+    let done = run.run();
+    assert_eq!(done.stats.packet_size, 1472, "{:?}", done.stats);
+}
+
+#[test]
+fn a_path_that_shrinks_is_found_out_within_seconds() {
+    for congestion in [Algorithm::Cubic, Algorithm::Bbr] {
+        let mtu = Mtu::new(1500).then(secs(2), 1400);
+        let run = Run::new(10_000_000, ms(30)).config(native(congestion));
+        let run = Run { limit: secs(14), ..run }.forward(|link| link.overhead(IP_UDP).mtu(mtu));
+        let done = run.run();
+        let size = done.stats.packet_size;
+        assert!((1356..=1372).contains(&size), "{congestion}: {size} {:?}", done.stats);
+        assert!(done.stats.timeouts <= 6, "{congestion}: {:?}", done.stats);
     }
 }

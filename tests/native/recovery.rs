@@ -54,6 +54,35 @@ fn reno_halves_its_window_once_for_all_losses_of_a_window() {
 }
 
 #[test]
+fn the_base_only_rule_tells_the_controller_of_losses_and_of_timeouts() {
+    let run = |lost: &[u64]| {
+        let recovery = LossDetection::BaseOnly;
+        // No more out than what is repaired before the timer fires.
+        let config = SenderConfig { congestion: Algorithm::Reno, window: 100, ..path(recovery).config };
+        path(recovery).config(config).queue(1000).loss(Loss::script(lost.to_vec())).run().stats
+    };
+    let clean = run(&[]);
+    assert_eq!((clean.recoveries, clean.timeouts, clean.ssthresh), (0, 0, None), "{clean:?}");
+    assert!(clean.cwnd > 90 * 1444, "it grows by slow start: {clean:?}");
+    let one = run(&[MIDDLE]);
+    assert_eq!((one.recoveries, one.timeouts, one.lost, one.retransmitted), (1, 0, 1, 1), "{one:?}");
+    let half = one.ssthresh.unwrap() as f64 / f64::from(50 * 1444);
+    assert!((0.9..1.1).contains(&half), "half of the hundred that were out: {half}");
+    // The second hole of a flight is left to the timer, and that is another congestion.
+    let two = run(&[MIDDLE, MIDDLE + 3]);
+    assert_eq!((two.recoveries, two.timeouts, two.lost), (1, 1, 2), "{two:?}");
+    assert!(two.ssthresh.unwrap() < one.ssthresh.unwrap() && two.cwnd < one.cwnd, "{two:?}");
+}
+
+#[test]
+fn a_window_of_one_packet_does_not_wait_for_a_delayed_ack() {
+    let config = SenderConfig { packet_size: 1200, ..native(Algorithm::Fixed(1)) };
+    let done = Run::new(100_000_000, ms(10)).queue(10).bytes(100 * 1172).config(config).run();
+    assert!(done.took < ms(110 * 10) + ms(100), "a round trip a packet: {:?}", done.took);
+    assert_eq!((done.stats.probes, done.stats.retransmitted), (0, 0), "{:?}", done.stats);
+}
+
+#[test]
 fn what_is_lost_again_when_it_is_sent_again_does_not_wait_for_the_timer() {
     let mut lost = vec![MIDDLE];
     let mut took = path(LossDetection::Rack).run().took;

@@ -45,7 +45,7 @@ pub(crate) fn configure(args: &SendArgs, mode: &Mode<'_>) -> Result<SenderConfig
         Some(name) => name.parse().map_err(|e| usage(format!("--cc: {e}")))?,
         None => window.map_or_else(Algorithm::default, Algorithm::Fixed),
     };
-    config.recovery = recovery(args, config.congestion)?;
+    config.recovery = recovery(args)?;
     config.pacing = args.pacing != Some(Switch::Off);
     config.ecn = ecn(args.ecn, config.congestion)?;
     if let Some(text) = &args.initial_window {
@@ -101,7 +101,7 @@ fn course_link_request(
     Ok((Some(request), Some(window)))
 }
 
-fn recovery(args: &SendArgs, congestion: Algorithm) -> Result<LossDetection, Failure> {
+fn recovery(args: &SendArgs) -> Result<LossDetection, Failure> {
     let asked = match &args.recovery {
         Some(name) => {
             Some(LossDetection::from_str(name).map_err(|e| usage(format!("--recovery {e}, not '{name}'")))?)
@@ -121,11 +121,6 @@ fn recovery(args: &SendArgs, congestion: Algorithm) -> Result<LossDetection, Fai
         (Some(Switch::Off), None) => LossDetection::NewReno,
         (_, asked) => asked.unwrap_or(LossDetection::Rack),
     };
-    if rule == LossDetection::BaseOnly && !matches!(congestion, Algorithm::Fixed(_)) {
-        return Err(usage(format!(
-            "--recovery base-only tells no congestion control of losses: it goes with --cc fixed:N, not {congestion}"
-        )));
-    }
     Ok(rule)
 }
 

@@ -57,6 +57,9 @@ pub enum TransferError {
     /// The receiver speaks none of the sender's versions of the format.
     #[error("the receiver speaks {0} of the protocol")]
     Version(Versions),
+    /// The receiver speaks a version that the sender prefers, and yet they met in another: an answer was forged.
+    #[error("the receiver speaks {0} of the protocol, but was made out to speak only less")]
+    Downgrade(Versions),
     /// The socket refused to receive; the operating system's error number.
     #[error("receiving a datagram failed (OS error {0})")]
     FailedRecv(i32),
@@ -70,7 +73,7 @@ impl TransferError {
             Self::NotConnected => 2,
             Self::InvalidName(_) => 3,
             Self::FailedSend(_) => 4,
-            Self::Timeout { .. } | Self::Closed(_) | Self::Version(_) => 5,
+            Self::Timeout { .. } | Self::Closed(_) | Self::Version(_) | Self::Downgrade(_) => 5,
             Self::FailedRecv(_) => 6,
         }
     }

@@ -163,7 +163,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             timers: BTreeSet::new(),
             deadline: None,
             ready: VecDeque::new(),
-            notices: Notices::new(),
+            notices: Notices::new(config.max_peers),
             epoch: None,
             left_over: None,
             scratch: Box::new([0; MAX_REPLY]),
@@ -196,7 +196,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         if self.peers.len() >= self.config.max_peers {
             self.stats.refused += 1;
-            self.tell(peer, Some(open.wire), CloseReason::Refused);
+            if let Some(connection_id) = open.wire.connection_id() {
+                self.notices.answer(peer, connection_id, Notice::Close(CloseReason::Refused));
+            }
             return Admission::Refused;
         }
         let mut receiver = Receiver::new(self.config.receiver);
@@ -236,7 +238,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return true;
         }
         let retry = Notice::Retry(jar.mint(now_s, &address.0, connection_id));
-        self.stats.retries += u64::from(self.notices.push(peer, connection_id, retry));
+        self.stats.retries += u64::from(self.notices.answer(peer, connection_id, retry));
         false
     }
 
@@ -274,15 +276,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Forgets `peer` and tells it why, where its format can say that.
     pub fn refuse(&mut self, peer: P, reason: CloseReason) {
-        let wire = self.peers.get(&peer).map(|entry| entry.wire);
-        self.tell(peer, wire, reason);
-        self.close(peer);
-    }
-
-    fn tell(&mut self, peer: P, wire: Option<Wire>, reason: CloseReason) {
-        if let Some(Wire::Native { connection_id }) = wire {
-            self.notices.push(peer, connection_id, Notice::Close(reason));
+        if let Some(Wire::Native { connection_id }) = self.wire(peer) {
+            self.notices.say_last(peer, connection_id, reason);
         }
+        self.close(peer);
     }
 
     /// Forgets `peer`; its datagrams find no transfer from now on.
@@ -357,7 +354,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             Err(_) => {
                 self.stats.malformed += 1;
                 if let Some(connection_id) = native::other_version(datagram) {
-                    let told = self.notices.push(peer, connection_id, Notice::Versions);
+                    let told = self.notices.answer(peer, connection_id, Notice::Versions);
                     self.stats.other_versions += u64::from(told);
                 }
                 None
@@ -420,13 +417,13 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         Some((peer, &self.scratch[..len]))
     }
 
-    /// Writes the next reply into the scratch.
+    /// Writes the next reply into the scratch. Strangers come last: however many they are, no peer waits for them.
     fn next_reply(&mut self, now: Instant) -> Option<(P, usize)> {
         if let Some(left_over) = self.left_over.take() {
             return Some(left_over);
         }
-        if let Some(notice) = self.notices.pop(&mut self.scratch) {
-            return Some(notice);
+        if let Some(last_words) = self.notices.pop_last_words(&mut self.scratch) {
+            return Some(last_words);
         }
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
@@ -439,7 +436,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 return Some((peer, len));
             }
         }
-        None
+        self.notices.pop_answer(&mut self.scratch)
     }
 
     /// Something was put into or taken out of `idle` or `timers`.

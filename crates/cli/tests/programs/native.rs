@@ -109,6 +109,7 @@ fn every_controller_and_every_recovery_delivers() {
         "--cc cubic --pacing off",
         "--cc reno --sack off",
         "--cc fixed:20 --recovery base-only",
+        "--cc cubic --recovery base-only",
         "--cc cubic --recovery sack --initial-window 2",
         "--cc reno --recovery newreno --rwnd 64kib",
     ] {

@@ -24,7 +24,6 @@ fn options_that_make_no_sense_where_they_are() {
         ("local --cc fixed:1000000", "--memory"),
         ("local --memory 10", "--memory must hold a packet"),
         ("local --recovery best", "rack, sack, newreno or base-only"),
-        ("local --recovery base-only", "--cc fixed:n"),
         ("local --sack maybe", "--sack"),
         ("local --sack off --recovery rack", "--sack off"),
         ("local --sack off --recovery sack", "--sack off"),

@@ -18,6 +18,14 @@ pub struct AckConfig {
     pub max_delay: Duration,
 }
 
+impl AckConfig {
+    /// The same, but no rarer and no later than the peer wants.
+    #[must_use]
+    pub fn within(self, every: u32, max_delay: Duration) -> Self {
+        Self { every: self.every.min(every), max_delay: self.max_delay.min(max_delay) }
+    }
+}
+
 impl Default for AckConfig {
     /// Every second packet, after at most 25 ms.
     fn default() -> Self {

@@ -16,8 +16,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::Ecn;
-use crate::wire::native::{Params, SackBlock};
-use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Seal, Wire};
+use crate::wire::native::{MAX_SACK_BLOCKS, Params, SackBlock, most_blocks};
+use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Seal, Wire, Wishes};
+use acks::AckConfig;
 use body::{Body, Taken};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 
@@ -129,6 +130,10 @@ pub struct Receiver {
     state: State,
     body: Body,
     replies: VecDeque<Answer>,
+    /// When to acknowledge: as configured, and no later than the sender wants.
+    acks: AckConfig,
+    /// Blocks that the longest ACK has which the sender takes.
+    most_blocks: usize,
     /// Room for the blocks of an ACK.
     blocks: Vec<SackBlock>,
     events: VecDeque<ReceiverEvent>,
@@ -148,6 +153,8 @@ impl Receiver {
             state: State::Listening,
             body: Body::new(&config, Numbering::Packets, 0),
             replies: VecDeque::new(),
+            acks: config.acks,
+            most_blocks: MAX_SACK_BLOCKS,
             blocks: Vec::new(),
             events: VecDeque::new(),
             readable_told: false,
@@ -183,6 +190,7 @@ impl Receiver {
             return None;
         }
         let ack = self.body.take_ack(now, &mut self.blocks)?;
+        self.blocks.truncate(self.most_blocks);
         let Wire::Native { connection_id } = self.wire else { return None };
         self.stats.replies += 1;
         Some(wire::encode_ack(connection_id, &ack, &self.blocks, out))
@@ -269,9 +277,8 @@ impl Receiver {
     fn params(&self) -> Params {
         Params {
             max_datagram: Params::clamp_datagram(self.config.max_datagram),
-            ack_delay_max_us: u32::try_from(self.config.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
-            ack_every: u16::try_from(self.config.acks.every.max(1)).unwrap_or(u16::MAX),
-            window: self.config.stream_window.max,
+            ack_delay_max_us: u32::try_from(self.acks.max_delay.as_micros()).unwrap_or(u32::MAX),
+            ack_every: u16::try_from(self.acks.every.max(1)).unwrap_or(u16::MAX),
             idle_timeout_ms: Params::clamp_idle(self.idle),
             ecn: true,
             ..Params::default()
@@ -291,7 +298,9 @@ impl Receiver {
                 if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
             _ => {
                 self.wire = open.wire;
-                self.body = Body::new(&self.config, open.wire.numbering(), open.seq);
+                self.heed(open.wishes);
+                let config = ReceiverConfig { acks: self.acks, ..self.config };
+                self.body = Body::new(&config, open.wire.numbering(), open.seq);
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.state = State::Open { end: None };
@@ -302,6 +311,13 @@ impl Receiver {
         }
         let wnd = self.body.first_window(now, open.seq);
         self.reply(Answer::SynAck { ack: open.seq, wnd });
+    }
+
+    /// Acknowledges as the sender wants from now on, as far as that is not rarer or later than configured.
+    fn heed(&mut self, wishes: Option<Wishes>) {
+        let configured = self.config.acks;
+        self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
+        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {

@@ -27,6 +27,16 @@ pub(crate) struct BaseOnly {
     deadline: Option<Instant>,
     dup_acks: u32,
     pending: Option<Resend>,
+    episode: Option<Episode>,
+}
+
+/// Losses of one flight.
+#[derive(Debug, Clone, Copy)]
+struct Episode {
+    /// One past the highest byte sent when the first was found.
+    recover: u64,
+    /// The timer found it.
+    timeout: bool,
 }
 
 impl BaseOnly {
@@ -47,7 +57,27 @@ impl BaseOnly {
 
     /// Nothing waits for an answer any more.
     pub(crate) fn stop(&mut self) {
-        *self = Self::default();
+        *self = Self { episode: self.episode, ..Self::default() };
+    }
+
+    /// The base is lost, with everything below `recover` sent. True if that is a congestion of its own: by the timer,
+    /// or the first loss of a flight.
+    pub(crate) fn begin_episode(&mut self, recover: u64, timeout: bool) -> bool {
+        let begins = timeout || self.episode.is_none();
+        if begins {
+            self.episode = Some(Episode { recover, timeout });
+        }
+        begins
+    }
+
+    /// True while losses that ACKs told of are repaired; after a timeout the window grows by slow start.
+    pub(crate) fn in_recovery(&self) -> bool {
+        self.episode.is_some_and(|episode| !episode.timeout)
+    }
+
+    /// Everything below `una` is acknowledged; true if that ends an episode.
+    pub(crate) fn end_episode(&mut self, una: u64) -> bool {
+        self.episode.take_if(|episode| episode.recover <= una).is_some()
     }
 
     /// An ACK moved the base; what was decided for the old one is void.
@@ -118,6 +148,18 @@ mod tests {
             recovery.on_dup_ack(&base, 50);
         }
         assert_eq!(recovery.pending(), None, "once per base");
+    }
+
+    #[test]
+    fn the_losses_of_a_flight_are_one_congestion_and_each_timeout_is_one() {
+        let mut recovery = BaseOnly::default();
+        assert!(recovery.begin_episode(1000, false) && recovery.in_recovery());
+        recovery.on_base_moved(base(1).sent_at, Duration::ZERO, true);
+        assert!(!recovery.begin_episode(2000, false) && !recovery.end_episode(999));
+        assert!(recovery.end_episode(1000) && !recovery.end_episode(1000));
+        assert!(recovery.begin_episode(2000, false) && recovery.begin_episode(3000, true));
+        assert!(recovery.begin_episode(4000, true) && !recovery.in_recovery());
+        assert!(!recovery.begin_episode(5000, false) && recovery.end_episode(4000));
     }
 
     #[test]

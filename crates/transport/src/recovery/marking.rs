@@ -163,7 +163,7 @@ impl Marking {
     }
 
     /// Takes the losses found since the last call.
-    pub(crate) fn take_lost(&mut self) -> impl Iterator<Item = Lost> {
+    pub(crate) fn take_lost(&mut self) -> impl Iterator<Item = Lost> + use<> {
         std::mem::take(&mut self.lost).into_iter()
     }
 

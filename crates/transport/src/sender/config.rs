@@ -152,15 +152,26 @@ impl SenderConfig {
         Codec::new(
             self.wire,
             self.link,
-            Params { max_datagram, link: self.link_request, ..Params::default() },
+            Params {
+                max_datagram,
+                ack_every: self.ack_every(),
+                link: self.link_request,
+                ..Params::default()
+            },
         )
+    }
+
+    /// After how many packets the receiver is to acknowledge at the latest. It would wait in vain for the second one of
+    /// a window that has one.
+    fn ack_every(&self) -> u16 {
+        let fixed = if let Algorithm::Fixed(packets) = self.congestion { packets } else { u32::MAX };
+        if self.window.min(fixed) > 1 { Params::default().ack_every } else { 1 }
     }
 
     /// True if packets of data leave with ECT(0) until the path shows that it is no good. Whoever says so must slow
     /// down for marks (RFC 3168, section 6.1.2).
     pub(crate) fn uses_ecn(&self) -> bool {
-        let answers =
-            self.recovery != LossDetection::BaseOnly && !matches!(self.congestion, Algorithm::Fixed(_));
+        let answers = !matches!(self.congestion, Algorithm::Fixed(_));
         self.ecn && answers && self.wire.numbering() == Numbering::Bytes
     }
 

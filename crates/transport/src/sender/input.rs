@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::path_mtu::PathMtu;
 use super::{Blocked, Sender, State};
-use crate::congestion::{AckEvent, Cause, CongestionEvent};
+use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
 use crate::planted::{self, Bug};
 use crate::recovery::{AckFacts, Ended, Expired, Prr, PrrAck, Recovery};
 use crate::wire::native::CloseReason;
@@ -32,7 +32,7 @@ impl Sender {
     }
 
     fn on_close(&mut self, reason: CloseReason) {
-        if matches!(self.state, State::Idle | State::Aborting | State::Closed) {
+        if matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed) {
             return self.stats.stale += 1;
         }
         self.fail(self.phase(), TransferError::Closed(reason));
@@ -53,40 +53,8 @@ impl Sender {
             return self.stats.stale += 1;
         }
         match self.recovery {
-            Recovery::BaseOnly(_) => self.on_base_ack(now, ack),
+            Recovery::BaseOnly(_) => self.on_base_ack(now, ack, outstanding),
             Recovery::Marking(_) => self.on_marking_ack(now, ack, outstanding),
-        }
-    }
-
-    /// Nothing but the base is ever sent again, and no controller listens.
-    fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>) {
-        let (moved, sample) = if self.delivery.is_none() {
-            let acked = self.board.acknowledge_unmarked(ack.ack);
-            let (moved, bytes) = (acked.moved, acked.bytes);
-            let sample = acked.karn.map(|sent_at| now.saturating_duration_since(sent_at));
-            if let Some(sample) = sample {
-                self.rtt.on_sample(sample, 1);
-            }
-            if self.observer.is_some() {
-                let facts = AckFacts { moved, bytes, latest_rtt: sample, ..self.quiet_facts(now) };
-                self.trace_ack(now, ack, &facts);
-            }
-            (moved, sample)
-        } else {
-            let facts = self.apply(now, ack);
-            self.flights.forget_resolved(&self.board);
-            self.note_progress(&facts);
-            self.trace_ack(now, ack, &facts);
-            (facts.moved, facts.latest_rtt)
-        };
-        let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
-        if moved {
-            rules.on_base_moved(now, self.rtt.rto(), !self.board.is_empty());
-            self.on_moved(now, ack, sample);
-        } else if let Some(base) = self.board.base() {
-            let dup_acks = rules.on_dup_ack(base, self.config.attempts.data);
-            self.stats.dup_acks += 1;
-            self.trace(now, &Trace::DupAckReceived { ack: ack.ack, wnd: ack.wnd, dup_acks });
         }
     }
 
@@ -110,7 +78,7 @@ impl Sender {
     }
 
     /// The cumulative edge moved.
-    fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
+    pub(super) fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let una = self.board.una_offset();
         self.keep_alive = self.is_idle().then(|| now + self.reminder());
         self.buffer.release(una);
@@ -124,7 +92,7 @@ impl Sender {
     }
 
     /// The scoreboard takes the ACK, the estimators what it says of time.
-    fn apply(&mut self, now: Instant, ack: &Ack<'_>) -> AckFacts {
+    pub(super) fn apply(&mut self, now: Instant, ack: &Ack<'_>) -> AckFacts {
         let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.flights.next_tx());
         let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
         self.largest_tx = self.largest_tx.max(largest_tx);
@@ -220,12 +188,7 @@ impl Sender {
             if excused {
                 continue;
             }
-            self.lost_since_ack += bytes;
-            let Some(delivery) = &mut self.delivery else { continue };
-            delivery.on_lost(bytes);
-            if let Some(state) = lost.state {
-                self.congestion.on_packet_lost(&delivery.lost_packet(now, &state, bytes));
-            }
+            self.note_lost(now, bytes, lost.state);
         }
         match expired {
             Expired::Nothing => {}
@@ -238,17 +201,32 @@ impl Sender {
                 self.stats.timeouts += 1;
                 self.trace(now, &Trace::RecoveryBegan { cause: Cause::Timeout });
                 self.rtt.on_timeout();
-                self.ecn.on_timeout(self.flights.next_tx());
-                if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
-                    self.resize();
-                }
                 self.prr = None;
-                self.give_up_or_go_on(now);
-                // A receiver without room that answers no probe is no sign of congestion.
-                if self.snd_wnd >= self.board.span(self.mss) {
-                    self.slow_down(now, Cause::Timeout, outstanding);
-                }
+                self.back_down(now, outstanding);
             }
+        }
+    }
+
+    /// Bytes were lost by the network that had left when the connection stood at `state`.
+    pub(super) fn note_lost(&mut self, now: Instant, bytes: u64, state: Option<SentState>) {
+        self.lost_since_ack += bytes;
+        let Some(delivery) = &mut self.delivery else { return };
+        delivery.on_lost(bytes);
+        if let Some(state) = state {
+            self.congestion.on_packet_lost(&delivery.lost_packet(now, &state, bytes));
+        }
+    }
+
+    /// Nothing was heard of `outstanding` bytes until the timer fired.
+    pub(super) fn back_down(&mut self, now: Instant, outstanding: u64) {
+        self.ecn.on_timeout(self.flights.next_tx());
+        if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
+            self.resize();
+        }
+        self.give_up_or_go_on(now);
+        // A receiver without room that answers no probe is no sign of congestion.
+        if self.snd_wnd >= self.board.span(self.mss) {
+            self.slow_down(now, Cause::Timeout, outstanding);
         }
     }
 
@@ -266,7 +244,7 @@ impl Sender {
 
     /// An ACK counts as a sign of life if it tells of something new, or that there is no room for more: one that
     /// only repeats itself comes from a path that lets nothing of use through.
-    fn note_progress(&mut self, facts: &AckFacts) {
+    pub(super) fn note_progress(&mut self, facts: &AckFacts) {
         if facts.moved || facts.bytes > 0 || self.snd_wnd < self.board.span(self.mss) {
             self.heard_at = Some(facts.now);
         }
@@ -297,7 +275,8 @@ impl Sender {
         }
         // A mark ends no recovery: its new threshold is what the recovery then goes down to.
         if cause != Cause::Ecn {
-            let reduces = cause == Cause::Loss && reduces && self.congestion.ssthresh().is_some();
+            let marking = matches!(self.recovery, Recovery::Marking(_));
+            let reduces = marking && cause == Cause::Loss && reduces && self.congestion.ssthresh().is_some();
             self.prr = reduces.then(|| Prr::new(self.mss as u64, flight_size));
         }
         self.pace(now);
@@ -310,27 +289,7 @@ impl Sender {
         let now = facts.now;
         let found = self.lost_since_ack > 0;
         let ended = rules.ended(facts, &mut self.board);
-        if let Some(delivery) = &mut self.delivery {
-            let lost = std::mem::take(&mut self.lost_since_ack);
-            let rate = delivery.sample(now, facts.min_rtt);
-            if let Some(observer) = &mut self.observer {
-                observer.note_rate(rate);
-            }
-            self.congestion.on_ack(&AckEvent {
-                now,
-                acked: facts.bytes,
-                lost,
-                prior_in_flight,
-                in_flight: self.board.in_flight(),
-                cwnd_limited: matches!(self.waiting.reason(), Some(Blocked::Cwnd | Blocked::Pacing(_))),
-                in_recovery,
-                latest_rtt: facts.latest_rtt,
-                srtt: facts.srtt,
-                min_rtt: facts.min_rtt,
-                delivered: delivery.delivered(),
-                rate,
-            });
-        }
+        self.tell_of_ack(facts, prior_in_flight, in_recovery);
         match ended {
             Some(Ended::Spurious) => {
                 self.stats.spurious += 1;
@@ -362,6 +321,31 @@ impl Sender {
             }
         }
         self.pace(now);
+    }
+
+    /// The controller hears of an ACK, where there is a record of what left.
+    pub(super) fn tell_of_ack(&mut self, facts: &AckFacts, prior_in_flight: u64, in_recovery: bool) {
+        let Some(delivery) = &mut self.delivery else { return };
+        let now = facts.now;
+        let lost = std::mem::take(&mut self.lost_since_ack);
+        let rate = delivery.sample(now, facts.min_rtt);
+        if let Some(observer) = &mut self.observer {
+            observer.note_rate(rate);
+        }
+        self.congestion.on_ack(&AckEvent {
+            now,
+            acked: facts.bytes,
+            lost,
+            prior_in_flight,
+            in_flight: self.board.in_flight(),
+            cwnd_limited: matches!(self.waiting.reason(), Some(Blocked::Cwnd | Blocked::Pacing(_))),
+            in_recovery,
+            latest_rtt: facts.latest_rtt,
+            srtt: facts.srtt,
+            min_rtt: facts.min_rtt,
+            delivered: delivery.delivered(),
+            rate,
+        });
     }
 
     /// Window and pace follow the controller; if it has no rate, a window is spread over the round trip, with room to

@@ -2,6 +2,7 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod base;
 mod closing;
 mod config;
 mod ecn;
@@ -25,7 +26,7 @@ use crate::congestion::{Controller, DeliveryRate};
 use crate::planted;
 use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
-use crate::wire::native::Params;
+use crate::wire::native::{CloseReason, Params};
 use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
 use closing::Closing;
 pub use config::{Attempts, RtoPolicy, SenderConfig};
@@ -79,8 +80,8 @@ enum State {
     Opening { attempts: u32, sent_at: Option<Instant>, send: bool },
     /// Data may flow, and the FIN.
     Open,
-    /// Given up by the application; the receiver is to be told, once.
-    Aborting,
+    /// Given up; the receiver is to be told why, once.
+    Aborting { reason: CloseReason },
     /// Finished, failed or given up.
     Closed,
 }
@@ -262,7 +263,8 @@ impl Sender {
     /// Gives the transfer up; the receiver is told, where the format can say it.
     pub fn abort(&mut self) {
         let told = self.data_flows() && self.codec.close_len() > 0;
-        self.state = if told { State::Aborting } else { State::Closed };
+        let reason = CloseReason::Aborted;
+        self.state = if told { State::Aborting { reason } } else { State::Closed };
         self.recovery.stop();
         self.control_at = None;
         self.keep_alive = None;
@@ -349,7 +351,7 @@ impl Sender {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
             State::Open => self.on_fin_timeout(),
-            State::Idle | State::Aborting | State::Closed => {}
+            State::Idle | State::Aborting { .. } | State::Closed => {}
         }
     }
 
@@ -366,7 +368,7 @@ impl Sender {
                 }
                 match rules.on_timeout(self.board.base(), limit) {
                     Expiry::Exhausted => self.exhaust(now, limit),
-                    Expiry::Resend => self.give_up_or_go_on(now),
+                    Expiry::Resend => self.on_base_timeout(now),
                     Expiry::Nothing => {}
                 }
             }

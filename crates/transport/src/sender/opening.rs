@@ -11,7 +11,7 @@ use super::{Fate, Sender, SenderEvent, State};
 use crate::congestion::DeliveryRate;
 use crate::cookie::Cookie;
 use crate::recovery::Recovery;
-use crate::wire::native::{Params, Versions};
+use crate::wire::native::{CloseReason, Params, Versions};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
 impl Sender {
@@ -55,6 +55,18 @@ impl Sender {
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Instant, ack: u64, wnd: u64, params: Option<Params>) {
+        let first = match self.state {
+            State::Opening { sent_at, .. } => sent_at.is_some(),
+            State::Open => self.peer.is_none(),
+            _ => false,
+        };
+        if let Some(Params { versions, .. }) =
+            params.filter(|params| first && self.codec.is_downgrade(params.versions))
+        {
+            self.fail(Phase::Connect, TransferError::Downgrade(versions));
+            self.state = State::Aborting { reason: CloseReason::Version };
+            return;
+        }
         match self.state {
             State::Opening { sent_at: Some(sent_at), attempts, .. } if ack == 0 => {
                 let rtt = now.saturating_duration_since(sent_at);

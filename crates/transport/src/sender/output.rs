@@ -8,6 +8,7 @@ use super::traces::Observed;
 use super::{Blocked, Closing, Flight, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Recovery, Repeat, Timing};
+use crate::wire::native::CloseReason;
 use crate::wire::{Codec, DataHead};
 use crate::{PacketKind, Resend, Trace, TransmitBuf};
 
@@ -22,7 +23,7 @@ enum Next {
     Fresh { len: usize, probe: bool },
     KeepAlive,
     Fin { attempt: u32 },
-    Close,
+    Close(CloseReason),
     Wait(Blocked),
 }
 
@@ -34,7 +35,7 @@ impl Sender {
                 Some(Closing { attempts, send: true, .. }) => Next::Fin { attempt: attempts + 1 },
                 _ => self.next_data(now),
             },
-            State::Aborting => Next::Close,
+            State::Aborting { reason } => Next::Close(reason),
             _ => Next::Wait(Blocked::NoData),
         }
     }
@@ -207,7 +208,7 @@ impl Sender {
             Next::Fresh { len, probe } => self.transmit_fresh(now, len, probe, out),
             Next::KeepAlive => self.transmit_keep_alive(now, out),
             Next::Fin { attempt } => self.transmit_fin(now, attempt, out),
-            Next::Close => self.transmit_close(out),
+            Next::Close(reason) => self.transmit_close(reason, out),
             Next::Wait(why) => {
                 self.wait(now, why);
                 None
@@ -367,8 +368,8 @@ impl Sender {
         Some(())
     }
 
-    fn transmit_close(&mut self, out: &mut TransmitBuf) -> Option<()> {
-        self.codec.encode_close(out.slot(self.codec.close_len())?);
+    fn transmit_close(&mut self, reason: CloseReason, out: &mut TransmitBuf) -> Option<()> {
+        self.codec.encode_close(reason, out.slot(self.codec.close_len())?);
         self.state = State::Closed;
         Some(())
     }

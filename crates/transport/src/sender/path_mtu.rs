@@ -14,8 +14,9 @@ const COMMON: [usize; 6] = [1232, 1372, 1420, 1452, 8952, 8972];
 const MAX_PROBES: u32 = 3;
 /// The search ends when less than this is to be gained.
 const STEP: usize = 16;
-/// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3).
-const BLACK_HOLE: u32 = 2;
+/// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3): as many as a
+/// probe has tries. Where the window is a packet or two, two in a row are nothing but a quarter of all packets lost.
+const BLACK_HOLE: u32 = MAX_PROBES;
 /// A search that is over is begun again after this long, for the path may have changed (`PMTU_RAISE_TIMER` of RFC
 /// 8899, section 5.1.1).
 const RAISE: Duration = Duration::from_secs(600);
@@ -130,16 +131,15 @@ impl PathMtu {
         }
     }
 
-    /// The retransmission timer fired; true if only smaller datagrams may be sent from now on.
+    /// The retransmission timer fired; true if only smaller datagrams may be sent from now on. Nothing is refused by
+    /// it: that the path was dead for a while looks the same, and a probe tells the two apart. What probes refused
+    /// stays so.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
         if self.timeouts < BLACK_HOLE || self.confirmed <= BASE {
             return false;
         }
-        self.timeouts = 0;
-        self.refused = Some(self.confirmed);
-        self.confirmed = BASE;
-        self.probe = None;
+        *self = Self { refused: self.refused, raise_at: self.raise_at, ..Self::new(self.ceiling) };
         true
     }
 }
@@ -233,7 +233,7 @@ mod tests {
         let epoch = Instant::now();
         let mut mtu = PathMtu::new(1472);
         search(&mut mtu, 1472);
-        assert!(!mtu.on_timeout() && mtu.on_timeout());
+        assert!(fall(&mut mtu));
         search(&mut mtu, 1300);
         mtu.on_ack(epoch);
         mtu.on_ack(epoch + RAISE);
@@ -253,16 +253,39 @@ mod tests {
         assert!(!mtu.on_delivered(1) && mtu.on_delivered(2));
     }
 
+    /// Timeouts in a row; true if the last one alone made large packets stop.
+    fn fall(mtu: &mut PathMtu) -> bool {
+        !mtu.on_timeout() && !mtu.on_timeout() && mtu.on_timeout()
+    }
+
     #[test]
-    fn two_timeouts_in_a_row_mean_that_the_path_shrank() {
+    fn three_timeouts_in_a_row_mean_that_the_path_may_have_shrunk() {
         let mut mtu = PathMtu::new(1472);
         search(&mut mtu, 1472);
-        assert!(!mtu.on_timeout());
+        assert!(!mtu.on_timeout() && !mtu.on_timeout());
         mtu.on_delivered(50);
-        assert!(!mtu.on_timeout() && mtu.on_timeout());
+        assert!(fall(&mut mtu));
         assert_eq!(mtu.size(), BASE);
-        assert_eq!(search(&mut mtu, 1400), [1452, 1420, 1372, 1396, 1408]);
+        assert_eq!(search(&mut mtu, 1400), [1472, 1452, 1420, 1372, 1396, 1408]);
         assert_eq!(mtu.size(), 1396);
-        assert!(!PathMtu::new(1200).on_timeout());
+        assert!((0..9).all(|_| !PathMtu::new(1200).on_timeout()));
+    }
+
+    #[test]
+    fn what_probes_refused_is_not_tried_again_after_timeouts() {
+        let mut mtu = PathMtu::new(1472);
+        search(&mut mtu, 1252);
+        let found = mtu.size();
+        assert!(fall(&mut mtu));
+        assert!(search(&mut mtu, 1252).iter().all(|size| *size < 1372));
+        assert!(mtu.size().abs_diff(found) < 2 * STEP, "{} after {found}", mtu.size());
+    }
+
+    #[test]
+    fn a_path_that_was_dead_for_a_while_carries_what_it_did_after_one_probe() {
+        let mut mtu = PathMtu::new(8972);
+        search(&mut mtu, 8972);
+        assert!(fall(&mut mtu));
+        assert_eq!((search(&mut mtu, 8972), mtu.size()), (vec![1472, 8972], 8972));
     }
 }

@@ -32,8 +32,9 @@ pub struct SenderStats {
     pub bytes_acked: u64,
     /// Bytes written by the application so far.
     pub bytes_written: u64,
-    /// CRC-32 of the bytes written so far; where packets have a check of their own, of those sent so far. At the end
-    /// both are the stream.
+    /// CRC-32 of the bytes written so far; where packets have a check of their own, of those that left at least once,
+    /// acknowledged or not. It is that of the stream once all of it left, and says nothing of what arrived: that is
+    /// [`SenderEvent::Finished`](crate::SenderEvent)'s.
     pub crc: u32,
     /// Times that the retransmission timer fired and something was sent again.
     pub timeouts: u64,

@@ -269,9 +269,17 @@ impl Codec {
     }
 
     /// Writes it.
-    pub(crate) fn encode_close(&self, out: &mut [u8]) {
+    pub(crate) fn encode_close(&self, reason: CloseReason, out: &mut [u8]) {
         if let Self::Native { connection_id, .. } = self {
-            native::encode_close(*connection_id, &native::Close::new(CloseReason::Aborted, ""), out);
+            native::encode_close(*connection_id, &native::Close::new(reason, ""), out);
+        }
+    }
+
+    /// True if the receiver, which speaks `theirs`, was kept from a version that is better than that of this format.
+    pub(crate) fn is_downgrade(&self, theirs: Versions) -> bool {
+        match self {
+            Self::Classic { .. } => false,
+            Self::Native { syn, .. } => syn.params.versions.is_downgrade(theirs),
         }
     }
 
@@ -304,8 +312,7 @@ impl Codec {
 }
 
 fn data_header(head: DataHead) -> native::DataHeader {
-    let flags = native::DataFlags { ack_now: head.asks, push: false };
-    native::DataHeader { tx: head.tx, offset: head.seq, flags }
+    native::DataHeader { tx: head.tx, offset: head.seq, ack_now: head.asks }
 }
 
 impl From<FromReceiver> for Reply<'_> {

@@ -1,5 +1,7 @@
 //! What a receiver hears and says, in either format: one vocabulary. What a format cannot say is absent.
 
+use std::time::Duration;
+
 use super::native::{self, CloseReason, LinkRequest, Params, Versions};
 use super::{FromSender, LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
@@ -50,6 +52,19 @@ pub struct Open {
     pub cookie: Option<Cookie>,
     /// The link that the receiver is asked to emulate.
     pub link: Option<LinkWanted>,
+    /// What else the sender wants, where the format can say it.
+    pub wishes: Option<Wishes>,
+}
+
+/// What a sender wants of the ACKs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wishes {
+    /// No longer datagrams, bytes.
+    pub max_datagram: usize,
+    /// None waits longer.
+    pub ack_delay: Duration,
+    /// One at the latest after so many packets of data.
+    pub ack_every: u32,
 }
 
 /// The link that a sender asks for.
@@ -103,13 +118,18 @@ impl<'a> Packet<'a> {
                 seq: 0,
                 cookie: syn.cookie,
                 link: syn.params.link.map(LinkWanted::Bytes),
+                wishes: Some(Wishes {
+                    max_datagram: usize::from(syn.params.max_datagram),
+                    ack_delay: Duration::from_micros(u64::from(syn.params.ack_delay_max_us)),
+                    ack_every: u32::from(syn.params.ack_every),
+                }),
             }),
             native::FromSender::Data(data) => Self::Data(Piece {
                 seq: data.header.offset,
                 payload: data.payload,
                 tx: Some(data.header.tx),
                 crc: Some(data.payload_crc),
-                asks: data.header.flags.ack_now,
+                asks: data.header.ack_now,
             }),
             native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
             native::FromSender::Fin(fin) => {
@@ -129,6 +149,7 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
                 seq: u64::from(syn.seq),
                 cookie: None,
                 link: Some(LinkWanted::Packets(syn.link)),
+                wishes: None,
             }),
             FromSender::Data { seq, payload } => {
                 Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })

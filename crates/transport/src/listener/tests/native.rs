@@ -14,19 +14,28 @@ fn connected(keep_payload: bool) -> (Script, Codec) {
 
 fn connected_to(receiver: ReceiverConfig) -> (Script, Codec) {
     let config = ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(receiver) };
+    let (script, codec, _) = met(config, Params::default());
+    (script, codec)
+}
+
+/// The same for a sender that says `params` of itself, and what the receiver said.
+fn met(config: ListenerConfig, params: Params) -> (Script, Codec, Params) {
     let mut script = Script::new(config);
-    let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
+    let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, params);
+    let mut said = None;
     for _ in 0..2 {
         let mut syn = vec![0; codec.syn_len()];
         codec.encode_syn(&mut syn);
         let replies = script.recv('a', &syn).datagrams();
-        if let Ok(Reply::Retry { cookie }) = codec.decode(&replies[0], 0, 0) {
-            codec.take_cookie(cookie);
+        match codec.decode(&replies[0], 0, 0) {
+            Ok(Reply::Retry { cookie }) => assert!(codec.take_cookie(cookie)),
+            Ok(Reply::SynAck { params, .. }) => said = params,
+            other => panic!("{other:?}"),
         }
     }
     assert_eq!(script.listener.active(), 1);
     script.events();
-    (script, codec)
+    (script, codec, said.expect("a SYN-ACK"))
 }
 
 fn data(codec: &Codec, n: u64) -> Vec<u8> {
@@ -199,18 +208,78 @@ fn the_idle_time_that_is_announced_is_that_of_the_listener() {
         idle: Duration::from_secs(7),
         ..ListenerConfig::new(ReceiverConfig::reference())
     };
-    let mut script = Script::new(config);
-    let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
-    let mut announced = None;
-    for _ in 0..2 {
-        let mut syn = vec![0; codec.syn_len()];
-        codec.encode_syn(&mut syn);
-        let replies = script.recv('a', &syn).datagrams();
-        match codec.decode(&replies[0], 0, 0) {
-            Ok(Reply::Retry { cookie }) => assert!(codec.take_cookie(cookie)),
-            Ok(Reply::SynAck { params, .. }) => announced = params,
-            other => panic!("{other:?}"),
+    let (.., said) = met(config, Params::default());
+    assert_eq!(said.idle_timeout_ms, 7000);
+}
+
+#[test]
+fn a_receiver_acknowledges_no_rarer_and_no_later_than_its_sender_wants() {
+    for (every, delay_ms, in_force) in [(1, 1000, (1, 25)), (9, 5, (2, 5)), (9, 1000, (2, 25))] {
+        let wanted = Params { ack_every: every, ack_delay_max_us: 1000 * delay_ms, ..Params::default() };
+        let config =
+            ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
+        let (mut script, codec, said) = met(config, wanted);
+        assert_eq!((said.ack_every, said.ack_delay_max_us), (in_force.0, 1000 * in_force.1), "{wanted:?}");
+        for n in 1..in_force.0 {
+            script.recv('a', &data(&codec, u64::from(n) - 1));
+            assert_eq!(script.datagrams().len(), 0, "{wanted:?}");
+        }
+        script.recv('a', &data(&codec, u64::from(in_force.0) - 1));
+        assert_eq!(script.datagrams().len(), 1, "{wanted:?}");
+        if in_force.0 > 1 {
+            script.at(100).recv('a', &data(&codec, 2));
+            script.at(100 + u64::from(in_force.1) - 1);
+            assert_eq!(script.datagrams().len(), 0, "{wanted:?}");
+            script.at(100 + u64::from(in_force.1));
+            assert_eq!(script.datagrams().len(), 1, "{wanted:?}");
         }
     }
-    assert_eq!(announced.map(|params| params.idle_timeout_ms), Some(7000));
+}
+
+#[test]
+fn no_ack_is_longer_than_its_sender_takes() {
+    for (max_datagram, longest) in [(128, 56 + 4 * 16), (300, 56 + 15 * 16), (1472, 56 + 32 * 16)] {
+        let config =
+            ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
+        let (mut script, codec, _) = met(config, Params { max_datagram, ..Params::default() });
+        let mut replies = Vec::new();
+        for n in 0..50 {
+            // Every second one is missing.
+            script.recv('a', &data(&codec, 2 * n + 1));
+            replies.extend(script.datagrams());
+        }
+        assert_eq!(replies.iter().map(Vec::len).max(), Some(longest), "{max_datagram}");
+        assert!(matches!(codec.decode(replies.last().unwrap(), 0, 100), Ok(Reply::Ack(_))), "{max_datagram}");
+    }
+}
+
+#[test]
+fn however_many_strangers_ask_peers_get_their_answers_and_last_words_first() {
+    let (mut script, codec) = connected(true);
+    let all = |script: &mut Script| {
+        let mut replies = Vec::new();
+        while let Some((_, reply)) = script.listener.poll_reply(script.now) {
+            replies.push(reply.to_vec());
+        }
+        replies
+    };
+    let flood = |script: &mut Script| {
+        for n in 0..1000 {
+            let stranger = Codec::new(Wire::Native { connection_id: 100 + n }, LINK, Params::default());
+            let mut syn = vec![0; stranger.syn_len()];
+            stranger.encode_syn(&mut syn);
+            script.recv('s', &syn);
+        }
+    };
+    flood(&mut script);
+    script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 1));
+    let replies = all(&mut script);
+    assert_eq!(replies.len(), 1 + 256, "so many strangers wait at most");
+    assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::Ack(ack)) if ack.ack == 200));
+    flood(&mut script);
+    script.listener.refuse('a', CloseReason::Storage);
+    let replies = all(&mut script);
+    assert_eq!(replies.len(), 1 + 256);
+    let told = codec.decode(&replies[0], 0, 2);
+    assert!(matches!(told, Ok(Reply::Close { reason: CloseReason::Storage })), "{told:?}");
 }

@@ -1,7 +1,7 @@
 //! Data that follows the SYN before it is answered.
 
 use super::*;
-use crate::wire::native::{self, ACK_HEADER, Params, RETRY_LEN, SynAck};
+use crate::wire::native::{self, ACK_HEADER, Params, RETRY_LEN, SynAck, Versions};
 use crate::wire::{Near, Packet, Wire};
 use crate::{Ecn, LossDetection, SenderConfig, TransmitBuf};
 
@@ -177,7 +177,7 @@ fn a_receiver_that_may_know_of_the_transfer_is_told_when_it_is_given_up() {
 fn a_receiver_of_other_versions_ends_the_transfer_at_once_and_says_which() {
     let versions = |bits| {
         let mut reply = vec![0; native::VERSIONS_LEN];
-        native::encode_versions(ID, native::Versions::from_bits(bits).unwrap(), &mut reply);
+        native::encode_versions(ID, Versions::from_bits(bits).unwrap(), &mut reply);
         reply
     };
     let mut script = Script::new(SenderConfig::native(ID));
@@ -208,6 +208,37 @@ fn a_probe_waits_for_as_long_as_the_receiver_says_that_it_may() {
         // One segment is out; the timer comes first where the delay is longer.
         let wait = ms(2 * RTT + u64::from(delay_ms)).min(script.rto());
         assert_eq!(script.timer(), Some(ms(3 * RTT) + wait), "{delay_ms} ms");
+    }
+}
+
+#[test]
+fn a_receiver_that_speaks_a_better_version_than_the_one_they_met_in_was_not_what_answered() {
+    for (ours, fails) in [(0b10, false), (0b110, true)] {
+        let mut script = asked(LossDetection::Rack);
+        let Codec::Native { syn, .. } = &mut script.sender.codec else { panic!() };
+        syn.params.versions = Versions::from_bits(ours).unwrap();
+        leaving(&mut script);
+        let params = Params { versions: Versions::from_bits(0b1110).unwrap(), ..Params::default() };
+        let syn_ack = SynAck { window: 1 << 20, params };
+        let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
+        native::encode_syn_ack(ID, &syn_ack, &mut reply);
+        script.at(2 * RTT).recv_bytes(&reply);
+        let closes = script.datagrams();
+        let events = script.events();
+        if !fails {
+            assert_eq!((closes.len(), events), (0, vec![SenderEvent::Connected { rtt: ms(RTT) }]));
+            continue;
+        }
+        let [close] = &closes[..] else { panic!("{closes:?}") };
+        let close = native::decode_from_sender(close, 0);
+        assert!(
+            matches!(close, Ok(native::FromSender::Close(close)) if close.reason == CloseReason::Version)
+        );
+        let [SenderEvent::Failed { phase: Phase::Connect, error }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!(*error, TransferError::Downgrade(params.versions));
+        assert_eq!((error.status(), script.timer(), script.datagrams().len()), (5, None, 0));
     }
 }
 

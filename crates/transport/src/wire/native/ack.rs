@@ -84,6 +84,11 @@ pub fn ack_len(blocks: usize) -> usize {
     ACK_HEADER + BLOCK * blocks.min(MAX_SACK_BLOCKS)
 }
 
+/// SACK blocks of the longest ACK that fits a datagram of `bytes`.
+pub(crate) fn most_blocks(bytes: usize) -> usize {
+    (bytes.saturating_sub(ACK_HEADER) / BLOCK).min(MAX_SACK_BLOCKS)
+}
+
 /// Writes an ACK; `out` has [`ack_len`] bytes. The block that changed last comes first (RFC 2018, section
 /// 4); those after the 32nd are left off.
 pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) {

@@ -27,6 +27,7 @@ use super::WireError;
 use crate::cookie::Cookie;
 use header::kind;
 
+pub(crate) use ack::most_blocks;
 pub use ack::{
     ACK_HEADER, Ack, FIN_ACK_LEN, FinAck, MAX_SACK_BLOCKS, SackBlock, SackBlocks, ack_len, encode_ack,
     encode_fin_ack,
@@ -39,8 +40,7 @@ pub use handshake::{
 pub use header::{HEADER, VERSION, connection_id, recognize};
 pub use params::{LinkRequest, Params, Versions};
 pub use stream::{
-    DATA_HEADER, Data, DataFlags, DataHeader, FIN_LEN, Fin, Probe, encode_data_header, encode_fin,
-    encode_probe,
+    DATA_HEADER, Data, DataHeader, FIN_LEN, Fin, Probe, encode_data_header, encode_fin, encode_probe,
 };
 
 /// A packet that a sender sends. Its connection is what [`connection_id`] says.

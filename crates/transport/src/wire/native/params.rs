@@ -10,7 +10,7 @@ use super::header::{VERSION, put, u32_at, u64_at};
 const MAX_DATAGRAM: u16 = 1;
 const ACK_DELAY_MAX: u16 = 2;
 const ACK_EVERY: u16 = 3;
-const WINDOW: u16 = 4;
+// 4 was the largest window, which nobody needed to know.
 const IDLE_TIMEOUT: u16 = 5;
 const VERSIONS: u16 = 6;
 const ECN: u16 = 7;
@@ -18,8 +18,8 @@ const LINK: u16 = 8;
 
 /// Bytes of an identifier and a length.
 const ENTRY: usize = 4;
-/// Bytes of the list without a link: values of 2, 4, 2, 8, 4, 2 and 1.
-const LEN: u16 = 7 * 4 + 23;
+/// Bytes of the list without a link: values of 2, 4, 2, 4, 2 and 1.
+const LEN: u16 = 6 * 4 + 15;
 /// Bytes of a link's value.
 const LINK_VALUE: usize = 28;
 /// Bytes of the longest list that we write.
@@ -28,16 +28,15 @@ pub(super) const LEN_MAX: u16 = LEN + 4 + 28;
 /// One side's parameters. A side that does not name one has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
-    /// Largest datagram that this side takes, UDP payload in bytes: 128 to 65527. Default 1472.
+    /// Largest datagram that this side takes, UDP payload in bytes: 128 to 65527. Default 1472. The other side sends none
+    /// that is longer.
     pub max_datagram: u16,
     /// A receiver's longest wait before it acknowledges, in microseconds; in a SYN, the longest that the
-    /// sender wants. At most 1,000,000. Default 25,000.
+    /// sender wants, which the receiver keeps. At most 1,000,000. Default 25,000.
     pub ack_delay_max_us: u32,
-    /// A receiver acknowledges at the latest after this many DATA packets; in a SYN, what the sender
-    /// wants. At least 1. Default 2.
+    /// A receiver acknowledges at the latest after this many DATA packets; in a SYN, the most that the sender
+    /// wants, which the receiver keeps. At least 1. Default 2.
     pub ack_every: u16,
-    /// The largest window that this side will ever offer or use, in bytes: 1 to 2^62, which is the default.
-    pub window: u64,
     /// This side forgets a silent peer after so many milliseconds: 1000 to 86,400,000. Default 30,000.
     pub idle_timeout_ms: u32,
     /// What this side speaks; the version of the packet is always among them. Default: only that one.
@@ -54,7 +53,6 @@ impl Default for Params {
             max_datagram: 1472,
             ack_delay_max_us: 25_000,
             ack_every: 2,
-            window: Self::WINDOW_MAX,
             idle_timeout_ms: 30_000,
             versions: Versions::OURS,
             ecn: false,
@@ -105,11 +103,15 @@ impl Versions {
     pub fn highest_common(self, other: Self) -> Option<u8> {
         (self.0 & other.0).checked_ilog2().and_then(|version| u8::try_from(version).ok())
     }
+
+    /// True if a side that speaks these would have preferred a version that the other speaks, too, to that of this
+    /// module, in which they met: then somebody kept them from it (RFC 9368, section 4).
+    pub fn is_downgrade(self, theirs: Self) -> bool {
+        self.highest_common(theirs) > Some(VERSION)
+    }
 }
 
 impl Params {
-    /// Largest value of [`window`](Self::window).
-    pub const WINDOW_MAX: u64 = 1 << 62;
     /// Range of [`max_datagram`](Self::max_datagram): the shortest SYN fits; the upper
     /// end is IPv6's (RFC 8200, a payload of 65535 less UDP's header).
     const DATAGRAM_MIN: u16 = 128;
@@ -139,8 +141,6 @@ impl Params {
             Err("ACKs must be delayed by at most a second")
         } else if self.ack_every == 0 {
             Err("an ACK must be given after at least 1 packet")
-        } else if !(1..=Self::WINDOW_MAX).contains(&self.window) {
-            Err("the window must be from 1 to 2^62 bytes")
         } else if !Self::IDLE.contains(&self.idle_timeout_ms) {
             Err("the idle timeout must be from a second to a day")
         } else if !self.versions.contains(VERSION) {
@@ -161,7 +161,6 @@ impl Params {
         list.entry(MAX_DATAGRAM, self.max_datagram.to_le_bytes());
         list.entry(ACK_DELAY_MAX, self.ack_delay_max_us.to_le_bytes());
         list.entry(ACK_EVERY, self.ack_every.to_le_bytes());
-        list.entry(WINDOW, self.window.to_le_bytes());
         list.entry(IDLE_TIMEOUT, self.idle_timeout_ms.to_le_bytes());
         list.entry(VERSIONS, self.versions.0.to_le_bytes());
         list.entry(ECN, [u8::from(self.ecn)]);
@@ -198,7 +197,6 @@ impl Params {
             MAX_DATAGRAM => self.max_datagram = u16::from_le_bytes(value.try_into().ok()?),
             ACK_DELAY_MAX => self.ack_delay_max_us = u32::from_le_bytes(value.try_into().ok()?),
             ACK_EVERY => self.ack_every = u16::from_le_bytes(value.try_into().ok()?),
-            WINDOW => self.window = u64::from_le_bytes(value.try_into().ok()?),
             IDLE_TIMEOUT => self.idle_timeout_ms = u32::from_le_bytes(value.try_into().ok()?),
             VERSIONS => self.versions = Versions::from_bits(u16::from_le_bytes(value.try_into().ok()?))?,
             ECN => {
@@ -288,7 +286,7 @@ mod tests {
     #[test]
     fn what_is_not_there_has_its_default_and_unknown_ids_are_skipped() {
         assert_eq!(Params::decode(&[]), Ok(Params::default()));
-        let some = list(&[(0, b"?"), (3, &[9, 0]), (99, &[]), (u16::MAX, &[1; 300])]);
+        let some = list(&[(0, b"?"), (3, &[9, 0]), (4, &[0; 8]), (99, &[]), (u16::MAX, &[1; 300])]);
         assert_eq!(Params::decode(&some), Ok(Params { ack_every: 9, ..Params::default() }));
     }
 
@@ -308,8 +306,8 @@ mod tests {
         Params { link: Some(LINK_OK), ..Params::default() }.encode(&mut bytes);
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
-        assert_eq!(ends, [0, 6, 14, 20, 32, 40, 46, 51], "only between entries");
-        for (id, len) in [(1, 2), (2, 4), (3, 2), (4, 8), (5, 4), (6, 2), (7, 1), (8, 28)] {
+        assert_eq!(ends, [0, 6, 14, 20, 28, 34, 39], "only between entries");
+        for (id, len) in [(1, 2), (2, 4), (3, 2), (5, 4), (6, 2), (7, 1), (8, 28)] {
             for wrong in [len - 1, len + 1] {
                 let value = vec![1; wrong];
                 assert_eq!(Params::decode(&list(&[(id, &value)])), Err(WireError::Params), "id {id}");
@@ -339,8 +337,6 @@ mod tests {
         assert!(!accepts(|p| p.max_datagram = 127) && !accepts(|p| p.max_datagram = 65_528));
         assert!(accepts(|p| p.ack_delay_max_us = 0) && accepts(|p| p.ack_delay_max_us = 1_000_000));
         assert!(!accepts(|p| p.ack_delay_max_us = 1_000_001) && !accepts(|p| p.ack_every = 0));
-        assert!(accepts(|p| p.window = 1) && !accepts(|p| p.window = 0));
-        assert!(!accepts(|p| p.window = Params::WINDOW_MAX + 1));
         assert!(accepts(|p| p.idle_timeout_ms = 1000) && !accepts(|p| p.idle_timeout_ms = 999));
         assert!(accepts(|p| p.idle_timeout_ms = 86_400_000) && !accepts(|p| p.idle_timeout_ms = 86_400_001));
         for bits in 0..=u16::MAX {
@@ -374,5 +370,7 @@ mod tests {
         assert_eq!(set(0xFFFE).highest_common(set(0xFFFE)), Some(15));
         assert!(set(0b10).contains(1) && !set(0b10).contains(2) && !set(0xFFFE).contains(16));
         assert_eq!((Versions::from_bits(0), Versions::from_bits(3)), (None, None));
+        assert!(set(0b110).is_downgrade(set(0b110)) && !set(0b110).is_downgrade(set(0b1010)));
+        assert!(!Versions::OURS.is_downgrade(set(0xFFFE)));
     }
 }

@@ -13,12 +13,11 @@ pub const FIN_LEN: usize = HEADER + 16;
 const TX: usize = HEADER;
 const OFFSET: usize = HEADER + 4;
 const ACK_NOW: u16 = 1;
-const PUSH: u16 = 2;
 
 /// A piece of the stream, as received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Number, place and flags.
+    /// Number, place and flag.
     pub header: DataHeader,
     /// Its bytes; none in a keep-alive. `offset` and their count do not add up to more than 2^64 - 1.
     pub payload: &'a [u8],
@@ -33,17 +32,8 @@ pub struct DataHeader {
     pub tx: u64,
     /// Where in the stream the payload begins, in bytes.
     pub offset: u64,
-    /// What else the sender says.
-    pub flags: DataFlags,
-}
-
-/// Flags of a DATA packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DataFlags {
     /// The sender wants an ACK at once.
     pub ack_now: bool,
-    /// The payload ends with the last byte that the application has written so far.
-    pub push: bool,
 }
 
 /// A packet that is as large as a path is hoped to carry. Its payload is not of the stream.
@@ -69,7 +59,7 @@ pub struct Fin {
 /// Writes the header of a DATA packet into the first [`DATA_HEADER`] bytes of `out`. The payload that
 /// follows has the CRC-32 `payload_crc`.
 pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
-    let flags = if data.flags.ack_now { ACK_NOW } else { 0 } | if data.flags.push { PUSH } else { 0 };
+    let flags = if data.ack_now { ACK_NOW } else { 0 };
     // Put together aside: memory that the network reads by reference is slow to have back, and the check reads it.
     let mut head = [0; DATA_HEADER];
     header::begin(kind::DATA, flags, connection_id, &mut head);
@@ -102,13 +92,13 @@ pub fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
 pub(super) fn decode_data(datagram: &[u8], near_tx: u64) -> Result<Data<'_>, WireError> {
     let (head, payload, payload_crc) = split(datagram)?;
     let flags = info(head);
-    if flags & !(ACK_NOW | PUSH) != 0 {
+    if flags & !ACK_NOW != 0 {
         return Err(WireError::Reserved);
     }
     let offset = u64_at(head, OFFSET);
     offset.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
-    let flags = DataFlags { ack_now: flags & ACK_NOW != 0, push: flags & PUSH != 0 };
-    let header = DataHeader { tx: transmission(u32_at(head, TX), near_tx)?, offset, flags };
+    let tx = transmission(u32_at(head, TX), near_tx)?;
+    let header = DataHeader { tx, offset, ack_now: flags & ACK_NOW != 0 };
     Ok(Data { header, payload, payload_crc })
 }
 

@@ -1,0 +1,117 @@
+//! What an answer, or none, means where nothing but the base is ever sent again: which loss it is, and what the
+//! congestion controller hears of it. When the base is sent again is said by `recovery/base_only.rs`.
+
+use std::time::{Duration, Instant};
+
+use super::Sender;
+use crate::LossTrigger;
+use crate::Trace;
+use crate::congestion::Cause;
+use crate::recovery::{AckFacts, Lost, Recovery};
+use crate::wire::Ack;
+
+impl Sender {
+    pub(super) fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64) {
+        if self.delivery.is_none() {
+            return self.on_plain_base_ack(now, ack);
+        }
+        let prior_in_flight = self.board.in_flight();
+        let facts = self.apply(now, ack);
+        self.flights.forget_resolved(&self.board);
+        self.note_progress(&facts);
+        self.trace_ack(now, ack, &facts);
+        if !facts.moved && self.note_dup_ack(now, ack) {
+            self.lose_base(now, LossTrigger::DupAcks, outstanding);
+        }
+        if let Some(marks) = ack.marks {
+            self.heed_marks(now, marks, facts.largest_tx, outstanding);
+        }
+        let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
+        let in_recovery = rules.in_recovery();
+        let ended = rules.end_episode(self.board.una_offset());
+        self.tell_of_ack(&facts, prior_in_flight, in_recovery);
+        if ended {
+            self.trace(now, &Trace::RecoveryEnded { spurious: false });
+        }
+        self.pace(now);
+        if facts.moved {
+            self.on_base_moved(now, ack, facts.latest_rtt);
+        }
+    }
+
+    /// There is no record of what left, so there is nothing to tell a controller.
+    fn on_plain_base_ack(&mut self, now: Instant, ack: &Ack<'_>) {
+        let acked = self.board.acknowledge_unmarked(ack.ack);
+        let sample = acked.karn.map(|sent_at| now.saturating_duration_since(sent_at));
+        if let Some(sample) = sample {
+            self.rtt.on_sample(sample, 1);
+        }
+        if self.observer.is_some() {
+            let (moved, bytes) = (acked.moved, acked.bytes);
+            let facts = AckFacts { moved, bytes, latest_rtt: sample, ..self.quiet_facts(now) };
+            self.trace_ack(now, ack, &facts);
+        }
+        if acked.moved {
+            self.on_base_moved(now, ack, sample);
+        } else {
+            self.note_dup_ack(now, ack);
+        }
+    }
+
+    fn on_base_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
+        let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
+        rules.on_base_moved(now, self.rtt.rto(), !self.board.is_empty());
+        self.on_moved(now, ack, sample);
+    }
+
+    /// The ACK repeats the base; true if it is the one that means loss.
+    fn note_dup_ack(&mut self, now: Instant, ack: &Ack<'_>) -> bool {
+        let (Recovery::BaseOnly(rules), Some(base)) = (&mut self.recovery, self.board.base()) else {
+            return false;
+        };
+        let before = rules.pending();
+        let dup_acks = rules.on_dup_ack(base, self.config.attempts.data);
+        let found = before.is_none() && rules.pending().is_some();
+        self.stats.dup_acks += 1;
+        self.trace(now, &Trace::DupAckReceived { ack: ack.ack, wnd: ack.wnd, dup_acks });
+        found
+    }
+
+    /// The timer of the base fired.
+    pub(super) fn on_base_timeout(&mut self, now: Instant) {
+        if self.delivery.is_none() {
+            return self.give_up_or_go_on(now);
+        }
+        self.lose_base(now, LossTrigger::Timeout, self.board.outstanding());
+    }
+
+    /// The base is lost, the last time that it was sent. All losses of a flight that ACKs tell of are one congestion;
+    /// each timeout is one of its own (RFC 5681, section 3.1).
+    fn lose_base(&mut self, now: Instant, trigger: LossTrigger, outstanding: u64) {
+        let Some(base) = self.board.base().copied() else { return };
+        let state = self.flights.get(base.tx).map(|flight| flight.state);
+        let lost = Lost { offset: base.offset, tx: base.tx, bytes: base.len, state, trigger };
+        self.stats.lost += 1;
+        if let Some(observer) = &mut self.observer {
+            observer.on_lost(now, &lost, self.codec.numbers_transmissions());
+        }
+        // A size that the path does not carry says nothing of congestion.
+        let excused = self.mtu.as_ref().is_some_and(|mtu| mtu.probe() == Some(base.tx));
+        if !excused {
+            self.note_lost(now, u64::from(base.len), state);
+        }
+        let timeout = trigger == LossTrigger::Timeout;
+        let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
+        let begins = (timeout || !excused) && rules.begin_episode(self.board.next_offset(), timeout);
+        if begins {
+            let cause = if timeout { Cause::Timeout } else { Cause::Loss };
+            self.trace(now, &Trace::RecoveryBegan { cause });
+        }
+        if timeout {
+            self.back_down(now, outstanding);
+        } else if begins {
+            self.stats.recoveries += 1;
+            self.slow_down(now, Cause::Loss, outstanding);
+        }
+    }
+}
