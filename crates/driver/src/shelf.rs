@@ -88,9 +88,9 @@ mod tests {
     #[test]
     fn few_are_kept() {
         let mut all: Vec<_> = (0..10).map(|_| BorrowedBatch::new()).collect();
-        all.iter_mut().for_each(|one| {
+        for one in &mut all {
             one.fetch();
-        });
+        }
         all.iter_mut().for_each(BorrowedBatch::put_back);
         assert_eq!(SHELF.with_borrow(Vec::len), KEPT);
     }
