@@ -3,7 +3,7 @@
 use crc32fast::Hasher;
 
 /// The polynomial of CRC-32, reflected (IEEE 802.3).
-const POLYNOMIAL: u32 = 0xEDB8_8320;
+pub(crate) const POLYNOMIAL: u32 = 0xEDB8_8320;
 /// For pieces shorter than this, reading them is as fast as combining.
 const WORTH_COMBINING: usize = 64;
 
