@@ -131,6 +131,8 @@ pub struct Sender {
     duplicates: u32,
     /// The newest transmission that the receiver reported.
     largest_tx: Option<u64>,
+    /// Payload of the last full batch of new segments, bytes; 0 before there was one.
+    batch: u64,
     /// When the receiver was last heard of, or began to owe an answer.
     heard_at: Option<Instant>,
     waiting: Waiting,
@@ -174,6 +176,7 @@ impl Sender {
             lost_since_ack: 0,
             duplicates: 0,
             largest_tx: None,
+            batch: 0,
             heard_at: None,
             waiting: Waiting::default(),
             events: VecDeque::new(),
@@ -211,11 +214,17 @@ impl Sender {
             return Err(TransferError::NotConnected);
         }
         let waiting = self.buffer.end() - self.board.next_offset();
-        let lookahead = self.cwnd.min(LOOKAHEAD).max(2 * self.mss as u64);
-        if self.finishing || waiting >= lookahead || self.state == State::Closed {
+        let most = self.cwnd.min(LOOKAHEAD).max(2 * self.mss as u64);
+        // Of several batches whole ones, lest each round ends with the piece of one.
+        let several = self.batch > 0 && most >= 2 * self.batch;
+        let wanted = if several { most - most % self.batch } else { most };
+        if self.finishing || waiting >= wanted || self.state == State::Closed {
             return Ok(&mut []);
         }
-        Ok(self.buffer.spare())
+        let spare = self.buffer.spare();
+        let room = usize::try_from(wanted - waiting).unwrap_or(usize::MAX);
+        let len = if several { room.min(spare.len()) } else { spare.len() };
+        Ok(&mut spare[..len])
     }
 
     /// Takes the first `n` bytes of [`Sender::spare`] into the stream.

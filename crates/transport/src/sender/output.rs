@@ -152,14 +152,17 @@ impl Sender {
     /// which nothing has to be decided for each. Whatever it leaves over is left to `transmit_one`.
     pub(super) fn transmit_run(&mut self, now: Instant, out: &mut TransmitBuf) {
         let header = self.config.wire.data_header();
-        let (first, alone) = (self.board.next_offset(), out.is_empty());
+        let (first, alone, mut full) = (self.board.next_offset(), out.is_empty(), false);
         for _ in 0..self.run_len() {
             if let Some(pacer) = &self.pacer
                 && pacer.next_send_at(now, self.mss as u64).is_some_and(|at| at > now)
             {
                 break;
             }
-            let Some(slot) = out.slot(header + self.mss) else { break };
+            let Some(slot) = out.slot(header + self.mss) else {
+                full = true;
+                break;
+            };
             let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
             let tx = self.flights.next_tx();
             let head = DataHead { seq, tx, asks: self.is_last(offset + self.mss as u64) };
@@ -174,6 +177,9 @@ impl Sender {
         if sent > 0 {
             if alone {
                 out.lend(self.board.next_offset());
+            }
+            if alone && full {
+                self.batch = self.board.next_offset() - first;
             }
             self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), false);
             self.stats.datagrams_sent += sent;

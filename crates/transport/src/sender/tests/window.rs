@@ -97,3 +97,27 @@ fn a_late_ack_neither_opens_nor_shuts_the_window() {
     script.recv(&ack(3, 8));
     assert_eq!((script.sent(), script.stats().window), (vec![], 4));
 }
+
+#[test]
+fn what_is_written_ahead_fills_whole_batches() {
+    let mut script = Script::connected(config(8192), 100, 80_000);
+    // One batch tells how much fits.
+    for round in 0..3 {
+        loop {
+            let spare = script.sender.spare().unwrap().len();
+            if spare == 0 {
+                break;
+            }
+            script.sender.advance(spare);
+        }
+        let mut batch = TransmitBuf::new(64);
+        let mut sizes = Vec::new();
+        while script.sender.poll_transmit(script.now, &mut batch).is_some() {
+            sizes.push(batch.segments());
+            batch.clear();
+        }
+        let (last, full) = sizes.split_last().unwrap();
+        assert!(full.iter().all(|segments| *segments == 64), "round {round}: {sizes:?}");
+        assert!(round == 0 || *last == 64, "round {round}: {sizes:?}");
+    }
+}
