@@ -94,7 +94,7 @@ impl Outbox {
 
     /// Batches are lent to the kernel at present.
     pub(crate) fn lends(&self) -> bool {
-        self.gso && self.ring.is_some()
+        self.gso && self.ring.as_ref().is_some_and(|ring| !ring.is_spent())
     }
 
     /// See [`rdt_transport::drive::DatagramIo::reclaim`].
@@ -275,7 +275,7 @@ impl Outbox {
                 stats.send_calls += 1;
                 stats.sent += batch.segments() as u64;
                 stats.sent_by_reference += batch.segments() as u64;
-                ring.lend(slab, until);
+                ring.lend(until);
                 self.slab = None;
                 Loan::Made
             }

@@ -21,7 +21,7 @@ pub trait DatagramIo {
     /// sent by a later call of `transmit_buf`.
     fn flush(&mut self, peer: Self::Peer);
 
-    /// Nothing came into [`DatagramIo::transmit_buf`], and nothing will for now: others may use its memory.
+    /// A turn ends: unless something in it is stuck, others may use the memory of [`DatagramIo::transmit_buf`].
     fn leave(&mut self) {}
 
     /// How far the endpoint's stream got: what was lent to the kernel may be free again.
@@ -92,6 +92,7 @@ where
         turn.fired = true;
     }
     turn.more |= transmit(endpoint, io, now, budget.transmit, &mut turn);
+    io.leave();
     turn.deadline = endpoint.poll_timeout();
     turn
 }
@@ -130,10 +131,7 @@ where
             turn.blocked = true;
             return false;
         };
-        let Some(peer) = endpoint.poll_transmit(now, batch) else {
-            io.leave();
-            return false;
-        };
+        let Some(peer) = endpoint.poll_transmit(now, batch) else { return false };
         turn.transmitted += batch.segments();
         io.flush(peer);
     }
@@ -190,13 +188,15 @@ mod tests {
         batch: TransmitBuf,
         room: usize,
         sent: usize,
+        left: usize,
         at: Instant,
     }
 
     impl FakeIo {
         fn new(input: &[(&[u8], usize)], room: usize) -> Self {
             let input = input.iter().map(|(bytes, stride)| (bytes.to_vec(), *stride)).collect();
-            Self { input, current: (Vec::new(), 0), batch: TransmitBuf::new(1), room, sent: 0, at: epoch() }
+            let batch = TransmitBuf::new(1);
+            Self { input, current: (Vec::new(), 0), batch, room, sent: 0, left: 0, at: epoch() }
         }
     }
 
@@ -223,11 +223,25 @@ mod tests {
         fn flush(&mut self, (): ()) {
             self.sent += 1;
         }
+
+        fn leave(&mut self) {
+            self.left += 1;
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
     fn epoch() -> Instant {
         Instant::now()
+    }
+
+    #[test]
+    fn every_turn_leaves_the_batch_to_others_however_it_ends() {
+        // Nothing to send, a full socket, no budget left.
+        for (to_send, room, transmit) in [(0, 9, 9), (3, 1, 9), (3, 9, 2)] {
+            let (mut endpoint, mut io) = (Fake { to_send, ..Fake::default() }, FakeIo::new(&[], room));
+            turn(&mut endpoint, &mut io, epoch(), Budget { receive: 1, transmit });
+            assert_eq!(io.left, 1, "{to_send} to send, room for {room}, at most {transmit}");
+        }
     }
 
     #[test]
