@@ -15,4 +15,5 @@ mod models;
 mod native;
 mod random;
 mod sharing;
+mod unread;
 mod windows;

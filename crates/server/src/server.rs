@@ -351,6 +351,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         if !self.is_emulating() {
             return self.listener.poll_transmit(now, out);
         }
+        // What no packet brought about: an application that reads on, an ACK that waited.
+        self.route_replies(now);
         let &Outgoing { peer, ecn, .. } = self.outgoing.front()?;
         let before = out.segments();
         out.set_ecn(ecn);

@@ -134,6 +134,8 @@ pub struct ServerNode {
     pub transfers: BTreeMap<NodeId, Transfer>,
     /// The application, if it does not read at once.
     reader: Option<Reader>,
+    /// What it does instead with what some peers sent.
+    readers: BTreeMap<NodeId, Reader>,
     /// Peers with bytes that were not read.
     unread: BTreeSet<NodeId>,
     finishing: BTreeMap<NodeId, Finish>,
@@ -149,6 +151,7 @@ impl ServerNode {
             server,
             transfers: BTreeMap::new(),
             reader: None,
+            readers: BTreeMap::new(),
             unread: BTreeSet::new(),
             finishing: BTreeMap::new(),
             read_at: None,
@@ -159,6 +162,11 @@ impl ServerNode {
     /// From now on the application reads so.
     pub(crate) fn set_reading(&mut self, reading: Reading, epoch: Instant) {
         self.reader = Some(Reader::new(reading, epoch));
+    }
+
+    /// From now on the application reads so what `peer` sends, whatever it does else.
+    pub(crate) fn set_reading_of(&mut self, peer: NodeId, reading: Reading, epoch: Instant) {
+        self.readers.insert(peer, Reader::new(reading, epoch));
     }
 
     /// Reads, checks and confirms; true if there may be more to do at once.
@@ -198,21 +206,23 @@ impl ServerNode {
     fn read(&mut self, now: Instant, peer: NodeId) -> bool {
         let transfer = self.transfers.entry(peer).or_default();
         let before = transfer.bytes;
+        let mut reader = self.readers.get_mut(&peer).or(self.reader.as_mut());
         // What is there may lie in several pieces.
         while let data = self.server.data(peer)
             && !data.is_empty()
         {
-            let budget = self.reader.as_mut().map_or(u64::MAX, |reader| reader.budget(now));
+            let budget = reader.as_mut().map_or(u64::MAX, |reader| reader.budget(now));
             let n = data.len().min(usize::try_from(budget).unwrap_or(usize::MAX));
             if n == 0 {
-                self.read_at = self.reader.as_ref().map(|reader| reader.next(now));
+                let next = reader.map(|reader| reader.next(now));
+                self.read_at = self.read_at.into_iter().chain(next).min();
                 self.unread.insert(peer);
                 return transfer.bytes > before;
             }
             transfer.intact &= dword_array::matches(transfer.bytes, &data[..n]);
             transfer.bytes += n as u64;
             self.server.consume(peer, n);
-            if let Some(reader) = &mut self.reader {
+            if let Some(reader) = &mut reader {
                 reader.read(n as u64);
             }
         }

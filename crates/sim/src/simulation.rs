@@ -158,6 +158,15 @@ impl Simulation {
         }
     }
 
+    /// From now on the application of `server` reads so what `peer` sends, whatever it does else.
+    ///
+    /// # Panics
+    /// If `server` is not one.
+    pub fn set_reading_of(&mut self, server: NodeId, peer: NodeId, reading: Reading) {
+        let epoch = self.epoch;
+        self.server_mut(server).set_reading_of(peer, reading, epoch);
+    }
+
     /// A wire, for its ledgers.
     ///
     /// # Panics

@@ -4,12 +4,13 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use super::ReceiverConfig;
 use super::acks::{Acks, Order, Packet};
 use super::autotune::ReceiveWindow;
-use super::reassembly::{self, Insert, Reassembly};
+use super::packets::Packets;
+use super::reassembly::{self, Reassembly};
 use super::sack_list::SackList;
 use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
-use super::{ReceiverConfig, WindowPolicy};
 use crate::Ecn;
 use crate::planted;
 use crate::wire::native::{Ack, FIRST_WINDOW, MAX_SACK_BLOCKS, SackBlock};
@@ -26,11 +27,13 @@ pub(crate) enum Taken {
     OutOfRange,
     /// There is no memory for it.
     NoMemory,
+    /// It is the next one, but the application has left so much unread that there is no room for it.
+    Unread,
 }
 
 #[derive(Debug)]
 pub(crate) enum Body {
-    Packets(Reassembly, WindowPolicy),
+    Packets(Packets),
     Bytes(Box<Bytes>),
 }
 
@@ -53,10 +56,11 @@ impl Body {
     pub(crate) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64) -> Self {
         let (payload, checksum) = (config.keep_payload, config.checksum);
         match numbering {
-            Numbering::Packets => Self::Packets(
-                Reassembly::new(first, u64::from(config.range), reassembly::Keep { payload, checksum }),
-                config.window,
-            ),
+            Numbering::Packets => {
+                let keep = reassembly::Keep { payload, checksum };
+                let reassembly = Reassembly::new(first, u64::from(config.range), keep);
+                Self::Packets(Packets::new(reassembly, config.window))
+            }
             Numbering::Bytes => Self::Bytes(Box::new(Bytes {
                 stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
                 acks: Acks::new(config.acks),
@@ -72,12 +76,7 @@ impl Body {
     /// Takes a packet of data that came with `ecn`. `memory` is how many bytes may be held beyond holes.
     pub(crate) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Taken {
         match self {
-            Self::Packets(reassembly, _) => match reassembly.insert(piece.seq, piece.payload, memory) {
-                Insert::Accepted { moved } => Taken::New { in_order: moved > 0 },
-                Insert::Duplicate => Taken::Duplicate,
-                Insert::OutOfRange => Taken::OutOfRange,
-                Insert::NoMemory => Taken::NoMemory,
-            },
+            Self::Packets(packets) => packets.insert(piece.seq, piece.payload, memory),
             Self::Bytes(bytes) => bytes.insert(now, piece, ecn, memory),
         }
     }
@@ -85,18 +84,23 @@ impl Body {
     /// The window to offer for a start at `seq`.
     pub(crate) fn first_window(&mut self, now: Instant, seq: u64) -> u64 {
         match self {
-            Self::Packets(_, policy) => u64::from(policy.window(seq)),
+            Self::Packets(packets) => packets.first_window(seq),
             Self::Bytes(bytes) => bytes.window.offer(now) - bytes.stream.rcv_nxt(),
         }
     }
 
     /// The cumulative ACK and window that every packet of data is answered with, where that is the rule.
-    pub(crate) fn plain_ack(&self) -> Option<(u64, u64)> {
+    pub(crate) fn plain_ack(&mut self) -> Option<(u64, u64)> {
         match self {
-            Self::Packets(reassembly, policy) => {
-                let ack = reassembly.rcv_nxt();
-                Some((ack, u64::from(policy.window(ack))))
-            }
+            Self::Packets(packets) => Some(packets.ack()),
+            Self::Bytes(_) => None,
+        }
+    }
+
+    /// The same, where the peer has to be told that the window opened; else ACKs of their own tell it.
+    pub(crate) fn window_update(&mut self) -> Option<(u64, u64)> {
+        match self {
+            Self::Packets(packets) => packets.window_update(),
             Self::Bytes(_) => None,
         }
     }
@@ -118,7 +122,7 @@ impl Body {
     /// Next number expected.
     pub(crate) fn rcv_nxt(&self) -> u64 {
         match self {
-            Self::Packets(reassembly, _) => reassembly.rcv_nxt(),
+            Self::Packets(packets) => packets.reassembly.rcv_nxt(),
             Self::Bytes(bytes) => bytes.stream.rcv_nxt(),
         }
     }
@@ -133,14 +137,14 @@ impl Body {
 
     pub(crate) fn data(&self) -> &[u8] {
         match self {
-            Self::Packets(reassembly, _) => reassembly.data(),
+            Self::Packets(packets) => packets.reassembly.data(),
             Self::Bytes(bytes) => bytes.stream.data(),
         }
     }
 
     pub(crate) fn consume(&mut self, n: usize) {
         match self {
-            Self::Packets(reassembly, _) => reassembly.consume(n),
+            Self::Packets(packets) => packets.reassembly.consume(n),
             Self::Bytes(bytes) => {
                 bytes.stream.consume(n as u64);
                 bytes.read = true;
@@ -150,7 +154,7 @@ impl Body {
 
     pub(crate) fn is_contiguous(&self) -> bool {
         match self {
-            Self::Packets(reassembly, _) => reassembly.is_contiguous(),
+            Self::Packets(packets) => packets.reassembly.is_contiguous(),
             Self::Bytes(bytes) => bytes.stream.is_contiguous(),
         }
     }
@@ -158,7 +162,7 @@ impl Body {
     /// Bytes in order so far.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::Packets(reassembly, _) => reassembly.bytes(),
+            Self::Packets(packets) => packets.reassembly.bytes(),
             Self::Bytes(bytes) => bytes.stream.bytes(),
         }
     }
@@ -166,7 +170,7 @@ impl Body {
     /// Their CRC-32; 0 if it is not computed.
     pub(crate) fn crc(&self) -> u32 {
         match self {
-            Self::Packets(reassembly, _) => reassembly.crc(),
+            Self::Packets(packets) => packets.reassembly.crc(),
             Self::Bytes(bytes) => bytes.stream.crc(),
         }
     }
@@ -174,7 +178,7 @@ impl Body {
     /// Memory in use, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         match self {
-            Self::Packets(reassembly, _) => reassembly.memory(),
+            Self::Packets(packets) => packets.reassembly.memory(),
             Self::Bytes(bytes) => bytes.stream.memory(),
         }
     }

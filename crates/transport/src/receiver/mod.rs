@@ -8,6 +8,7 @@ mod body;
 mod chunks;
 mod config;
 mod crc;
+mod packets;
 mod reassembly;
 pub mod sack_list;
 pub mod stream;
@@ -66,7 +67,8 @@ pub struct ReceiverStats {
     pub duplicates: u64,
     /// Data packets whose number is too far from the next expected one; dropped.
     pub out_of_range: u64,
-    /// Data packets beyond a hole for which there was no memory; dropped.
+    /// Data packets for which there was no memory: beyond a hole, or the next one while the application leaves too
+    /// much unread. Dropped; the latter are answered.
     pub no_memory: u64,
     /// Data or FINs that the state has no use for: data after the end, a FIN before the data is complete where
     /// it does not say what to wait for.
@@ -107,8 +109,8 @@ enum State {
     Open { end: Option<End> },
     /// Everything arrived, with another checksum than the sender's.
     Broken,
-    /// The FIN was accepted and waits for the application.
-    Finishing { seq: u64 },
+    /// The FIN was accepted, at `since`, and waits for the application.
+    Finishing { seq: u64, since: Instant },
     /// The FIN is answered, and answered again when repeated.
     Finished { seq: u64, crc: u32 },
 }
@@ -225,11 +227,16 @@ impl Receiver {
     pub fn consume(&mut self, n: usize) {
         self.body.consume(n);
         self.readable_told = false;
+        if matches!(self.state, State::Open { .. })
+            && let Some((ack, wnd)) = self.body.window_update()
+        {
+            self.reply(Answer::Ack { ack, wnd });
+        }
     }
 
     /// Answers the FIN: the application has stored what [`ReceiverEvent::Finished`] told of.
     pub fn confirm(&mut self) {
-        if let State::Finishing { seq } = self.state {
+        if let State::Finishing { seq, .. } = self.state {
             let crc = self.body.crc();
             self.state = State::Finished { seq, crc };
             self.reply(Answer::FinAck { ack: seq, crc });
@@ -326,7 +333,7 @@ impl Receiver {
         let end = match self.state {
             State::Open { end } => end.map_or(u64::MAX, |end| end.seq),
             // A sender that missed our answers, where it hears of single packets, sends again what is here.
-            State::Finishing { seq } if piece.tx.is_some() => seq,
+            State::Finishing { seq, .. } if piece.tx.is_some() => seq,
             State::Finished { seq, crc } if piece.tx.is_some() => {
                 // One answer does for all that come together.
                 let answer = Answer::FinAck { ack: seq, crc };
@@ -353,11 +360,13 @@ impl Receiver {
             Taken::Duplicate => self.stats.duplicates += 1,
             Taken::OutOfRange => return self.stats.out_of_range += 1,
             Taken::NoMemory => return self.stats.no_memory += 1,
+            // So the peer knows that somebody is there, and of the window.
+            Taken::Unread => self.stats.no_memory += 1,
         }
         if let Some((ack, wnd)) = self.body.plain_ack() {
             self.reply(Answer::Ack { ack, wnd });
         }
-        self.finish_if_complete();
+        self.finish_if_complete(now);
     }
 
     fn on_fin(&mut self, now: Instant, seq: u64, seal: Option<Seal>, ecn: Ecn) {
@@ -365,17 +374,24 @@ impl Receiver {
             (State::Finished { seq: finished, crc }, _) if seq == finished => {
                 self.reply(Answer::FinAck { ack: seq, crc });
             }
+            // Said again, and not a copy that came along: storing takes its time, but somebody is there.
+            (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
+                match seal {
+                    Some(Seal { tx, .. }) => self.body.on_fin(now, tx, ecn, true),
+                    None => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
+                }
+            }
             (State::Open { mut end }, Some(Seal { crc, tx })) if seq >= self.rcv_nxt() => {
                 let said = End { seq, crc };
                 if *end.get_or_insert(said) != said {
                     return self.stats.unexpected += 1;
                 }
                 self.state = State::Open { end };
-                self.finish_if_complete();
+                self.finish_if_complete(now);
                 let early = matches!(self.state, State::Open { .. });
                 self.body.on_fin(now, tx, ecn, early);
             }
-            (State::Open { .. }, None) if self.is_complete(seq) => self.finish(seq),
+            (State::Open { .. }, None) if self.is_complete(seq) => self.finish(now, seq),
             _ => self.stats.unexpected += 1,
         }
     }
@@ -386,7 +402,7 @@ impl Receiver {
     }
 
     /// The FIN may have come before the last of the data.
-    fn finish_if_complete(&mut self) {
+    fn finish_if_complete(&mut self, now: Instant) {
         let State::Open { end: Some(End { seq, crc }) } = self.state else { return };
         if !self.is_complete(seq) {
             return;
@@ -394,12 +410,12 @@ impl Receiver {
         if self.config.checksum && self.body.crc() != crc {
             self.state = State::Broken;
         } else {
-            self.finish(seq);
+            self.finish(now, seq);
         }
     }
 
-    fn finish(&mut self, seq: u64) {
-        self.state = State::Finishing { seq };
+    fn finish(&mut self, now: Instant, seq: u64) {
+        self.state = State::Finishing { seq, since: now };
         let elapsed = match (self.first_data_at, self.last_data_at) {
             (Some(first), Some(last)) => last.saturating_duration_since(first),
             _ => Duration::ZERO,

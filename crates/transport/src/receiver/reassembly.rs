@@ -50,6 +50,7 @@ pub(crate) struct Reassembly {
     readable: Vec<u8>,
     read: usize,
     bytes: u64,
+    largest: usize,
     crc: crc32fast::Hasher,
 }
 
@@ -66,6 +67,7 @@ impl Reassembly {
             readable: Vec::new(),
             read: 0,
             bytes: 0,
+            largest: 0,
             crc: crc32fast::Hasher::new(),
         }
     }
@@ -121,6 +123,11 @@ impl Reassembly {
         self.bytes
     }
 
+    /// Payload of the largest packet in order so far, in bytes.
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest as u64
+    }
+
     /// CRC-32 of the bytes in order so far; 0 if it is not computed.
     pub(crate) fn crc(&self) -> u32 {
         if self.keep.checksum { self.crc.clone().finalize() } else { 0 }
@@ -131,7 +138,8 @@ impl Reassembly {
         self.held_memory() + self.readable.len() as u64
     }
 
-    fn held_memory(&self) -> u64 {
+    /// Memory of what is held beyond holes, in bytes.
+    pub(crate) fn held_memory(&self) -> u64 {
         self.held_bytes + self.ring.len() as u64 * SLOT
     }
 
@@ -155,6 +163,7 @@ impl Reassembly {
 
     fn deliver(&mut self, payload: &[u8]) {
         self.bytes += payload.len() as u64;
+        self.largest = self.largest.max(payload.len());
         if self.keep.checksum {
             self.crc.update(payload);
         }

@@ -6,6 +6,7 @@ mod data;
 mod model;
 mod promises;
 mod transfer;
+mod unread;
 
 use super::*;
 use crate::wire::{FromReceiver, FromSender, LinkProperties, Syn, decode_from_receiver};

@@ -26,6 +26,8 @@ pub(crate) enum Expiry {
 pub(crate) struct BaseOnly {
     deadline: Option<Instant>,
     dup_acks: u32,
+    /// How often the base was sent since the receiver last said that it has no room for it.
+    since_no_room: Option<u32>,
     pending: Option<Resend>,
     episode: Option<Episode>,
 }
@@ -91,15 +93,21 @@ impl BaseOnly {
     /// An ACK repeated the base; gives how often that happened.
     pub(crate) fn on_dup_ack(&mut self, base: &Segment, attempts: u32) -> u32 {
         self.dup_acks = self.dup_acks.saturating_add(1);
-        if self.dup_acks == DUP_ACK_THRESHOLD && u32::from(base.sent_count) < attempts {
+        if self.dup_acks == DUP_ACK_THRESHOLD && self.attempts(base) < attempts {
             self.pending.get_or_insert(Resend::DupAcks);
         }
         self.dup_acks
     }
 
+    /// The receiver is there and has no room, so what was sent of the base was not in vain (RFC 9293, section 3.8.6.1).
+    pub(crate) fn on_no_room(&mut self) {
+        self.since_no_room = Some(0);
+    }
+
     /// The pending retransmission was made.
     pub(crate) fn on_resent(&mut self, now: Instant, rto: Duration) {
         self.pending = None;
+        self.since_no_room = self.since_no_room.map(|sent| sent.saturating_add(1));
         self.arm(now, rto);
     }
 
@@ -116,12 +124,17 @@ impl BaseOnly {
     pub(crate) fn on_timeout(&mut self, base: Option<&Segment>, attempts: u32) -> Expiry {
         match base {
             None => Expiry::Nothing,
-            Some(base) if u32::from(base.sent_count) >= attempts => Expiry::Exhausted,
+            Some(base) if self.attempts(base) >= attempts => Expiry::Exhausted,
             Some(_) => {
                 self.pending = Some(Resend::Timeout);
                 Expiry::Resend
             }
         }
+    }
+
+    /// How often the base was sent in vain.
+    fn attempts(&self, base: &Segment) -> u32 {
+        self.since_no_room.unwrap_or(u32::from(base.sent_count))
     }
 }
 
@@ -160,6 +173,20 @@ mod tests {
         assert!(recovery.begin_episode(2000, false) && recovery.begin_episode(3000, true));
         assert!(recovery.begin_episode(4000, true) && !recovery.in_recovery());
         assert!(!recovery.begin_episode(5000, false) && recovery.end_episode(4000));
+    }
+
+    #[test]
+    fn attempts_are_counted_from_the_last_time_that_there_was_no_room() {
+        let mut recovery = BaseOnly::default();
+        let base = base(50);
+        recovery.on_no_room();
+        for _ in 0..50 {
+            assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Resend);
+            recovery.on_resent(base.sent_at, Duration::ZERO);
+        }
+        assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Exhausted);
+        recovery.on_base_moved(base.sent_at, Duration::ZERO, true);
+        assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Exhausted, "another base, another count");
     }
 
     #[test]

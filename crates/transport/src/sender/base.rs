@@ -69,6 +69,9 @@ impl Sender {
         let (Recovery::BaseOnly(rules), Some(base)) = (&mut self.recovery, self.board.base()) else {
             return false;
         };
+        if self.snd_wnd < self.board.span(self.mss) {
+            rules.on_no_room();
+        }
         let before = rules.pending();
         let dup_acks = rules.on_dup_ack(base, self.config.attempts.data);
         let found = before.is_none() && rules.pending().is_some();

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Sender, SenderEvent, State};
 use crate::planted::{self, Bug};
-use crate::wire::DataHead;
+use crate::wire::{Ack, DataHead};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
 /// The share of a round trip that the answer to the FIN may come later than that to the last data, one over: as
@@ -106,6 +106,16 @@ impl Sender {
         };
         self.closing = self.closing.map(|closing| Closing { attempts: 0, ..closing });
         self.control_at = Some(now + wait);
+    }
+
+    /// Everything was acknowledged before. An ACK that echoes the FIN, or where none is echoed one that offers nothing,
+    /// says that the receiver is there and still at storing: what was sent of the FIN was not in vain.
+    pub(super) fn note_storing(&mut self, ack: &Ack<'_>) {
+        let Some(closing) = &mut self.closing else { return };
+        let Some(fin) = &closing.sent else { return };
+        if ack.echo.map_or(ack.wnd == 0, |echo| echo.tx == fin.tx) {
+            closing.attempts = 0;
+        }
     }
 
     /// The timer of the FIN is due.

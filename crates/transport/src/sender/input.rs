@@ -50,6 +50,7 @@ impl Sender {
         self.snd_wnd = ack.wnd;
         let outstanding = self.board.outstanding();
         if outstanding == 0 {
+            self.note_storing(ack);
             return self.stats.stale += 1;
         }
         match self.recovery {

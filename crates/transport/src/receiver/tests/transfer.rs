@@ -111,6 +111,19 @@ fn fin_is_answered_only_after_the_application_confirmed() {
 }
 
 #[test]
+fn a_fin_that_is_repeated_while_the_application_stores_is_told_that_there_is_no_room() {
+    let mut script = Script::open();
+    script.data(0, b"abc").at(10).fin(1);
+    script.replies();
+    script.events();
+    script.at(50).fin(1).at(90).fin(0).fin(1);
+    assert_eq!(script.replies(), [ack(1, 0); 2]);
+    assert_eq!(script.events(), []);
+    script.confirm();
+    assert_eq!(script.replies(), [fin_ack(1, crc32fast::hash(b"abc"))]);
+}
+
+#[test]
 fn a_syn_while_the_application_stores_the_transfer_waits_for_its_repetition() {
     let mut script = Script::open();
     script.data(0, b"abc").fin(1);

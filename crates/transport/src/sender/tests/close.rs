@@ -128,6 +128,22 @@ fn acks_that_arrive_while_closing_change_nothing() {
 }
 
 #[test]
+fn a_receiver_that_stores_for_long_is_waited_for() {
+    let mut script = closing();
+    for _ in 0..200 {
+        script.expire();
+        assert_eq!(script.sent(), [Sent::Fin(3)]);
+        script.recv(&ack(3, 0));
+    }
+    for _ in 0..50 {
+        script.expire();
+        assert_eq!(script.sent(), [Sent::Fin(3)], "attempts are counted from the last answer");
+    }
+    script.expire();
+    assert_eq!(script.events(), [timeout(Phase::Close, 3, 50)]);
+}
+
+#[test]
 fn finish_may_come_after_everything_was_acknowledged() {
     let mut script = Script::flowing(4, 2);
     script.sent();

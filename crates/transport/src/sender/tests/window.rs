@@ -89,6 +89,27 @@ fn a_window_of_zero_is_probed_with_one_packet() {
 }
 
 #[test]
+fn a_receiver_without_room_that_answers_is_never_given_up() {
+    let mut script = Script::connected(config(8), 100, 0);
+    script.write(20 * PAYLOAD);
+    assert_eq!(script.data(), [0]);
+    for _ in 0..500 {
+        script.expire();
+        assert_eq!(script.data(), [0]);
+        script.recv(&ack(0, 0));
+        script.data();
+    }
+    assert_eq!(script.events(), []);
+    let silent_from = script.timer();
+    while script.timer().is_some() {
+        script.expire();
+        script.data();
+    }
+    assert!(silent_from.is_some());
+    assert_eq!(script.events(), [timeout(Phase::Send, 0, 50)], "one that does not is");
+}
+
+#[test]
 fn a_late_ack_neither_opens_nor_shuts_the_window() {
     let mut script = Script::flowing(8, 40);
     script.sent();

@@ -1,0 +1,73 @@
+//! A stream that is numbered by packets: what of it is here, and the window that every answer offers. Owns what the
+//! application may leave unread before no more is taken.
+
+use super::WindowPolicy;
+use super::body::Taken;
+use super::reassembly::{Insert, Reassembly};
+
+/// Bytes that the application may leave unread whatever memory there is; as much as a window in bytes begins with.
+const LEAST_UNREAD: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Packets {
+    pub(super) reassembly: Reassembly,
+    policy: WindowPolicy,
+    /// Bytes that may be held, unread or beyond holes, as the listener said last.
+    memory: u64,
+    /// The window that was told last is smaller than the policy's, for what is unread.
+    narrowed: bool,
+}
+
+impl Packets {
+    pub(super) fn new(reassembly: Reassembly, policy: WindowPolicy) -> Self {
+        Self { reassembly, policy, memory: LEAST_UNREAD, narrowed: false }
+    }
+
+    /// Takes packet `seq`. `memory` is how many bytes may be held beyond holes.
+    pub(super) fn insert(&mut self, seq: u64, payload: &[u8], memory: u64) -> Taken {
+        self.memory = memory.max(LEAST_UNREAD);
+        // One that keeps up leaves less than half unread at any time, and nothing here is for it.
+        let backlog = self.backlog();
+        let held = self.reassembly.held_memory();
+        let fits = backlog == 0 || backlog + held + payload.len() as u64 <= self.memory;
+        if seq == self.reassembly.rcv_nxt() && !fits {
+            return Taken::Unread;
+        }
+        match self.reassembly.insert(seq, payload, memory.saturating_sub(backlog)) {
+            Insert::Accepted { moved } => Taken::New { in_order: moved > 0 },
+            Insert::Duplicate => Taken::Duplicate,
+            Insert::OutOfRange => Taken::OutOfRange,
+            Insert::NoMemory => Taken::NoMemory,
+        }
+    }
+
+    /// The window to offer for a start at `seq`.
+    pub(super) fn first_window(&self, seq: u64) -> u64 {
+        u64::from(self.policy.window(seq))
+    }
+
+    /// The cumulative ACK and the window to tell now. While the application is behind, the window ends where
+    /// packets as large as the largest so far would fill the memory: as what arrives is left unread, its right edge
+    /// stays (RFC 9293, section 3.8.6).
+    pub(super) fn ack(&mut self) -> (u64, u64) {
+        let ack = self.reassembly.rcv_nxt();
+        let full = u64::from(self.policy.window(ack));
+        let window = match self.backlog() {
+            0 => full,
+            backlog => full.min(self.memory.saturating_sub(backlog) / self.reassembly.largest().max(1)),
+        };
+        self.narrowed = window < full;
+        (ack, window)
+    }
+
+    /// The same, if the peer waits for it: its window was narrowed and need not be any more.
+    pub(super) fn window_update(&mut self) -> Option<(u64, u64)> {
+        (self.narrowed && self.backlog() == 0).then(|| self.ack())
+    }
+
+    /// Unread bytes, if the application is behind: 0 for one that left no more than half of the memory unread.
+    fn backlog(&self) -> u64 {
+        let unread = self.reassembly.data().len() as u64;
+        if unread > self.memory / 2 { unread } else { 0 }
+    }
+}

@@ -1,0 +1,103 @@
+//! An application that leaves unread what arrives, where packets are numbered.
+
+use super::*;
+
+/// Bytes that may be held.
+const MEMORY: u64 = 4 << 20;
+const PAYLOAD: [u8; 1000] = [7; 1000];
+
+/// A peer that heeds the window sends until it is closed; gives the next number and the largest memory held.
+fn fill(script: &mut Script) -> (u64, u64) {
+    let (mut next, mut edge, mut most) = (0, 1, 0);
+    while next < edge {
+        script.data(next, &PAYLOAD);
+        next += 1;
+        let [FromReceiver::Ack { ack, wnd }] = script.replies()[..] else { panic!("one ACK") };
+        assert_eq!(ack, next);
+        assert!(ack + u64::from(wnd) >= edge, "the right edge moves back at {next}");
+        edge = ack + u64::from(wnd);
+        most = most.max(script.receiver.memory());
+    }
+    (next, most)
+}
+
+fn behind() -> Script {
+    let mut script = Script::open();
+    script.memory = MEMORY;
+    script
+}
+
+#[test]
+fn the_window_closes_where_memory_ends_and_its_edge_never_moves_back() {
+    let mut script = behind();
+    let (next, most) = fill(&mut script);
+    assert!((MEMORY - 1000..=MEMORY).contains(&most), "{next} packets, {most} bytes");
+}
+
+#[test]
+fn what_comes_nevertheless_is_answered_and_not_kept() {
+    let mut script = behind();
+    let (next, most) = fill(&mut script);
+    for _ in 0..100 {
+        script.data(next, &PAYLOAD).data(next + 1, &PAYLOAD);
+        assert_eq!(script.replies(), [ack(next, 0)], "the second would leave a hole");
+    }
+    assert_eq!((script.receiver.memory(), script.receiver.stats().no_memory), (most, 200));
+}
+
+#[test]
+fn the_peer_is_told_once_when_half_of_the_memory_is_free_again() {
+    let mut script = behind();
+    let (next, most) = fill(&mut script);
+    let mut left = usize::try_from(most).unwrap();
+    while left > 0 {
+        assert_eq!(script.receiver.data().len(), left);
+        let n = left.min(100_000);
+        let was_behind = left as u64 > MEMORY / 2;
+        script.receiver.consume(n);
+        left -= n;
+        let told = was_behind && left as u64 <= MEMORY / 2;
+        let update = told.then(|| ack(next, u32::try_from(next).unwrap()));
+        assert_eq!(script.replies(), Vec::from_iter(update), "{left} unread");
+    }
+    script.data(next, &PAYLOAD);
+    assert_eq!(script.replies(), [ack(next + 1, u32::try_from(next + 1).unwrap())]);
+}
+
+#[test]
+fn one_that_keeps_up_changes_nothing_however_little_memory_there_is() {
+    let mut script = Script::open();
+    script.memory = 0;
+    for seq in 0..5000_u64 {
+        script.data(seq, &PAYLOAD);
+        assert_eq!(script.replies(), [ack(seq + 1, u32::try_from(seq + 1).unwrap())]);
+        if seq % 500 == 0 {
+            script.read();
+        }
+    }
+    assert_eq!(script.receiver.stats().no_memory, 0);
+}
+
+#[test]
+fn holes_that_are_filled_while_it_is_behind_keep_memory_bounded() {
+    let mut script = behind();
+    for round in 0..20 {
+        // A thousand packets behind a hole, then what fills it, whatever was answered.
+        let first = script.receiver.rcv_nxt();
+        for seq in first + 1..first + 1000 {
+            script.data(seq, &PAYLOAD);
+        }
+        script.data(first, &PAYLOAD);
+        script.replies();
+        let memory = script.receiver.memory();
+        assert!(memory <= MEMORY + MEMORY / 2, "round {round}: {memory} bytes");
+    }
+    assert!(script.receiver.stats().no_memory > 1000);
+    let mut read = script.read().len() as u64;
+    // Some may be held behind the one that was refused.
+    script.data(script.receiver.rcv_nxt(), &PAYLOAD);
+    script.fin(script.receiver.rcv_nxt());
+    read += script.read().len() as u64;
+    assert_eq!(read, script.receiver.rcv_nxt() * 1000);
+    assert!(matches!(script.events()[..], [.., ReceiverEvent::Finished { .. }]));
+}
