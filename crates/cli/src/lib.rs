@@ -10,6 +10,7 @@ mod figures;
 mod format;
 mod interrupt;
 mod local;
+mod logbook;
 mod memory;
 mod mode;
 mod native;

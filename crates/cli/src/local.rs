@@ -13,8 +13,9 @@ use rdt_transport::{ReceiverConfig, SenderConfig, Wire};
 
 use crate::Failure;
 use crate::interrupt::Stop;
+use crate::logbook::Logbook;
 use crate::receive::SPIN;
-use crate::service::{Logbook, Service};
+use crate::service::Service;
 use crate::store::{Output, Store};
 
 /// The least memory for packets: what a receiver of its own has.

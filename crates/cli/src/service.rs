@@ -9,10 +9,11 @@ use rdt_server::Server;
 use rdt_transport::{Endpoint as _, ReceiverEvent, Wire};
 use serde_json::{Value, json};
 
-use crate::console::{Console, talk};
+use crate::console::talk;
 use crate::figures::{self, ledger_json};
 use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
+use crate::logbook::Logbook;
 use crate::memory;
 use crate::status::micros;
 use crate::store::Store;
@@ -20,54 +21,6 @@ use crate::store::Store;
 /// How long the last transfer's sender must be quiet before the program exits, beyond the time that its link
 /// takes: a FIN whose answer was lost is answered again.
 const LINGER: Duration = Duration::from_secs(1);
-
-/// How the log looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Log {
-    Quiet,
-    Text,
-    /// Text on the standard error, because the standard output carries data.
-    Talk,
-    /// One object a line; `quiet` leaves only the last.
-    Json {
-        quiet: bool,
-    },
-}
-
-/// The log: where its lines go.
-#[derive(Debug, Clone)]
-pub(crate) struct Logbook {
-    pub(crate) log: Log,
-    pub(crate) console: Console,
-}
-
-impl Logbook {
-    /// A log that nobody reads.
-    pub(crate) fn quiet() -> Self {
-        Self { log: Log::Quiet, console: Console::default() }
-    }
-
-    pub(crate) fn line(&self, line: &str) {
-        match self.log {
-            Log::Text => self.console.line(line),
-            Log::Talk => talk(line),
-            Log::Quiet | Log::Json { .. } => {}
-        }
-    }
-
-    pub(crate) fn json(&self, value: &Value) {
-        if self.log == (Log::Json { quiet: false }) {
-            self.console.line(&value.to_string());
-        }
-    }
-
-    /// The last object.
-    pub(crate) fn summary(&self, value: &Value) {
-        if let Log::Json { .. } = self.log {
-            self.console.line(&value.to_string());
-        }
-    }
-}
 
 /// The application on a server: stores and logs.
 pub(crate) struct Service {
