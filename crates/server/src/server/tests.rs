@@ -246,3 +246,23 @@ fn codepoints_pass_the_link_and_a_batch_has_but_one() {
         assert_eq!((script.batch.segments(), script.batch.ecn()), expected);
     }
 }
+
+#[test]
+fn news_of_an_application_that_reads_on_takes_the_reverse_link() {
+    let mut script = Script::new(|config| config.listener.peer_memory_limit = 1 << 20);
+    let link = LinkProperties { rtt_s: 0.01, speed_bps: 1e9, buffer: 2000, ..LINK };
+    script.syn(0, 1, link);
+    script.run_to(20_000_000);
+    for seq in 0..1200 {
+        script.data(20_000_000, 1, seq, 1000);
+    }
+    let told = script.run_to(100_000_000);
+    let Some((_, FromReceiver::Ack { ack: full, wnd: 0 })) = told.last().copied() else { panic!("{told:?}") };
+    assert!((1040..1060).contains(&full), "{full} packets of 1000 bytes in 1 MiB");
+    let unread = script.server.data(1).len();
+    script.server.consume(1, unread);
+    assert_eq!(script.run(200_000_000), [], "it travels for 5 ms");
+    let update = FromReceiver::Ack { ack: full, wnd: u32::try_from(full).unwrap() };
+    let left = script.run_to(210_000_000);
+    assert!(matches!(left[..], [(at, reply)] if at > 205_000_000 && reply == update), "{left:?}");
+}
