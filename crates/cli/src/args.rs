@@ -116,8 +116,8 @@ pub struct SendArgs {
     #[arg(long, value_name = "TIME", default_value = "2s")]
     pub interval: String,
     /// Classic: how often a SYN, a packet and a FIN are sent at most; one number is for packets and FIN. A
-    /// receiver that pauses for longer than attempts x RTO (50 x 40 ms = 2 s on a short path) ends the
-    /// transfer [default: 3/50/50]
+    /// receiver that is silent for longer than attempts x RTO (50 x 40 ms = 2 s on a short path) ends the
+    /// transfer; one that answers that it has no room is waited for [default: 3/50/50]
     #[arg(long, value_name = "SYN/DATA/FIN", allow_negative_numbers = true)]
     pub attempts: Option<String>,
     /// Largest send buffer; with HOST `local` also the receiver's memory, which is 1gib at least
@@ -203,6 +203,10 @@ pub struct RecvArgs {
     /// `-` for the standard output (one transfer, then exit)
     #[arg(long, short, value_name = "FILE|DIR|-")]
     pub output: Option<PathBuf>,
+    /// Confirm a transfer only when its file and its name are on the disk (fsync), so that it outlives a loss of
+    /// power
+    #[arg(long, requires = "output")]
+    pub sync: bool,
     /// Seed of the emulated links (else a new one each time)
     #[arg(long, value_name = "N", conflicts_with_all = ["dummy", "no_link"])]
     pub seed: Option<u64>,

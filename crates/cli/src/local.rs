@@ -16,7 +16,7 @@ use crate::interrupt::Stop;
 use crate::logbook::Logbook;
 use crate::receive::SPIN;
 use crate::service::Service;
-use crate::store::{Output, Store};
+use crate::store::Store;
 
 /// The least memory for packets: what a receiver of its own has.
 const MEMORY: u64 = 1 << 30;
@@ -66,7 +66,7 @@ impl LocalReceiver {
         let mut waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
         let stop = Stop::default();
         stop.add(waiter.waker());
-        let mut service = Service::new(Logbook::quiet(), Store::new(Output::Discard), stop.clone());
+        let mut service = Service::new(Logbook::quiet(), Store::discard(), stop.clone());
         let gauge = io.gauge();
         let creator = processor();
         let thread = thread::spawn(move || {

@@ -55,6 +55,8 @@ struct Plan {
     seed: Option<u64>,
     threads: usize,
     output: Output,
+    /// What is stored is on the disk before its sender is told.
+    sync: bool,
     logbook: Logbook,
     once: bool,
 }
@@ -68,6 +70,9 @@ impl Plan {
             return Err(Failure::Usage(
                 "--json and --output - both want the standard output: choose one".into(),
             ));
+        }
+        if args.sync && output == Output::Stdout {
+            return Err(Failure::Usage("--sync is for files: the standard output may be none".into()));
         }
         if args.threads > 1 && output == Output::Stdout {
             return Err(Failure::Usage(
@@ -83,7 +88,7 @@ impl Plan {
         let once = args.once || output == Output::Stdout;
         // The threads that print are those that answer senders.
         let logbook = Logbook { log, console: Console::in_background() };
-        Ok(Self { config, seed, threads: args.threads, output, logbook, once })
+        Ok(Self { config, seed, threads: args.threads, output, sync: args.sync, logbook, once })
     }
 
     fn announce(&self, args: &RecvArgs, address: SocketAddr) {
@@ -190,7 +195,9 @@ impl Worker {
         let spin = if plan.seed.is_some() { SPIN } else { Duration::ZERO };
         let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());
-        let mut service = Service::new(plan.logbook.clone(), Store::new(plan.output.clone()), stop.clone());
+        let waker = waiter.waker();
+        let store = Store::new(plan.output.clone(), plan.sync, move || waker.wake());
+        let mut service = Service::new(plan.logbook.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
         Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
     }

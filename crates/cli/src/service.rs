@@ -1,13 +1,16 @@
 //! The application on a server: stores what arrives and logs what happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::SocketAddr;
+use std::ops::Bound;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Flow, Remote};
 use rdt_server::Server;
 use rdt_transport::{Endpoint as _, ReceiverEvent, Wire};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::console::talk;
 use crate::figures::{self, ledger_json};
@@ -16,7 +19,7 @@ use crate::interrupt::Stop;
 use crate::logbook::Logbook;
 use crate::memory;
 use crate::status::micros;
-use crate::store::Store;
+use crate::store::{News, Store, Transfer};
 
 /// How long the last transfer's sender must be quiet before the program exits, beyond the time that its link
 /// takes: a FIN whose answer was lost is answered again.
@@ -30,6 +33,14 @@ pub(crate) struct Service {
     pub(crate) exit_after_first: bool,
     /// The format that each peer uses.
     wires: BTreeMap<Remote, Wire>,
+    /// Who has bytes for which there was no room.
+    waiting: BTreeSet<Remote>,
+    /// Whose turn was last.
+    served: Option<Remote>,
+    /// Transfers that are complete, but for what the store has not taken.
+    complete: BTreeMap<Remote, End>,
+    /// Transfers that are being finished.
+    finishing: BTreeMap<Transfer, Finishing>,
     /// Whose finished transfer ends the program.
     last: Option<Remote>,
     /// Transfers finished, and their bytes.
@@ -40,7 +51,7 @@ pub(crate) struct Service {
     /// Bytes went to the standard output that belong to no complete transfer.
     pub(crate) cut_short: bool,
     /// What could not be written, if that ends the program.
-    pub(crate) broken: Option<(String, std::io::Error)>,
+    pub(crate) broken: Option<(String, io::Error)>,
 }
 
 impl Service {
@@ -51,6 +62,10 @@ impl Service {
             stop,
             exit_after_first: false,
             wires: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            served: None,
+            complete: BTreeMap::new(),
+            finishing: BTreeMap::new(),
             last: None,
             finished: 0,
             bytes: 0,
@@ -73,30 +88,24 @@ impl Service {
                 self.json_peer(peer, "connected", true, server.listener().active());
             }
             ReceiverEvent::Started => {
+                self.forget(peer);
                 if let Err(error) = self.store.start(peer) {
                     self.give_up(server, peer, error);
                 }
             }
-            ReceiverEvent::Readable => self.read(server, peer),
+            ReceiverEvent::Readable => self.read(now, server, peer),
             ReceiverEvent::Finished { bytes, crc, elapsed } => {
-                self.read(server, peer);
-                if !server.listener().knows(peer) {
-                    return;
-                }
-                match self.store.finish(peer) {
-                    Ok(path) => {
-                        server.confirm(now, peer);
-                        let path = path.map(|p| p.display().to_string());
-                        self.on_finished(server, peer, &Finished { bytes, crc, elapsed, path });
-                        if self.exit_after_first {
-                            self.last.get_or_insert(peer);
-                        }
-                    }
-                    Err(error) => self.give_up(server, peer, error),
-                }
+                self.complete.insert(peer, End { bytes, crc, elapsed });
+                self.read(now, server, peer);
             }
             ReceiverEvent::Closed { unfinished } => {
                 self.cut_short |= self.store.abort(peer);
+                self.forget(peer);
+                // What is complete is stored all the same.
+                self.finishing
+                    .iter_mut()
+                    .filter(|(of, _)| of.peer == peer)
+                    .for_each(|(_, f)| f.is_gone = true);
                 let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
                 self.log_peer(peer, what, server.listener().active());
                 self.json_peer(peer, "cleaned_up", unfinished, server.listener().active());
@@ -105,42 +114,116 @@ impl Service {
         }
     }
 
-    fn read(&mut self, server: &mut Server<Remote>, peer: Remote) {
+    /// Nothing more is to be stored of what came so far.
+    fn forget(&mut self, peer: Remote) {
+        self.waiting.remove(&peer);
+        self.complete.remove(&peer);
+    }
+
+    /// Hands to the store what it takes, unless others are in line before.
+    fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote) {
+        if !self.waiting.contains(&peer) {
+            self.read_on(now, server, peer);
+        }
+    }
+
+    /// Those who wait take turns while there is room; true if there was any.
+    fn serve_waiting(&mut self, now: Instant, server: &mut Server<Remote>) -> bool {
+        let mut served = false;
+        while !self.waiting.is_empty() && self.store.has_room() {
+            let from = self.served.map_or(Bound::Unbounded, Bound::Excluded);
+            let next = self.waiting.range((from, Bound::Unbounded)).next().or(self.waiting.first()).copied();
+            let Some(peer) = next else { break };
+            self.served = Some(peer);
+            self.waiting.remove(&peer);
+            self.read_on(now, server, peer);
+            served = true;
+        }
+        served
+    }
+
+    fn read_on(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote) {
         // What is there may lie in several pieces.
         while let data = server.data(peer)
             && !data.is_empty()
         {
-            let n = data.len();
             match self.store.write(peer, data) {
-                Ok(()) => server.consume(peer, n),
+                Ok(0) => {
+                    self.waiting.insert(peer);
+                    return;
+                }
+                Ok(n) => server.consume(peer, n),
                 Err(error) => return self.give_up(server, peer, error),
+            }
+        }
+        let Some(end) = self.complete.remove(&peer) else { return };
+        match self.store.finish(peer) {
+            Ok(Some(transfer)) => {
+                self.finishing.insert(transfer, Finishing { end, is_gone: false });
+            }
+            Ok(None) => self.on_stored(now, server, peer, &Finishing { end, is_gone: false }, None),
+            Err(error) => self.give_up(server, peer, error),
+        }
+    }
+
+    /// A transfer is stored, or it cannot be.
+    fn on_news(&mut self, now: Instant, server: &mut Server<Remote>, news: News) {
+        let News { transfer, result } = news;
+        let peer = transfer.peer;
+        let finishing = self.finishing.remove(&transfer);
+        match (result, finishing) {
+            (Ok(path), Some(finishing)) => self.on_stored(now, server, peer, &finishing, path),
+            // Of a transfer that ended before.
+            (Ok(_), None) => {}
+            (Err(error), finishing) => {
+                // What is written of it is no whole.
+                self.cut_short |= self.store.is_stdout();
+                if finishing.map_or(self.store.is_at(transfer), |finishing| !finishing.is_gone) {
+                    self.give_up(server, peer, error);
+                }
             }
         }
     }
 
+    fn on_stored(
+        &mut self,
+        now: Instant,
+        server: &mut Server<Remote>,
+        peer: Remote,
+        Finishing { end, is_gone }: &Finishing,
+        path: Option<PathBuf>,
+    ) {
+        if !is_gone {
+            server.confirm(now, peer);
+        }
+        self.on_finished(server, peer, end, path);
+        if self.exit_after_first {
+            self.last.get_or_insert(peer);
+        }
+    }
+
     /// The transfer cannot be stored: it ends unanswered, so that its sender does not take it for stored.
-    fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: std::io::Error) {
-        let elsewhere = error.kind() == std::io::ErrorKind::ResourceBusy;
+    fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: io::Error) {
+        let elsewhere = error.kind() == io::ErrorKind::ResourceBusy;
         self.not_stored += u64::from(!elsewhere);
         talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
         self.logbook
             .json(&json!({ "event": "store_failed", "peer": name(peer), "error": error.to_string() }));
-        let to_stdout = self.store.abort(peer);
+        self.cut_short |= self.store.abort(peer);
+        self.forget(peer);
         server.close(peer);
-        if to_stdout {
-            self.cut_short = true;
-        }
         // A transfer that another one keeps out of the standard output is no reason to end that one.
         if self.exit_after_first && !elsewhere {
             self.broken = Some((format!("the transfer of {}", name(peer)), error));
         }
     }
 
-    fn on_finished(&mut self, server: &Server<Remote>, peer: Remote, end: &Finished) {
+    fn on_finished(&mut self, server: &Server<Remote>, peer: Remote, end: &End, path: Option<PathBuf>) {
+        let path = path.map(|path| path.display().to_string());
         self.finished += 1;
         self.bytes += end.bytes;
         let bps = rate_bps(end.bytes, end.elapsed);
-        let kept = end.path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
+        let kept = path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
         let bytes = end.bytes;
         let what = format!(
             "finished: {bytes} bytes in {:.3} sec, {:.2} Kbps, checksum {:X}{kept}",
@@ -158,7 +241,7 @@ impl Service {
             "elapsed_us": micros(end.elapsed),
             "rate_bps": bps,
             "crc32": format!("{:08x}", end.crc),
-            "path": end.path,
+            "path": path,
             "forward": ledgers.map(|(forward, _)| ledger_json(forward)),
             "reverse": ledgers.map(|(_, reverse)| ledger_json(reverse)),
         }));
@@ -199,10 +282,15 @@ impl Service {
 impl Application<Server<Remote>> for Service {
     fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
         let mut busy = false;
+        while let Some(news) = self.store.poll() {
+            busy = true;
+            self.on_news(now, server, news);
+        }
         while let Some((peer, event)) = server.poll_event() {
             busy = true;
             self.on_event(now, server, peer, event);
         }
+        busy |= self.serve_waiting(now, server);
         let exit_at = self.last.map(|peer| server.quiet_at(peer, LINGER).unwrap_or(now));
         let over = exit_at.is_some_and(|at| at <= now);
         if self.stop.is_set() || self.cut_short || self.broken.is_some() || over {
@@ -215,11 +303,18 @@ impl Application<Server<Remote>> for Service {
     }
 }
 
-struct Finished {
+/// What a FIN told.
+struct End {
     bytes: u64,
     crc: u32,
     elapsed: Duration,
-    path: Option<String>,
+}
+
+/// A transfer that is handed over whole.
+struct Finishing {
+    end: End,
+    /// Nobody is there any more who could be told.
+    is_gone: bool,
 }
 
 /// A peer as people know it: IPv4 without its IPv6 clothes.

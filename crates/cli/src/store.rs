@@ -1,17 +1,18 @@
-//! Where a receiver keeps what arrives. A file gets its name only when its transfer is complete; until then
-//! it is a hidden temporary one beside it, removed if the transfer ends otherwise.
+//! What a receiver keeps, seen from the thread that answers senders: which transfers there are, what of them was
+//! handed to the thread that writes, and to whom the standard output belongs.
+
+mod files;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf, is_separator};
 
 use rdt_driver::Remote;
-use tempfile::NamedTempFile;
 
-/// Prefix of the temporary files.
-const PREFIX: &str = ".rdt-partial-";
-/// Names tried in a directory before giving up.
-const MAX_NAMES: u32 = 100_000;
+use files::{Files, Names, parent, temporary};
+pub(crate) use writer::{News, Transfer};
+use writer::{Sink, Writer};
 
 /// Where transfers go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,204 +50,183 @@ impl Output {
     }
 }
 
-#[derive(Debug)]
-enum Incoming {
-    /// Nothing arrived yet: a SYN, which anybody can send, takes no file and no output.
-    Announced,
-    Temporary(NamedTempFile),
-    /// The standard output; bytes went there.
-    Stdout,
+/// A transfer that was announced and has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Incoming {
+    transfer: Transfer,
+    /// Bytes of it were handed on. A SYN, which anybody can send, takes no file and no output.
+    begun: bool,
 }
 
-/// Transfers being stored.
+/// Transfers being stored. No call waits for a disk or a reader.
 #[derive(Debug)]
 pub(crate) struct Store {
-    output: Output,
+    /// `None`: nothing is kept.
+    writer: Option<Writer>,
     incoming: BTreeMap<Remote, Incoming>,
+    /// Transfers so far.
+    count: u64,
+    is_stdout: bool,
     /// A transfer has the standard output, or had it.
     stdout_taken: bool,
 }
 
 impl Store {
-    pub(crate) fn new(output: Output) -> Self {
-        Self { output, incoming: BTreeMap::new(), stdout_taken: false }
+    /// `sync`: files are on the disk before they are said to be stored. `wake` is called when [`Store::poll`] has
+    /// something, and when there is room after there was none.
+    pub(crate) fn new(output: Output, sync: bool, wake: impl Fn() + Send + 'static) -> Self {
+        let is_stdout = output == Output::Stdout;
+        let writer = match output {
+            Output::Discard => None,
+            Output::File(path) => Some(Writer::new(Files::new(Names::One(path), sync), wake)),
+            Output::Directory(path) => Some(Writer::new(Files::new(Names::In(path), sync), wake)),
+            // Who reads it may pause for ever.
+            Output::Stdout => Some(Writer::detached(Stdout, wake)),
+        };
+        Self { writer, incoming: BTreeMap::new(), count: 0, is_stdout, stdout_taken: false }
+    }
+
+    /// One that keeps nothing.
+    pub(crate) fn discard() -> Self {
+        Self::new(Output::Discard, false, || {})
     }
 
     /// A transfer of `peer` begins; what came before it and was not finished is removed.
     pub(crate) fn start(&mut self, peer: Remote) -> io::Result<()> {
-        if self.output == Output::Discard {
-            return Ok(());
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if let Some(Incoming { transfer, begun: true }) = self.incoming.get(&peer) {
+            if self.is_stdout {
+                return Err(io::Error::other("it began again when part of it was written"));
+            }
+            writer.abort(*transfer);
         }
-        if let Some(Incoming::Stdout) = self.incoming.get(&peer) {
-            return Err(io::Error::other("it began again when part of it was written"));
-        }
-        self.incoming.insert(peer, Incoming::Announced);
+        self.count += 1;
+        let transfer = Transfer { number: self.count, peer };
+        self.incoming.insert(peer, Incoming { transfer, begun: false });
         Ok(())
     }
 
-    /// The next bytes of `peer`.
-    pub(crate) fn write(&mut self, peer: Remote, bytes: &[u8]) -> io::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
+    /// The next bytes of `peer`; gives how many of them were taken. None at all if there is no room for now.
+    pub(crate) fn write(&mut self, peer: Remote, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() || self.writer.is_none() {
+            return Ok(bytes.len());
         }
-        if let Some(Incoming::Announced) = self.incoming.get(&peer) {
-            let place = self.place()?;
-            self.incoming.insert(peer, place);
-        }
-        match self.incoming.get_mut(&peer) {
-            Some(Incoming::Temporary(file)) => file.as_file_mut().write_all(bytes),
-            Some(Incoming::Stdout) => io::stdout().lock().write_all(bytes),
-            Some(Incoming::Announced) | None => Ok(()),
-        }
+        let Some(transfer) = self.begin(peer)? else { return Ok(bytes.len()) };
+        Ok(self.writer.as_mut().map_or(bytes.len(), |writer| writer.write(transfer, bytes)))
     }
 
-    /// Makes the place for a transfer of which something arrived, or which is complete without.
-    fn place(&mut self) -> io::Result<Incoming> {
-        match &self.output {
-            Output::Discard => Ok(Incoming::Announced),
-            Output::File(path) => temporary(parent(path)).map(Incoming::Temporary),
-            Output::Directory(path) => temporary(path).map(Incoming::Temporary),
-            Output::Stdout if self.stdout_taken => {
+    /// False if nothing is taken for now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.writer.as_ref().is_none_or(Writer::has_room)
+    }
+
+    /// All bytes of the transfer of `peer` were taken. News of the transfer that is given will follow; without one
+    /// there was nothing to store.
+    pub(crate) fn finish(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
+        let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
+        self.incoming.remove(&peer);
+        if let (Some(writer), Some(transfer)) = (&mut self.writer, transfer) {
+            writer.finish(transfer);
+        }
+        Ok(transfer)
+    }
+
+    /// Makes sure that there is a place for the transfer of `peer`, of which something arrived or which is complete.
+    fn begin(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
+        let Some(incoming) = self.incoming.get_mut(&peer) else { return Ok(None) };
+        if !incoming.begun && self.is_stdout {
+            if self.stdout_taken {
                 let why = "the standard output takes one transfer only";
-                Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
             }
-            Output::Stdout => {
-                self.stdout_taken = true;
-                Ok(Incoming::Stdout)
-            }
+            self.stdout_taken = true;
         }
+        incoming.begun = true;
+        Ok(Some(incoming.transfer))
     }
 
-    /// The transfer of `peer` is complete: its file gets its name, which is returned.
-    pub(crate) fn finish(&mut self, peer: Remote) -> io::Result<Option<PathBuf>> {
-        let incoming = match self.incoming.remove(&peer) {
-            None => return Ok(None),
-            Some(Incoming::Announced) => self.place()?,
-            Some(incoming) => incoming,
-        };
-        match incoming {
-            Incoming::Announced => Ok(None),
-            Incoming::Stdout => io::stdout().lock().flush().map(|()| None),
-            Incoming::Temporary(file) => match &self.output {
-                Output::Directory(directory) => name_in(directory, peer, file).map(Some),
-                Output::File(path) => {
-                    file.persist(path)?;
-                    Ok(Some(path.clone()))
-                }
-                Output::Discard | Output::Stdout => Ok(None),
-            },
-        }
+    /// The next news: of a transfer that was finished, or that could not be written.
+    pub(crate) fn poll(&mut self) -> Option<News> {
+        self.writer.as_mut()?.poll()
+    }
+
+    /// True if this is the transfer that `peer` is at, and not one before.
+    pub(crate) fn is_at(&self, transfer: Transfer) -> bool {
+        self.incoming.get(&transfer.peer).is_some_and(|incoming| incoming.transfer == transfer)
     }
 
     /// The transfer of `peer` ends otherwise. True if bytes of it cannot be taken back.
     pub(crate) fn abort(&mut self, peer: Remote) -> bool {
-        matches!(self.incoming.remove(&peer), Some(Incoming::Stdout))
-    }
-}
-
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
-}
-
-fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(PREFIX);
-    // As any program makes files: the user's mask decides who may read them.
-    #[cfg(unix)]
-    builder.permissions(<std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
-    builder.tempfile_in(directory)
-}
-
-/// Gives the file a name that is free: the peer's address, and a number if it is not the first.
-fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Result<PathBuf> {
-    let ip = peer.addr.ip().to_canonical().to_string().replace(':', "_");
-    for number in 1..MAX_NAMES {
-        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
-        let path = directory.join(format!("{ip}-{}{suffix}.bin", peer.addr.port()));
-        match file.persist_noclobber(&path) {
-            Ok(_) => return Ok(path),
-            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
-            Err(e) => return Err(e.error),
+        let Some(Incoming { transfer, begun: true }) = self.incoming.remove(&peer) else { return false };
+        if let Some(writer) = &mut self.writer {
+            writer.abort(transfer);
         }
+        self.is_stdout
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
+
+    /// True if what is written cannot be taken back.
+    pub(crate) fn is_stdout(&self) -> bool {
+        self.is_stdout
+    }
+}
+
+/// The standard output.
+#[derive(Debug)]
+struct Stdout;
+
+impl Sink for Stdout {
+    fn write(&mut self, _: Transfer, bytes: &[u8]) -> io::Result<()> {
+        io::stdout().lock().write_all(bytes)
+    }
+
+    fn finish(&mut self, _: Transfer) -> io::Result<Option<PathBuf>> {
+        io::stdout().lock().flush().map(|()| None)
+    }
+
+    fn abort(&mut self, _: Transfer) {}
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn peer(port: u16) -> Remote {
         std::net::SocketAddr::from(([127, 0, 0, 1], port)).into()
     }
 
-    fn names(directory: &Path) -> Vec<String> {
-        let mut names: Vec<_> =
-            fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_file_appears_whole_and_only_when_finished() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap());
-        store.start(peer(1)).unwrap();
-        store.write(peer(1), b"abc").unwrap();
-        assert!(names(directory.path()).iter().all(|n| n.starts_with(PREFIX)));
-        store.start(peer(1)).unwrap();
-        store.write(peer(1), b"xyz").unwrap();
-        let path = store.finish(peer(1)).unwrap().unwrap();
-        assert_eq!(fs::read(path).unwrap(), b"xyz", "a restart voids what came before");
-        store.start(peer(1)).unwrap();
-        store.finish(peer(1)).unwrap();
-        assert_eq!(names(directory.path()), ["127.0.0.1-1-2.bin", "127.0.0.1-1.bin"]);
-    }
-
-    #[test]
-    fn a_transfer_of_which_nothing_arrived_takes_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap());
-        store.start(peer(1)).unwrap();
-        store.write(peer(1), b"").unwrap();
-        assert!(names(directory.path()).is_empty());
-        store.write(peer(1), b"abc").unwrap();
-        assert_eq!(names(directory.path()).len(), 1);
-        store.start(peer(1)).unwrap();
-        assert!(names(directory.path()).is_empty(), "a restart voids what came before");
-        let path = store.finish(peer(1)).unwrap().unwrap();
-        assert_eq!(fs::read(path).unwrap(), b"", "a transfer of nothing is a file too");
-    }
-
     #[test]
     fn the_standard_output_belongs_to_whoever_writes_first() {
-        let mut store = Store::new(Output::Stdout);
+        let mut store = Store::new(Output::Stdout, false, || {});
         for port in 1..=3 {
             store.start(peer(port)).unwrap();
         }
         store.start(peer(2)).unwrap();
-        store.finish(peer(2)).unwrap();
+        assert!(store.finish(peer(2)).unwrap().is_some());
         assert_eq!(store.write(peer(1), b"late").unwrap_err().kind(), io::ErrorKind::ResourceBusy);
         assert!(!store.abort(peer(1)), "nothing of it was written");
         assert_eq!(store.finish(peer(3)).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
     }
 
     #[test]
-    fn an_aborted_transfer_leaves_nothing() {
+    fn a_transfer_that_begins_again_is_another_one() {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("out");
-        fs::write(&file, b"old").unwrap();
-        let mut store = Store::new(Output::parse(Some(&file)).unwrap());
+        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap(), false, || {});
         store.start(peer(1)).unwrap();
-        store.write(peer(1), b"new").unwrap();
-        assert!(!store.abort(peer(1)), "nothing remains that cannot be taken back");
-        assert_eq!(names(directory.path()), ["out"]);
-        assert_eq!(fs::read(&file).unwrap(), b"old");
+        assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
+        let old = store.incoming[&peer(1)].transfer;
+        store.start(peer(1)).unwrap();
+        assert!(!store.is_at(old));
+        let new = store.finish(peer(1)).unwrap().unwrap();
+        assert!(new != old && !store.is_at(new), "it is not under way any more");
+        assert!(!store.abort(peer(1)));
+    }
+
+    #[test]
+    fn what_is_not_kept_is_taken_at_once() {
+        let mut store = Store::discard();
+        store.start(peer(1)).unwrap();
+        assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
+        assert!(store.has_room() && store.finish(peer(1)).unwrap().is_none() && store.poll().is_none());
     }
 
     #[test]

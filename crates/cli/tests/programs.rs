@@ -20,5 +20,6 @@ mod programs {
     mod native;
     mod native_input;
     mod native_lines;
+    mod paused;
     mod peers;
 }

@@ -220,6 +220,23 @@ fn a_file_is_replaced_at_once_when_the_transfer_is_complete() {
     assert_eq!(names(directory.path()), ["kept", "link"]);
 }
 
+#[test]
+fn what_is_on_the_disk_before_it_is_confirmed_is_a_file_like_any_other() {
+    let directory = directory();
+    for (output, expected) in [("", None), ("kept", Some("kept"))] {
+        let receiver = Receiver::keeping(&directory.path().join(output), "--sync");
+        super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
+        super::process::send(&receiver.args("--bytes 3000")).with_code(0);
+        let path = kept_in(&receiver, 3000);
+        assert!(fs::read(&path).unwrap() == super::data::array(3000), "the bytes differ");
+        assert!(expected.is_none_or(|name| path.ends_with(name)), "{path}");
+    }
+    assert!(names(directory.path()).iter().all(|name| !name.starts_with('.')));
+    for args in ["--sync", "--sync --output -"] {
+        Program::start(&mut rdt_recv(&format!("--bind 127.0.0.1:0 {args}"))).ended().with_code(64);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_users_mask_decides_who_may_read_a_file() {

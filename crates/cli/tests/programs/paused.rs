@@ -1,0 +1,48 @@
+//! Readers of the standard output that pause for longer than a sender waits for an answer.
+
+use std::io::Read;
+use std::process::Stdio;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use super::data::random;
+use super::process::{Program, rdt_recv, rdt_send, send};
+
+/// More than all that lies between a sender and a reader: pipe, queue and the receiver's memory.
+const BYTES: usize = 12 << 20;
+
+/// How long the reader pauses: longer than the attempts and the patience of the senders below.
+const PAUSE: Duration = Duration::from_secs(3);
+
+#[test]
+fn the_transfer_waits_and_is_whole() {
+    let senders = ["500 0 0 1000 - --attempts 3/5/5 --quiet", "- --give-up 1s --quiet"];
+    let cases = senders.map(|args| [BYTES, 100_000].map(|bytes| (args, bytes)));
+    let cases = cases.into_iter().flatten().map(|(args, bytes)| thread::spawn(move || transfer(args, bytes)));
+    for case in cases.collect::<Vec<_>>() {
+        case.join().unwrap();
+    }
+}
+
+fn transfer(args: &str, bytes: usize) {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --memory 16mib --output -");
+    let receiver = Program::start(command.stdout(writer));
+    drop(command);
+    let address = receiver.error_line("initialized").rsplit(' ').next().unwrap().to_string();
+    let data = random(bytes, 7);
+    let mut sender = Program::start(rdt_send(&format!("{address} {args}")).stdin(Stdio::piped()));
+    sender.feed(data.clone(), &[BYTES]);
+    // Something arrived, so the output is taken.
+    let mut kept = vec![0];
+    reader.read_exact(&mut kept).unwrap();
+    let (_nobody, never) = channel::<()>();
+    assert!(never.recv_timeout(PAUSE).is_err());
+    let other = send(&format!("{address} --bytes 1000")).with_code(5);
+    assert!(other.stderr.contains("closed the transfer"), "it is answered meanwhile: {}", other.stderr);
+    reader.read_to_end(&mut kept).unwrap();
+    sender.ended().with_code(0);
+    receiver.ended().with_code(0);
+    assert!(kept == data, "{args}: the bytes differ");
+}
