@@ -17,6 +17,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(10);
 /// Fewer packets are no reason to speak up before the end: the next interval is added.
 const LEAST: u64 = 100;
+/// What each sentence says of the host.
+pub(crate) const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
 /// What there is to say at the end, forward first; `overflow` is how many packets never came to the link.
@@ -33,16 +35,14 @@ pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<S
 
 /// The verb says whether it is over.
 fn lost(name: &str, packets: u64, verb: &str) -> String {
-    format!("{name}: {packets} packets were lost before the link: this host, not the link, {verb} the limit")
+    format!("{name}: {packets} packets were lost before the link: {BLAME}, {verb} the limit")
 }
 
 fn late(name: &str, lateness: &Lateness, verb: &str) -> Option<String> {
     let p99 = lateness.quantile(0.99);
     (lateness.count() > 0 && p99 > LATE).then(|| {
         let millis = p99.as_secs_f64() * 1e3;
-        format!(
-            "{name}: 1 % of the packets left {millis:.1} ms late or more: this host, not the link, {verb} the limit"
-        )
+        format!("{name}: 1 % of the packets left {millis:.1} ms late or more: {BLAME}, {verb} the limit")
     })
 }
 
