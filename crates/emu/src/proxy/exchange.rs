@@ -8,7 +8,7 @@ use std::mem;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats, clock};
+use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats};
 use rdt_emulator::{Direction, Ecn, Packet};
 use rdt_transport::drive::{DatagramIo, Received};
 
@@ -249,8 +249,7 @@ impl Exchange {
     /// Looks which sockets have something.
     pub(crate) fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
-        let check = self.clients.next_check().map(|check| check.saturating_duration_since(clock::now()));
-        let timeout = timeout.into_iter().chain(check).chain(retry.then_some(RETRY)).min();
+        let timeout = timeout.into_iter().chain(retry.then_some(RETRY)).min();
         let mut seen = Seen::Nothing;
         for key in self.watch.wait(timeout)? {
             seen = Seen::Packet;
@@ -264,6 +263,11 @@ impl Exchange {
             }
         }
         Ok(if self.watch.is_stopped() { Seen::Stop } else { seen })
+    }
+
+    /// When [`poll_gone`](Self::poll_gone) has something to look for.
+    pub(crate) fn next_check(&self) -> Option<Instant> {
+        self.clients.next_check()
     }
 
     /// A client that is gone. From time to time it also looks for what nobody reports.
