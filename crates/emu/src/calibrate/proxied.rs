@@ -16,6 +16,7 @@ use crate::json;
 use crate::live::Live;
 use crate::proxy::{Exchange, Limits, serve};
 use crate::relay::Account;
+use crate::speaker::Voice;
 use crate::tap::Tap;
 use crate::wait::Waiting;
 
@@ -47,7 +48,7 @@ pub(super) fn hold(asked: Asked) -> io::Result<Option<held::Delivered>> {
 fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(Account, T)> {
     let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
     let exchange =
-        Exchange::bind(FREE.into(), target.local_addr()?, ONE, |_| {}).map_err(io::Error::other)?;
+        Exchange::bind(FREE.into(), target.local_addr()?, ONE, Voice::unheard()).map_err(io::Error::other)?;
     let (listen, stop): (SocketAddr, _) = (exchange.local_addr()?, exchange.stop());
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);
