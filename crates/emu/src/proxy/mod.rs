@@ -48,6 +48,7 @@ use crate::host;
 use crate::output::Circumstances;
 use crate::paths::{Paths, PerTag};
 use crate::relay::{Account, Relay};
+use crate::speaker::Speaker;
 use crate::talk;
 use crate::tap::Tap;
 use crate::wait::{Waiter, Waiting};
@@ -78,7 +79,8 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let (config, seed) = (described.config()?, described.seed());
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };
     args.calibration.check(&config, Mode::Proxy { paths: if args.per_client { limits.most } else { 1 } })?;
-    let exchange = Exchange::bind(listen, target, limits, talk)
+    let speaker = Speaker::start(talk);
+    let exchange = Exchange::bind(listen, target, limits, speaker.voice())
         .map_err(|error| Failure::Forbidden(error.to_string()))?;
     let local = exchange.local_addr().map_err(Failure::system("no address"))?;
     if address::is_loop(local, target) {
@@ -91,10 +93,11 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     talk(&format!("{local} -> {target}"));
     let paths = paths(config, seed, args.per_client.then_some(limits.most));
     let frame = datagrams(exchange.addresses(), target);
-    let watchers = args.output.watchers(frame, seed)?;
+    let watchers = args.output.watchers(frame, seed, speaker.voice())?;
     let begin = clock::now();
-    let (end, watchers) =
-        serve(exchange, paths, watchers, args.wait).map_err(Failure::system("the relay stopped"))?;
+    let served = serve(exchange, paths, watchers, args.wait);
+    speaker.finish();
+    let (end, watchers) = served.map_err(Failure::system("the relay stopped"))?;
     let circumstances = Circumstances {
         mode: "proxy",
         seed,
