@@ -8,7 +8,7 @@ use super::rack::{Rack, Times};
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{LossDetection, Reordering, Repeat, Resend};
 use crate::LossTrigger;
-use crate::congestion::SentState;
+use crate::congestion::{Cause, SentState};
 use crate::planted::{self, Bug};
 use crate::sender::{Fate, Flights, Scoreboard, Segment};
 
@@ -152,14 +152,9 @@ impl Marking {
         self.max_ack_delay = delay;
     }
 
-    /// True while losses are being repaired.
-    pub(crate) fn in_recovery(&self) -> bool {
-        self.episode.is_some()
-    }
-
-    /// True if the episode was begun by the timer: then the window grows by slow start, not by PRR.
-    pub(crate) fn after_timeout(&self) -> bool {
-        self.episode.is_some_and(|episode| episode.timeout)
+    /// What the recovery that is on began with.
+    pub(crate) fn episode(&self) -> Option<Cause> {
+        self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
     /// Takes the losses found since the last call.

@@ -27,9 +27,9 @@ impl Sender {
             self.heed_marks(now, marks, facts.largest_tx, outstanding);
         }
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
-        let in_recovery = rules.in_recovery();
+        let episode = rules.episode();
         let ended = rules.end_episode(self.board.una_offset());
-        self.tell_of_ack(&facts, prior_in_flight, in_recovery);
+        self.tell_of_ack(&facts, prior_in_flight, episode);
         if ended {
             self.trace(now, &Trace::RecoveryEnded { spurious: false });
         }

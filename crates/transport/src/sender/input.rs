@@ -285,11 +285,11 @@ impl Sender {
     /// The controller hears of an ACK, and the window of a recovery follows it.
     fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64) {
         let Recovery::Marking(rules) = &mut self.recovery else { return };
-        let in_recovery = rules.in_recovery() && !rules.after_timeout();
+        let episode = rules.episode();
         let now = facts.now;
         let found = self.lost_since_ack > 0;
         let ended = rules.ended(facts, &mut self.board);
-        self.tell_of_ack(facts, prior_in_flight, in_recovery);
+        self.tell_of_ack(facts, prior_in_flight, episode);
         match ended {
             Some(Ended::Spurious) => {
                 self.stats.spurious += 1;
@@ -324,7 +324,7 @@ impl Sender {
     }
 
     /// The controller hears of an ACK, where there is a record of what left.
-    pub(super) fn tell_of_ack(&mut self, facts: &AckFacts, prior_in_flight: u64, in_recovery: bool) {
+    pub(super) fn tell_of_ack(&mut self, facts: &AckFacts, prior_in_flight: u64, episode: Option<Cause>) {
         let Some(delivery) = &mut self.delivery else { return };
         let now = facts.now;
         let lost = std::mem::take(&mut self.lost_since_ack);
@@ -339,7 +339,7 @@ impl Sender {
             prior_in_flight,
             in_flight: self.board.in_flight(),
             cwnd_limited: matches!(self.waiting.reason(), Some(Blocked::Cwnd | Blocked::Pacing(_))),
-            in_recovery,
+            episode,
             latest_rtt: facts.latest_rtt,
             srtt: facts.srtt,
             min_rtt: facts.min_rtt,

@@ -11,10 +11,15 @@ const MSS: u64 = 100;
 
 /// Window of 10 packets, round trip of the handshake 100 ms, which is the time now.
 fn connected(recovery: LossDetection) -> Script {
+    connected_by(recovery, Algorithm::Fixed(10))
+}
+
+/// The same, with another congestion control and its first window of 10 packets.
+fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
     let config = SenderConfig { recovery, pacing: false, window: 10, packet_size, ..base };
-    let config = SenderConfig { congestion: Algorithm::Fixed(10), ..config };
+    let config = SenderConfig { congestion, ..config };
     let mut script = Script::new(config);
     assert_eq!(script.datagrams().len(), 1);
     let mut reply = [0; MAX_REPLY];
@@ -126,6 +131,29 @@ fn rules_without_selective_acks_take_them_for_plain_ones() {
             ack(&mut script, n, 0, &[(1, n + 1)]);
             let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
             assert_eq!(sent, expected, "{rule}, ACK {n}");
+        }
+    }
+}
+
+#[test]
+fn what_a_timeout_gave_up_opens_the_window_by_one_segment_an_ack() {
+    // RFC 3465, section 2.3; two when everything sent before the timeout is acknowledged.
+    for congestion in [Algorithm::Reno, Algorithm::Cubic] {
+        for rule in [LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly] {
+            let mut script = connected_by(rule, congestion);
+            script.write(40 * PAYLOAD);
+            assert_eq!(leaving(&mut script).len(), 10);
+            script.expire();
+            assert_eq!(leaving(&mut script), [(0, 10, false)], "{rule}");
+            let window = |script: &Script| script.stats().cwnd / MSS;
+            let mut tx = 10;
+            for (time, below, expected) in [(500, 2, 2), (501, 4, 3)] {
+                assert_eq!(script.stats().timeouts, 1, "{rule}");
+                script.at(time);
+                ack(&mut script, tx, below, &[]);
+                assert_eq!(window(&script), expected, "{congestion}, {rule}: {below} acknowledged");
+                tx = leaving(&mut script).last().map_or(tx, |(_, tx, _)| *tx);
+            }
         }
     }
 }
