@@ -98,6 +98,11 @@ impl BaseOnly {
         self.dup_acks
     }
 
+    /// How often ACKs repeated the base.
+    pub(crate) fn dup_acks(&self) -> u32 {
+        self.dup_acks
+    }
+
     /// The pending retransmission was made.
     pub(crate) fn on_resent(&mut self, now: Instant, rto: Duration) {
         self.pending = None;

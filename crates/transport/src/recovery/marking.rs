@@ -48,6 +48,8 @@ pub(crate) struct AckFacts {
     pub(crate) now: Instant,
     /// The cumulative edge moved.
     pub(crate) moved: bool,
+    /// It says what the one before it said, edge and window, and the window has room (RFC 5681, section 2).
+    pub(crate) repeats: bool,
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
     /// Number of the newest transmission that the receiver has, where the wire says.
@@ -343,10 +345,10 @@ impl Marking {
                 if ack.moved {
                     dup_acks.reset();
                     board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
-                } else if !board.is_empty() {
+                } else if ack.repeats && !board.is_empty() {
                     board.assume_delivered(ack.mss);
                 }
-                let third = !ack.moved && dup_acks.on_duplicate() && !in_recovery;
+                let third = ack.repeats && dup_acks.on_duplicate() && !in_recovery;
                 let hole = board.base().copied().filter(|base| base.fate == Fate::InFlight);
                 let recover = self.episode.map_or(0, |episode| episode.recover);
                 if let Some(base) = hole.filter(|base| third || (partial && base.offset < recover)) {

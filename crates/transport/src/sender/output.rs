@@ -85,7 +85,9 @@ impl Sender {
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
-        (written && self.prr.is_none() && self.peer_allows(len) && roomy).then_some(len)
+        // What asks a receiver whether it has room says nothing of the path.
+        let taken = self.has_room() && self.peer_allows(len);
+        (written && self.prr.is_none() && taken && roomy).then_some(len)
     }
 
     /// New data if there is any that the receiver has room for, else the last segment again (RFC 8985,
@@ -288,10 +290,10 @@ impl Sender {
         self.note_sent(now, u64::from(segment.len));
         self.stats.retransmitted += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
-        let timing = self.timing();
+        let (timing, rest) = (self.timing(), self.patience(now));
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => {
-                rules.on_resent(now, timing.rto);
+                rules.on_resent(now, timing.rto.min(rest));
                 self.stats.timeouts += u64::from(repeat.reason == Resend::Timeout);
             }
             Recovery::Marking(rules) => rules.on_resent(now, &timing, repeat.reason),

@@ -7,7 +7,7 @@ use crate::{LossDetection, SenderConfig};
 
 const ID: u64 = 7;
 const WIRE: Wire = Wire::Native { connection_id: ID };
-const MSS: u64 = 100;
+pub(super) const MSS: u64 = 100;
 
 /// Window of 10 packets, round trip of the handshake 100 ms, which is the time now.
 fn connected(recovery: LossDetection) -> Script {
@@ -15,23 +15,27 @@ fn connected(recovery: LossDetection) -> Script {
 }
 
 /// The same, with another congestion control and its first window of 10 packets.
-fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Script {
+pub(super) fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
     let config = SenderConfig { recovery, pacing: false, window: 10, packet_size, ..base };
-    let config = SenderConfig { congestion, ..config };
+    connected_to(SenderConfig { congestion, ..config }, Params::default())
+}
+
+/// A receiver that says `params` of itself has answered after 100 ms, which is the time now.
+pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     let mut script = Script::new(config);
     assert_eq!(script.datagrams().len(), 1);
     let mut reply = [0; MAX_REPLY];
     let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
-    let len = encode_answer(WIRE, answer, Params::default, &mut reply).unwrap();
+    let len = encode_answer(WIRE, answer, || params, &mut reply).unwrap();
     script.at(100).recv_bytes(&reply[..len]);
     assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);
     script
 }
 
 /// The data that wants to leave now: index of the segment, number of the transmission, whether it asks.
-fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
+pub(super) fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
     script.datagrams().iter().map(|datagram| read(datagram)).collect()
 }
 
@@ -44,13 +48,18 @@ fn read(datagram: &[u8]) -> (u64, u64, bool) {
 
 /// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here too.
 fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
+    ack_with_window(script, tx, below, blocks, 1 << 20);
+}
+
+/// The same from a receiver that takes `window` bytes more.
+pub(super) fn ack_with_window(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)], window: u64) {
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * MSS, end: end * MSS }).collect();
     let ack = native::Ack {
         echo_tx: tx,
         echo_delay_us: 0,
         ack: below * MSS,
-        window: 1 << 20,
+        window,
         packets: 0,
         duplicates: 0,
         ce: 0,
