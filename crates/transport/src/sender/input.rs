@@ -236,6 +236,7 @@ impl Sender {
         self.mss = mtu.size() - self.config.wire.data_header();
         self.stats.packet_size = mtu.size();
         self.congestion.on_mss(self.mss as u64);
+        self.cwnd = self.config.within_memory(self.congestion.cwnd(), self.mss);
         if let Some(pacer) = &mut self.pacer {
             let batch = (MAX_DATAGRAM / mtu.size()).min(MAX_SEGMENTS) * self.mss;
             pacer.set_sizes(self.mss as u64, batch as u64);
@@ -339,7 +340,7 @@ impl Sender {
     /// Window and pace follow the controller; if it has no rate, a window is spread over the round trip, with room to
     /// grow: twice in slow start, 1.2 times after it (as Linux does).
     pub(super) fn pace(&mut self, now: Instant) {
-        self.cwnd = self.config.within_memory(self.congestion.cwnd());
+        self.cwnd = self.config.within_memory(self.congestion.cwnd(), self.mss);
         let Some(pacer) = &mut self.pacer else { return };
         let srtt = self.rtt.srtt().max(Duration::from_micros(1));
         let rate = self.congestion.pacing_rate().unwrap_or_else(|| {

@@ -159,7 +159,7 @@ impl Sender {
             delivery: None,
             prr: None,
             pacer: config.pacing.then(|| Pacer::new(config.first_payload_size() as u64)),
-            cwnd: config.within_memory(congestion.cwnd()),
+            cwnd: config.within_memory(congestion.cwnd(), config.first_payload_size()),
             congestion,
             snd_wnd: 0,
             peer: None,
