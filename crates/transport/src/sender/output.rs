@@ -80,7 +80,7 @@ impl Sender {
     /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
     fn mtu_probe_len(&self) -> Option<usize> {
         // The receiver says what it takes.
-        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
+        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open && self.peer.is_some())?;
         let size = mtu.candidate()?;
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
