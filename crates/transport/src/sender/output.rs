@@ -79,9 +79,10 @@ impl Sender {
     /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the window has many times
     /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
     fn mtu_probe_len(&self) -> Option<usize> {
-        // The receiver says what it takes.
-        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open && self.peer.is_some())?;
-        let size = mtu.candidate()?;
+        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
+        // The receiver says what it takes. Where that was lost, it is taken to be what receivers take that say nothing.
+        let most = usize::from(self.peer.unwrap_or_default().max_datagram);
+        let size = mtu.candidate().filter(|size| *size <= most)?;
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
