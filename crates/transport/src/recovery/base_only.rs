@@ -98,6 +98,11 @@ impl BaseOnly {
         self.dup_acks
     }
 
+    /// The base is to leave again, although it is not lost.
+    pub(crate) fn repeat(&mut self) {
+        self.pending.get_or_insert(Resend::Lost);
+    }
+
     /// How often ACKs repeated the base.
     pub(crate) fn dup_acks(&self) -> u32 {
         self.dup_acks

@@ -22,6 +22,7 @@ impl Sender {
         self.flights.forget_resolved(&self.board);
         self.note_progress(&facts);
         self.trace_ack(now, ack, &facts);
+        self.repeat_refused(now, ack, prior_wnd);
         if facts.repeats && self.note_dup_ack(now, ack) {
             self.lose_base(now, LossTrigger::DupAcks, outstanding);
         }

@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::Sender;
 use super::path_mtu::PathMtu;
+use super::{Segment, Sender};
 use crate::congestion::Cause;
 use crate::recovery::Recovery;
+use crate::wire::Ack;
 
 /// Why a packet was not heard of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,23 @@ impl Sender {
     /// The receiver takes a full packet.
     pub(super) fn has_room(&self) -> bool {
         self.snd_wnd >= self.board.span(self.mss)
+    }
+
+    /// Before this ACK the window was `prior_wnd`. If it opens now, what the receiver had and did not take leaves again at
+    /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
+    pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {
+        let opens = prior_wnd < self.board.span(self.mss) && self.has_room();
+        let heard = |base: &Segment| ack.echo.is_some_and(|echo| echo.tx == base.tx);
+        let Some(base) = self.board.base().copied().filter(|base| opens && heard(base)) else { return };
+        let timing = self.timing();
+        match &mut self.recovery {
+            Recovery::BaseOnly(rules) => rules.repeat(),
+            Recovery::Marking(rules) => {
+                self.board.mark_lost(base.offset);
+                self.flights.forget_resolved(&self.board);
+                rules.rearm(now, &timing, &self.board);
+            }
+        }
     }
 
     /// Nothing was heard of `outstanding` bytes until the timer fired.

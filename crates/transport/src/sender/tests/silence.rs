@@ -42,7 +42,19 @@ fn a_receiver_without_room_is_asked_again_and_nothing_counts_as_lost() {
             assert_eq!((stats.lost, stats.dup_acks, stats.recoveries), (0, 0, 0), "{rule}, {refusal}");
             assert_eq!((stats.cwnd, stats.ssthresh), (window, None), "{rule}, {refusal}");
         }
-        assert!(script.stats().timeouts > 4, "{rule}");
+        // It opens: what was refused leaves at once, and is waited for anew.
+        let (_, tx, _) = leaving(&mut script)[0];
+        let timeouts = script.stats().timeouts;
+        assert!(timeouts > 4, "{rule}");
+        ack_with_window(&mut script, tx, 10, &[], 0);
+        let opens = script.timer().unwrap() - ms(1);
+        script.at_exactly(opens);
+        ack_with_window(&mut script, tx, 10, &[], 1 << 20);
+        let again: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
+        assert_eq!(again[..2], [10, 11], "{rule}");
+        assert!(script.timer().unwrap() > opens + ms(100), "{rule}");
+        let stats = script.stats();
+        assert_eq!((stats.lost, stats.timeouts, stats.ssthresh), (0, timeouts, None), "{rule}");
     }
 }
 
