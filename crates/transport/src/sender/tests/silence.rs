@@ -47,7 +47,7 @@ fn a_receiver_without_room_is_asked_again_and_nothing_counts_as_lost() {
         let timeouts = script.stats().timeouts;
         assert!(timeouts > 4, "{rule}");
         ack_with_window(&mut script, tx, 10, &[], 0);
-        let opens = script.timer().unwrap() - ms(1);
+        let opens = script.timer().unwrap().saturating_sub(ms(1));
         script.at_exactly(opens);
         ack_with_window(&mut script, tx, 10, &[], 1 << 20);
         let again: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
