@@ -11,27 +11,38 @@ fn small() -> ReceiverConfig {
     receiver
 }
 
-fn run(congestion: Algorithm, reading: Reading) -> Done {
-    let run = Run::new(100_000_000, ms(20)).bytes(2_000_000).config(native(congestion));
+fn run(congestion: Algorithm, recovery: LossDetection, reading: Reading) -> Done {
+    let config = SenderConfig { recovery, ..native(congestion) };
+    let run = Run::new(100_000_000, ms(20)).bytes(2_000_000).config(config);
     let run = Run { reading: Some(reading), receiver: small(), limit: secs(60), ..run };
     let done = run.run();
     let stats = &done.stats;
-    eprintln!("{congestion}, {reading:?}: {:?}, {} timeouts", done.took, stats.timeouts);
-    assert_eq!((stats.recoveries, stats.ssthresh), (0, None), "{congestion}: {stats:?}");
-    assert!(stats.waited.peer_window > secs(4), "{congestion}: {stats:?}");
+    eprintln!("{congestion}, {recovery}, {reading:?}: {:?}, {} timeouts", done.took, stats.timeouts);
+    assert_eq!((stats.recoveries, stats.ssthresh), (0, None), "{congestion}, {recovery}: {stats:?}");
+    assert_eq!(stats.lost, 0, "{congestion}, {recovery}: {stats:?}");
+    assert_eq!(stats.packet_size, 1472, "{congestion}, {recovery}: a full receiver is no smaller path");
+    assert!(stats.waited.peer_window > secs(4), "{congestion}, {recovery}: {stats:?}");
     done
 }
 
-const CONTROLLERS: [Algorithm; 4] =
-    [Algorithm::Fixed(400), Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr];
+/// Every controller, and with Reno every rule.
+const PAIRS: [(Algorithm, LossDetection); 7] = [
+    (Algorithm::Fixed(400), LossDetection::Rack),
+    (Algorithm::Reno, LossDetection::Rack),
+    (Algorithm::Reno, LossDetection::Sack),
+    (Algorithm::Reno, LossDetection::NewReno),
+    (Algorithm::Reno, LossDetection::BaseOnly),
+    (Algorithm::Cubic, LossDetection::Rack),
+    (Algorithm::Bbr, LossDetection::Rack),
+];
 
 #[test]
 fn an_application_that_reads_1_mbps_is_sent_1_mbps() {
-    for congestion in CONTROLLERS {
-        let done = run(congestion, Reading::AtRate(125_000));
+    for (congestion, recovery) in PAIRS {
+        let done = run(congestion, recovery, Reading::AtRate(125_000));
         let rate = done.goodput() / 1e6;
-        assert!((0.95..=1.0).contains(&rate), "{congestion}: {rate} Mbps");
-        assert_eq!(done.stats.timeouts, 0, "{congestion}: {:?}", done.stats);
+        assert!((0.95..=1.0).contains(&rate), "{congestion}, {recovery}: {rate} Mbps");
+        assert_eq!(done.stats.timeouts, 0, "{congestion}, {recovery}: {:?}", done.stats);
     }
 }
 
@@ -49,10 +60,10 @@ fn news_of_the_window_is_no_duplicate_ack_to_any_rule() {
 
 #[test]
 fn an_application_that_stalls_for_5_s_gets_the_rest_at_once_afterwards() {
-    for congestion in CONTROLLERS {
+    for (congestion, recovery) in PAIRS {
         let reading = Reading::Stalled { from: ms(100), length: secs(5) };
-        let done = run(congestion, reading);
+        let done = run(congestion, recovery, reading);
         // Two megabytes at 100 Mbps are 160 ms.
-        assert!((ms(5100)..ms(6000)).contains(&done.took), "{congestion}: {:?}", done.took);
+        assert!((ms(5100)..ms(6000)).contains(&done.took), "{congestion}, {recovery}: {:?}", done.took);
     }
 }

@@ -87,7 +87,7 @@ impl Console {
     }
 
     /// Lines that were left out because nobody read those before them.
-    fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.background.as_ref().map_or(0, |background| background.lost.load(Ordering::Relaxed))
     }
 

@@ -145,6 +145,7 @@ impl Plan {
         value["not_stored"] = json!(total.not_stored);
         value["memory_peak_bytes"] = json!(memory::read().peak);
         value["processor_us"] = json!(memory::processor_time().map(micros));
+        value["lines_left_out"] = json!(self.logbook.console.lost());
         value["socket"] = socket_json(&total.socket, total.offload);
         self.logbook.summary(&value);
     }

@@ -14,7 +14,7 @@ use rdt_transport::drive::{DatagramIo, Received};
 use rdt_transport::{Ecn, Progress, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
-use crate::clock::Reading;
+use crate::clock::{self, Reading};
 use crate::error::{SendFailure, SocketError};
 use crate::outbox::{Datagrams, Kernel, Outbox, SendCall};
 use crate::ring::{self, File};
@@ -464,6 +464,10 @@ impl DatagramIo for UdpIo {
     fn leave(&mut self) {
         self.outbox.leave();
     }
+
+    fn present(&self, _: Instant) -> Instant {
+        clock::now()
+    }
 }
 
 /// A socket that talks to one peer: datagrams of others are dropped and counted.
@@ -546,6 +550,10 @@ impl DatagramIo for Connected {
 
     fn leave(&mut self) {
         self.io.leave();
+    }
+
+    fn present(&self, now: Instant) -> Instant {
+        self.io.present(now)
     }
 
     fn reclaim(&mut self, progress: Progress) {

@@ -26,7 +26,7 @@ Examples:
 Exit codes: those of CMD (128 + N if signal N ended it), and
    64  wrong arguments    69  this host forbids what is needed; a sentence says what
    73  FILE of --pcapng cannot be created    74  CMD ended with 0, but FILE is not complete
-   78  the path has a higher rate than this host was calibrated to hold
+   78  the path has a rate that this host was found not to hold
   126  CMD cannot be run  127  there is no CMD";
 
 /// An emulated network link for any program.
@@ -47,8 +47,8 @@ pub(crate) enum Command {
     Proxy(ProxyArgs),
     /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
     Sim(SimArgs),
-    /// Measures what this host can emulate, for up to 40 s: rates, packets per second, how late packets are; and
-    /// keeps it, so that `run` and `proxy` refuse more
+    /// Measures what this host can emulate, for up to 50 s: rates, packets per second, how late packets are; and
+    /// keeps it, so that `run` and `proxy` refuse what was too much
     #[cfg(target_os = "linux")]
     Calibrate(CalibrateArgs),
     /// One end of a flood; `calibrate` starts it.

@@ -9,7 +9,8 @@
 //! | flood | `calibrate/flood.rs` | the sender and the receiver of a flood |
 //!
 //! A flood's sender, the relay and the receiver share the machine, as they do in a run; so what arrives is what the
-//! relay can do beside them, and not what it could do alone. What is held is kept for `run` and `proxy` (`calibration.rs`).
+//! relay can do beside them, and not what it could do alone. What is held, and what is not, is kept for `run` and `proxy`
+//! (`calibration.rs`).
 
 pub(crate) mod flood;
 mod held;
@@ -23,12 +24,13 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::calibration::{Calibration, Host, file};
+use crate::calibration::{Bounds, Calibration, Host, file, mbps};
 use crate::failure::Failure;
+use crate::wait::Waiting;
 use crate::{talk, tell};
-use held::Held;
+use held::{Found, Held};
 
-/// How long each of five measurements takes, ms.
+/// How long each of six measurements takes, ms.
 const TIME: u64 = 2000;
 /// Bytes of datagrams that show the highest rate, and of those that show the most packets.
 const SIZES: [u16; 2] = [1400, 64];
@@ -38,7 +40,7 @@ pub(crate) struct CalibrateArgs {
     /// Print JSON, one object, in place of a table
     #[arg(long)]
     json: bool,
-    /// Do not keep the rates that are held: runs and proxies go by an earlier calibration, if there is one
+    /// Do not keep which rates are held: runs and proxies go by an earlier calibration, if there is one
     #[arg(long)]
     no_save: bool,
 }
@@ -86,98 +88,152 @@ impl Throughput {
 #[derive(Debug)]
 struct Capacity {
     floods: Vec<Throughput>,
-    held: Option<Held>,
+    found: Found,
 }
 
 impl Capacity {
-    /// Floods with datagrams of each size, and from above the highest rate that comes through searches down.
+    /// Floods with datagrams of each size, and seeks the rate that is held by the highest that comes through.
     fn measure<E>(
         flood: impl Fn(u16) -> Result<Throughput, E>,
         hold: impl FnMut(held::Asked) -> Result<Option<held::Delivered>, E>,
     ) -> Result<Self, E> {
         let floods = SIZES.into_iter().map(flood).collect::<Result<Vec<_>, E>>()?;
         let highest = floods.iter().map(Throughput::rate_bps).fold(0.0, f64::max);
-        Ok(Self { held: held::search(highest, hold)?, floods })
+        Ok(Self { found: held::search(highest, hold)?, floods })
     }
 
     fn json(&self) -> Value {
         json!({
             "floods": self.floods.iter().map(Throughput::json).collect::<Vec<_>>(),
-            "held": self.held.as_ref().map(Held::json),
+            "held": self.found.held.as_ref().map(Held::json),
+            "failed_bps": self.found.failed_bps,
         })
     }
 
     fn rows(&self, name: &str) -> Vec<String> {
         let mut rows: Vec<_> = self.floods.iter().map(|flood| flood.row(name)).collect();
-        let held_row = |held: &Held| {
+        let Found { held, failed_bps } = &self.found;
+        rows.extend(held.as_ref().map(|held| {
             row(&format!("{name}, held"), &format!("{:.0}", held.bps / 1e6), "", &held.lateness)
-        };
-        rows.push(self.held.as_ref().map_or_else(|| format!("{name}: no rate was held"), held_row));
+        }));
+        rows.extend(
+            failed_bps
+                .map(|bps| row(&format!("{name}, not held"), &format!("{:.0}", bps / 1e6), "", &Value::Null)),
+        );
         rows
     }
 }
 
 /// Measures and tells; gives the exit code.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
-    talk("this takes up to 40 s; whatever else runs meanwhile makes the figures worse");
-    let idle = timer::lateness().map_err(Failure::system("cannot measure the timer"))?;
-    let proxy = Capacity::measure(proxied::measure, proxied::hold)
-        .map_err(Failure::system("cannot measure over the loopback"))?;
-    let namespace = Capacity::measure(namespace::measure, namespace::hold);
+    let file = if args.no_save { None } else { Some(file()?) };
+    talk("this takes up to 50 s; whatever else runs meanwhile makes the figures worse");
+    let figures = Figures::measure()?;
     // Whether or not it can be kept, it is told.
-    let kept = if args.no_save { Ok(None) } else { keep(&proxy, namespace.as_ref().ok()).map(Some) };
+    let calibration = figures.calibration();
+    let kept = file.map(|file| match file::save(&file, &calibration.json().to_string()) {
+        Ok(()) => Ok(file),
+        Err(error) => Err(Failure::Create(file, error)),
+    });
+    let kept = kept.transpose();
     if args.json {
         let file = kept.as_ref().ok().and_then(Option::as_ref);
-        let mut object = object(&idle, &proxy, &namespace);
+        let mut object = figures.json();
         crate::json::extend(&mut object, json!({ "file": file.map(|file| file.to_string_lossy()) }));
         tell(&object.to_string());
         return kept.map(|_| 0);
     }
-    let titles = json!({ "p50": "late p50", "p99": "p99", "p99.9": "p99.9 us" });
-    let mut lines = vec![row("", "Mbit/s", "packets/s", &titles), row("idle", "", "", &idle)];
-    lines.extend(proxy.rows("proxy"));
-    match &namespace {
-        Ok(namespace) => lines.extend(namespace.rows("namespace")),
-        Err(sentence) => lines.push(format!("namespace: {sentence}")),
-    }
-    for line in lines {
+    for line in figures.rows() {
         tell(line.trim_end());
     }
     if let Some(file) = kept? {
-        talk(&format!("kept in {}: `run` and `proxy` refuse higher rates", file.display()));
+        talk(&format!("kept in {}: {}", file.display(), effect(calibration.namespace, calibration.proxy)));
     }
     Ok(0)
 }
 
-/// Writes what was held where the runs to come find it; gives the file.
-fn keep(proxy: &Capacity, namespace: Option<&Capacity>) -> Result<PathBuf, Failure> {
-    let held = |capacity: &Capacity| capacity.held.as_ref().map(|held| held.bps);
-    let calibration = Calibration {
-        measured: Timestamp::now(),
-        host: Host::here(),
-        proxy_bps: held(proxy),
-        namespace_bps: namespace.and_then(held),
-    };
-    let file = file::path(|name| std::env::var_os(name)).ok_or_else(|| {
+/// Where it is to be kept, if that is possible.
+fn file() -> Result<PathBuf, Failure> {
+    let hint =
+        |error: io::Error| io::Error::new(error.kind(), format!("{error}; --no-save measures all the same"));
+    let Some(file) = file::path(|name| std::env::var_os(name)) else {
         let error = io::Error::other("neither XDG_STATE_HOME nor HOME says where");
-        Failure::Create("calibration.json".into(), error)
-    })?;
-    match file::save(&file, &calibration.json().to_string()) {
+        return Err(Failure::Create("calibration.json".into(), hint(error)));
+    };
+    match file::prepare(&file) {
         Ok(()) => Ok(file),
-        Err(error) => Err(Failure::Create(file, error)),
+        Err(error) => Err(Failure::Create(file, hint(error))),
     }
 }
 
-fn object(idle: &Value, proxy: &Capacity, namespace: &Result<Capacity, String>) -> Value {
-    json!({
-        "event": "end",
-        "mode": "calibrate",
-        "processors": std::thread::available_parallelism().map_or(1, usize::from),
-        "idle": { "lateness_us": idle },
-        "proxy": proxy.json(),
-        "namespace": namespace.as_ref().ok().map(Capacity::json),
-        "namespace_refused": namespace.as_ref().err(),
-    })
+/// What follows from it.
+fn effect(namespace: Bounds, proxy: Bounds) -> String {
+    let of = |name: &str, bounds: Bounds| match bounds.failed_bps {
+        Some(bps) => format!("`{name}` refuses {} Mbit/s and more", mbps(bps)),
+        None => format!("`{name}` refuses nothing"),
+    };
+    format!("{}, {}", of("run", namespace), of("proxy", proxy))
+}
+
+/// Everything that is measured.
+#[derive(Debug)]
+struct Figures {
+    /// How late packets are that come rarely, by what the relay does between them: spin, sleep.
+    idle: [Value; 2],
+    proxy: Capacity,
+    /// Or why there are none.
+    namespace: Result<Capacity, String>,
+}
+
+impl Figures {
+    fn measure() -> Result<Self, Failure> {
+        let idle = |waiting| timer::lateness(waiting).map_err(Failure::system("cannot measure the timer"));
+        Ok(Self {
+            idle: [idle(Waiting::Spin)?, idle(Waiting::Sleep)?],
+            proxy: Capacity::measure(proxied::measure, proxied::hold)
+                .map_err(Failure::system("cannot measure over the loopback"))?,
+            namespace: Capacity::measure(namespace::measure, namespace::hold),
+        })
+    }
+
+    fn calibration(&self) -> Calibration {
+        Calibration {
+            measured: Timestamp::now(),
+            host: Host::here(),
+            proxy: self.proxy.found.bounds(),
+            namespace: self.namespace.as_ref().map(|namespace| namespace.found.bounds()).unwrap_or_default(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let [spin, sleep] = &self.idle;
+        json!({
+            "event": "end",
+            "mode": "calibrate",
+            "processors": std::thread::available_parallelism().map_or(1, usize::from),
+            "idle": { "lateness_us": spin },
+            "idle_sleep": { "lateness_us": sleep },
+            "proxy": self.proxy.json(),
+            "namespace": self.namespace.as_ref().ok().map(Capacity::json),
+            "namespace_refused": self.namespace.as_ref().err(),
+        })
+    }
+
+    fn rows(&self) -> Vec<String> {
+        let titles = json!({ "p50": "late p50", "p99": "p99", "p99.9": "p99.9 us" });
+        let [spin, sleep] = &self.idle;
+        let mut lines = vec![
+            row("", "Mbit/s", "packets/s", &titles),
+            row("idle", "", "", spin),
+            row("idle, --wait sleep", "", "", sleep),
+        ];
+        lines.extend(self.proxy.rows("proxy"));
+        match &self.namespace {
+            Ok(namespace) => lines.extend(namespace.rows("namespace")),
+            Err(sentence) => lines.push(format!("namespace: {sentence}")),
+        }
+        lines
+    }
 }
 
 /// A line of the table.
@@ -201,12 +257,28 @@ mod tests {
     #[test]
     fn rates_are_those_of_payloads_in_the_time_that_it_took() {
         let held = Held { bps: 5e6, lateness: Value::Null };
-        let proxy = Capacity { floods: vec![throughput()], held: Some(held) };
-        let object = object(&Value::Null, &proxy, &Err("no".to_owned()));
+        let found = Found { held: Some(held), failed_bps: Some(6e6) };
+        let proxy = Capacity { floods: vec![throughput()], found };
+        let figures = Figures { idle: [1.into(), 2.into()], proxy, namespace: Err("no".to_owned()) };
+        let object = figures.json();
         let told = &object["proxy"]["floods"][0];
         assert_eq!(object["proxy"]["held"]["rate_bps"], json!(5e6));
+        assert_eq!(object["proxy"]["failed_bps"], json!(6e6));
+        assert_eq!(object["idle_sleep"]["lateness_us"], json!(2));
         assert_eq!((&told["packets_per_s"], &told["rate_bps"]), (&json!(1000.0), &json!(8_000_000.0)));
         assert_eq!((&object["namespace"], &object["namespace_refused"]), (&Value::Null, &json!("no")));
+        let kept = figures.calibration();
+        assert_eq!(kept.proxy, Bounds { held_bps: Some(5e6), failed_bps: Some(6e6) });
+        assert_eq!(kept.namespace, Bounds::default());
+    }
+
+    #[test]
+    fn what_follows_is_said_as_it_is() {
+        let failed = |bps| Bounds { held_bps: None, failed_bps: bps };
+        assert_eq!(
+            effect(failed(Some(2.5e6)), failed(None)),
+            "`run` refuses 2.5 Mbit/s and more, `proxy` refuses nothing"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rdt_emulator::{Delivery, Direction};
 use rdt_server::Lateness;
 
 use crate::relay::{Account, Books};
+use crate::speaker::Voice;
 use crate::tap::Tap;
 
 /// How late one packet in a hundred may be.
@@ -17,6 +18,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(10);
 /// Fewer packets are no reason to speak up before the end: the next interval is added.
 const LEAST: u64 = 100;
+/// What each sentence says of the host.
+pub(crate) const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
 /// What there is to say at the end, forward first; `overflow` is how many packets never came to the link.
@@ -33,16 +36,14 @@ pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<S
 
 /// The verb says whether it is over.
 fn lost(name: &str, packets: u64, verb: &str) -> String {
-    format!("{name}: {packets} packets were lost before the link: this host, not the link, {verb} the limit")
+    format!("{name}: {packets} packets were lost before the link: {BLAME}, {verb} the limit")
 }
 
 fn late(name: &str, lateness: &Lateness, verb: &str) -> Option<String> {
     let p99 = lateness.quantile(0.99);
     (lateness.count() > 0 && p99 > LATE).then(|| {
         let millis = p99.as_secs_f64() * 1e3;
-        format!(
-            "{name}: 1 % of the packets left {millis:.1} ms late or more: this host, not the link, {verb} the limit"
-        )
+        format!("{name}: 1 % of the packets left {millis:.1} ms late or more: {BLAME}, {verb} the limit")
     })
 }
 
@@ -53,16 +54,16 @@ pub(crate) struct Alarm {
     /// Of the packets of this interval.
     lateness: [Lateness; 2],
     patience: [Patience; 2],
-    tell: fn(&str),
+    voice: Voice,
 }
 
 impl Alarm {
-    pub(crate) fn new(tell: fn(&str)) -> Self {
+    pub(crate) fn new(voice: Voice) -> Self {
         Self {
             next: None,
             lateness: [(); 2].map(|()| Lateness::new()),
             patience: <[Patience; 2]>::default(),
-            tell,
+            voice,
         }
     }
 
@@ -77,7 +78,7 @@ impl Alarm {
                 continue;
             }
             if let Some(sentence) = late(name, &mem::take(lateness), "is").filter(|_| patience.ends(at)) {
-                (self.tell)(&sentence);
+                self.voice.say(&sentence);
             }
         }
     }
@@ -131,8 +132,6 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use rdt_driver::clock;
     use rdt_emulator::{Ledger, Link, LinkConfig, Packet, QueueDelays};
 
@@ -156,10 +155,9 @@ mod tests {
 
     #[test]
     fn late_packets_are_said_at_once_and_then_from_time_to_time() {
-        thread_local! {
-            static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-        }
-        let mut alarm = Alarm::new(|sentence| SAID.with_borrow_mut(|said| said.push(sentence.to_owned())));
+        let (voice, said) = Voice::new();
+        let said = || said.try_iter().flatten().collect::<Vec<_>>();
+        let mut alarm = Alarm::new(voice);
         let mut link = Link::new(LinkConfig::default(), 1, Direction::Reverse);
         let begin = clock::now();
         link.push(begin, Packet::from(vec![0])).unwrap();
@@ -172,10 +170,10 @@ mod tests {
             }
             now += INTERVAL / 2;
             alarm.look(now);
-            assert_eq!(SAID.take(), [""; 0], "no second has passed");
+            assert_eq!(said(), [""; 0], "no second has passed");
             now += INTERVAL / 2;
             alarm.look(now);
-            SAID.take()
+            said()
         };
         // However many came in time before.
         assert_eq!(second(0, 1_000_000), [""; 0]);

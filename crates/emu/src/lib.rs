@@ -13,6 +13,7 @@
 //! | live account | `live.rs` | the account while packets come and go |
 //! | capture | `capture/` | every packet in a file for Wireshark |
 //! | output | `output.rs` | the options for these, what is told at the end |
+//! | speaker | `speaker.rs` | what is said while packets pass, which delays none |
 //! | host | `host.rs` | whether this machine kept up |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
 //! | calibration | `calibration.rs` | what this host was found to hold, and whether a path asks for more |
@@ -40,6 +41,7 @@ pub mod report;
 #[cfg(target_os = "linux")]
 mod run;
 mod sim;
+mod speaker;
 pub mod tap;
 pub mod wait;
 

@@ -13,6 +13,7 @@ use crate::failure::{self, Failure};
 use crate::host::{self, Alarm};
 use crate::live::Live;
 use crate::relay::Account;
+use crate::speaker::Voice;
 use crate::{json, report, talk, tell};
 
 /// Shorter intervals tell nobody more.
@@ -58,15 +59,20 @@ pub(crate) struct Circumstances {
 }
 
 impl OutputArgs {
-    /// Whoever the options ask for. It begins now.
-    pub(crate) fn watchers<F: Frame>(&self, frame: F, seed: u64) -> Result<Watchers<F>, Failure> {
+    /// Whoever the options ask for. It begins now; what goes wrong meanwhile is said.
+    pub(crate) fn watchers<F: Frame>(
+        &self,
+        frame: F,
+        seed: u64,
+        voice: Voice,
+    ) -> Result<Watchers<F>, Failure> {
         let capture = self.pcapng.as_ref().map(|path| {
             let cannot = |error| Failure::Create(path.clone(), error);
             Capture::create(path, frame, &format!("seed {seed}")).map_err(cannot)
         });
         let capture = capture.transpose()?;
         let live = self.json_stream.map(|interval| Live::start(interval, std::io::stdout()));
-        Ok((Alarm::new(talk), (live, capture)))
+        Ok((Alarm::new(voice), (live, capture)))
     }
 
     /// Tells everything, the forward account first; gives the exit code.

@@ -43,6 +43,11 @@ pub trait Port {
     fn poll_gone(&mut self, _now: Instant) -> Option<u32> {
         None
     }
+
+    /// When [`poll_gone`](Self::poll_gone) is to be asked even if no packet calls for a turn.
+    fn next_check(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Whether the system took a packet.

@@ -165,9 +165,10 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
         Ok(more)
     }
 
-    /// When the next packet is due, or whoever watches wants a turn.
+    /// When the next packet is due, or the near port or whoever watches wants a turn.
     fn next_wakeup(&self) -> Option<Instant> {
-        self.paths.next_wakeup().into_iter().chain(self.tap.next_turn()).min()
+        let others = self.near.next_check().into_iter().chain(self.tap.next_turn());
+        self.paths.next_wakeup().into_iter().chain(others).min()
     }
 }
 

@@ -34,13 +34,18 @@ pub(crate) enum Seen {
     Stop,
 }
 
-/// One question to the system: has a port something?
+/// Questions to the system: has a port something, and what time is it?
 pub(crate) trait Look {
     /// Returns when a port has something, when the end is asked for, or after `timeout`, perhaps early.
     ///
     /// # Errors
     /// As the operating system says.
     fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen>;
+
+    /// The time.
+    fn now(&self) -> Instant {
+        clock::now()
+    }
 }
 
 /// Looks, then sleeps. It belongs to one thread.
@@ -83,7 +88,7 @@ impl<L: Look> Waiter<L> {
             }
             // Whoever shares this processor may be the one that is waited for.
             std::thread::yield_now();
-            let before = mem::replace(&mut now, clock::now());
+            let before = mem::replace(&mut now, self.look.now());
             if vigil.is_in_the_way(before, now) {
                 break;
             }
@@ -94,7 +99,7 @@ impl<L: Look> Waiter<L> {
 
     /// Looks, or sleeps after looking in vain.
     fn find(&mut self, deadline: Option<Instant>) -> io::Result<Seen> {
-        let begin = clock::now();
+        let begin = self.look.now();
         let sleep_until = deadline.map(|deadline| deadline.checked_sub(SPIN).unwrap_or(begin));
         if sleep_until.is_some_and(|until| until <= begin) {
             std::hint::spin_loop();
@@ -103,7 +108,9 @@ impl<L: Look> Waiter<L> {
         }
         match self.look_awake(begin, sleep_until)? {
             (Seen::Nothing, now) => {
-                let rest = sleep_until.map(|until| until.saturating_duration_since(now));
+                let awake_at = self.vigil.as_ref().and_then(|vigil| vigil.awake_at(now));
+                let until = sleep_until.into_iter().chain(awake_at).min();
+                let rest = until.map(|until| until.saturating_duration_since(now));
                 self.look.look(rest.map(|rest| rest.saturating_sub(rest / SLACK_SHARE)))
             }
             (seen, _) => Ok(seen),
@@ -129,4 +136,6 @@ pub(crate) use descriptors::{Descriptors, Stop};
 
 #[cfg(target_os = "linux")]
 mod descriptors;
+#[cfg(test)]
+mod tests;
 mod vigil;

@@ -30,11 +30,11 @@ fn calibration() -> Value {
         [uname.nodename(), uname.sysname(), uname.release()].map(|text| text.to_str().unwrap());
     let processors = std::thread::available_parallelism().unwrap();
     json!({
-        "version": 1,
+        "version": 2,
         "measured": jiff::Timestamp::now().to_string(),
         "host": { "name": name, "system": format!("{system} {release}"), "processors": processors },
-        "proxy_held_bps": 50e6,
-        "namespace_held_bps": 20e6,
+        "proxy": { "held_bps": 50e6, "failed_bps": 58e6 },
+        "namespace": { "held_bps": 20e6, "failed_bps": 23e6 },
     })
 }
 
@@ -52,17 +52,17 @@ fn proxy(state: &TempDir, options: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_higher_rate_than_is_held_is_refused_in_a_sentence() {
+fn a_rate_that_was_not_held_is_refused_in_a_sentence() {
     let state = state(&calibration().to_string());
     for rate in ["60mbit", "0s:1mbit, 5s:60mbit"] {
         let (code, said) = proxy(&state, &["--rate-reverse", rate]);
         assert_eq!(code, REFUSED, "{said}");
-        assert!(said.contains("asks for 60.0 Mbit/s") && said.contains("held as a proxy is 50.0"), "{said}");
+        assert!(said.contains("asks for 60 Mbit/s") && said.contains("did not hold 58 Mbit/s"), "{said}");
         assert!(said.contains("--beyond-calibration") && said.lines().count() == 1, "{said}");
     }
     let (code, said) = ends(&state, &["run", "--rate", "30mbit", "--", "true"]);
     assert_eq!(code, REFUSED, "{said}");
-    assert!(said.contains("held in a namespace is 20.0 Mbit/s"), "{said}");
+    assert!(said.contains("held 20 Mbit/s in a namespace and did not hold 23 Mbit/s"), "{said}");
 }
 
 #[test]
@@ -80,6 +80,38 @@ fn no_more_than_is_held_no_rate_and_who_insists_is_not_refused() {
 }
 
 #[test]
+fn what_may_be_too_much_is_said_and_goes_on() {
+    let state = state(&calibration().to_string());
+    let cases = [
+        (&["--rate", "55mbit"][..], "the path asks for 55 Mbit/s, and this host held 50 Mbit/s"),
+        (
+            &["--rate", "1mbit", "--per-client"],
+            "64 clients may have a path of 1 Mbit/s each, 64 Mbit/s together",
+        ),
+    ];
+    for (options, part) in cases {
+        let (code, said) = proxy(&state, options);
+        assert_eq!((code, said.lines().count()), (TAKEN, 2), "{said}");
+        assert!(said.contains(part) && said.contains("may be too much"), "{said}");
+    }
+    for options in [&["--rate", "1mbit"][..], &["--rate", "1mbit", "--per-client", "--max-clients", "50"]] {
+        let (code, said) = proxy(&state, options);
+        assert_eq!((code, said.lines().count()), (TAKEN, 1), "{said}");
+    }
+}
+
+#[test]
+fn nothing_is_measured_that_could_not_be_kept() {
+    let state = state("");
+    let file = state.path().join("rdt-emu/calibration.json");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let (code, said) = ends(&state, &["calibrate"]);
+    assert_eq!((code, said.lines().count()), (73, 1), "{said}");
+    assert!(said.contains("calibration.json") && said.contains("--no-save"), "{said}");
+}
+
+#[test]
 fn one_that_is_of_no_use_is_said_and_refuses_nothing() {
     let with = |change: &dyn Fn(&mut Value)| {
         let mut object = calibration();
@@ -88,7 +120,8 @@ fn one_that_is_of_no_use_is_said_and_refuses_nothing() {
     };
     let cases = [
         ("{\"version\":".to_owned(), "it is not what `rdt-emu calibrate` writes"),
-        (with(&|it| it["host"]["name"] = "elsewhere".into()), "it is of another host or kernel (elsewhere, "),
+        (with(&|it| it["host"]["name"] = "elsewhere".into()), "the name of the host was elsewhere, and is "),
+        (with(&|it| it["host"]["processors"] = 0.into()), "the number of processors was 0, and is "),
         (
             with(&|it| it["measured"] = "2020-02-02T02:02:02Z".into()),
             "it is of 2020-02-02, more than 90 days ago",

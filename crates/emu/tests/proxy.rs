@@ -116,3 +116,51 @@ fn a_second_request_ends_a_proxy_whose_account_nobody_reads() {
     }
     assert_eq!(ended.and_then(|status| status.code()), Some(130));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn one_who_does_not_read_what_is_said_stops_no_packet_and_keeps_nobody_from_the_end() {
+    use std::fs::File;
+    use std::io::{BufRead, BufReader, ErrorKind, Write};
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    use rustix::fs::{OFlags, fcntl_setfl};
+
+    let target = UdpSocket::bind("127.0.0.1:0").unwrap();
+    target.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (said, stderr) = std::io::pipe().unwrap();
+    let mut child = Command::new(PROGRAM)
+        .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "--max-clients", "1"])
+        .stderr(stderr.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(1, &said).read_line(&mut line).unwrap();
+    let address = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
+    let mut stderr = File::from(std::os::fd::OwnedFd::from(stderr));
+    // Both ends of the program's standard error are the same here: while it is filled it does not block.
+    fcntl_setfl(&stderr, OFlags::NONBLOCK).unwrap();
+    let full = (0..).find_map(|_| stderr.write(b"x").err()).unwrap();
+    assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    fcntl_setfl(&stderr, OFlags::empty()).unwrap();
+
+    let [first, second] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    for client in [&first, &second, &first] {
+        client.send_to(b"x", address).unwrap();
+    }
+    let served = [(); 2].map(|()| target.recv(&mut [0; 9]).is_ok());
+    let ended = (0..100).find_map(|_| {
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+        #[expect(clippy::disallowed_methods, reason = "a stranger is waited for")]
+        sleep(Duration::from_millis(100));
+        child.try_wait().unwrap()
+    });
+    if ended.is_none() {
+        child.kill().unwrap();
+    }
+    assert_eq!(served, [true; 2], "the first client is served though the second is spoken of");
+    assert_eq!(ended.and_then(|status| status.code()), Some(130));
+}

@@ -24,6 +24,12 @@ pub trait DatagramIo {
     /// A turn ends: unless something in it is stuck, others may use the memory of [`DatagramIo::transmit_buf`].
     fn leave(&mut self) {}
 
+    /// The present, where `now` is what it was before the socket was read: what is sent next leaves now, and a round trip
+    /// begins then. As it was if there is no clock.
+    fn present(&self, now: Instant) -> Instant {
+        now
+    }
+
     /// How far the endpoint's stream got: what was lent to the kernel may be free again.
     fn reclaim(&mut self, _progress: Progress) {}
 }
@@ -83,9 +89,10 @@ where
     I: DatagramIo<Peer = E::Peer>,
 {
     let mut turn = Turn::default();
-    let now = receive(endpoint, io, now, budget.receive, &mut turn);
+    let mut now = receive(endpoint, io, now, budget.receive, &mut turn);
     if turn.received > 0 {
         io.reclaim(endpoint.progress());
+        now = now.max(io.present(now));
     }
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
@@ -151,6 +158,7 @@ mod tests {
         got: Vec<Vec<u8>>,
         codepoints: Vec<Ecn>,
         to_send: usize,
+        sent_at: Option<Instant>,
         deadline: Option<Instant>,
     }
 
@@ -168,8 +176,9 @@ mod tests {
             self.to_send += 1;
         }
 
-        fn poll_transmit(&mut self, _: Instant, out: &mut TransmitBuf) -> Option<()> {
+        fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
             self.to_send = self.to_send.checked_sub(1)?;
+            self.sent_at = Some(now);
             out.slot(4).map(|slot| slot.fill(7))
         }
 
@@ -190,13 +199,15 @@ mod tests {
         sent: usize,
         left: usize,
         at: Instant,
+        reading_takes: Duration,
     }
 
     impl FakeIo {
         fn new(input: &[(&[u8], usize)], room: usize) -> Self {
             let input = input.iter().map(|(bytes, stride)| (bytes.to_vec(), *stride)).collect();
             let batch = TransmitBuf::new(1);
-            Self { input, current: (Vec::new(), 0), batch, room, sent: 0, left: 0, at: epoch() }
+            let (at, reading_takes) = (epoch(), Duration::ZERO);
+            Self { input, current: (Vec::new(), 0), batch, room, sent: 0, left: 0, at, reading_takes }
         }
     }
 
@@ -227,6 +238,10 @@ mod tests {
         fn leave(&mut self) {
             self.left += 1;
         }
+
+        fn present(&self, now: Instant) -> Instant {
+            now + self.reading_takes
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
@@ -241,6 +256,17 @@ mod tests {
             let (mut endpoint, mut io) = (Fake { to_send, ..Fake::default() }, FakeIo::new(&[], room));
             turn(&mut endpoint, &mut io, epoch(), Budget { receive: 1, transmit });
             assert_eq!(io.left, 1, "{to_send} to send, room for {room}, at most {transmit}");
+        }
+    }
+
+    #[test]
+    fn what_is_sent_after_reading_leaves_at_the_present() {
+        let later = Duration::from_micros(7);
+        for (input, passed) in [(&[(&b"a"[..], 1)][..], later), (&[][..], Duration::ZERO)] {
+            let mut io = FakeIo { reading_takes: later, ..FakeIo::new(input, 9) };
+            let (now, mut endpoint) = (io.at, Fake { to_send: 1, ..Fake::default() });
+            turn(&mut endpoint, &mut io, now, Budget::default());
+            assert_eq!(endpoint.sent_at, Some(now + passed), "{} datagrams read", input.len());
         }
     }
 

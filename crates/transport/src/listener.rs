@@ -70,6 +70,10 @@ pub struct ListenerStats {
     pub retries: u64,
     /// Of the malformed: SYNs of other versions that were told which ones are spoken here.
     pub other_versions: u64,
+    /// SYNs that were told nothing: too many others waited for their answer.
+    pub unanswered: u64,
+    /// Peers that were forgotten and not told why: too many others waited to be told.
+    pub unsaid: u64,
     /// Peers admitted so far.
     pub admitted: u64,
     /// Largest number of peers at once.
@@ -90,6 +94,8 @@ impl ListenerStats {
         self.refused += other.refused;
         self.retries += other.retries;
         self.other_versions += other.other_versions;
+        self.unanswered += other.unanswered;
+        self.unsaid += other.unsaid;
         self.admitted += other.admitted;
         self.max_active += other.max_active;
         self.max_memory += other.max_memory;
@@ -324,6 +330,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Counters as they stand.
     pub fn stats(&self) -> ListenerStats {
         let mut stats = self.stats;
+        stats.unanswered = self.notices.unanswered();
+        stats.unsaid = self.notices.unsaid();
         stats.receivers = self.gone;
         for entry in self.peers.values() {
             stats.receivers.merge(&entry.receiver.stats());
@@ -417,13 +425,16 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         Some((peer, &self.scratch[..len]))
     }
 
-    /// Writes the next reply into the scratch. Strangers come last: however many they are, no peer waits for them.
+    /// Writes the next reply into the scratch. Strangers come after the peers, but for one in so many replies.
     fn next_reply(&mut self, now: Instant) -> Option<(P, usize)> {
         if let Some(left_over) = self.left_over.take() {
             return Some(left_over);
         }
         if let Some(last_words) = self.notices.pop_last_words(&mut self.scratch) {
             return Some(last_words);
+        }
+        if let Some(overdue) = self.notices.pop_overdue(&mut self.scratch) {
+            return Some(overdue);
         }
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
@@ -433,6 +444,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 self.ready.push_back(peer);
             }
             if let Some(len) = reply {
+                self.notices.on_reply();
                 return Some((peer, len));
             }
         }
@@ -557,6 +569,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
                 break;
             };
             let Some(next) = entry.receiver.poll_reply(now, &mut self.scratch) else { break };
+            self.notices.on_reply();
             len = next;
         }
         (!out.is_empty()).then_some(peer)

@@ -59,9 +59,16 @@ fn between_clocks() -> i64 {
     system - monotonic
 }
 
+/// The program, whatever this host was calibrated to hold.
+fn program() -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.env("XDG_STATE_HOME", "/there/is/none");
+    command
+}
+
 fn proxy(capture: &Path) -> Vec<Arrival> {
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut proxy = Command::new(PROGRAM)
+    let mut proxy = program()
         .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q"])
         .args(PATH)
         .arg("--pcapng")
@@ -85,7 +92,7 @@ fn namespace(capture: &Path) -> Vec<Arrival> {
     let bench = env::current_exe().unwrap();
     let arrivals = capture.with_extension("arrivals");
     let server = format!("exec '{}' receive '{}'", bench.display(), arrivals.display());
-    let status = Command::new(PROGRAM)
+    let status = program()
         .args(["run", "-q"])
         .args(PATH)
         .arg("--pcapng")

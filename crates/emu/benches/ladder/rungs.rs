@@ -64,8 +64,9 @@ fn row(name: &str, mbps: f64, ping_bytes: usize, seen: &Seen) {
     // Each ping takes the link for so long, both ways.
     let own =
         Duration::from_secs_f64(2.0 * 8.0 * f64::from(u32::try_from(ping_bytes).unwrap_or(0)) / mbps / 1e6);
-    let mut excess: Vec<_> =
-        seen.round_trips.iter().map(|time| time.saturating_sub(RTT + own).as_secs_f64() * 1e6).collect();
+    let asked = (RTT + own).as_secs_f64();
+    // Less than nothing, if an answer came too early.
+    let mut excess: Vec<_> = seen.round_trips.iter().map(|time| (time.as_secs_f64() - asked) * 1e6).collect();
     excess.sort_by(f64::total_cmp);
     let at = |share: usize| excess.get(excess.len() * share / 100).copied().unwrap_or(f64::NAN);
     println!(
@@ -89,11 +90,18 @@ fn account(output: &str) -> Value {
     end.map(|mut end| end["forward"].take()).expect("the program tells an account at the end")
 }
 
+/// The program, whatever this host was calibrated to hold.
+fn program() -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.env("XDG_STATE_HOME", "/there/is/none");
+    command
+}
+
 fn in_namespace(mbps: f64, wait: &str) -> Seen {
     let own = env::current_exe().expect("this program has a path");
     let own = own.to_str().expect("which is text");
     let run = |role: &str| {
-        let mut command = Command::new(PROGRAM);
+        let mut command = program();
         command.arg("run").args(options(mbps, wait));
         command.arg(format!("--server=exec '{own}' --role count"));
         command.args(["--", own, "--role", role, "--bps", &(mbps * 1e6).to_string()]);
@@ -166,7 +174,7 @@ fn proxied(mbps: f64, wait: &str) -> Seen {
 
 /// A proxy, and where it listens.
 fn start_proxy(target: SocketAddr, mbps: f64, wait: &str) -> (Child, SocketAddr) {
-    let mut command = Command::new(PROGRAM);
+    let mut command = program();
     command.args(["proxy", "127.0.0.1:0", &target.to_string()]).args(options(mbps, wait));
     let mut proxy = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut told = BufReader::new(proxy.stderr.take().expect("it has a standard error"));

@@ -6,6 +6,8 @@ use rdt_emulator::Bitrate;
 use serde_json::{Value, json};
 
 use super::flood::Flood;
+use crate::calibration::Bounds;
+use crate::proxy::HEADERS_IPV4;
 
 /// The path's round trip: so much of the rate is always on its way.
 pub(super) const RTT: Duration = Duration::from_millis(100);
@@ -13,12 +15,14 @@ pub(super) const RTT: Duration = Duration::from_millis(100);
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// How long each rate is tried, ms.
 const TRIAL: u64 = 1200;
-/// Rates tried at most.
-const TRIALS: u32 = 10;
+/// How often one is tried before it counts as not held: others may have had the processors.
+const TRIES: u32 = 2;
+/// Rates among which the highest is sought: halving finds it with five.
+const RATES: i32 = 31;
 /// The first, of what a flood brings through: it may be more than that, because a flood also costs the host what is
 /// thrown away.
 const FIRST: f64 = 1.4;
-/// Each is so much lower than the one before.
+/// Each is so much lower than the one before, and the last is a hundredth of the first.
 const STEP: f64 = 0.85;
 /// A rate is held if so much of it is delivered.
 const HELD: f64 = 0.99;
@@ -40,8 +44,9 @@ impl Asked {
         clippy::cast_sign_loss,
         reason = "a rate that a host can carry is far below 2^53, and positive"
     )]
-    fn new(bps: f64) -> Self {
-        let pps = (bps * OFFERED / f64::from(SIZE) / 8.0) as u64;
+    pub(super) fn new(bps: f64) -> Self {
+        let packet = f64::from(u32::from(SIZE) + HEADERS_IPV4);
+        let pps = (bps * OFFERED / packet / 8.0) as u64;
         Self { rate: Bitrate::from_bps(bps as u64), flood: Flood { size: SIZE, pps: Some(pps), ms: TRIAL } }
     }
 }
@@ -49,6 +54,7 @@ impl Asked {
 /// What came out of the link while it was full.
 #[derive(Debug)]
 pub(super) struct Delivered {
+    /// Of IP packets.
     bps: f64,
     lateness: Value,
 }
@@ -66,33 +72,76 @@ impl Held {
     }
 }
 
-/// Tries rates from above what a flood brings through, until one is held.
+/// What a search found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) held: Option<Held>,
+    /// The lowest rate that was tried and not held.
+    pub(super) failed_bps: Option<f64>,
+}
+
+impl Found {
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds { held_bps: self.held.as_ref().map(|held| held.bps), failed_bps: self.failed_bps }
+    }
+}
+
+/// Seeks the highest rate that is held among rates from above what a flood brings through down to little of it. `hold`
+/// gives what a path of a rate delivers, or nothing if the host was its limit.
 pub(super) fn search<E>(
     flooded_bps: f64,
     mut hold: impl FnMut(Asked) -> Result<Option<Delivered>, E>,
-) -> Result<Option<Held>, E> {
-    let mut bps = flooded_bps * FIRST;
-    for _ in 0..TRIALS {
-        if let Some(delivered) = hold(Asked::new(bps))?
-            && delivered.bps >= bps * HELD
-        {
-            return Ok(Some(Held { bps, lateness: delivered.lateness }));
+) -> Result<Found, E> {
+    let mut found = Found::default();
+    // Where nothing comes through there is no rate to ask for.
+    let (mut begin, mut end) = (0, if flooded_bps > 0.0 { RATES } else { 0 });
+    while begin < end {
+        let middle = begin.midpoint(end);
+        let bps = short(flooded_bps * FIRST * STEP.powi(middle));
+        if let Some(held) = try_rate(bps, &mut hold)? {
+            found.held = Some(held);
+            end = middle;
+        } else {
+            found.failed_bps = Some(bps);
+            begin = middle + 1;
         }
-        bps *= STEP;
+    }
+    Ok(found)
+}
+
+fn try_rate<E>(
+    bps: f64,
+    hold: &mut impl FnMut(Asked) -> Result<Option<Delivered>, E>,
+) -> Result<Option<Held>, E> {
+    for _ in 0..TRIES {
+        let delivered = hold(Asked::new(bps))?.filter(|delivered| delivered.bps >= bps * HELD);
+        if let Some(Delivered { lateness, .. }) = delivered {
+            return Ok(Some(Held { bps, lateness }));
+        }
     }
     Ok(None)
 }
 
-/// What the lines of `--json-stream` say was delivered forward from the second one with a delivery to the last.
-pub(super) fn delivered(lines: &str) -> Option<Delivered> {
+/// A rate with three digits, for it is told to people.
+fn short(bps: f64) -> f64 {
+    let unit = 10_f64.powf(bps.log10().floor() - 2.0).max(1.0);
+    (bps / unit).floor() * unit
+}
+
+/// What the lines of `--json-stream` say was delivered forward from the second one with a delivery to the last, with so
+/// many bytes of headers for each packet that they do not count.
+pub(super) fn delivered(lines: &str, headers: u32) -> Option<Delivered> {
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut looks = lines
         .filter(|line| line["event"] == "progress" && line["forward"]["delivered_bytes"].as_u64() > Some(0))
         .skip(1);
     let first = looks.next()?;
     let last = looks.last()?;
-    let value =
-        |line: &Value| Some((line["forward"]["delivered_bytes"].as_f64()?, line["elapsed_us"].as_f64()?));
+    let value = |line: &Value| {
+        let forward = &line["forward"];
+        let headers = forward["delivered"].as_f64()? * f64::from(headers);
+        Some((forward["delivered_bytes"].as_f64()? + headers, line["elapsed_us"].as_f64()?))
+    };
     let ((bytes, us), (first_bytes, first_us)) = (value(&last)?, value(&first)?);
     let bps = (bytes - first_bytes) * 8e6 / (us - first_us);
     Some(Delivered { bps, lateness: last["forward"]["lateness_us"].clone() })
@@ -102,34 +151,56 @@ pub(super) fn delivered(lines: &str) -> Option<Delivered> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_first_rate_is_found_of_which_a_hundredth_at_most_is_missing() {
-        let capacity = 1.1e9;
-        let mut tried = 0;
-        let held = search(1e9, |asked| {
-            tried += 1;
-            let bps = asked.rate.as_bps_f64().min(capacity);
-            Ok::<_, ()>(Some(Delivered { bps, lateness: Value::Null }))
-        });
-        assert_eq!((held.unwrap().unwrap().bps, tried), (1.4e9 * STEP * STEP, 3));
+    /// A host that carries so much.
+    fn carries(capacity: f64) -> impl Fn(Asked) -> Result<Option<Delivered>, ()> {
+        move |asked| Ok(Some(Delivered { bps: asked.rate.as_bps_f64().min(capacity), lateness: Value::Null }))
     }
 
     #[test]
-    fn a_host_that_holds_nothing_is_asked_no_more_at_last() {
-        assert!(search(1e9, |_| Ok::<_, ()>(None)).unwrap().is_none());
+    fn the_highest_rate_is_found_of_which_a_hundredth_at_most_is_missing() {
+        for (capacity, held_bps, failed_bps) in
+            [(1.1e9, Some(1.01e9), Some(1.19e9)), (2e7, Some(1.73e7), Some(2.04e7)), (9e9, Some(1.4e9), None)]
+        {
+            let bounds = search(1e9, carries(capacity)).unwrap().bounds();
+            assert_eq!(bounds, Bounds { held_bps, failed_bps });
+        }
+    }
+
+    #[test]
+    fn a_rate_that_fails_once_is_tried_again_and_one_at_which_the_host_is_the_limit_is_not_held() {
+        let mut tried = Vec::new();
+        let found = search(1e9, |asked| {
+            tried.push(asked.rate.as_bps_f64());
+            let fails = tried.len() % 2 == 1 || asked.rate.as_bps_f64() > 5e8;
+            if fails { Ok(None) } else { carries(f64::MAX)(asked) }
+        });
+        let Bounds { held_bps: Some(held), failed_bps: Some(failed) } = found.unwrap().bounds() else {
+            panic!("{tried:?}")
+        };
+        assert!(held <= 5e8 && failed > 5e8 && held / failed > 0.84, "{held} {failed}");
+        assert_eq!(tried.len(), 10);
+    }
+
+    #[test]
+    fn a_host_that_holds_nothing_is_told_the_lowest_rate_that_it_did_not() {
+        let found = search(1e9, |_| Ok::<_, ()>(None)).unwrap();
+        assert_eq!(found.bounds(), Bounds { held_bps: None, failed_bps: Some(1.06e7) });
         assert!(search(1e9, |_| Err(())).is_err());
+        assert_eq!(search(0.0, |_| Err(())).unwrap().bounds(), Bounds::default(), "nothing to ask for");
     }
 
     #[test]
     fn what_was_delivered_counts_from_the_second_look_that_sees_something() {
         let line = |us: u32, bytes: u32| {
-            json!({ "event": "progress", "elapsed_us": us, "forward": { "delivered_bytes": bytes, "lateness_us": us } })
-                .to_string()
+            let forward = json!({ "delivered": bytes / 10, "delivered_bytes": bytes, "lateness_us": us });
+            json!({ "event": "progress", "elapsed_us": us, "forward": forward }).to_string()
         };
         let lines =
-            [line(50, 0), line(100, 7), line(150, 100), line(200, 150), line(250, 300), "{}".to_owned()];
-        let told = delivered(&lines.join("\n")).unwrap();
+            [line(50, 0), line(100, 10), line(150, 100), line(200, 150), line(250, 300), "{}".to_owned()];
+        let told = delivered(&lines.join("\n"), 0).unwrap();
         assert_eq!((told.bps, told.lateness), (200.0 * 8e6 / 100.0, json!(250)));
-        assert!(delivered(&lines[..3].join("\n")).is_none(), "one look is no rate");
+        let packets = delivered(&lines.join("\n"), 28).unwrap();
+        assert_eq!((packets.bps, packets.lateness), ((200.0 + 20.0 * 28.0) * 8e6 / 100.0, json!(250)));
+        assert!(delivered(&lines[..3].join("\n"), 0).is_none(), "one look is no rate");
     }
 }

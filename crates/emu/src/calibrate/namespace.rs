@@ -8,18 +8,19 @@ use serde_json::Value;
 use super::flood::Flood;
 use super::held::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput};
+use crate::host;
 
 /// What comes through of datagrams of this size, or the sentence that says why nothing does.
 pub(super) fn measure(size: u16) -> Result<Throughput, String> {
     let output = flooded(Flood { size, pps: None, ms: TIME }, &["--json", "--rtt=1ms"])?;
-    let account = output.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
+    let account = output.told.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
     let silent = || "it told nothing".to_owned();
     let forward = &account.ok_or_else(silent)?["forward"];
     let delivered = forward["delivered"].as_u64().ok_or_else(silent)?;
     Ok(Throughput::new(size, delivered, forward["lateness_us"].clone()))
 }
 
-/// What a path delivers that is asked for a rate.
+/// What a path delivers that is asked for a rate, if the host is not its limit.
 pub(super) fn hold(asked: Asked) -> Result<Option<held::Delivered>, String> {
     let path = [
         format!("--json-stream={}ms", LOOK.as_millis()),
@@ -27,11 +28,27 @@ pub(super) fn hold(asked: Asked) -> Result<Option<held::Delivered>, String> {
         format!("--rate={:.0}bit", asked.rate.as_bps_f64()),
     ];
     let output = flooded(asked.flood, &path.each_ref().map(String::as_str))?;
-    Ok(held::delivered(&output))
+    // The device counts whole packets.
+    Ok(held::delivered(&output.told, 0).filter(|_| output.kept_up()))
+}
+
+/// Of a run.
+struct Output {
+    /// Lines of JSON.
+    told: String,
+    /// Sentences.
+    said: String,
+}
+
+impl Output {
+    /// Whether the run did not say that the host was its limit.
+    fn kept_up(&self) -> bool {
+        !self.said.contains(host::BLAME)
+    }
 }
 
 /// What a run with these options prints that is flooded, or else what it said.
-fn flooded(flood: Flood, options: &[&str]) -> Result<String, String> {
+fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut command = Command::new(&program);
     // What is to be found out is no reason not to try.
@@ -41,16 +58,29 @@ fn flooded(flood: Flood, options: &[&str]) -> Result<String, String> {
     command.args(flood.pps.map(|pps| format!("--pps={pps}")));
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("cannot start this program again: {error}"))?;
-    if output.stdout.is_empty() {
-        return Err(String::from_utf8_lossy(&output.stderr)
-            .trim()
-            .trim_start_matches("rdt-emu: ")
-            .to_owned());
+    let [told, said] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    if told.is_empty() {
+        return Err(said.trim().trim_start_matches("rdt-emu: ").to_owned());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(Output { told, said })
 }
 
 /// For a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::LossAlarm;
+
+    #[test]
+    fn a_run_that_speaks_of_the_host_shows_no_rate_that_is_held() {
+        let output = |said: &str| Output { told: "{}".to_owned(), said: said.to_owned() };
+        assert!(output("").kept_up() && output("rdt-emu: no IPv6").kept_up());
+        let lost = LossAlarm::default().look(rdt_driver::clock::now(), [0, 1]);
+        assert!(!output(&lost.concat()).kept_up());
+    }
 }

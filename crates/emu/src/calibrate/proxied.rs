@@ -14,8 +14,8 @@ use super::held::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput, flood};
 use crate::json;
 use crate::live::Live;
-use crate::proxy::{Exchange, Limits, serve};
-use crate::relay::Account;
+use crate::proxy::{End, Exchange, HEADERS_IPV4, Limits, serve};
+use crate::speaker::Voice;
 use crate::tap::Tap;
 use crate::wait::Waiting;
 
@@ -29,25 +29,33 @@ const FREE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 /// What comes through of datagrams of this size.
 pub(super) fn measure(size: u16) -> io::Result<Throughput> {
     let flood = flood::Flood { size, pps: None, ms: TIME };
-    let (forward, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
+    let (end, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
+    let [forward, _] = end.accounts;
     Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
 }
 
-/// What a path delivers that is asked for a rate.
+/// What a path delivers that is asked for a rate, if the host is not its limit.
 pub(super) fn hold(asked: Asked) -> io::Result<Option<held::Delivered>> {
     let (reader, writer) = io::pipe()?;
     let reading = thread::spawn(move || io::read_to_string(reader));
     let live = Live::start(LOOK, writer);
-    let (_, live) = carry(PathConfig::symmetric(RTT, asked.rate), asked.flood, live)?;
+    let (end, live) = carry(path(asked), asked.flood, live)?;
     live.finish();
-    Ok(held::delivered(&reading.join().map_err(|_| ended())??))
+    let lines = reading.join().map_err(|_| ended())??;
+    Ok(held::delivered(&lines, HEADERS_IPV4).filter(|_| end.kept_up()))
 }
 
-/// Floods a proxy with this path; gives the account of the forward direction.
-fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(Account, T)> {
+/// As `rdt-emu proxy` makes it: with the headers that the sockets do not show.
+fn path(asked: Asked) -> PathConfig {
+    let path = PathConfig::symmetric(RTT, asked.rate);
+    PathConfig { forward: path.forward.overhead(HEADERS_IPV4), reverse: path.reverse.overhead(HEADERS_IPV4) }
+}
+
+/// Floods a proxy with this path.
+fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(End, T)> {
     let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
     let exchange =
-        Exchange::bind(FREE.into(), target.local_addr()?, ONE, |_| {}).map_err(io::Error::other)?;
+        Exchange::bind(FREE.into(), target.local_addr()?, ONE, Voice::unheard()).map_err(io::Error::other)?;
     let (listen, stop): (SocketAddr, _) = (exchange.local_addr()?, exchange.stop());
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);
@@ -62,11 +70,20 @@ fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(A
     for thread in [sending, reading] {
         thread.join().map_err(|_| ended())?.map_err(io::Error::other)?;
     }
-    let (end, tap) = served?;
-    let [forward, _] = end.accounts;
-    Ok((forward, tap))
+    served
 }
 
 fn ended() -> io::Error {
     io::Error::other("a thread ended by itself")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_takes_the_path_for_as_long_as_its_packet_does_in_a_namespace() {
+        let PathConfig { forward, reverse } = path(Asked::new(1e6));
+        assert_eq!([forward.overhead, reverse.overhead], [28; 2]);
+    }
 }

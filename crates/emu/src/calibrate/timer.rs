@@ -1,46 +1,72 @@
 //! How late packets leave that come rarely: how well this host keeps a time.
 
+use std::cell::Cell;
 use std::io;
-use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rdt_driver::clock;
 use rdt_emulator::{Delivery, LinkConfig, Packet, Path};
+use rustix::event::{Timespec, poll};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use super::TIME;
 use crate::json;
 use crate::port::{Buffers, Port, Sent};
 use crate::relay::Relay;
-use crate::wait::{Descriptors, Stop, Wait, Waiter, Waiting};
+use crate::wait::{Look, Seen, Waiter, Waiting};
 
 /// From one packet to the next.
 const INTERVAL: Duration = Duration::from_millis(1);
+/// How long the path is: packets are due in the middle between others that come.
+const DELAY: Duration = Duration::from_micros(10_500);
 
 /// Percentiles of one packet a millisecond.
-pub(super) fn lateness() -> io::Result<Value> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
-    let fds = [socket.try_clone()?.into(), socket.into()].map(|fd: OwnedFd| Arc::new(fd));
+pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     let begin = clock::now() + INTERVAL;
-    let last = begin + Duration::from_millis(TIME);
-    let port = Coming { next: begin, last };
-    let mut relay = Relay::new(Path::new(LinkConfig::default(), 0), port, Coming { next: last, last }, ());
-    let waiter = Waiter::new(Waiting::default(), Descriptors::new(fds, Stop::new()?));
-    relay.run(&mut Until { waiter, last })?;
+    let arrivals = Arrivals { next: Rc::new(Cell::new(begin)), last: begin + Duration::from_millis(TIME) };
+    let path = Path::new(LinkConfig::new(None, DELAY), 0);
+    let mut relay = Relay::new(path, arrivals.clone(), Silent, ());
+    relay.run(&mut Waiter::new(waiting, arrivals))?;
     let ([forward, _], ()) = relay.finish();
     Ok(json::lateness(&forward.lateness))
 }
 
-/// Packets that come at their times, and are read as soon as they can be: their due times are known, as those of
-/// packets on a path with a delay are.
-struct Coming {
-    next: Instant,
+/// Packets that come at their times, which are seen as those on a socket are: by whoever looks, and whoever sleeps
+/// until then is woken up.
+#[derive(Clone)]
+struct Arrivals {
+    next: Rc<Cell<Instant>>,
     last: Instant,
 }
 
-impl Port for Coming {
+impl Arrivals {
+    fn seen(&self) -> Seen {
+        let now = clock::now();
+        if now >= self.last {
+            Seen::Stop
+        } else if now >= self.next.get() {
+            Seen::Packet
+        } else {
+            Seen::Nothing
+        }
+    }
+}
+
+impl Look for Arrivals {
+    fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
+        let until_next = self.next.get().saturating_duration_since(clock::now());
+        let timeout = timeout.map_or(until_next, |timeout| timeout.min(until_next));
+        // The same call as where there are descriptors, so that it takes as long.
+        match poll(&mut [], Timespec::try_from(timeout).ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(self.seen()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Port for Arrivals {
     fn receive(
         &mut self,
         budget: usize,
@@ -48,11 +74,10 @@ impl Port for Coming {
         take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
     ) -> io::Result<usize> {
         for read in 0..budget {
-            if self.next >= self.last {
+            if self.seen() != Seen::Packet {
                 return Ok(read);
             }
-            let at = self.next;
-            self.next += INTERVAL;
+            let at = self.next.replace(self.next.get() + INTERVAL);
             let buffer = buffers.take(0);
             take(buffers, at, buffer.into());
         }
@@ -64,14 +89,54 @@ impl Port for Coming {
     }
 }
 
-/// Waits until it is over.
-struct Until {
-    waiter: Waiter<Descriptors>,
-    last: Instant,
+/// The far end, which takes everything and says nothing.
+struct Silent;
+
+impl Port for Silent {
+    fn receive(
+        &mut self,
+        _budget: usize,
+        _buffers: &mut Buffers,
+        _take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
+    ) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send(&mut self, _packet: &mut Delivery) -> io::Result<Sent> {
+        Ok(Sent::Taken)
+    }
 }
 
-impl Wait for Until {
-    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
-        Ok(self.waiter.wait(Some(deadline.unwrap_or(self.last)))? && clock::now() < self.last)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn arrivals(next: Instant, last: Instant) -> Arrivals {
+        Arrivals { next: Rc::new(Cell::new(next)), last }
+    }
+
+    #[test]
+    fn a_packet_is_seen_from_its_time_on_until_it_is_read_and_not_read_before() {
+        let now = clock::now();
+        let mut arrivals = arrivals(now, now + LONG);
+        assert_eq!(arrivals.look(Some(LONG)).unwrap(), Seen::Packet);
+        let mut times = Vec::new();
+        let mut take = |_: &mut Buffers, at, _| times.push(at);
+        assert_eq!(arrivals.receive(1, &mut Buffers::default(), &mut take).unwrap(), 1);
+        assert_eq!(times, [now]);
+        arrivals.next.set(now + LONG / 2);
+        assert_eq!(arrivals.look(Some(Duration::ZERO)).unwrap(), Seen::Nothing);
+        let none = arrivals.receive(9, &mut Buffers::default(), &mut |_, _, _| panic!("too early"));
+        assert_eq!(none.unwrap(), 0);
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken_up_by_the_next_packet_and_the_last_time_is_the_end() {
+        let now = clock::now();
+        let mut soon = arrivals(now + INTERVAL, now + LONG);
+        assert_eq!(soon.look(Some(LONG)).unwrap(), Seen::Packet);
+        assert_eq!(arrivals(now, now).look(None).unwrap(), Seen::Stop);
     }
 }

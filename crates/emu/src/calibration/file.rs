@@ -3,7 +3,8 @@
 //! Owns where it is and that it is whole: whoever reads it finds the old one or the new one.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::path::read_text;
@@ -28,11 +29,28 @@ pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBu
 
 /// What it says, if it is there.
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
-    match read_text(file, LONGEST) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound) => Ok(None),
-        Err(error) => Err(error),
+    let kind = match fs::metadata(file) {
+        Ok(metadata) => metadata.file_type(),
+        // A home that is a file has no folders.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    // Opening a FIFO would wait for somebody who writes to it.
+    if !kind.is_file() {
+        return Err(io::Error::other("it is no regular file"));
     }
+    read_text(file, LONGEST).map(Some)
+}
+
+/// Whether it could be written: makes its folder if there is none. What is measured in the meantime would be lost else.
+#[cfg(target_os = "linux")]
+pub(crate) fn prepare(file: &Path) -> io::Result<()> {
+    if file.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    temporary(file).map(drop)
 }
 
 /// Writes it, and its folder if there is none.
@@ -40,12 +58,21 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
 pub(crate) fn save(file: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;
 
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    let mut new = temporary(file)?;
     writeln!(new, "{text}")?;
     new.persist(file)?;
     Ok(())
+}
+
+/// One beside it that is to take its place.
+#[cfg(target_os = "linux")]
+fn temporary(file: &Path) -> io::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    // As any program makes files: the user's mask decides who may read it. It may be root who writes it into a user's home.
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -76,8 +103,44 @@ mod tests {
             assert_eq!(read(&file).unwrap(), Some(format!("{text}\n")));
         }
         assert_eq!(file.parent().unwrap().read_dir().unwrap().count(), 1, "nothing else is left");
-        std::fs::write(&file, vec![b'1'; 1 << 17]).unwrap();
+        fs::write(&file, vec![b'1'; 1 << 17]).unwrap();
         assert!(read(&file).is_err(), "too long");
         assert!(save(&file.join("below a file"), "").is_err());
+    }
+
+    #[test]
+    fn whether_it_can_be_written_is_known_before_and_leaves_nothing_but_the_folder() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("not/there/yet");
+        prepare(&file).unwrap();
+        assert_eq!(file.parent().unwrap().read_dir().unwrap().count(), 0);
+        assert!(prepare(file.parent().unwrap()).is_err(), "a folder has the name");
+        save(&file, "kept").unwrap();
+        prepare(&file).unwrap();
+        assert_eq!(read(&file).unwrap().as_deref(), Some("kept\n"));
+        assert!(prepare(&file.join("below a file")).is_err());
+    }
+
+    #[test]
+    fn others_may_read_it_as_they_may_read_any_file_that_the_user_makes() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let directory = tempfile::tempdir().unwrap();
+        let (ours, any) = (directory.path().join("ours"), directory.path().join("any"));
+        save(&ours, "").unwrap();
+        fs::write(&any, "").unwrap();
+        let mode = |file: &Path| fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&any));
+    }
+
+    #[test]
+    fn nothing_is_there_where_nothing_can_be_and_what_is_no_file_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(read(Path::new("/dev/null/.local/state")).unwrap(), None);
+        assert!(read(directory.path()).is_err());
+        let fifo = directory.path().join("fifo");
+        let (mode, device) = (rustix::fs::Mode::RWXU, 0);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, device).unwrap();
+        assert_eq!(read(&fifo).unwrap_err().to_string(), "it is no regular file");
     }
 }

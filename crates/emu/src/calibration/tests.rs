@@ -2,21 +2,25 @@
 
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
 use serde_json::json;
 
 use super::*;
 
+const PROXY: Mode = Mode::Proxy { paths: 1 };
+
 fn calibration() -> Calibration {
     let host = Host { name: "here".into(), system: "Linux 6.1".into(), processors: 2 };
     let measured = "2026-11-21T20:06:21Z".parse().unwrap();
-    Calibration { measured, host, proxy_bps: Some(2e9), namespace_bps: None }
+    let proxy = Bounds { held_bps: Some(2e9), failed_bps: Some(2.35e9) };
+    Calibration { measured, host, proxy, namespace: Bounds::default() }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn what_is_kept_reads_back() {
-    for namespace_bps in [None, Some(123_456_789.5)] {
-        let kept = Calibration { namespace_bps, ..calibration() };
+    for (held_bps, failed_bps) in [(None, None), (Some(123_456_789.5), None), (None, Some(1e6))] {
+        let kept = Calibration { namespace: Bounds { held_bps, failed_bps }, ..calibration() };
         assert_eq!(Calibration::parse(&kept.json().to_string()), Ok(kept));
     }
 }
@@ -32,11 +36,14 @@ fn what_is_malformed_is_told_and_does_not_count() {
     };
     let mut texts = vec![String::new(), "{".into(), "[]".into(), "null".into()];
     texts.extend([
-        spoiled("version", 2.into()),
+        spoiled("version", 1.into()),
         spoiled("measured", "yesterday".into()),
         spoiled("host", json!({ "name": "here" })),
-        spoiled("proxy_held_bps", "2e9".into()),
-        spoiled("proxy_held_bps", 0.into()),
+        spoiled("proxy", 2e9.into()),
+        spoiled("proxy", json!({ "held_bps": 2e9 })),
+        spoiled("proxy", json!({ "held_bps": "2e9", "failed_bps": null })),
+        spoiled("proxy", json!({ "held_bps": 0, "failed_bps": null })),
+        spoiled("proxy", json!({ "held_bps": 2e9, "failed_bps": 2e9 })),
     ]);
     for text in texts {
         assert_eq!(Calibration::parse(&text), Err(Unfit::Malformed), "{text}");
@@ -44,7 +51,7 @@ fn what_is_malformed_is_told_and_does_not_count() {
 }
 
 #[test]
-fn one_of_another_host_or_of_long_ago_is_told_and_does_not_count() {
+fn one_of_long_ago_is_told_and_does_not_count() {
     let (kept, host) = (calibration(), calibration().host);
     let later = |days: i64| kept.measured + SignedDuration::from_hours(24 * days);
     assert_eq!(kept.clone().fits(&host, later(0)), Ok(kept.clone()));
@@ -53,25 +60,86 @@ fn one_of_another_host_or_of_long_ago_is_told_and_does_not_count() {
     assert_eq!(kept.clone().fits(&host, later(-9)), Ok(kept.clone()));
     let old = kept.clone().fits(&host, later(91)).unwrap_err();
     assert_eq!(old.to_string(), "it is of 2026-11-21, more than 90 days ago");
-    for other in [
-        Host { name: "there".into(), ..host.clone() },
-        Host { system: "Linux 6.2".into(), ..host.clone() },
-        Host { processors: 4, ..host },
-    ] {
-        let unfit = kept.clone().fits(&other, later(0)).unwrap_err();
-        assert_eq!(unfit.to_string(), "it is of another host or kernel (here, Linux 6.1, processors: 2)");
-    }
 }
 
 #[test]
-fn only_a_higher_rate_than_was_held_in_that_mode_is_refused() {
-    let refusal = |bps, mode| calibration().refusal(Bitrate::from_bps(bps), mode);
-    assert_eq!(refusal(2_000_000_000, Mode::Proxy), None);
-    assert_eq!(refusal(9_000_000_000, Mode::Namespace), None, "nothing is known");
-    let sentence = refusal(2_100_000_000, Mode::Proxy).unwrap();
-    let begins = "the path asks for 2100.0 Mbit/s, and the highest rate that this host held as a proxy is 2000.0 \
-                  Mbit/s (`rdt-emu calibrate` of 2026-11-21): ";
-    assert!(sentence.starts_with(begins) && sentence.contains("--beyond-calibration"), "{sentence}");
+fn one_of_another_host_is_told_with_what_differs_unless_it_had_more_processors() {
+    let (kept, host) = (calibration(), calibration().host);
+    let fits = |here: Host| kept.clone().fits(&here, kept.measured).map_err(|unfit| unfit.to_string());
+    let name = Host { name: "there".into(), system: "Linux 6.2".into(), processors: 4 };
+    assert_eq!(fits(name).unwrap_err(), "the name of the host was here, and is there now");
+    let system = Host { system: "Linux 6.2".into(), ..host.clone() };
+    assert_eq!(fits(system).unwrap_err(), "the kernel was Linux 6.1, and is Linux 6.2 now");
+    let more = Host { processors: 4, ..host.clone() };
+    assert_eq!(fits(more).unwrap_err(), "the number of processors was 2, and is 4 now");
+    assert!(fits(Host { processors: 1, ..host }).is_ok(), "what was too much for two is too much for one");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_what_is_not_there_is_not() {
+    let kept = calibration();
+    let read = |file: &Path| Calibration::read(file, &kept.host, kept.measured);
+    let folder = std::env::temp_dir();
+    assert_eq!(read(&folder.join("no such folder/no such file")), Ok(None));
+    let unfit = read(&folder).unwrap_err();
+    assert_eq!(unfit.to_string(), "it is no regular file");
+}
+
+#[test]
+fn from_the_lowest_rate_that_failed_on_a_path_is_refused_and_above_what_was_held_it_is_doubtful() {
+    let verdict = |bps, mode| calibration().verdict(Bitrate::from_bps(bps), mode, 2);
+    assert_eq!(verdict(2_000_000_000, PROXY), Verdict::Fine);
+    assert_eq!(verdict(9_000_000_000, Mode::Namespace), Verdict::Fine, "nothing is known");
+    let found = "this host held 2000 Mbit/s as a proxy and did not hold 2350 Mbit/s (`rdt-emu calibrate` of 2026-11-21): ";
+    // With as many digits as it takes to see that it is more.
+    let doubtful = format!("the path asks for 2000.000001 Mbit/s, and {found}it may be too much");
+    assert_eq!(verdict(2_000_000_001, PROXY), Verdict::Doubtful(doubtful));
+    for bps in [2_350_000_000, 2_400_000_000] {
+        let Verdict::Refused(sentence) = verdict(bps, PROXY) else { panic!("{bps}") };
+        let begins = format!("the path asks for {} Mbit/s, and {found}ask for less", bps / 1_000_000);
+        assert!(sentence.starts_with(&begins) && sentence.contains("--beyond-calibration"), "{sentence}");
+    }
+    assert!(matches!(verdict(2_349_999_999, PROXY), Verdict::Doubtful(_)));
+}
+
+#[test]
+fn a_host_that_held_nothing_refuses_what_it_did_not_hold() {
+    let proxy = Bounds { held_bps: None, failed_bps: Some(30e6) };
+    let kept = Calibration { proxy, ..calibration() };
+    let verdict = |bps| kept.verdict(Bitrate::from_bps(bps), PROXY, 2);
+    let found = "this host did not hold 30 Mbit/s as a proxy, the lowest rate that was tried";
+    assert!(matches!(verdict(30_000_000), Verdict::Refused(sentence) if sentence.contains(found)));
+    assert!(matches!(verdict(1_000_000), Verdict::Doubtful(sentence) if sentence.contains(found)));
+}
+
+#[test]
+fn a_host_that_held_all_that_was_tried_refuses_nothing() {
+    let proxy = Bounds { held_bps: Some(30e6), failed_bps: None };
+    let kept = Calibration { proxy, ..calibration() };
+    let Verdict::Doubtful(sentence) = kept.verdict(Bitrate::from_bps(90_000_000), PROXY, 2) else {
+        panic!("refused")
+    };
+    assert!(sentence.contains("held 30 Mbit/s as a proxy, the highest rate that was tried"), "{sentence}");
+}
+
+#[test]
+fn with_fewer_processors_what_was_held_may_be_too_much() {
+    let verdict = |bps| calibration().verdict(Bitrate::from_bps(bps), PROXY, 1);
+    let fewer = "of 2026-11-21, with 2 processors, of which 1 may be used now)";
+    assert!(matches!(verdict(1_000_000), Verdict::Doubtful(sentence) if sentence.contains(fewer)));
+    assert!(matches!(verdict(2_350_000_000), Verdict::Refused(sentence) if sentence.contains(fewer)));
+}
+
+#[test]
+fn paths_of_which_each_is_held_may_be_too_much_together() {
+    let verdict = |mbps: u64, paths| {
+        calibration().verdict(Bitrate::from_bps(mbps * 1_000_000), Mode::Proxy { paths }, 2)
+    };
+    assert_eq!(verdict(1000, 2), Verdict::Fine);
+    let Verdict::Doubtful(sentence) = verdict(1000, 64) else { panic!("not a word") };
+    let begins = "64 clients may have a path of 1000 Mbit/s each, 64000 Mbit/s together, and this host held 2000 Mbit/s";
+    assert!(sentence.starts_with(begins), "{sentence}");
+    assert!(matches!(verdict(2350, 64), Verdict::Refused(_)), "one of them is");
 }
 
 #[test]

@@ -25,7 +25,7 @@ The path counts 28 bytes of headers for each datagram, 48 if TARGET is an IPv6 a
 Exit codes: 0 after Ctrl-C or a request to end, and
    64  wrong arguments    69  the address LISTEN cannot be had    71  the system refuses to go on
    73  FILE of --pcapng cannot be created    74  FILE is not complete
-   78  the path has a higher rate than this host was calibrated to hold";
+   78  the path has a rate that this host was found not to hold";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProxyArgs {

@@ -8,7 +8,7 @@ use std::mem;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats, clock};
+use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats};
 use rdt_emulator::{Direction, Ecn, Packet};
 use rdt_transport::drive::{DatagramIo, Received};
 
@@ -17,6 +17,7 @@ use super::stage::{Stage, send_run};
 use super::watch::{Stop, Watch, Watched};
 use crate::host::LossAlarm;
 use crate::port::Buffers;
+use crate::speaker::Voice;
 use crate::wait::Seen;
 
 /// The key of the socket to which clients send; those of the others are tags, which are smaller than 2^31.
@@ -59,8 +60,8 @@ pub(crate) struct Exchange {
     lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
     overflow: LossAlarm,
-    /// Told to the user.
-    tell: fn(&str),
+    /// Towards the user.
+    voice: Voice,
 }
 
 /// What an exchange counted.
@@ -84,12 +85,12 @@ impl Counts {
 }
 
 impl Exchange {
-    /// Binds the socket to which clients send. What goes wrong later is told to `tell`.
+    /// Binds the socket to which clients send. What goes wrong later is said.
     pub(crate) fn bind(
         listen: SocketAddr,
         target: SocketAddr,
         limits: Limits,
-        tell: fn(&str),
+        voice: Voice,
     ) -> Result<Self, SocketError> {
         let listener = UdpIo::bind(listen, UdpOptions { by_reference: false, ..UdpOptions::default() })?;
         let watch = Watch::new().map_err(SocketError::Receive)?;
@@ -110,7 +111,7 @@ impl Exchange {
             lost_told: [0; 2],
             told: BTreeSet::new(),
             overflow: LossAlarm::default(),
-            tell,
+            voice,
         })
     }
 
@@ -140,7 +141,7 @@ impl Exchange {
         take: Take<'_>,
     ) -> io::Result<usize> {
         let mut read = 0;
-        let Self { listener, clients, watch, told, tell, target, .. } = self;
+        let Self { listener, clients, watch, told, voice, target, .. } = self;
         while self.listener_ready && read < budget {
             let Some(batch) = listener.recv() else {
                 self.listener_ready = false;
@@ -161,7 +162,7 @@ impl Exchange {
                         }
                     };
                     if told.insert(trouble) {
-                        tell(&format!("{what}; {} is turned away", batch.peer.addr));
+                        voice.say(&format!("{what}; {} is turned away", batch.peer.addr));
                     }
                 }
             }
@@ -249,8 +250,7 @@ impl Exchange {
     /// Looks which sockets have something.
     pub(crate) fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
-        let check = self.clients.next_check().map(|check| check.saturating_duration_since(clock::now()));
-        let timeout = timeout.into_iter().chain(check).chain(retry.then_some(RETRY)).min();
+        let timeout = timeout.into_iter().chain(retry.then_some(RETRY)).min();
         let mut seen = Seen::Nothing;
         for key in self.watch.wait(timeout)? {
             seen = Seen::Packet;
@@ -266,6 +266,11 @@ impl Exchange {
         Ok(if self.watch.is_stopped() { Seen::Stop } else { seen })
     }
 
+    /// When [`poll_gone`](Self::poll_gone) has something to look for.
+    pub(crate) fn next_check(&self) -> Option<Instant> {
+        self.clients.next_check()
+    }
+
     /// A client that is gone. From time to time it also looks for what nobody reports.
     pub(crate) fn poll_gone(&mut self, now: Instant) -> Option<u32> {
         if self.clients.check(now) {
@@ -277,14 +282,14 @@ impl Exchange {
             }
             self.lost = counts.lost();
             let lost = counts.overflow().map(Option::unwrap_or_default);
-            self.overflow.look(now, lost).iter().for_each(|sentence| (self.tell)(sentence));
+            self.overflow.look(now, lost).iter().for_each(|sentence| self.voice.say(sentence));
         }
         self.clients.poll_gone()
     }
 
     fn tell_once(&mut self, trouble: Trouble, what: impl FnOnce(SocketAddr) -> String) {
         if self.told.insert(trouble) {
-            (self.tell)(&what(self.target));
+            self.voice.say(&what(self.target));
         }
     }
 }

@@ -43,9 +43,12 @@ use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Direction, Path, PathConfig};
 use crate::calibration::Mode;
 use crate::capture::frame::Datagrams;
 use crate::failure::{self, Failure};
+#[cfg(target_os = "linux")]
+use crate::host;
 use crate::output::Circumstances;
 use crate::paths::{Paths, PerTag};
 use crate::relay::{Account, Relay};
+use crate::speaker::Speaker;
 use crate::talk;
 use crate::tap::Tap;
 use crate::wait::{Waiter, Waiting};
@@ -57,7 +60,7 @@ pub(crate) use exchange::Exchange;
 use watch::Stop;
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
-const HEADERS_IPV4: u32 = 28;
+pub(crate) const HEADERS_IPV4: u32 = 28;
 /// The same over IPv6: 40 (RFC 8200, section 3) and 8.
 const HEADERS_IPV6: u32 = 48;
 /// Requests to end that come within this time are one: timeout(1) sends its signal to the process and to its group.
@@ -74,9 +77,10 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let mut described = args.path.describe()?;
     described.path.assume_headers(if target.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 });
     let (config, seed) = (described.config()?, described.seed());
-    args.calibration.check(&config, Mode::Proxy)?;
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };
-    let exchange = Exchange::bind(listen, target, limits, talk)
+    args.calibration.check(&config, Mode::Proxy { paths: if args.per_client { limits.most } else { 1 } })?;
+    let speaker = Speaker::start(talk);
+    let exchange = Exchange::bind(listen, target, limits, speaker.voice())
         .map_err(|error| Failure::Forbidden(error.to_string()))?;
     let local = exchange.local_addr().map_err(Failure::system("no address"))?;
     if address::is_loop(local, target) {
@@ -89,10 +93,11 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     talk(&format!("{local} -> {target}"));
     let paths = paths(config, seed, args.per_client.then_some(limits.most));
     let frame = datagrams(exchange.addresses(), target);
-    let watchers = args.output.watchers(frame, seed)?;
+    let watchers = args.output.watchers(frame, seed, speaker.voice())?;
     let begin = clock::now();
-    let (end, watchers) =
-        serve(exchange, paths, watchers, args.wait).map_err(Failure::system("the relay stopped"))?;
+    let served = serve(exchange, paths, watchers, args.wait);
+    speaker.finish();
+    let (end, watchers) = served.map_err(Failure::system("the relay stopped"))?;
     let circumstances = Circumstances {
         mode: "proxy",
         seed,
@@ -169,6 +174,12 @@ pub(crate) fn serve<T: Tap>(
 }
 
 impl End {
+    /// Whether this host kept up with the link: nothing is to be said at the end.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn kept_up(&self) -> bool {
+        host::shortcomings(&self.accounts, self.counts.overflow().map(Option::unwrap_or_default)).is_empty()
+    }
+
     /// What became of the clients.
     fn notes(&self) -> String {
         let totals = &self.counts.totals;

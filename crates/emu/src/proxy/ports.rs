@@ -58,6 +58,10 @@ impl Port for Near {
     fn poll_gone(&mut self, now: Instant) -> Option<u32> {
         self.exchange.borrow_mut().poll_gone(now)
     }
+
+    fn next_check(&self) -> Option<Instant> {
+        self.exchange.borrow().next_check()
+    }
 }
 
 impl Port for Far {

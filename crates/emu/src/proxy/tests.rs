@@ -8,6 +8,8 @@ use rdt_driver::clock;
 use rdt_emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability, child_seed};
 
 use super::*;
+use crate::port::{Buffers, Port};
+use crate::speaker::Voice;
 
 const LOCALHOST: &str = "127.0.0.1:0";
 /// Longer than anything here takes.
@@ -23,7 +25,7 @@ struct Running {
 impl Running {
     fn start(target: &UdpSocket, paths: impl Into<Paths> + Send + 'static, limits: Limits) -> Self {
         let target = target.local_addr().unwrap();
-        let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), target, limits, |_| {}).unwrap();
+        let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), target, limits, Voice::unheard()).unwrap();
         let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
         let thread = thread::spawn(move || serve(exchange, paths.into(), (), Waiting::Sleep));
         Self { address, stop, thread }
@@ -217,13 +219,10 @@ fn a_client_that_is_silent_for_too_long_makes_room() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
-    use std::sync::Mutex;
-
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let nobody = bound().local_addr().unwrap();
     let limits = Limits { most: 1, idle: Duration::from_secs(2) };
-    let tell = |said: &str| TOLD.lock().unwrap().push(said.to_owned());
-    let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), nobody, limits, tell).unwrap();
+    let (voice, said) = Voice::new();
+    let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), nobody, limits, voice).unwrap();
     let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
     let thread = thread::spawn(move || {
         serve(exchange, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep)
@@ -232,13 +231,17 @@ fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
     let client = proxy.client();
     client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
     let begin = clock::now();
-    while TOLD.lock().unwrap().is_empty() {
+    let first = loop {
+        if let Ok(sentence) = said.try_recv() {
+            break sentence;
+        }
         assert!(clock::now() - begin < LONG);
         client.send(b"x").unwrap();
         assert!(client.recv(&mut [0; 9]).is_err());
-    }
-    assert_eq!(*TOLD.lock().unwrap(), [format!("{nobody}: nobody is there, the network reports")]);
+    };
+    assert_eq!(first, Some(format!("{nobody}: nobody is there, the network reports")));
     let end = proxy.end();
+    assert!(said.try_recv().is_err(), "it is said once");
     assert_eq!(end.accounts[0].ledger.delivered, end.accounts[0].ledger.sent);
     assert!(end.notes().contains("reports came that nobody is at the target"), "{}", end.notes());
 }
@@ -267,7 +270,8 @@ fn answers_come_from_the_address_that_was_asked() {
 
     let target = bound();
     let exchange =
-        Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, |_| {}).unwrap();
+        Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, Voice::unheard())
+            .unwrap();
     let (port, stop) = (exchange.local_addr().unwrap().port(), exchange.stop());
     let other = thread::spawn(move || {
         serve(exchange, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep).is_ok()
@@ -312,4 +316,29 @@ fn marks_are_made_and_codepoints_kept() {
     }
     assert_eq!(came, [Ecn::Ect1, Ecn::Ect0, Ecn::Ce, Ecn::NotEct]);
     assert_eq!(proxy.end().accounts[0].ledger.marked, 1);
+}
+
+#[test]
+fn a_relay_is_told_when_to_look_for_clients_that_are_gone() {
+    let target = bound();
+    let idle = Duration::from_millis(100);
+    let limits = Limits { most: 1, idle };
+    let exchange =
+        Exchange::bind(LOCALHOST.parse().unwrap(), target.local_addr().unwrap(), limits, Voice::unheard())
+            .unwrap();
+    let address = exchange.local_addr().unwrap();
+    let (mut near, ..) = ports::of(&Rc::new(RefCell::new(exchange)));
+    assert_eq!(near.next_check(), None, "nobody is there");
+    bound().send_to(b"x", address).unwrap();
+    let mut came = None;
+    while came.is_none() {
+        near.receive(1, &mut Buffers::default(), &mut |_, at, packet| came = Some((at, packet.tag))).unwrap();
+    }
+    let (at, tag) = came.unwrap();
+    let check = near.next_check().unwrap();
+    assert!(check > at && check < at + idle, "{:?}", check - at);
+    assert_eq!(near.poll_gone(check), None, "it was not silent for so long");
+    let check = near.next_check().unwrap();
+    assert_eq!(near.poll_gone(check.max(at + idle)), Some(tag));
+    assert_eq!(near.next_check(), None, "nobody is left");
 }

@@ -22,6 +22,7 @@ struct Script {
     /// Packets that each flush refuses.
     refused_late: u64,
     gone: Option<u32>,
+    next_check: Option<Instant>,
 }
 
 impl Script {
@@ -62,6 +63,10 @@ impl Port for Script {
 
     fn poll_gone(&mut self, _now: Instant) -> Option<u32> {
         self.gone.take()
+    }
+
+    fn next_check(&self) -> Option<Instant> {
+        self.next_check
     }
 }
 
@@ -207,4 +212,24 @@ fn the_path_of_one_who_is_gone_is_closed() {
     relay.run(&mut UntilIdle).unwrap();
     let ([forward, _], ()) = relay.finish();
     assert_eq!((forward.ledger.sent, forward.ledger.discarded), (5, 5));
+}
+
+#[test]
+fn nobody_waits_past_the_next_check_of_the_near_port() {
+    struct Waits(Option<Instant>);
+    impl Wait for Waits {
+        fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
+            self.0 = deadline;
+            Ok(false)
+        }
+    }
+    let (now, hour) = (clock::now(), Duration::from_secs(3600));
+    let check = now + hour / 2;
+    for packets in [0, 1] {
+        let slow = LinkConfig::new(None, hour);
+        let near = Script { next_check: Some(check), ..Script::numbered(now, packets) };
+        let mut waits = Waits(None);
+        Relay::new(Path::new(slow, 1), near, Script::default(), ()).run(&mut waits).unwrap();
+        assert_eq!(waits.0, Some(check));
+    }
 }

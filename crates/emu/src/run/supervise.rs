@@ -23,6 +23,7 @@ use crate::failure::{self, Failure};
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, Watchers};
 use crate::relay::{Account, Relay};
+use crate::speaker::{Speaker, Voice};
 use crate::talk;
 use crate::wait::{Descriptors, Stop, Waiter, Waiting};
 
@@ -40,12 +41,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (config, seed) = (described.config()?, described.seed());
     args.calibration.check(&config, Mode::Namespace)?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
-    let mut inside = Inside::start(args)?;
+    let speaker = Speaker::start(talk);
+    let mut inside = Inside::start(args, speaker.voice())?;
     let begin = clock::now();
     let result = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
     inside.wait();
     // Whoever reads what is told at the end may be slow, and then nobody looks at signals.
     signals.release();
+    speaker.finish();
     let End { code, accounts, watchers, overflow } = result?;
     let circumstances = Circumstances {
         mode: "run",
@@ -76,7 +79,8 @@ fn carry(
     args: &RunArgs,
 ) -> Result<End, Failure> {
     let devices = inside.devices()?;
-    let relay = Worker::start(path, devices, args.output.watchers(IpPackets, seed)?, args.wait)?;
+    let watchers = args.output.watchers(IpPackets, seed, inside.voice.clone())?;
+    let relay = Worker::start(path, devices, watchers, args.wait)?;
     let ended = match signals.next() {
         // It came before there was a command that it could be for.
         Some(signal) => Ok((failure::SIGNAL + signal.number, Overflow::default())),
@@ -94,10 +98,12 @@ struct Inside {
     child: Child,
     /// The far device, if this run is inside another.
     far: Option<OwnedFd>,
+    /// Towards the user: whoever reads it slowly delays no signal.
+    voice: Voice,
 }
 
 impl Inside {
-    fn start(args: &RunArgs) -> Result<Self, Failure> {
+    fn start(args: &RunArgs, voice: Voice) -> Result<Self, Failure> {
         let outer = Outer::look();
         let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, depth, block, peer) = match outer {
@@ -127,7 +133,7 @@ impl Inside {
         };
         let child =
             enter::inside(&inside).spawn().map_err(Failure::system("cannot start this program again"))?;
-        Ok(Self { control, child, far })
+        Ok(Self { control, child, far, voice })
     }
 
     /// Waits for the devices, the near one first.
@@ -168,7 +174,10 @@ impl Inside {
             if said {
                 match self.receive()? {
                     Some((Message::Lost(lost), _)) => {
-                        losses.look(clock::now(), lost.0).iter().for_each(|sentence| talk(sentence));
+                        losses
+                            .look(clock::now(), lost.0)
+                            .iter()
+                            .for_each(|sentence| self.voice.say(sentence));
                     }
                     Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
                     Some((Message::Failed(code, sentence), _)) => {

@@ -67,6 +67,12 @@ impl Vigil {
         now + BUSY
     }
 
+    /// Sleep begins: when it is to end even if nothing comes, because it is a rest of one who is to look on.
+    pub(crate) fn awake_at(&self, now: Instant) -> Option<Instant> {
+        let awake_until = self.awake_until?;
+        self.rest_until.filter(|rest_until| now < *rest_until && *rest_until < awake_until)
+    }
+
     /// There is a packet.
     pub(crate) fn on_packet(&mut self) {
         self.packet = true;

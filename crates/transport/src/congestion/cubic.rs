@@ -215,10 +215,8 @@ impl Controller for Cubic {
         if ack.acked > 0 {
             self.backed_off = false;
         }
-        if !ack.in_recovery {
-            self.episode = None;
-        }
-        if ack.in_recovery && self.episode != Some(Cause::Timeout) {
+        self.episode = ack.episode;
+        if ack.in_recovery() {
             return;
         }
         if self.in_slow_start() {

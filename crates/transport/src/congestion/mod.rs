@@ -36,8 +36,8 @@ pub struct AckEvent {
     /// The window was in full use since the ACK before: only then may it grow (RFC 7661, RFC 9438
     /// section 5.8).
     pub cwnd_limited: bool,
-    /// An episode of loss recovery is on.
-    pub in_recovery: bool,
+    /// What the recovery that is on began with: a loss that ACKs told of, or the timer.
+    pub episode: Option<Cause>,
     /// The newest round-trip sample that this ACK gave, without the receiver's delay.
     pub latest_rtt: Option<Duration>,
     /// Smoothed round-trip time.
@@ -48,6 +48,13 @@ pub struct AckEvent {
     pub delivered: u64,
     /// The delivery rate, where a sample could be taken.
     pub rate: Option<RateSample>,
+}
+
+impl AckEvent {
+    /// A loss that ACKs told of is being repaired. What a timeout gave up is not: the window grows meanwhile.
+    pub fn in_recovery(&self) -> bool {
+        self.episode == Some(Cause::Loss)
+    }
 }
 
 /// A delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, section 3).

@@ -66,11 +66,8 @@ impl Controller for Reno {
         if ack.acked > 0 {
             self.backed_off = false;
         }
-        if !ack.in_recovery {
-            self.episode = None;
-        }
-        let held = ack.in_recovery && self.episode != Some(Cause::Timeout);
-        if held || !ack.cwnd_limited {
+        self.episode = ack.episode;
+        if ack.in_recovery() || !ack.cwnd_limited {
             return;
         }
         if self.in_slow_start() {

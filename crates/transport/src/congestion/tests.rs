@@ -26,7 +26,7 @@ pub(super) fn ack(now: Instant, acked: u64) -> AckEvent {
         prior_in_flight: acked,
         in_flight: 0,
         cwnd_limited: true,
-        in_recovery: false,
+        episode: None,
         latest_rtt: Some(rtt),
         srtt: rtt,
         min_rtt: rtt,

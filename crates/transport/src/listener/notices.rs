@@ -10,6 +10,9 @@ use crate::wire::{self, MAX_REPLY};
 
 /// Answers to strangers that wait, at most.
 const MAX_ANSWERS: usize = 256;
+/// Replies to peers after which a stranger has its turn: strangers, however many, cost the peers little, and a peer that
+/// always has something to say keeps none of them out.
+const REPLIES_PER_ANSWER: u32 = 16;
 
 /// What one who has no receiver is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub(super) enum Notice {
     Retry(Cookie),
     /// To speak another version.
     Versions,
-    /// That its transfer is over, or is none.
+    /// That it is not let in.
     Close(CloseReason),
 }
 
@@ -26,15 +29,36 @@ pub(super) enum Notice {
 #[derive(Debug)]
 pub(super) struct Notices<P> {
     answers: VecDeque<(P, u64, Notice)>,
-    last_words: VecDeque<(P, u64, Notice)>,
+    last_words: VecDeque<(P, u64, CloseReason)>,
     /// Last words that wait, at most.
     most_last_words: usize,
+    /// Replies of peers since a stranger had an answer.
+    replies: u32,
+    unanswered: u64,
+    unsaid: u64,
 }
 
 impl<P> Notices<P> {
     /// For a listener with at most `peers`, all of which may be told at once that it is over.
     pub(super) fn new(peers: usize) -> Self {
-        Self { answers: VecDeque::new(), last_words: VecDeque::new(), most_last_words: peers }
+        Self {
+            answers: VecDeque::new(),
+            last_words: VecDeque::new(),
+            most_last_words: peers,
+            replies: 0,
+            unanswered: 0,
+            unsaid: 0,
+        }
+    }
+
+    /// Strangers that there was no room for, so far.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.unanswered
+    }
+
+    /// Last words that there was no room for, so far.
+    pub(super) fn unsaid(&self) -> u64 {
+        self.unsaid
     }
 
     /// Tells a stranger; false if there is no room.
@@ -42,6 +66,8 @@ impl<P> Notices<P> {
         let room = self.answers.len() < MAX_ANSWERS;
         if room {
             self.answers.push_back((peer, connection_id, notice));
+        } else {
+            self.unanswered += 1;
         }
         room
     }
@@ -49,18 +75,36 @@ impl<P> Notices<P> {
     /// Tells one that was a peer until now why it is none any more.
     pub(super) fn say_last(&mut self, peer: P, connection_id: u64, reason: CloseReason) {
         if self.last_words.len() < self.most_last_words {
-            self.last_words.push_back((peer, connection_id, Notice::Close(reason)));
+            self.last_words.push_back((peer, connection_id, reason));
+        } else {
+            self.unsaid += 1;
         }
     }
 
     /// Writes the next last words and gives their peer and length.
     pub(super) fn pop_last_words(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
-        self.last_words.pop_front().map(|notice| write(notice, out))
+        let (peer, connection_id, reason) = self.last_words.pop_front()?;
+        Some(write((peer, connection_id, Notice::Close(reason)), out))
     }
 
     /// Writes the next answer to a stranger and gives its peer and length.
     pub(super) fn pop_answer(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
-        self.answers.pop_front().map(|notice| write(notice, out))
+        let notice = self.answers.pop_front()?;
+        self.replies = 0;
+        Some(write(notice, out))
+    }
+
+    /// The same if it is a stranger's turn although peers have something to say.
+    pub(super) fn pop_overdue(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
+        if self.replies < REPLIES_PER_ANSWER {
+            return None;
+        }
+        self.pop_answer(out)
+    }
+
+    /// A peer had a reply.
+    pub(super) fn on_reply(&mut self) {
+        self.replies = self.replies.saturating_add(1);
     }
 }
 

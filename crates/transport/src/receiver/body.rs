@@ -13,7 +13,7 @@ use super::sack_list::SackList;
 use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
 use crate::Ecn;
 use crate::planted;
-use crate::wire::native::{Ack, FIRST_WINDOW, MAX_SACK_BLOCKS, SackBlock};
+use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
 use crate::wire::{Numbering, Piece};
 
 /// What became of a packet of data.
@@ -199,10 +199,10 @@ impl Body {
         }
     }
 
-    /// The selective ACK to send now, if one is due, with its blocks in `blocks`.
-    pub(crate) fn take_ack(&mut self, now: Instant, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
+    /// The selective ACK to send now, if one is due, with its blocks in `blocks`, at most `most` of them.
+    pub(crate) fn take_ack(&mut self, now: Instant, most: usize, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
         let Self::Bytes(bytes) = self else { return None };
-        bytes.take_ack(now, blocks)
+        bytes.take_ack(now, most, blocks)
     }
 }
 
@@ -258,7 +258,7 @@ impl Bytes {
         self.acks.on_packet(now, packet);
     }
 
-    fn take_ack(&mut self, now: Instant, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
+    fn take_ack(&mut self, now: Instant, most: usize, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
         if std::mem::take(&mut self.read) {
             self.window.on_read(now, self.stream.read_offset());
             if self.window.should_update() {
@@ -266,7 +266,7 @@ impl Bytes {
             }
         }
         let fields = self.acks.take(now)?;
-        let report = self.sacks.report(self.stream.held(), MAX_SACK_BLOCKS);
+        let report = self.sacks.report(self.stream.held(), most);
         blocks.clear();
         blocks.extend(report.iter().map(|range| SackBlock { start: range.start, end: range.end }));
         let ack = self.stream.rcv_nxt();

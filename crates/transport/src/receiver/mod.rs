@@ -191,8 +191,7 @@ impl Receiver {
         if !self.acknowledges() {
             return None;
         }
-        let ack = self.body.take_ack(now, &mut self.blocks)?;
-        self.blocks.truncate(self.most_blocks);
+        let ack = self.body.take_ack(now, self.most_blocks, &mut self.blocks)?;
         let Wire::Native { connection_id } = self.wire else { return None };
         self.stats.replies += 1;
         Some(wire::encode_ack(connection_id, &ack, &self.blocks, out))

@@ -2,6 +2,7 @@
 
 mod acks;
 mod application;
+mod blocks;
 mod data;
 mod model;
 mod promises;

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::Resend;
+use crate::congestion::Cause;
 use crate::sender::Segment;
 
 /// The duplicate ACK that triggers a retransmission (RFC 5681, section 3.2), and no later one.
@@ -72,9 +73,9 @@ impl BaseOnly {
         begins
     }
 
-    /// True while losses that ACKs told of are repaired; after a timeout the window grows by slow start.
-    pub(crate) fn in_recovery(&self) -> bool {
-        self.episode.is_some_and(|episode| !episode.timeout)
+    /// What the recovery that is on began with.
+    pub(crate) fn episode(&self) -> Option<Cause> {
+        self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
     /// Everything below `una` is acknowledged; true if that ends an episode.
@@ -102,6 +103,16 @@ impl BaseOnly {
     /// The receiver is there and has no room, so what was sent of the base was not in vain (RFC 9293, section 3.8.6.1).
     pub(crate) fn on_no_room(&mut self) {
         self.since_no_room = Some(0);
+    }
+
+    /// The base is to leave again, although it is not lost.
+    pub(crate) fn repeat(&mut self) {
+        self.pending.get_or_insert(Resend::Lost);
+    }
+
+    /// How often ACKs repeated the base.
+    pub(crate) fn dup_acks(&self) -> u32 {
+        self.dup_acks
     }
 
     /// The pending retransmission was made.
@@ -166,12 +177,12 @@ mod tests {
     #[test]
     fn the_losses_of_a_flight_are_one_congestion_and_each_timeout_is_one() {
         let mut recovery = BaseOnly::default();
-        assert!(recovery.begin_episode(1000, false) && recovery.in_recovery());
+        assert!(recovery.begin_episode(1000, false) && recovery.episode() == Some(Cause::Loss));
         recovery.on_base_moved(base(1).sent_at, Duration::ZERO, true);
         assert!(!recovery.begin_episode(2000, false) && !recovery.end_episode(999));
         assert!(recovery.end_episode(1000) && !recovery.end_episode(1000));
         assert!(recovery.begin_episode(2000, false) && recovery.begin_episode(3000, true));
-        assert!(recovery.begin_episode(4000, true) && !recovery.in_recovery());
+        assert!(recovery.begin_episode(4000, true) && recovery.episode() == Some(Cause::Timeout));
         assert!(!recovery.begin_episode(5000, false) && recovery.end_episode(4000));
     }
 

@@ -8,7 +8,7 @@ use super::rack::{Rack, Times};
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{LossDetection, Reordering, Repeat, Resend};
 use crate::LossTrigger;
-use crate::congestion::SentState;
+use crate::congestion::{Cause, SentState};
 use crate::planted::{self, Bug};
 use crate::sender::{Fate, Flights, Scoreboard, Segment};
 
@@ -48,6 +48,8 @@ pub(crate) struct AckFacts {
     pub(crate) now: Instant,
     /// The cumulative edge moved.
     pub(crate) moved: bool,
+    /// It says what the one before it said, edge and window, and the window has room (RFC 5681, section 2).
+    pub(crate) repeats: bool,
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
     /// Number of the newest transmission that the receiver has, where the wire says.
@@ -152,14 +154,9 @@ impl Marking {
         self.max_ack_delay = delay;
     }
 
-    /// True while losses are being repaired.
-    pub(crate) fn in_recovery(&self) -> bool {
-        self.episode.is_some()
-    }
-
-    /// True if the episode was begun by the timer: then the window grows by slow start, not by PRR.
-    pub(crate) fn after_timeout(&self) -> bool {
-        self.episode.is_some_and(|episode| episode.timeout)
+    /// What the recovery that is on began with.
+    pub(crate) fn episode(&self) -> Option<Cause> {
+        self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
     /// Takes the losses found since the last call.
@@ -348,10 +345,10 @@ impl Marking {
                 if ack.moved {
                     dup_acks.reset();
                     board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
-                } else if !board.is_empty() {
+                } else if ack.repeats && !board.is_empty() {
                     board.assume_delivered(ack.mss);
                 }
-                let third = !ack.moved && dup_acks.on_duplicate() && !in_recovery;
+                let third = ack.repeats && dup_acks.on_duplicate() && !in_recovery;
                 let hole = board.base().copied().filter(|base| base.fate == Fate::InFlight);
                 let recover = self.episode.map_or(0, |episode| episode.recover);
                 if let Some(base) = hole.filter(|base| third || (partial && base.offset < recover)) {

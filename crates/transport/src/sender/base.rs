@@ -4,6 +4,8 @@
 use std::time::{Duration, Instant};
 
 use super::Sender;
+use super::path_mtu::PathMtu;
+use super::silence::LostTo;
 use crate::LossTrigger;
 use crate::Trace;
 use crate::congestion::Cause;
@@ -11,25 +13,29 @@ use crate::recovery::{AckFacts, Lost, Recovery};
 use crate::wire::Ack;
 
 impl Sender {
-    pub(super) fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64) {
+    pub(super) fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64, prior_wnd: u64) {
         if self.delivery.is_none() {
             return self.on_plain_base_ack(now, ack);
         }
         let prior_in_flight = self.board.in_flight();
-        let facts = self.apply(now, ack);
+        let facts = self.apply(now, ack, prior_wnd);
         self.flights.forget_resolved(&self.board);
         self.note_progress(&facts);
         self.trace_ack(now, ack, &facts);
-        if !facts.moved && self.note_dup_ack(now, ack) {
+        self.repeat_refused(now, ack, prior_wnd);
+        if !facts.moved {
+            self.note_no_room();
+        }
+        if facts.repeats && self.note_dup_ack(now, ack) {
             self.lose_base(now, LossTrigger::DupAcks, outstanding);
         }
         if let Some(marks) = ack.marks {
             self.heed_marks(now, marks, facts.largest_tx, outstanding);
         }
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
-        let in_recovery = rules.in_recovery();
+        let episode = rules.episode();
         let ended = rules.end_episode(self.board.una_offset());
-        self.tell_of_ack(&facts, prior_in_flight, in_recovery);
+        self.tell_of_ack(&facts, prior_in_flight, episode);
         if ended {
             self.trace(now, &Trace::RecoveryEnded { spurious: false });
         }
@@ -54,6 +60,8 @@ impl Sender {
         if acked.moved {
             self.on_base_moved(now, ack, sample);
         } else {
+            self.note_no_room();
+            // The course's rule counts whatever the window says.
             self.note_dup_ack(now, ack);
         }
     }
@@ -64,14 +72,20 @@ impl Sender {
         self.on_moved(now, ack, sample);
     }
 
+    /// An ACK left the base where it was: perhaps because the receiver takes nothing now.
+    fn note_no_room(&mut self) {
+        if self.snd_wnd < self.board.span(self.mss)
+            && let Recovery::BaseOnly(rules) = &mut self.recovery
+        {
+            rules.on_no_room();
+        }
+    }
+
     /// The ACK repeats the base; true if it is the one that means loss.
     fn note_dup_ack(&mut self, now: Instant, ack: &Ack<'_>) -> bool {
         let (Recovery::BaseOnly(rules), Some(base)) = (&mut self.recovery, self.board.base()) else {
             return false;
         };
-        if self.snd_wnd < self.board.span(self.mss) {
-            rules.on_no_room();
-        }
         let before = rules.pending();
         let dup_acks = rules.on_dup_ack(base, self.config.attempts.data);
         let found = before.is_none() && rules.pending().is_some();
@@ -82,6 +96,7 @@ impl Sender {
 
     /// The timer of the base fired.
     pub(super) fn on_base_timeout(&mut self, now: Instant) {
+        self.rtt.on_timeout();
         if self.delivery.is_none() {
             return self.give_up_or_go_on(now);
         }
@@ -93,25 +108,31 @@ impl Sender {
     fn lose_base(&mut self, now: Instant, trigger: LossTrigger, outstanding: u64) {
         let Some(base) = self.board.base().copied() else { return };
         let state = self.flights.get(base.tx).map(|flight| flight.state);
-        let lost = Lost { offset: base.offset, tx: base.tx, bytes: base.len, state, trigger };
-        self.stats.lost += 1;
-        if let Some(observer) = &mut self.observer {
-            observer.on_lost(now, &lost, self.codec.numbers_transmissions());
+        let timeout = trigger == LossTrigger::Timeout;
+        let lost_to = match self.mtu.as_ref().and_then(PathMtu::probe) {
+            _ if timeout => self.silent_for(),
+            Some(tx) if tx == base.tx => LostTo::Size,
+            _ => LostTo::Network,
+        };
+        if lost_to != LostTo::NoRoom {
+            self.stats.lost += 1;
+            if let Some(observer) = &mut self.observer {
+                let lost = Lost { offset: base.offset, tx: base.tx, bytes: base.len, state, trigger };
+                observer.on_lost(now, &lost, self.codec.numbers_transmissions());
+            }
         }
-        // A size that the path does not carry says nothing of congestion.
-        let excused = self.mtu.as_ref().is_some_and(|mtu| mtu.probe() == Some(base.tx));
-        if !excused {
+        let congestion = lost_to == LostTo::Network;
+        if congestion {
             self.note_lost(now, u64::from(base.len), state);
         }
-        let timeout = trigger == LossTrigger::Timeout;
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
-        let begins = (timeout || !excused) && rules.begin_episode(self.board.next_offset(), timeout);
+        let begins = congestion && rules.begin_episode(self.board.next_offset(), timeout);
         if begins {
             let cause = if timeout { Cause::Timeout } else { Cause::Loss };
             self.trace(now, &Trace::RecoveryBegan { cause });
         }
         if timeout {
-            self.back_down(now, outstanding);
+            self.back_down(now, outstanding, lost_to);
         } else if begins {
             self.stats.recoveries += 1;
             self.slow_down(now, Cause::Loss, outstanding);

@@ -131,9 +131,10 @@ impl SenderConfig {
         config
     }
 
-    /// A window within W.
-    pub(crate) fn within_memory(&self, cwnd: u64) -> u64 {
-        cwnd.min(u64::from(self.window) * self.payload_size() as u64)
+    /// A window within W, and so small that its segments of `mss` bytes with their records are within the memory limit.
+    pub(crate) fn within_memory(&self, cwnd: u64, mss: usize) -> u64 {
+        let packets = self.memory_limit / (mss + RECORD) as u64;
+        cwnd.min(u64::from(self.window) * self.payload_size() as u64).min(packets * mss as u64)
     }
 
     /// Packets in flight that the memory limit allows.

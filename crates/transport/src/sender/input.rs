@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::path_mtu::PathMtu;
+use super::silence::LostTo;
 use super::{Blocked, Sender, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
 use crate::planted::{self, Bug};
@@ -47,28 +47,29 @@ impl Sender {
             return self.stats.acks_beyond += 1;
         }
         self.open_by_answer(now);
-        self.snd_wnd = ack.wnd;
+        let prior_wnd = std::mem::replace(&mut self.snd_wnd, ack.wnd);
         let outstanding = self.board.outstanding();
         if outstanding == 0 {
             self.note_storing(ack);
             return self.stats.stale += 1;
         }
         match self.recovery {
-            Recovery::BaseOnly(_) => self.on_base_ack(now, ack, outstanding),
-            Recovery::Marking(_) => self.on_marking_ack(now, ack, outstanding),
+            Recovery::BaseOnly(_) => self.on_base_ack(now, ack, outstanding, prior_wnd),
+            Recovery::Marking(_) => self.on_marking_ack(now, ack, outstanding, prior_wnd),
         }
     }
 
-    fn on_marking_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64) {
+    fn on_marking_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64, prior_wnd: u64) {
         let prior_in_flight = self.board.in_flight();
-        let facts = self.apply(now, ack);
+        let facts = self.apply(now, ack, prior_wnd);
         self.trace_ack(now, ack, &facts);
         self.note_progress(&facts);
+        self.repeat_refused(now, ack, prior_wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         let begins = rules.on_ack(&facts, &mut self.board, &mut self.flights);
-        self.stats.dup_acks += u64::from(!facts.moved);
+        self.stats.dup_acks += u64::from(facts.repeats);
         let expired = if begins { Expired::Episode } else { Expired::Nothing };
-        self.on_losses(now, expired, outstanding);
+        self.on_losses(now, expired, outstanding, LostTo::Network);
         if let Some(marks) = ack.marks {
             self.heed_marks(now, marks, facts.largest_tx, outstanding);
         }
@@ -92,8 +93,8 @@ impl Sender {
         self.expect_fin_ack(now);
     }
 
-    /// The scoreboard takes the ACK, the estimators what it says of time.
-    pub(super) fn apply(&mut self, now: Instant, ack: &Ack<'_>) -> AckFacts {
+    /// The scoreboard takes the ACK, the estimators what it says of time. Before it the window was `prior_wnd`.
+    pub(super) fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) -> AckFacts {
         let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.flights.next_tx());
         let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
         self.largest_tx = self.largest_tx.max(largest_tx);
@@ -154,7 +155,16 @@ impl Sender {
             let samples = self.board.in_flight() / (2 * self.mss as u64);
             self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
         }
-        AckFacts { moved: acked.moved, bytes, largest_tx, latest_rtt: sample, ..self.quiet_facts(now) }
+        // News of the window is no duplicate, and neither is the answer to a packet for which there was no room.
+        let repeats = !acked.moved && ack.wnd == prior_wnd && self.has_room();
+        AckFacts {
+            moved: acked.moved,
+            repeats,
+            bytes,
+            largest_tx,
+            latest_rtt: sample,
+            ..self.quiet_facts(now)
+        }
     }
 
     /// What holds without an ACK.
@@ -162,6 +172,7 @@ impl Sender {
         AckFacts {
             now,
             moved: false,
+            repeats: false,
             bytes: 0,
             largest_tx: None,
             duplicates: self.duplicates,
@@ -172,24 +183,27 @@ impl Sender {
         }
     }
 
-    /// Tells of the losses that the detector found, and of the episode that began.
-    pub(super) fn on_losses(&mut self, now: Instant, expired: Expired, outstanding: u64) {
+    /// Tells of the losses that the detector found, and of the episode that began. If the timer fired, `lost_to` is
+    /// what the silence before it is put down to.
+    pub(super) fn on_losses(&mut self, now: Instant, expired: Expired, outstanding: u64, lost_to: LostTo) {
         let Recovery::Marking(rules) = &mut self.recovery else { return };
+        let refused = expired == Expired::Timeout && lost_to == LostTo::NoRoom;
         for lost in rules.take_lost() {
-            let bytes = u64::from(lost.bytes);
-            self.stats.lost += 1;
             let excused = self.mtu.as_ref().is_some_and(|mtu| mtu.probe() == Some(lost.tx));
             if let Some(mtu) = &mut self.mtu {
                 mtu.on_lost(lost.tx);
             }
+            if refused {
+                continue;
+            }
+            self.stats.lost += 1;
             if let Some(observer) = &mut self.observer {
                 observer.on_lost(now, &lost, self.codec.numbers_transmissions());
             }
             // A size that the path does not carry says nothing of congestion.
-            if excused {
-                continue;
+            if !excused {
+                self.note_lost(now, u64::from(lost.bytes), lost.state);
             }
-            self.note_lost(now, bytes, lost.state);
         }
         match expired {
             Expired::Nothing => {}
@@ -203,7 +217,7 @@ impl Sender {
                 self.trace(now, &Trace::RecoveryBegan { cause: Cause::Timeout });
                 self.rtt.on_timeout();
                 self.prr = None;
-                self.back_down(now, outstanding);
+                self.back_down(now, outstanding, lost_to);
             }
         }
     }
@@ -218,25 +232,13 @@ impl Sender {
         }
     }
 
-    /// Nothing was heard of `outstanding` bytes until the timer fired.
-    pub(super) fn back_down(&mut self, now: Instant, outstanding: u64) {
-        self.ecn.on_timeout(self.flights.next_tx());
-        if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
-            self.resize();
-        }
-        self.give_up_or_go_on(now);
-        // A receiver without room that answers no probe is no sign of congestion.
-        if self.snd_wnd >= self.board.span(self.mss) {
-            self.slow_down(now, Cause::Timeout, outstanding);
-        }
-    }
-
     /// The path turned out to carry another size.
     pub(super) fn resize(&mut self) {
         let Some(mtu) = &self.mtu else { return };
         self.mss = mtu.size() - self.config.wire.data_header();
         self.stats.packet_size = mtu.size();
         self.congestion.on_mss(self.mss as u64);
+        self.cwnd = self.config.within_memory(self.congestion.cwnd(), self.mss);
         if let Some(pacer) = &mut self.pacer {
             let batch = (MAX_DATAGRAM / mtu.size()).min(MAX_SEGMENTS) * self.mss;
             pacer.set_sizes(self.mss as u64, batch as u64);
@@ -246,20 +248,8 @@ impl Sender {
     /// An ACK counts as a sign of life if it tells of something new, or that there is no room for more: one that
     /// only repeats itself comes from a path that lets nothing of use through.
     pub(super) fn note_progress(&mut self, facts: &AckFacts) {
-        if facts.moved || facts.bytes > 0 || self.snd_wnd < self.board.span(self.mss) {
+        if facts.moved || facts.bytes > 0 || !self.has_room() {
             self.heard_at = Some(facts.now);
-        }
-    }
-
-    /// For how long the receiver has owed an answer.
-    pub(super) fn silence(&self, now: Instant) -> Duration {
-        self.heard_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
-    }
-
-    pub(super) fn give_up_or_go_on(&mut self, now: Instant) {
-        if self.silence(now) >= self.config.give_up {
-            let attempts = self.board.base().map_or(0, |base| u32::from(base.sent_count));
-            self.exhaust(now, attempts);
         }
     }
 
@@ -286,11 +276,11 @@ impl Sender {
     /// The controller hears of an ACK, and the window of a recovery follows it.
     fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64) {
         let Recovery::Marking(rules) = &mut self.recovery else { return };
-        let in_recovery = rules.in_recovery() && !rules.after_timeout();
+        let episode = rules.episode();
         let now = facts.now;
         let found = self.lost_since_ack > 0;
         let ended = rules.ended(facts, &mut self.board);
-        self.tell_of_ack(facts, prior_in_flight, in_recovery);
+        self.tell_of_ack(facts, prior_in_flight, episode);
         match ended {
             Some(Ended::Spurious) => {
                 self.stats.spurious += 1;
@@ -325,7 +315,7 @@ impl Sender {
     }
 
     /// The controller hears of an ACK, where there is a record of what left.
-    pub(super) fn tell_of_ack(&mut self, facts: &AckFacts, prior_in_flight: u64, in_recovery: bool) {
+    pub(super) fn tell_of_ack(&mut self, facts: &AckFacts, prior_in_flight: u64, episode: Option<Cause>) {
         let Some(delivery) = &mut self.delivery else { return };
         let now = facts.now;
         let lost = std::mem::take(&mut self.lost_since_ack);
@@ -340,7 +330,7 @@ impl Sender {
             prior_in_flight,
             in_flight: self.board.in_flight(),
             cwnd_limited: matches!(self.waiting.reason(), Some(Blocked::Cwnd | Blocked::Pacing(_))),
-            in_recovery,
+            episode,
             latest_rtt: facts.latest_rtt,
             srtt: facts.srtt,
             min_rtt: facts.min_rtt,
@@ -352,7 +342,7 @@ impl Sender {
     /// Window and pace follow the controller; if it has no rate, a window is spread over the round trip, with room to
     /// grow: twice in slow start, 1.2 times after it (as Linux does).
     pub(super) fn pace(&mut self, now: Instant) {
-        self.cwnd = self.config.within_memory(self.congestion.cwnd());
+        self.cwnd = self.config.within_memory(self.congestion.cwnd(), self.mss);
         let Some(pacer) = &mut self.pacer else { return };
         let srtt = self.rtt.srtt().max(Duration::from_micros(1));
         let rate = self.congestion.pacing_rate().unwrap_or_else(|| {

@@ -15,6 +15,7 @@ mod rtt;
 mod sacked;
 mod scoreboard;
 mod send_buffer;
+mod silence;
 mod stats;
 mod traces;
 mod waiting;
@@ -160,7 +161,7 @@ impl Sender {
             delivery: None,
             prr: None,
             pacer: config.pacing.then(|| Pacer::new(config.first_payload_size() as u64)),
-            cwnd: config.within_memory(congestion.cwnd()),
+            cwnd: config.within_memory(congestion.cwnd(), config.first_payload_size()),
             congestion,
             snd_wnd: 0,
             peer: None,
@@ -369,7 +370,8 @@ impl Sender {
         let limit = self.config.attempts.data;
         let facts = self.quiet_facts(now);
         // The timer backs off, but not beyond the time at which the receiver is given up.
-        let (rto, rest) = (self.rtt.rto(), self.config.give_up.saturating_sub(self.silence(now)));
+        let (rto, rest) = (self.rtt.rto(), self.patience(now));
+        let lost_to = self.silent_for();
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => {
                 if !rules.expire(now) {
@@ -384,7 +386,7 @@ impl Sender {
             Recovery::Marking(rules) => {
                 let outstanding = self.board.outstanding();
                 let expired = rules.expire(&facts, rto, rest, &mut self.board, &mut self.flights);
-                self.on_losses(now, expired, outstanding);
+                self.on_losses(now, expired, outstanding, lost_to);
             }
         }
     }

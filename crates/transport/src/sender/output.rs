@@ -79,13 +79,16 @@ impl Sender {
     /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the window has many times
     /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
     fn mtu_probe_len(&self) -> Option<usize> {
-        // The receiver says what it takes.
         let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
-        let size = mtu.candidate()?;
+        // The receiver says what it takes. Where that was lost, it is taken to be what receivers take that say nothing.
+        let most = usize::from(self.peer.unwrap_or_default().max_datagram);
+        let size = mtu.candidate().filter(|size| *size <= most)?;
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
-        (written && self.prr.is_none() && self.peer_allows(len) && roomy).then_some(len)
+        // What asks a receiver whether it has room says nothing of the path.
+        let taken = self.has_room() && self.peer_allows(len);
+        (written && self.prr.is_none() && taken && roomy).then_some(len)
     }
 
     /// New data if there is any that the receiver has room for, else the last segment again (RFC 8985,
@@ -294,10 +297,10 @@ impl Sender {
         self.note_sent(now, u64::from(segment.len));
         self.stats.retransmitted += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
-        let timing = self.timing();
+        let (timing, rest) = (self.timing(), self.patience(now));
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => {
-                rules.on_resent(now, timing.rto);
+                rules.on_resent(now, timing.rto.min(rest));
                 self.stats.timeouts += u64::from(repeat.reason == Resend::Timeout);
             }
             Recovery::Marking(rules) => rules.on_resent(now, &timing, repeat.reason),

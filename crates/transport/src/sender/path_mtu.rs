@@ -16,7 +16,7 @@ const MAX_PROBES: u32 = 3;
 const STEP: usize = 16;
 /// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3): as many as a
 /// probe has tries. Where the window is a packet or two, two in a row are nothing but a quarter of all packets lost.
-const BLACK_HOLE: u32 = MAX_PROBES;
+const BLACK_HOLE_TIMEOUTS: u32 = MAX_PROBES;
 /// A search that is over is begun again after this long, for the path may have changed (`PMTU_RAISE_TIMER` of RFC
 /// 8899, section 5.1.1).
 const RAISE: Duration = Duration::from_secs(600);
@@ -110,7 +110,8 @@ impl PathMtu {
             Some((size, probe)) if probe == tx => {
                 self.probe = None;
                 self.failures = 0;
-                self.confirmed = size;
+                // Meanwhile the peer may have said that it takes no more.
+                self.confirmed = size.min(self.ceiling);
                 true
             }
             _ => false,
@@ -136,7 +137,7 @@ impl PathMtu {
     /// stays so.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
-        if self.timeouts < BLACK_HOLE || self.confirmed <= BASE {
+        if self.timeouts < BLACK_HOLE_TIMEOUTS || self.confirmed <= BASE {
             return false;
         }
         *self = Self { refused: self.refused, raise_at: self.raise_at, ..Self::new(self.ceiling) };
@@ -197,6 +198,11 @@ mod tests {
         let mut mtu = PathMtu::new(65_507);
         mtu.limit(1472);
         assert_eq!((search(&mut mtu, 9000), mtu.size()), (vec![1472], 1472));
+        let mut mtu = PathMtu::new(8972);
+        mtu.on_probe_sent(8972, 0);
+        mtu.limit(2000);
+        assert!(mtu.on_delivered(0));
+        assert_eq!((mtu.size(), mtu.candidate()), (2000, None), "said while the probe was on its way");
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub struct SenderStats {
     pub datagrams_sent: u64,
     /// Datagrams taken in, good or bad.
     pub datagrams_received: u64,
-    /// ACKs that repeated the base while packets were outstanding.
+    /// ACKs that repeated the base while packets were outstanding; in the native format, the window with it.
     pub dup_acks: u64,
     /// ACKs below the base, and replies that this state has no use for.
     pub stale: u64,

@@ -213,7 +213,7 @@ impl Bbr {
     /// `UpdateModelAndState`.
     fn update_model_and_state(&mut self, ack: &Ack<'_>) {
         let AckEvent { now, acked, lost, delivered, .. } = *ack.event;
-        self.loss_round.count(acked, lost, ack.event.in_recovery);
+        self.loss_round.count(acked, lost, ack.event.in_recovery());
         self.loss_round.update(ack.latest(), ack.sample.prior_delivered, delivered);
         self.update_max_bw(ack);
         self.adapt_lower_bounds();
@@ -305,7 +305,7 @@ impl Controller for Bbr {
                 ack.sample.app_limited |= self.probe_rtt.limits(&sample);
                 self.update_model_and_state(&ack);
             }
-            None => self.loss_round.count(event.acked, event.lost, event.in_recovery),
+            None => self.loss_round.count(event.acked, event.lost, event.in_recovery()),
         }
         self.set_pacing_rate();
         self.set_cwnd(event);

@@ -79,13 +79,13 @@ impl Bbr {
     pub(super) fn track_recovery(&mut self, event: &AckEvent) {
         let over = match self.recovery {
             Recovery::None => false,
-            Recovery::Fast => !event.in_recovery,
-            Recovery::Timeout => !event.in_recovery && self.rounds.starts() && event.rate.is_some(),
+            Recovery::Fast => !event.in_recovery(),
+            Recovery::Timeout => !event.in_recovery() && self.rounds.starts() && event.rate.is_some(),
         };
         if over {
             self.recovery = Recovery::None;
             self.restore_cwnd();
-        } else if event.in_recovery && self.recovery == Recovery::None {
+        } else if event.in_recovery() && self.recovery == Recovery::None {
             self.recovery = Recovery::Fast;
         }
     }

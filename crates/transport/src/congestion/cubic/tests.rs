@@ -202,7 +202,7 @@ fn recovery_holds_the_window() {
     let mut cubic = after_loss(100);
     let now = start();
     for i in 0..200 {
-        cubic.on_ack(&AckEvent { in_recovery: true, ..ack(now + RTT * i, MSS) });
+        cubic.on_ack(&AckEvent { episode: Some(Cause::Loss), ..ack(now + RTT * i, MSS) });
     }
     assert_eq!((cubic.cwnd(), cubic.window.epoch.is_none()), (70 * MSS, true));
 }
@@ -238,7 +238,7 @@ fn a_timeout_starts_over_and_probes_from_the_threshold() {
     cubic.on_congestion(&congestion(start(), Cause::Timeout, 100 * MSS));
     assert_eq!((cubic.cwnd(), cubic.ssthresh()), (MSS, Some(70 * MSS)));
     // Slow start, one segment an ACK while the recovery lasts, two afterwards.
-    cubic.on_ack(&AckEvent { in_recovery: true, ..ack(start(), 2 * MSS) });
+    cubic.on_ack(&AckEvent { episode: Some(Cause::Timeout), ..ack(start(), 2 * MSS) });
     assert_eq!((cubic.cwnd(), cubic.phase()), (2 * MSS, "slow_start"));
     for _ in 0..40 {
         cubic.on_ack(&ack(start(), 2 * MSS));
@@ -258,7 +258,7 @@ fn a_timer_that_fires_again_leaves_the_threshold_until_something_is_acknowledged
         cubic.on_congestion(&congestion(start(), Cause::Timeout, flight * MSS));
         assert_eq!((cubic.cwnd(), cubic.ssthresh()), (MSS, Some(70 * MSS)));
     }
-    cubic.on_ack(&AckEvent { in_recovery: true, ..ack(start(), MSS) });
+    cubic.on_ack(&AckEvent { episode: Some(Cause::Timeout), ..ack(start(), MSS) });
     cubic.on_congestion(&congestion(start(), Cause::Timeout, 20 * MSS));
     assert_eq!(cubic.ssthresh(), Some(14 * MSS));
 }

@@ -94,7 +94,7 @@ fn congestion_halves_the_flight_but_not_below_two_segments() {
 fn recovery_holds_the_window_and_avoidance_follows() {
     let mut reno = reno(20);
     reno.on_congestion(&congestion(start(), Cause::Loss, 20 * MSS));
-    let during = AckEvent { in_recovery: true, ..ack(start(), MSS) };
+    let during = AckEvent { episode: Some(Cause::Loss), ..ack(start(), MSS) };
     for _ in 0..40 {
         reno.on_ack(&during);
     }
@@ -109,7 +109,7 @@ fn a_timeout_starts_over_from_one_segment() {
     reno.on_congestion(&congestion(start(), Cause::Timeout, 20 * MSS));
     assert_eq!((reno.cwnd(), reno.ssthresh()), (MSS, Some(10 * MSS)));
     // The recovery that a timeout begins must not hold the window. One segment an ACK, not two.
-    let during = AckEvent { in_recovery: true, ..ack(start(), 2 * MSS) };
+    let during = AckEvent { episode: Some(Cause::Timeout), ..ack(start(), 2 * MSS) };
     reno.on_ack(&during);
     reno.on_ack(&during);
     assert_eq!(reno.cwnd(), 3 * MSS);
@@ -124,7 +124,7 @@ fn a_timer_that_fires_again_leaves_the_threshold_until_something_is_acknowledged
         reno.on_congestion(&congestion(start(), Cause::Timeout, flight));
         assert_eq!((reno.cwnd(), reno.ssthresh()), (MSS, Some(10 * MSS)));
     }
-    reno.on_ack(&AckEvent { in_recovery: true, ..ack(start(), MSS) });
+    reno.on_ack(&AckEvent { episode: Some(Cause::Timeout), ..ack(start(), MSS) });
     reno.on_congestion(&congestion(start(), Cause::Timeout, 8 * MSS));
     assert_eq!((reno.cwnd(), reno.ssthresh()), (MSS, Some(4 * MSS)));
 }

@@ -43,7 +43,8 @@ fn run(algorithm: Algorithm, seed: u64) {
                     delivered,
                     in_flight: below(before + 1),
                     cwnd_limited,
-                    in_recovery: below(8) == 0,
+                    episode: [Some(Cause::Loss), Some(Cause::Timeout), None]
+                        [usize::try_from(below(8).min(2)).unwrap()],
                     latest_rtt: Some(Duration::from_micros(below(1_000_000))),
                     srtt: Duration::from_micros(below(1_000_000)),
                     ..ack(now, acked)

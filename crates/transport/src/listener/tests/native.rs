@@ -263,14 +263,7 @@ fn however_many_strangers_ask_peers_get_their_answers_and_last_words_first() {
         }
         replies
     };
-    let flood = |script: &mut Script| {
-        for n in 0..1000 {
-            let stranger = Codec::new(Wire::Native { connection_id: 100 + n }, LINK, Params::default());
-            let mut syn = vec![0; stranger.syn_len()];
-            stranger.encode_syn(&mut syn);
-            script.recv('s', &syn);
-        }
-    };
+    let flood = |script: &mut Script| (0..1000).for_each(|n| knock(script, 100 + n));
     flood(&mut script);
     script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 1));
     let replies = all(&mut script);
@@ -282,4 +275,47 @@ fn however_many_strangers_ask_peers_get_their_answers_and_last_words_first() {
     assert_eq!(replies.len(), 1 + 256);
     let told = codec.decode(&replies[0], 0, 2);
     assert!(matches!(told, Ok(Reply::Close { reason: CloseReason::Storage })), "{told:?}");
+    assert_eq!((script.stats().retries, script.stats().unanswered), (1 + 2 * 256, 2 * (1000 - 256)));
+}
+
+#[test]
+fn last_words_that_have_no_room_are_counted() {
+    let config = ListenerConfig { max_peers: 0, secret: Some([1; 32]), ..reference() };
+    let mut script = Script::new(config);
+    script.listener.notices.say_last('a', 7, CloseReason::Storage);
+    assert_eq!((script.datagrams().len(), script.stats().unsaid), (0, 1));
+}
+
+/// A stranger's first SYN.
+fn knock(script: &mut Script, connection_id: u64) {
+    let stranger = Codec::new(Wire::Native { connection_id }, LINK, Params::default());
+    let mut syn = vec![0; stranger.syn_len()];
+    stranger.encode_syn(&mut syn);
+    script.recv('s', &syn);
+}
+
+#[test]
+fn a_peer_that_always_has_something_to_say_keeps_no_stranger_out() {
+    let config = ListenerConfig { secret: Some([1; 32]), ..reference() };
+    // One by one, and in full batches.
+    let mut script = Script::connected(config, "a");
+    script.data('a', 0, b"x");
+    (0..3).for_each(|n| knock(&mut script, n));
+    let order: String = (1..60)
+        .map(|seq| {
+            script.data('a', seq, b"x");
+            script.listener.poll_reply(script.now).unwrap().0
+        })
+        .collect();
+    assert_eq!(order.matches('s').count(), 3, "{order}");
+    assert_eq!(order.find('s'), Some(15), "the answer to the SYN and {order}");
+    let mut script = Script::connected(config, "a");
+    (0..3).for_each(|n| knock(&mut script, n));
+    let mut order = String::new();
+    for turn in 0..6 {
+        (0..70).for_each(|n| _ = script.data('a', 70 * turn + n, b"x"));
+        script.batch.clear();
+        order.extend(script.listener.poll_transmit(script.now, &mut script.batch));
+    }
+    assert_eq!(order, "asasas");
 }

@@ -7,26 +7,35 @@ use crate::{LossDetection, SenderConfig};
 
 const ID: u64 = 7;
 const WIRE: Wire = Wire::Native { connection_id: ID };
-const MSS: u64 = 100;
+pub(super) const MSS: u64 = 100;
 
 /// Window of 10 packets, round trip of the handshake 100 ms, which is the time now.
 fn connected(recovery: LossDetection) -> Script {
+    connected_by(recovery, Algorithm::Fixed(10))
+}
+
+/// The same, with another congestion control and its first window of 10 packets.
+pub(super) fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
     let config = SenderConfig { recovery, pacing: false, window: 10, packet_size, ..base };
-    let config = SenderConfig { congestion: Algorithm::Fixed(10), ..config };
+    connected_to(SenderConfig { congestion, ..config }, Params::default())
+}
+
+/// A receiver that says `params` of itself has answered after 100 ms, which is the time now.
+pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     let mut script = Script::new(config);
     assert_eq!(script.datagrams().len(), 1);
     let mut reply = [0; MAX_REPLY];
     let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
-    let len = encode_answer(WIRE, answer, Params::default, &mut reply).unwrap();
+    let len = encode_answer(WIRE, answer, || params, &mut reply).unwrap();
     script.at(100).recv_bytes(&reply[..len]);
     assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);
     script
 }
 
 /// The data that wants to leave now: index of the segment, number of the transmission, whether it asks.
-fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
+pub(super) fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
     script.datagrams().iter().map(|datagram| read(datagram)).collect()
 }
 
@@ -39,13 +48,18 @@ fn read(datagram: &[u8]) -> (u64, u64, bool) {
 
 /// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here too.
 fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
+    ack_with_window(script, tx, below, blocks, 1 << 20);
+}
+
+/// The same from a receiver that takes `window` bytes more.
+pub(super) fn ack_with_window(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)], window: u64) {
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * MSS, end: end * MSS }).collect();
     let ack = native::Ack {
         echo_tx: tx,
         echo_delay_us: 0,
         ack: below * MSS,
-        window: 1 << 20,
+        window,
         packets: 0,
         duplicates: 0,
         ce: 0,
@@ -126,6 +140,29 @@ fn rules_without_selective_acks_take_them_for_plain_ones() {
             ack(&mut script, n, 0, &[(1, n + 1)]);
             let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
             assert_eq!(sent, expected, "{rule}, ACK {n}");
+        }
+    }
+}
+
+#[test]
+fn what_a_timeout_gave_up_opens_the_window_by_one_segment_an_ack() {
+    // RFC 3465, section 2.3; two when everything sent before the timeout is acknowledged.
+    for congestion in [Algorithm::Reno, Algorithm::Cubic] {
+        for rule in [LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly] {
+            let mut script = connected_by(rule, congestion);
+            script.write(40 * PAYLOAD);
+            assert_eq!(leaving(&mut script).len(), 10);
+            script.expire();
+            assert_eq!(leaving(&mut script), [(0, 10, false)], "{rule}");
+            let window = |script: &Script| script.stats().cwnd / MSS;
+            let mut tx = 10;
+            for (time, below, expected) in [(500, 2, 2), (501, 4, 3)] {
+                assert_eq!(script.stats().timeouts, 1, "{rule}");
+                script.at(time);
+                ack(&mut script, tx, below, &[]);
+                assert_eq!(window(&script), expected, "{congestion}, {rule}: {below} acknowledged");
+                tx = leaving(&mut script).last().map_or(tx, |(_, tx, _)| *tx);
+            }
         }
     }
 }

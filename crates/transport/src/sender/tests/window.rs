@@ -142,3 +142,16 @@ fn what_is_written_ahead_fills_whole_batches() {
         assert!(round == 0 || *last == 64, "round {round}: {sizes:?}");
     }
 }
+
+#[test]
+fn segments_that_a_receiver_wants_small_have_records_within_the_memory_limit() {
+    let config = SenderConfig { pacing: false, memory_limit: 1 << 20, ..SenderConfig::native(7) };
+    let config = SenderConfig { window: config.largest_window(), ..config };
+    let congestion = Algorithm::Fixed(u32::MAX);
+    let params = Params { max_datagram: 128, ..Params::default() };
+    let script = native::connected_to(SenderConfig { congestion, ..config }, params);
+    let Sender { cwnd, mss, .. } = script.sender;
+    let record = size_of::<Segment>() as u64;
+    let records = cwnd / mss as u64 * record;
+    assert!(cwnd + records <= 1 << 20 && cwnd + records > 1_000_000, "{cwnd} bytes, {records} of records");
+}

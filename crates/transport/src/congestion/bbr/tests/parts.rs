@@ -72,7 +72,7 @@ impl Script {
             prior_in_flight: in_flight + acked,
             in_flight,
             cwnd_limited: false,
-            in_recovery: self.in_recovery,
+            episode: self.in_recovery.then_some(Cause::Loss),
             latest_rtt: Some(RTT),
             srtt: RTT,
             min_rtt: RTT,

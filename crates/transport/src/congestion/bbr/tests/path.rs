@@ -302,7 +302,7 @@ impl World {
             prior_in_flight,
             in_flight: flow.in_flight,
             cwnd_limited: flow.cwnd_limited,
-            in_recovery: flow.recovery_until.is_some(),
+            episode: flow.recovery_until.map(|_| Cause::Loss),
             latest_rtt: Some(rtt),
             srtt: flow.srtt,
             min_rtt: self.path.rtt,

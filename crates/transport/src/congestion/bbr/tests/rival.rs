@@ -27,7 +27,7 @@ impl PlainCubic {
 
 impl Controller for PlainCubic {
     fn on_ack(&mut self, ack: &AckEvent) {
-        if ack.in_recovery || !ack.cwnd_limited {
+        if ack.in_recovery() || !ack.cwnd_limited {
             return;
         }
         if self.cwnd < self.ssthresh {

@@ -1,0 +1,61 @@
+//! Between which rates lies the highest that one way to emulate holds.
+
+use serde_json::Value;
+
+/// What was found by trying rates, bits per second.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Bounds {
+    /// The highest rate that was held; `None` if none was.
+    pub(crate) held_bps: Option<f64>,
+    /// The lowest that was tried and not held, higher than the former; `None` if there was none.
+    pub(crate) failed_bps: Option<f64>,
+}
+
+impl Bounds {
+    #[cfg(target_os = "linux")]
+    pub(super) fn json(&self) -> Value {
+        serde_json::json!({ "held_bps": self.held_bps, "failed_bps": self.failed_bps })
+    }
+
+    pub(super) fn parse(value: &Value) -> Option<Self> {
+        let rate = |key: &str| match value.get(key)? {
+            Value::Null => Some(None),
+            rate => rate.as_f64().filter(|bps| *bps > 0.0).map(Some),
+        };
+        let bounds = Self { held_bps: rate("held_bps")?, failed_bps: rate("failed_bps")? };
+        let is_ordered =
+            bounds.failed_bps.is_none_or(|failed| bounds.held_bps.is_none_or(|held| held < failed));
+        is_ordered.then_some(bounds)
+    }
+
+    /// What there is to say of them, if there is anything: `place` is where it was tried.
+    pub(super) fn found(&self, place: &str) -> Option<String> {
+        match (self.held_bps.map(mbps), self.failed_bps.map(mbps)) {
+            (Some(held), Some(failed)) => {
+                Some(format!("this host held {held} Mbit/s {place} and did not hold {failed} Mbit/s"))
+            }
+            (Some(held), None) => {
+                Some(format!("this host held {held} Mbit/s {place}, the highest rate that was tried"))
+            }
+            (None, Some(failed)) => Some(format!(
+                "this host did not hold {failed} Mbit/s {place}, the lowest rate that was tried"
+            )),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether so much was held, or less than what was.
+    pub(super) fn hold(&self, bps: f64) -> bool {
+        self.held_bps.is_some_and(|held| bps <= held)
+    }
+
+    /// Whether so much was too much, or more than what was.
+    pub(super) fn rule_out(&self, bps: f64) -> bool {
+        self.failed_bps.is_some_and(|failed| bps >= failed)
+    }
+}
+
+/// A rate for people, in Mbit/s with all its digits, so that no two that differ look the same.
+pub(crate) fn mbps(bps: f64) -> f64 {
+    bps / 1e6
+}

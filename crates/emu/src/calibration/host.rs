@@ -1,0 +1,65 @@
+//! Which machine a calibration is of.
+
+use serde_json::Value;
+
+use super::Unfit;
+
+/// A machine that is the same one as long as these are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(super) name: String,
+    /// The kernel and its release.
+    pub(super) system: String,
+    /// Those that this program may use.
+    pub(super) processors: u64,
+}
+
+impl Host {
+    /// This one.
+    pub(crate) fn here() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        let (name, system) = names();
+        Self { name, system, processors }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn json(&self) -> Value {
+        serde_json::json!({ "name": self.name, "system": self.system, "processors": self.processors })
+    }
+
+    pub(super) fn parse(value: &Value) -> Option<Self> {
+        let text = |key: &str| Some(value[key].as_str()?.to_owned());
+        Some(Self { name: text("name")?, system: text("system")?, processors: value["processors"].as_u64()? })
+    }
+
+    /// Whether what was found on this host tells anything about `here`. With fewer processors it does: what was too much
+    /// for more of them still is.
+    pub(super) fn tells_of(&self, here: &Self) -> Result<(), Unfit> {
+        let changed = |what, was: &dyn ToString, is: &dyn ToString| {
+            Err(Unfit::Changed { what, was: was.to_string(), is: is.to_string() })
+        };
+        if self.name != here.name {
+            changed("the name of the host", &self.name, &here.name)
+        } else if self.system != here.system {
+            changed("the kernel", &self.system, &here.system)
+        } else if self.processors < here.processors {
+            changed("the number of processors", &self.processors, &here.processors)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn names() -> (String, String) {
+    let uname = rustix::system::uname();
+    let [name, system, release] =
+        [uname.nodename(), uname.sysname(), uname.release()].map(std::ffi::CStr::to_string_lossy);
+    (name.into_owned(), format!("{system} {release}"))
+}
+
+/// Where nothing can be measured yet, nothing has to be told apart.
+#[cfg(not(target_os = "linux"))]
+fn names() -> (String, String) {
+    (String::new(), std::env::consts::OS.to_owned())
+}

@@ -1,0 +1,42 @@
+//! Selective ACKs to a sender that takes short datagrams only.
+
+use super::*;
+use crate::wire::native::{self, SackBlock};
+use crate::wire::{Open, Piece, Wire, Wishes};
+
+/// Blocks of the longest ACK that fits.
+const FIT: usize = 4;
+
+/// Hands in transmission `tx`, the segment at `seq`; gives the blocks that it is answered with.
+fn blocks_after(script: &mut Script, tx: u64, seq: u64) -> Vec<SackBlock> {
+    let crc = Some(crc32fast::hash(b"x"));
+    let piece = Piece { seq, payload: b"x", tx: Some(tx), crc, asks: true };
+    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    let mut out = [0; MAX_REPLY];
+    let len = script.receiver.poll_reply(script.now, &mut out).unwrap();
+    match native::decode_from_receiver(&out[..len], 0) {
+        Ok(native::FromReceiver::Ack { sack, .. }) => sack.iter().collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_of_many_blocks_is_reported_in_time_in_acks_that_have_room_for_few() {
+    let mut script = Script::new(keeping());
+    let wishes = Wishes { max_datagram: native::ack_len(FIT), ack_delay: Duration::ZERO, ack_every: 1 };
+    let wire = Wire::Native { connection_id: 7 };
+    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: Some(wishes) };
+    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
+    let mut missing: Vec<u64> = (0..40).map(|number| 2 * number + 1).collect();
+    for (tx, seq) in (0..).zip(missing.clone()) {
+        blocks_after(&mut script, tx, seq);
+    }
+    // What arrives now is the end of one block. Three places have the most recent ones, the fourth goes round.
+    for report in 0..41 {
+        let blocks = blocks_after(&mut script, 40 + report, 1001 + report);
+        assert_eq!((blocks.len(), blocks[0].start), (FIT, 1001));
+        missing.retain(|start| blocks.iter().all(|block| block.start != *start));
+    }
+    assert_eq!(missing, []);
+}

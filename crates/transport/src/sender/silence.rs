@@ -1,0 +1,88 @@
+//! What it means that nothing was heard of what is outstanding until the retransmission timer fired, and what follows
+//! from that: when the sender slows down, and when it gives up.
+
+use std::time::{Duration, Instant};
+
+use super::path_mtu::PathMtu;
+use super::{Segment, Sender};
+use crate::congestion::Cause;
+use crate::recovery::Recovery;
+use crate::wire::Ack;
+
+/// Why a packet was not heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LostTo {
+    /// It was one more than the receiver takes: it asked for room, and nothing is lost.
+    NoRoom,
+    /// It tried a size that the path may not carry, which says nothing of congestion.
+    Size,
+    /// The network, as far as anybody can tell.
+    Network,
+}
+
+impl Sender {
+    /// What the silence until now is put down to.
+    pub(super) fn silent_for(&self) -> LostTo {
+        if !self.has_room() {
+            return LostTo::NoRoom;
+        }
+        let tried = self.mtu.as_ref().and_then(PathMtu::probe);
+        let Some(base) = self.board.base().filter(|base| tried == Some(base.tx)) else {
+            return LostTo::Network;
+        };
+        // What left after it was heard of.
+        let alone = match &self.recovery {
+            Recovery::BaseOnly(rules) if rules.dup_acks() > 0 => true,
+            _ => self.board.in_flight() <= u64::from(base.len),
+        };
+        if alone { LostTo::Size } else { LostTo::Network }
+    }
+
+    /// The receiver takes a full packet.
+    pub(super) fn has_room(&self) -> bool {
+        self.snd_wnd >= self.board.span(self.mss)
+    }
+
+    /// Before this ACK the window was `prior_wnd`. If it opens now, what the receiver had and did not take leaves again at
+    /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
+    pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {
+        let opens = prior_wnd < self.board.span(self.mss) && self.has_room();
+        let heard = |base: &Segment| ack.echo.is_some_and(|echo| echo.tx == base.tx);
+        let Some(base) = self.board.base().copied().filter(|base| opens && heard(base)) else { return };
+        let timing = self.timing();
+        match &mut self.recovery {
+            Recovery::BaseOnly(rules) => rules.repeat(),
+            Recovery::Marking(rules) => {
+                self.board.mark_lost(base.offset);
+                self.flights.forget_resolved(&self.board);
+                rules.rearm(now, &timing, &self.board);
+            }
+        }
+    }
+
+    /// Nothing was heard of `outstanding` bytes until the timer fired.
+    pub(super) fn back_down(&mut self, now: Instant, outstanding: u64, lost_to: LostTo) {
+        self.give_up_or_go_on(now);
+        if lost_to != LostTo::Network {
+            return;
+        }
+        self.ecn.on_timeout(self.flights.next_tx());
+        if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
+            self.resize();
+        }
+        self.slow_down(now, Cause::Timeout, outstanding);
+    }
+
+    pub(super) fn give_up_or_go_on(&mut self, now: Instant) {
+        if self.patience(now).is_zero() {
+            let attempts = self.board.base().map_or(0, |base| u32::from(base.sent_count));
+            self.exhaust(now, attempts);
+        }
+    }
+
+    /// For how much longer a silent receiver is waited for: no timer of data is later.
+    pub(super) fn patience(&self, now: Instant) -> Duration {
+        let silence = self.heard_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        self.config.give_up.saturating_sub(silence)
+    }
+}
