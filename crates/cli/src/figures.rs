@@ -107,7 +107,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
             "no_connection": listener.no_connection,
             "refused": listener.refused,
             "unproven": listener.retries,
-            "unanswered": listener.unanswered,
+            "not_answered": listener.unanswered,
             "out_of_range": receivers.out_of_range,
             "no_memory": receivers.no_memory,
             "unexpected": receivers.unexpected,
