@@ -206,7 +206,8 @@ impl Worker {
     /// Serves until the program is to end; then ends the other workers too.
     fn run(mut self) -> WorkerEnd {
         let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
-        let interrupted = self.stop.is_interrupted() && self.server.listener().has_unfinished();
+        let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
+        let interrupted = self.stop.is_interrupted() && unfinished;
         self.stop.set();
         let failure = match result {
             Err(error) => Some(error.into()),

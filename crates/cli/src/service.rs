@@ -178,8 +178,12 @@ impl Service {
             (Err(error), finishing) => {
                 // What is written of it is no whole.
                 self.cut_short |= self.store.is_stdout();
-                if finishing.map_or(self.store.is_at(transfer), |finishing| !finishing.is_gone) {
-                    self.give_up(server, peer, error);
+                match finishing {
+                    // Its sender left, and may be back with another one.
+                    Some(Finishing { is_gone: true, .. }) => self.tell_lost(peer, error),
+                    Some(_) => self.give_up(server, peer, error),
+                    None if self.store.is_at(transfer) => self.give_up(server, peer, error),
+                    None => {}
                 }
             }
         }
@@ -204,18 +208,28 @@ impl Service {
 
     /// The transfer cannot be stored: it ends unanswered, so that its sender does not take it for stored.
     fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: io::Error) {
-        let elsewhere = error.kind() == io::ErrorKind::ResourceBusy;
+        self.cut_short |= self.store.abort(peer);
+        self.forget(peer);
+        server.close(peer);
+        self.tell_lost(peer, error);
+    }
+
+    /// Says that a transfer is not stored, and counts it.
+    fn tell_lost(&mut self, peer: Remote, error: io::Error) {
+        // A transfer that another one keeps out of the standard output is no reason to end that one.
+        let elsewhere = self.store.is_stdout() && error.kind() == io::ErrorKind::ResourceBusy;
         self.not_stored += u64::from(!elsewhere);
         talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
         self.logbook
             .json(&json!({ "event": "store_failed", "peer": name(peer), "error": error.to_string() }));
-        self.cut_short |= self.store.abort(peer);
-        self.forget(peer);
-        server.close(peer);
-        // A transfer that another one keeps out of the standard output is no reason to end that one.
         if self.exit_after_first && !elsewhere {
             self.broken = Some((format!("the transfer of {}", name(peer)), error));
         }
+    }
+
+    /// Transfers that arrived are not all stored yet.
+    pub(crate) fn is_storing(&self) -> bool {
+        !self.finishing.is_empty()
     }
 
     fn on_finished(&mut self, server: &Server<Remote>, peer: Remote, end: &End, path: Option<PathBuf>) {

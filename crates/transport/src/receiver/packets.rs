@@ -16,11 +16,13 @@ pub(crate) struct Packets {
     memory: u64,
     /// The window that was told last is smaller than the policy's, for what is unread.
     narrowed: bool,
+    /// The packet that comes next was not taken, the last time that it came.
+    refused: bool,
 }
 
 impl Packets {
     pub(super) fn new(reassembly: Reassembly, policy: WindowPolicy) -> Self {
-        Self { reassembly, policy, memory: LEAST_UNREAD, narrowed: false }
+        Self { reassembly, policy, memory: LEAST_UNREAD, narrowed: false, refused: false }
     }
 
     /// Takes packet `seq`. `memory` is how many bytes may be held beyond holes.
@@ -31,10 +33,16 @@ impl Packets {
         let held = self.reassembly.held_memory();
         let fits = backlog == 0 || backlog + held + payload.len() as u64 <= self.memory;
         if seq == self.reassembly.rcv_nxt() && !fits {
+            self.refused = true;
             return Taken::Unread;
         }
-        match self.reassembly.insert(seq, payload, memory.saturating_sub(backlog)) {
-            Insert::Accepted { moved } => Taken::New { in_order: moved > 0 },
+        // What fills a hole must find room behind all that is held beyond it.
+        let kept_free = if backlog > 0 { self.reassembly.largest() } else { 0 };
+        match self.reassembly.insert(seq, payload, memory.saturating_sub(backlog + kept_free)) {
+            Insert::Accepted { moved } => {
+                self.refused &= moved == 0;
+                Taken::New { in_order: moved > 0 }
+            }
             Insert::Duplicate => Taken::Duplicate,
             Insert::OutOfRange => Taken::OutOfRange,
             Insert::NoMemory => Taken::NoMemory,
@@ -54,6 +62,8 @@ impl Packets {
         let full = u64::from(self.policy.window(ack));
         let window = match self.backlog() {
             0 => full,
+            // Or its sender would count how often it was sent in vain.
+            _ if self.refused => 0,
             backlog => full.min(self.memory.saturating_sub(backlog) / self.reassembly.largest().max(1)),
         };
         self.narrowed = window < full;

@@ -46,6 +46,26 @@ fn what_comes_nevertheless_is_answered_and_not_kept() {
 }
 
 #[test]
+fn what_fills_a_hole_is_taken_or_the_window_is_closed() {
+    for lost_at in 2100..4150 {
+        let mut script = behind();
+        let mut wnd = 1;
+        for seq in 0..lost_at {
+            script.data(seq, &PAYLOAD);
+            let [FromReceiver::Ack { wnd: told, .. }] = script.replies()[..] else { panic!("one ACK") };
+            wnd = told;
+        }
+        for seq in lost_at + 1..lost_at + u64::from(wnd) {
+            script.data(seq, &PAYLOAD);
+        }
+        script.replies();
+        script.data(lost_at, &PAYLOAD);
+        let [FromReceiver::Ack { ack, wnd }] = script.replies()[..] else { panic!("one ACK") };
+        assert!(ack > lost_at || wnd == 0, "{lost_at} is refused, and there is a window of {wnd}");
+    }
+}
+
+#[test]
 fn the_peer_is_told_once_when_half_of_the_memory_is_free_again() {
     let mut script = behind();
     let (next, most) = fill(&mut script);
