@@ -90,13 +90,14 @@ where
 {
     let mut turn = Turn::default();
     let mut now = receive(endpoint, io, now, budget.receive, &mut turn);
-    if turn.received > 0 {
-        io.reclaim(endpoint.progress());
-        now = now.max(io.present(now));
-    }
+    // What arrived since then has not been read, and may be the answer that a timer waits for.
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
         turn.fired = true;
+    }
+    if turn.received > 0 {
+        io.reclaim(endpoint.progress());
+        now = now.max(io.present(now));
     }
     turn.more |= transmit(endpoint, io, now, budget.transmit, &mut turn);
     io.leave();
@@ -264,9 +265,11 @@ mod tests {
         let later = Duration::from_micros(7);
         for (input, passed) in [(&[(&b"a"[..], 1)][..], later), (&[][..], Duration::ZERO)] {
             let mut io = FakeIo { reading_takes: later, ..FakeIo::new(input, 9) };
-            let (now, mut endpoint) = (io.at, Fake { to_send: 1, ..Fake::default() });
-            turn(&mut endpoint, &mut io, now, Budget::default());
+            let due = io.at + Duration::from_micros(1);
+            let (now, mut endpoint) = (io.at, Fake { to_send: 1, deadline: Some(due), ..Fake::default() });
+            let turn = turn(&mut endpoint, &mut io, now, Budget::default());
             assert_eq!(endpoint.sent_at, Some(now + passed), "{} datagrams read", input.len());
+            assert!(!turn.fired, "what came meanwhile was not read yet");
         }
     }
 

@@ -216,8 +216,8 @@ impl Sender {
         }
         let waiting = self.buffer.end() - self.board.next_offset();
         let most = self.cwnd.min(LOOKAHEAD).max(2 * self.mss as u64);
-        // Of several batches whole ones, lest each round ends with the piece of one.
-        let several = self.batch > 0 && most >= 2 * self.batch;
+        // Of several batches whole ones, lest each round ends with the piece of one; but never less than a window.
+        let several = self.batch > 0 && most >= 2 * self.batch && self.cwnd >= LOOKAHEAD;
         let wanted = if several { most - most % self.batch } else { most };
         if self.finishing || waiting >= wanted || self.state == State::Closed {
             return Ok(&mut []);

@@ -86,8 +86,8 @@ impl Sender {
         let len = size - self.config.wire.data_header();
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
-        // What asks a receiver whether it has room says nothing of the path.
-        let taken = self.has_room() && self.peer_allows(len);
+        // What asks a receiver whether it has room says nothing of the path, nor does what it takes a part of.
+        let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd;
         (written && self.prr.is_none() && taken && roomy).then_some(len)
     }
 

@@ -38,7 +38,7 @@ pub struct SenderStats {
     pub crc: u32,
     /// Times that the retransmission timer fired and something was sent again.
     pub timeouts: u64,
-    /// Packets sent again because ACKs told of their loss.
+    /// Packets sent again because ACKs told of their loss, or that a receiver which had no room for them has some now.
     pub fast_retransmits: u64,
     /// Packets sent again, for any reason.
     pub retransmitted: u64,
@@ -66,7 +66,8 @@ pub struct SenderStats {
     pub datagrams_sent: u64,
     /// Datagrams taken in, good or bad.
     pub datagrams_received: u64,
-    /// ACKs that repeated the base while packets were outstanding; in the native format, the window with it.
+    /// ACKs that repeated the base while packets were outstanding; in the native format, the window with it,
+    /// which has room for a packet.
     pub dup_acks: u64,
     /// ACKs below the base, and replies that this state has no use for.
     pub stale: u64,
