@@ -74,7 +74,7 @@ impl Sender {
 
     /// An ACK left the base where it was: perhaps because the receiver takes nothing now.
     fn note_no_room(&mut self) {
-        if self.snd_wnd < self.board.span(self.mss)
+        if !self.has_room()
             && let Recovery::BaseOnly(rules) = &mut self.recovery
         {
             rules.on_no_room();
