@@ -20,32 +20,63 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_transfer_that_does_not_fit_ends_unanswered_and_the_others_go_on() {
     let cases = ["kept", "directory/"].map(|output| {
-        let directory = tempfile::tempdir().unwrap();
-        fs::create_dir(directory.path().join("directory")).unwrap();
-        let path = directory.path().join(output);
-        // No file may be larger than 8 blocks, 4 or 8 KiB.
-        let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", path.to_str().unwrap()];
-        let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -f 8", &args));
-        let large = Program::start(&mut rdt_send(&receiver.args("10 0 0 1000 --bytes 100kb --debug")));
+        let (directory, receiver) = receiver_of_small_files(output);
+        // More than waits in memory for the disk, so that the last packet cannot be taken whatever the disk's speed.
+        let large = Program::start(&mut rdt_send(&receiver.args("10 0 0 1000 --bytes 10mb --debug")));
         (directory, receiver, large)
     });
     for (directory, receiver, large) in cases {
-        let sentence = receiver.program.error_line("cannot store the transfer of 127.0.0.1:");
-        assert!(sentence.starts_with("rdt-recv: "), "{sentence}");
-        receiver.program.line("cleaned up (unfinished)");
-        assert!(files(directory.path()).is_empty(), "{:?}", files(directory.path()));
+        not_stored(&directory, &receiver);
 
         send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
         let [small] = files(directory.path()).try_into().unwrap();
         assert!(fs::read(small).unwrap() == array(3000), "the bytes differ");
 
         let large = large.ended().with_code(5);
-        assert!(!large.lines().iter().any(|line| line.contains("FIN")), "it was not told that all is well");
+        assert!(!large.lines().iter().any(|line| line.contains("FIN")), "it was not told that all was taken");
         read(EXHAUSTED, large.lines().into_iter().find(|line| line.contains("reached max")).unwrap());
         assert_eq!(large.lines().last(), Some(&"Main:\tsend failed with status 5"));
         let end = receiver.interrupted().with_code(74);
         assert!(end.stderr.contains("could not be stored"), "{}", end.stderr);
     }
+}
+
+/// Whether the disk's refusal is known before the FIN is there depends on its speed; the FIN's answer waits for the disk.
+#[cfg(unix)]
+#[test]
+fn a_transfer_that_fits_into_memory_alone_is_not_told_that_all_is_well() {
+    for output in ["kept", "directory/"] {
+        let (directory, receiver) = receiver_of_small_files(output);
+        let large = send(&receiver.args("10 0 0 1000 --bytes 100kb --debug")).with_code(5);
+        assert!(!large.lines().iter().any(|line| line.contains("FIN-ACK")), "it was told that all is well");
+        let end = large.lines().last().copied().unwrap();
+        assert!(
+            end.ends_with("send failed with status 5") || end.ends_with("close failed with status 5"),
+            "{end}"
+        );
+        not_stored(&directory, &receiver);
+        receiver.interrupted().with_code(74);
+    }
+}
+
+/// A receiver that may write no file larger than 8 blocks, 4 or 8 KiB, and the directory it writes into.
+#[cfg(unix)]
+fn receiver_of_small_files(output: &str) -> (tempfile::TempDir, Receiver) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("directory")).unwrap();
+    let path = directory.path().join(output);
+    let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", path.to_str().unwrap()];
+    let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -f 8", &args));
+    (directory, receiver)
+}
+
+/// Waits until `receiver` has told that a transfer could not be stored, and looks that nothing is left of it.
+#[cfg(unix)]
+fn not_stored(directory: &tempfile::TempDir, receiver: &Receiver) {
+    let sentence = receiver.program.error_line("cannot store the transfer of 127.0.0.1:");
+    assert!(sentence.starts_with("rdt-recv: "), "{sentence}");
+    receiver.program.line("cleaned up (unfinished)");
+    assert!(files(directory.path()).is_empty(), "{:?}", files(directory.path()));
 }
 
 #[test]
