@@ -21,7 +21,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 fn a_transfer_that_does_not_fit_ends_unanswered_and_the_others_go_on() {
     let cases = ["kept", "directory/"].map(|output| {
         let (directory, receiver) = receiver_of_small_files(output);
-        // More than waits in memory for the disk, so that the last packet cannot be taken whatever the disk's speed.
+        // More than may wait in memory, so that its last packet is not taken however late the disk refuses.
         let large = Program::start(&mut rdt_send(&receiver.args("10 0 0 1000 --bytes 10mb --debug")));
         (directory, receiver, large)
     });
@@ -65,7 +65,7 @@ fn receiver_of_small_files(output: &str) -> (tempfile::TempDir, Receiver) {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("directory")).unwrap();
     let path = directory.path().join(output);
-    let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", path.to_str().unwrap()];
+    let args = ["--bind", "127.0.0.1:0", "--no-link", "--memory", "1mib", "--output", path.to_str().unwrap()];
     let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -f 8", &args));
     (directory, receiver)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Longest wait for anything that a program should do.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `rdt-send` with these arguments, blanks between them.
 pub(super) fn rdt_send(args: &str) -> Command {
