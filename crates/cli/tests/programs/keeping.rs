@@ -31,6 +31,7 @@ fn visible(directory: &Path) -> Vec<String> {
 
 /// Waits for the hidden file of a transfer whose first bytes were acknowledged: they reach the disk later. Fails if there
 /// is more than one.
+#[expect(clippy::disallowed_methods, reason = "nothing tells when a file appears")]
 fn partial(directory: &Path) {
     for _ in 0..PATIENCE.as_millis() {
         let hidden: Vec<_> = names(directory).into_iter().filter(|name| name.starts_with('.')).collect();
