@@ -10,7 +10,7 @@ use crate::outbox::Datagrams;
 pub(crate) const AVAILABLE: bool = cfg!(target_os = "linux");
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn send_many(_: &UdpSocket, _: Remote, _: Datagrams<'_>) -> io::Result<usize> {
+pub(crate) fn send_many(_: &UdpSocket, _: Remote, _: bool, _: Datagrams<'_>) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -29,10 +29,15 @@ mod linux {
     use super::{Datagrams, Remote, UdpSocket, io};
     use crate::outbox::MAX_SEGMENTS;
 
-    /// Sends the first [`MAX_SEGMENTS`] of the datagrams. Says how many the kernel took; the error is that of the
-    /// first one.
+    /// Sends the first [`MAX_SEGMENTS`] of the datagrams to `peer`, without naming it if the socket is `connected` to it.
+    /// Says how many the kernel took; the error is that of the first one.
     #[expect(unsafe_code, reason = "rustix has no control messages for the source address and the codepoint")]
-    pub(crate) fn send_many(socket: &UdpSocket, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
+    pub(crate) fn send_many(
+        socket: &UdpSocket,
+        peer: Remote,
+        connected: bool,
+        datagrams: Datagrams<'_>,
+    ) -> io::Result<usize> {
         let Datagrams { bytes, size, ecn } = datagrams;
         let to = SockAddr::from(peer.addr);
         let mut control = Control::new();
@@ -46,8 +51,10 @@ mod linux {
             parts[count] =
                 libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
             let header = &mut messages[count].msg_hdr;
-            header.msg_name = to.as_ptr().cast_mut().cast();
-            header.msg_namelen = to.len();
+            if !connected {
+                header.msg_name = to.as_ptr().cast_mut().cast();
+                header.msg_namelen = to.len();
+            }
             header.msg_iov = &raw mut parts[count];
             header.msg_iovlen = 1;
             if control.length > 0 {
@@ -156,7 +163,7 @@ mod linux {
         /// What arrives at `to` of seven bytes in threes that `from` sends, and from where.
         fn pass(from: &UdpSocket, to: &UdpSocket, local: Option<IpAddr>) -> (Vec<Vec<u8>>, SocketAddr) {
             let peer = Remote { addr: to.local_addr().unwrap(), local };
-            assert_eq!(send_many(from, peer, marked(b"aaabbbc", 3)).unwrap(), 3);
+            assert_eq!(send_many(from, peer, false, marked(b"aaabbbc", 3)).unwrap(), 3);
             let mut source = None;
             let mut read = || {
                 let mut buffer = [0; 10];
@@ -173,6 +180,16 @@ mod linux {
             let (datagrams, source) = pass(&from, &to, None);
             assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
             assert_eq!(source, from.local_addr().unwrap());
+        }
+
+        #[test]
+        fn a_socket_that_has_its_peer_sends_there_without_being_told() {
+            let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+            let peer = Remote::from(to.local_addr().unwrap());
+            assert!(send_many(&from, peer, true, marked(b"aab", 2)).is_err(), "not connected yet");
+            from.connect(peer.addr).unwrap();
+            assert_eq!(send_many(&from, peer, true, marked(b"aab", 2)).unwrap(), 2);
+            assert_eq!(to.recv_from(&mut [0; 9]).unwrap(), (2, from.local_addr().unwrap()));
         }
 
         #[test]
@@ -196,7 +213,7 @@ mod linux {
                 addr: (mapped(Ipv4Addr::LOCALHOST), to.local_addr().unwrap().port()).into(),
                 local: Some(mapped(Ipv4Addr::new(127, 0, 0, 7))),
             };
-            assert_eq!(send_many(&from, peer, marked(b"aabb", 2)).unwrap(), 2);
+            assert_eq!(send_many(&from, peer, false, marked(b"aabb", 2)).unwrap(), 2);
             assert_eq!(to.recv_from(&mut [0; 9]).unwrap().1.ip(), IpAddr::from([127, 0, 0, 7]));
         }
 
@@ -204,7 +221,10 @@ mod linux {
         fn no_more_than_fit_are_taken() {
             let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
             let peer = Remote::from(to.local_addr().unwrap());
-            assert_eq!(send_many(&from, peer, marked(&[0; MAX_SEGMENTS + 9], 1)).unwrap(), MAX_SEGMENTS);
+            assert_eq!(
+                send_many(&from, peer, false, marked(&[0; MAX_SEGMENTS + 9], 1)).unwrap(),
+                MAX_SEGMENTS
+            );
         }
     }
 }

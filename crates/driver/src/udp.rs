@@ -24,6 +24,9 @@ use crate::{Gauge, kernel, send_many};
 const RECEIVE_BATCH: usize = 32;
 /// Bytes of one message: what receive offload joins at most.
 const MESSAGE: usize = 64 * 1024;
+/// A socket with one peer is connected to it when this many bytes leave in a call, datagram by datagram. Until then it still
+/// hears, and counts, what strangers send.
+const MUCH: usize = 16 * 1024;
 const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stays within 2 MiB");
 
 /// What to ask the kernel for.
@@ -196,6 +199,7 @@ impl UdpIo {
                 reports: false,
                 segment: Cell::new(0),
                 codepoint: Cell::new(Ecn::NotEct),
+                one_peer: false,
                 connected: Cell::new(false),
             },
             by_reference: options.by_reference,
@@ -327,7 +331,9 @@ struct Port {
     segment: Cell<usize>,
     /// The codepoint that the socket has by itself, for the same.
     codepoint: Cell<Ecn>,
-    /// The socket has one peer by itself, for the same.
+    /// All that is sent goes to one peer.
+    one_peer: bool,
+    /// The socket has that peer by itself: the kernel looks for no way to it and draws no number at each datagram.
     connected: Cell<bool>,
 }
 
@@ -346,6 +352,15 @@ impl Port {
     fn set_segment(&self, size: usize) -> io::Result<()> {
         kernel::set_segment(&self.socket, size)?;
         self.segment.set(size);
+        Ok(())
+    }
+
+    /// Gives the socket its one peer, if it has none.
+    fn connect(&self, peer: Remote) -> io::Result<()> {
+        if !self.connected.get() {
+            self.socket.connect(peer.addr)?;
+            self.connected.set(true);
+        }
         Ok(())
     }
 
@@ -372,7 +387,10 @@ impl Kernel for Port {
             self.set_codepoint(Ecn::NotEct)?;
         }
         if call == SendCall::Sendmmsg {
-            return send_many::send_many(&self.socket, peer, datagrams);
+            if self.one_peer && datagrams.bytes.len() >= MUCH {
+                self.connect(peer)?;
+            }
+            return send_many::send_many(&self.socket, peer, self.connected.get(), datagrams);
         }
         let Datagrams { bytes, size, ecn } = datagrams;
         let segment_size = (call == SendCall::Gso).then_some(size);
@@ -385,10 +403,7 @@ impl Kernel for Port {
     }
 
     fn lend(&self, peer: Remote, file: &File, offset: usize, datagrams: Datagrams<'_>) -> io::Result<usize> {
-        if !self.connected.get() {
-            self.socket.connect(peer.addr)?;
-            self.connected.set(true);
-        }
+        self.connect(peer)?;
         if self.segment.get() != datagrams.size {
             self.set_segment(datagrams.size)?;
         }
@@ -482,6 +497,7 @@ impl Connected {
     /// Uses `io` for `peer` alone.
     pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
         io.report_unreachable();
+        io.port.one_peer = true;
         if io.by_reference {
             io.outbox.lend_batches();
         }
