@@ -2,7 +2,8 @@
 //!
 //! The limit is what these sockets can carry at all: a blast of the same datagrams with a window of 1 MiB, no
 //! reliability, one copy and one CRC-32 of every byte on each side, or neither. It runs between the transfers,
-//! so that a change of the machine's mood meets both. `-- --rounds N --bytes N` (5, 4000000000).
+//! so that a change of the machine's mood meets both. `-- --rounds N --bytes N` (5, 4000000000); `--size N` and
+//! `--offload 0|1` leave the others out.
 
 mod common;
 
@@ -47,7 +48,11 @@ fn main() {
         "sent again",
         "peak MB (sender, receiver)",
     ]);
+    let (only, with) = (argument("--size", 0), argument("--offload", 2));
     for (size, offload) in [(1472, true), (8972, true), (14_972, true), (65_507, true), (1472, false)] {
+        if (only > 0 && only != size as u64) || (with < 2 && (with == 1) != offload) {
+            continue;
+        }
         compare(size, offload, rounds, if offload { bytes } else { bytes / 4 });
     }
     surroundings.report();
