@@ -197,6 +197,11 @@ impl Marking {
         self.probe_at = None;
     }
 
+    /// The probe that is out, if there is one, was sent for another reason than that something may be lost.
+    pub(crate) fn forget_probe(&mut self) {
+        self.probe.cancel();
+    }
+
     /// A segment is newly delivered. `largest_tx` is the newest transmission that the receiver has.
     pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, largest_tx: Option<u64>) {
         let earlier = segment.sent_count > 1 && largest_tx.is_some_and(|largest| largest < segment.tx);

@@ -64,6 +64,7 @@ impl Sender {
         let facts = self.apply(now, ack, prior_wnd);
         self.trace_ack(now, ack, &facts);
         self.note_progress(&facts);
+        self.excuse_probe(prior_wnd);
         self.repeat_refused(now, ack, prior_wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         let begins = rules.on_ack(&facts, &mut self.board, &mut self.flights);

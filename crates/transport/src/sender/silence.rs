@@ -43,6 +43,16 @@ impl Sender {
         self.snd_wnd >= self.board.span(self.mss)
     }
 
+    /// Before this ACK the window was `prior_wnd`. If that was no room, a probe that is out asked for some, and whatever
+    /// its answer says, it repaired no loss (RFC 9293, section 3.8.6.1, against RFC 8985, section 7.4.2).
+    pub(super) fn excuse_probe(&mut self, prior_wnd: u64) {
+        if prior_wnd < self.board.span(self.mss)
+            && let Recovery::Marking(rules) = &mut self.recovery
+        {
+            rules.forget_probe();
+        }
+    }
+
     /// Before this ACK the window was `prior_wnd`. If it opens now, what the receiver had and did not take leaves again at
     /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
     pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {

@@ -55,19 +55,18 @@ fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
 pub(super) fn ack_with_window(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)], window: u64) {
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * MSS, end: end * MSS }).collect();
-    let ack = native::Ack {
-        echo_tx: tx,
-        echo_delay_us: 0,
-        ack: below * MSS,
-        window,
-        packets: 0,
-        duplicates: 0,
-        ce: 0,
-        ect: 0,
-    };
+    recv_ack(script, &native::Ack { ack: below * MSS, window, ..answer_to(tx) }, &blocks);
+}
+
+pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
     let mut reply = [0; MAX_REPLY];
-    let len = encode_ack(ID, &ack, &blocks, &mut reply);
+    let len = encode_ack(ID, ack, blocks, &mut reply);
     script.recv_bytes(&reply[..len]);
+}
+
+/// Transmission `tx` is the newest, and nothing else is said.
+pub(super) fn answer_to(tx: u64) -> native::Ack {
+    native::Ack { echo_tx: tx, echo_delay_us: 0, ack: 0, window: 0, packets: 0, duplicates: 0, ce: 0, ect: 0 }
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! What a receiver had no room for: when it leaves again, and that it is not lost.
+
+use super::native::{ack_with_window, connected_by, leaving};
+use super::*;
+use crate::LossDetection;
+
+const OPEN: u64 = 1 << 20;
+
+/// Ten segments were delivered, and the receiver has room for no more; the time is 200 ms.
+fn filled(rule: LossDetection) -> Script {
+    let mut script = connected_by(rule, Algorithm::Reno);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10, "{rule}");
+    script.at(200);
+    ack_with_window(&mut script, 9, 10, &[], 0);
+    script
+}
+
+#[test]
+fn a_probe_that_asked_for_room_repaired_nothing() {
+    let mut script = filled(LossDetection::Rack);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script), [(10, 10, false)]);
+    ack_with_window(&mut script, 10, 10, &[], 0);
+    script.expire();
+    assert_eq!(leaving(&mut script), [(10, 11, true)]);
+    assert_eq!((script.stats().probes, script.stats().timeouts), (1, 0));
+    let window = script.stats().cwnd;
+    // It opens before the timer fires.
+    ack_with_window(&mut script, 11, 10, &[], OPEN);
+    assert_eq!(leaving(&mut script)[0], (10, 12, false));
+    ack_with_window(&mut script, 13, 12, &[], OPEN);
+    let stats = script.stats();
+    assert_eq!((stats.ssthresh, stats.lost), (None, 0));
+    assert!(stats.cwnd >= window, "{stats:?}");
+}
+
+#[test]
+fn a_probe_that_finds_room_at_last_repaired_nothing() {
+    let mut script = filled(LossDetection::Rack);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script), [(10, 10, false)]);
+    script.expire();
+    assert_eq!(leaving(&mut script), [(10, 11, true)]);
+    ack_with_window(&mut script, 11, 11, &[], OPEN);
+    assert_eq!((script.stats().ssthresh, script.stats().lost), (None, 0));
+}
