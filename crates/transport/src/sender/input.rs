@@ -74,7 +74,7 @@ impl Sender {
         if let Some(marks) = ack.marks {
             self.heed_marks(now, marks, facts.largest_tx, outstanding);
         }
-        self.control_congestion(&facts, prior_in_flight);
+        self.control_congestion(&facts, prior_in_flight, outstanding);
         if facts.moved {
             self.on_moved(now, ack, facts.latest_rtt);
         }
@@ -274,8 +274,8 @@ impl Sender {
         self.pace(now);
     }
 
-    /// The controller hears of an ACK, and the window of a recovery follows it.
-    fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64) {
+    /// The controller hears of an ACK before which `outstanding` bytes were out, and the window of a recovery follows it.
+    fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64, outstanding: u64) {
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         let episode = rules.episode();
         let now = facts.now;
@@ -295,7 +295,6 @@ impl Sender {
             }
             Some(Ended::RepairedByProbe) => {
                 self.trace(now, &Trace::ProbeRepaired);
-                let outstanding = self.board.outstanding();
                 self.slow_down(now, Cause::Loss, outstanding);
                 self.prr = None;
             }

@@ -124,6 +124,19 @@ fn where_the_timer_is_shorter_than_two_round_trips_a_probe_still_goes_first() {
 }
 
 #[test]
+fn a_loss_that_a_probe_repaired_halves_what_was_in_flight_before_it_was_known() {
+    let mut script = connected_by(LossDetection::Rack, Algorithm::Reno);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10);
+    // The last one is lost, and all answers to the others are.
+    script.expire();
+    assert_eq!(leaving(&mut script), [(9, 10, true)]);
+    ack(&mut script, 10, 10, &[]);
+    // RFC 5681, equation 4.
+    assert_eq!(script.stats().ssthresh, Some(5 * MSS));
+}
+
+#[test]
 fn rules_without_selective_acks_take_them_for_plain_ones() {
     // The first of ten is lost. With SACK each ACK beyond the hole lets another segment out; the course's rule
     // keeps its window shut, and repeats the base on the third.
