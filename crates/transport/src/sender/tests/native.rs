@@ -58,6 +58,11 @@ pub(super) fn ack_with_window(script: &mut Script, tx: u64, below: u64, blocks: 
     recv_ack(script, &native::Ack { ack: below * MSS, window, ..answer_to(tx) }, &blocks);
 }
 
+/// The same where a segment is here in part: `below` is in bytes.
+pub(super) fn ack_bytes(script: &mut Script, tx: u64, below: u64, window: u64) {
+    recv_ack(script, &native::Ack { ack: below, window, ..answer_to(tx) }, &[]);
+}
+
 pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
     let mut reply = [0; MAX_REPLY];
     let len = encode_ack(ID, ack, blocks, &mut reply);

@@ -1,9 +1,11 @@
 //! What a receiver had no room for: when it leaves again, and that it is not lost.
 
-use super::native::{ack_with_window, connected_by, leaving};
+use super::native::{MSS, ack_bytes, ack_with_window, connected_by, leaving};
 use super::*;
 use crate::LossDetection;
 
+const RULES: [LossDetection; 4] =
+    [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
 const OPEN: u64 = 1 << 20;
 
 /// Ten segments were delivered, and the receiver has room for no more; the time is 200 ms.
@@ -44,4 +46,18 @@ fn a_probe_that_finds_room_at_last_repaired_nothing() {
     assert_eq!(leaving(&mut script), [(10, 11, true)]);
     ack_with_window(&mut script, 11, 11, &[], OPEN);
     assert_eq!((script.stats().ssthresh, script.stats().lost), (None, 0));
+}
+
+#[test]
+fn what_was_taken_in_part_leaves_again_with_the_ack_that_opens_the_window() {
+    for rule in RULES {
+        let mut script = filled(rule);
+        script.write(10 * PAYLOAD);
+        assert_eq!(leaving(&mut script), [(10, 10, false)], "{rule}");
+        // The answer that told of the half that was taken is lost; this one tells of both.
+        ack_bytes(&mut script, 10, 10 * MSS + MSS / 2, OPEN);
+        let first = leaving(&mut script)[0];
+        assert_eq!((first.0, first.1), (10, 11), "{rule}");
+        assert_eq!((script.stats().lost, script.stats().ssthresh), (0, None), "{rule}");
+    }
 }
