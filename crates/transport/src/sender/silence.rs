@@ -57,7 +57,11 @@ impl Sender {
     /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
     pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {
         let opens = prior_wnd < self.board.span(self.mss) && self.has_room();
-        let heard = |base: &Segment| ack.echo.is_some_and(|echo| echo.tx == base.tx);
+        // What was heard of after the last segment has no bytes: it is the FIN, and the receiver had both.
+        let last = |base: &Segment| base.end() == self.board.next_offset();
+        let heard = |base: &Segment| {
+            ack.echo.is_some_and(|echo| echo.tx == base.tx || echo.tx > base.tx && last(base))
+        };
         let Some(base) = self.board.base().copied().filter(|base| opens && heard(base)) else { return };
         let timing = self.timing();
         match &mut self.recovery {

@@ -61,3 +61,19 @@ fn what_was_taken_in_part_leaves_again_with_the_ack_that_opens_the_window() {
         assert_eq!((script.stats().lost, script.stats().ssthresh), (0, None), "{rule}");
     }
 }
+
+#[test]
+fn the_last_segment_leaves_again_at_once_although_the_fin_was_heard_of_after_it() {
+    for rule in RULES {
+        let mut script = filled(rule);
+        script.write(PAYLOAD).finish();
+        assert_eq!(script.datagrams().len(), 2, "{rule}: the segment and the FIN");
+        ack_with_window(&mut script, 11, 10, &[], 0);
+        assert_eq!(leaving(&mut script), [], "{rule}");
+        script.at(210);
+        ack_with_window(&mut script, 11, 10, &[], OPEN);
+        let again = leaving(&mut script);
+        assert_eq!((again.len(), again[0].0, again[0].1), (1, 10, 12), "{rule}");
+        assert_eq!((script.stats().lost, script.stats().ssthresh), (0, None), "{rule}");
+    }
+}
