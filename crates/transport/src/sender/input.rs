@@ -47,7 +47,8 @@ impl Sender {
             return self.stats.acks_beyond += 1;
         }
         self.open_by_answer(now);
-        let prior_wnd = std::mem::replace(&mut self.snd_wnd, ack.wnd);
+        let prior_wnd = self.snd_wnd.size();
+        self.snd_wnd.on_ack(ack, ack.ack > self.board.snd_una(), self.flights.next_tx());
         let outstanding = self.board.outstanding();
         if outstanding == 0 {
             self.note_storing(ack);

@@ -11,6 +11,7 @@ mod input;
 mod opening;
 mod output;
 mod path_mtu;
+mod peer_window;
 mod rtt;
 mod sacked;
 mod scoreboard;
@@ -35,6 +36,7 @@ use ecn::PathEcn;
 pub use ecn::{EcnFailure, EcnState};
 pub(crate) use flights::{Flight, Flights};
 use path_mtu::PathMtu;
+use peer_window::PeerWindow;
 use rtt::Rtt;
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
 use send_buffer::SendBuffer;
@@ -106,8 +108,7 @@ pub struct Sender {
     delivery: Option<DeliveryRate>,
     prr: Option<Prr>,
     pacer: Option<Pacer>,
-    /// Receiver's window, in the wire's numbers from `snd_una` on.
-    snd_wnd: u64,
+    snd_wnd: PeerWindow,
     /// What the receiver says of itself, once it did.
     peer: Option<Params>,
     /// The search for the largest datagram, where the format lets segments be cut again.
@@ -163,7 +164,7 @@ impl Sender {
             pacer: config.pacing.then(|| Pacer::new(config.first_payload_size() as u64)),
             cwnd: config.within_memory(congestion.cwnd(), config.first_payload_size()),
             congestion,
-            snd_wnd: 0,
+            snd_wnd: PeerWindow::default(),
             peer: None,
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
@@ -316,7 +317,7 @@ impl Sender {
             return 0;
         }
         let mss = self.mss as u64;
-        let peer = self.snd_wnd / self.board.span(self.mss);
+        let peer = self.snd_wnd.size() / self.board.span(self.mss);
         let packets = peer.min(self.cwnd / mss).max(1);
         u32::try_from(packets).unwrap_or(u32::MAX)
     }

@@ -19,7 +19,7 @@ impl Sender {
     pub(super) fn data_flows(&self) -> bool {
         match self.state {
             State::Open => true,
-            State::Opening { .. } => self.snd_wnd > 0,
+            State::Opening { .. } => self.snd_wnd.size() > 0,
             _ => false,
         }
     }
@@ -50,7 +50,7 @@ impl Sender {
             let known = if attempts <= 1 { Known::Provisional } else { Known::Guessed };
             self.learn_path(now, now.saturating_duration_since(sent_at), known);
             self.pace(now);
-            self.snd_wnd = self.codec.first_window();
+            self.snd_wnd.open(self.codec.first_window());
         }
     }
 
@@ -78,7 +78,7 @@ impl Sender {
                 } else if rtt >= self.rtt.srtt() {
                     self.give_up_before(sent_at);
                 }
-                self.snd_wnd = wnd;
+                self.snd_wnd.open(wnd);
                 self.meet(params);
                 self.pace(now);
                 self.enter_open(now, rtt);

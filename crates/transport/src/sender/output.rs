@@ -87,7 +87,7 @@ impl Sender {
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
         // What asks a receiver whether it has room says nothing of the path, nor does what it takes a part of.
-        let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd;
+        let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size();
         (written && self.prr.is_none() && taken && roomy).then_some(len)
     }
 
@@ -140,7 +140,8 @@ impl Sender {
 
     fn peer_allows(&self, len: usize) -> bool {
         let slack = u64::from(planted::is(Bug::WindowOffByOne));
-        self.board.is_empty() || self.board.flight_size() + self.board.span(len) <= self.snd_wnd + slack
+        self.board.is_empty()
+            || self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size() + slack
     }
 
     fn cwnd_allows(&self, len: usize) -> bool {
@@ -205,7 +206,7 @@ impl Sender {
         let mss = self.mss as u64;
         let written = (self.buffer.end() - self.board.next_offset()) / mss;
         let cwnd = self.cwnd.saturating_sub(self.board.in_flight()) / mss;
-        let peer = self.snd_wnd.saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
+        let peer = self.snd_wnd.size().saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
         written.min(cwnd).min(peer)
     }
 

@@ -40,7 +40,7 @@ impl Sender {
 
     /// The receiver takes a full packet.
     pub(super) fn has_room(&self) -> bool {
-        self.snd_wnd >= self.board.span(self.mss)
+        self.snd_wnd.size() >= self.board.span(self.mss)
     }
 
     /// Before this ACK the window was `prior_wnd`. If that was no room, a probe that is out asked for some, and whatever
@@ -57,7 +57,8 @@ impl Sender {
     /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
     pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {
         let opens = prior_wnd < self.board.span(self.mss) && self.has_room();
-        // What was heard of after the last segment has no bytes: it is the FIN, and the receiver had both.
+        // After the last segment comes nothing but the FIN. Where that was heard of and the segment is missing, it was
+        // refused, too, or lost; either way it may leave now.
         let last = |base: &Segment| base.end() == self.board.next_offset();
         let heard = |base: &Segment| {
             ack.echo.is_some_and(|echo| echo.tx == base.tx || echo.tx > base.tx && last(base))
