@@ -2,6 +2,7 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod asking;
 mod base;
 mod closing;
 mod config;
@@ -30,6 +31,7 @@ use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
 use crate::wire::native::{CloseReason, Params};
 use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
+use asking::Asking;
 use closing::Closing;
 pub use config::{Attempts, RtoPolicy, SenderConfig};
 use ecn::PathEcn;
@@ -116,6 +118,8 @@ pub struct Sender {
     ecn: PathEcn,
     /// Payload of a full packet, bytes.
     mss: usize,
+    /// The answer to the SYN, while another one opened the transfer.
+    asking: Option<Asking>,
     /// The timer of the SYN or the FIN.
     control_at: Option<Instant>,
     /// When to remind the receiver, while the application has nothing to send.
@@ -169,6 +173,7 @@ impl Sender {
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
             ecn: PathEcn::new(config.uses_ecn()),
+            asking: None,
             control_at: None,
             keep_alive: None,
             remind: false,
@@ -361,6 +366,7 @@ impl Sender {
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
+            State::Open if self.asking.is_some() => self.on_params_timeout(),
             State::Open => self.on_fin_timeout(),
             State::Idle | State::Aborting { .. } | State::Closed => {}
         }
@@ -443,7 +449,7 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
-        if matches!(self.state, State::Opening { send: true, .. }) {
+        if matches!(self.state, State::Opening { send: true, .. }) || self.asks() {
             // Nothing shares the SYN's batch: what follows leaves with another codepoint.
             self.transmit_one(now, out);
         } else {

@@ -105,6 +105,7 @@ impl Sender {
     pub(super) fn open_by_answer(&mut self, now: Instant) {
         if let State::Opening { .. } = self.state {
             self.enter_open(now, self.rtt.srtt());
+            self.await_params(now);
         }
     }
 
@@ -119,6 +120,7 @@ impl Sender {
 
     /// The receiver says of itself what its format can say.
     fn meet(&mut self, params: Option<Params>) {
+        self.stop_asking();
         self.peer = params;
         if !params.is_some_and(|params| params.ecn) {
             self.ecn.refuse();

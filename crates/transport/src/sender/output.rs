@@ -19,6 +19,7 @@ const PROBE_SHARE: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Syn { attempt: u32 },
+    Question,
     Again(Repeat),
     Fresh { len: usize, probe: bool },
     KeepAlive,
@@ -31,6 +32,7 @@ impl Sender {
     fn next(&self, now: Instant) -> Next {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
+            State::Open if self.asks() => Next::Question,
             State::Opening { .. } | State::Open if self.data_flows() => match self.closing {
                 Some(Closing { attempts, send: true, .. }) => Next::Fin { attempt: attempts + 1 },
                 _ => self.next_data(now),
@@ -214,6 +216,7 @@ impl Sender {
     pub(super) fn transmit_one(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         let sent = match self.next(now) {
             Next::Syn { attempt } => self.transmit_syn(now, attempt, out),
+            Next::Question => self.transmit_question(now, out),
             Next::Again(repeat) => self.transmit_again(now, repeat, out),
             Next::Fresh { len, probe } => self.transmit_fresh(now, len, probe, out),
             Next::KeepAlive => self.transmit_keep_alive(now, out),
