@@ -419,6 +419,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
+    /// True if [`Listener::poll_reply`] may have something.
+    #[inline]
+    pub fn may_reply(&self) -> bool {
+        !self.ready.is_empty() || self.left_over.is_some() || !self.notices.is_empty()
+    }
+
     /// The next reply; peers that have some take turns.
     pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
         let (peer, len) = self.next_reply(now)?;
