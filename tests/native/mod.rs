@@ -180,6 +180,12 @@ impl Run {
         self.both_ways(|link| link.loss(loss.clone()))
     }
 
+    /// Replies that are lost, by their number.
+    fn replies_lost(mut self, lost: &[u64]) -> Self {
+        self.path.reverse = self.path.reverse.loss(Loss::script(lost.iter().copied()));
+        self
+    }
+
     fn bytes(self, bytes: u64) -> Self {
         Self { bytes, ..self }
     }

@@ -73,3 +73,19 @@ fn a_path_that_shrinks_is_found_out_within_seconds() {
         assert!(done.stats.timeouts <= 6, "{congestion}: {:?}", done.stats);
     }
 }
+
+#[test]
+fn what_the_receiver_takes_is_heard_of_although_its_answer_to_the_syn_was_lost() {
+    // The RETRY is reply 0, the SYN-ACK 1; where data follows the SYN, its ACKs open the transfer.
+    for lost in [vec![1], vec![0], vec![1, 2, 3, 4, 5, 6, 7], vec![0, 2]] {
+        for recovery in [LossDetection::Rack, LossDetection::BaseOnly] {
+            let mut config = SenderConfig { packet_size: 8972, recovery, ..native(Algorithm::Cubic) };
+            config.window = config.largest_window();
+            let receiver = ReceiverConfig { max_datagram: 8972, ..receiver() };
+            let run = Run { receiver, ..Run::new(100_000_000, ms(30)).config(config) };
+            let done = run.both_ways(|link| link.overhead(IP_UDP)).replies_lost(&lost).run();
+            let size = done.stats.packet_size;
+            assert_eq!(size, 8972, "{recovery}, replies {lost:?} lost: {:?}", done.stats);
+        }
+    }
+}

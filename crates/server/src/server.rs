@@ -234,7 +234,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             self.leave_reverse(due, peer, now);
             self.schedule(peer);
         }
-        self.absorb_events();
     }
 
     fn leave_forward(&mut self, due: Instant, peer: P) {
@@ -272,7 +271,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// Sends the listener's replies into their reverse links.
     fn route_replies(&mut self, now: Instant) {
-        if !self.is_emulating() {
+        // Asked at every turn, and mostly there is none.
+        if !self.listener.may_reply() || !self.is_emulating() {
             return;
         }
         while let Some((peer, reply)) = self.listener.poll_reply(now) {

@@ -2,119 +2,29 @@
 //! many there are and how much memory they hold together, removes idle ones. The only place in this crate
 //! that sees a peer's address, and it sees an opaque key.
 
+mod admission;
+mod config;
+mod endpoint;
 mod notices;
 mod peers;
+mod replies;
+mod stats;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
-use std::hash::{Hash, Hasher};
-use std::time::{Duration, Instant};
+use std::hash::Hash;
+use std::time::Instant;
 
+pub use admission::Admission;
+pub use config::ListenerConfig;
 use notices::{Notice, Notices};
 use peers::Peers;
+pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
-use crate::receiver::DEFAULT_IDLE;
 use crate::wire::native::{self, CloseReason};
-use crate::wire::{self, MAX_REPLY, Near, Open, Packet, Wire};
-use crate::{Ecn, Endpoint, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, TransmitBuf};
-
-/// Limits of a listener, and the configuration of its receivers.
-#[derive(Debug, Clone, Copy)]
-pub struct ListenerConfig {
-    /// Every receiver's configuration.
-    pub receiver: ReceiverConfig,
-    /// Peers at once; more are left unanswered.
-    pub max_peers: usize,
-    /// Bytes that all receivers together may hold beyond holes. What is in order and unread counts, too, but is
-    /// bounded for each: by the window in bytes, or by this limit once the application is behind.
-    pub memory_limit: u64,
-    /// The same for one receiver.
-    pub peer_memory_limit: u64,
-    /// A peer that is silent for this long is forgotten.
-    pub idle: Duration,
-    /// What the cookies are made with that prove a peer's address; nobody may guess it. Without one, transfers
-    /// whose wire knows cookies are left unanswered.
-    pub secret: Option<[u8; 32]>,
-}
-
-impl ListenerConfig {
-    /// Default limits: 4096 peers, 512 MiB in all, 128 MiB a peer (which holds the 80,000 packets of 1464
-    /// bytes that the reference accepts ahead), 25 s of silence.
-    pub fn new(receiver: ReceiverConfig) -> Self {
-        Self {
-            receiver,
-            max_peers: 4096,
-            memory_limit: 512 << 20,
-            peer_memory_limit: 128 << 20,
-            idle: DEFAULT_IDLE,
-            secret: None,
-        }
-    }
-}
-
-/// What a listener counted. Datagrams unless said otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ListenerStats {
-    /// Datagrams taken in.
-    pub received: u64,
-    /// Dropped: no packet of a sender.
-    pub malformed: u64,
-    /// Dropped: longer than the limit.
-    pub too_long: u64,
-    /// Dropped: data or FIN of a peer without a transfer.
-    pub no_connection: u64,
-    /// Dropped: a SYN while there were as many peers as allowed.
-    pub refused: u64,
-    /// SYNs that were asked for a cookie.
-    pub retries: u64,
-    /// Of the malformed: SYNs of other versions that were told which ones are spoken here.
-    pub other_versions: u64,
-    /// SYNs that were told nothing: too many others waited for their answer.
-    pub unanswered: u64,
-    /// Peers that were forgotten and not told why: too many others waited to be told.
-    pub unsaid: u64,
-    /// Peers admitted so far.
-    pub admitted: u64,
-    /// Largest number of peers at once.
-    pub max_active: usize,
-    /// Largest memory held by all receivers together, in bytes.
-    pub max_memory: u64,
-    /// Sums over the receivers, those that are gone included.
-    pub receivers: ReceiverStats,
-}
-
-impl ListenerStats {
-    /// Adds what another listener counted; the maxima are added up too.
-    pub fn merge(&mut self, other: &Self) {
-        self.received += other.received;
-        self.malformed += other.malformed;
-        self.too_long += other.too_long;
-        self.no_connection += other.no_connection;
-        self.refused += other.refused;
-        self.retries += other.retries;
-        self.other_versions += other.other_versions;
-        self.unanswered += other.unanswered;
-        self.unsaid += other.unsaid;
-        self.admitted += other.admitted;
-        self.max_active += other.max_active;
-        self.max_memory += other.max_memory;
-        self.receivers.merge(&other.receivers);
-    }
-}
-
-/// What to do with a SYN of a new peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
-    /// The peer has a receiver now, and had none before.
-    New,
-    /// The peer had one.
-    Known,
-    /// There is no room.
-    Refused,
-    /// The peer is asked to prove its address first.
-    Unproven,
-}
+use crate::wire::{MAX_REPLY, Near, Packet, Wire};
+use crate::{Ecn, Receiver, ReceiverEvent, ReceiverStats};
 
 #[derive(Debug)]
 struct Entry {
@@ -178,74 +88,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             stats: ListenerStats::default(),
             gone: ReceiverStats::default(),
         }
-    }
-
-    /// Makes room for `peer`, which sent a valid SYN.
-    pub fn admit(&mut self, now: Instant, peer: P, open: &Open) -> Admission {
-        if let Some(entry) = self.peers.get_mut(&peer)
-            && entry.wire == open.wire
-        {
-            return Admission::Known;
-        }
-        // Anybody can forge a SYN that needs no cookie; it must not end a transfer that did.
-        let proven = |entry: &Entry| entry.wire.connection_id().is_some() && entry.receiver.is_unfinished();
-        if open.wire.connection_id().is_none() && self.peers.get(&peer).is_some_and(proven) {
-            self.stats.refused += 1;
-            return Admission::Refused;
-        }
-        if !self.is_proven(now, peer, open) {
-            return Admission::Unproven;
-        }
-        if let Some(entry) = self.peers.get_mut(&peer) {
-            entry.wire = open.wire;
-            return Admission::Known;
-        }
-        if self.peers.len() >= self.config.max_peers {
-            self.stats.refused += 1;
-            if let Some(connection_id) = open.wire.connection_id() {
-                self.notices.answer(peer, connection_id, Notice::Close(CloseReason::Refused));
-            }
-            return Admission::Refused;
-        }
-        let mut receiver = Receiver::new(self.config.receiver);
-        receiver.set_idle(self.config.idle);
-        let idle_at = now + self.config.idle;
-        let entry = Entry {
-            receiver,
-            wire: open.wire,
-            last_active: now,
-            idle_at,
-            queued: false,
-            timer: None,
-            memory: 0,
-        };
-        self.peers.insert(peer, entry);
-        self.idle.insert((idle_at, peer));
-        self.set_deadline();
-        self.stats.admitted += 1;
-        self.stats.max_active = self.stats.max_active.max(self.peers.len());
-        self.events.push_back((peer, ReceiverEvent::Connected));
-        Admission::New
-    }
-
-    /// True if the SYN shows a cookie of ours, where its wire knows them; else the peer is asked for it, and
-    /// nothing is kept of it.
-    fn is_proven(&mut self, now: Instant, peer: P, open: &Open) -> bool {
-        let Wire::Native { connection_id } = open.wire else { return true };
-        let epoch = *self.epoch.get_or_insert(now);
-        let Some(jar) = &self.jar else {
-            self.stats.refused += 1;
-            return false;
-        };
-        let now_s = now.saturating_duration_since(epoch).as_secs();
-        let mut address = Address::default();
-        peer.hash(&mut address);
-        if open.cookie.is_some_and(|cookie| jar.check(&cookie, now_s, &address.0, connection_id)) {
-            return true;
-        }
-        let retry = Notice::Retry(jar.mint(now_s, &address.0, connection_id));
-        self.stats.retries += u64::from(self.notices.answer(peer, connection_id, retry));
-        false
     }
 
     /// The peer is not silent, although none of its datagrams was handled: one is on an emulated link.
@@ -325,18 +167,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Memory that all receivers hold, in bytes.
     pub fn memory(&self) -> u64 {
         self.memory
-    }
-
-    /// Counters as they stand.
-    pub fn stats(&self) -> ListenerStats {
-        let mut stats = self.stats;
-        stats.unanswered = self.notices.unanswered();
-        stats.unsaid = self.notices.unsaid();
-        stats.receivers = self.gone;
-        for entry in self.peers.values() {
-            stats.receivers.merge(&entry.receiver.stats());
-        }
-        stats
     }
 
     /// Checks a datagram without acting on it, counting it if it is to be dropped. Sequence numbers of a
@@ -419,38 +249,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// The next reply; peers that have some take turns.
-    pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
-        let (peer, len) = self.next_reply(now)?;
-        Some((peer, &self.scratch[..len]))
-    }
-
-    /// Writes the next reply into the scratch. Strangers come after the peers, but for one in so many replies.
-    fn next_reply(&mut self, now: Instant) -> Option<(P, usize)> {
-        if let Some(left_over) = self.left_over.take() {
-            return Some(left_over);
-        }
-        if let Some(last_words) = self.notices.pop_last_words(&mut self.scratch) {
-            return Some(last_words);
-        }
-        if let Some(overdue) = self.notices.pop_overdue(&mut self.scratch) {
-            return Some(overdue);
-        }
-        while let Some(peer) = self.ready.pop_front() {
-            let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            let reply = entry.receiver.poll_reply(now, &mut self.scratch);
-            entry.queued = entry.receiver.may_reply(now);
-            if entry.queued {
-                self.ready.push_back(peer);
-            }
-            if let Some(len) = reply {
-                self.notices.on_reply();
-                return Some((peer, len));
-            }
-        }
-        self.notices.pop_answer(&mut self.scratch)
-    }
-
     /// Something was put into or taken out of `idle` or `timers`.
     fn set_deadline(&mut self) {
         let idle = self.idle.first().map(|(deadline, _)| *deadline);
@@ -497,105 +295,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.timers.insert((deadline, peer));
             self.set_deadline();
         }
-    }
-}
-
-impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
-    type Peer = P;
-    type Event = (P, ReceiverEvent);
-
-    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
-        let Some(packet) = self.inspect(peer, datagram) else { return };
-        let Packet::Syn(open) = packet else {
-            // Inspecting it found its peer.
-            let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());
-            return self.deliver_latest(now, peer, connection, ecn, &packet);
-        };
-        if matches!(self.admit(now, peer, &open), Admission::New | Admission::Known) {
-            self.deliver(now, peer, ecn, &packet);
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        if self.deadline.is_none_or(|deadline| deadline > now) {
-            return;
-        }
-        while let Some(&(deadline, peer)) = self.idle.first()
-            && deadline <= now
-        {
-            self.idle.pop_first();
-            let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            let deadline = entry.last_active + self.config.idle;
-            if deadline <= now {
-                self.close(peer);
-            } else {
-                entry.idle_at = deadline;
-                self.idle.insert((deadline, peer));
-            }
-        }
-        while let Some(&(due, peer)) = self.timers.first()
-            && due <= now
-        {
-            self.timers.pop_first();
-            let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            entry.timer = entry.receiver.deadline().filter(|deadline| *deadline > now);
-            if let Some(deadline) = entry.timer {
-                self.timers.insert((deadline, peer));
-            }
-            if entry.receiver.may_reply(now) && !entry.queued {
-                entry.queued = true;
-                self.ready.push_back(peer);
-            }
-        }
-        self.set_deadline();
-    }
-
-    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        if !out.has_room(wire::REPLY_LEN) {
-            return None;
-        }
-        let (peer, mut len) = self.next_reply(now)?;
-        let found = self.peers.get_mut(&peer).is_some();
-        loop {
-            let Some(slot) = out.slot(len) else {
-                // Of another size than those before it, or there is no more room.
-                self.left_over = Some((peer, len));
-                break;
-            };
-            slot.copy_from_slice(&self.scratch[..len]);
-            // Replies are mostly of one size, so mostly what does not fit is not even made.
-            let Some(entry) = found.then(|| self.peers.latest_mut()).flatten().filter(|_| out.has_room(len))
-            else {
-                break;
-            };
-            let Some(next) = entry.receiver.poll_reply(now, &mut self.scratch) else { break };
-            self.notices.on_reply();
-            len = next;
-        }
-        (!out.is_empty()).then_some(peer)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.deadline
-    }
-
-    fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {
-        self.events.pop_front()
-    }
-}
-
-/// The bytes of a peer's key, for its cookie.
-#[derive(Default)]
-struct Address(Vec<u8>);
-
-impl Hasher for Address {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-
-    /// Nobody wants a number of it.
-    fn finish(&self) -> u64 {
-        0
     }
 }
 

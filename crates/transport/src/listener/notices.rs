@@ -61,6 +61,11 @@ impl<P> Notices<P> {
         self.unsaid
     }
 
+    /// True if nobody waits to be told anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.answers.is_empty() && self.last_words.is_empty()
+    }
+
     /// Tells a stranger; false if there is no room.
     pub(super) fn answer(&mut self, peer: P, connection_id: u64, notice: Notice) -> bool {
         let room = self.answers.len() < MAX_ANSWERS;

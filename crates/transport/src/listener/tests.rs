@@ -7,8 +7,13 @@ mod peers;
 mod random;
 mod replies;
 
+use std::time::Duration;
+
 use super::*;
-use crate::wire::{FromReceiver, FromSender, LinkProperties, REPLY_LEN, SYN_LEN, Syn, decode_from_receiver};
+use crate::wire::{
+    self, FromReceiver, FromSender, LinkProperties, REPLY_LEN, SYN_LEN, Syn, decode_from_receiver,
+};
+use crate::{Endpoint, ReceiverConfig, TransmitBuf};
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };

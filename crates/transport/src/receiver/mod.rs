@@ -6,11 +6,14 @@ pub mod acks;
 pub mod autotune;
 mod body;
 mod chunks;
+mod closing;
 mod config;
 mod crc;
+mod event;
 mod packets;
 mod reassembly;
 pub mod sack_list;
+mod stats;
 pub mod stream;
 
 use std::collections::VecDeque;
@@ -18,85 +21,16 @@ use std::time::{Duration, Instant};
 
 use crate::Ecn;
 use crate::wire::native::{MAX_SACK_BLOCKS, Params, SackBlock, most_blocks};
-use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Seal, Wire, Wishes};
+use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire, Wishes};
 use acks::AckConfig;
 use body::{Body, Taken};
+use closing::End;
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
+pub use event::ReceiverEvent;
+pub use stats::ReceiverStats;
 
 /// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
-
-/// What the application is told about one peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReceiverEvent {
-    /// A new peer was admitted.
-    Connected,
-    /// A transfer begins; what came before it and was not finished is void.
-    Started,
-    /// There are bytes to read; told again only for bytes that arrive after the application read some.
-    Readable,
-    /// Everything arrived. The FIN is answered once the application confirms
-    /// ([`Receiver::confirm`]), so that it may refuse what it could not store.
-    Finished {
-        /// Bytes of the transfer.
-        bytes: u64,
-        /// Their CRC-32; 0 if it is not computed.
-        crc: u32,
-        /// From the first to the last data packet.
-        elapsed: Duration,
-    },
-    /// The peer was silent for too long, or the application ended it; nothing more will come of it.
-    Closed {
-        /// True if a transfer was under way.
-        unfinished: bool,
-    },
-}
-
-/// What a receiver counted. Packets unless said otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReceiverStats {
-    /// Data packets that arrived.
-    pub data: u64,
-    /// Of these, the ones that came with the mark CE.
-    pub ce: u64,
-    /// Of all data packets, new ones.
-    pub accepted: u64,
-    /// Of these, new ones beyond a hole.
-    pub out_of_order: u64,
-    /// Data packets that were here before.
-    pub duplicates: u64,
-    /// Data packets whose number is too far from the next expected one; dropped.
-    pub out_of_range: u64,
-    /// Data packets for which there was no memory: beyond a hole, or the next one while the application leaves too
-    /// much unread. Dropped; the latter are answered.
-    pub no_memory: u64,
-    /// Data or FINs that the state has no use for: data after the end, a FIN before the data is complete where
-    /// it does not say what to wait for.
-    pub unexpected: u64,
-    /// Payload bytes in order.
-    pub bytes: u64,
-    /// Replies made.
-    pub replies: u64,
-    /// Of these, thrown away because nobody took them fast enough.
-    pub replies_dropped: u64,
-}
-
-impl ReceiverStats {
-    /// Adds another receiver's counts.
-    pub fn merge(&mut self, other: &Self) {
-        self.data += other.data;
-        self.ce += other.ce;
-        self.accepted += other.accepted;
-        self.out_of_order += other.out_of_order;
-        self.duplicates += other.duplicates;
-        self.out_of_range += other.out_of_range;
-        self.no_memory += other.no_memory;
-        self.unexpected += other.unexpected;
-        self.bytes += other.bytes;
-        self.replies += other.replies;
-        self.replies_dropped += other.replies_dropped;
-    }
-}
 
 /// A receiver that nobody looks after is forgotten as a listener's is.
 pub(crate) const DEFAULT_IDLE: Duration = Duration::from_secs(25);
@@ -113,13 +47,6 @@ enum State {
     Finishing { seq: u64, since: Instant },
     /// The FIN is answered, and answered again when repeated.
     Finished { seq: u64, crc: u32 },
-}
-
-/// What a FIN said that came before the rest of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct End {
-    seq: u64,
-    crc: u32,
 }
 
 /// One peer's transfers, seen from their receiver.
@@ -366,61 +293,6 @@ impl Receiver {
             self.reply(Answer::Ack { ack, wnd });
         }
         self.finish_if_complete(now);
-    }
-
-    fn on_fin(&mut self, now: Instant, seq: u64, seal: Option<Seal>, ecn: Ecn) {
-        match (self.state, seal) {
-            (State::Finished { seq: finished, crc }, _) if seq == finished => {
-                self.reply(Answer::FinAck { ack: seq, crc });
-            }
-            // Said again, and not a copy that came along: storing takes its time, but somebody is there.
-            (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
-                match seal {
-                    Some(Seal { tx, .. }) => self.body.on_fin(now, tx, ecn, true),
-                    None => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
-                }
-            }
-            (State::Open { mut end }, Some(Seal { crc, tx })) if seq >= self.rcv_nxt() => {
-                let said = End { seq, crc };
-                if *end.get_or_insert(said) != said {
-                    return self.stats.unexpected += 1;
-                }
-                self.state = State::Open { end };
-                self.finish_if_complete(now);
-                let early = matches!(self.state, State::Open { .. });
-                self.body.on_fin(now, tx, ecn, early);
-            }
-            (State::Open { .. }, None) if self.is_complete(seq) => self.finish(now, seq),
-            _ => self.stats.unexpected += 1,
-        }
-    }
-
-    /// Everything below `seq` is here, and nothing else.
-    fn is_complete(&self, seq: u64) -> bool {
-        seq == self.rcv_nxt() && self.body.is_contiguous()
-    }
-
-    /// The FIN may have come before the last of the data.
-    fn finish_if_complete(&mut self, now: Instant) {
-        let State::Open { end: Some(End { seq, crc }) } = self.state else { return };
-        if !self.is_complete(seq) {
-            return;
-        }
-        if self.config.checksum && self.body.crc() != crc {
-            self.state = State::Broken;
-        } else {
-            self.finish(now, seq);
-        }
-    }
-
-    fn finish(&mut self, now: Instant, seq: u64) {
-        self.state = State::Finishing { seq, since: now };
-        let elapsed = match (self.first_data_at, self.last_data_at) {
-            (Some(first), Some(last)) => last.saturating_duration_since(first),
-            _ => Duration::ZERO,
-        };
-        let (bytes, crc) = (self.body.bytes(), self.body.crc());
-        self.events.push_back(ReceiverEvent::Finished { bytes, crc, elapsed });
     }
 
     fn tell_readable(&mut self) {

@@ -4,75 +4,17 @@
 use std::time::{Duration, Instant};
 
 use super::dup_acks::{DupAcks, SackThreshold};
+use super::facts::{AckFacts, Ended, Expired, Lost, Timing};
 use super::rack::{Rack, Times};
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{LossDetection, Reordering, Repeat, Resend};
 use crate::LossTrigger;
-use crate::congestion::{Cause, SentState};
+use crate::congestion::Cause;
 use crate::planted::{self, Bug};
 use crate::sender::{Fate, Flights, Scoreboard, Segment};
 
 /// What a receiver may wait before it acknowledges a single segment, unless it says otherwise.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-
-/// A segment declared lost.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Lost {
-    pub(crate) offset: u64,
-    /// Number of its last transmission.
-    pub(crate) tx: u64,
-    pub(crate) bytes: u32,
-    /// How the connection stood when it was sent, where that is still known.
-    pub(crate) state: Option<SentState>,
-    pub(crate) trigger: LossTrigger,
-}
-
-impl Lost {
-    fn new(segment: &Segment, state: Option<SentState>, trigger: LossTrigger) -> Self {
-        Self { offset: segment.offset, tx: segment.tx, bytes: segment.len, state, trigger }
-    }
-}
-
-/// What timers are set from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Timing {
-    pub(crate) rto: Duration,
-    pub(crate) srtt: Duration,
-    /// At most one segment is outstanding.
-    pub(crate) one_segment: bool,
-}
-
-/// What an ACK said, after the scoreboard took it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AckFacts {
-    pub(crate) now: Instant,
-    /// The cumulative edge moved.
-    pub(crate) moved: bool,
-    /// It says what the one before it said, edge and window, and the window has room (RFC 5681, section 2).
-    pub(crate) repeats: bool,
-    /// Bytes newly delivered, in order or not.
-    pub(crate) bytes: u64,
-    /// Number of the newest transmission that the receiver has, where the wire says.
-    pub(crate) largest_tx: Option<u64>,
-    /// Packets that the receiver had already, so far.
-    pub(crate) duplicates: u32,
-    /// The sample that it gave.
-    pub(crate) latest_rtt: Option<Duration>,
-    pub(crate) srtt: Duration,
-    pub(crate) min_rtt: Duration,
-    pub(crate) mss: u64,
-}
-
-/// How an episode, or an episode of probing, ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Everything that was lost is repaired.
-    Recovered,
-    /// Nothing had been lost.
-    Spurious,
-    /// A probe repaired a loss.
-    RepairedByProbe,
-}
 
 #[derive(Debug)]
 enum Detector {
@@ -195,6 +137,11 @@ impl Marking {
     pub(crate) fn on_probe_sent(&mut self, tx: u64, end: u64, repeated: bool, duplicates: u32) {
         self.probe.on_sent(tx, end, repeated, duplicates);
         self.probe_at = None;
+    }
+
+    /// The probe that is out, if there is one, was sent for another reason than that something may be lost.
+    pub(crate) fn forget_probe(&mut self) {
+        self.probe.cancel();
     }
 
     /// A segment is newly delivered. `largest_tx` is the newest transmission that the receiver has.
@@ -413,17 +360,6 @@ impl Marking {
             self.probe_at = Some(self.rto_at.map_or(at, |rto_at| at.min(rto_at)));
         }
     }
-}
-
-/// What a timer meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expired {
-    /// Nothing that a congestion controller must hear of.
-    Nothing,
-    /// Losses were found, and an episode begins.
-    Episode,
-    /// The retransmission timer fired.
-    Timeout,
 }
 
 /// The receiver has nothing that left since the episode began, and yet what was sent again arrived.

@@ -3,6 +3,7 @@
 
 mod base_only;
 mod dup_acks;
+mod facts;
 mod marking;
 pub mod pacer;
 pub mod prr;
@@ -15,7 +16,8 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 pub(crate) use base_only::{BaseOnly, Expiry};
-pub(crate) use marking::{AckFacts, Ended, Expired, Lost, Marking, Timing};
+pub(crate) use facts::{AckFacts, Ended, Expired, Lost, Timing};
+pub(crate) use marking::Marking;
 pub(crate) use pacer::Pacer;
 pub(crate) use prr::{Prr, PrrAck};
 pub use rack::Reordering;

@@ -22,7 +22,6 @@ impl Sender {
         self.flights.forget_resolved(&self.board);
         self.note_progress(&facts);
         self.trace_ack(now, ack, &facts);
-        self.repeat_refused(now, ack, prior_wnd);
         if !facts.moved {
             self.note_no_room();
         }
@@ -43,6 +42,8 @@ impl Sender {
         if facts.moved {
             self.on_base_moved(now, ack, facts.latest_rtt);
         }
+        // Last, for what was decided before is void once the base moved.
+        self.repeat_refused(now, ack, prior_wnd);
     }
 
     /// There is no record of what left, so there is nothing to tell a controller.

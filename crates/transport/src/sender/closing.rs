@@ -49,6 +49,7 @@ impl Sender {
         }
         let sent = self.fresh_len() == 0 || planted::is(Bug::EarlyFin);
         if sent && (self.board.is_empty() || self.codec.fin_follows_data()) {
+            self.stop_asking();
             self.closing = Some(Closing { attempts: 0, send: true, sent: None });
             if self.board.is_empty() {
                 self.recovery.stop();

@@ -47,7 +47,8 @@ impl Sender {
             return self.stats.acks_beyond += 1;
         }
         self.open_by_answer(now);
-        let prior_wnd = std::mem::replace(&mut self.snd_wnd, ack.wnd);
+        let prior_wnd = self.snd_wnd.size();
+        self.snd_wnd.on_ack(ack, ack.ack > self.board.snd_una(), self.flights.next_tx());
         let outstanding = self.board.outstanding();
         if outstanding == 0 {
             self.note_storing(ack);
@@ -64,6 +65,7 @@ impl Sender {
         let facts = self.apply(now, ack, prior_wnd);
         self.trace_ack(now, ack, &facts);
         self.note_progress(&facts);
+        self.excuse_probe(prior_wnd);
         self.repeat_refused(now, ack, prior_wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         let begins = rules.on_ack(&facts, &mut self.board, &mut self.flights);
@@ -73,7 +75,7 @@ impl Sender {
         if let Some(marks) = ack.marks {
             self.heed_marks(now, marks, facts.largest_tx, outstanding);
         }
-        self.control_congestion(&facts, prior_in_flight);
+        self.control_congestion(&facts, prior_in_flight, outstanding);
         if facts.moved {
             self.on_moved(now, ack, facts.latest_rtt);
         }
@@ -273,8 +275,8 @@ impl Sender {
         self.pace(now);
     }
 
-    /// The controller hears of an ACK, and the window of a recovery follows it.
-    fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64) {
+    /// The controller hears of an ACK before which `outstanding` bytes were out, and the window of a recovery follows it.
+    fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64, outstanding: u64) {
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         let episode = rules.episode();
         let now = facts.now;
@@ -294,7 +296,6 @@ impl Sender {
             }
             Some(Ended::RepairedByProbe) => {
                 self.trace(now, &Trace::ProbeRepaired);
-                let outstanding = self.board.outstanding();
                 self.slow_down(now, Cause::Loss, outstanding);
                 self.prr = None;
             }

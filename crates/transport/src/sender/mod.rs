@@ -2,6 +2,7 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod asking;
 mod base;
 mod closing;
 mod config;
@@ -11,6 +12,7 @@ mod input;
 mod opening;
 mod output;
 mod path_mtu;
+mod peer_window;
 mod rtt;
 mod sacked;
 mod scoreboard;
@@ -29,12 +31,14 @@ use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
 use crate::wire::native::{CloseReason, Params};
 use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
+use asking::Asking;
 use closing::Closing;
 pub use config::{Attempts, RtoPolicy, SenderConfig};
 use ecn::PathEcn;
 pub use ecn::{EcnFailure, EcnState};
 pub(crate) use flights::{Flight, Flights};
 use path_mtu::PathMtu;
+use peer_window::PeerWindow;
 use rtt::Rtt;
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
 use send_buffer::SendBuffer;
@@ -106,8 +110,7 @@ pub struct Sender {
     delivery: Option<DeliveryRate>,
     prr: Option<Prr>,
     pacer: Option<Pacer>,
-    /// Receiver's window, in the wire's numbers from `snd_una` on.
-    snd_wnd: u64,
+    snd_wnd: PeerWindow,
     /// What the receiver says of itself, once it did.
     peer: Option<Params>,
     /// The search for the largest datagram, where the format lets segments be cut again.
@@ -115,6 +118,8 @@ pub struct Sender {
     ecn: PathEcn,
     /// Payload of a full packet, bytes.
     mss: usize,
+    /// The answer to the SYN, while another one opened the transfer.
+    asking: Option<Asking>,
     /// The timer of the SYN or the FIN.
     control_at: Option<Instant>,
     /// When to remind the receiver, while the application has nothing to send.
@@ -163,11 +168,12 @@ impl Sender {
             pacer: config.pacing.then(|| Pacer::new(config.first_payload_size() as u64)),
             cwnd: config.within_memory(congestion.cwnd(), config.first_payload_size()),
             congestion,
-            snd_wnd: 0,
+            snd_wnd: PeerWindow::default(),
             peer: None,
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
             ecn: PathEcn::new(config.uses_ecn()),
+            asking: None,
             control_at: None,
             keep_alive: None,
             remind: false,
@@ -316,7 +322,7 @@ impl Sender {
             return 0;
         }
         let mss = self.mss as u64;
-        let peer = self.snd_wnd / self.board.span(self.mss);
+        let peer = self.snd_wnd.size() / self.board.span(self.mss);
         let packets = peer.min(self.cwnd / mss).max(1);
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
@@ -360,6 +366,7 @@ impl Sender {
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
+            State::Open if self.asking.is_some() => self.on_params_timeout(),
             State::Open => self.on_fin_timeout(),
             State::Idle | State::Aborting { .. } | State::Closed => {}
         }
@@ -442,7 +449,7 @@ impl Endpoint for Sender {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
-        if matches!(self.state, State::Opening { send: true, .. }) {
+        if matches!(self.state, State::Opening { send: true, .. }) || self.asks() {
             // Nothing shares the SYN's batch: what follows leaves with another codepoint.
             self.transmit_one(now, out);
         } else {

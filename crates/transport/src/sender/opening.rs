@@ -19,7 +19,7 @@ impl Sender {
     pub(super) fn data_flows(&self) -> bool {
         match self.state {
             State::Open => true,
-            State::Opening { .. } => self.snd_wnd > 0,
+            State::Opening { .. } => self.snd_wnd.size() > 0,
             _ => false,
         }
     }
@@ -50,7 +50,7 @@ impl Sender {
             let known = if attempts <= 1 { Known::Provisional } else { Known::Guessed };
             self.learn_path(now, now.saturating_duration_since(sent_at), known);
             self.pace(now);
-            self.snd_wnd = self.codec.first_window();
+            self.snd_wnd.open(self.codec.first_window());
         }
     }
 
@@ -78,7 +78,7 @@ impl Sender {
                 } else if rtt >= self.rtt.srtt() {
                     self.give_up_before(sent_at);
                 }
-                self.snd_wnd = wnd;
+                self.snd_wnd.open(wnd);
                 self.meet(params);
                 self.pace(now);
                 self.enter_open(now, rtt);
@@ -105,6 +105,7 @@ impl Sender {
     pub(super) fn open_by_answer(&mut self, now: Instant) {
         if let State::Opening { .. } = self.state {
             self.enter_open(now, self.rtt.srtt());
+            self.await_params(now);
         }
     }
 
@@ -119,6 +120,7 @@ impl Sender {
 
     /// The receiver says of itself what its format can say.
     fn meet(&mut self, params: Option<Params>) {
+        self.stop_asking();
         self.peer = params;
         if !params.is_some_and(|params| params.ecn) {
             self.ecn.refuse();

@@ -19,6 +19,7 @@ const PROBE_SHARE: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Syn { attempt: u32 },
+    Question,
     Again(Repeat),
     Fresh { len: usize, probe: bool },
     KeepAlive,
@@ -31,6 +32,7 @@ impl Sender {
     fn next(&self, now: Instant) -> Next {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
+            State::Open if self.asks() => Next::Question,
             State::Opening { .. } | State::Open if self.data_flows() => match self.closing {
                 Some(Closing { attempts, send: true, .. }) => Next::Fin { attempt: attempts + 1 },
                 _ => self.next_data(now),
@@ -87,7 +89,7 @@ impl Sender {
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
         // What asks a receiver whether it has room says nothing of the path, nor does what it takes a part of.
-        let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd;
+        let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size();
         (written && self.prr.is_none() && taken && roomy).then_some(len)
     }
 
@@ -140,7 +142,8 @@ impl Sender {
 
     fn peer_allows(&self, len: usize) -> bool {
         let slack = u64::from(planted::is(Bug::WindowOffByOne));
-        self.board.is_empty() || self.board.flight_size() + self.board.span(len) <= self.snd_wnd + slack
+        self.board.is_empty()
+            || self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size() + slack
     }
 
     fn cwnd_allows(&self, len: usize) -> bool {
@@ -205,7 +208,7 @@ impl Sender {
         let mss = self.mss as u64;
         let written = (self.buffer.end() - self.board.next_offset()) / mss;
         let cwnd = self.cwnd.saturating_sub(self.board.in_flight()) / mss;
-        let peer = self.snd_wnd.saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
+        let peer = self.snd_wnd.size().saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
         written.min(cwnd).min(peer)
     }
 
@@ -213,6 +216,7 @@ impl Sender {
     pub(super) fn transmit_one(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         let sent = match self.next(now) {
             Next::Syn { attempt } => self.transmit_syn(now, attempt, out),
+            Next::Question => self.transmit_question(now, out),
             Next::Again(repeat) => self.transmit_again(now, repeat, out),
             Next::Fresh { len, probe } => self.transmit_fresh(now, len, probe, out),
             Next::KeepAlive => self.transmit_keep_alive(now, out),

@@ -40,14 +40,29 @@ impl Sender {
 
     /// The receiver takes a full packet.
     pub(super) fn has_room(&self) -> bool {
-        self.snd_wnd >= self.board.span(self.mss)
+        self.snd_wnd.size() >= self.board.span(self.mss)
+    }
+
+    /// Before this ACK the window was `prior_wnd`. If that was no room, a probe that is out asked for some, and whatever
+    /// its answer says, it repaired no loss (RFC 9293, section 3.8.6.1, against RFC 8985, section 7.4.2).
+    pub(super) fn excuse_probe(&mut self, prior_wnd: u64) {
+        if prior_wnd < self.board.span(self.mss)
+            && let Recovery::Marking(rules) = &mut self.recovery
+        {
+            rules.forget_probe();
+        }
     }
 
     /// Before this ACK the window was `prior_wnd`. If it opens now, what the receiver had and did not take leaves again at
     /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
     pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {
         let opens = prior_wnd < self.board.span(self.mss) && self.has_room();
-        let heard = |base: &Segment| ack.echo.is_some_and(|echo| echo.tx == base.tx);
+        // After the last segment comes nothing but the FIN. Where that was heard of and the segment is missing, it was
+        // refused, too, or lost; either way it may leave now.
+        let last = |base: &Segment| base.end() == self.board.next_offset();
+        let heard = |base: &Segment| {
+            ack.echo.is_some_and(|echo| echo.tx == base.tx || echo.tx > base.tx && last(base))
+        };
         let Some(base) = self.board.base().copied().filter(|base| opens && heard(base)) else { return };
         let timing = self.timing();
         match &mut self.recovery {

@@ -11,6 +11,7 @@ mod native;
 mod numbered;
 mod random;
 mod recovery;
+mod room;
 mod silence;
 mod stream;
 mod window;

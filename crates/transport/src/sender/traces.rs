@@ -204,7 +204,7 @@ impl Sender {
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
             in_flight: self.board.in_flight(),
-            snd_wnd: self.snd_wnd,
+            snd_wnd: self.snd_wnd.size(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min_rtt(),

@@ -15,7 +15,7 @@ pub use classic::{
     DATA_HEADER, FIN_LEN, REPLY_LEN, SYN_LEN, decode_from_receiver, decode_from_sender, encode_data_header,
     encode_fin, encode_reply, encode_syn,
 };
-pub(crate) use codec::{Ack, Codec, DataHead, Marks, Reply};
+pub(crate) use codec::{Ack, Codec, DataHead, Echo, Marks, Reply};
 pub use codec::{Numbering, Wire};
 pub use link::LinkProperties;
 pub(crate) use packet::{Answer, encode_ack, encode_answer, encode_close, encode_retry, encode_versions};

@@ -65,6 +65,9 @@ fn run(seed: u64) {
                 script.recv(peer, &random_datagram(&mut random, near));
             }
         }
+        if !script.listener.may_reply() {
+            assert_eq!(script.listener.poll_reply(script.now), None, "seed {seed} step {step}");
+        }
         let listener = &script.listener;
         let sum: u64 = listener.peers.values().map(|entry| entry.receiver.memory()).sum();
         assert_eq!(listener.memory(), sum, "seed {seed} step {step}");
@@ -77,6 +80,7 @@ fn run(seed: u64) {
     script.at(time + 25 * SECOND);
     assert_eq!((script.listener.active(), script.listener.memory()), (0, 0), "seed {seed}");
     assert_eq!((script.replies(), script.listener.poll_timeout()), (vec![], None), "seed {seed}");
+    assert!(!script.listener.may_reply(), "seed {seed}");
     let stats = script.stats();
     let sums = stats.receivers;
     assert!(sums.accepted > 100 && sums.no_memory > 0, "seed {seed}: {stats:?}");

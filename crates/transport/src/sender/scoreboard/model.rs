@@ -1,5 +1,7 @@
 //! The scoreboard against a plain list of segments, over random sends, ACKs, SACK blocks, losses and repairs.
 
+use std::ops::Range;
+
 use super::*;
 use crate::range_set::random;
 

@@ -131,6 +131,46 @@ fn an_ack_opens_the_transfer_when_the_answer_to_the_syn_was_lost() {
 }
 
 #[test]
+fn what_the_receiver_says_of_itself_is_asked_for_again_when_it_was_lost() {
+    let mut script = asked(LossDetection::Rack);
+    leaving(&mut script);
+    script.at(2 * RTT).recv_bytes(&ack(2, 3));
+    leaving(&mut script);
+    script.at(210).recv_bytes(&ack(4, 5));
+    // A quarter of a round trip after the answer that opened it; then as the timer backs off.
+    let rto = script.rto();
+    let mut asked_at = Vec::new();
+    while script.timer().is_some() {
+        asked_at.push(script.expire());
+        let questions = leaving(&mut script).iter().filter(|packet| *packet == "SYN+").count();
+        assert_eq!(questions, usize::from(asked_at.len() <= 5), "{asked_at:?}");
+    }
+    let times: Vec<_> = (0..=5).map(|asked| ms(225) + rto * ((1 << asked) - 1)).collect();
+    assert_eq!(asked_at, times, "and no more");
+    assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(RTT) }], "it goes on without");
+}
+
+#[test]
+fn nothing_is_asked_once_the_answer_came_or_when_all_was_sent() {
+    for answered in [true, false] {
+        let mut script = asked(LossDetection::Rack);
+        leaving(&mut script);
+        script.at(2 * RTT).recv_bytes(&ack(2, 3));
+        leaving(&mut script);
+        script.at(210);
+        if answered {
+            script.recv_bytes(&syn_ack(1 << 20)).recv_bytes(&ack(4, 5));
+            assert_eq!((script.timer(), leaving(&mut script)), (None, vec![]));
+        } else {
+            script.finish();
+            assert_eq!(script.datagrams().len(), 1, "the FIN");
+            script.at(225);
+            assert_eq!(script.datagrams(), [[0; 0]; 0]);
+        }
+    }
+}
+
+#[test]
 fn a_probe_repairs_a_flight_that_was_lost_behind_its_syn() {
     let mut script = asked(LossDetection::Rack);
     leaving(&mut script);

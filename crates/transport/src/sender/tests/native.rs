@@ -55,19 +55,23 @@ fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
 pub(super) fn ack_with_window(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)], window: u64) {
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * MSS, end: end * MSS }).collect();
-    let ack = native::Ack {
-        echo_tx: tx,
-        echo_delay_us: 0,
-        ack: below * MSS,
-        window,
-        packets: 0,
-        duplicates: 0,
-        ce: 0,
-        ect: 0,
-    };
+    recv_ack(script, &native::Ack { ack: below * MSS, window, ..answer_to(tx) }, &blocks);
+}
+
+/// The same where a segment is here in part: `below` is in bytes.
+pub(super) fn ack_bytes(script: &mut Script, tx: u64, below: u64, window: u64) {
+    recv_ack(script, &native::Ack { ack: below, window, ..answer_to(tx) }, &[]);
+}
+
+pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
     let mut reply = [0; MAX_REPLY];
-    let len = encode_ack(ID, &ack, &blocks, &mut reply);
+    let len = encode_ack(ID, ack, blocks, &mut reply);
     script.recv_bytes(&reply[..len]);
+}
+
+/// Transmission `tx` is the newest, and nothing else is said.
+pub(super) fn answer_to(tx: u64) -> native::Ack {
+    native::Ack { echo_tx: tx, echo_delay_us: 0, ack: 0, window: 0, packets: 0, duplicates: 0, ce: 0, ect: 0 }
 }
 
 #[test]
@@ -122,6 +126,19 @@ fn where_the_timer_is_shorter_than_two_round_trips_a_probe_still_goes_first() {
     assert_eq!((script.stats().probes, script.stats().timeouts), (1, 0));
     assert_eq!(script.expire(), ms(1400));
     assert_eq!((script.stats().probes, script.stats().timeouts), (1, 1));
+}
+
+#[test]
+fn a_loss_that_a_probe_repaired_halves_what_was_in_flight_before_it_was_known() {
+    let mut script = connected_by(LossDetection::Rack, Algorithm::Reno);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10);
+    // The last one is lost, and all answers to the others are.
+    script.expire();
+    assert_eq!(leaving(&mut script), [(9, 10, true)]);
+    ack(&mut script, 10, 10, &[]);
+    // RFC 5681, equation 4.
+    assert_eq!(script.stats().ssthresh, Some(5 * MSS));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! How far ahead of the base the sender may run.
 
+use super::native::MSS;
 use super::*;
+use crate::LossDetection;
+use crate::wire::native::Ack as Answer;
 
 #[test]
 fn window_in_force_is_the_smaller_of_the_two() {
@@ -117,6 +120,54 @@ fn a_late_ack_neither_opens_nor_shuts_the_window() {
     assert_eq!((script.sent(), script.stats().window), (vec![], 4));
     script.recv(&ack(3, 8));
     assert_eq!((script.sent(), script.stats().window), (vec![], 4));
+}
+
+/// A native transfer with a hole at segment 4, in which two ACKs can only be told apart by what they echo.
+fn with_a_hole(rule: LossDetection) -> Script {
+    let mut script = native::connected_by(rule, Algorithm::Fixed(10));
+    script.write(40 * PAYLOAD);
+    assert_eq!(native::leaving(&mut script).len(), 10);
+    script.at(200);
+    native::ack_with_window(&mut script, 3, 4, &[], 8 * MSS);
+    script
+}
+
+#[test]
+fn an_ack_that_a_newer_one_overtook_says_nothing_of_the_window() {
+    for rule in [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly] {
+        let mut script = with_a_hole(rule);
+        native::ack_with_window(&mut script, 6, 4, &[(5, 7)], 6 * MSS);
+        assert_eq!(script.stats().window, 6, "{rule}");
+        for (late, window) in [(5, 1), (5, 9)] {
+            native::ack_with_window(&mut script, late, 4, &[(5, 6)], window * MSS);
+            assert_eq!(script.stats().window, 6, "{rule}");
+        }
+        native::ack_with_window(&mut script, 7, 4, &[(5, 8)], 5 * MSS);
+        assert_eq!(script.stats().window, 5, "{rule}: a newer one may take back what was offered");
+        native::ack_with_window(&mut script, 5, 5, &[], 7 * MSS);
+        assert_eq!(script.stats().window, 7, "{rule}: nothing is newer than one that moves the edge");
+    }
+}
+
+#[test]
+fn of_two_acks_of_one_packet_the_one_that_waited_longer_is_newer() {
+    let mut script = with_a_hole(LossDetection::Rack);
+    let mut tell = |echo_delay_us, packets: u64| {
+        let ack = Answer { ack: 4 * MSS, window: packets * MSS, echo_delay_us, ..native::answer_to(3) };
+        native::recv_ack(&mut script, &ack, &[]);
+        script.stats().window
+    };
+    // The application reads, and the window opens without another packet.
+    assert_eq!((tell(9000, 9), tell(5000, 2), tell(9000, 3), tell(u32::MAX, 8)), (9, 9, 3, 8));
+}
+
+#[test]
+fn an_ack_of_what_was_not_sent_says_nothing_of_the_window() {
+    let mut script = with_a_hole(LossDetection::Rack);
+    native::ack_with_window(&mut script, 1000, 4, &[], 2 * MSS);
+    assert_eq!(script.stats().window, 8);
+    native::ack_with_window(&mut script, 4, 4, &[], 3 * MSS);
+    assert_eq!(script.stats().window, 3);
 }
 
 #[test]

@@ -1,0 +1,40 @@
+//! What a listener may do: its limits, each of which bounds what strangers can make grow.
+
+use std::time::Duration;
+
+use crate::ReceiverConfig;
+use crate::receiver::DEFAULT_IDLE;
+
+/// Limits of a listener, and the configuration of its receivers.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenerConfig {
+    /// Every receiver's configuration.
+    pub receiver: ReceiverConfig,
+    /// Peers at once; more are left unanswered.
+    pub max_peers: usize,
+    /// Bytes that all receivers together may hold beyond holes. What is in order and unread counts, too, but is
+    /// bounded for each: by the window in bytes, or by this limit once the application is behind.
+    pub memory_limit: u64,
+    /// The same for one receiver.
+    pub peer_memory_limit: u64,
+    /// A peer that is silent for this long is forgotten.
+    pub idle: Duration,
+    /// What the cookies are made with that prove a peer's address; nobody may guess it. Without one, transfers
+    /// whose wire knows cookies are left unanswered.
+    pub secret: Option<[u8; 32]>,
+}
+
+impl ListenerConfig {
+    /// Default limits: 4096 peers, 512 MiB in all, 128 MiB a peer (which holds the 80,000 packets of 1464
+    /// bytes that the reference accepts ahead), 25 s of silence.
+    pub fn new(receiver: ReceiverConfig) -> Self {
+        Self {
+            receiver,
+            max_peers: 4096,
+            memory_limit: 512 << 20,
+            peer_memory_limit: 128 << 20,
+            idle: DEFAULT_IDLE,
+            secret: None,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The end of a transfer: the FIN, which may come before the last of the data where the format says what to wait for, and
+//! the news of it to the application.
+
+use std::time::{Duration, Instant};
+
+use super::{Receiver, ReceiverEvent, State};
+use crate::Ecn;
+use crate::wire::{Answer, Seal};
+
+/// What a FIN said that came before the rest of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) seq: u64,
+    pub(super) crc: u32,
+}
+
+impl Receiver {
+    pub(super) fn on_fin(&mut self, now: Instant, seq: u64, seal: Option<Seal>, ecn: Ecn) {
+        match (self.state, seal) {
+            (State::Finished { seq: finished, crc }, _) if seq == finished => {
+                self.reply(Answer::FinAck { ack: seq, crc });
+            }
+            // Said again, and not a copy that came along: storing takes its time, but somebody is there.
+            (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
+                match seal {
+                    Some(Seal { tx, .. }) => self.body.on_fin(now, tx, ecn, true),
+                    None => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
+                }
+            }
+            (State::Open { mut end }, Some(Seal { crc, tx })) if seq >= self.rcv_nxt() => {
+                let said = End { seq, crc };
+                if *end.get_or_insert(said) != said {
+                    return self.stats.unexpected += 1;
+                }
+                self.state = State::Open { end };
+                self.finish_if_complete(now);
+                let early = matches!(self.state, State::Open { .. });
+                self.body.on_fin(now, tx, ecn, early);
+            }
+            (State::Open { .. }, None) if self.is_complete(seq) => self.finish(now, seq),
+            _ => self.stats.unexpected += 1,
+        }
+    }
+
+    /// Everything below `seq` is here, and nothing else.
+    fn is_complete(&self, seq: u64) -> bool {
+        seq == self.rcv_nxt() && self.body.is_contiguous()
+    }
+
+    /// The FIN may have come before the last of the data.
+    pub(super) fn finish_if_complete(&mut self, now: Instant) {
+        let State::Open { end: Some(End { seq, crc }) } = self.state else { return };
+        if !self.is_complete(seq) {
+            return;
+        }
+        if self.config.checksum && self.body.crc() != crc {
+            self.state = State::Broken;
+        } else {
+            self.finish(now, seq);
+        }
+    }
+
+    fn finish(&mut self, now: Instant, seq: u64) {
+        self.state = State::Finishing { seq, since: now };
+        let elapsed = match (self.first_data_at, self.last_data_at) {
+            (Some(first), Some(last)) => last.saturating_duration_since(first),
+            _ => Duration::ZERO,
+        };
+        let (bytes, crc) = (self.body.bytes(), self.body.crc());
+        self.events.push_back(ReceiverEvent::Finished { bytes, crc, elapsed });
+    }
+}

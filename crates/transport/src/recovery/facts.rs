@@ -1,0 +1,77 @@
+//! What the rules that mark segments lost are told, and what they tell: values that the sender passes on.
+
+use std::time::{Duration, Instant};
+
+use crate::LossTrigger;
+use crate::congestion::SentState;
+use crate::sender::Segment;
+
+/// A segment declared lost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lost {
+    pub(crate) offset: u64,
+    /// Number of its last transmission.
+    pub(crate) tx: u64,
+    pub(crate) bytes: u32,
+    /// How the connection stood when it was sent, where that is still known.
+    pub(crate) state: Option<SentState>,
+    pub(crate) trigger: LossTrigger,
+}
+
+impl Lost {
+    pub(super) fn new(segment: &Segment, state: Option<SentState>, trigger: LossTrigger) -> Self {
+        Self { offset: segment.offset, tx: segment.tx, bytes: segment.len, state, trigger }
+    }
+}
+
+/// What timers are set from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    pub(crate) rto: Duration,
+    pub(crate) srtt: Duration,
+    /// At most one segment is outstanding.
+    pub(crate) one_segment: bool,
+}
+
+/// What an ACK said, after the scoreboard took it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AckFacts {
+    pub(crate) now: Instant,
+    /// The cumulative edge moved.
+    pub(crate) moved: bool,
+    /// It says what the one before it said, edge and window, and the window has room (RFC 5681, section 2).
+    pub(crate) repeats: bool,
+    /// Bytes newly delivered, in order or not.
+    pub(crate) bytes: u64,
+    /// Number of the newest transmission that the receiver has, where the wire says.
+    pub(crate) largest_tx: Option<u64>,
+    /// Packets that the receiver had already, so far.
+    pub(crate) duplicates: u32,
+    /// The sample that it gave.
+    pub(crate) latest_rtt: Option<Duration>,
+    pub(crate) srtt: Duration,
+    pub(crate) min_rtt: Duration,
+    pub(crate) mss: u64,
+}
+
+/// How an episode, or an episode of probing, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Everything that was lost is repaired.
+    Recovered,
+    /// Nothing had been lost.
+    Spurious,
+    /// A probe repaired a loss.
+    RepairedByProbe,
+}
+
+/// What a timer meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expired {
+    /// Nothing that a congestion controller must hear of.
+    Nothing,
+    /// Losses were found, and an episode begins.
+    Episode,
+    /// The retransmission timer fired.
+    Timeout,
+}

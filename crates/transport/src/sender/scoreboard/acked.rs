@@ -1,0 +1,144 @@
+//! What an ACK does to the segments outstanding: the cumulative edge and selective blocks.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::{Fate, Scoreboard, Segment};
+use crate::planted::{self, Bug};
+use crate::wire::Numbering;
+
+/// What an ACK did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Acked {
+    /// The cumulative edge moved.
+    pub(crate) moved: bool,
+    /// Bytes newly delivered.
+    pub(crate) bytes: u64,
+    /// The last segment that the cumulative edge passed was sent at this time; absent if the first one that it
+    /// passed had been sent again (Karn).
+    pub(crate) karn: Option<Instant>,
+}
+
+impl Scoreboard {
+    /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` each segment that is newly
+    /// known to be delivered. A segment in which the edge lies is told of when its rest is acknowledged.
+    pub(crate) fn acknowledge(&mut self, ack: u64, mut on_delivered: impl FnMut(&Segment)) -> Acked {
+        let count = self.covered(ack);
+        let mut acked = Acked { moved: count > 0, ..Acked::default() };
+        let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
+        for segment in self.segments.drain(..count) {
+            let len = u64::from(segment.len);
+            match segment.fate {
+                Fate::Sacked => {}
+                Fate::Lost => {
+                    self.lost.remove(&segment.offset);
+                }
+                Fate::InFlight => self.in_flight -= len,
+            }
+            if segment.fate != Fate::Sacked {
+                acked.bytes += len;
+                on_delivered(&segment);
+            }
+            acked.karn = (never_resent || planted::is(Bug::Karn)).then_some(segment.sent_at);
+        }
+        if let Some((bytes, fate)) = self.trim(ack) {
+            acked.moved = true;
+            if fate != Fate::Sacked {
+                acked.bytes += bytes;
+            }
+        }
+        self.sacked.remove_below(self.una_offset());
+        self.move_una(count);
+        acked
+    }
+
+    /// Takes what lies below a cumulative ACK inside the oldest segment off it: a receiver may have had room for
+    /// no more. Gives how much that was, and what was known of it.
+    fn trim(&mut self, ack: u64) -> Option<(u64, Fate)> {
+        let base = self.segments.front_mut().filter(|_| self.numbering == Numbering::Bytes)?;
+        // Less than the length of the segment, which does not end below the edge.
+        let part = u32::try_from(ack.saturating_sub(base.offset)).unwrap_or(0);
+        if part == 0 || part >= base.len {
+            return None;
+        }
+        if base.fate == Fate::Lost {
+            self.lost.remove(&base.offset);
+            self.lost.insert(ack);
+        }
+        base.offset = ack;
+        base.len -= part;
+        if base.fate == Fate::InFlight {
+            self.in_flight -= u64::from(part);
+        }
+        Some((u64::from(part), base.fate))
+    }
+
+    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked sacked or lost, so
+    /// that nothing has to be done for each segment.
+    pub(crate) fn acknowledge_unmarked(&mut self, ack: u64) -> Acked {
+        debug_assert!(self.sacked() == 0 && self.lost.is_empty() && self.assumed == 0);
+        let count = self.covered(ack);
+        let Some(last) = count.checked_sub(1).and_then(|last| self.segments.get(last)).copied() else {
+            return Acked::default();
+        };
+        let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
+        let bytes = last.end() - self.una_offset();
+        self.segments.drain(..count);
+        self.in_flight -= bytes;
+        self.move_una(count);
+        Acked { moved: true, bytes, karn: never_resent.then_some(last.sent_at) }
+    }
+
+    /// Segments that a cumulative ACK covers.
+    fn covered(&self, ack: u64) -> usize {
+        let count = match self.numbering {
+            Numbering::Packets => usize::try_from(ack.saturating_sub(self.snd_una)).unwrap_or(usize::MAX),
+            Numbering::Bytes => {
+                let begun = self.position(ack);
+                let last = begun.checked_sub(1).and_then(|last| self.segments.get(last));
+                begun - usize::from(last.is_some_and(|last| last.end() > ack))
+            }
+        };
+        count.min(self.segments.len())
+    }
+
+    fn move_una(&mut self, count: usize) {
+        self.snd_una = match self.numbering {
+            Numbering::Packets => self.snd_una + count as u64,
+            Numbering::Bytes => self.una_offset(),
+        };
+    }
+
+    /// Takes a selective ACK of `block` (offsets); gives the bytes newly delivered and tells them as
+    /// [`Scoreboard::acknowledge`] does. Costs what is new in it: what is known is passed over in one step.
+    pub(crate) fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
+        if self.sacked.knows(block) {
+            return 0;
+        }
+        let first = self.position(block.start);
+        let mut next = first;
+        let mut bytes = 0;
+        while let Some(segment) = self.segments.get_mut(next).filter(|segment| segment.end() <= block.end) {
+            let len = u64::from(segment.len);
+            match segment.fate {
+                Fate::Sacked => {
+                    let known = self.sacked.end_of(segment.offset).unwrap_or(segment.end());
+                    next = self.position(known);
+                    continue;
+                }
+                Fate::Lost => {
+                    self.lost.remove(&segment.offset);
+                }
+                Fate::InFlight => self.in_flight -= len,
+            }
+            on_delivered(segment);
+            segment.fate = Fate::Sacked;
+            bytes += len;
+            next += 1;
+        }
+        if bytes > 0 {
+            self.sacked.insert(self.segments[first].offset..self.segments[next - 1].end());
+        }
+        bytes
+    }
+}

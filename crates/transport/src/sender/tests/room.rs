@@ -1,0 +1,79 @@
+//! What a receiver had no room for: when it leaves again, and that it is not lost.
+
+use super::native::{MSS, ack_bytes, ack_with_window, connected_by, leaving};
+use super::*;
+use crate::LossDetection;
+
+const RULES: [LossDetection; 4] =
+    [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
+const OPEN: u64 = 1 << 20;
+
+/// Ten segments were delivered, and the receiver has room for no more; the time is 200 ms.
+fn filled(rule: LossDetection) -> Script {
+    let mut script = connected_by(rule, Algorithm::Reno);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10, "{rule}");
+    script.at(200);
+    ack_with_window(&mut script, 9, 10, &[], 0);
+    script
+}
+
+#[test]
+fn a_probe_that_asked_for_room_repaired_nothing() {
+    let mut script = filled(LossDetection::Rack);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script), [(10, 10, false)]);
+    ack_with_window(&mut script, 10, 10, &[], 0);
+    script.expire();
+    assert_eq!(leaving(&mut script), [(10, 11, true)]);
+    assert_eq!((script.stats().probes, script.stats().timeouts), (1, 0));
+    let window = script.stats().cwnd;
+    // It opens before the timer fires.
+    ack_with_window(&mut script, 11, 10, &[], OPEN);
+    assert_eq!(leaving(&mut script)[0], (10, 12, false));
+    ack_with_window(&mut script, 13, 12, &[], OPEN);
+    let stats = script.stats();
+    assert_eq!((stats.ssthresh, stats.lost), (None, 0));
+    assert!(stats.cwnd >= window, "{stats:?}");
+}
+
+#[test]
+fn a_probe_that_finds_room_at_last_repaired_nothing() {
+    let mut script = filled(LossDetection::Rack);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script), [(10, 10, false)]);
+    script.expire();
+    assert_eq!(leaving(&mut script), [(10, 11, true)]);
+    ack_with_window(&mut script, 11, 11, &[], OPEN);
+    assert_eq!((script.stats().ssthresh, script.stats().lost), (None, 0));
+}
+
+#[test]
+fn what_was_taken_in_part_leaves_again_with_the_ack_that_opens_the_window() {
+    for rule in RULES {
+        let mut script = filled(rule);
+        script.write(10 * PAYLOAD);
+        assert_eq!(leaving(&mut script), [(10, 10, false)], "{rule}");
+        // The answer that told of the half that was taken is lost; this one tells of both.
+        ack_bytes(&mut script, 10, 10 * MSS + MSS / 2, OPEN);
+        let first = leaving(&mut script)[0];
+        assert_eq!((first.0, first.1), (10, 11), "{rule}");
+        assert_eq!((script.stats().lost, script.stats().ssthresh), (0, None), "{rule}");
+    }
+}
+
+#[test]
+fn the_last_segment_leaves_again_at_once_although_the_fin_was_heard_of_after_it() {
+    for rule in RULES {
+        let mut script = filled(rule);
+        script.write(PAYLOAD).finish();
+        assert_eq!(script.datagrams().len(), 2, "{rule}: the segment and the FIN");
+        ack_with_window(&mut script, 11, 10, &[], 0);
+        assert_eq!(leaving(&mut script), [], "{rule}");
+        script.at(210);
+        ack_with_window(&mut script, 11, 10, &[], OPEN);
+        let again = leaving(&mut script);
+        assert_eq!((again.len(), again[0].0, again[0].1), (1, 10, 12), "{rule}");
+        assert_eq!((script.stats().lost, script.stats().ssthresh), (0, None), "{rule}");
+    }
+}
