@@ -26,6 +26,9 @@ pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 /// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
 
+/// Bytes that the application may leave unread of a peer however little memory the others leave, so that none starves.
+const LEAST_UNREAD: u64 = 128 << 10;
+
 /// What the application is told about one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverEvent {
@@ -171,7 +174,8 @@ impl Receiver {
         self.idle = idle;
     }
 
-    /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held beyond holes.
+    /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though
+    /// 128 KiB may be unread in any case.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),
