@@ -180,7 +180,7 @@ fn stream(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BATCH));
     let payload = [7; 1444];
     let known = Some(crc32fast::hash(&payload));
-    let limits = Limits { right_edge: u64::MAX, memory: 1 << 30 };
+    let limits = Limits { right_edge: u64::MAX, memory: 1 << 30, unread: 1 << 20 };
     for (name, late, crc, checksum) in [
         ("in order", None, known, true),
         ("in order, CRC not known", None, None, true),

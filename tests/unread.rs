@@ -112,6 +112,29 @@ fn an_application_that_takes_nothing_for_long_gets_everything_afterwards() {
 }
 
 #[test]
+fn all_senders_together_fill_no_more_memory_than_there_is() {
+    /// So many would fill three times what all may.
+    const SENDERS: usize = 12;
+    /// And so much of each is held whatever the others leave, and the rest of a piece of memory.
+    const OF_EACH: u64 = (128 + 64) << 10;
+    for (format, config) in [("classic", classic()), ("native", native())] {
+        let transfers = vec![(config, 2 * OF_ONE); SENDERS];
+        let (mut simulation, server, senders) = simulation(Link::Wire, &transfers);
+        // Once their windows are as large as they get.
+        simulation.set_reading(server, stalled(PAUSE));
+        assert!(simulation.run_senders(Duration::from_secs(200)), "{format}: it goes on for ever");
+        for sender in senders {
+            assert_complete(&simulation, server, sender, format);
+        }
+        let held = simulation.server(server).server.stats().listener.max_memory;
+        assert!(held <= MEMORY / 2 + SENDERS as u64 * OF_EACH, "{format}: {held} bytes held");
+        assert!(held > MEMORY / 4, "{format}: {held} bytes held say nothing");
+        let took = simulation.elapsed();
+        assert!(took < PAUSE + Duration::from_secs(5), "{format}: {took:?}");
+    }
+}
+
+#[test]
 fn the_others_go_on_while_one_application_is_stopped() {
     for stopped in [classic(), native()] {
         for other in [classic(), native()] {

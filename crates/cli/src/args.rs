@@ -213,7 +213,7 @@ pub struct RecvArgs {
     /// Exit after the first finished transfer
     #[arg(long)]
     pub once: bool,
-    /// Memory for packets: half beyond holes, half on the links; a quarter of a half for one sender
+    /// Memory for packets: half for those not yet written, half on the links; a quarter of a half for one sender
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
     /// Largest window of a native sender, at least 64kib; it opens as the data is read. At most what --memory

@@ -38,16 +38,16 @@ enum Job {
 }
 
 impl Console {
-    /// One that never waits for its reader, but at the end.
-    pub(crate) fn in_background() -> Self {
+    /// One that never waits for its reader, but at the end. Fails if no thread can be had.
+    pub(crate) fn in_background() -> io::Result<Self> {
         Self::printing_to(io::stdout())
     }
 
-    fn printing_to(mut out: impl Write + Send + 'static) -> Self {
+    fn printing_to(mut out: impl Write + Send + 'static) -> io::Result<Self> {
         let error = FirstError::default();
         let (jobs, queue) = sync_channel(WAITING);
         let first = Arc::clone(&error);
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             for job in queue {
                 match job {
                     Job::Print(text) => print(&mut out, &text, &first),
@@ -55,8 +55,8 @@ impl Console {
                     Job::Report(done) => drop(done.send(())),
                 }
             }
-        });
-        Self { error, background: Some(Background { jobs, lost: Arc::default() }) }
+        })?;
+        Ok(Self { error, background: Some(Background { jobs, lost: Arc::default() }) })
     }
 
     /// Prints a line.
@@ -145,7 +145,7 @@ mod tests {
     fn slow() -> (Console, Sender<()>, Arc<Mutex<Vec<u8>>>) {
         let (told, go) = channel();
         let read = Arc::new(Mutex::default());
-        let console = Console::printing_to(Slow { go, read: Arc::clone(&read) });
+        let console = Console::printing_to(Slow { go, read: Arc::clone(&read) }).unwrap();
         (console, told, read)
     }
 
@@ -179,7 +179,7 @@ mod tests {
                 Ok(())
             }
         }
-        let console = Console::printing_to(Full);
+        let console = Console::printing_to(Full).unwrap();
         console.line("a");
         let Err(Failure::Output { error, .. }) = console.finish() else { panic!("no error") };
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);

@@ -64,6 +64,8 @@ pub enum Failure {
     CutShort,
     #[error("{0} of the transfers could not be stored")]
     NotStored(u64),
+    #[error("{0} of the transfers are kept in files whose names may not outlive a loss of power")]
+    NotSynced(u64),
     #[error("interrupted")]
     Interrupted,
 }
@@ -80,7 +82,7 @@ impl Failure {
             Self::Transfer { error, .. } => error.status(),
             Self::Checksum { .. } => CHECKSUM,
             Self::Input { .. } => NO_INPUT,
-            Self::Output { .. } | Self::CutShort | Self::NotStored(_) => IO,
+            Self::Output { .. } | Self::CutShort | Self::NotStored(_) | Self::NotSynced(_) => IO,
             Self::Socket(SocketError::Send(_)) => 4,
             Self::Socket(SocketError::Receive(_)) => 6,
             Self::Socket(_) => UNAVAILABLE,

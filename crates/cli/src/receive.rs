@@ -1,5 +1,6 @@
 //! `rdt-recv`: one server on each of its threads, behind sockets that share a port.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::Duration;
@@ -38,14 +39,25 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     plan.announce(args, address);
     let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
     let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.logbook.console.catch_up())?;
-    let ends = thread::scope(|scope| {
-        let threads: Vec<_> = workers.into_iter().map(|worker| scope.spawn(|| worker.run())).collect();
-        let join = |t: thread::ScopedJoinHandle<'_, WorkerEnd>| {
-            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
-        };
-        threads.into_iter().map(join).collect::<Vec<_>>()
-    });
+    let ends = serve(workers, &stop).inspect_err(|_| plan.logbook.console.catch_up())?;
     plan.conclude(ends)
+}
+
+/// Runs each worker on a thread of its own, to the end of all.
+fn serve(workers: Vec<Worker>, stop: &Stop) -> Result<Vec<WorkerEnd>, Failure> {
+    thread::scope(|scope| {
+        let begin = |worker: Worker| thread::Builder::new().spawn_scoped(scope, || worker.run());
+        let threads: Vec<_> = workers.into_iter().map(begin).collect();
+        if threads.iter().any(Result::is_err) {
+            stop.set();
+        }
+        let join = |thread: io::Result<thread::ScopedJoinHandle<'_, WorkerEnd>>| match thread {
+            Ok(thread) => Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+            Err(error) => Err(SocketError::Receive(error).into()),
+        };
+        // All are waited for before any is judged.
+        threads.into_iter().map(join).collect::<Vec<_>>().into_iter().collect()
+    })
 }
 
 /// What every worker needs to know.
@@ -87,7 +99,9 @@ impl Plan {
         };
         let once = args.once || output == Output::Stdout;
         // The threads that print are those that answer senders.
-        let logbook = Logbook { log, console: Console::in_background() };
+        let console = Console::in_background()
+            .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
+        let logbook = Logbook { log, console };
         Ok(Self { config, seed, threads: args.threads, output, sync: args.sync, logbook, once })
     }
 
@@ -115,6 +129,7 @@ impl Plan {
         match total.failure {
             Some(failure) => Err(failure),
             None if total.not_stored > 0 => Err(Failure::NotStored(total.not_stored)),
+            None if total.not_synced > 0 => Err(Failure::NotSynced(total.not_synced)),
             None => Ok(()),
         }
     }
@@ -143,6 +158,7 @@ impl Plan {
         value["finished"] = json!(total.finished);
         value["bytes"] = json!(total.bytes);
         value["not_stored"] = json!(total.not_stored);
+        value["not_synced"] = json!(total.not_synced);
         value["memory_peak_bytes"] = json!(memory::read().peak);
         value["processor_us"] = json!(memory::processor_time().map(micros));
         value["lines_left_out"] = json!(self.logbook.console.lost());
@@ -183,11 +199,12 @@ struct WorkerEnd {
     finished: u64,
     bytes: u64,
     not_stored: u64,
+    not_synced: u64,
     failure: Option<Failure>,
 }
 
 impl Worker {
-    fn new(plan: &Plan, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, SocketError> {
+    fn new(plan: &Plan, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, Failure> {
         let mut config = plan.config;
         if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
             // The first thread draws as a single one would.
@@ -197,7 +214,8 @@ impl Worker {
         let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
         stop.add(waiter.waker());
         let waker = waiter.waker();
-        let store = Store::new(plan.output.clone(), plan.sync, move || waker.wake());
+        let store = Store::new(plan.output.clone(), plan.sync, move || waker.wake())
+            .map_err(|error| Failure::Output { name: "what arrives".into(), error })?;
         let mut service = Service::new(plan.logbook.clone(), store, stop.clone());
         service.exit_after_first = plan.once;
         Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
@@ -224,6 +242,7 @@ impl Worker {
             finished: self.service.finished,
             bytes: self.service.bytes,
             not_stored: self.service.not_stored,
+            not_synced: self.service.not_synced,
             failure,
         }
     }
@@ -236,6 +255,7 @@ impl WorkerEnd {
         self.finished += other.finished;
         self.bytes += other.bytes;
         self.not_stored += other.not_stored;
+        self.not_synced += other.not_synced;
         // Any failure tells more than that the program was interrupted.
         if matches!(self.failure, None | Some(Failure::Interrupted)) && other.failure.is_some() {
             self.failure = other.failure;
@@ -295,7 +315,7 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     options.share_port = args.threads > 1;
     let first = match bind_first(address, options) {
         Err(SocketError::Bind { error, .. })
-            if args.bind.is_none() && error.kind() != std::io::ErrorKind::AddrInUse =>
+            if args.bind.is_none() && error.kind() != io::ErrorKind::AddrInUse =>
         {
             bind_first((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), options)?
         }

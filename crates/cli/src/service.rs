@@ -1,39 +1,39 @@
 //! The application on a server: stores what arrives and logs what happens.
 
+mod journal;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Bound;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Flow, Remote};
 use rdt_server::Server;
 use rdt_transport::{Endpoint as _, ReceiverEvent, Wire};
-use serde_json::json;
 
-use crate::console::talk;
-use crate::figures::{self, ledger_json};
-use crate::format::{megabytes, rate_bps};
 use crate::interrupt::Stop;
 use crate::logbook::Logbook;
-use crate::memory;
-use crate::status::micros;
-use crate::store::{News, Store, Transfer};
+use crate::store::{Kept, News, Store, Transfer};
+use journal::{Journal, name};
 
 /// How long the last transfer's sender must be quiet before the program exits, beyond the time that its link
 /// takes: a FIN whose answer was lost is answered again.
 const LINGER: Duration = Duration::from_secs(1);
+/// Bytes that are handed on before the socket is looked at again: some tenths of a millisecond, in which a fast sender
+/// fills a large part of the socket's buffer.
+const TURN: usize = 1 << 20;
+/// What each peer served takes of that beside its bytes: a transfer that ends is told of.
+const OF_PEER: usize = TURN / 256;
+/// News that are heard before the socket is looked at again.
+const NEWS: usize = 256;
 
 /// The application on a server: stores and logs.
 pub(crate) struct Service {
-    logbook: Logbook,
+    journal: Journal,
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
-    /// The format that each peer uses.
-    wires: BTreeMap<Remote, Wire>,
-    /// Who has bytes for which there was no room.
+    /// Who has bytes for the store, or is complete.
     waiting: BTreeSet<Remote>,
     /// Whose turn was last.
     served: Option<Remote>,
@@ -48,6 +48,8 @@ pub(crate) struct Service {
     pub(crate) bytes: u64,
     /// Transfers that could not be stored.
     pub(crate) not_stored: u64,
+    /// Transfers that are stored, in files whose names may be lost although they were not to be.
+    pub(crate) not_synced: u64,
     /// Bytes went to the standard output that belong to no complete transfer.
     pub(crate) cut_short: bool,
     /// What could not be written, if that ends the program.
@@ -57,11 +59,10 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(logbook: Logbook, store: Store, stop: Stop) -> Self {
         Self {
-            logbook,
+            journal: Journal::new(logbook),
             store,
             stop,
             exit_after_first: false,
-            wires: BTreeMap::new(),
             waiting: BTreeSet::new(),
             served: None,
             complete: BTreeMap::new(),
@@ -70,33 +71,31 @@ impl Service {
             finished: 0,
             bytes: 0,
             not_stored: 0,
+            not_synced: 0,
             cut_short: false,
             broken: None,
         }
     }
 
-    fn on_event(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote, event: ReceiverEvent) {
-        // A new SYN of a peer may be of another format.
-        if let (ReceiverEvent::Connected | ReceiverEvent::Started, Some(wire)) =
-            (event, server.listener().wire(peer))
-        {
-            self.wires.insert(peer, wire);
-        }
+    fn on_event(&mut self, server: &mut Server<Remote>, peer: Remote, event: ReceiverEvent) {
+        let active = server.listener().active();
         match event {
             ReceiverEvent::Connected => {
-                self.log_peer(peer, "connected", server.listener().active());
-                self.json_peer(peer, "connected", true, server.listener().active());
+                self.journal.note_wire(peer, server.listener().wire(peer));
+                self.journal.connected(peer, active);
             }
             ReceiverEvent::Started => {
+                self.journal.note_wire(peer, server.listener().wire(peer));
                 self.forget(peer);
                 if let Err(error) = self.store.start(peer) {
                     self.give_up(server, peer, error);
                 }
             }
-            ReceiverEvent::Readable => self.read(now, server, peer),
+            ReceiverEvent::Readable => self.wait(server, peer),
             ReceiverEvent::Finished { bytes, crc, elapsed } => {
-                self.complete.insert(peer, End { bytes, crc, elapsed });
-                self.read(now, server, peer);
+                let wire = self.journal.wire(peer);
+                self.complete.insert(peer, End { wire, bytes, crc, elapsed });
+                self.wait(server, peer);
             }
             ReceiverEvent::Closed { unfinished } => {
                 self.cut_short |= self.store.abort(peer);
@@ -106,11 +105,18 @@ impl Service {
                     .iter_mut()
                     .filter(|(of, _)| of.peer == peer)
                     .for_each(|(_, f)| f.is_gone = true);
-                let what = if unfinished { "cleaned up (unfinished)" } else { "cleaned up" };
-                self.log_peer(peer, what, server.listener().active());
-                self.json_peer(peer, "cleaned_up", unfinished, server.listener().active());
-                self.wires.remove(&peer);
+                self.journal.cleaned_up(peer, unfinished, active);
             }
+        }
+    }
+
+    /// There is something of `peer` to hand on, once it is its turn.
+    fn wait(&mut self, server: &mut Server<Remote>, peer: Remote) {
+        match self.store.check(peer) {
+            Ok(()) => {
+                self.waiting.insert(peer);
+            }
+            Err(error) => self.give_up(server, peer, error),
         }
     }
 
@@ -120,50 +126,55 @@ impl Service {
         self.complete.remove(&peer);
     }
 
-    /// Hands to the store what it takes, unless others are in line before.
-    fn read(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote) {
-        if !self.waiting.contains(&peer) {
-            self.read_on(now, server, peer);
-        }
-    }
-
-    /// Those who wait take turns while there is room; true if there was any.
+    /// Those who wait take turns while there is room, until it is time to look at the socket; true if there was any.
     fn serve_waiting(&mut self, now: Instant, server: &mut Server<Remote>) -> bool {
-        let mut served = false;
-        while !self.waiting.is_empty() && self.store.has_room() {
+        let mut left = TURN;
+        while left > 0 && !self.waiting.is_empty() && self.store.has_room() {
             let from = self.served.map_or(Bound::Unbounded, Bound::Excluded);
             let next = self.waiting.range((from, Bound::Unbounded)).next().or(self.waiting.first()).copied();
             let Some(peer) = next else { break };
             self.served = Some(peer);
-            self.waiting.remove(&peer);
-            self.read_on(now, server, peer);
-            served = true;
+            let taken = self.serve(now, server, peer, left);
+            left = left.saturating_sub(taken + OF_PEER);
         }
-        served
+        left < TURN
     }
 
-    fn read_on(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote) {
+    /// Hands on what there is of `peer`, at most so many bytes, and says how many. It waits on if something is left.
+    fn serve(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote, most: usize) -> usize {
+        let mut taken = 0;
         // What is there may lie in several pieces.
         while let data = server.data(peer)
             && !data.is_empty()
         {
-            match self.store.write(peer, data) {
-                Ok(0) => {
-                    self.waiting.insert(peer);
-                    return;
+            match self.store.write(peer, &data[..data.len().min(most - taken)]) {
+                // The turn is over, or there is no room for now.
+                Ok(0) => return taken,
+                Ok(n) => {
+                    server.consume(peer, n);
+                    taken += n;
                 }
-                Ok(n) => server.consume(peer, n),
-                Err(error) => return self.give_up(server, peer, error),
+                Err(error) => {
+                    self.give_up(server, peer, error);
+                    return taken;
+                }
             }
         }
-        let Some(end) = self.complete.remove(&peer) else { return };
+        if self.complete.contains_key(&peer) && !self.store.has_room() {
+            return taken;
+        }
+        self.waiting.remove(&peer);
+        let Some(end) = self.complete.remove(&peer) else { return taken };
         match self.store.finish(peer) {
             Ok(Some(transfer)) => {
                 self.finishing.insert(transfer, Finishing { end, is_gone: false });
             }
-            Ok(None) => self.on_stored(now, server, peer, &Finishing { end, is_gone: false }, None),
+            Ok(None) => {
+                self.on_stored(now, server, peer, &Finishing { end, is_gone: false }, &Kept::default());
+            }
             Err(error) => self.give_up(server, peer, error),
         }
+        taken
     }
 
     /// A transfer is stored, or it cannot be.
@@ -172,7 +183,7 @@ impl Service {
         let peer = transfer.peer;
         let finishing = self.finishing.remove(&transfer);
         match (result, finishing) {
-            (Ok(path), Some(finishing)) => self.on_stored(now, server, peer, &finishing, path),
+            (Ok(kept), Some(finishing)) => self.on_stored(now, server, peer, &finishing, &kept),
             // Of a transfer that ended before.
             (Ok(_), None) => {}
             (Err(error), finishing) => {
@@ -195,12 +206,21 @@ impl Service {
         server: &mut Server<Remote>,
         peer: Remote,
         Finishing { end, is_gone }: &Finishing,
-        path: Option<PathBuf>,
+        Kept { path, unsynced }: &Kept,
     ) {
-        if !is_gone {
-            server.confirm(now, peer);
+        self.finished += 1;
+        self.bytes += end.bytes;
+        self.journal.finished(server, peer, end, path.as_deref());
+        if let Some(error) = unsynced {
+            self.not_synced += 1;
+            self.journal.not_synced(peer, path.as_deref(), error);
         }
-        self.on_finished(server, peer, end, path);
+        match unsynced {
+            _ if *is_gone => {}
+            None => server.confirm(now, peer),
+            // The sender was promised more than that.
+            Some(_) => server.close(peer),
+        }
         if self.exit_after_first {
             self.last.get_or_insert(peer);
         }
@@ -219,9 +239,7 @@ impl Service {
         // A transfer that another one keeps out of the standard output is no reason to end that one.
         let elsewhere = self.store.is_stdout() && error.kind() == io::ErrorKind::ResourceBusy;
         self.not_stored += u64::from(!elsewhere);
-        talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
-        self.logbook
-            .json(&json!({ "event": "store_failed", "peer": name(peer), "error": error.to_string() }));
+        self.journal.lost(peer, &error);
         if self.exit_after_first && !elsewhere {
             self.broken = Some((format!("the transfer of {}", name(peer)), error));
         }
@@ -231,78 +249,23 @@ impl Service {
     pub(crate) fn is_storing(&self) -> bool {
         !self.finishing.is_empty()
     }
-
-    fn on_finished(&mut self, server: &Server<Remote>, peer: Remote, end: &End, path: Option<PathBuf>) {
-        let path = path.map(|path| path.display().to_string());
-        self.finished += 1;
-        self.bytes += end.bytes;
-        let bps = rate_bps(end.bytes, end.elapsed);
-        let kept = path.as_deref().map(|p| format!(", kept in {p}")).unwrap_or_default();
-        let bytes = end.bytes;
-        let what = format!(
-            "finished: {bytes} bytes in {:.3} sec, {:.2} Kbps, checksum {:X}{kept}",
-            end.elapsed.as_secs_f64(),
-            bps.unwrap_or(0.0) / 1e3,
-            end.crc,
-        );
-        self.log_peer(peer, &what, server.listener().active());
-        let ledgers = server.path_ledgers(peer);
-        self.logbook.json(&json!({
-            "event": "finished",
-            "peer": name(peer),
-            "wire": self.wire_name(peer),
-            "bytes": end.bytes,
-            "elapsed_us": micros(end.elapsed),
-            "rate_bps": bps,
-            "crc32": format!("{:08x}", end.crc),
-            "path": path,
-            "forward": ledgers.map(|(forward, _)| ledger_json(forward)),
-            "reverse": ledgers.map(|(_, reverse)| ledger_json(reverse)),
-        }));
-    }
-
-    /// A line in the format of the reference receiver's log.
-    fn log_peer(&self, peer: Remote, what: &str, active: usize) {
-        let ram = memory::read().now.unwrap_or(0);
-        let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
-        // Those of the classic format are as the reference receiver prints them.
-        let wire = match self.wires.get(&peer) {
-            Some(Wire::Native { .. }) => " (native)",
-            _ => "",
-        };
-        self.logbook.line(&format!(
-            "[{time}] {}{wire} {what}; RAM {:.2} MB active {active}",
-            name(peer),
-            megabytes(ram)
-        ));
-    }
-
-    fn wire_name(&self, peer: Remote) -> Option<&'static str> {
-        self.wires.get(&peer).map(|wire| figures::wire_name(*wire))
-    }
-
-    fn json_peer(&self, peer: Remote, event: &str, unfinished: bool, active: usize) {
-        self.logbook.json(&json!({
-            "event": event,
-            "peer": name(peer),
-            "wire": self.wire_name(peer),
-            "unfinished": unfinished,
-            "memory_bytes": memory::read().now,
-            "active": active,
-        }));
-    }
 }
 
 impl Application<Server<Remote>> for Service {
     fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
         let mut busy = false;
-        while let Some(news) = self.store.poll() {
+        for _ in 0..NEWS {
+            let Some(news) = self.store.poll() else { break };
             busy = true;
             self.on_news(now, server, news);
         }
+        if !busy && self.store.has_died() && self.broken.is_none() {
+            let why = io::Error::other("the thread that writes has ended");
+            self.broken = Some(("what arrives".into(), why));
+        }
         while let Some((peer, event)) = server.poll_event() {
             busy = true;
-            self.on_event(now, server, peer, event);
+            self.on_event(server, peer, event);
         }
         busy |= self.serve_waiting(now, server);
         let exit_at = self.last.map(|peer| server.quiet_at(peer, LINGER).unwrap_or(now));
@@ -319,6 +282,8 @@ impl Application<Server<Remote>> for Service {
 
 /// What a FIN told.
 struct End {
+    /// The format that it came in.
+    wire: Option<Wire>,
     bytes: u64,
     crc: u32,
     elapsed: Duration,
@@ -331,7 +296,5 @@ struct Finishing {
     is_gone: bool,
 }
 
-/// A peer as people know it: IPv4 without its IPv6 clothes.
-fn name(peer: Remote) -> String {
-    SocketAddr::new(peer.addr.ip().to_canonical(), peer.addr.port()).to_string()
-}
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! handed to the thread that writes, and to whom the standard output belongs.
 
 mod files;
+mod queue;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf, is_separator};
 use rdt_driver::Remote;
 
 use files::{Files, Names, parent, temporary};
-pub(crate) use writer::{News, Transfer};
+pub(crate) use writer::News;
 use writer::{Sink, Writer};
 
 /// Where transfers go.
@@ -50,11 +51,29 @@ impl Output {
     }
 }
 
+/// One transfer of a peer, which may have had others before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Transfer {
+    /// Counts up.
+    number: u64,
+    pub(crate) peer: Remote,
+}
+
+/// A transfer that is stored.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// The file that it is in, if it is in one.
+    pub(crate) path: Option<PathBuf>,
+    /// Why the file's name may not outlive a loss of power, where it was to.
+    pub(crate) unsynced: Option<io::Error>,
+}
+
 /// A transfer that was announced and has not ended.
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
     transfer: Transfer,
-    /// Bytes of it were handed on. A SYN, which anybody can send, takes no file and no output.
+    /// Something of it was handed on. A SYN, which anybody can send, takes no file and no output, and neither do bytes
+    /// for which there was no room.
     begun: bool,
 }
 
@@ -73,22 +92,23 @@ pub(crate) struct Store {
 
 impl Store {
     /// `sync`: files are on the disk before they are said to be stored. `wake` is called when [`Store::poll`] has
-    /// something, and when there is room after there was none.
-    pub(crate) fn new(output: Output, sync: bool, wake: impl Fn() + Send + 'static) -> Self {
+    /// something, when there is room after there was none, and when nothing can be stored any more. Fails if no thread
+    /// can be had.
+    pub(crate) fn new(output: Output, sync: bool, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let is_stdout = output == Output::Stdout;
         let writer = match output {
-            Output::Discard => None,
-            Output::File(path) => Some(Writer::new(Files::new(Names::One(path), sync), wake)),
-            Output::Directory(path) => Some(Writer::new(Files::new(Names::In(path), sync), wake)),
+            Output::Discard => return Ok(Self::discard()),
+            Output::File(path) => Writer::new(Files::new(Names::One(path), sync), wake),
+            Output::Directory(path) => Writer::new(Files::new(Names::In(path), sync), wake),
             // Who reads it may pause for ever.
-            Output::Stdout => Some(Writer::detached(Stdout, wake)),
+            Output::Stdout => Writer::detached(Stdout, wake),
         };
-        Self { writer, incoming: BTreeMap::new(), count: 0, is_stdout, stdout_taken: false }
+        Ok(Self { writer: Some(writer?), is_stdout, ..Self::discard() })
     }
 
     /// One that keeps nothing.
     pub(crate) fn discard() -> Self {
-        Self::new(Output::Discard, false, || {})
+        Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stdout: false, stdout_taken: false }
     }
 
     /// A transfer of `peer` begins; what came before it and was not finished is removed.
@@ -111,6 +131,9 @@ impl Store {
         if bytes.is_empty() || self.writer.is_none() {
             return Ok(bytes.len());
         }
+        if !self.has_room() {
+            return Ok(0);
+        }
         let Some(transfer) = self.begin(peer)? else { return Ok(bytes.len()) };
         Ok(self.writer.as_mut().map_or(bytes.len(), |writer| writer.write(transfer, bytes)))
     }
@@ -120,8 +143,8 @@ impl Store {
         self.writer.as_ref().is_none_or(Writer::has_room)
     }
 
-    /// All bytes of the transfer of `peer` were taken. News of the transfer that is given will follow; without one
-    /// there was nothing to store.
+    /// All bytes of the transfer of `peer` were taken, and there is room ([`Store::has_room`]). News of the transfer that
+    /// is given will follow; without one there was nothing to store.
     pub(crate) fn finish(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
         let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
         self.incoming.remove(&peer);
@@ -133,21 +156,32 @@ impl Store {
 
     /// Makes sure that there is a place for the transfer of `peer`, of which something arrived or which is complete.
     fn begin(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
+        self.check(peer)?;
         let Some(incoming) = self.incoming.get_mut(&peer) else { return Ok(None) };
-        if !incoming.begun && self.is_stdout {
-            if self.stdout_taken {
-                let why = "the standard output takes one transfer only";
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
-            }
-            self.stdout_taken = true;
-        }
         incoming.begun = true;
+        self.stdout_taken |= self.is_stdout;
         Ok(Some(incoming.transfer))
+    }
+
+    /// Fails if nothing of the transfer of `peer` will ever be taken.
+    pub(crate) fn check(&self, peer: Remote) -> io::Result<()> {
+        match self.incoming.get(&peer) {
+            Some(Incoming { begun: false, .. }) if self.stdout_taken => {
+                let why = "the standard output takes one transfer only";
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The next news: of a transfer that was finished, or that could not be written.
     pub(crate) fn poll(&mut self) -> Option<News> {
         self.writer.as_mut()?.poll()
+    }
+
+    /// True if nothing will ever be stored any more.
+    pub(crate) fn has_died(&self) -> bool {
+        self.writer.as_ref().is_some_and(Writer::has_died)
     }
 
     /// True if this is the transfer that `peer` is at, and not one before.
@@ -179,8 +213,8 @@ impl Sink for Stdout {
         io::stdout().lock().write_all(bytes)
     }
 
-    fn finish(&mut self, _: Transfer) -> io::Result<Option<PathBuf>> {
-        io::stdout().lock().flush().map(|()| None)
+    fn finish(&mut self, _: Transfer) -> io::Result<Kept> {
+        io::stdout().lock().flush().map(|()| Kept::default())
     }
 
     fn abort(&mut self, _: Transfer) {}
@@ -196,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_standard_output_belongs_to_whoever_writes_first() {
-        let mut store = Store::new(Output::Stdout, false, || {});
+        let mut store = Store::new(Output::Stdout, false, || {}).unwrap();
         for port in 1..=3 {
             store.start(peer(port)).unwrap();
         }
@@ -210,7 +244,7 @@ mod tests {
     #[test]
     fn a_transfer_that_begins_again_is_another_one() {
         let directory = tempfile::tempdir().unwrap();
-        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap(), false, || {});
+        let mut store = Store::new(Output::parse(Some(directory.path())).unwrap(), false, || {}).unwrap();
         store.start(peer(1)).unwrap();
         assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
         let old = store.incoming[&peer(1)].transfer;
@@ -227,6 +261,56 @@ mod tests {
         store.start(peer(1)).unwrap();
         assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
         assert!(store.has_room() && store.finish(peer(1)).unwrap().is_none() && store.poll().is_none());
+    }
+
+    /// Does nothing until nobody is left who could say that it may.
+    struct Stopped(std::sync::mpsc::Receiver<()>);
+
+    impl Sink for Stopped {
+        fn write(&mut self, _: Transfer, _: &[u8]) -> io::Result<()> {
+            let _ = self.0.recv();
+            Ok(())
+        }
+
+        fn finish(&mut self, _: Transfer) -> io::Result<Kept> {
+            let _ = self.0.recv();
+            Ok(Kept::default())
+        }
+
+        fn abort(&mut self, _: Transfer) {
+            let _ = self.0.recv();
+        }
+    }
+
+    #[test]
+    fn strangers_who_begin_again_and_again_do_not_lengthen_the_queue() {
+        let (go, stopped) = std::sync::mpsc::channel();
+        let writer = Some(Writer::new(Stopped(stopped), || {}).unwrap());
+        let mut store = Store { writer, ..Store::discard() };
+        let bytes = vec![7; 100_000];
+        // As an application on a server does: no end while there is no room.
+        let act = |store: &mut Store, port| {
+            store.start(peer(port)).unwrap();
+            let _ = store.write(peer(port), &bytes[..usize::from(port % 2) * 10]).unwrap();
+            if port % 3 == 0 && store.has_room() {
+                store.finish(peer(port)).unwrap();
+            }
+        };
+        for turn in 0..100_000_u32 {
+            act(&mut store, u16::try_from(turn % 50).unwrap());
+        }
+        while store.has_room() {
+            store.start(peer(60)).unwrap();
+            store.write(peer(60), &bytes).unwrap();
+        }
+        let full = store.writer.as_ref().unwrap().load();
+        for turn in 0..100_000_u32 {
+            act(&mut store, u16::try_from(turn % 50).unwrap());
+        }
+        let now = store.writer.as_ref().unwrap().load();
+        // Of each peer that had something in the queue one end may follow.
+        assert!(now.0 <= full.0 + 50, "{full:?}, {now:?}");
+        drop(go);
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct Listener<P> {
     scratch: Box<[u8; MAX_REPLY]>,
     events: VecDeque<(P, ReceiverEvent)>,
     memory: u64,
+    /// Receivers that hold some of it.
+    holders: u64,
     stats: ListenerStats,
     gone: ReceiverStats,
 }
@@ -85,6 +87,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             scratch: Box::new([0; MAX_REPLY]),
             events: VecDeque::new(),
             memory: 0,
+            holders: 0,
             stats: ListenerStats::default(),
             gone: ReceiverStats::default(),
         }
@@ -134,6 +137,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     pub fn close(&mut self, peer: P) {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.memory -= entry.memory;
+        self.holders -= u64::from(entry.memory > 0);
         self.gone.merge(&entry.receiver.stats());
         if entry.queued {
             self.ready.retain(|p| *p != peer);
@@ -228,8 +232,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         entry.last_active = now;
         let held = entry.memory;
-        let free = self.config.memory_limit.saturating_sub(self.memory - held);
-        let allowance = self.config.peer_memory_limit.min(free);
+        let allowance = self.allowance(held);
         self.with_latest(peer, |receiver| receiver.handle(now, packet, ecn, allowance));
         if self.peers.latest_mut().is_some_and(|entry| entry.receiver.is_broken()) {
             self.refuse(peer, CloseReason::Checksum);
@@ -247,6 +250,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             Ok((connection, packet)) => self.deliver_latest(now, peer, connection, ecn, &packet),
             Err(_) => self.stats.malformed += 1,
         }
+    }
+
+    /// Memory that a receiver may hold that holds so much now, in bytes: those that hold some divide what is free, so what
+    /// is offered to all together is there.
+    fn allowance(&self, held: u64) -> u64 {
+        let others = self.holders - u64::from(held > 0);
+        let free = self.config.memory_limit.saturating_sub(self.memory);
+        self.config.peer_memory_limit.min(held + free / (others + 1))
     }
 
     /// Something was put into or taken out of `idle` or `timers`.
@@ -279,6 +290,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         let memory = entry.receiver.memory();
         self.memory = self.memory - entry.memory + memory;
+        self.holders = self.holders - u64::from(entry.memory > 0) + u64::from(memory > 0);
         entry.memory = memory;
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
         if !entry.queued && entry.receiver.may_reply(entry.last_active) {

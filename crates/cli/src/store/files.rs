@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use rdt_driver::Remote;
 use tempfile::NamedTempFile;
 
-use super::writer::{Sink, Transfer};
+use super::writer::Sink;
+use super::{Kept, Transfer};
 
 /// Prefix of the temporary files.
 const PREFIX: &str = ".rdt-partial-";
@@ -33,18 +34,21 @@ impl Names {
     }
 }
 
+/// Puts the names in a directory on the disk.
+type SyncDirectory = fn(&Path) -> io::Result<()>;
+
 /// The files of transfers.
 #[derive(Debug)]
 pub(super) struct Files {
     names: Names,
-    /// On the disk before they are said to be stored: their bytes, and then their names.
-    sync: bool,
+    /// How they get on the disk before they are said to be stored, if they do: their bytes, and then their names.
+    sync: Option<SyncDirectory>,
     open: BTreeMap<Transfer, NamedTempFile>,
 }
 
 impl Files {
     pub(super) fn new(names: Names, sync: bool) -> Self {
-        Self { names, sync, open: BTreeMap::new() }
+        Self { names, sync: sync.then_some(sync_directory), open: BTreeMap::new() }
     }
 }
 
@@ -59,13 +63,13 @@ impl Sink for Files {
         Ok(())
     }
 
-    fn finish(&mut self, transfer: Transfer) -> io::Result<Option<PathBuf>> {
+    fn finish(&mut self, transfer: Transfer) -> io::Result<Kept> {
         let file = match self.open.remove(&transfer) {
             Some(file) => file,
             // A transfer of nothing is a file too.
             None => temporary(self.names.directory())?,
         };
-        if self.sync {
+        if self.sync.is_some() {
             file.as_file().sync_all()?;
         }
         let path = match &self.names {
@@ -75,10 +79,9 @@ impl Sink for Files {
             }
             Names::In(directory) => name_in(directory, transfer.peer, file)?,
         };
-        if self.sync {
-            sync_directory(self.names.directory())?;
-        }
-        Ok(Some(path))
+        // From here on the file is there, whatever happens.
+        let unsynced = self.sync.and_then(|sync| sync(self.names.directory()).err());
+        Ok(Kept { path: Some(path), unsynced })
     }
 
     fn abort(&mut self, transfer: Transfer) {
@@ -157,9 +160,9 @@ mod tests {
             files.write(transfer(1), b"ab").unwrap();
             files.write(transfer(1), b"c").unwrap();
             assert!(names(directory.path()).iter().all(|n| n.starts_with(PREFIX)));
-            let path = files.finish(transfer(1)).unwrap().unwrap();
+            let path = files.finish(transfer(1)).unwrap().path.unwrap();
             assert_eq!(fs::read(path).unwrap(), b"abc");
-            let path = files.finish(transfer(2)).unwrap().unwrap();
+            let path = files.finish(transfer(2)).unwrap().path.unwrap();
             assert_eq!(fs::read(path).unwrap(), b"", "a transfer of nothing is a file too");
             assert_eq!(names(directory.path()), ["127.0.0.1-1-2.bin", "127.0.0.1-1.bin"]);
         }
@@ -172,7 +175,7 @@ mod tests {
         files.write(transfer(1), b"abc").unwrap();
         files.write(transfer(2), b"xyz").unwrap();
         files.abort(transfer(1));
-        let path = files.finish(transfer(2)).unwrap().unwrap();
+        let path = files.finish(transfer(2)).unwrap().path.unwrap();
         assert_eq!(fs::read(path).unwrap(), b"xyz", "a restart voids what came before");
         assert_eq!(names(directory.path()), ["out"]);
     }
@@ -188,5 +191,17 @@ mod tests {
         files.abort(transfer(1));
         assert_eq!(names(directory.path()), ["out"]);
         assert_eq!(fs::read(&file).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_whose_name_may_be_lost_is_there_all_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut files = Files::new(Names::One(path.clone()), true);
+        files.sync = Some(|_| Err(io::Error::other("unplugged")));
+        files.write(transfer(1), b"abc").unwrap();
+        let kept = files.finish(transfer(1)).unwrap();
+        assert_eq!((kept.path, kept.unsynced.unwrap().to_string()), (Some(path.clone()), "unplugged".into()));
+        assert_eq!(fs::read(path).unwrap(), b"abc");
     }
 }

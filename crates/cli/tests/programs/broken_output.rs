@@ -119,6 +119,16 @@ fn a_qlog_that_cannot_be_written_is_told_after_the_transfer() {
     assert!(run.stderr.starts_with("rdt-send: cannot write /nowhere/at/all: "), "{}", run.stderr);
 }
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[test]
+fn a_system_without_another_thread_is_told() {
+    let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link");
+    // Each would need more addresses than there are.
+    let run = Program::start(command.env("RUST_MIN_STACK", (1_u64 << 47).to_string())).ended().with_code(74);
+    assert!(run.stderr.starts_with("rdt-recv: cannot write the standard output: "), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error_of_a_sender() {
     for args in ["--debug", "--json --interval 1ms"] {

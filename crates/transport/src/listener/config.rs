@@ -12,8 +12,8 @@ pub struct ListenerConfig {
     pub receiver: ReceiverConfig,
     /// Peers at once; more are left unanswered.
     pub max_peers: usize,
-    /// Bytes that all receivers together may hold beyond holes. What is in order and unread counts, too, but is
-    /// bounded for each: by the window in bytes, or by this limit once the application is behind.
+    /// Bytes that all receivers together may hold, beyond holes or unread by the application. Of each, 128 KiB may be
+    /// unread in any case.
     pub memory_limit: u64,
     /// The same for one receiver.
     pub peer_memory_limit: u64,

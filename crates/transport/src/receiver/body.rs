@@ -4,13 +4,14 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::ReceiverConfig;
 use super::acks::{Acks, Order, Packet};
 use super::autotune::ReceiveWindow;
+use super::chunks::{CHUNK, SLOT};
 use super::packets::Packets;
 use super::reassembly::{self, Reassembly};
 use super::sack_list::SackList;
 use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
+use super::{LEAST_UNREAD, ReceiverConfig};
 use crate::Ecn;
 use crate::planted;
 use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
@@ -46,6 +47,10 @@ pub(crate) struct Bytes {
     sacks: SackList,
     /// The application read since the window was last looked at.
     read: bool,
+    /// Bytes that may be held, unread or beyond holes, as the listener said last.
+    memory: u64,
+    /// What comes next was not taken when it came, and the application has not caught up since.
+    refused: bool,
     /// Newest transmission received.
     largest_tx: u64,
     /// The application's side is not kept, so everything in order counts as read.
@@ -67,6 +72,8 @@ impl Body {
                 window: ReceiveWindow::new(first, config.stream_window).with_unasked(FIRST_WINDOW),
                 sacks: SackList::new(),
                 read: false,
+                memory: LEAST_UNREAD,
+                refused: false,
                 largest_tx: planted::first_tx(),
                 kept: payload,
             })),
@@ -214,9 +221,14 @@ impl Bytes {
             return Taken::Duplicate;
         }
         let segment = Segment { offset: piece.seq, payload: piece.payload, crc: piece.crc };
-        let limits = Limits { right_edge: self.window.right_edge(), memory };
-        let arrival = self.stream.insert(segment, limits);
-        let refused = arrival.new == 0 && arrival.duplicate == 0;
+        self.memory = memory.max(LEAST_UNREAD);
+        // What is offered fits, although it may begin and end within pieces of memory.
+        self.window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
+        let right_edge = self.window.right_edge();
+        let arrival = self.stream.insert(segment, Limits { right_edge, memory, unread: LEAST_UNREAD });
+        let unread = arrival.no_room > 0 && piece.seq <= self.stream.rcv_nxt();
+        let refused = arrival.new == 0 && (arrival.duplicate == 0 || unread);
+        self.refused = unread || self.refused && arrival.advanced == 0;
         let order = if refused {
             // It was not here before, so it is no duplicate.
             Order::InOrder
@@ -240,10 +252,16 @@ impl Bytes {
         self.note(now, Packet { tx, ecn, order, asks: piece.asks || refused });
         match arrival {
             _ if arrival.new > 0 => Taken::New { in_order: arrival.advanced > 0 },
+            _ if unread => Taken::Unread,
             _ if arrival.duplicate > 0 => Taken::Duplicate,
             _ if arrival.no_room > 0 => Taken::NoMemory,
             _ => Taken::OutOfRange,
         }
+    }
+
+    /// Bytes that wait for the application.
+    fn unread(&self) -> u64 {
+        self.stream.rcv_nxt() - self.stream.read_offset()
     }
 
     fn report_block(&mut self, offset: u64) {
@@ -261,7 +279,10 @@ impl Bytes {
     fn take_ack(&mut self, now: Instant, most: usize, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
         if std::mem::take(&mut self.read) {
             self.window.on_read(now, self.stream.read_offset());
-            if self.window.should_update() {
+            // One that was refused waits to hear that there is room again, wherever the edge is.
+            let caught_up = self.refused && self.unread() <= self.memory / 2;
+            self.refused &= !caught_up;
+            if caught_up || self.window.should_update() {
                 self.acks.request();
             }
         }
@@ -277,7 +298,8 @@ impl Bytes {
             echo_tx: fields.largest_tx,
             echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
             ack,
-            window: self.window.offer(now).saturating_sub(ack),
+            // Or its sender would go on sending in vain.
+            window: if self.refused { 0 } else { self.window.offer(now).saturating_sub(ack) },
             packets: low(fields.packets),
             duplicates: low(fields.duplicates),
             ce: low(fields.ce),

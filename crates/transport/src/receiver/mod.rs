@@ -32,6 +32,9 @@ pub use stats::ReceiverStats;
 /// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
 
+/// Bytes that the application may leave unread of a peer however little memory the others leave, so that none starves.
+const LEAST_UNREAD: u64 = 128 << 10;
+
 /// A receiver that nobody looks after is forgotten as a listener's is.
 pub(crate) const DEFAULT_IDLE: Duration = Duration::from_secs(25);
 
@@ -98,7 +101,8 @@ impl Receiver {
         self.idle = idle;
     }
 
-    /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held beyond holes.
+    /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though
+    /// 128 KiB may be unread in any case.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),

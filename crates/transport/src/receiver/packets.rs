@@ -1,12 +1,9 @@
 //! A stream that is numbered by packets: what of it is here, and the window that every answer offers. Owns what the
 //! application may leave unread before no more is taken.
 
-use super::WindowPolicy;
 use super::body::Taken;
 use super::reassembly::{Insert, Reassembly};
-
-/// Bytes that the application may leave unread whatever memory there is; as much as a window in bytes begins with.
-const LEAST_UNREAD: u64 = 1 << 20;
+use super::{LEAST_UNREAD, WindowPolicy};
 
 #[derive(Debug)]
 pub(crate) struct Packets {
@@ -59,7 +56,7 @@ impl Packets {
     /// stays (RFC 9293, section 3.8.6).
     pub(super) fn ack(&mut self) -> (u64, u64) {
         let ack = self.reassembly.rcv_nxt();
-        let full = u64::from(self.policy.window(ack));
+        let full = self.full_window();
         let window = match self.backlog() {
             0 => full,
             // Or its sender would count how often it was sent in vain.
@@ -73,6 +70,18 @@ impl Packets {
     /// The same, if the peer waits for it: its window was narrowed and need not be any more.
     pub(super) fn window_update(&mut self) -> Option<(u64, u64)> {
         (self.narrowed && self.backlog() == 0).then(|| self.ack())
+    }
+
+    /// The window for an application that keeps up: what the policy says, and where bytes are kept for the application
+    /// no more than fit beside what it may have unread without being behind. So what was offered when it falls behind
+    /// fits, too.
+    fn full_window(&self) -> u64 {
+        let window = u64::from(self.policy.window(self.reassembly.rcv_nxt()));
+        let largest = self.reassembly.largest();
+        if largest == 0 || !self.reassembly.keeps_payload() {
+            return window;
+        }
+        window.min((self.memory / 2 / largest).max(1))
     }
 
     /// Unread bytes, if the application is behind: 0 for one that left no more than half of the memory unread.

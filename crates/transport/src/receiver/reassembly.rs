@@ -108,6 +108,11 @@ impl Reassembly {
         }
     }
 
+    /// True if what arrives waits for the application.
+    pub(crate) fn keeps_payload(&self) -> bool {
+        self.keep.payload
+    }
+
     /// Number of the next packet expected.
     pub(crate) fn rcv_nxt(&self) -> u64 {
         self.rcv_nxt

@@ -38,9 +38,11 @@ pub struct Segment<'a> {
 pub struct Limits {
     /// The window's right edge: the first offset that was not offered. At least `rcv_nxt`.
     pub right_edge: u64,
-    /// Bytes beyond a hole are refused if [`Stream::memory`] would be more than this, in bytes. Bytes in
-    /// order are always taken: the window bounds those.
+    /// Bytes are refused if [`Stream::memory`] would be more than this, in bytes. Bytes in order are taken in any case
+    /// while no more than `unread` wait for the application.
     pub memory: u64,
+    /// See `memory`; in bytes.
+    pub unread: u64,
 }
 
 /// What became of a segment. Bytes; the first four add up to its length.
@@ -52,7 +54,7 @@ pub struct Arrival {
     pub duplicate: u64,
     /// Refused: beyond the window's right edge.
     pub beyond_window: u64,
-    /// Refused: beyond a hole, and there is no memory or there are too many holes.
+    /// Refused: there is no memory, or there are too many holes.
     pub no_room: u64,
     /// How far `rcv_nxt` moved.
     pub advanced: u64,
@@ -110,7 +112,11 @@ impl Stream {
         let start = offset + old.len() as u64;
         let segment = Segment { offset: start, payload, crc };
         if start == self.rcv_nxt {
-            self.accept_in_order(segment, &mut arrival);
+            if self.has_room_in_order(&segment, limits) {
+                self.accept_in_order(segment, &mut arrival);
+            } else {
+                arrival.no_room = segment.payload.len() as u64;
+            }
         } else {
             self.hold(segment, limits.memory, &mut arrival);
         }
@@ -200,6 +206,17 @@ impl Stream {
         }
     }
 
+    fn has_room_in_order(&self, segment: &Segment<'_>, limits: Limits) -> bool {
+        if self.rcv_nxt - self.read + segment.payload.len() as u64 <= limits.unread
+            || self.read == self.rcv_nxt
+        {
+            return true;
+        }
+        let range = segment.offset..segment.offset + segment.payload.len() as u64;
+        let cost = self.chunks.cost(&range);
+        cost == 0 || self.memory() + cost <= limits.memory
+    }
+
     fn hold(&mut self, segment: Segment<'_>, memory: u64, arrival: &mut Arrival) {
         let Segment { offset, payload, .. } = segment;
         let range = offset..offset + payload.len() as u64;
@@ -250,7 +267,7 @@ mod tests {
     use crate::receiver::chunks::{CHUNK, SLOT};
 
     const KEEP: Keep = Keep { payload: true, checksum: true };
-    const WIDE: Limits = Limits { right_edge: 1 << 30, memory: 1 << 30 };
+    const WIDE: Limits = Limits { right_edge: 1 << 30, memory: 1 << 30, unread: 1 << 30 };
 
     fn stream() -> Stream {
         Stream::new(0, 8, KEEP)
@@ -302,7 +319,7 @@ mod tests {
     #[test]
     fn bytes_beyond_the_right_edge_are_refused_and_counted() {
         let mut stream = stream();
-        let limits = Limits { right_edge: 5, memory: 1 << 20 };
+        let limits = Limits { right_edge: 5, ..WIDE };
         let mut put = |offset, payload| {
             let arrival = stream.insert(Segment { offset, payload, crc: Some(0) }, limits);
             (arrival.new, arrival.beyond_window)
@@ -320,7 +337,7 @@ mod tests {
         let mut stream = stream();
         let far = Segment { offset: 100 << 20, payload: b"far", crc: None };
         let need = CHUNK + 1601 * SLOT;
-        let tight = Limits { right_edge: u64::MAX, memory: need - 1 };
+        let tight = Limits { right_edge: u64::MAX, memory: need - 1, unread: 0 };
         assert_eq!(stream.insert(far, tight).no_room, 3);
         assert_eq!(stream.memory(), 0);
         assert_eq!(stream.insert(far, Limits { memory: need, ..tight }).new, 3);
@@ -405,7 +422,7 @@ mod tests {
                 let payload: Vec<u8> = (0..length).map(|_| random(256).to_le_bytes()[0]).collect();
                 let crc = (random(2) == 0).then(|| crc32fast::hash(&payload));
                 right_edge = right_edge.max(model.rcv_nxt() + random(20_000));
-                let limits = Limits { right_edge, memory: 3 * CHUNK };
+                let limits = Limits { right_edge, memory: 3 * CHUNK, ..WIDE };
                 let got = stream.insert(Segment { offset, payload: &payload, crc }, limits);
 
                 let before = model.rcv_nxt();

@@ -1,6 +1,8 @@
 //! An application that leaves unread what arrives, where packets are numbered.
 
 use super::*;
+use crate::wire::native;
+use crate::wire::{Open, Piece, Wire};
 
 /// Bytes that may be held.
 const MEMORY: u64 = 4 << 20;
@@ -69,6 +71,7 @@ fn what_fills_a_hole_is_taken_or_the_window_is_closed() {
 fn the_peer_is_told_once_when_half_of_the_memory_is_free_again() {
     let mut script = behind();
     let (next, most) = fill(&mut script);
+    let window = u32::try_from(MEMORY / 2 / 1000).unwrap();
     let mut left = usize::try_from(most).unwrap();
     while left > 0 {
         assert_eq!(script.receiver.data().len(), left);
@@ -77,25 +80,107 @@ fn the_peer_is_told_once_when_half_of_the_memory_is_free_again() {
         script.receiver.consume(n);
         left -= n;
         let told = was_behind && left as u64 <= MEMORY / 2;
-        let update = told.then(|| ack(next, u32::try_from(next).unwrap()));
+        let update = told.then(|| ack(next, window));
         assert_eq!(script.replies(), Vec::from_iter(update), "{left} unread");
     }
     script.data(next, &PAYLOAD);
-    assert_eq!(script.replies(), [ack(next + 1, u32::try_from(next + 1).unwrap())]);
+    assert_eq!(script.replies(), [ack(next + 1, window)]);
 }
 
 #[test]
-fn one_that_keeps_up_changes_nothing_however_little_memory_there_is() {
+fn one_that_keeps_up_is_sent_what_fits_however_little_memory_there_is() {
     let mut script = Script::open();
     script.memory = 0;
     for seq in 0..5000_u64 {
         script.data(seq, &PAYLOAD);
-        assert_eq!(script.replies(), [ack(seq + 1, u32::try_from(seq + 1).unwrap())]);
-        if seq % 500 == 0 {
+        let most = LEAST_UNREAD / 2 / 1000;
+        assert_eq!(script.replies(), [ack(seq + 1, u32::try_from((seq + 1).min(most)).unwrap())]);
+        if seq % most == 0 {
             script.read();
         }
     }
     assert_eq!(script.receiver.stats().no_memory, 0);
+}
+
+#[test]
+fn what_is_under_way_when_it_falls_behind_finds_room() {
+    for stops_at in [0, 1, 100, 2000, 5000, 9000] {
+        let mut script = behind();
+        // As much is under way as the window allows: the answer to what arrives says how much more leaves.
+        let (mut next, mut edge) = (0, 1);
+        while next < edge {
+            script.data(next, &PAYLOAD);
+            next += 1;
+            let [FromReceiver::Ack { ack, wnd }] = script.replies()[..] else { panic!("one ACK") };
+            assert_eq!(ack, next, "stops at {stops_at}");
+            edge = edge.max(ack + u64::from(wnd));
+            if next < stops_at {
+                script.read();
+            }
+        }
+        assert_eq!(script.receiver.stats().no_memory, 0, "stops at {stops_at}");
+        assert!(script.receiver.memory() > MEMORY - 2000, "stops at {stops_at}");
+    }
+}
+
+#[test]
+fn without_keeping_the_window_is_that_of_the_reference_however_little_memory_there_is() {
+    let mut script = Script::open_at(ReceiverConfig::reference(), 0);
+    script.memory = 0;
+    for seq in 0..500_u64 {
+        script.data(seq, &PAYLOAD);
+        assert_eq!(script.replies(), [ack(seq + 1, u32::try_from(seq + 1).unwrap())]);
+    }
+}
+
+/// The native format's ACK to a segment at `offset`, the `tx`-th; and whether it was taken.
+fn native_data(script: &mut Script, offset: u64, tx: u64) -> native::Ack {
+    let payload = &[7; 1 << 14];
+    let piece = Piece { seq: offset, payload, tx: Some(tx), crc: None, asks: true };
+    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    native_ack(script).expect("an ACK was asked for")
+}
+
+fn native_ack(script: &mut Script) -> Option<native::Ack> {
+    let mut out = [0; MAX_REPLY];
+    let mut last = None;
+    while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
+        if let Ok(native::FromReceiver::Ack { ack, .. }) = native::decode_from_receiver(&out[..len], 0) {
+            last = Some(ack);
+        }
+    }
+    last
+}
+
+#[test]
+fn where_bytes_are_numbered_it_is_refused_what_others_left_no_memory_for_and_told_when_there_is_some() {
+    let mut script = Script::new(keeping());
+    let wire = Wire::Native { connection_id: 7 };
+    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None };
+    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    assert!(native_ack(&mut script).is_none());
+    // The window was a mebibyte when others took the memory.
+    script.memory = 0;
+    let mut offset = 0;
+    let refused = loop {
+        let answer = native_data(&mut script, offset, offset >> 14);
+        if answer.ack == offset {
+            break answer;
+        }
+        offset = answer.ack;
+    };
+    assert_eq!((refused.window, offset), (0, LEAST_UNREAD));
+    assert!(script.receiver.memory() <= LEAST_UNREAD + (64 << 10), "{}", script.receiver.memory());
+    assert_eq!(script.receiver.stats().no_memory, 1);
+    script.now += Duration::from_secs(1);
+    script.receiver.consume(1 << 14);
+    assert_eq!(native_ack(&mut script), None, "it is still behind");
+    while !script.receiver.data().is_empty() {
+        script.receiver.consume(1 << 14);
+    }
+    let told = native_ack(&mut script).expect("it is told that there is room");
+    assert!(told.ack == offset && told.window > 0, "{told:?}");
+    assert_eq!(native_data(&mut script, offset, 1000).ack, offset + (1 << 14));
 }
 
 #[test]
