@@ -24,6 +24,8 @@ use crate::{Gauge, kernel, send_many};
 const RECEIVE_BATCH: usize = 32;
 /// Bytes of one message: what receive offload joins at most.
 const MESSAGE: usize = 64 * 1024;
+/// Datagrams of a stream that are read one by one before they are answered; as many as come joined in one message.
+const ANSWERED: usize = 32;
 /// A socket with one peer is connected to it when this many bytes leave in a call, datagram by datagram. Until then it still
 /// hears, and counts, what strangers send.
 const MUCH: usize = 16 * 1024;
@@ -150,8 +152,10 @@ pub struct UdpIo {
     /// Messages of the slab that hold something, and the next one to hand out.
     filled: usize,
     next: usize,
-    /// The last read left nothing behind.
+    /// The last read left nothing behind that is worth another look before an answer.
     drained: bool,
+    /// Datagrams that were read since there was nothing to read, or an answer was due.
+    unanswered: usize,
     outbox: Outbox,
     by_reference: bool,
     gro: bool,
@@ -210,6 +214,7 @@ impl UdpIo {
             filled: 0,
             next: 0,
             drained: false,
+            unanswered: 0,
             outbox: Outbox::new(options.gso, send_many::AVAILABLE),
             gro,
             stats,
@@ -270,8 +275,8 @@ impl UdpIo {
     fn fill(&mut self) -> bool {
         self.next = 0;
         self.filled = 0;
-        // What was read short was read empty: what there is to answer goes first, and the next turn looks again.
         if std::mem::take(&mut self.drained) {
+            self.unanswered = 0;
             return false;
         }
         // Each refusal takes one report off the socket, so a few tries get past them.
@@ -279,13 +284,18 @@ impl UdpIo {
             match self.read_messages() {
                 Ok(count) => {
                     self.filled = count;
-                    self.drained = count < RECEIVE_BATCH;
+                    self.unanswered += self.metas[..count].iter().map(datagrams).sum::<usize>();
+                    // What was read short was read empty: what there is to answer goes first, and the next turn looks
+                    // again. But of a stream more came meanwhile, and an answer to each few costs both sides more.
+                    let streams = (2..ANSWERED).contains(&self.unanswered);
+                    self.drained = count < RECEIVE_BATCH && !streams;
                     self.read_at = Reading::take();
                     self.stats.receive_calls += 1;
                     return count > 0;
                 }
                 Err(e) => match e.kind() {
                     io::ErrorKind::WouldBlock => {
+                        self.unanswered = 0;
                         if let Some(gauge) = &self.gauge {
                             gauge.on_empty();
                         }
@@ -443,7 +453,7 @@ impl DatagramIo for UdpIo {
         self.next += 1;
         let meta = &self.metas[index];
         let start = index * MESSAGE;
-        let datagrams = meta.len.div_ceil(meta.stride.max(1)).max(1);
+        let datagrams = datagrams(meta);
         self.stats.received += datagrams as u64;
         if let Some(gauge) = &self.gauge {
             gauge.take(datagrams, meta.len);
@@ -575,6 +585,11 @@ impl DatagramIo for Connected {
     fn reclaim(&mut self, progress: Progress) {
         self.io.outbox.reclaim(progress);
     }
+}
+
+/// Datagrams in a message.
+fn datagrams(meta: &RecvMeta) -> usize {
+    meta.len.div_ceil(meta.stride.max(1)).max(1)
 }
 
 /// The kernel grants what it allows; what that was is in the statistics. A receiver's buffer that is smaller
