@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use common::{Program, Surroundings, argument, median, number, rounds, table};
 use rdt_driver::{
-    Application, Connected, DwordArray, Fill, Flow, Source as _, UdpIo, UdpOptions, Waiter, clock, run,
+    Application, Connected, DwordArray, Fill, Flow, Many, Member, Refill, Source as _, UdpIo, UdpOptions,
+    Waiter, clock, run,
 };
-use rdt_transport::drive::{Budget, turn};
-use rdt_transport::{Endpoint as _, LinkProperties, Sender, SenderConfig, SenderEvent};
+use rdt_transport::{Endpoint as _, LinkProperties, SendMemory, Sender, SenderConfig, SenderEvent};
 
 /// Packets that all windows hold together, and the least that one of them does.
 const IN_FLIGHT: usize = 32_768;
@@ -107,10 +107,9 @@ fn measure(senders: Threads, threads: usize, connections: usize, time: Duration)
     let begin = clock::now() + SETTLE + SETTLE_EACH * u32::try_from(connections).expect("a few hundred");
     let plan = Plan { address, window: window(connections), begin, end: begin + time };
     let done = match senders {
-        Threads::One => in_turn((0..connections).map(|_| Connection::new(&plan)).collect()),
+        Threads::One => in_turn(&plan, connections),
         Threads::Each => thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..connections).map(|_| scope.spawn(|| Connection::new(&plan).run())).collect();
+            let threads: Vec<_> = (0..connections).map(|_| scope.spawn(|| alone(&plan))).collect();
             threads.into_iter().map(|t| t.join().expect("a connection succeeds")).collect()
         }),
     };
@@ -148,107 +147,63 @@ struct Done {
 }
 
 /// A sender, its socket and what it sends.
-struct Connection {
-    sender: Sender,
-    socket: Connected,
-    load: Load,
-    /// When it must be looked at again though nothing arrived.
-    deadline: Option<Instant>,
+type Connection = Member<Sender, Connected, Load>;
+
+fn connection(plan: &Plan, memory: SendMemory) -> Connection {
+    let link = LinkProperties {
+        rtt_s: 0.0,
+        speed_bps: 1e10,
+        loss_forward: 0.0,
+        loss_reverse: 0.0,
+        buffer: 1_000_000,
+    };
+    let window = u32::try_from(plan.window).expect("a window is small");
+    let config = SenderConfig::new(window, link);
+    let mut endpoint = Sender::with_memory(config, memory).expect("the configuration is valid");
+    endpoint.open().expect("a new sender opens");
+    let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
+    let socket = Connected::new(io, plan.address);
+    let source = DwordArray::new(u64::MAX);
+    Member {
+        endpoint,
+        socket,
+        application: Load { source, marks: Vec::new(), plan: [plan.begin, plan.end], crc: None },
+    }
 }
 
-impl Connection {
-    fn new(plan: &Plan) -> Self {
-        let link = LinkProperties {
-            rtt_s: 0.0,
-            speed_bps: 1e10,
-            loss_forward: 0.0,
-            loss_reverse: 0.0,
-            buffer: 1_000_000,
-        };
-        let window = u32::try_from(plan.window).expect("a window is small");
-        let mut sender = Sender::new(SenderConfig::new(window, link)).expect("the configuration is valid");
-        let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
-        sender.open().expect("a new sender opens");
-        let source = DwordArray::new(u64::MAX);
-        let load = Load { source, marks: Vec::new(), plan: [plan.begin, plan.end], crc: None };
-        Self { sender, socket: Connected::new(io, plan.address), load, deadline: Some(plan.begin) }
-    }
-
-    /// On the thread that calls.
-    fn run(mut self) -> Done {
-        let mut waiter = Waiter::new(self.socket.io().socket(), Duration::ZERO).expect("a poller");
-        run(&mut self.sender, &mut self.socket, &mut self.load, &mut waiter).expect("the socket works");
-        self.done()
-    }
-
-    /// One turn; false at the end.
-    fn step(&mut self, now: Instant) -> bool {
-        let wanted = match self.load.pump(now, &mut self.sender) {
-            Flow::Done => return false,
-            Flow::Again => Some(now),
-            Flow::Wait(wanted) => wanted,
-        };
-        let turn = turn(&mut self.sender, &mut self.socket, now, Budget::default());
-        assert!(self.socket.take_error().is_none(), "the socket works");
-        let again = turn.more || turn.blocked || turn.fired || self.sender.wants_data();
-        // Events come with datagrams: those of the ends of a transfer, when nothing is in flight.
-        let stats = self.sender.stats();
-        let news = turn.received > 0 && stats.snd_una == stats.snd_nxt;
-        self.deadline = if again || news { Some(now) } else { turn.deadline.into_iter().chain(wanted).min() };
-        true
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "rates are printed to two decimals")]
-    fn done(&self) -> Done {
-        let stats = self.sender.stats();
-        assert_eq!(self.load.crc, Some(stats.crc), "the receiver got what was sent");
-        let [(begin, before), (end, after)] = self.load.marks[..] else { panic!("the transfer ended early") };
-        Done {
-            bps: (after - before) as f64 * 8.0 / (end - begin).as_secs_f64(),
-            retransmitted: (stats.timeouts + stats.fast_retransmits) as f64,
-        }
-    }
+/// Runs one on this thread.
+fn alone(plan: &Plan) -> Done {
+    let mut one = connection(plan, SendMemory::new());
+    let mut waiter = Waiter::new(one.socket.io().socket(), Duration::ZERO).expect("a poller");
+    run(&mut one.endpoint, &mut one.socket, &mut one.application, &mut waiter).expect("the socket works");
+    done(&one)
 }
 
 /// Runs all of them on this thread.
-fn in_turn(connections: Vec<Connection>) -> Vec<Done> {
-    let mut done = Vec::new();
-    let mut running: Vec<_> = connections.into_iter().map(|connection| (connection, true)).collect();
-    loop {
-        let now = clock::now();
-        running.retain_mut(|(connection, ready)| {
-            let due = *ready || connection.deadline.is_some_and(|deadline| deadline <= now);
-            let goes_on = !due || connection.step(now);
-            if !goes_on {
-                done.push(connection.done());
-            }
-            goes_on
-        });
-        if running.is_empty() {
-            return done;
-        }
-        wait(&mut running);
+fn in_turn(plan: &Plan, connections: usize) -> Vec<Done> {
+    let (memory, mut many) = (SendMemory::new(), Many::new().expect("a poller"));
+    for _ in 0..connections {
+        many.add(connection(plan, memory.clone())).expect("a descriptor more");
     }
+    let ended = many.run().expect("waiting works");
+    ended
+        .iter()
+        .map(|ended| {
+            ended.result.as_ref().expect("the socket works");
+            done(&ended.member)
+        })
+        .collect()
 }
 
-/// Sleeps until one of them has something to read or a deadline comes, and marks who may have.
-#[cfg(unix)]
-fn wait(running: &mut [(Connection, bool)]) {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let deadline = running.iter().filter_map(|(connection, _)| connection.deadline).min();
-    let timeout = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
-    let timeout = timeout.map(|timeout| Timespec::try_from(timeout).expect("a short time"));
-    let sockets: Vec<_> = running.iter().map(|(connection, _)| connection.socket.io().socket()).collect();
-    let mut polled: Vec<_> = sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-    poll(&mut polled, timeout.as_ref()).expect("waiting works");
-    for ((_, ready), polled) in running.iter_mut().zip(&polled) {
-        *ready = !polled.revents().is_empty();
+#[expect(clippy::cast_precision_loss, reason = "rates are printed to two decimals")]
+fn done(connection: &Connection) -> Done {
+    let (stats, load) = (connection.endpoint.stats(), &connection.application);
+    assert_eq!(load.crc, Some(stats.crc), "the receiver got what was sent");
+    let [(begin, before), (end, after)] = load.marks[..] else { panic!("the transfer ended early") };
+    Done {
+        bps: (after - before) as f64 * 8.0 / (end - begin).as_secs_f64(),
+        retransmitted: (stats.timeouts + stats.fast_retransmits) as f64,
     }
-}
-
-#[cfg(not(unix))]
-fn wait(running: &mut [(Connection, bool)]) {
-    running.iter_mut().for_each(|(_, ready)| *ready = true);
 }
 
 /// Sends without end until the time is up, and notes what was acknowledged at its marks.
@@ -278,10 +233,14 @@ impl Application<Sender> for Load {
                 sender.finish().expect("it was opened");
             }
         }
-        while let Ok(spare @ [_, ..]) = sender.spare() {
+        Flow::Wait(mark)
+    }
+
+    fn refill(&mut self, sender: &mut Sender, batches: usize) -> Refill {
+        while let Ok(spare @ [_, ..]) = sender.spare_now(batches) {
             let Ok(Fill::Bytes(n)) = self.source.read(spare) else { unreachable!("the array is endless") };
             sender.advance(n);
         }
-        Flow::Wait(mark)
+        Refill::Done
     }
 }

@@ -19,8 +19,11 @@
 
 pub mod clock;
 mod error;
+#[cfg(test)]
+mod fakes;
 mod gauge;
 mod kernel;
+mod many;
 mod outbox;
 mod placement;
 mod poller;
@@ -32,13 +35,15 @@ mod send_many;
 mod shelf;
 mod source;
 mod udp;
+mod vigil;
 mod waiter;
 
 pub use error::SocketError;
 pub use gauge::Gauge;
+pub use many::{Ended, Many, Member};
 pub use outbox::SendCall;
 pub use placement::{processor, start_elsewhere};
-pub use run::{Application, Flow, Socket, run};
+pub use run::{Application, Flow, Refill, Socket, run};
 pub use source::{DwordArray, Fill, Piped, Source, file_source};
 pub use udp::{Connected, Offload, Remote, UdpIo, UdpOptions, UdpStats};
 pub use waiter::{Waiter, Waker};

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use rdt_transport::Endpoint;
-use rdt_transport::drive::{Budget, DatagramIo, turn};
+use rdt_transport::drive::{Budget, DatagramIo, turn_with};
 
 use crate::{Connected, SocketError, UdpIo, Waiter, clock};
 
@@ -19,10 +19,29 @@ pub enum Flow {
     Done,
 }
 
+/// Batches written and sent between two looks at what arrived: several, so that both ends do more of the same at once,
+/// and not more than the caches hold.
+pub(crate) const BATCHES: usize = 4;
+
+/// What the application has to say after a refill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refill {
+    /// Nothing: the machine has what there is.
+    Done,
+    /// Something that only [`Application::pump`] can say: it is to be called before the next wait.
+    Ask,
+}
+
 /// The side of a machine that is not the network.
 pub trait Application<E: Endpoint> {
     /// Gives the machine work and takes its events.
     fn pump(&mut self, now: Instant, endpoint: &mut E) -> Flow;
+
+    /// Gives the machine what it can send at once, about so many `batches`: asked in each turn after answers were
+    /// taken and before anything is sent. What is written here leaves from the cache.
+    fn refill(&mut self, _endpoint: &mut E, _batches: usize) -> Refill {
+        Refill::Done
+    }
 }
 
 /// A socket that may end.
@@ -65,11 +84,14 @@ where
     loop {
         let now = clock::now();
         let flow = application.pump(now, endpoint);
-        let turn = turn(endpoint, socket, now, Budget::default());
+        let mut asks = false;
+        let turn = turn_with(endpoint, socket, now, Budget::default(), |endpoint| {
+            asks |= application.refill(endpoint, BATCHES) == Refill::Ask;
+        });
         if let Some(error) = socket.take_error() {
             return Err(error);
         }
-        let busy = turn.more || turn.fired || turn.received > 0 || turn.transmitted > 0;
+        let busy = asks || turn.more || turn.fired || turn.received > 0 || turn.transmitted > 0;
         match flow {
             Flow::Done => return Ok(()),
             Flow::Wait(wanted) if !busy => {
@@ -90,90 +112,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use rdt_transport::drive::Received;
-    use rdt_transport::{Ecn, TransmitBuf};
-
     use super::*;
-
-    /// Sends one datagram for every time its application asks for one, and at its deadline.
-    #[derive(Default)]
-    struct Machine {
-        to_send: usize,
-        deadline: Option<Instant>,
-        fired: usize,
-        got: usize,
-    }
-
-    impl Endpoint for Machine {
-        type Peer = ();
-        type Event = ();
-
-        fn handle_datagram(&mut self, _: Instant, (): (), _: Ecn, _: &[u8]) {
-            self.got += 1;
-        }
-
-        fn handle_timeout(&mut self, _: Instant) {
-            self.deadline = None;
-            self.fired += 1;
-        }
-
-        fn poll_transmit(&mut self, _: Instant, out: &mut TransmitBuf) -> Option<()> {
-            self.to_send = self.to_send.checked_sub(1)?;
-            out.slot(1).map(|slot| slot.fill(7))
-        }
-
-        fn poll_timeout(&self) -> Option<Instant> {
-            self.deadline
-        }
-
-        fn poll_event(&mut self) -> Option<()> {
-            None
-        }
-    }
-
-    /// Holds `input` datagrams, counts what is sent, and fails after `fails_after` reads of nothing.
-    struct FakeSocket {
-        input: usize,
-        sent: usize,
-        empty_reads: usize,
-        fails_after: usize,
-        batch: TransmitBuf,
-    }
-
-    impl FakeSocket {
-        fn new(input: usize) -> Self {
-            Self { input, sent: 0, empty_reads: 0, fails_after: usize::MAX, batch: TransmitBuf::new(1) }
-        }
-    }
-
-    impl DatagramIo for FakeSocket {
-        type Peer = ();
-
-        fn recv(&mut self) -> Option<Received<'_, ()>> {
-            let Some(left) = self.input.checked_sub(1) else {
-                self.empty_reads += 1;
-                return None;
-            };
-            self.input = left;
-            Some(Received { peer: (), bytes: b"x", stride: 1, ecn: Ecn::NotEct, at: clock::now() })
-        }
-
-        fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
-            self.batch.clear();
-            Some(&mut self.batch)
-        }
-
-        fn flush(&mut self, (): ()) {
-            self.sent += 1;
-        }
-    }
-
-    impl Socket for FakeSocket {
-        fn take_error(&mut self) -> Option<SocketError> {
-            (self.empty_reads >= self.fails_after)
-                .then(|| SocketError::Receive(std::io::Error::other("unplugged")))
-        }
-    }
+    use crate::fakes::{FakeSocket, Machine};
 
     /// Answers each question with the next of its answers, which may give the machine work.
     struct Script<F>(Vec<F>, usize);
@@ -258,7 +198,8 @@ mod tests {
 
     #[test]
     fn the_sockets_error_ends_it() {
-        let mut socket = FakeSocket { fails_after: 2, ..FakeSocket::new(0) };
+        let mut socket = FakeSocket::new(0);
+        socket.fails_after = 2;
         let script: Vec<Answer> = vec![|_| Flow::Again; 5];
         let error = follow(&mut Machine::default(), &mut socket, script).unwrap_err();
         assert_eq!(error.to_string(), "cannot receive: unplugged");

@@ -8,19 +8,17 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::poller::{self, Poller};
-
-/// How long a waiter looks at its socket again and again before it sleeps. Going to sleep and being woken costs
-/// both sides about as much, and a batch of datagrams takes less. Measured: docs/PERFORMANCE.md, "Waiting".
-const BUSY: Duration = Duration::from_micros(20);
-/// Waits that sleep at once after looking was in vain: then the other side is slow, or shares this processor and
-/// would get on if this side slept.
-const SLEEPS: u32 = 16;
+use crate::vigil::Vigil;
 
 /// Wakes a [`Waiter`] from another thread.
 #[derive(Debug, Clone)]
 pub struct Waker(poller::Waker);
 
 impl Waker {
+    pub(crate) fn new(waker: poller::Waker) -> Self {
+        Self(waker)
+    }
+
     /// Ends the present wait, or the next one if there is none.
     pub fn wake(&self) {
         self.0.wake();
@@ -32,10 +30,7 @@ pub struct Waiter {
     poller: Poller,
     /// How long before a deadline sleeping stops, because the kernel wakes a thread late.
     spin: Duration,
-    /// How long it is busy before it sleeps: nothing where another thread would have to wait for it.
-    busy: Duration,
-    /// Waits that are to sleep at once.
-    sleeps: u32,
+    vigil: Vigil,
 }
 
 impl Waiter {
@@ -45,9 +40,7 @@ impl Waiter {
     /// # Errors
     /// As the operating system says.
     pub fn new(socket: Arc<UdpSocket>, spin: Duration) -> io::Result<Self> {
-        let alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
-        let busy = if alone { Duration::ZERO } else { BUSY };
-        Ok(Self { poller: Poller::new(socket)?, spin, busy, sleeps: 0 })
+        Ok(Self { poller: Poller::new(socket)?, spin, vigil: Vigil::new() })
     }
 
     /// A handle to end waits with.
@@ -67,23 +60,8 @@ impl Waiter {
             std::hint::spin_loop();
             return Ok(());
         }
-        let mut now = begin;
-        if self.sleeps > 0 {
-            self.sleeps -= 1;
-        } else {
-            let busy_until = sleep_until.map_or(begin + self.busy, |until| until.min(begin + self.busy));
-            while now < busy_until {
-                if self.poller.poll(Some(Duration::ZERO), writable)? {
-                    return Ok(());
-                }
-                // Whoever shares this processor may be the one that is waited for.
-                std::thread::yield_now();
-                now = clock::now();
-            }
-            self.sleeps = SLEEPS;
-        }
-        let rest = sleep_until.map(|until| until.saturating_duration_since(now));
-        self.poller.poll(rest, writable)?;
+        let Self { poller, vigil, .. } = self;
+        vigil.keep(begin, sleep_until, |time| poller.poll(time, writable))?;
         Ok(())
     }
 }
@@ -94,6 +72,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::vigil::{BUSY, SLEEPS};
 
     const LONG: Duration = Duration::from_secs(3600);
 
@@ -106,7 +85,7 @@ mod tests {
     fn a_deadline_ends_waiting_and_not_much_before_its_time() {
         let (mut waiter, _socket) = waiter(Duration::ZERO);
         for sleeps in [0, SLEEPS] {
-            waiter.sleeps = sleeps;
+            waiter.vigil.sleeps = sleeps;
             let deadline = clock::now() + Duration::from_millis(20);
             let mut waits = 0;
             while clock::now() < deadline {
@@ -122,16 +101,16 @@ mod tests {
         let (mut waiter, _socket) = waiter(LONG);
         waiter.wait(Some(clock::now() + LONG / 2), false).unwrap();
         waiter.wait(Some(clock::now()), false).unwrap();
-        assert_eq!(waiter.sleeps, 0, "neither was a wait");
+        assert_eq!(waiter.vigil.sleeps, 0, "neither was a wait");
     }
 
     #[test]
     fn after_looking_in_vain_it_sleeps_at_once_for_some_waits_and_then_looks_again() {
         let (mut waiter, socket) = waiter(Duration::ZERO);
-        waiter.busy = BUSY;
+        waiter.vigil.busy = BUSY;
         let near = |waiter: &mut Waiter| {
             waiter.wait(Some(clock::now() + Duration::from_millis(1)), false).unwrap();
-            waiter.sleeps
+            waiter.vigil.sleeps
         };
         assert_eq!(near(&mut waiter), SLEEPS);
         for left in (0..SLEEPS).rev() {
@@ -139,14 +118,14 @@ mod tests {
         }
         socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
         waiter.wait(None, false).unwrap();
-        assert_eq!(waiter.sleeps, 0, "it looked and found something");
+        assert_eq!(waiter.vigil.sleeps, 0, "it looked and found something");
     }
 
     #[test]
     fn a_wake_up_is_seen_busy_and_asleep_and_before_the_wait() {
         for busy in [Duration::ZERO, LONG] {
             let (mut waiter, _socket) = waiter(Duration::ZERO);
-            waiter.busy = busy;
+            waiter.vigil.busy = busy;
             let waker = waiter.waker();
             waker.wake();
             waiter.wait(None, false).unwrap();

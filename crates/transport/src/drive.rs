@@ -88,21 +88,61 @@ where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
 {
+    turn_with(endpoint, io, now, budget, |_| {})
+}
+
+/// The same, and between the two the application may `refill` the endpoint: then it is known how much can be sent, and
+/// what is written is sent at once, while it is in the cache.
+pub fn turn_with<E, I, R>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, refill: R) -> Turn
+where
+    E: Endpoint + ?Sized,
+    I: DatagramIo<Peer = E::Peer>,
+    R: FnOnce(&mut E),
+{
     let mut turn = Turn::default();
-    let mut now = receive(endpoint, io, now, budget.receive, &mut turn);
+    let now = take_in(endpoint, io, now, budget.receive, &mut turn);
+    send_out(endpoint, io, now, budget.transmit, &mut turn, refill);
+    turn
+}
+
+/// The first half of a turn: at most `budget` batches of datagrams in, and the due timer. Gives the present.
+pub fn take_in<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: usize, turn: &mut Turn) -> Instant
+where
+    E: Endpoint + ?Sized,
+    I: DatagramIo<Peer = E::Peer>,
+{
+    let received = turn.received;
+    let now = receive(endpoint, io, now, budget, turn);
     // What arrived since then has not been read, and may be the answer that a timer waits for.
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
         turn.fired = true;
     }
-    if turn.received > 0 {
-        io.reclaim(endpoint.progress());
-        now = now.max(io.present(now));
+    turn.deadline = endpoint.poll_timeout();
+    if turn.received == received {
+        return now;
     }
-    turn.more |= transmit(endpoint, io, now, budget.transmit, &mut turn);
+    io.reclaim(endpoint.progress());
+    now.max(io.present(now))
+}
+
+/// The second half: at most `budget` datagrams out, but whole batches; before the first one the application may `refill`
+/// the endpoint, unless the socket is full.
+pub fn send_out<E, I, R>(
+    endpoint: &mut E,
+    io: &mut I,
+    now: Instant,
+    budget: usize,
+    turn: &mut Turn,
+    refill: R,
+) where
+    E: Endpoint + ?Sized,
+    I: DatagramIo<Peer = E::Peer>,
+    R: FnOnce(&mut E),
+{
+    turn.more |= transmit(endpoint, io, now, budget, turn, refill);
     io.leave();
     turn.deadline = endpoint.poll_timeout();
-    turn
 }
 
 /// The present, which is at least the time of the newest arrival: the clock was read before the socket.
@@ -129,16 +169,28 @@ where
 }
 
 /// True if the budget ran out before the output did.
-fn transmit<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: usize, turn: &mut Turn) -> bool
+fn transmit<E, I, R>(
+    endpoint: &mut E,
+    io: &mut I,
+    now: Instant,
+    budget: usize,
+    turn: &mut Turn,
+    refill: R,
+) -> bool
 where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
+    R: FnOnce(&mut E),
 {
+    let mut refill = Some(refill);
     while turn.transmitted < budget {
         let Some(batch) = io.transmit_buf() else {
             turn.blocked = true;
             return false;
         };
+        if let Some(refill) = refill.take() {
+            refill(endpoint);
+        }
         let Some(peer) = endpoint.poll_transmit(now, batch) else { return false };
         turn.transmitted += batch.segments();
         io.flush(peer);
@@ -248,6 +300,20 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
     fn epoch() -> Instant {
         Instant::now()
+    }
+
+    #[test]
+    fn the_application_is_asked_after_input_and_before_output_unless_the_socket_is_full() {
+        for (room, asked) in [(9, 1), (0, 0)] {
+            let (mut endpoint, mut io, mut asks) =
+                (Fake::default(), FakeIo::new(&[(b"a", 1), (b"b", 1)], room), 0);
+            let turn = turn_with(&mut endpoint, &mut io, epoch(), Budget::default(), |endpoint| {
+                asks += 1;
+                assert_eq!((endpoint.got.len(), endpoint.sent_at), (2, None));
+                endpoint.to_send = 3;
+            });
+            assert_eq!((asks, turn.transmitted, turn.blocked), (asked, 3 * asked, room == 0));
+        }
     }
 
     #[test]

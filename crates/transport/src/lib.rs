@@ -54,8 +54,8 @@ pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
 pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
 pub use recovery::{LossDetection, Reordering};
 pub use sender::{
-    Attempts, Blocked, EcnFailure, EcnState, RtoPolicy, Sender, SenderConfig, SenderEvent, SenderStats,
-    Waited,
+    Attempts, Blocked, EcnFailure, EcnState, RtoPolicy, SendMemory, Sender, SenderConfig, SenderEvent,
+    SenderStats, Waited,
 };
 pub use trace::{LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use transmit::{MAX_DATAGRAM, TransmitBuf};

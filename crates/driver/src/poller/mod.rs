@@ -1,13 +1,18 @@
 //! What a [`crate::Waiter`] asks the system for: one look at a socket and at wake-ups from other threads, for a
-//! given time or none. Linux has it in one call; elsewhere the `polling` crate has it in several.
+//! given time or none; and what [`crate::Many`] asks for: the same for many sockets. Linux has it in one call;
+//! elsewhere the `polling` crate has it in several.
 
+#[cfg(target_os = "linux")]
+mod epoll;
 #[cfg(any(test, not(target_os = "linux")))]
 mod portable;
 #[cfg(target_os = "linux")]
 mod ppoll;
 
+#[cfg(target_os = "linux")]
+pub(crate) use epoll::Watch;
 #[cfg(not(target_os = "linux"))]
-pub(crate) use portable::{Poller, Waker};
+pub(crate) use portable::{Poller, Waker, Watch};
 #[cfg(target_os = "linux")]
 pub(crate) use ppoll::{Poller, Waker};
 
@@ -71,4 +76,83 @@ mod tests {
     tests!(portable);
     #[cfg(target_os = "linux")]
     tests!(ppoll);
+
+    /// The same for each way to poll many.
+    macro_rules! many_tests {
+        ($name:ident, $way:ident) => {
+            mod $name {
+                use super::super::$way::Watch;
+                use super::*;
+
+                /// Three sockets, whose keys are 0 to 2.
+                fn watch() -> (Watch, Vec<Arc<UdpSocket>>) {
+                    let mut watch = Watch::new().unwrap();
+                    let sockets: Vec<_> =
+                        (0..3).map(|_| Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap())).collect();
+                    for (key, socket) in sockets.iter().enumerate() {
+                        watch.add(key, Arc::clone(socket)).unwrap();
+                    }
+                    (watch, sockets)
+                }
+
+                fn send_to(socket: &UdpSocket) {
+                    let address = socket.local_addr().unwrap();
+                    assert_eq!(UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address).unwrap(), 1);
+                }
+
+                /// Who is ready at once.
+                fn ready(watch: &mut Watch) -> Vec<usize> {
+                    let mut ready = Vec::new();
+                    assert!(!watch.poll(Some(Duration::ZERO), &mut ready).unwrap());
+                    ready.sort_unstable();
+                    ready
+                }
+
+                #[test]
+                fn those_are_told_that_have_a_datagram_until_it_is_read() {
+                    let (mut watch, sockets) = watch();
+                    assert_eq!(ready(&mut watch), []);
+                    send_to(&sockets[2]);
+                    let mut told = Vec::new();
+                    while told.is_empty() {
+                        assert!(!watch.poll(None, &mut told).unwrap());
+                    }
+                    assert_eq!(told, [2]);
+                    send_to(&sockets[0]);
+                    assert_eq!(ready(&mut watch), [0, 2]);
+                    assert_eq!(ready(&mut watch), [0, 2]);
+                    sockets[2].recv(&mut [0; 1]).unwrap();
+                    assert_eq!(ready(&mut watch), [0]);
+                    watch.remove(0).unwrap();
+                    assert_eq!(ready(&mut watch), []);
+                }
+
+                #[test]
+                fn those_are_told_that_have_room_while_that_is_wanted() {
+                    let (mut watch, _sockets) = watch();
+                    watch.want_room(1, true).unwrap();
+                    assert_eq!(ready(&mut watch), [1]);
+                    assert_eq!(ready(&mut watch), [1]);
+                    watch.want_room(1, false).unwrap();
+                    assert_eq!(ready(&mut watch), []);
+                }
+
+                #[test]
+                fn a_wake_up_ends_one_wait_and_names_nobody() {
+                    let (mut watch, _sockets) = watch();
+                    let waker = watch.waker();
+                    let other = thread::spawn(move || waker.wake());
+                    let mut told = Vec::new();
+                    assert!(watch.poll(None, &mut told).unwrap());
+                    other.join().unwrap();
+                    assert_eq!(told, []);
+                    assert_eq!(ready(&mut watch), []);
+                }
+            }
+        };
+    }
+
+    many_tests!(portable_many, portable);
+    #[cfg(target_os = "linux")]
+    many_tests!(epoll_many, epoll);
 }

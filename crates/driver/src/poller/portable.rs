@@ -22,6 +22,22 @@ struct Shared {
     woken: AtomicBool,
 }
 
+impl Shared {
+    fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { poller: polling::Poller::new()?, woken: AtomicBool::new(false) }))
+    }
+
+    /// True if the waker was used. `events` are those of sockets; nothing is told of one again before it is modified.
+    fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<bool> {
+        events.clear();
+        match self.poller.wait(events, timeout) {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
+            _ => {}
+        }
+        Ok(self.woken.swap(false, Ordering::SeqCst))
+    }
+}
+
 impl Waker {
     pub(crate) fn wake(&self) {
         self.0.woken.store(true, Ordering::SeqCst);
@@ -38,14 +54,13 @@ pub(crate) struct Poller {
 
 impl Poller {
     pub(crate) fn new(socket: Arc<UdpSocket>) -> io::Result<Self> {
-        let poller = polling::Poller::new()?;
+        let shared = Shared::new()?;
         // SAFETY: the source must be taken out before it is closed. `self.socket` keeps it open, and `drop`
         // takes it out.
         #[expect(unsafe_code, reason = "the poller cannot see how long the socket lives")]
         unsafe {
-            poller.add(&*socket, Event::none(SOCKET))?;
+            shared.poller.add(&*socket, Event::none(SOCKET))?;
         }
-        let shared = Arc::new(Shared { poller, woken: AtomicBool::new(false) });
         Ok(Self { shared, socket, events: Events::new() })
     }
 
@@ -57,12 +72,7 @@ impl Poller {
     /// after `timeout`, perhaps early, which is false.
     pub(crate) fn poll(&mut self, timeout: Option<Duration>, writable: bool) -> io::Result<bool> {
         self.shared.poller.modify(&*self.socket, Event::new(SOCKET, true, writable))?;
-        self.events.clear();
-        match self.shared.poller.wait(&mut self.events, timeout) {
-            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
-            _ => {}
-        }
-        let woken = self.shared.woken.swap(false, Ordering::SeqCst);
+        let woken = self.shared.wait(&mut self.events, timeout)?;
         Ok(woken || !self.events.is_empty())
     }
 }
@@ -71,5 +81,75 @@ impl Drop for Poller {
     fn drop(&mut self) {
         // The socket is open, so this cannot fail in a way that matters.
         let _ = self.shared.poller.delete(&*self.socket);
+    }
+}
+
+/// Waits on many sockets, which have keys: small numbers.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    /// The sockets, and whether it is to be told when they have room.
+    sockets: Vec<Option<(Arc<UdpSocket>, bool)>>,
+    events: Events,
+}
+
+impl Watch {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { shared: Shared::new()?, sockets: Vec::new(), events: Events::new() })
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.shared))
+    }
+
+    /// Watches `socket`, whose key is new.
+    pub(crate) fn add(&mut self, key: usize, socket: Arc<UdpSocket>) -> io::Result<()> {
+        // SAFETY: the source must be taken out before it is closed. `self.sockets` keeps it open, and `remove` and
+        // `drop` take it out.
+        #[expect(unsafe_code, reason = "the poller cannot see how long the socket lives")]
+        unsafe {
+            self.shared.poller.add(&*socket, Event::readable(key))?;
+        }
+        self.sockets.resize(self.sockets.len().max(key + 1), None);
+        self.sockets[key] = Some((socket, false));
+        Ok(())
+    }
+
+    /// From now on it is told, too, when a socket has room, or no more.
+    pub(crate) fn want_room(&mut self, key: usize, wanted: bool) -> io::Result<()> {
+        if let Some((_, room)) = &mut self.sockets[key] {
+            *room = wanted;
+        }
+        self.arm(key)
+    }
+
+    /// Watches it no more.
+    pub(crate) fn remove(&mut self, key: usize) -> io::Result<()> {
+        let Some((socket, _)) = self.sockets[key].take() else { return Ok(()) };
+        self.shared.poller.delete(&*socket)
+    }
+
+    /// Adds to `ready` the keys of sockets that are readable (or, if asked for, writable), at once if there are such,
+    /// else after at most `timeout`. True if the waker was used.
+    pub(crate) fn poll(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<bool> {
+        let woken = self.shared.wait(&mut self.events, timeout)?;
+        for event in self.events.iter() {
+            ready.push(event.key);
+            self.arm(event.key)?;
+        }
+        Ok(woken)
+    }
+
+    fn arm(&self, key: usize) -> io::Result<()> {
+        let Some((socket, room)) = &self.sockets[key] else { return Ok(()) };
+        self.shared.poller.modify(&**socket, Event::new(key, true, *room))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        for (socket, _) in self.sockets.iter().flatten() {
+            // It is open, so this cannot fail in a way that matters.
+            let _ = self.shared.poller.delete(&**socket);
+        }
     }
 }

@@ -18,6 +18,10 @@ const SLACK_SHARE: u32 = 512;
 pub(crate) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
+    pub(super) fn new(wake_ups: Arc<OwnedFd>) -> Self {
+        Self(wake_ups)
+    }
+
     pub(crate) fn wake(&self) {
         // It fails only if 2^64 wake-ups are waiting, and then one is enough.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
@@ -33,8 +37,7 @@ pub(crate) struct Poller {
 
 impl Poller {
     pub(crate) fn new(socket: Arc<UdpSocket>) -> io::Result<Self> {
-        let wake_ups = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-        Ok(Self { socket, wake_ups, prompt: false })
+        Ok(Self { socket, wake_ups: wake_ups()?, prompt: false })
     }
 
     pub(crate) fn waker(&self) -> Waker {
@@ -44,26 +47,44 @@ impl Poller {
     /// Returns when the socket is readable (or, if asked for, writable) or the waker was used, which is true, and
     /// after `timeout`, perhaps early, which is false.
     pub(crate) fn poll(&mut self, timeout: Option<Duration>, writable: bool) -> io::Result<bool> {
-        if !self.prompt {
-            // Otherwise the kernel may join this thread's wake-ups with others up to 50 us later. Where it
-            // refuses, links are late by that.
-            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-            self.prompt = true;
-        }
+        wake_promptly(&mut self.prompt);
         let wanted = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut fds = [PollFd::new(&*self.socket, wanted), PollFd::new(&*self.wake_ups, PollFlags::IN)];
-        // A time that no timespec holds is longer than anybody waits.
-        let timeout =
-            timeout.and_then(|time| Timespec::try_from(time.saturating_sub(time / SLACK_SHARE)).ok());
+        let timeout = timeout.and_then(without_slack);
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let (ready, woken) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
         if woken {
-            // Nobody else reads it, so it has something.
-            let _ = rustix::io::read(&*self.wake_ups, &mut [0; size_of::<u64>()]);
+            take_wake_ups(&self.wake_ups);
         }
         Ok(ready || woken)
     }
+}
+
+pub(super) fn wake_ups() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+}
+
+/// Takes wake-ups that are known to be there.
+pub(super) fn take_wake_ups(wake_ups: &OwnedFd) {
+    // Nobody else reads it, so it has something.
+    let _ = rustix::io::read(wake_ups, &mut [0; size_of::<u64>()]);
+}
+
+/// Makes this thread one that the kernel wakes on time, if it is not yet `prompt`.
+pub(super) fn wake_promptly(prompt: &mut bool) {
+    if !*prompt {
+        // Otherwise the kernel may join this thread's wake-ups with others up to 50 us later. Where it
+        // refuses, links are late by that.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        *prompt = true;
+    }
+}
+
+/// How long to ask the kernel to sleep to be awake after `time`. A time that no timespec holds is longer than anybody
+/// waits: `None`.
+pub(super) fn without_slack(time: Duration) -> Option<Timespec> {
+    Timespec::try_from(time.saturating_sub(time / SLACK_SHARE)).ok()
 }

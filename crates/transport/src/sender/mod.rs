@@ -9,6 +9,7 @@ mod config;
 mod ecn;
 mod flights;
 mod input;
+mod memory;
 mod opening;
 mod output;
 mod path_mtu;
@@ -37,6 +38,7 @@ pub use config::{Attempts, RtoPolicy, SenderConfig};
 use ecn::PathEcn;
 pub use ecn::{EcnFailure, EcnState};
 pub(crate) use flights::{Flight, Flights};
+pub use memory::SendMemory;
 use path_mtu::PathMtu;
 use peer_window::PeerWindow;
 use rtt::Rtt;
@@ -50,6 +52,8 @@ pub use waiting::{Blocked, Waited};
 /// Written bytes beyond what was sent that the buffer takes, or the congestion window's if they are fewer: several full
 /// batches for one connection, and not more than the caches hold for many.
 const LOOKAHEAD: u64 = 256 * 1024;
+/// What is taken to be a batch before there was a full one, bytes: as much as any driver sends in one call.
+const FIRST_BATCH: u64 = 64 * 1024;
 /// After this long with nothing in flight and nothing to send, the receiver is reminded that there is a
 /// transfer, and after a third of the time that it says it waits: the reference forgets its peers after 24 s of silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -153,12 +157,20 @@ impl Sender {
     /// # Errors
     /// What [`SenderConfig::validate`] finds.
     pub fn new(config: SenderConfig) -> Result<Self, ConfigError> {
+        Self::with_memory(config, SendMemory::new())
+    }
+
+    /// The same, which shares its memory with others.
+    ///
+    /// # Errors
+    /// As [`Sender::new`].
+    pub fn with_memory(config: SenderConfig, memory: SendMemory) -> Result<Self, ConfigError> {
         config.validate()?;
         let codec = config.codec();
         let congestion = config.controller(None, config.first_payload_size());
         Ok(Self {
             state: State::Idle,
-            buffer: SendBuffer::new(codec.checks_packets()),
+            buffer: SendBuffer::new(codec.checks_packets(), memory),
             board: Scoreboard::new(codec.numbering()),
             flights: Flights::new(planted::first_tx()),
             rtt: Rtt::new(config.rto),
@@ -212,7 +224,7 @@ impl Sender {
     }
 
     /// Room for the application's next bytes, empty while enough is waiting to be sent. Fill its beginning,
-    /// then call [`Sender::advance`].
+    /// then call [`Sender::advance`] before anything else.
     ///
     /// # Errors
     /// [`TransferError::NotConnected`] before [`Sender::open`].
@@ -234,7 +246,32 @@ impl Sender {
         Ok(&mut spare[..len])
     }
 
+    /// As [`Sender::spare`], but only for what the windows would let out now, whole packets and at most so many
+    /// `batches`: for an application that is asked between
+    /// answers and sending ([`turn_with`](crate::drive::turn_with)). What it writes leaves from the cache, and a
+    /// sender that may not send holds nothing that it did not.
+    ///
+    /// # Errors
+    /// As [`Sender::spare`].
+    pub fn spare_now(&mut self, batches: usize) -> Result<&mut [u8], TransferError> {
+        if self.state == State::Idle {
+            return Err(TransferError::NotConnected);
+        }
+        let waiting = self.buffer.end() - self.board.next_offset();
+        let batch = if self.batch > 0 { self.batch } else { FIRST_BATCH };
+        let wanted = self.window_room().min(batch.saturating_mul(batches as u64));
+        if self.finishing || waiting >= wanted || self.state == State::Closed {
+            return Ok(&mut []);
+        }
+        let spare = self.buffer.spare();
+        let len = usize::try_from(wanted - waiting).map_or(spare.len(), |room| room.min(spare.len()));
+        Ok(&mut spare[..len])
+    }
+
     /// Takes the first `n` bytes of [`Sender::spare`] into the stream.
+    ///
+    /// # Panics
+    /// If there was no room for them.
     pub fn advance(&mut self, n: usize) {
         self.buffer.advance(n);
     }

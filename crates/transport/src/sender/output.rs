@@ -81,16 +81,38 @@ impl Sender {
     /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the window has many times
     /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
     fn mtu_probe_len(&self) -> Option<usize> {
-        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
-        // The receiver says what it takes. Where that was lost, it is taken to be what receivers take that say nothing.
-        let most = usize::from(self.peer.unwrap_or_default().max_datagram);
-        let size = mtu.candidate().filter(|size| *size <= most)?;
-        let len = size - self.config.wire.data_header();
+        let len = self.mtu_candidate_len()?;
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
         // What asks a receiver whether it has room says nothing of the path, nor does what it takes a part of.
         let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size();
         (written && self.prr.is_none() && taken && roomy).then_some(len)
+    }
+
+    /// Payload of the next segment that tries a larger datagram.
+    fn mtu_candidate_len(&self) -> Option<usize> {
+        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
+        // The receiver says what it takes. Where that was lost, it is taken to be what receivers take that say nothing.
+        let most = usize::from(self.peer.unwrap_or_default().max_datagram);
+        let size = mtu.candidate().filter(|size| *size <= most)?;
+        Some(size - self.config.wire.data_header())
+    }
+
+    /// Bytes of new data that could leave now, were they written, in whole packets.
+    pub(super) fn window_room(&self) -> u64 {
+        let mss = self.mss as u64;
+        let cwnd = match &self.prr {
+            Some(prr) => prr.sndcnt(),
+            None => self.cwnd.saturating_sub(self.board.in_flight()),
+        };
+        let peer = self.snd_wnd.size().saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
+        let room = (cwnd / mss).min(peer) * mss;
+        // One packet leaves where nothing is in flight, or as a probe, whatever the windows say; and a larger datagram
+        // is not tried before it is written.
+        let probes = matches!(&self.recovery, Recovery::Marking(rules) if rules.probe_pending());
+        let alone = self.windows_allow(self.mss).is_ok() || (probes && self.peer_allows(self.mss));
+        let larger = self.mtu_candidate_len().unwrap_or(0);
+        room.max(u64::from(alone) * mss).max(larger as u64)
     }
 
     /// New data if there is any that the receiver has room for, else the last segment again (RFC 8985,

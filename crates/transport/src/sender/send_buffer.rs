@@ -3,19 +3,15 @@
 
 use std::collections::VecDeque;
 
+use super::memory::{CHUNK, SendMemory};
 use crate::crc::Combiner;
-
-/// Bytes of one chunk. Chunks are reused, so a transfer's working set is what is in flight.
-const CHUNK: usize = 64 * 1024;
-/// Free chunks kept for reuse; more are given back to the allocator. What one turn's ACKs free is taken again by the
-/// next turn's data, so this is as much as a turn may acknowledge: 16 MiB.
-const FREE_CHUNKS: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     chunks: VecDeque<Box<[u8]>>,
-    free: Vec<Box<[u8]>>,
-    /// Offset of the first byte of the first chunk; a multiple of [`CHUNK`].
+    /// Where chunks come from and go to: they are reused, so the working set is what is in flight.
+    memory: SendMemory,
+    /// Offset of the first byte of the first chunk.
     base: u64,
     /// One past the last byte written.
     end: u64,
@@ -33,21 +29,20 @@ enum Crc {
 
 impl SendBuffer {
     /// `of_packets` if the caller will give the CRC-32 of each packet ([`SendBuffer::sent`]).
-    pub(crate) fn new(of_packets: bool) -> Self {
+    pub(crate) fn new(of_packets: bool, memory: SendMemory) -> Self {
         let crc = if of_packets {
             Crc::Sent { crc: 0, combiner: Box::default() }
         } else {
             Crc::Written(crc32fast::Hasher::new())
         };
-        Self { chunks: VecDeque::new(), free: Vec::new(), base: 0, end: 0, crc }
+        Self { chunks: VecDeque::new(), memory, base: 0, end: 0, crc }
     }
 
     /// Room for the next bytes: never empty, at most one chunk long.
     pub(crate) fn spare(&mut self) -> &mut [u8] {
         let used = self.index(self.end);
         if used == self.chunks.len() * CHUNK {
-            let chunk = self.free.pop().unwrap_or_else(|| vec![0; CHUNK].into_boxed_slice());
-            self.chunks.push_back(chunk);
+            self.chunks.push_back(self.memory.take());
         }
         &mut self.chunks[used / CHUNK][used % CHUNK..]
     }
@@ -55,6 +50,7 @@ impl SendBuffer {
     /// Takes the first `n` bytes of [`SendBuffer::spare`] as written.
     pub(crate) fn advance(&mut self, n: usize) {
         let used = self.index(self.end);
+        assert!(n <= self.chunks.len() * CHUNK - used, "more than there was room for");
         if n > 0 {
             if let Crc::Written(crc) = &mut self.crc {
                 crc.update(&self.chunks[used / CHUNK][used % CHUNK..][..n]);
@@ -100,14 +96,13 @@ impl SendBuffer {
         crc.finalize()
     }
 
-    /// Forgets everything before `offset`.
+    /// Forgets everything before `offset`. Who holds nothing has no memory either: the next byte is the first of a
+    /// chunk.
     pub(crate) fn release(&mut self, offset: u64) {
-        while self.base + CHUNK as u64 <= offset {
-            let Some(chunk) = self.chunks.pop_front() else { return };
-            if self.free.len() < FREE_CHUNKS {
-                self.free.push(chunk);
-            }
-            self.base += CHUNK as u64;
+        while self.base + CHUNK as u64 <= offset || offset == self.end {
+            let Some(chunk) = self.chunks.pop_front() else { break };
+            self.memory.give_back(chunk);
+            self.base = (self.base + CHUNK as u64).min(self.end);
         }
     }
 
@@ -149,7 +144,7 @@ mod tests {
     #[test]
     fn bytes_come_back_across_chunk_borders() {
         let data: Vec<u8> = (0..300_000_u32).map(|i| (i % 251) as u8).collect();
-        let mut buffer = SendBuffer::new(false);
+        let mut buffer = SendBuffer::new(false, SendMemory::new());
         write(&mut buffer, &data);
         let mut out = vec![0; 100_000];
         buffer.copy_to(60_001, &mut out);
@@ -164,7 +159,7 @@ mod tests {
     #[test]
     fn the_crc_of_packets_is_that_of_what_was_sent() {
         let data: Vec<u8> = (0..10_000_u32).map(|i| (i % 251) as u8).collect();
-        let mut buffer = SendBuffer::new(true);
+        let mut buffer = SendBuffer::new(true, SendMemory::new());
         write(&mut buffer, &data);
         assert_eq!(buffer.crc(), 0);
         let mut sent = 0;
@@ -177,17 +172,44 @@ mod tests {
 
     #[test]
     fn memory_follows_what_is_not_released() {
-        let mut buffer = SendBuffer::new(false);
+        let mut buffer = SendBuffer::new(false, SendMemory::new());
         for round in 0..1000_u64 {
             write(&mut buffer, &vec![7; CHUNK]);
             buffer.release(round * CHUNK as u64);
-            assert!(buffer.chunks.len() <= 2 && buffer.free.len() <= FREE_CHUNKS);
+            assert!(buffer.chunks.len() <= 2);
         }
     }
 
     #[test]
+    fn who_holds_nothing_leaves_its_memory_to_others_and_begins_a_chunk_anew() {
+        let memory = SendMemory::new();
+        let (mut a, mut b) = (SendBuffer::new(false, memory.clone()), SendBuffer::new(false, memory));
+        write(&mut a, &vec![1; CHUNK + 10]);
+        a.release(CHUNK as u64 + 9);
+        assert_eq!(a.chunks.len(), 1, "one byte is left");
+        let last = a.chunks[0].as_ptr();
+        a.release(CHUNK as u64 + 10);
+        assert!(a.chunks.is_empty());
+        assert_eq!(b.spare().as_ptr(), last);
+        assert_eq!(a.spare().len(), CHUNK);
+        write(&mut a, &vec![2; CHUNK]);
+        let mut out = [0; 20];
+        a.copy_to(CHUNK as u64 + 10, &mut out);
+        assert_eq!(out, [2; 20]);
+    }
+
+    #[test]
+    #[should_panic(expected = "more than there was room for")]
+    fn room_does_not_outlast_the_memory() {
+        let mut buffer = SendBuffer::new(true, SendMemory::new());
+        buffer.spare();
+        buffer.release(0);
+        buffer.advance(1);
+    }
+
+    #[test]
     fn releasing_to_the_end_of_a_full_chunk_leaves_a_usable_buffer() {
-        let mut buffer = SendBuffer::new(false);
+        let mut buffer = SendBuffer::new(false, SendMemory::new());
         write(&mut buffer, &vec![1; CHUNK]);
         buffer.release(CHUNK as u64);
         write(&mut buffer, &[2; 10]);

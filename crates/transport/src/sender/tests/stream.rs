@@ -292,3 +292,27 @@ fn losses_do_not_change_the_stream() {
     assert_eq!(script.stats().bytes_acked, 20_050);
     assert!(script.stats().timeouts > 0 && script.stats().fast_retransmits > 0);
 }
+
+#[test]
+fn what_may_leave_now_is_what_the_windows_have_room_for_and_at_most_the_batches() {
+    let room = |script: &mut Script, batches| script.sender.spare_now(batches).unwrap().len();
+    let mut script = Script::connected(config(10), 100, 10);
+    assert_eq!(room(&mut script, 4), 10 * PAYLOAD);
+    script.write(10 * PAYLOAD);
+    assert_eq!(room(&mut script, 4), 0, "it was written and not yet sent");
+    assert_eq!(script.sent().len(), 10);
+    assert_eq!(room(&mut script, 4), 0, "the windows are full");
+    script.at(150).recv(&ack(7, 10));
+    assert_eq!(room(&mut script, 4), 7 * PAYLOAD, "whole packets");
+    script.write(250);
+    assert_eq!(room(&mut script, 4), 7 * PAYLOAD - 250, "less what is waiting");
+}
+
+#[test]
+fn who_finishes_or_was_not_opened_has_no_room_now() {
+    let mut script = Script::idle(config(10));
+    assert_eq!(script.sender.spare_now(1), Err(TransferError::NotConnected));
+    let mut script = Script::connected(config(10), 100, 10);
+    script.sender.finish().unwrap();
+    assert!(script.sender.spare_now(1).unwrap().is_empty());
+}
