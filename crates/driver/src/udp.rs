@@ -24,6 +24,11 @@ use crate::{Gauge, kernel, send_many};
 const RECEIVE_BATCH: usize = 32;
 /// Bytes of one message: what receive offload joins at most.
 const MESSAGE: usize = 64 * 1024;
+/// Messages that one call reads after some that were larger than [`LARGE`] on average: what was read is then still in the
+/// cache when it is looked at.
+const FEW: usize = 4;
+/// Bytes.
+const LARGE: usize = 16 * 1024;
 /// Datagrams of a stream that are read one by one before they are answered; as many as come joined in one message.
 const ANSWERED: usize = 32;
 /// A socket with one peer is connected to it when this many bytes leave in a call, datagram by datagram. Until then it still
@@ -154,6 +159,8 @@ pub struct UdpIo {
     next: usize,
     /// The last read left nothing behind that is worth another look before an answer.
     drained: bool,
+    /// Messages that the next call asks for.
+    ask: usize,
     /// Datagrams that were read since there was nothing to read, or an answer was due.
     unanswered: usize,
     outbox: Outbox,
@@ -214,6 +221,7 @@ impl UdpIo {
             filled: 0,
             next: 0,
             drained: false,
+            ask: RECEIVE_BATCH,
             unanswered: 0,
             outbox: Outbox::new(options.gso, send_many::AVAILABLE),
             gro,
@@ -288,7 +296,9 @@ impl UdpIo {
                     // What was read short was read empty: what there is to answer goes first, and the next turn looks
                     // again. But of a stream more came meanwhile, and an answer to each few costs both sides more.
                     let streams = (2..ANSWERED).contains(&self.unanswered);
-                    self.drained = count < RECEIVE_BATCH && !streams;
+                    self.drained = count < self.ask && !streams;
+                    let bytes: usize = self.metas[..count].iter().map(|meta| meta.len).sum();
+                    self.ask = if bytes > count * LARGE { FEW } else { RECEIVE_BATCH };
                     self.read_at = Reading::take();
                     self.stats.receive_calls += 1;
                     return count > 0;
@@ -319,9 +329,9 @@ impl UdpIo {
         let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
             std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
         #[cfg(target_os = "linux")]
-        return self.envelopes.receive(&self.port.socket, &mut slices, &mut self.metas);
+        return self.envelopes.receive(&self.port.socket, &mut slices[..self.ask], &mut self.metas);
         #[cfg(not(target_os = "linux"))]
-        self.port.state.recv(UdpSockRef::from(&*self.port.socket), &mut slices, &mut self.metas)
+        self.port.state.recv(UdpSockRef::from(&*self.port.socket), &mut slices[..self.ask], &mut self.metas)
     }
 
     fn note(&mut self, sent: io::Result<()>) {

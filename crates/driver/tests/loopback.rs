@@ -1,5 +1,6 @@
 //! Batches between real sockets, sent in each way that this system has.
 
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Remote, SendCall, UdpIo, UdpOptions, Waiter, clock};
@@ -108,4 +109,47 @@ fn a_codepoint_arrives_however_a_batch_is_sent() {
             assert!(seen.iter().all(|seen| *seen == ecn), "{ecn:?} by {:?}: {seen:?}", a.offload());
         }
     }
+}
+
+#[test]
+fn a_lone_datagram_is_answered_at_once_and_a_stream_is_read_on() {
+    let (mut io, to) = bind(true);
+    let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let send = |datagrams: &[&[u8]]| {
+        for datagram in datagrams {
+            from.send_to(datagram, to.addr).expect("loopback takes it");
+        }
+    };
+    send(&[b"a"]);
+    assert!(io.recv().is_some());
+    send(&[b"b"]);
+    assert!(io.recv().is_none(), "the first is answered before the second is looked for");
+    assert!(io.recv().is_some());
+    assert!(io.recv().is_none());
+    send(&[b"c", b"d"]);
+    assert!(io.recv().is_some() && io.recv().is_some());
+    send(&[b"e"]);
+    assert!(io.recv().is_some(), "more is likely on its way");
+    assert!(io.recv().is_none());
+}
+
+#[test]
+fn large_messages_are_read_a_few_at_a_time() {
+    let (mut io, to) = bind(true);
+    let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut calls = |datagrams: usize, length| {
+        let before = io.stats().receive_calls;
+        for _ in 0..datagrams {
+            from.send_to(&vec![7; length], to.addr).expect("loopback takes it");
+        }
+        for _ in 0..datagrams {
+            while io.recv().is_none() {}
+        }
+        while io.recv().is_some() {}
+        io.stats().receive_calls - before
+    };
+    assert_eq!(calls(8, 40_000), 1);
+    assert_eq!(calls(8, 40_000), 2, "four fit into a cache that is not large");
+    calls(1, 100);
+    assert_eq!(calls(8, 100), 1, "of small ones it takes many");
 }
