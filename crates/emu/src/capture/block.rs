@@ -101,6 +101,24 @@ pub(super) fn comment(out: &mut Vec<u8>, start: usize, text: &str) {
     end(out, start);
 }
 
+/// How many of the first bytes are whole blocks, and how many of these are packets.
+pub(super) fn whole(bytes: &[u8]) -> (usize, u64) {
+    let (mut len, mut packets) = (0, 0);
+    while let Some((kind, block)) = first(&bytes[len..]) {
+        len += block.len();
+        packets += u64::from(kind == ENHANCED_PACKET);
+    }
+    (len, packets)
+}
+
+/// The block that these bytes begin with, and its kind, if all of it is there.
+fn first(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (kind, rest) = bytes.split_first_chunk()?;
+    let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
+    // A block has its length at both ends and its kind, so none is empty.
+    Some((u32::from_le_bytes(*kind), bytes.get(..len.max(12))?))
+}
+
 /// Begins a block, of whose length nothing is known yet; gives its place.
 fn begin(out: &mut Vec<u8>, kind: u32) -> usize {
     let start = out.len();

@@ -145,16 +145,20 @@ fn a_full_disk_ends_the_capture_and_nothing_else() {
     assert!(warning.starts_with("/dev/full: ") && warning.contains("200 are missing"), "{warning}");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
-fn a_file_that_could_not_be_written_to_its_end_has_whole_packets_only() {
-    let directory = tempfile::tempdir().unwrap();
-    for keep in [0, 1000] {
-        let path = directory.path().join("file");
-        fs::write(&path, vec![0; 5000]).unwrap();
-        writer::cut(&fs::File::options().write(true).open(&path).unwrap(), &path, keep);
-        let len = fs::metadata(&path).map(|data| data.len()).ok();
-        assert_eq!(len, (keep > 0).then_some(keep), "nothing whole is no file");
+fn whole_blocks_are_told_from_the_beginning_of_another() {
+    let about = About { interface: 0, time_ns: 0, way: Way::In };
+    let (mut bytes, mut ends) = (Vec::new(), vec![0]);
+    block::section(&mut bytes, "", "");
+    ends.push(bytes.len());
+    for len in 0..3 {
+        block::packet(&mut bytes, about, |out| out.resize(out.len() + len, 0));
+        ends.push(bytes.len());
+    }
+    for len in 0..=bytes.len() {
+        let blocks = ends.iter().filter(|end| (1..=len).contains(*end)).count();
+        // The first is no packet.
+        assert_eq!(block::whole(&bytes[..len]), (ends[blocks], blocks.saturating_sub(1) as u64));
     }
 }
 

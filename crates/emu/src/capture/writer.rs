@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use super::block;
+
 /// Bytes that are handed over together.
 pub(super) const CHUNK: usize = 64 << 10;
 /// Chunks that may wait for the disk: 32 MiB.
@@ -71,8 +73,11 @@ fn write(mut file: File, path: &Path, chunks: Receiver<Chunk>, used: &Sender<Vec
     let mut written = Written::default();
     let mut len = 0;
     for Chunk { mut bytes, packets } in chunks {
-        if let Err(error) = file.write_all(&bytes) {
+        if let Err((error, part)) = put(&mut file, &bytes) {
+            let (whole, packets) = block::whole(&bytes[..part]);
             written.error = Some(error);
+            written.packets += packets;
+            let len = (written.packets > 0).then_some(len + whole as u64);
             cut(&file, path, len);
             break;
         }
@@ -85,13 +90,27 @@ fn write(mut file: File, path: &Path, chunks: Receiver<Chunk>, used: &Sender<Vec
     written
 }
 
-/// Leaves what is whole, and no file at all if nothing is.
-pub(super) fn cut(file: &File, path: &Path, len: u64) {
+/// Writes all of them; or else why not, and how many were written.
+fn put(file: &mut File, bytes: &[u8]) -> Result<(), (io::Error, usize)> {
+    let mut part = 0;
+    while part < bytes.len() {
+        match file.write(&bytes[part..]) {
+            Ok(0) => return Err((io::ErrorKind::WriteZero.into(), part)),
+            Ok(more) => part += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err((error, part)),
+        }
+    }
+    Ok(())
+}
+
+/// Leaves so many bytes, or no file at all.
+fn cut(file: &File, path: &Path, len: Option<u64>) {
     // A pipe or a device takes nothing back, and is none that could be taken for whole.
     if !file.metadata().is_ok_and(|data| data.is_file()) {
         return;
     }
-    let result = if len > 0 { file.set_len(len) } else { std::fs::remove_file(path) };
+    let result = len.map_or_else(|| std::fs::remove_file(path), |len| file.set_len(len));
     if let Err(error) = result {
         tracing::warn!(%error, path = %PathBuf::from(path).display(), "cannot take back half a block");
     }
