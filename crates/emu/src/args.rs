@@ -6,7 +6,9 @@ use std::ffi::OsString;
 #[cfg(target_os = "linux")]
 use std::net::Ipv4Addr;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
+use rdt_emulator::parse_duration;
 
 #[cfg(target_os = "linux")]
 use crate::calibrate::{CalibrateArgs, flood::Flood};
@@ -35,6 +37,39 @@ Exit codes: those of CMD (128 + N if signal N ended it), and
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// What is wrong with these arguments (the program's name first), in one line: the usage is no help to find it.
+pub(crate) fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
+    let text = error.to_string();
+    let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let what = lines.join(" ").trim_start_matches("error: ").to_string();
+    hint(error, arguments).map_or_else(|| what.clone(), |hint| format!("{what}: {hint}"))
+}
+
+/// What was probably meant by an argument that is none.
+fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    if let Some(interval) = stray_interval(arguments) {
+        return Some(format!("write --json-stream={interval}"));
+    }
+    if let Some(ContextValue::String(nearest)) = error.get(ContextKind::SuggestedArg) {
+        return Some(format!("is it {nearest}?"));
+    }
+    let is_word = matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if !word.starts_with('-'));
+    let is_run = arguments.get(1).is_some_and(|command| command == "run");
+    (is_word && is_run).then(|| "CMD stands after --".to_owned())
+}
+
+/// An interval behind a `--json-stream` that takes it only with `=`.
+fn stray_interval(arguments: &[OsString]) -> Option<&str> {
+    let options = arguments.split(|argument| argument == "--").next()?;
+    options.windows(2).find_map(|pair| {
+        let word = pair[1].to_str()?;
+        (pair[0] == "--json-stream" && parse_duration(word).is_ok()).then_some(word)
+    })
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,7 +118,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// The command and its arguments; the far end's address is in $RDT_PEER
-    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    // Only after `--`: else a mistyped option would be the command.
+    #[arg(value_name = "CMD", required = true, last = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -139,5 +175,39 @@ impl InsideArgs {
         arguments.push("--".into());
         arguments.extend(self.command.iter().cloned());
         arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_option_is_no_command_and_the_nearest_option_is_named() {
+        let cases = [
+            ("run --rtt 10ms --lss 1% -- true", "'--lss' found: is it --loss?"),
+            ("run --lss -- true", "'--lss' found: is it --loss?"),
+            ("run --xyzzy -- true", "'--xyzzy' found"),
+            ("run --json-stream 5ms -- true", "'5ms' found: write --json-stream=5ms"),
+            ("run --rtt 10ms true", "'true' found: CMD stands after --"),
+            ("proxy --json-stream 5ms [::1]:1 [::1]:2", "'[::1]:2' found: write --json-stream=5ms"),
+            ("proxy [::1]:1 [::1]:2 [::1]:3", "'[::1]:3' found"),
+            ("run --json-stream", "not provided: <CMD>..."),
+        ];
+        for (line, expected) in cases {
+            let arguments: Vec<_> = format!("rdt-emu {line}").split(' ').map(OsString::from).collect();
+            let said = sentence(&Args::try_parse_from(&arguments).unwrap_err(), &arguments);
+            assert!(said.ends_with(expected), "{line}: {said}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_follows_the_two_hyphens_is_the_commands() {
+        let line = "rdt-emu run --json-stream -- --json-stream 5ms -- --lss";
+        let Command::Run(args) = Args::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("another command")
+        };
+        assert_eq!(args.command, ["--json-stream", "5ms", "--", "--lss"]);
     }
 }

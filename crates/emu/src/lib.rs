@@ -62,10 +62,11 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         )
         .with_writer(std::io::stderr)
         .init();
-    let args = match Args::try_parse_from(args) {
+    let arguments: Vec<_> = args.into_iter().collect();
+    let args = match Args::try_parse_from(&arguments) {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
-            talk(&format!("{}; see --help", sentence(&error)));
+            talk(&format!("{}; see --help", args::sentence(&error, &arguments)));
             return ExitCode::from(failure::USAGE);
         }
         Err(help) => {
@@ -115,11 +116,4 @@ fn talk(line: &str) {
 fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// What is wrong with the arguments, in one line: without the usage, which is no help to find it.
-fn sentence(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-    lines.join(" ").trim_start_matches("error: ").to_string()
 }
