@@ -27,7 +27,7 @@ Examples:
 
 Exit codes: those of CMD (128 + N if signal N ended it), and
    64  wrong arguments    69  this host forbids what is needed; a sentence says what
-   73  FILE of --pcapng cannot be created    74  CMD ended with 0, but FILE is not complete
+   73  a FILE cannot be created    74  CMD ended with 0, but not all could be written
    78  the path has a rate that this host was found not to hold
   126  CMD cannot be run  127  there is no CMD";
 

@@ -140,11 +140,11 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
         let file = kept.as_ref().ok().and_then(Option::as_ref);
         let mut object = figures.json();
         crate::json::extend(&mut object, json!({ "file": file.map(|file| file.to_string_lossy()) }));
-        tell(&object.to_string());
+        tell(&object.to_string())?;
         return kept.map(|_| 0);
     }
     for line in figures.rows() {
-        tell(line.trim_end());
+        tell(line.trim_end())?;
     }
     if let Some(file) = kept? {
         talk(&format!("kept in {}: {}", file.display(), effect(calibration.namespace, calibration.proxy)));

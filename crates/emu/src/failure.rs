@@ -9,7 +9,7 @@ pub(crate) const USAGE: u8 = 64;
 const UNAVAILABLE: u8 = 69;
 /// A file cannot be created.
 const CANNOT_CREATE: u8 = 73;
-/// All went well, but a file that was to be written is not whole.
+/// All went well, but what was to be written is not whole: a file, or the standard output.
 pub(crate) const INCOMPLETE: u8 = 74;
 /// The system refused something in the middle.
 pub(crate) const OS: u8 = 71;
@@ -40,6 +40,9 @@ pub(crate) enum Failure {
     Beyond(String),
     #[error("cannot create {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
+    /// Where to, and why not.
+    #[error("cannot write {0}: {1}")]
+    Write(String, io::Error),
     #[error("{step}: {error}")]
     System { step: &'static str, error: io::Error },
     #[cfg(target_os = "linux")]
@@ -57,6 +60,14 @@ impl Failure {
         move |error| Self::System { step, error }
     }
 
+    /// What became of writing to a place: a reader who is gone has seen enough.
+    pub(crate) fn writing(to: &str, result: io::Result<()>) -> Result<(), Self> {
+        match result {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Self::Write(to.to_owned(), error)),
+            _ => Ok(()),
+        }
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
@@ -64,6 +75,7 @@ impl Failure {
             Self::Forbidden(_) => UNAVAILABLE,
             Self::Beyond(_) => BEYOND,
             Self::Create(..) => CANNOT_CREATE,
+            Self::Write(..) => INCOMPLETE,
             Self::System { .. } => OS,
             #[cfg(target_os = "linux")]
             Self::NotRun { error, .. } if matches!(error.kind(), io::ErrorKind::NotFound) => NOT_FOUND,

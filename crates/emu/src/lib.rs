@@ -10,7 +10,7 @@
 //! | relay | `relay.rs` | the loop in real time: a path between two ports |
 //! | wait | `wait.rs`, `wait/vigil.rs` | looking or sleeping until a packet, a deadline or the end |
 //! | report | `report.rs`, `json.rs` | the account in words, and as JSON |
-//! | live account | `live.rs` | the account while packets come and go |
+//! | live account | `live.rs` | the account as lines of JSON, while packets come and go |
 //! | capture | `capture/` | every packet in a file for Wireshark |
 //! | output | `output.rs` | the options for these, what is told at the end |
 //! | speaker | `speaker.rs` | what is said while packets pass, which delays none |
@@ -54,8 +54,13 @@ use clap::Parser;
 use crate::args::{Args, Command};
 use crate::failure::Failure;
 
+/// What the standard output is called.
+const STDOUT: &str = "the standard output";
+
 /// Runs `rdt-emu` with these arguments, the program's name first.
 pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    #[cfg(target_os = "linux")]
+    outlive_file_limits();
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("RDT_LOG").unwrap_or_else(|_| "warn".into()),
@@ -63,19 +68,14 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let arguments: Vec<_> = args.into_iter().collect();
-    let args = match Args::try_parse_from(&arguments) {
-        Ok(args) => args,
+    let result = match Args::try_parse_from(&arguments) {
+        Ok(args) => dispatch(args.command),
         Err(error) if error.use_stderr() => {
-            talk(&format!("{}; see --help", args::sentence(&error, &arguments)));
-            return ExitCode::from(failure::USAGE);
+            Err(Failure::Usage(format!("{}; see --help", args::sentence(&error, &arguments))))
         }
-        Err(help) => {
-            // Nothing can be told if the terminal is gone.
-            let _ = help.print();
-            return ExitCode::SUCCESS;
-        }
+        Err(help) => Failure::writing(STDOUT, help.print()).map(|()| 0),
     };
-    match dispatch(args.command) {
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             talk(&failure.to_string());
@@ -107,13 +107,23 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
     }
 }
 
+/// A file that may not grow (`ulimit -f`) is an error to be told, as a full disk is, and not the end of the program. To
+/// be called before any thread is started.
+#[cfg(target_os = "linux")]
+fn outlive_file_limits() {
+    let limit: nix::sys::signal::SigSet = [nix::sys::signal::Signal::SIGXFSZ].into_iter().collect();
+    // If it fails, the limit ends the program as it would end others.
+    let _ = limit.thread_block();
+}
+
 /// Prints a line to the standard error. If that is gone, nobody listens.
 fn talk(line: &str) {
     let _ = writeln!(std::io::stderr(), "rdt-emu: {line}");
 }
 
-/// Prints a line to the standard output, under the same terms.
-fn tell(line: &str) {
+/// Prints a line to the standard output.
+#[cfg(target_os = "linux")]
+fn tell(line: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    Failure::writing(STDOUT, writeln!(out, "{line}").and_then(|()| out.flush()))
 }

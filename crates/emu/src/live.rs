@@ -1,16 +1,17 @@
-//! `--json-stream`: the account while packets come and go.
+//! `--json` and `--json-stream`: the account as lines of JSON, while packets come and go and at the end.
 //!
 //! The relay's thread makes a copy of its account, which another one writes: whoever reads it slowly delays no packet.
-//! An account that would have to wait for its reader is not written; the next one counts what it did.
+//! An account that would have to wait for its reader is not written; the next one counts what it did. After one that
+//! cannot be written there are no more: it may have left half a line.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rdt_driver::clock;
 use rdt_emulator::Direction;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::json;
 use crate::relay::{Account, Books};
@@ -19,13 +20,22 @@ use crate::tap::Tap;
 /// Accounts that may wait for the writer.
 const WAITING: usize = 4;
 
-/// Tells an account at intervals.
+/// Where accounts are written.
+pub type Out = Box<dyn Write + Send>;
+
+/// Tells an account at intervals, if it is to.
 pub struct Live {
-    interval: Duration,
     begin: Instant,
-    next: Instant,
+    beat: Option<Beat>,
     to_writer: SyncSender<Moment>,
-    writer: JoinHandle<()>,
+    writer: JoinHandle<io::Result<Out>>,
+}
+
+/// When the next account is told, and how long after it the one that follows.
+#[derive(Debug, Clone, Copy)]
+struct Beat {
+    next: Instant,
+    interval: Duration,
 }
 
 /// The accounts, the forward one first, so long after the beginning.
@@ -35,30 +45,31 @@ struct Moment {
 }
 
 impl Live {
-    /// An account each `interval`, from now on, an object a line. When nobody reads them any more they go on unread.
-    pub fn start(interval: Duration, out: impl Write + Send + 'static) -> Self {
+    /// An account each `interval`, from now on, an object a line; without an interval none before the end.
+    pub fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(WAITING);
         let begin = clock::now();
         let writer = thread::spawn(move || write(out, &moments));
-        Self { interval, begin, next: begin + interval, to_writer, writer }
+        let beat = interval.map(|interval| Beat { next: begin + interval, interval });
+        Self { begin, beat, to_writer, writer }
     }
 
-    /// Waits until all is written.
-    pub fn finish(self) {
+    /// Waits until all is written, and gives back where.
+    ///
+    /// # Errors
+    /// An account could not be written.
+    pub fn finish(self) -> io::Result<Out> {
         drop(self.to_writer);
-        // What it had to say is not worth a run.
-        let _ = self.writer.join();
+        self.writer.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
     }
 }
 
 impl Tap for Live {
     fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
-        if at < self.next {
-            return;
-        }
+        let Some(beat) = self.beat.as_mut().filter(|beat| beat.next <= at) else { return };
         // Of intervals that nobody saw the end of there is one account.
-        while self.next <= at {
-            self.next += self.interval;
+        while beat.next <= at {
+            beat.next += beat.interval;
         }
         let accounts = [Direction::Forward, Direction::Reverse].map(|direction| books.account(direction));
         let elapsed = at.saturating_duration_since(self.begin);
@@ -66,11 +77,20 @@ impl Tap for Live {
     }
 
     fn next_turn(&self) -> Option<Instant> {
-        Some(self.next)
+        self.beat.map(|beat| beat.next)
     }
 }
 
-fn write(mut out: impl Write, moments: &Receiver<Moment>) {
+/// Writes an object as a line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
+    out.write_all(format!("{object}\n").as_bytes())?;
+    out.flush()
+}
+
+fn write(mut out: Out, moments: &Receiver<Moment>) -> io::Result<Out> {
     for Moment { elapsed, accounts: [forward, reverse] } in moments {
         let object = json!({
             "event": "progress",
@@ -78,19 +98,16 @@ fn write(mut out: impl Write, moments: &Receiver<Moment>) {
             "forward": json::account(&forward),
             "reverse": json::account(&reverse),
         });
-        if writeln!(out, "{object}").and_then(|()| out.flush()).is_err() {
-            return;
-        }
+        line(&mut out, &object)?;
     }
+    Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::sync::{Arc, Mutex};
 
     use rdt_emulator::{Path, PathConfig};
-    use serde_json::Value;
 
     use super::*;
     use crate::port::{Buffers, Port, Sent};
@@ -142,15 +159,46 @@ mod tests {
     #[test]
     fn an_idle_relay_wakes_up_to_tell_its_account() {
         let out = Shared::default();
-        let live = Live::start(Duration::from_millis(5), out.clone());
+        let live = Live::start(Some(Duration::from_millis(5)), Box::new(out.clone()));
         let mut relay = Relay::new(Path::new(PathConfig::default(), 1), Silent, Silent, live);
         relay.run(&mut Deadlines(4)).unwrap();
-        relay.finish().1.finish();
+        relay.finish().1.finish().unwrap();
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert!((1..=4).contains(&lines.len()), "{text}");
         for line in lines {
             assert_eq!((&line["event"], &line["forward"]["arrived"]), (&"progress".into(), &0.into()));
         }
+    }
+
+    /// Has room for so many bytes.
+    struct Small(usize);
+
+    impl Write for Small {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = self.0.min(bytes.len());
+            self.0 -= room;
+            if room == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(room) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_account_that_cannot_be_written_is_the_last_and_no_secret() {
+        let live = Live::start(Some(Duration::from_millis(1)), Box::new(Small(100)));
+        let mut relay = Relay::new(Path::new(PathConfig::default(), 1), Silent, Silent, live);
+        relay.run(&mut Deadlines(3)).unwrap();
+        let error = relay.finish().1.finish().err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn without_an_interval_there_is_no_account_before_the_end() {
+        let live = Live::start(None, Box::new(Small(0)));
+        assert_eq!(live.next_turn(), None);
+        assert!(live.finish().is_ok());
     }
 }

@@ -1,5 +1,7 @@
 //! What a relay tells beside its packets: the options for it, who watches, what is said at the end.
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,22 +13,25 @@ use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
 use crate::failure::{self, Failure};
 use crate::host::{self, Alarm};
-use crate::live::Live;
+use crate::live::{self, Live, Out};
 use crate::relay::Account;
 use crate::speaker::Voice;
-use crate::{json, report, talk, tell};
+use crate::{STDOUT, json, report, talk};
 
 /// Shorter intervals tell nobody more.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// Print the account at the end as JSON, one line on the standard output
+    /// Print the account at the end as JSON, one line on the standard output, or in the file of --json-to
     #[arg(long)]
     pub(crate) json: bool,
     /// The same, and the account so far at intervals, a line each [default interval: 1s]
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = interval)]
     pub(crate) json_stream: Option<Duration>,
+    /// Write the JSON to FILE, which is made anew, not among what CMD prints; as --json if nothing else asks for any
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_to: Option<PathBuf>,
     /// Write every packet as it came and left, for Wireshark, with drops and their causes as comments
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
@@ -71,8 +76,20 @@ impl OutputArgs {
             Capture::create(path, frame, &format!("seed {seed}")).map_err(cannot)
         });
         let capture = capture.transpose()?;
-        let live = self.json_stream.map(|interval| Live::start(interval, std::io::stdout()));
+        let live = self.json_out()?.map(|out| Live::start(self.json_stream, out));
         Ok((Alarm::new(voice), (live, capture)))
+    }
+
+    /// Where JSON goes, if there is to be any.
+    fn json_out(&self) -> Result<Option<Out>, Failure> {
+        match &self.json_to {
+            Some(path) => match File::create(path) {
+                Ok(file) => Ok(Some(Box::new(file))),
+                Err(error) => Err(Failure::Create(path.clone(), error)),
+            },
+            None if self.json || self.json_stream.is_some() => Ok(Some(Box::new(io::stdout()))),
+            None => Ok(None),
+        }
     }
 
     /// Tells everything, the forward account first; gives the exit code.
@@ -82,9 +99,6 @@ impl OutputArgs {
         accounts: &[Account; 2],
         circumstances: &Circumstances,
     ) -> u8 {
-        if let Some(live) = live {
-            live.finish();
-        }
         let captured = capture.map(Capture::finish);
         if !self.quiet {
             for line in report::text(accounts).lines().chain(circumstances.notes.lines()) {
@@ -95,13 +109,18 @@ impl OutputArgs {
         for sentence in warnings(accounts, captured.as_ref(), circumstances) {
             talk(&sentence);
         }
-        let is_incomplete = captured.as_ref().is_some_and(Captured::is_incomplete);
-        let code = match circumstances.code {
-            0 if is_incomplete => failure::INCOMPLETE,
-            code => code,
-        };
-        if self.json || self.json_stream.is_some() {
-            tell(&summary(accounts, captured.as_ref(), circumstances, code).to_string());
+        let mut code = circumstances.code;
+        if code == 0 && captured.as_ref().is_some_and(Captured::is_incomplete) {
+            code = failure::INCOMPLETE;
+        }
+        if let Some(live) = live {
+            let end = summary(accounts, captured.as_ref(), circumstances, code);
+            let written = live.finish().and_then(|mut out| live::line(&mut out, &end));
+            let to = self.json_to.as_ref().map_or_else(|| STDOUT.into(), |path| path.to_string_lossy());
+            if let Err(failure) = Failure::writing(&to, written) {
+                talk(&failure.to_string());
+                code = if code == 0 { failure.code() } else { code };
+            }
         }
         code
     }

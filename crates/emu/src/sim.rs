@@ -24,7 +24,7 @@ use rdt_emulator::{Bitrate, Ecn, Path, parse_bitrate, parse_duration};
 
 use crate::failure::Failure;
 use crate::path::PathArgs;
-use crate::talk;
+use crate::{STDOUT, talk};
 use rows::{Format, Rows};
 use schedule::{Burst, Gap, Schedule};
 use simulation::Simulation;
@@ -78,9 +78,7 @@ pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
             Ok(0)
         }
         Ok(_) => Ok(0),
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
-        Err(error) => Err(Failure::system("cannot write")(error)),
+        Err(error) => Failure::writing(STDOUT, Err(error)).map(|()| 0),
     }
 }
 

@@ -38,9 +38,9 @@ pub(super) fn measure(size: u16) -> io::Result<Throughput> {
 pub(super) fn hold(asked: Asked) -> io::Result<Option<held::Delivered>> {
     let (reader, writer) = io::pipe()?;
     let reading = thread::spawn(move || io::read_to_string(reader));
-    let live = Live::start(LOOK, writer);
+    let live = Live::start(Some(LOOK), Box::new(writer));
     let (end, live) = carry(path(asked), asked.flood, live)?;
-    live.finish();
+    drop(live.finish()?);
     let lines = reading.join().map_err(|_| ended())??;
     Ok(held::delivered(&lines, HEADERS_IPV4).filter(|_| end.kept_up()))
 }

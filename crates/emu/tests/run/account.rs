@@ -1,6 +1,6 @@
 //! What is told of the packets: the account as JSON, the capture.
 
-use std::fs;
+use std::fs::{self, File};
 use std::process::Output;
 
 use pcap_file::pcapng::PcapNgReader;
@@ -102,4 +102,48 @@ fn a_full_disk_is_told_and_ends_only_the_capture() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(code(&output), 73, "{said}");
     assert!(said.starts_with("rdt-emu: cannot create /no/such/directory/file: "), "{said}");
+}
+
+#[test]
+fn an_account_that_cannot_be_written_is_told() {
+    if !host_allows() {
+        return;
+    }
+    for (arguments, script, expected) in [
+        ("-q --json", "exit 0", 74),
+        ("-q --json", "exit 3", 3),
+        ("-q --json-stream=5ms", "sleep 0.1", 74),
+        ("-q --json-to /dev/full", "exit 0", 74),
+        ("-q --json-to /no/such/directory/file", "exit 0", 73),
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = run(arguments, &["sh", "-c", script]).with_stdout(full).output();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(code(&output), expected, "{said}");
+        assert!(said.starts_with("rdt-emu: cannot ") && said.lines().count() == 1, "{arguments}: {said}");
+    }
+    let (reader, gone) = std::io::pipe().unwrap();
+    drop(reader);
+    let gone = File::from(std::os::fd::OwnedFd::from(gone));
+    let output = run("-q --json", &["true"]).with_stdout(gone).output();
+    assert_eq!((code(&output), &output.stderr[..]), (0, &b""[..]), "a reader who is gone has seen enough");
+}
+
+#[test]
+fn the_account_can_be_kept_apart_from_what_the_command_prints() {
+    if !host_allows() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("account");
+    let to = ["-q", "--json-to", file.to_str().unwrap()];
+    for more in [&[][..], &["--json"], &["--json-stream=5ms"]] {
+        let output = run_with(&[&to, more].concat(), &["sh", "-c", "printf abc; sleep 0.1"]).output();
+        assert_eq!((&output.stdout[..], code(&output)), (&b"abc"[..], 0));
+        let text = fs::read_to_string(&file).unwrap();
+        let objects: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (end, progress) = objects.split_last().unwrap();
+        assert_eq!(end["event"], "end");
+        assert_eq!(progress.is_empty(), !more.contains(&"--json-stream=5ms"));
+    }
 }

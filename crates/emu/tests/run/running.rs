@@ -1,6 +1,6 @@
 //! Running the program, and finding what it left.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -54,6 +54,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Its standard output is this file.
+    pub(crate) fn with_stdout(mut self, file: File) -> Self {
+        self.program.stdout(file);
+        self
+    }
+
     /// Runs it to its end, after which nothing is left.
     pub(crate) fn output(mut self) -> Output {
         let output = self.program.stdin(Stdio::null()).output().unwrap();
@@ -94,11 +100,12 @@ impl Running {
 
     /// Waits until requests to end do what they do to any program.
     pub(crate) fn waits_for_its_reader(&self) {
+        const SIGTERM: u64 = 1 << 14;
         let status = format!("/proc/{}/status", self.child.id());
         let blocked = || {
             let text = fs::read_to_string(&status).unwrap();
             let mask = text.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
-            u64::from_str_radix(mask.trim(), 16).ok().filter(|mask| *mask == 0)
+            u64::from_str_radix(mask.trim(), 16).ok().filter(|mask| mask & SIGTERM == 0)
         };
         within_10_s(blocked).expect("signals are never let through");
     }
