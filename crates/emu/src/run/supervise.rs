@@ -44,52 +44,47 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let speaker = Speaker::start(talk);
     let mut inside = Inside::start(args, speaker.voice())?;
     let begin = clock::now();
-    let result = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
+    let carried = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
     inside.wait();
     // Whoever reads what is told at the end may be slow, and then nobody looks at signals.
     signals.release();
     speaker.finish();
-    let End { code, accounts, watchers, overflow } = result?;
-    let circumstances = Circumstances {
-        mode: "run",
-        seed,
-        begin,
-        lost_before: overflow.0.map(Some),
-        code,
-        notes: String::new(),
+    let (ended, Finished { accounts, watchers }) = carried?;
+    // However it ended, packets may have passed.
+    let (code, lost_before) = match ended {
+        Ok((code, overflow)) => (code, overflow.0.map(Some)),
+        Err(failure) => {
+            talk(&failure.to_string());
+            (failure.code(), [None; 2])
+        }
     };
+    let circumstances = Circumstances { mode: "run", seed, begin, lost_before, code, notes: String::new() };
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 
-/// How it went.
-struct End {
-    /// The command's exit code.
-    code: u8,
-    accounts: [Account; 2],
-    watchers: Watchers<IpPackets>,
-    overflow: Overflow,
-}
+/// How the command ended: its exit code, and what never came to the relay.
+type Ended = Result<(u8, Overflow), Failure>;
 
-/// Relays as long as the command runs.
+/// Relays as long as the command runs. It fails only if no packet has passed.
 fn carry(
     path: Path,
     seed: u64,
     inside: &mut Inside,
     signals: &mut Signals,
     args: &RunArgs,
-) -> Result<End, Failure> {
+) -> Result<(Ended, Finished), Failure> {
     let devices = inside.devices()?;
-    let watchers = args.output.watchers(IpPackets, seed, inside.voice.clone())?;
+    let watchers = || args.output.watchers(IpPackets, seed, inside.voice.clone());
     let relay = Worker::start(path, devices, watchers, args.wait)?;
     let ended = match signals.next() {
         // It came before there was a command that it could be for.
         Some(signal) => Ok((failure::SIGNAL + signal.number, Overflow::default())),
         None => inside.supervise(signals, &relay),
     };
-    let finished = relay.finish();
-    let (code, overflow) = ended?;
-    let (accounts, watchers) = finished.map_err(Failure::system("the relay stopped"))?;
-    Ok(End { code, accounts, watchers, overflow })
+    let (relayed, finished) = relay.finish().map_err(Failure::system("the relay stopped"))?;
+    // If it stopped by itself, that is why there is no other end.
+    let ended = relayed.map_err(Failure::system("the relay stopped")).and(ended);
+    Ok((ended, finished))
 }
 
 /// The processes inside, as seen from outside.
@@ -150,8 +145,8 @@ impl Inside {
         }
     }
 
-    /// Lets the command begin, and waits for its end: its exit code, and what never came to the relay.
-    fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Result<(u8, Overflow), Failure> {
+    /// Lets the command begin, and waits for its end.
+    fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Ended {
         self.control.send(&Message::Go, &[]).map_err(Failure::system("the process inside is gone"))?;
         let mut losses = LossAlarm::default();
         loop {
@@ -213,38 +208,45 @@ fn lost(what: &str) -> Failure {
 }
 
 /// What is left of a relay.
-type Finished = ([Account; 2], Watchers<IpPackets>);
+struct Finished {
+    accounts: [Account; 2],
+    watchers: Watchers<IpPackets>,
+}
 
 /// The relay on a thread of its own.
 struct Worker {
     stop: Stop,
     /// Set when the thread ends.
     ended: Stop,
-    thread: JoinHandle<io::Result<Finished>>,
+    /// Why it stopped by itself, if it did.
+    thread: JoinHandle<(io::Result<()>, Finished)>,
 }
 
 impl Worker {
     fn start(
         path: Path,
         devices: [Arc<OwnedFd>; 2],
-        watchers: Watchers<IpPackets>,
+        watchers: impl FnOnce() -> Result<Watchers<IpPackets>, Failure>,
         waiting: Waiting,
     ) -> Result<Self, Failure> {
         let stop = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let ended = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let (to_stop, over) = (stop.clone(), ended.clone());
+        // From here on they are finished whatever happens.
+        let watchers = watchers()?;
         let thread = thread::spawn(move || {
             let [near, far] = devices.clone().map(TunPort::new);
             let mut relay = Relay::new(path, near, far, watchers);
             let result = relay.run(&mut Waiter::new(waiting, Descriptors::new(devices, to_stop)));
             over.set();
-            result.map(|()| relay.finish())
+            let (accounts, watchers) = relay.finish();
+            (result, Finished { accounts, watchers })
         });
         Ok(Self { stop, ended, thread })
     }
 
-    fn finish(self) -> io::Result<Finished> {
+    fn finish(self) -> io::Result<(io::Result<()>, Finished)> {
         self.stop.set();
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
+        self.thread.join().map_err(|_| io::Error::other("its thread ended by itself"))
     }
 }

@@ -1,9 +1,10 @@
 //! What is told of the packets: the account as JSON, the capture.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::Output;
 
-use pcap_file::pcapng::PcapNgReader;
+use pcap_file::pcapng::{Block, PcapNgReader};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -146,4 +147,41 @@ fn the_account_can_be_kept_apart_from_what_the_command_prints() {
         assert_eq!(end["event"], "end");
         assert_eq!(progress.is_empty(), !more.contains(&"--json-stream=5ms"));
     }
+}
+
+#[test]
+fn however_a_run_ends_its_packets_are_accounted_for() {
+    if !host_allows() {
+        return;
+    }
+    let output = run("-q --json", &["/no/such/command"]).output();
+    let [end] = &objects(&output)[..] else { panic!("{output:?}") };
+    assert_eq!((&end["exit_code"], &end["forward"]["lost_before"]), (&127.into(), &Value::Null));
+
+    let directory = tempfile::tempdir().unwrap();
+    let [account, capture] = ["account", "capture"].map(|name| directory.path().join(name));
+    let script = format!("{} > /dev/null; echo up; exec sleep 1000", helper("send").join(" "));
+    for stage in ["--stage=enter", "--stage=init"] {
+        let files = [account.to_str().unwrap(), capture.to_str().unwrap()];
+        let arguments = ["-q", "--loss=100%/0", "--json-to", files[0], "--pcapng", files[1]];
+        let running = run_with(&arguments, &["sh", "-c", &script]).start();
+        assert_eq!(running.line, "up");
+        kill(running.process(stage), Signal::KILL);
+        let (code, said) = running.end();
+        assert_eq!((code, said.as_str()), (137, "rdt-emu: the first process inside was killed\n"));
+        let end: Value = serde_json::from_str(&fs::read_to_string(&account).unwrap()).unwrap();
+        assert_eq!((&end["exit_code"], &end["forward"]["arrived"]), (&137.into(), &3.into()));
+        assert_eq!((&end["pcapng"]["packets"], packets(&capture)), (&3.into(), 3));
+    }
+}
+
+/// The packets in a capture, all of whose blocks are whole.
+fn packets(file: &Path) -> usize {
+    let bytes = fs::read(file).unwrap();
+    let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+    let mut packets = 0;
+    while let Some(block) = reader.next_block() {
+        packets += usize::from(matches!(block.unwrap(), Block::EnhancedPacket(_)));
+    }
+    packets
 }
