@@ -137,9 +137,6 @@ pub(crate) struct InsideArgs {
     pub(crate) mtu: u32,
     #[arg(long)]
     pub(crate) ipv6: bool,
-    /// How many other networks this one is inside.
-    #[arg(long)]
-    pub(crate) depth: u8,
     /// The address of the end at which the command runs.
     #[arg(long)]
     pub(crate) near: Ipv4Addr,
@@ -160,7 +157,6 @@ impl InsideArgs {
             format!("--stage={}", self.stage.name()).into(),
             format!("--control={}", self.control).into(),
             format!("--mtu={}", self.mtu).into(),
-            format!("--depth={}", self.depth).into(),
             format!("--near={}", self.near).into(),
             format!("--peer={}", self.peer).into(),
         ];

@@ -16,6 +16,8 @@ mod ends;
 mod helpers;
 #[path = "run/nested.rs"]
 mod nested;
+#[path = "run/outer.rs"]
+mod outer;
 #[path = "run/running.rs"]
 mod running;
 #[path = "run/sentences.rs"]

@@ -28,14 +28,19 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// That of a network inside `depth` others.
-    pub(crate) fn of_network(depth: u8, near: Ipv4Addr) -> Option<Self> {
-        let prefix = CHILD_BITS.checked_mul(depth)?.checked_add(ROOT.prefix)?;
-        if prefix > LAST_PREFIX {
-            return None;
+    /// That of the network with this near end.
+    pub(crate) fn with_near_end(near: Ipv4Addr) -> Option<Self> {
+        let mut block = ROOT;
+        // Children are numbered from 1, so the first 0 is that of a network's own link.
+        while let Some(child) = block.child(block.number_in(near)).filter(|child| child.base != block.base) {
+            block = child;
         }
-        let block = Self { base: near.to_bits() & mask(prefix), prefix };
         (block.near() == near).then_some(block)
+    }
+
+    /// The number of the run inside this network, one of whose addresses this would be.
+    const fn number_in(self, address: Ipv4Addr) -> u32 {
+        (address.to_bits() >> (32 - self.prefix - CHILD_BITS)) & CHILDREN
     }
 
     /// That of a network that is in no other.
@@ -83,11 +88,6 @@ pub(crate) const fn v6_prefix(v4: u8) -> u8 {
     96 + v4
 }
 
-/// The first bits, of which there are less than 32.
-const fn mask(prefix: u8) -> u32 {
-    !(u32::MAX >> prefix)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,16 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_known_by_its_depth_and_its_near_end() {
-        let mut block = Block::outermost();
-        for depth in 0..=5 {
-            assert_eq!(Block::of_network(depth, block.near()), Some(block));
-            assert_eq!(Block::of_network(depth, block.far()), None, "no near end");
-            assert_eq!(block.child(CHILDREN).is_none(), depth == 5);
-            block = block.child(CHILDREN).unwrap_or(block);
+    fn a_network_is_known_by_its_near_end() {
+        for number in [1, CHILDREN] {
+            let mut block = Block::outermost();
+            for depth in 0..=5 {
+                assert_eq!(Block::with_near_end(block.near()), Some(block));
+                assert_eq!(Block::with_near_end(block.far()), None, "no near end");
+                assert_eq!(block.child(number).is_none(), depth == 5);
+                block = block.child(number).unwrap_or(block);
+            }
         }
-        assert_eq!(Block::of_network(6, block.near()), None);
-        assert_eq!(Block::of_network(255, block.near()), None);
+        for stranger in [[10, 0, 0, 3], [10, 0, 16, 2], [11, 0, 0, 2], [192, 0, 2, 2], [10, 17, 17, 18]] {
+            let known = Block::with_near_end(stranger.into());
+            assert_eq!(known.is_some(), stranger == [10, 17, 17, 18], "{stranger:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::failure::Failure;
 /// What `run` needs of the host, in the order in which it asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
+    /// Joining the network of the run outside.
+    Join,
     /// A user namespace, by those who are not root.
     UserNamespace,
     /// Being root in it.
@@ -33,6 +35,7 @@ impl Step {
 
     fn sentences(self, error: &io::Error, host: &Host) -> String {
         let what = match self {
+            Self::Join => "this is inside another run, whose network cannot be joined",
             Self::UserNamespace => "this host lets you make no user namespace",
             Self::Root => "this host lets you be no root in a user namespace",
             Self::Processes => "this host lets you make no process and mount namespaces",
@@ -43,7 +46,7 @@ impl Step {
         };
         let why = match self {
             Self::OpenTun => Self::tun_reason(error),
-            Self::MakeTun | Self::Configure => self.network_reason(error).into(),
+            Self::Join | Self::MakeTun | Self::Configure => self.network_reason(error).into(),
             _ => host.reason(self, error),
         };
         format!("{what} ({error}): {why}. `rdt-emu proxy` needs none of this")
@@ -51,9 +54,12 @@ impl Step {
 
     fn network_reason(self, error: &io::Error) -> &'static str {
         match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) if self == Self::Join => {
+                "the rights to it are withheld from this process; start it as the user who started that one"
+            }
             Some(libc::EPERM | libc::EACCES) => "the rights to it are withheld from this process",
             // It knows neither the family nor its settings; IPv4 is always there where TUN devices are.
-            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT) if self == Self::Configure => {
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT) if self != Self::MakeTun => {
                 "the kernel has no IPv6, or it is switched off, so leave --ipv6 out"
             }
             Some(libc::ENOMEM | libc::ENOBUFS) => "the kernel has no memory for it",
@@ -145,6 +151,7 @@ mod tests {
     fn each_way_to_forbid_it_has_its_own_sentence_and_all_offer_the_proxy() {
         use Obstacle::{AppArmor, Filter, NoNetworks, NoUsers, SwitchedOff};
         let cases = [
+            (Step::Join, libc::EPERM, None, "start it as the user who"),
             (Step::UserNamespace, libc::ENOSPC, Some(NoUsers), "max_user_namespaces is 0"),
             (Step::Network, libc::ENOSPC, Some(NoNetworks), "max_net_namespaces is 0"),
             (Step::UserNamespace, libc::EPERM, Some(SwitchedOff), "unprivileged_userns_clone=1"),

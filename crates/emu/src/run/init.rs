@@ -73,7 +73,7 @@ impl Init<'_> {
         let block = self.block()?;
         let mut far = None;
         let mut devices: Vec<OwnedFd> = Vec::new();
-        if args.depth == 0 {
+        if block == Block::outermost() {
             devices.push(shape.new_namespace(block.far())?);
             far = Some(present_network()?);
             self.drops.push(Drops::here());
@@ -86,7 +86,7 @@ impl Init<'_> {
     }
 
     fn block(&self) -> Result<Block, Failure> {
-        Block::of_network(self.args.depth, self.args.near)
+        Block::with_near_end(self.args.near)
             .ok_or_else(|| Failure::Usage(format!("{} is no near end of a network", self.args.near)))
     }
 
@@ -116,7 +116,7 @@ impl Init<'_> {
             return Ok(failure::SIGNAL + signal.number);
         }
         let place = Place { local: args.near, peer: args.peer, ipv6: args.ipv6 };
-        let command = programs::start(&args.command, place, args.depth).map_err(|error| {
+        let command = programs::start(&args.command, place).map_err(|error| {
             let name =
                 args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             Failure::NotRun { name, error }

@@ -15,6 +15,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | address | `address.rs` | which addresses the ends get |
+//! | surroundings | `outer.rs` | whether this is inside another run |
 //! | network | `network.rs` | devices, addresses, routes |
 //! | netlink | `netlink.rs` | saying that to the kernel |
 //! | device | `tun.rs`, `ecn.rs` | packets from and to the kernel |

@@ -14,7 +14,7 @@ use super::tun;
 use crate::failure::Failure;
 
 /// The device in each namespace that is its only way out.
-const DEVICE: &str = "rdt0";
+pub(crate) const DEVICE: &str = "rdt0";
 /// Packets that the kernel keeps for a relay that is busy: 10 ms of the shortest packets of TCP at 1 Gbit/s and
 /// more. What overflows is lost before the link.
 const DEVICE_QUEUE: u32 = 10_000;
@@ -60,7 +60,7 @@ impl Shape {
                 Ok(()) => {}
                 // Another run has it.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
-                Err(error) => return Err(Step::MakeTun.forbidden()(error)),
+                Err(error) => return Err(Step::Join.forbidden()(error)),
             }
             let configure = || {
                 let netlink = Netlink::open()?;
@@ -69,7 +69,7 @@ impl Shape {
                 self.route(&netlink, device, network, prefix)?;
                 self.forward()
             };
-            configure().map_err(Step::Configure.forbidden())?;
+            configure().map_err(Step::Join.forbidden())?;
             return Ok((tun, block));
         }
         Err(Failure::Usage(format!("no more than {} runs fit into one beside each other", address::CHILDREN)))

@@ -1,39 +1,83 @@
 //! The network that a run is started in, if that is one of another run.
+//!
+//! It is known by its device. The environment, which programs on the way here may have cleared, or may have taken along
+//! into another network, is not asked.
 
-use std::env;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::str::FromStr;
+use std::io;
+use std::net::IpAddr;
 
-use super::address::Block;
-use super::programs;
+use nix::ifaddrs::getifaddrs;
+
+use super::address::{self, Block};
+use super::network::DEVICE;
 
 /// A network of another run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outer {
-    /// How many others it is inside.
-    pub(crate) depth: u8,
     pub(crate) block: Block,
-    /// The far end of the outermost one.
-    pub(crate) peer: Ipv4Addr,
     /// Whether it has IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 
-impl Outer {
-    /// What the environment says, if it speaks of the network that this process is in.
-    pub(crate) fn look() -> Option<Self> {
-        let depth = variable(programs::DEPTH)?;
-        let local: Ipv4Addr = variable(programs::LOCAL)?;
-        UdpSocket::bind((local, 0)).ok()?;
-        Some(Self {
-            depth,
-            block: Block::of_network(depth, local)?,
-            peer: variable(programs::PEER)?,
-            ipv6: env::var_os(programs::PEER6).is_some(),
-        })
+/// What is around a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Around {
+    /// No run.
+    Host,
+    /// The near end of a run.
+    Run(Outer),
+    /// The device of a run, at its far end or with other addresses than the run gave it.
+    Device,
+}
+
+impl Around {
+    /// What is around this one.
+    pub(crate) fn look() -> io::Result<Self> {
+        let of_device = getifaddrs()?.filter(|entry| entry.interface_name == DEVICE);
+        // A device without an address is there too.
+        let addresses: Vec<_> = of_device
+            .map(|entry| {
+                let address = entry.address?;
+                let v4 = || address.as_sockaddr_in().map(|v4| v4.ip().into());
+                let v6 = || address.as_sockaddr_in6().map(|v6| v6.ip().into());
+                v4().or_else(v6)
+            })
+            .collect();
+        Ok(Self::known_by(&addresses))
+    }
+
+    /// By the addresses of the device; `None` is one of another family.
+    fn known_by(addresses: &[Option<IpAddr>]) -> Self {
+        let block = addresses.iter().flatten().find_map(|address| match address {
+            IpAddr::V4(address) => Block::with_near_end(*address),
+            IpAddr::V6(_) => None,
+        });
+        match block {
+            Some(block) => {
+                let v6 = IpAddr::V6(address::v6(block.near()));
+                Self::Run(Outer { block, ipv6: addresses.contains(&Some(v6)) })
+            }
+            None if addresses.is_empty() => Self::Host,
+            None => Self::Device,
+        }
     }
 }
 
-fn variable<T: FromStr>(name: &str) -> Option<T> {
-    env::var(name).ok()?.parse().ok()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_known_by_the_addresses_of_its_device() {
+        let known_by = |addresses: &[&str]| {
+            let addresses: Vec<_> = addresses.iter().map(|address| address.parse().ok()).collect();
+            Around::known_by(&addresses)
+        };
+        let run = |ipv6| Around::Run(Outer { block: Block::outermost().child(1).unwrap(), ipv6 });
+        assert_eq!(known_by(&[]), Around::Host);
+        assert_eq!(known_by(&["a packet socket's", "10.16.0.2"]), run(false));
+        assert_eq!(known_by(&["", "10.16.0.2", "fe80::1", "fd72:6474::a10:2"]), run(true));
+        assert_eq!(known_by(&["", "10.0.0.1"]), Around::Device, "the far end");
+        assert_eq!(known_by(&[""]), Around::Device, "without an address");
+    }
 }

@@ -13,14 +13,12 @@ use rustix::process::Pid;
 use super::address;
 
 /// The far end's address.
-pub(crate) const PEER: &str = "RDT_PEER";
+const PEER: &str = "RDT_PEER";
 /// The own address.
-pub(crate) const LOCAL: &str = "RDT_LOCAL";
+const LOCAL: &str = "RDT_LOCAL";
 /// Their IPv6 addresses, where there are any.
-pub(crate) const PEER6: &str = "RDT_PEER6";
+const PEER6: &str = "RDT_PEER6";
 const LOCAL6: &str = "RDT_LOCAL6";
-/// How many other networks this one is inside.
-pub(crate) const DEPTH: &str = "RDT_DEPTH";
 
 /// What a program can know of the path.
 #[derive(Debug, Clone, Copy)]
@@ -31,20 +29,19 @@ pub(crate) struct Place {
     pub(crate) ipv6: bool,
 }
 
-/// Starts the command, in a network that is inside `depth` others.
-pub(crate) fn start(command: &[OsString], place: Place, depth: u8) -> io::Result<Pid> {
+/// Starts the command.
+pub(crate) fn start(command: &[OsString], place: Place) -> io::Result<Pid> {
     let mut arguments = command.iter();
     let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
-    command.args(arguments).env(DEPTH, depth.to_string());
+    command.args(arguments);
     spawn(command, place)
 }
 
 /// Starts a server from a line for the shell, in a process group of its own.
 pub(crate) fn start_server(line: &OsStr, place: Place) -> io::Result<Pid> {
     let mut command = Command::new("sh");
-    // A run that the server starts has its own far end, as it would have outside.
-    command.arg("-c").arg(line).env_remove(DEPTH).stdin(Stdio::null()).process_group(0);
+    command.arg("-c").arg(line).stdin(Stdio::null()).process_group(0);
     spawn(command, place)
 }
 

@@ -12,8 +12,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::address::Block;
 use super::control::{Control, Message, Overflow};
+use super::forbidden::Step;
 use super::network::Shape;
-use super::outer::Outer;
+use super::outer::Around;
 use super::signals::Signals;
 use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
@@ -31,6 +32,10 @@ use crate::wait::{Descriptors, Stop, Waiter, Waiting};
 const MIN_MTU_IPV6: u32 = 1280;
 /// What is said when the first process inside is killed.
 const KILLED: u8 = 137;
+
+/// What is said where there is a run around this one that it cannot be inside of.
+const ALONE: &str = "there is a device rdt0 here, but this is not the near end of a run: this run is inside none, and its \
+                     far end is its own";
 
 /// Runs the command and gives its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
@@ -99,20 +104,23 @@ struct Inside {
 
 impl Inside {
     fn start(args: &RunArgs, voice: Voice) -> Result<Self, Failure> {
-        let outer = Outer::look();
         let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
-        let (far, depth, block, peer) = match outer {
-            None => (None, 0, Block::outermost(), Block::outermost().far()),
-            Some(_) if args.server.is_some() => {
+        let (far, block) = match Around::look().map_err(Step::Configure.forbidden())? {
+            Around::Run(_) if args.server.is_some() => {
                 return Err(Failure::Usage("--server is for the outermost of runs inside each other".into()));
             }
-            Some(outer) if args.ipv6 && !outer.ipv6 => {
+            Around::Run(outer) if args.ipv6 && !outer.ipv6 => {
                 return Err(Failure::Usage("--ipv6: the run outside has none".into()));
             }
-            Some(outer) => {
+            Around::Run(outer) => {
                 let (far, block) = shape.attach_inner(outer.block)?;
-                (Some(far), outer.depth + 1, block, outer.peer)
+                (Some(far), block)
             }
+            Around::Device => {
+                voice.say(ALONE);
+                (None, Block::outermost())
+            }
+            Around::Host => (None, Block::outermost()),
         };
         let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;
         let inside = InsideArgs {
@@ -120,9 +128,8 @@ impl Inside {
             control: theirs.as_raw_fd(),
             mtu: args.device_mtu,
             ipv6: args.ipv6,
-            depth,
             near: block.near(),
-            peer,
+            peer: Block::outermost().far(),
             server: args.server.clone(),
             command: args.command.clone(),
         };

@@ -54,7 +54,7 @@ fn a_host_that_forbids_it_is_told_apart() {
 
 #[test]
 fn the_hidden_command_is_not_for_users() {
-    let arguments = "--stage=init --control=99 --mtu=1500 --depth=0 --near=10.0.0.2 --peer=10.0.0.1 -- true";
+    let arguments = "--stage=init --control=99 --mtu=1500 --near=10.0.0.2 --peer=10.0.0.1 -- true";
     let output = Command::new(PROGRAM).arg("inside").args(arguments.split(' ')).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
 }
