@@ -11,6 +11,8 @@ use crate::failure::Failure;
 pub(crate) enum Step {
     /// Joining the network of the run outside.
     Join,
+    /// Starting this program again.
+    Again,
     /// A user namespace, by those who are not root.
     UserNamespace,
     /// Being root in it.
@@ -36,6 +38,7 @@ impl Step {
     fn sentences(self, error: &io::Error, host: &Host) -> String {
         let what = match self {
             Self::Join => "this is inside another run, whose network cannot be joined",
+            Self::Again => "this program cannot be started again",
             Self::UserNamespace => "this host lets you make no user namespace",
             Self::Root => "this host lets you be no root in a user namespace",
             Self::Processes => "this host lets you make no process and mount namespaces",
@@ -44,12 +47,17 @@ impl Step {
             Self::MakeTun => "no TUN device can be made",
             Self::Configure => "the network inside cannot be set up",
         };
-        let why = match self {
+        let why = open_files(error).map_or_else(|| self.reason(error, host), String::from);
+        format!("{what} ({error}): {why}. `rdt-emu proxy` needs none of this")
+    }
+
+    fn reason(self, error: &io::Error, host: &Host) -> String {
+        match self {
+            Self::Again => again_reason(error).into(),
             Self::OpenTun => Self::tun_reason(error),
             Self::Join | Self::MakeTun | Self::Configure => self.network_reason(error).into(),
             _ => host.reason(self, error),
-        };
-        format!("{what} ({error}): {why}. `rdt-emu proxy` needs none of this")
+        }
     }
 
     fn network_reason(self, error: &io::Error) -> &'static str {
@@ -83,6 +91,27 @@ impl Step {
                   needs CONFIG_TUN"
                 .into(),
         }
+    }
+}
+
+/// Whether it is not a step but one file more that is refused.
+fn open_files(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => Some("this process may open no more files; see `ulimit -n`"),
+        Some(libc::ENFILE) => {
+            Some("all processes together have too many files open; see `sysctl fs.file-max`")
+        }
+        _ => None,
+    }
+}
+
+fn again_reason(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "/proc tells where it is, and is not there; root can say `mount -t proc proc /proc`"
+        }
+        io::ErrorKind::WouldBlock => "this user may have no more processes; see `ulimit -u`",
+        _ => "that is all that the kernel says",
     }
 }
 
@@ -152,6 +181,13 @@ mod tests {
         use Obstacle::{AppArmor, Filter, NoNetworks, NoUsers, SwitchedOff};
         let cases = [
             (Step::Join, libc::EPERM, None, "start it as the user who"),
+            (Step::Join, libc::EMFILE, None, "ulimit -n"),
+            (Step::Again, libc::ENOENT, None, "mount -t proc"),
+            (Step::Again, libc::EAGAIN, None, "ulimit -u"),
+            (Step::Again, libc::ENOMEM, None, "that is all"),
+            (Step::OpenTun, libc::EMFILE, None, "ulimit -n"),
+            (Step::Configure, libc::EMFILE, None, "ulimit -n"),
+            (Step::Configure, libc::ENFILE, None, "fs.file-max"),
             (Step::UserNamespace, libc::ENOSPC, Some(NoUsers), "max_user_namespaces is 0"),
             (Step::Network, libc::ENOSPC, Some(NoNetworks), "max_net_namespaces is 0"),
             (Step::UserNamespace, libc::EPERM, Some(SwitchedOff), "unprivileged_userns_clone=1"),

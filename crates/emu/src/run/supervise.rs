@@ -133,8 +133,7 @@ impl Inside {
             server: args.server.clone(),
             command: args.command.clone(),
         };
-        let child =
-            enter::inside(&inside).spawn().map_err(Failure::system("cannot start this program again"))?;
+        let child = enter::inside(&inside).spawn().map_err(Step::Again.forbidden())?;
         Ok(Self { control, child, far, voice })
     }
 
