@@ -16,6 +16,7 @@
 //! | speaker | `speaker.rs` | what is said while packets pass, which delays none |
 //! | host | `host.rs` | whether this machine kept up |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
+//! | requests | `requests.rs` | being asked to end, for those who wait for nothing else |
 //! | calibration | `calibration.rs` | what this host was found to hold, and whether a path asks for more |
 //! | `proxy` | `proxy/` | a UDP proxy for many clients |
 //! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
@@ -38,6 +39,7 @@ pub mod port;
 mod proxy;
 pub mod relay;
 pub mod report;
+mod requests;
 #[cfg(target_os = "linux")]
 mod run;
 mod sim;

@@ -57,7 +57,7 @@ fn a_request_to_end_is_answered_with_the_account() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
 
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let echo = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = echo.local_addr().unwrap();
         let arguments = format!("proxy 127.0.0.1:0 {target} --rtt 2ms --seed 9 --loss-reverse 100%");

@@ -49,9 +49,9 @@ use crate::output::Circumstances;
 use crate::paths::{Paths, PerTag};
 use crate::relay::{Account, Relay};
 use crate::speaker::Speaker;
-use crate::talk;
 use crate::tap::Tap;
 use crate::wait::{Waiter, Waiting};
+use crate::{requests, talk};
 use args::ProxyArgs;
 use clients::Addresses;
 pub(crate) use clients::Limits;
@@ -87,7 +87,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         return Err(Failure::Usage("TARGET: that is LISTEN, so each packet would come back".into()));
     }
     let stop = exchange.stop();
-    if let Err(error) = ctrlc::set_handler(ending(stop)) {
+    if let Err(error) = requests::on_request(ending(stop)) {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
     }
     talk(&format!("{local} -> {target}"));
