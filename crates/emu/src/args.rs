@@ -137,6 +137,9 @@ pub(crate) struct InsideArgs {
     pub(crate) mtu: u32,
     #[arg(long)]
     pub(crate) ipv6: bool,
+    /// The command gets the terminal.
+    #[arg(long)]
+    pub(crate) foreground: bool,
     /// The address of the end at which the command runs.
     #[arg(long)]
     pub(crate) near: Ipv4Addr,
@@ -160,9 +163,8 @@ impl InsideArgs {
             format!("--near={}", self.near).into(),
             format!("--peer={}", self.peer).into(),
         ];
-        if self.ipv6 {
-            arguments.push("--ipv6".into());
-        }
+        arguments.extend(self.ipv6.then(|| "--ipv6".into()));
+        arguments.extend(self.foreground.then(|| "--foreground".into()));
         if let Some(server) = &self.server {
             let mut argument = OsString::from("--server=");
             argument.push(server);

@@ -22,3 +22,5 @@ mod outer;
 mod running;
 #[path = "run/sentences.rs"]
 mod sentences;
+#[path = "run/terminal.rs"]
+mod terminal;

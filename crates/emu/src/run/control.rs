@@ -28,6 +28,10 @@ pub(crate) enum Message {
     Go,
     /// From outside: a signal for the command.
     Signal(u8),
+    /// From inside: the command has stopped, and had the terminal or not.
+    Stopped(bool),
+    /// From outside: it is to go on, with the terminal or without.
+    Continue(bool),
     /// From inside: so many packets are lost by now.
     Lost(Overflow),
     /// From inside: it cannot be done; why, and the exit code.
@@ -125,6 +129,8 @@ impl Message {
             Self::Go => (b'g', 0, ""),
             Self::Signal(signal) => (b's', *signal, ""),
             Self::Failed(code, sentence) => (b'f', *code, sentence.as_str()),
+            Self::Stopped(had_terminal) => (b't', u8::from(*had_terminal), ""),
+            Self::Continue(terminal) => (b'c', u8::from(*terminal), ""),
             Self::Lost(_) => (b'l', 0, ""),
             Self::Ended(code, _) => (b'e', *code, ""),
         };
@@ -143,6 +149,8 @@ impl Message {
             b'g' => Some(Self::Go),
             b's' => Some(Self::Signal(*number)),
             b'f' => Some(Self::Failed(*number, String::from_utf8_lossy(text).into_owned())),
+            b't' => Some(Self::Stopped(*number != 0)),
+            b'c' => Some(Self::Continue(*number != 0)),
             b'l' => Some(Self::Lost(Overflow::decode(text)?)),
             b'e' => Some(Self::Ended(*number, Overflow::decode(text)?)),
             _ => None,
@@ -169,6 +177,8 @@ mod tests {
             Message::Go,
             Message::Signal(15),
             Message::Failed(69, "no: ü".into()),
+            Message::Stopped(true),
+            Message::Continue(false),
             Message::Lost(Overflow([0, 7])),
             Message::Ended(255, Overflow([1, u64::MAX])),
         ];

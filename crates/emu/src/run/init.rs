@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rdt_driver::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group};
 use rustix::thread::LinkNameSpaceType;
 
 use super::address::Block;
@@ -18,6 +18,7 @@ use super::enter;
 use super::network::{Drops, Shape};
 use super::programs::{self, Place};
 use super::signals::Signals;
+use super::terminal::Terminal;
 use crate::args::InsideArgs;
 use crate::failure::{self, Failure};
 use crate::talk;
@@ -37,7 +38,17 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     control.keep().map_err(Failure::system("no control socket"))?;
     let signals = Signals::requests_and_children().map_err(Failure::system("cannot wait for signals"))?;
     own_proc();
-    let mut init = Init { args, control, signals, drops: Vec::new(), server: None, ending: false };
+    let terminal = args.foreground.then(Terminal::open).flatten();
+    let mut init = Init {
+        args,
+        control,
+        signals,
+        terminal,
+        drops: Vec::new(),
+        command: None,
+        server: None,
+        ending: false,
+    };
     let far = init.networks()?;
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
@@ -56,8 +67,11 @@ struct Init<'a> {
     args: &'a InsideArgs,
     control: &'a Control,
     signals: Signals,
+    /// The command's, if it is to have one for itself.
+    terminal: Option<Terminal>,
     /// Of the near device, and of the far one if it is here too.
     drops: Vec<Drops>,
+    command: Option<Pid>,
     /// The server, until it has ended.
     server: Option<Pid>,
     /// The command has ended, so the server's end is no news.
@@ -104,7 +118,7 @@ impl Init<'_> {
             if self.signals.any() {
                 break;
             }
-            self.reap(None);
+            self.reap();
         }
         go_to(here.as_fd())
     }
@@ -116,14 +130,15 @@ impl Init<'_> {
             return Ok(failure::SIGNAL + signal.number);
         }
         let place = Place { local: args.near, peer: args.peer, ipv6: args.ipv6 };
-        let command = programs::start(&args.command, place).map_err(|error| {
+        let command = programs::start(&args.command, place, self.terminal.as_ref()).map_err(|error| {
             let name =
                 args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             Failure::NotRun { name, error }
         })?;
+        self.command = Some(command);
         let mut lost = Overflow::default();
         loop {
-            if let Some(code) = self.reap(Some(command)) {
+            if let Some(code) = self.reap() {
                 return Ok(code);
             }
             self.sleep(Some(LOSSES))?;
@@ -149,7 +164,7 @@ impl Init<'_> {
     /// Lets the server end in order.
     fn end_server(&mut self) -> Result<(), Failure> {
         self.ending = true;
-        self.reap(None);
+        self.reap();
         if let Some(server) = self.server {
             // If it is gone, that is what was wanted.
             let _ = kill_process_group(server, Signal::TERM);
@@ -158,7 +173,7 @@ impl Init<'_> {
         while let (Some(_), Some(rest)) = (self.server, left(latest)) {
             self.sleep(Some(rest))?;
             while self.signals.next().is_some() {}
-            self.reap(None);
+            self.reap();
         }
         Ok(())
     }
@@ -180,18 +195,30 @@ impl Init<'_> {
                 self.signals.push(number);
                 Ok(())
             }
+            Ok(Some((Message::Continue(terminal), _))) => {
+                self.resume(terminal);
+                Ok(())
+            }
             Ok(Some(_)) => Ok(()),
             // Everything else in the namespaces ends with this process.
             Ok(None) | Err(_) => std::process::exit(failure::INTERRUPTED.into()),
         }
     }
 
-    /// Takes note of children that have ended. The exit code is that of `command`, if it has.
-    fn reap(&mut self, command: Option<Pid>) -> Option<u8> {
+    /// Takes note of children that have ended. The exit code is that of the command, if it has.
+    fn reap(&mut self) -> Option<u8> {
         let mut end = None;
-        while let Some((pid, code)) = next_end() {
-            if Some(pid) == command {
+        while let Some((pid, status)) = next_change() {
+            let is_command = Some(pid) == self.command;
+            let Some(code) = exit_code(status) else {
+                if is_command {
+                    self.on_stop(pid);
+                }
+                continue;
+            };
+            if is_command {
                 end = Some(code);
+                self.command = None;
             } else if Some(pid) == self.server {
                 self.server = None;
                 if code != 0 && !self.ending {
@@ -200,6 +227,29 @@ impl Init<'_> {
             }
         }
         end
+    }
+}
+
+/// The command as a job of the shell outside.
+impl Init<'_> {
+    /// The command has stopped. If it has a terminal, the whole run is to stop, as it would without a group of its own.
+    fn on_stop(&self, command: Pid) {
+        if let Some(terminal) = &self.terminal {
+            // If nobody is left to hear it, that shows in the next sleep.
+            let _ = self.control.send(&Message::Stopped(terminal.is_with(command)), &[]);
+        }
+    }
+
+    /// Lets the command go on, with the terminal if it is to have it.
+    fn resume(&self, with_terminal: bool) {
+        let Some(command) = self.command else { return };
+        if let Some(terminal) = self.terminal.as_ref().filter(|_| with_terminal)
+            && let Err(error) = terminal.give_to(command)
+        {
+            tracing::debug!(%error, "the command goes on in the background");
+        }
+        // It may just have ended.
+        let _ = kill_process_group(command, Signal::CONT);
     }
 }
 
@@ -230,14 +280,17 @@ fn pass_on(number: u8, to: Pid) {
     }
 }
 
-/// A child that has ended, and its exit code as shells have it.
-fn next_end() -> Option<(Pid, u8)> {
-    // Nothing but an end is asked for, so one of the two is there.
-    let (pid, status) = rustix::process::wait(WaitOptions::NOHANG).ok()??;
+/// A child that has ended or stopped.
+fn next_change() -> Option<(Pid, WaitStatus)> {
+    rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED).ok()?
+}
+
+/// The exit code as shells have it, of a child that has ended.
+fn exit_code(status: WaitStatus) -> Option<u8> {
     let signal = || status.terminating_signal().map(|signal| i32::from(failure::SIGNAL) + signal);
-    let code = status.exit_status().or_else(signal).unwrap_or_default();
+    let code = status.exit_status().or_else(signal)?;
     // Codes end at 255, signals at 64.
-    Some((pid, u8::try_from(code).unwrap_or(u8::MAX)))
+    Some(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
 /// The time until `latest`, if there is any.

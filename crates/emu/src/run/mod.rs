@@ -22,6 +22,7 @@
 //! | control | `control.rs` | the messages between `run` and `init` |
 //! | signals | `signals.rs` | signals as something to wait for |
 //! | programs | `programs.rs` | starting CMD and the server |
+//! | terminal | `terminal.rs` | who is in the foreground there |
 //! | sentences | `forbidden.rs` | what to say when the host forbids a step |
 
 mod address;
@@ -36,6 +37,7 @@ mod outer;
 mod programs;
 mod signals;
 mod supervise;
+mod terminal;
 mod tun;
 
 pub(crate) use supervise::run;

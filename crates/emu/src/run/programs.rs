@@ -8,9 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::SigSet;
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 
 use super::address;
+use super::terminal::Terminal;
 
 /// The far end's address.
 const PEER: &str = "RDT_PEER";
@@ -29,20 +30,23 @@ pub(crate) struct Place {
     pub(crate) ipv6: bool,
 }
 
-/// Starts the command.
-pub(crate) fn start(command: &[OsString], place: Place) -> io::Result<Pid> {
+/// Starts the command, if there is a terminal that it is to have, in a process group of its own.
+pub(crate) fn start(command: &[OsString], place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     let mut arguments = command.iter();
     let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
     let mut command = Command::new(program);
     command.args(arguments);
-    spawn(command, place)
+    if terminal.is_some() {
+        command.process_group(0);
+    }
+    spawn(command, place, terminal)
 }
 
 /// Starts a server from a line for the shell, in a process group of its own.
 pub(crate) fn start_server(line: &OsStr, place: Place) -> io::Result<Pid> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(line).stdin(Stdio::null()).process_group(0);
-    spawn(command, place)
+    spawn(command, place, None)
 }
 
 /// Whether anything in the present network namespace listens.
@@ -54,7 +58,7 @@ pub(crate) fn any_port_is_bound() -> bool {
 }
 
 /// Its end is seen by waiting for any child, so nothing is kept of it but its number.
-fn spawn(mut command: Command, place: Place) -> io::Result<Pid> {
+fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     command.env(LOCAL, place.local.to_string()).env(PEER, place.peer.to_string());
     if place.ipv6 {
         command
@@ -63,10 +67,21 @@ fn spawn(mut command: Command, place: Place) -> io::Result<Pid> {
     } else {
         command.env_remove(LOCAL6).env_remove(PEER6);
     }
-    // SAFETY: it makes one system call, which is allowed between fork and exec.
-    #[expect(unsafe_code, reason = "the signals that are blocked here would stay blocked in the program")]
+    let terminal = terminal.map(Terminal::try_clone).transpose()?;
+    let prepare = move || {
+        if let Some(terminal) = &terminal {
+            terminal.give_to(getpid())?;
+        }
+        Ok(SigSet::empty().thread_set_mask()?)
+    };
+    // SAFETY: it makes system calls and nothing else, which is allowed between fork and exec.
+    #[expect(
+        unsafe_code,
+        reason = "the signals that are blocked here would stay blocked in the program, and it is to have the terminal \
+                  before it looks"
+    )]
     unsafe {
-        command.pre_exec(|| Ok(SigSet::empty().thread_set_mask()?));
+        command.pre_exec(prepare);
     }
     let child = command.spawn()?;
     Ok(Pid::from_child(&child))

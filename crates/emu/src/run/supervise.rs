@@ -16,6 +16,7 @@ use super::forbidden::Step;
 use super::network::Shape;
 use super::outer::Around;
 use super::signals::Signals;
+use super::terminal::Foreground;
 use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
@@ -98,6 +99,7 @@ struct Inside {
     child: Child,
     /// The far device, if this run is inside another.
     far: Option<OwnedFd>,
+    terminal: Foreground,
     /// Towards the user: whoever reads it slowly delays no signal.
     voice: Voice,
 }
@@ -122,19 +124,21 @@ impl Inside {
             }
             Around::Host => (None, Block::outermost()),
         };
+        let terminal = Foreground::look();
         let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;
         let inside = InsideArgs {
             stage: Stage::Enter,
             control: theirs.as_raw_fd(),
             mtu: args.device_mtu,
             ipv6: args.ipv6,
+            foreground: terminal.is_for_command(),
             near: block.near(),
             peer: Block::outermost().far(),
             server: args.server.clone(),
             command: args.command.clone(),
         };
         let child = enter::inside(&inside).spawn().map_err(Step::Again.forbidden())?;
-        Ok(Self { control, child, far, voice })
+        Ok(Self { control, child, far, terminal, voice })
     }
 
     /// Waits for the devices, the near one first.
@@ -180,6 +184,11 @@ impl Inside {
                             .iter()
                             .for_each(|sentence| self.voice.say(sentence));
                     }
+                    Some((Message::Stopped(had_terminal), _)) => {
+                        let terminal = self.terminal.stop(had_terminal);
+                        // If it is gone, that is said below.
+                        let _ = self.control.send(&Message::Continue(terminal), &[]);
+                    }
                     Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
                     Some((Message::Failed(code, sentence), _)) => {
                         return Err(Failure::Inside(code, sentence));
@@ -198,14 +207,15 @@ impl Inside {
         self.control.receive().map_err(Failure::system("cannot read the control socket"))
     }
 
-    /// Waits until nothing is left inside.
+    /// Waits until nothing is left inside, and the terminal is whose it was.
     fn wait(self) {
-        let Self { control, mut child, .. } = self;
+        let Self { control, mut child, terminal, .. } = self;
         // That ends it, if it has not ended.
         drop(control);
         if let Err(error) = child.wait() {
             tracing::debug!(%error, "cannot wait for the process inside");
         }
+        terminal.take_back();
     }
 }
 

@@ -1,0 +1,116 @@
+//! A run on a terminal.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::running::{PROGRAM, host_allows};
+
+/// What is waited for longer than this never comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A shell script on a terminal of its own, as somebody sees it who sits there.
+struct Seat {
+    terminal: File,
+    shell: Child,
+    seen: String,
+}
+
+impl Seat {
+    fn start(script: &str) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let open = || File::options().read(true).write(true).open(&name).unwrap();
+        let mut shell = Command::new("setsid");
+        shell.args(["--wait", "--ctty", "sh", "-c", script]).stdin(open()).stdout(open()).stderr(open());
+        Self { terminal: terminal.into(), shell: shell.spawn().unwrap(), seen: String::new() }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until this is to be seen.
+    fn sees(&mut self, part: &str) {
+        while !self.seen.contains(part) {
+            let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
+            let timeout = Timespec::try_from(PATIENCE).unwrap();
+            assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no {part} in {}", self.seen);
+            let mut bytes = [0; 1024];
+            // It fails when nobody is left at the other end.
+            let read = self.terminal.read(&mut bytes).unwrap_or_default();
+            assert!(read > 0, "no {part} in {}", self.seen);
+            self.seen += &String::from_utf8_lossy(&bytes[..read]);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+/// Whether there is a program that gives a script its own terminal.
+fn can_sit() -> bool {
+    let can = Command::new("setsid").args(["--wait", "true"]).status().is_ok_and(|status| status.success());
+    if !can {
+        eprintln!("skipped: there is no `setsid`");
+    }
+    can && host_allows()
+}
+
+#[test]
+fn a_shell_inside_has_the_terminal_and_the_script_outside_has_it_afterwards() {
+    if !can_sit() {
+        return;
+    }
+    let script = format!("{PROGRAM} run -q -- sh -i; echo code $?; read line; echo got $line");
+    let mut seat = Seat::start(&script);
+    seat.types("echo in''side; exit 3\n");
+    seat.sees("inside");
+    seat.sees("code 3");
+    seat.types("hello\n");
+    seat.sees("got hello");
+}
+
+#[test]
+fn a_command_that_is_stopped_by_a_key_stops_the_run_and_goes_on_with_it() {
+    if !can_sit() {
+        return;
+    }
+    let mut seat = Seat::start("exec sh -i");
+    seat.types(&format!("{PROGRAM} run -q -- sh -c 'while read line; do echo +$line; done; exit 3'\n"));
+    seat.types("one\n");
+    seat.sees("+one");
+    seat.types("\x1a");
+    seat.sees("Stopped");
+    seat.types("echo out''side\n");
+    seat.sees("outside");
+    seat.types("fg\n");
+    seat.types("two\n");
+    seat.sees("+two");
+    // The end of the input.
+    seat.types("\x04");
+    seat.types("echo code $?\n");
+    seat.sees("code 3");
+}
+
+#[test]
+fn a_command_that_shares_the_output_with_others_takes_the_terminal_from_nobody() {
+    if !can_sit() {
+        return;
+    }
+    let reader = "{ read first; read line </dev/tty; echo got $first $line; }";
+    let mut seat = Seat::start(&format!("{PROGRAM} run -q -- sh -c 'echo first; sleep 0.2' | {reader}"));
+    seat.types("hello\n");
+    seat.sees("got first hello");
+}
