@@ -189,7 +189,9 @@ mod tests {
     /// Packets that were so many microseconds late.
     fn few<const N: usize>(late: [u64; N]) -> Account {
         let mut lateness = Lateness::new();
-        late.into_iter().for_each(|late| lateness.record(Duration::from_micros(late)));
+        for late in late {
+            lateness.record(Duration::from_micros(late));
+        }
         Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: QueueDelays::default() }
     }
 

@@ -12,11 +12,21 @@ mod agreement;
 mod command;
 #[path = "run/ends.rs"]
 mod ends;
+#[path = "../benches/tcp/flow.rs"]
+mod flow;
 #[path = "run/helpers.rs"]
 mod helpers;
 #[path = "run/nested.rs"]
 mod nested;
+#[path = "../benches/ladder/rungs.rs"]
+mod rungs;
 #[path = "run/running.rs"]
 mod running;
 #[path = "run/sentences.rs"]
 mod sentences;
+#[path = "run/tcp.rs"]
+mod tcp;
+#[path = "../benches/ladder/traffic.rs"]
+mod traffic;
+#[path = "run/truth.rs"]
+mod truth;

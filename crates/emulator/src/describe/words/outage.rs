@@ -10,14 +10,12 @@ impl Word for Outage {
         if is_none(text) {
             return Ok(Self::None);
         }
-        match text.split_once(" every ") {
-            Some((down, rest)) => periodic(text, down, rest),
-            None => {
-                let parts = text.split(',').map(|part| interval(part.trim()));
-                let intervals = parts.collect::<Result<Vec<_>, _>>()?;
-                overlap(&intervals).map_or(Ok(Self::Intervals(intervals)), Err)
-            }
+        if let Some((down, rest)) = text.split_once(" every ") {
+            return periodic(text, down, rest);
         }
+        let parts = text.split(',').map(|part| interval(part.trim()));
+        let intervals = parts.collect::<Result<Vec<_>, _>>()?;
+        overlap(&intervals).map_or(Ok(Self::Intervals(intervals)), Err)
     }
 
     fn write(&self) -> String {
