@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{Delivery, Direction};
+use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Delivery, Direction};
 use rdt_server::Lateness;
 
 use crate::relay::{Account, Books};
@@ -29,6 +29,9 @@ pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<S
         if overflow > 0 {
             sentences.push(lost(name, overflow, "was"));
         }
+        if account.ledger.dropped_memory > 0 {
+            sentences.push(no_memory(name, account.ledger.dropped_memory, "was"));
+        }
         sentences.extend(late(name, &account.lateness, "was"));
     }
     sentences
@@ -39,21 +42,35 @@ fn lost(name: &str, packets: u64, verb: &str) -> String {
     format!("{name}: {packets} packets were lost before the link: {BLAME}, {verb} the limit")
 }
 
+/// It is the links' bound on memory, which protects the host, and never a queue's.
+fn no_memory(name: &str, packets: u64, verb: &str) -> String {
+    let gib = DEFAULT_MEMORY_LIMIT >> 30;
+    format!(
+        "{name}: {packets} packets were dropped because {gib} GiB of them were on the way: {BLAME}, {verb} the limit"
+    )
+}
+
 fn late(name: &str, lateness: &Lateness, verb: &str) -> Option<String> {
-    let p99 = lateness.quantile(0.99);
-    (lateness.count() > 0 && p99 > LATE).then(|| {
-        let millis = p99.as_secs_f64() * 1e3;
-        format!("{name}: 1 % of the packets left {millis:.1} ms late or more: {BLAME}, {verb} the limit")
+    let (count, p99) = (lateness.count(), lateness.quantile(0.99));
+    (count > 0 && p99 > LATE).then(|| {
+        let which = if count < LEAST {
+            let (late, most) = (lateness.later_than(LATE), LATE.as_millis());
+            format!("{late} of {count} packets left more than {most} ms late")
+        } else {
+            format!("1 % of the packets left {:.1} ms late or more", p99.as_secs_f64() * 1e3)
+        };
+        format!("{name}: {which}: {BLAME}, {verb} the limit")
     })
 }
 
-/// Says so while it happens. Each interval is judged by its own packets: after an hour of punctual ones it takes no
+/// Says while it happens that packets are late, or dropped for want of memory. Each interval is judged by its own packets: after an hour of punctual ones it takes no
 /// more late ones to be noticed than at the beginning.
 pub(crate) struct Alarm {
     next: Option<Instant>,
     /// Of the packets of this interval.
     lateness: [Lateness; 2],
     patience: [Patience; 2],
+    memory: LossAlarm,
     voice: Voice,
 }
 
@@ -63,15 +80,17 @@ impl Alarm {
             next: None,
             lateness: [(); 2].map(|()| Lateness::new()),
             patience: <[Patience; 2]>::default(),
+            memory: LossAlarm { sentence: no_memory, ..LossAlarm::default() },
             voice,
         }
     }
 
-    /// Judges the interval, if it has ended.
-    fn look(&mut self, at: Instant) {
+    /// Judges the interval, if it has ended; `memory` tells how many packets were dropped for want of it so far.
+    fn look(&mut self, at: Instant, memory: impl FnOnce() -> [u64; 2]) {
         if at < *self.next.get_or_insert(at + INTERVAL) {
             return;
         }
+        self.memory.look(at, memory()).iter().for_each(|sentence| self.voice.say(sentence));
         self.next = Some(at + INTERVAL);
         for ((patience, name), lateness) in self.patience.iter_mut().zip(NAMES).zip(&mut self.lateness) {
             if lateness.count() < LEAST {
@@ -89,16 +108,25 @@ impl Tap for Alarm {
         self.lateness[direction as usize].record(at.saturating_duration_since(delivery.due));
     }
 
-    fn on_turn(&mut self, at: Instant, _books: &Books<'_>) {
-        self.look(at);
+    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
+        let dropped = |direction| books.ledger(direction).dropped_memory;
+        self.look(at, || [Direction::Forward, Direction::Reverse].map(dropped));
     }
 }
 
-/// Says while it happens that packets are lost before they come to the link.
-#[derive(Debug, Default)]
+/// Says while it happens that packets are lost for the host's sake: before they come to the link, unless told otherwise.
+#[derive(Debug)]
 pub(crate) struct LossAlarm {
+    /// Of a direction's name, a number of packets and the verb.
+    sentence: fn(&str, u64, &str) -> String,
     said: [u64; 2],
     patience: [Patience; 2],
+}
+
+impl Default for LossAlarm {
+    fn default() -> Self {
+        Self { sentence: lost, said: [0; 2], patience: <[Patience; 2]>::default() }
+    }
 }
 
 impl LossAlarm {
@@ -108,7 +136,7 @@ impl LossAlarm {
         for (index, name) in NAMES.into_iter().enumerate() {
             if lost[index] > self.said[index] && self.patience[index].ends(at) {
                 self.said[index] = lost[index];
-                sentences.push(self::lost(name, lost[index], "is"));
+                sentences.push((self.sentence)(name, lost[index], "is"));
             }
         }
         sentences
@@ -151,6 +179,44 @@ mod tests {
         assert!(said[0].starts_with("forward: 1 % of the packets left 5.0 ms late"), "{said:?}");
         assert!(said[1].starts_with("reverse: 7 packets were lost before the link"), "{said:?}");
         assert_eq!(said.len(), 2);
+        let few = shortcomings(&[account(0, 0), few([5000, 10, 10, 3000])], [0, 0]);
+        assert_eq!(
+            few,
+            ["reverse: 2 of 4 packets left more than 1 ms late: this host, not the link, was the limit"]
+        );
+    }
+
+    /// Packets that were so many microseconds late.
+    fn few<const N: usize>(late: [u64; N]) -> Account {
+        let mut lateness = Lateness::new();
+        for late in late {
+            lateness.record(Duration::from_micros(late));
+        }
+        Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: QueueDelays::default() }
+    }
+
+    #[test]
+    fn packets_dropped_for_want_of_memory_are_the_hosts_at_once_and_at_the_end() {
+        let mut account = few([]);
+        account.ledger.dropped_memory = 3;
+        let told = shortcomings(&[few([]), account], [0, 0]);
+        let sentence = |verb| {
+            let what = "3 packets were dropped because 1 GiB of them were on the way";
+            format!("reverse: {what}: this host, not the link, {verb} the limit")
+        };
+        assert_eq!(told, [sentence("was")]);
+
+        let (voice, said) = Voice::new();
+        let mut alarm = Alarm::new(voice);
+        let begin = clock::now();
+        let mut said_after = |seconds, dropped| {
+            alarm.look(begin + Duration::from_secs(seconds), || [0, dropped]);
+            said.try_iter().flatten().collect::<Vec<_>>()
+        };
+        assert_eq!(
+            [said_after(0, 3), said_after(1, 3), said_after(2, 9)],
+            [vec![], vec![sentence("is")], vec![]]
+        );
     }
 
     #[test]
@@ -163,16 +229,16 @@ mod tests {
         link.push(begin, Packet::from(vec![0])).unwrap();
         let packet = link.pop(begin).unwrap();
         let mut now = begin;
-        alarm.look(now);
+        alarm.look(now, || [0; 2]);
         let mut second = |late: u64, count| {
             for _ in 0..count {
                 alarm.on_delivery(Direction::Reverse, begin + Duration::from_millis(late), &packet);
             }
             now += INTERVAL / 2;
-            alarm.look(now);
+            alarm.look(now, || [0; 2]);
             assert_eq!(said(), [""; 0], "no second has passed");
             now += INTERVAL / 2;
-            alarm.look(now);
+            alarm.look(now, || [0; 2]);
             said()
         };
         // However many came in time before.

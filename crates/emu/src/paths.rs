@@ -133,6 +133,11 @@ const fn ledgers(path: &Path) -> [Ledger; 2] {
     [*of(path, Direction::Forward), *of(path, Direction::Reverse)]
 }
 
+/// Bytes that are held forward and back.
+const fn held(path: &Path) -> [u64; 2] {
+    [path.forward.held_bytes(), path.reverse.held_bytes()]
+}
+
 fn keep_dropped(path: &mut Path, late_drops: usize) {
     for direction in BOTH {
         path.link_mut(direction).keep_dropped(late_drops);
@@ -151,7 +156,7 @@ const fn of(path: &Path, direction: Direction) -> &Ledger {
 }
 
 /// A path for each tag, all of one description. They draw from children of one seed, so what happens to the
-/// packets of one tag does not depend on the others.
+/// packets of one tag does not depend on the others, until all together hold as much as one link may.
 #[derive(Debug)]
 pub struct PerTag {
     config: PathConfig,
@@ -162,6 +167,9 @@ pub struct PerTag {
     /// The sums of the accounts of all paths that there are and were. They follow each packet, so that a look at them
     /// takes no longer with many paths.
     total: [Ledger; 2],
+    /// Bytes that all paths together hold now, as their links count them. What one direction may hold is what the
+    /// description allows a link, so a path among many takes what a path alone would.
+    held: [u64; 2],
     /// How long packets waited on all of these, which borrow them in turn; nothing if nobody asked.
     delays: [Option<QueueDelays>; 2],
     /// How many packets paths that were removed dropped late beyond those that are kept.
@@ -181,6 +189,7 @@ impl PerTag {
             paths: BTreeMap::new(),
             wakeups: Default::default(),
             total: Default::default(),
+            held: [0; 2],
             delays: Default::default(),
             closed_overlooked: [0; 2],
             late_drops: 0,
@@ -196,6 +205,12 @@ impl PerTag {
             keep_dropped(&mut path, self.late_drops);
             path
         });
+        let limit = match direction {
+            Direction::Forward => self.config.forward.memory_limit,
+            Direction::Reverse => self.config.reverse.memory_limit,
+        };
+        let others = self.held[direction as usize] - link(path, direction).held_bytes();
+        path.link_mut(direction).set_memory_limit(limit.saturating_sub(others));
         let before = Before::of(path, &mut self.delays);
         let result = path.push(direction, at, packet);
         self.follow(tag, &before);
@@ -229,9 +244,10 @@ impl PerTag {
             let link = path.link_mut(direction);
             self.dropped[direction as usize].extend(iter::from_fn(|| link.pop_dropped()));
         }
-        let (wakeups, ledgers) = (wakeups(path), ledgers(path));
+        let (wakeups, ledgers, held) = (wakeups(path), ledgers(path), held(path));
         for direction in BOTH {
             let index = direction as usize;
+            self.held[index] = self.held[index] - before.held[index] + held[index];
             // Most packets change nothing in the other direction.
             if before.ledgers[index] != ledgers[index] {
                 self.total[index].replace(&before.ledgers[index], &ledgers[index]);
@@ -264,6 +280,7 @@ impl PerTag {
         let Some(path) = self.paths.remove(&tag) else { return };
         for direction in BOTH {
             self.wake(direction, tag, link(&path, direction).next_wakeup(), None);
+            self.held[direction as usize] -= link(&path, direction).held_bytes();
             let mut ledger = *of(&path, direction);
             ledger.abandon();
             self.total[direction as usize].replace(of(&path, direction), &ledger);
@@ -276,13 +293,14 @@ impl PerTag {
 struct Before {
     wakeups: [Option<Instant>; 2],
     ledgers: [Ledger; 2],
+    held: [u64; 2],
 }
 
 impl Before {
     /// The path is lent the delays for what is done with it.
     fn of(path: &mut Path, delays: &mut [Option<QueueDelays>; 2]) -> Self {
         lend(path, delays);
-        Self { wakeups: wakeups(path), ledgers: ledgers(path) }
+        Self { wakeups: wakeups(path), ledgers: ledgers(path), held: held(path) }
     }
 }
 

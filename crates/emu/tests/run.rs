@@ -12,15 +12,25 @@ mod agreement;
 mod command;
 #[path = "run/ends.rs"]
 mod ends;
+#[path = "../benches/tcp/flow.rs"]
+mod flow;
 #[path = "run/helpers.rs"]
 mod helpers;
 #[path = "run/nested.rs"]
 mod nested;
 #[path = "run/outer.rs"]
 mod outer;
+#[path = "../benches/ladder/rungs.rs"]
+mod rungs;
 #[path = "run/running.rs"]
 mod running;
 #[path = "run/sentences.rs"]
 mod sentences;
+#[path = "run/tcp.rs"]
+mod tcp;
 #[path = "run/terminal.rs"]
 mod terminal;
+#[path = "../benches/ladder/traffic.rs"]
+mod traffic;
+#[path = "run/truth.rs"]
+mod truth;

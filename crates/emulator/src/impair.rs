@@ -9,8 +9,10 @@ use std::time::Duration;
 use crate::config::LinkConfig;
 use crate::fate::{Draws, Stage};
 use crate::ledger::DropCause;
+use crate::medium::WifiConfig;
 use crate::mtu::{Frames, Mtu};
 use crate::outage::Outage;
+use crate::rate::VaryingRate;
 use crate::units::Probability;
 
 /// The rarer effects of one link.
@@ -25,17 +27,16 @@ pub(crate) struct Impairments {
 impl Impairments {
     /// `None` if `config` asks for none of them.
     pub(crate) fn new(config: &LinkConfig) -> Option<Self> {
-        let LinkConfig { outage, mtu, duplicate, corrupt, .. } = config;
+        let LinkConfig { outage, duplicate, corrupt, .. } = config;
+        let mtu = match config.varying {
+            Some(VaryingRate::Wifi(_)) => config.mtu.at_most(WifiConfig::MTU),
+            _ => config.mtu.clone(),
+        };
         let off = *outage == Outage::None
-            && *mtu == Mtu::unlimited()
+            && mtu == Mtu::unlimited()
             && *duplicate == Probability::ZERO
             && *corrupt == Probability::ZERO;
-        (!off).then(|| Self {
-            outage: outage.clone(),
-            mtu: mtu.clone(),
-            duplicate: *duplicate,
-            corrupt: *corrupt,
-        })
+        (!off).then(|| Self { outage: outage.clone(), mtu, duplicate: *duplicate, corrupt: *corrupt })
     }
 
     /// What a packet of `size` bytes, headers included, that arrives `elapsed` after the start is on the
@@ -103,6 +104,19 @@ mod tests {
     #[test]
     fn nothing_configured_is_nothing_there() {
         assert!(Impairments::new(&LinkConfig::default()).is_none());
+    }
+
+    #[test]
+    fn a_cell_takes_no_packet_that_is_longer_than_its_frames() {
+        let cell = LinkConfig::default().wifi(WifiConfig::b());
+        let fits = |config: &LinkConfig, size| {
+            Impairments::new(config).unwrap().frames(Duration::ZERO, size).map(Frames::count)
+        };
+        assert_eq!([2_296, 2_297].map(|size| fits(&cell, size)), [Ok(1), Err(DropCause::TooLong)]);
+        let shorter = cell.clone().mtu(Mtu::new(1_500));
+        assert_eq!([1_500, 1_501].map(|size| fits(&shorter, size)), [Ok(1), Err(DropCause::TooLong)]);
+        let cut = cell.mtu(Mtu::unlimited().oversize(crate::mtu::Oversize::Fragment));
+        assert_eq!([2_296, 2_297].map(|size| fits(&cut, size)), [Ok(1), Ok(2)]);
     }
 
     #[test]

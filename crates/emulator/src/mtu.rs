@@ -67,6 +67,12 @@ impl Mtu {
         Self { oversize, ..self }
     }
 
+    /// The same where nothing longer than `bytes` passes whole at any time.
+    pub(crate) fn at_most(&self, bytes: u32) -> Self {
+        let limit = self.limit.map(|limit| Some(limit.map_or(bytes, |limit| limit.min(bytes))));
+        Self { limit, ..*self }
+    }
+
     /// How a packet of `size` bytes, headers included, passes `elapsed` after the start, without framing;
     /// `None` if it does not.
     pub fn frames(&self, elapsed: Duration, size: usize) -> Option<Frames> {
@@ -157,6 +163,14 @@ mod tests {
         assert_eq!(passes, [true, false, true]);
         let cut = mtu.oversize(Oversize::Fragment).frames(ms(10), 1_400);
         assert_eq!(cut.map(|cut| (cut.count(), cut.bytes())), Some((2, 1_360 + 2 * 48)));
+    }
+
+    #[test]
+    fn what_a_medium_takes_bounds_every_limit() {
+        let mtu = Mtu::new(9_000).then(ms(10), 1_280).then(ms(20), None).oversize(Oversize::Fragment);
+        let bounded = Mtu::new(2_296).then(ms(10), 1_280).then(ms(20), 2_296).oversize(Oversize::Fragment);
+        assert_eq!(mtu.at_most(2_296), bounded);
+        assert_eq!(Mtu::unlimited().at_most(9), Mtu::new(9));
     }
 
     /// Cuts as a host does, fragment by fragment.

@@ -35,7 +35,7 @@ impl Path {
         let mut reverse = Link::new(config.reverse, seed, Direction::Reverse);
         // Whose turn it is can be told only where both know who waits.
         let is_cell = forward.shares_air() && reverse.shares_air();
-        if is_cell && (forward.decides_on_departure() || reverse.decides_on_departure()) {
+        if is_cell && !forward.decides_on_arrival() && !reverse.decides_on_arrival() {
             forward.decide_on_departure();
             reverse.decide_on_departure();
         }
@@ -69,9 +69,10 @@ impl Path {
     /// The next packet of a direction that is due by `now`; see [`Link::pop`].
     ///
     /// Where both directions share the air and packets wait for their turn
-    /// ([`Discipline::CoDel`](crate::Discipline::CoDel), [`Discipline::DropHead`](crate::Discipline::DropHead), and
-    /// [`Discipline::DropTail`](crate::Discipline::DropTail) beside one of these), a pop lets both directions send what they send by then, one frame after the other, as only a path can. It
-    /// commits both to whoever leaves by `now` less the shorter of the two delays.
+    /// ([`Discipline::CoDel`](crate::Discipline::CoDel), [`Discipline::DropHead`](crate::Discipline::DropHead),
+    /// [`Discipline::DropTail`](crate::Discipline::DropTail) unless the other direction has RED or PIE), a pop lets both
+    /// directions send what they send by then, one frame after the other, as only a path can. It commits both to
+    /// whoever leaves by `now` less the shorter of the two delays.
     pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         self.settle(now, self.forward.least_delay().min(self.reverse.least_delay()));
         self.link_mut(direction).pop(now)

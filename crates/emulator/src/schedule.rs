@@ -44,6 +44,12 @@ impl<T: Copy> Schedule<T> {
         }
     }
 
+    /// The same times with other values.
+    pub(crate) fn map(&self, mut change: impl FnMut(T) -> T) -> Self {
+        let changes = self.changes.iter().map(|&(at, value)| (at, change(value))).collect();
+        Self { first: change(self.first), changes }
+    }
+
     /// All values, in order.
     pub(crate) fn values(&self) -> impl Iterator<Item = T> {
         std::iter::once(self.first).chain(self.changes.iter().map(|change| change.1))

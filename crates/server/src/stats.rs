@@ -54,6 +54,12 @@ impl Lateness {
         Duration::from_nanos(if self.count() == 0 { 0 } else { self.histogram.value_at_quantile(q) })
     }
 
+    /// Packets that were later than this, to two digits of it.
+    pub fn later_than(&self, limit: Duration) -> u64 {
+        let least = u64::try_from(limit.as_nanos()).unwrap_or(MAX_LATENESS_NS).saturating_add(1);
+        self.histogram.count_between(least, u64::MAX)
+    }
+
     /// The largest lateness.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.histogram.max())

@@ -9,6 +9,9 @@ use crate::Ecn;
 /// The largest UDP payload over IPv4, in bytes: 65,535 less 20 of IP header and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
 
+/// The same over IPv6: 65,535 less 8, for that counts no IP header (RFC 8200, section 3).
+const MAX_DATAGRAM_IPV6: usize = 65_527;
+
 /// Datagrams to one peer, laid end to end as the kernel's segmentation offload wants them: all of one
 /// size, but for a shorter last one.
 #[derive(Debug)]
@@ -51,9 +54,10 @@ impl DerefMut for Slab {
 }
 
 impl TransmitBuf {
-    /// An empty batch of at most `max_segments` datagrams (at least 1) and [`MAX_DATAGRAM`] bytes in all.
+    /// An empty batch of at most `max_segments` datagrams (at least 1) and [`MAX_DATAGRAM`] bytes in all, or of one
+    /// datagram of up to 65,527, which IPv6 carries.
     pub fn new(max_segments: usize) -> Self {
-        Self::over(Slab::Own(vec![0; MAX_DATAGRAM].into_boxed_slice()), max_segments)
+        Self::over(Slab::Own(vec![0; MAX_DATAGRAM_IPV6].into_boxed_slice()), max_segments)
     }
 
     /// The same over memory of the driver's, of which it takes no more than [`MAX_DATAGRAM`] bytes.
@@ -107,7 +111,7 @@ impl TransmitBuf {
         !self.closed
             && self.segments < self.max_segments
             && self.len + len <= self.slab.len()
-            && (self.segments == 0 || len <= self.segment_size)
+            && (self.segments == 0 || (len <= self.segment_size && self.len + len <= MAX_DATAGRAM))
     }
 
     /// Forgets the batch.
@@ -221,5 +225,13 @@ mod tests {
         batch.clear();
         assert!(batch.slot(MAX_DATAGRAM).is_some());
         assert!(batch.slot(1).is_none());
+    }
+
+    #[test]
+    fn the_largest_datagram_of_ipv6_is_a_batch_of_its_own() {
+        let mut batch = TransmitBuf::new(1000);
+        assert!(!batch.has_room(65_528));
+        assert!(batch.slot(65_527).is_some());
+        assert!(batch.slot(0).is_none());
     }
 }

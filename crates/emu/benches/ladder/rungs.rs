@@ -1,5 +1,5 @@
-//! The rungs, each over the real program: `rdt-emu run` around this bench itself, or `rdt-emu proxy` between two of its
-//! sockets.
+//! The rungs, each over the real program: `rdt-emu run` around whoever asks, or `rdt-emu proxy` between two of its
+//! sockets. For the bench and a test.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -13,69 +13,50 @@ use rdt_driver::{UdpIo, UdpOptions};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::traffic::{self, PING};
+use super::traffic::{self, PING};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
-/// Mbit/s.
-const RUNGS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0];
-/// The highest rung of a namespace.
-const NAMESPACE: f64 = 1000.0;
-const RTT: Duration = Duration::from_millis(100);
+/// That of each rung, the time that packets take themselves not included.
+pub(crate) const RTT: Duration = Duration::from_millis(100);
 /// Where a flood goes in a namespace.
 const PORT: u16 = 9;
+/// The variable that tells a program inside what it is to do.
+const ROLE: &str = "RDT_LADDER";
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-pub(crate) fn main() {
-    let args: Vec<String> = env::args().collect();
-    let after = |name: &str| args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
-    if let Some(role) = after("--role") {
-        return inside(role, after("--bps").and_then(|bps| bps.parse().ok()).unwrap_or_default());
-    }
-    let wait = after("--wait").map_or("spin", String::as_str);
-    let is_asked = |name: &str| args.iter().any(|arg| arg == name);
-    let both = !is_asked("proxy") && !is_asked("namespace");
-    println!("| | asked Mbit/s | measured | off | late p50 us | p99 | RTT over 100 ms p50 us | p99 |");
-    println!("|---|---|---|---|---|---|---|---|");
-    for mbps in RUNGS {
-        if both || is_asked("proxy") {
-            row("proxy", mbps, PING + 28, &proxied(mbps, wait));
-        }
-    }
-    for mbps in RUNGS.into_iter().filter(|mbps| *mbps <= NAMESPACE) {
-        if both || is_asked("namespace") {
-            row("namespace", mbps, PING + 20, &in_namespace(mbps, wait));
-        }
-    }
-}
-
 /// What was seen on a rung.
-struct Seen {
+pub(crate) struct Seen {
     /// Microseconds and bytes, where the flood arrived.
     counts: Vec<(f64, f64)>,
     /// The account of the flood's direction.
-    forward: Value,
+    pub(crate) forward: Value,
     round_trips: Vec<Duration>,
+    /// Bytes of a ping as the path counts it.
+    ping: usize,
 }
 
-fn row(name: &str, mbps: f64, ping_bytes: usize, seen: &Seen) {
-    let measured = traffic::steady(&seen.counts).unwrap_or(f64::NAN) / 1e6;
-    let off = (measured / mbps - 1.0) * 100.0;
-    let late = ["p50", "p99"].map(|key| seen.forward["lateness_us"][key].as_f64().unwrap_or(f64::NAN));
-    // Each ping takes the link for so long, both ways.
-    let own =
-        Duration::from_secs_f64(2.0 * 8.0 * f64::from(u32::try_from(ping_bytes).unwrap_or(0)) / mbps / 1e6);
-    let asked = (RTT + own).as_secs_f64();
-    // Less than nothing, if an answer came too early.
-    let mut excess: Vec<_> = seen.round_trips.iter().map(|time| (time.as_secs_f64() - asked) * 1e6).collect();
-    excess.sort_by(f64::total_cmp);
-    let at = |share: usize| excess.get(excess.len() * share / 100).copied().unwrap_or(f64::NAN);
-    println!(
-        "| {name} | {mbps:.0} | {measured:.3} | {off:+.2} % | {:.1} | {:.1} | {:.0} | {:.0} |",
-        late[0],
-        late[1],
-        at(50),
-        at(99)
-    );
+impl Seen {
+    /// The flood's rate where it arrived, Mbit/s.
+    pub(crate) fn rate(&self) -> f64 {
+        traffic::steady(&self.counts).unwrap_or(f64::NAN) / 1e6
+    }
+
+    /// How much longer than they should pings took on a link of this rate, microseconds, from the shortest to the longest. Less
+    /// than nothing, if an answer came too early.
+    pub(crate) fn excess(&self, mbps: f64) -> Vec<f64> {
+        // Each ping takes the link for so long, both ways.
+        let own = 2.0 * 8.0 * f64::from(u32::try_from(self.ping).unwrap_or(0)) / mbps / 1e6;
+        let asked = RTT.as_secs_f64() + own;
+        let mut excess: Vec<_> =
+            self.round_trips.iter().map(|time| (time.as_secs_f64() - asked) * 1e6).collect();
+        excess.sort_by(f64::total_cmp);
+        excess
+    }
+}
+
+/// The value that so many of a hundred do not exceed.
+pub(crate) fn percentile(sorted: &[f64], share: usize) -> f64 {
+    sorted.get(sorted.len() * share / 100).copied().unwrap_or(f64::NAN)
 }
 
 /// The options of a path, and of what is told.
@@ -97,14 +78,13 @@ fn program() -> Command {
     command
 }
 
-fn in_namespace(mbps: f64, wait: &str) -> Seen {
-    let own = env::current_exe().expect("this program has a path");
-    let own = own.to_str().expect("which is text");
+/// Whoever runs the program that `itself` names, a shell's words, has it call [`inside`].
+pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Seen {
     let run = |role: &str| {
         let mut command = program();
-        command.arg("run").args(options(mbps, wait));
-        command.arg(format!("--server=exec '{own}' --role count"));
-        command.args(["--", own, "--role", role, "--bps", &(mbps * 1e6).to_string()]);
+        let call = |role| format!("exec env {ROLE}='{role} {}' {itself}", mbps * 1e6);
+        command.arg("run").args(options(mbps, wait)).arg(format!("--server={}", call("count")));
+        command.args(["--", "sh", "-c", &call(role)]);
         let output = command.stderr(Stdio::inherit()).output().expect("it runs");
         String::from_utf8(output.stdout).expect("text")
     };
@@ -116,11 +96,19 @@ fn in_namespace(mbps: f64, wait: &str) -> Seen {
         counts: counts.map(|line| (words(line)[0], words(line)[1])).collect(),
         forward: account(&flooded),
         round_trips: round_trips.map(Duration::from_secs_f64).collect(),
+        ping: PING + 20,
     }
 }
 
-/// This bench inside a namespace.
-fn inside(role: &str, bps: f64) {
+/// What a program inside a namespace is to do, if it is one: its role and a rate.
+pub(crate) fn role() -> Option<(String, f64)> {
+    let text = env::var(ROLE).ok()?;
+    let (role, bps) = text.split_once(' ')?;
+    Some((role.to_owned(), bps.parse().ok()?))
+}
+
+/// Does it.
+pub(crate) fn inside(role: &str, bps: f64) {
     let address = |name: &str| -> IpAddr {
         env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")
     };
@@ -128,7 +116,7 @@ fn inside(role: &str, bps: f64) {
         "count" => {
             let to = SocketAddr::new(address("RDT_LOCAL"), PORT);
             traffic::count(UdpIo::bind(to, UdpOptions::default()).expect("a socket"), |us, bytes| {
-                println!("count {us} {bytes}");
+                println!("\ncount {us} {bytes}");
                 true
             });
         }
@@ -138,13 +126,13 @@ fn inside(role: &str, bps: f64) {
                 Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4)).expect("a socket for ICMP");
             near.connect(&SocketAddr::new(address("RDT_PEER"), 0).into()).expect("a way to the far end");
             for round_trip in traffic::ping(&near, None) {
-                println!("ping {}", round_trip.as_secs_f64());
+                println!("\nping {}", round_trip.as_secs_f64());
             }
         }
     }
 }
 
-fn proxied(mbps: f64, wait: &str) -> Seen {
+pub(crate) fn proxied(mbps: f64, wait: &str) -> Seen {
     let far = UdpIo::bind(LOCALHOST.into(), UdpOptions::default()).expect("a socket");
     let (proxy, listen) = start_proxy(far.local_addr().expect("an address"), mbps, wait);
     let (enough, is_enough) = mpsc::channel::<()>();
@@ -169,7 +157,7 @@ fn proxied(mbps: f64, wait: &str) -> Seen {
     near.connect(listen).expect("a way to the proxy");
     let round_trips = traffic::ping(&near.into(), Some(&echo));
     end(proxy);
-    Seen { counts, forward, round_trips }
+    Seen { counts, forward, round_trips, ping: PING + 28 }
 }
 
 /// A proxy, and where it listens.

@@ -177,3 +177,23 @@ fn assert_sums(together: &Paths, alone: &[Paths]) {
         }
     }
 }
+
+#[test]
+fn all_paths_share_the_memory_of_one_and_what_one_takes_does_not_depend_on_how_many_there_could_be() {
+    let held = LinkConfig::new(None, Duration::from_secs(1)).memory_limit(3_000);
+    let mut paths = Paths::from(PerTag::new(held.into(), 3));
+    let now = clock::now();
+    let push = |paths: &mut Paths, tag| {
+        let packet = Packet::from(vec![0; 1_000]).with_tag(tag);
+        paths.push(Direction::Forward, now, packet).map_err(|dropped| dropped.cause)
+    };
+    let full = Err(rdt_emulator::DropCause::Memory);
+    assert_eq!([1, 1, 1, 1, 2].map(|tag| push(&mut paths, tag)), [Ok(()), Ok(()), Ok(()), full, full]);
+    assert!(paths.push(Direction::Reverse, now, Packet::from(vec![0; 3_000]).with_tag(2)).is_ok());
+    let due = paths.next_wakeup().unwrap();
+    assert!(paths.pop(Direction::Forward, due).is_some());
+    assert_eq!([2, 1].map(|tag| push(&mut paths, tag)), [Ok(()), full]);
+    paths.remove(1);
+    assert_eq!([2, 2, 2].map(|tag| push(&mut paths, tag)), [Ok(()), Ok(()), full]);
+    assert_eq!(paths.ledger(Direction::Forward).dropped_memory, 4);
+}

@@ -38,7 +38,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use rdt_driver::clock;
-use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Direction, Path, PathConfig};
+use rdt_emulator::{Direction, Path};
 
 use crate::calibration::Mode;
 use crate::capture::frame::Datagrams;
@@ -91,7 +91,8 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
     }
     talk(&format!("{local} -> {target}"));
-    let paths = paths(config, seed, args.per_client.then_some(limits.most));
+    let paths: Paths =
+        if args.per_client { PerTag::new(config, seed).into() } else { Path::new(config, seed).into() };
     let frame = datagrams(exchange.addresses(), target);
     let watchers = args.output.watchers(frame, seed, speaker.voice())?;
     let begin = clock::now();
@@ -136,15 +137,6 @@ fn datagrams(
             Direction::Reverse => [target, client],
         }
     })
-}
-
-/// One path, or one for each of so many clients, who then share the memory that one may take.
-fn paths(mut config: PathConfig, seed: u64, clients: Option<usize>) -> Paths {
-    let Some(clients) = clients else { return Path::new(config, seed).into() };
-    for link in [&mut config.forward, &mut config.reverse] {
-        link.memory_limit = DEFAULT_MEMORY_LIMIT / clients as u64;
-    }
-    PerTag::new(config, seed).into()
 }
 
 /// How it went.

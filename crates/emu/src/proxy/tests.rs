@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rdt_driver::clock;
-use rdt_emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability, child_seed};
+use rdt_emulator::{Bitrate, Direction, Link, LinkConfig, Loss, PathConfig, Probability, child_seed};
 
 use super::*;
 use crate::port::{Buffers, Port};
@@ -25,7 +25,8 @@ struct Running {
 impl Running {
     fn start(target: &UdpSocket, paths: impl Into<Paths> + Send + 'static, limits: Limits) -> Self {
         let target = target.local_addr().unwrap();
-        let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), target, limits, Voice::unheard()).unwrap();
+        let listen = SocketAddr::new(target.ip(), 0);
+        let exchange = Exchange::bind(listen, target, limits, Voice::unheard()).unwrap();
         let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
         let thread = thread::spawn(move || serve(exchange, paths.into(), (), Waiting::Sleep));
         Self { address, stop, thread }
@@ -341,4 +342,30 @@ fn a_relay_is_told_when_to_look_for_clients_that_are_gone() {
     let check = near.next_check().unwrap();
     assert_eq!(near.poll_gone(check.max(at + idle)), Some(tag));
     assert_eq!(near.next_check(), None, "nobody is left");
+}
+
+#[test]
+fn the_longest_datagrams_of_either_version_pass_both_ways() {
+    for (address, len) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
+        let Ok(target) = UdpSocket::bind(address) else {
+            eprintln!("skipped: this host has no {address}");
+            continue;
+        };
+        target.set_read_timeout(Some(LONG)).unwrap();
+        let proxy = Running::start(&target, Path::new(LinkConfig::default(), 1), FEW);
+        let client = UdpSocket::bind(address).unwrap();
+        client.set_read_timeout(Some(LONG)).unwrap();
+        client.connect(proxy.address).unwrap();
+        let mut bytes = vec![7; 1 << 16];
+        for len in [len, 1] {
+            assert_eq!(client.send(&bytes[..len]).unwrap(), len);
+            let (came, from) = target.recv_from(&mut bytes).unwrap();
+            target.send_to(&bytes[..came], from).unwrap();
+            assert_eq!((came, client.recv(&mut bytes).unwrap()), (len, len));
+        }
+        assert_eq!(
+            proxy.end().accounts.map(|account| (account.ledger.delivered, account.refused)),
+            [(2, 0); 2]
+        );
+    }
 }

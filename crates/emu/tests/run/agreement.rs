@@ -1,40 +1,75 @@
 //! The same path and seed in a namespace, in a proxy and in virtual time: the same packets meet the same fate.
+//!
+//! A capture has each packet that came to a path, byte for byte, with the nanosecond at which it came, and each that left. A
+//! path in virtual time that gets the former at these times has to give the latter: the same packets, in the same order, with
+//! the same bit flipped. What it drops, the capture says was dropped for the same reason.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::path::Path;
+use std::path::Path as File;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
+use rdt_driver::clock;
+use rdt_emulator::describe::{PathDescription, Scope};
+use rdt_emulator::{Direction, Packet, Path};
 
-use super::helpers::{NUMBERED, NUMBERED_BYTES, helper, send_numbers};
+use super::helpers::{NUMBERED, program, send_numbers};
 use super::running::{PROGRAM, code, host_allows, run_with};
 
-/// What all of them are told.
-const PATH: [&str; 5] = ["--rtt=2ms", "--loss=3%/0", "--duplicate=1%", "--corrupt=1%", "--seed=20"];
+/// What all of them are told. Packets come in bursts: some wait for the rate, and some find no room.
+const PATH: [(&str, &str); 9] = [
+    ("rtt", "2ms"),
+    ("rate", "16mbit"),
+    ("queue", "8p"),
+    ("jitter", "300us unordered"),
+    ("reorder", "1% by 2ms"),
+    ("loss", "3%/2%"),
+    ("duplicate", "1%"),
+    ("corrupt", "1%"),
+    ("seed", "20"),
+];
+/// Bytes of headers that a capture shows before the payload of the proxy.
+const HEADERS: usize = 28;
+/// As often as it is tried that all packets come to the path, and the packets that are sent in a burst then, one burst a
+/// millisecond.
+const BURSTS: [u32; 4] = [15, 12, 12, 12];
+const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// Numbers of packets, in order.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Fates {
-    arrived: u32,
-    lost: Vec<u32>,
-    duplicated: Vec<u32>,
-    /// With whether it was the second copy.
-    corrupted: Vec<(u32, bool)>,
+/// Sends the numbered packets in bursts of the length that is in the environment.
+#[test]
+#[ignore = "a program for other tests"]
+fn send_bursts() {
+    let peer: std::net::Ipv4Addr = std::env::var("RDT_PEER").unwrap().parse().unwrap();
+    let burst = std::env::var("RDT_BURST").unwrap().parse().unwrap();
+    send_numbers(&UdpSocket::bind("0.0.0.0:0").unwrap(), (peer, 9), burst);
+    // What is on the way when this program ends is not delivered.
+    sleep(Duration::from_millis(500));
 }
 
-impl Fates {
-    fn in_order(mut self) -> Self {
-        self.lost.sort_unstable();
-        self.duplicated.sort_unstable();
-        self.corrupted.sort_unstable();
-        self
+/// Sends back whatever comes.
+#[test]
+#[ignore = "a program for other tests"]
+fn send_back() {
+    echo(&UdpSocket::bind((std::env::var("RDT_LOCAL").unwrap(), 9)).unwrap());
+}
+
+/// Until nothing comes for twice as long as the socket waits: once, all processes here may have been stopped.
+fn echo(socket: &UdpSocket) {
+    let mut bytes = [0; 1500];
+    let mut waited = 0;
+    while waited < 2 {
+        waited += 1;
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&bytes[..len], from);
+            waited = 0;
+        }
     }
 }
 
@@ -43,134 +78,194 @@ fn a_namespace_does_to_each_packet_what_the_model_does_in_virtual_time() {
     if !host_allows() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("capture");
-    let arguments = [&PATH[..], &["-q", "--pcapng", file.to_str().unwrap()]].concat();
-    let command = helper("send_numbered");
-    let output = run_with(&arguments, &command.iter().map(String::as_str).collect::<Vec<_>>()).output();
-    assert_eq!(code(&output), 0, "{output:?}");
-    assert_as_simulated(&file, directory.path());
+    until_all_came(|burst, file| {
+        let options: Vec<_> = PATH.iter().map(|(key, value)| format!("--{key}={value}")).collect();
+        let server = format!("--server=exec {}", program("agreement::send_back").join(" "));
+        let mut arguments: Vec<_> = options.iter().map(String::as_str).collect();
+        arguments.extend(["-q", &server, "--pcapng", file.to_str().unwrap()]);
+        let mut command = vec!["env".to_owned(), format!("RDT_BURST={burst}")];
+        command.extend(program("agreement::send_bursts"));
+        let output = run_with(&arguments, &command.iter().map(String::as_str).collect::<Vec<_>>()).output();
+        assert_eq!(code(&output), 0, "{output:?}");
+        0
+    });
 }
 
 /// With the test above: namespace, proxy and virtual time agree.
 #[test]
 fn so_does_the_proxy_on_the_same_path() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("capture");
-    let [target, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-    let mut proxy = Command::new(PROGRAM)
-        .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q"])
-        .args(PATH)
-        .arg("--pcapng")
-        .arg(&file)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(proxy.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let listen = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
-    send_numbers(&client, listen);
-    // It still reads what has come, but does not wait for what is on the way.
-    #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
-    std::thread::sleep(Duration::from_millis(500));
-    kill(Pid::from_raw(i32::try_from(proxy.id()).unwrap()), Signal::SIGTERM).unwrap();
-    assert_eq!(proxy.wait().unwrap().code(), Some(0));
-    assert_as_simulated(&file, directory.path());
+    until_all_came(|burst, file| {
+        let [target, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut proxy = Command::new(PROGRAM)
+            .args(["proxy", "127.0.0.1:0", &target.local_addr().unwrap().to_string(), "-q"])
+            .args(PATH.iter().map(|(key, value)| format!("--{key}={value}")))
+            .arg("--pcapng")
+            .arg(file)
+            .env("XDG_STATE_HOME", "/there/is/none")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(proxy.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let listen = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
+        target.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let echoing = thread::spawn(move || echo(&target));
+        send_numbers(&client, listen, burst);
+        // It still reads what has come, but does not wait for what is on the way; nor does whoever answers.
+        echoing.join().unwrap();
+        kill(Pid::from_raw(i32::try_from(proxy.id()).unwrap()), Signal::SIGTERM).unwrap();
+        assert_eq!(proxy.wait().unwrap().code(), Some(0));
+        HEADERS
+    });
 }
 
-/// What a capture shows is what `sim` says.
-fn assert_as_simulated(capture: &Path, directory: &Path) {
-    let ran = captured(capture);
-    // A busy machine may lose some before they come to the path, where they get their numbers.
-    assert!(ran.arrived > NUMBERED / 2, "{ran:?}");
-    let simulated = simulated(directory, ran.arrived);
-    assert!(
-        [simulated.lost.len(), simulated.duplicated.len(), simulated.corrupted.len()]
-            .iter()
-            .all(|len| *len > 20)
-    );
-    assert_eq!(ran, simulated);
-}
-
-/// What became of the packets that came to the near end.
-fn captured(file: &Path) -> Fates {
-    let bytes = fs::read(file).unwrap();
-    let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
-    let mut fates = Fates::default();
-    let mut numbers = HashMap::new();
-    while let Some(block) = reader.next_block() {
-        let Block::EnhancedPacket(packet) = block.unwrap() else { continue };
-        let comments: Vec<_> = packet
-            .options
-            .iter()
-            .filter_map(|option| match option {
-                EnhancedPacketOption::Comment(text) => Some(text.as_ref()),
-                _ => None,
-            })
-            .collect();
-        // Nothing else on the path is as long.
-        if packet.data.len() != NUMBERED_BYTES {
-            continue;
-        }
-        let said = number(&packet.data);
-        if packet.interface_id == 0 {
-            let n = fates.arrived;
-            numbers.insert(said, n);
-            fates.arrived += 1;
-            if comments.contains(&"dropped: lost on arrival") {
-                fates.lost.push(n);
-            }
-        } else {
-            let n = numbers[&said];
-            let is_copy = comments.contains(&"second copy");
-            if is_copy {
-                fates.duplicated.push(n);
-            }
-            if comments.contains(&"bit flipped") {
-                fates.corrupted.push((n, is_copy));
-            }
-        }
-    }
-    fates.in_order()
-}
-
-/// The number that most of its copies at the end of the packet say: one of them may have a wrong bit.
-fn number(packet: &[u8]) -> u32 {
-    let copies: Vec<_> = packet[NUMBERED_BYTES - 12..]
-        .chunks(4)
-        .map(|copy| u32::from_be_bytes(copy.try_into().unwrap()))
+/// Runs until each packet that was sent came to the path: a busy machine may lose some before. Whatever came, what became of it
+/// is what the model says. `run` gives the bytes of headers that the model does not see.
+fn until_all_came(run: impl Fn(u32, &File) -> usize) {
+    let came: Vec<_> = BURSTS
+        .into_iter()
+        .map(|burst| {
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("capture");
+            let headers = run(burst, &file);
+            assert_as_modelled(&Capture::read(&file, headers), headers)
+        })
+        .take_while(|came| *came < NUMBERED as usize)
         .collect();
-    if copies[0] == copies[1] { copies[0] } else { copies[2] }
+    assert!(came.len() < BURSTS.len(), "of {NUMBERED} packets came {came:?}");
 }
 
-/// What `sim` says of so many packets.
-fn simulated(directory: &Path, count: u32) -> Fates {
-    let schedule = directory.join("schedule");
-    fs::write(&schedule, format!("0s {NUMBERED_BYTES} {count}/100us\n")).unwrap();
-    let output = Command::new(PROGRAM)
-        .args(["sim", "-q"])
-        .args(PATH)
-        .arg(&schedule)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert_eq!(code(&output), 0, "{output:?}");
-    let mut fates = Fates::default();
-    for row in String::from_utf8(output.stdout).unwrap().lines().skip(1) {
-        let columns: Vec<_> = row.split(',').collect();
-        let [n, _, _, _, fate, _, duplicate, corrupted, _] = columns[..] else { panic!("{row}") };
-        let (n, is_copy) = (n.parse().unwrap(), duplicate == "1");
-        if is_copy {
-            fates.duplicated.push(n);
-        } else {
-            fates.arrived += 1;
+/// A packet that came to the path.
+struct Arrival {
+    direction: Direction,
+    /// Nanoseconds since 1970.
+    at: u64,
+    bytes: Vec<u8>,
+    /// Why it was not taken.
+    dropped: Option<String>,
+}
+
+/// What a capture shows.
+#[derive(Default)]
+struct Capture {
+    arrivals: Vec<Arrival>,
+    /// What left, forward and back: its bytes, whether it was the second copy, whether a bit was flipped.
+    left: [Vec<(Vec<u8>, bool, bool)>; 2],
+    /// When the last packet of it came or left.
+    end: u64,
+}
+
+impl Capture {
+    fn read(file: &File, headers: usize) -> Self {
+        let bytes = fs::read(file).unwrap();
+        let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+        let mut capture = Self::default();
+        while let Some(block) = reader.next_block() {
+            let Block::EnhancedPacket(packet) = block.unwrap() else { continue };
+            let comments: Vec<_> = packet
+                .options
+                .iter()
+                .filter_map(|option| match option {
+                    EnhancedPacketOption::Comment(text) => Some(text.as_ref()),
+                    _ => None,
+                })
+                .collect();
+            let said = |text: &str| comments.contains(&text);
+            // Of the two low bits 1 is into the link, 2 out of it (epb_flags).
+            let is_arrival = packet.options.iter().any(|option| match option {
+                EnhancedPacketOption::Flags(flags) => flags & 3 == 1,
+                _ => false,
+            });
+            let bytes = packet.data[headers..].to_vec();
+            let at = u64::try_from(packet.timestamp.as_nanos()).unwrap();
+            capture.end = capture.end.max(at);
+            let dropped = comments.iter().find_map(|text| text.strip_prefix("dropped: "));
+            let late = comments.iter().any(|text| text.contains("dropped") && !text.starts_with("dropped: "));
+            if late {
+                continue;
+            }
+            if is_arrival {
+                let direction = DIRECTIONS[packet.interface_id as usize];
+                capture.arrivals.push(Arrival { direction, at, bytes, dropped: dropped.map(str::to_owned) });
+            } else {
+                let direction = 1 - packet.interface_id as usize;
+                capture.left[direction].push((bytes, said("second copy"), said("bit flipped")));
+            }
         }
-        if fate == "loss" {
-            fates.lost.push(n);
-        }
-        if corrupted == "1" {
-            fates.corrupted.push((n, is_copy));
-        }
+        capture
     }
-    fates.in_order()
+}
+
+fn path(headers: usize) -> Path {
+    let mut described = PathDescription::default();
+    for (key, value) in PATH {
+        described.set(Scope::Both, key, value).unwrap();
+    }
+    described.assume_headers(headers.try_into().unwrap());
+    let config = described.to_path_config(|_| unreachable!()).unwrap();
+    Path::new(config, described.seed().unwrap())
+}
+
+/// What a capture shows is what the model does. Gives how many of the packets that were to be sent came.
+fn assert_as_modelled(capture: &Capture, headers: usize) -> usize {
+    let mut path = path(headers);
+    let (begin, first) = (clock::now(), capture.arrivals.first().map_or(0, |arrival| arrival.at));
+    let time = |at: u64| begin + Duration::from_nanos(at - first);
+    let mut came = [0, 0];
+    let mut dropped = [0, 0];
+    for Arrival { direction, at, bytes, dropped: why } in &capture.arrivals {
+        let n = came[*direction as usize];
+        came[*direction as usize] += 1;
+        let result = path.push(*direction, time(*at), Packet::from(bytes.clone()));
+        let cause = result.err().map(|dropped| dropped.cause.to_string());
+        assert_eq!(cause, *why, "{direction:?} packet {n}");
+        dropped[*direction as usize] += usize::from(cause.is_some());
+    }
+    for direction in DIRECTIONS {
+        let left = capture.left[direction as usize].clone();
+        if headers > 0 {
+            assert_all_left(&mut path, direction, left);
+        } else {
+            assert_left(&mut path, direction, &left, time(capture.end));
+        }
+        let ledger = path.link_mut(direction).ledger();
+        let all = [ledger.dropped_loss, ledger.duplicated, ledger.corrupted, ledger.reordered];
+        assert!(all.iter().all(|count| *count > 20), "too few to tell: {ledger:?}");
+    }
+    assert!(path.forward.ledger().dropped_queue > 20, "{:?}", path.forward.ledger());
+    came[0]
+}
+
+/// What the model delivers is what left, in whatever order: a proxy is told by the system when a packet came, and if that is
+/// read late, one that was due after it may be gone.
+fn assert_all_left(path: &mut Path, direction: Direction, mut left: Vec<(Vec<u8>, bool, bool)>) {
+    let end = clock::now() + Duration::from_secs(3600);
+    let delivered = std::iter::from_fn(|| path.pop(direction, end));
+    let mut expected: Vec<_> = delivered.map(|it| (it.packet, it.is_copy, it.is_corrupted)).collect();
+    for packets in [&mut left, &mut expected] {
+        packets.sort_unstable();
+    }
+    assert_eq!(left.len(), expected.len(), "{direction:?}");
+    let different = left.iter().zip(&expected).find(|(left, expected)| left != expected);
+    assert_eq!(different, None, "{direction:?}");
+}
+
+/// What the model delivers is what left, in that order, but for what was on the way when the run ended.
+fn assert_left(path: &mut Path, direction: Direction, left: &[(Vec<u8>, bool, bool)], end: Instant) {
+    let mut number = 0;
+    while let Some(delivery) = path.pop(direction, end + Duration::from_secs(60)) {
+        let Some(seen) = left.get(number) else {
+            assert!(delivery.due + Duration::from_millis(100) > end, "{direction:?}: {number} is missing");
+            return;
+        };
+        let expected = (delivery.packet, delivery.is_copy, delivery.is_corrupted);
+        assert_eq!(*seen, expected, "{direction:?}: {number}");
+        number += 1;
+    }
+    assert_eq!(number, left.len(), "{direction:?}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the relay is another process")]
+fn sleep(time: Duration) {
+    thread::sleep(time);
 }

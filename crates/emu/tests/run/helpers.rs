@@ -8,11 +8,15 @@ use std::time::Duration;
 use rdt_driver::clock;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// The command for one of them.
+/// The command for one of those here.
 pub(crate) fn helper(name: &str) -> Vec<String> {
+    program(&format!("helpers::{name}"))
+}
+
+/// The command for one of them by its whole name.
+pub(crate) fn program(test: &str) -> Vec<String> {
     let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
-    let test = format!("helpers::{name}");
-    [&program, &test, "--exact", "--ignored", "--nocapture", "--quiet"].map(String::from).into()
+    [&program, test, "--exact", "--ignored", "--nocapture", "--quiet"].map(String::from).into()
 }
 
 /// What a helper printed after this word.
@@ -83,30 +87,18 @@ fn ask() {
     println!("\necho {}", std::str::from_utf8(&bytes[..read]).unwrap());
 }
 
-/// How many datagrams [`send_numbered`] sends.
+/// How many datagrams [`send_numbers`] sends.
 pub(crate) const NUMBERED: u32 = 10_000;
-/// How long their IP packets are, bytes.
-pub(crate) const NUMBERED_BYTES: usize = 20 + 8 + 100;
 
-/// Sends them: datagrams that end with their number, three times, so slowly that the way to the path loses none.
-pub(crate) fn send_numbers(socket: &UdpSocket, to: impl ToSocketAddrs + Copy) {
-    let mut bytes = [0; NUMBERED_BYTES - 28];
+/// Sends them: datagrams that end with their number, so many a millisecond.
+pub(crate) fn send_numbers(socket: &UdpSocket, to: impl ToSocketAddrs + Copy, burst: u32) {
+    let mut bytes = [0; 100];
     for number in 0..NUMBERED {
-        let copies = [number.to_be_bytes(); 3].concat();
-        bytes[NUMBERED_BYTES - 28 - 12..].copy_from_slice(&copies);
+        bytes[96..].copy_from_slice(&number.to_be_bytes());
         socket.send_to(&bytes, to).unwrap();
-        if number % 20 == 19 {
+        if number % burst == burst - 1 {
             #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-#[test]
-#[ignore = "a program for other tests"]
-fn send_numbered() {
-    send_numbers(&UdpSocket::bind("0.0.0.0:0").unwrap(), (peer(), 9));
-    // What is on the way when this program ends is not delivered.
-    #[expect(clippy::disallowed_methods, reason = "the relay is another process")]
-    std::thread::sleep(Duration::from_millis(500));
 }

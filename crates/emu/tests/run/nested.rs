@@ -12,13 +12,28 @@ fn paths_inside_each_other_add_up_and_lead_to_the_outermost_far_end() {
     let inner = |rtt| vec![PROGRAM, "run", "-q", "--rtt", rtt, "--"];
     let mut command = inner("30ms");
     command.extend(ping.iter().map(String::as_str));
-    let two = stdout(&run("-q --rtt 20ms", &command).output());
-    assert!(said(&two, "rtt_us").parse::<u64>().unwrap() >= 50_000, "{two}");
+    let two = adds_up_to(50_000, || stdout(&run("-q --rtt 20ms", &command).output()));
     assert_eq!(said(&two, "peer"), "10.0.0.1");
 
-    let three: Vec<_> = inner("15ms").into_iter().chain(command).collect();
-    let three = stdout(&run("-q --rtt 20ms", &three).output());
-    assert!(said(&three, "rtt_us").parse::<u64>().unwrap() >= 65_000, "{three}");
+    let three: Vec<_> = inner("15ms").into_iter().chain(command.clone()).collect();
+    adds_up_to(65_000, || stdout(&run("-q --rtt 20ms", &three).output()));
+}
+
+/// Pings take so long and hardly longer, less than the shortest of the paths once more. A busy host may need a few tries for
+/// that, and in none of them are they shorter.
+fn adds_up_to(rtt_us: u64, ping: impl Fn() -> String) -> String {
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let output = ping();
+        let each: Vec<u64> =
+            output.lines().filter_map(|line| line.strip_prefix("rtt_us ")?.parse().ok()).collect();
+        assert!(!each.is_empty() && each.iter().all(|rtt| *rtt >= rtt_us), "{output}");
+        if each.iter().all(|rtt| *rtt < rtt_us + 12_000) {
+            return output;
+        }
+        seen.push(each);
+    }
+    panic!("{rtt_us}: {seen:?}");
 }
 
 #[test]
@@ -31,12 +46,30 @@ fn runs_beside_each_other_in_one_have_networks_of_their_own() {
         "for each in 1 2 3; do {PROGRAM} run -q --rtt 30ms -- {PROGRAM} run -q -- sh -c 'echo local $RDT_LOCAL; {ping}' \
          & pids=\"$pids $!\"; done; for pid in $pids; do wait $pid || exit 1; done"
     );
-    let output = stdout(&run("-q --rtt 20ms", &["sh", "-c", &script]).output());
+    let output = adds_up_to(50_000, || stdout(&run("-q --rtt 20ms", &["sh", "-c", &script]).output()));
     let each = |word| {
         output.lines().filter_map(|line| line.strip_prefix(word)).collect::<std::collections::BTreeSet<_>>()
     };
     assert_eq!(each("local ").len(), 3, "{output}");
-    assert!(each("rtt_us ").iter().all(|rtt| rtt.parse::<u64>().unwrap() >= 50_000), "{output}");
+}
+
+#[test]
+fn a_run_inside_another_that_is_killed_leaves_no_device_in_the_outer_network() {
+    if !host_allows() {
+        return;
+    }
+    // Devices whose names begin as those of runs: that of the outer one, then those that runs inside it add.
+    let script = format!(
+        "devices() {{ grep -c '^ *rdt' /proc/net/dev; }}
+        until_there_are() {{ for i in $(seq 1000); do [ $(devices) = $1 ] && return; sleep 0.01; done; }}
+        before=$(devices)
+        for signal in KILL TERM; do
+            {PROGRAM} run -q -- sleep 1000 & until_there_are $((before + 1)); during=$(devices)
+            kill -$signal $!; wait $!; until_there_are $before; echo $before $during $(devices)
+        done"
+    );
+    let output = run("-q", &["sh", "-c", &script]).output();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1 2 1\n".repeat(2), "{output:?}");
 }
 
 #[test]

@@ -168,9 +168,9 @@ impl Link {
         }
     }
 
-    /// Whether packets wait for a decision that is made when they leave.
-    pub(crate) fn decides_on_departure(&self) -> bool {
-        matches!(self.manager.as_deref(), Some(Manager::Departures(..)))
+    /// Whether something but the queue's limit turns packets away when they come, which settles their times too.
+    pub(crate) fn decides_on_arrival(&self) -> bool {
+        matches!(self.manager.as_deref(), Some(Manager::Arrivals(..)))
     }
 
     /// Has the packets of a drop-tail queue wait for their turns too, although nothing but time depends on it.

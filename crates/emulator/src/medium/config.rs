@@ -65,7 +65,12 @@ pub enum BackOff {
 
 /// Bytes around an IP packet: the header with three addresses and the FCS (9.3.2.1), and LLC with SNAP, which
 /// says that it is an IP packet (RFC 1042).
-pub(super) const MAC_OVERHEAD: u32 = 24 + 4 + 8;
+pub(super) const MAC_OVERHEAD: u32 = 24 + 4 + LLC_SNAP;
+
+/// The most bytes of data that a frame carries, LLC and SNAP among them: the largest MSDU (9.2.3, table 9-25).
+const MAX_MSDU: u32 = 2_304;
+/// Bytes of LLC (IEEE Std 802.2: 3) and SNAP (IEEE Std 802: 5).
+const LLC_SNAP: u32 = 8;
 
 /// Bytes of ACK and CTS (9.3.1.3, 9.3.1.4).
 const ACK: u32 = 14;
@@ -103,6 +108,10 @@ impl WifiConfig {
             back_off: BackOff::Mean,
         }
     }
+
+    /// The longest IP packet that one frame carries, bytes. A link through a cell takes no longer one whole, whatever its
+    /// own [`Mtu`](crate::Mtu).
+    pub const MTU: u32 = MAX_MSDU - LLC_SNAP;
 
     /// Whether such a cell can exist.
     pub fn check(&self) -> Result<(), WifiError> {

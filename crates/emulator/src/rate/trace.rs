@@ -11,14 +11,20 @@ use super::Service;
 use crate::time::{nanos_since, saturating_add};
 use crate::units::Bitrate;
 
-/// Bytes that can be sent at one opportunity: an Ethernet frame's payload, as in mm-link(1).
-pub const OPPORTUNITY: u64 = 1_500;
+/// Bytes that can be sent at one opportunity: a full packet, and the header that mahimahi sees on each
+/// (`PACKET_SIZE` of its `link_queue.hh`).
+pub const OPPORTUNITY: u64 = FULL_PACKET + TUN_HEADER;
+/// A packet that takes one opportunity, bytes: what Ethernet carries.
+const FULL_PACKET: u64 = 1_500;
+/// Bytes that mahimahi's TUN device puts before each packet, flags and protocol (`struct tun_pi`), and that its links
+/// count: 34 packets of 40 bytes share an opportunity, not 37.
+const TUN_HEADER: u64 = 4;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// Times at which [`OPPORTUNITY`] bytes can be sent, repeated for ever with the last one as the period.
 ///
-/// The bytes on the wire of the packets that wait share the opportunities: small packets go together, and a
+/// The bytes on the wire of the packets that wait, and 4 more of each, share the opportunities: small packets go together, and a
 /// large one goes when its last byte does. What nobody waits for is lost. A packet waits for an opportunity
 /// *after* its arrival, so it always waits, and counts against the queue's limit even on an idle link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +58,10 @@ pub enum TraceError {
 
 impl Trace {
     /// Reads one number of milliseconds a line, in ascending order; as many lines as opportunities may
-    /// have the same. Blank lines mean nothing.
+    /// have the same. Blank lines mean nothing, nor does the byte-order mark that some editors put at the beginning.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut times: Vec<u64> = Vec::new();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (n, text) in text.lines().map(str::trim).enumerate().filter(|(_, text)| !text.is_empty()) {
             let line = n + 1;
             let time = text.parse::<u64>().ok().and_then(|millis| millis.checked_mul(NANOS_PER_MILLI));
@@ -70,10 +77,10 @@ impl Trace {
         }
     }
 
-    /// The rate in the long run.
+    /// The rate in the long run, of packets of 1500 bytes.
     pub fn mean_rate(&self) -> Bitrate {
         // Fewer than 2^61 opportunities fit in memory, so this is below 2^61 * 2^14 * 2^40.
-        let work = self.opportunities.len() as u128 * u128::from(OPPORTUNITY) * 8 * 1_000_000_000;
+        let work = self.opportunities.len() as u128 * u128::from(FULL_PACKET) * 8 * 1_000_000_000;
         Bitrate::from_bps(u64::try_from(work / u128::from(self.period())).unwrap_or(u64::MAX))
     }
 
@@ -85,7 +92,7 @@ impl Trace {
             |first| self.first_after(self.time(first).saturating_add(SECOND - 1)).saturating_sub(first);
         let most = (0..count).map(within);
         let most = most.max().unwrap_or_default();
-        Bitrate::from_bps(most.saturating_mul(OPPORTUNITY * 8)).max(self.mean_rate())
+        Bitrate::from_bps(most.saturating_mul(FULL_PACKET * 8)).max(self.mean_rate())
     }
 
     /// In nanoseconds, not zero.
@@ -136,7 +143,7 @@ impl Reader {
     pub(super) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         let origin = *self.origin.get_or_insert(now);
         let first = self.first_byte(nanos_since(origin, now));
-        self.used = first.saturating_add(bytes as u64);
+        self.used = first.saturating_add(bytes as u64).saturating_add(TUN_HEADER);
         let last = self.used.saturating_sub(1).max(first);
         let (start, end) = (self.instant(origin, first), self.instant(origin, last));
         // Nothing is in service between opportunities, and they take no time.
@@ -174,6 +181,7 @@ mod tests {
         assert_eq!(*trace.opportunities, [1_000_000, 1_000_000, 3_000_000]);
         // 4500 bytes in 3 ms.
         assert_eq!(trace.mean_rate(), Bitrate::from_bps(12_000_000));
+        assert_eq!(Trace::parse("\u{feff}1\n1\n3"), Ok(trace));
     }
 
     #[test]
@@ -226,8 +234,16 @@ mod tests {
         let start = epoch();
         let mut reader = reader("1\n2\n10\n", start);
         let ends =
-            [500, 1_000, 1, 1_500, 1_499].map(|bytes| (reader.serve(start, bytes).end - start).as_millis());
+            [496, 1_000, 0, 1_500, 1_496].map(|bytes| (reader.serve(start, bytes).end - start).as_millis());
         assert_eq!(ends, [1, 1, 2, 10, 10]);
+    }
+
+    #[test]
+    fn as_many_short_packets_share_an_opportunity_as_in_mahimahi() {
+        let start = epoch();
+        let mut reader = reader("1\n2\n", start);
+        let first = (0..100).take_while(|_| reader.serve(start, 40).end == start + ms(1)).count();
+        assert_eq!(first, 1_504 / (40 + 4));
     }
 
     #[test]
@@ -239,7 +255,7 @@ mod tests {
         let service = reader.serve(start, 501);
         assert_eq!((service.start, service.end), (start + ms(1), start + ms(2)));
         // 1499 bytes are left at 2 ms; five whole opportunities follow, the last of them at 21 ms.
-        assert_eq!(reader.serve(start, 1_499 + 5 * 1_500).end, start + ms(21));
+        assert_eq!(reader.serve(start, 1_499 + 5 * 1_504 - 4).end, start + ms(21));
         assert_eq!(reader.serve(start, 1).end, start + ms(22));
     }
 
@@ -253,11 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_bytes_waits_too_but_uses_nothing() {
+    fn a_packet_without_bytes_waits_too_and_uses_its_header() {
         let start = epoch();
         let mut reader = reader("1\n2\n", start);
         assert_eq!(reader.serve(start, 0).end, start + ms(1));
-        assert_eq!(reader.serve(start, 1_500).end, start + ms(1));
+        assert_eq!(reader.serve(start, 1_496).end, start + ms(1));
         assert_eq!(reader.serve(start, 0).end, start + ms(2));
     }
 
@@ -281,8 +297,9 @@ mod tests {
             let mut now = 0;
             for n in 0..2_000 {
                 now += numbers.below(3_000_000);
-                let mut bytes = 1 + numbers.below(4_000);
+                let mut bytes = numbers.below(4_000);
                 let actual = reader.serve(start + ns(now), usize::try_from(bytes).unwrap()).end - start;
+                bytes += 4;
                 while walk.next_if(|(time, _)| *time <= now).is_some() {}
                 while walk.peek().unwrap().1 < bytes {
                     bytes -= walk.next().unwrap().1;

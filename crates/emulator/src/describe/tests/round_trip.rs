@@ -81,9 +81,15 @@ impl Values {
     fn outage(&mut self) -> Outage {
         let (down, more) = (self.time(), self.time() + ns(1));
         let periodic = Outage::periodic(down + more, down, self.time());
-        let intervals = (0..=self.below(3)).map(|_| (self.time(), self.time()));
-        let intervals = intervals.map(|(from, length)| (from, from + length + ns(1)));
-        let intervals = Outage::Intervals(intervals.collect());
+        let mut begin = Duration::ZERO;
+        let intervals = (0..=self.below(3)).map(|_| {
+            let from = begin + self.time();
+            begin = from + self.time() + ns(1);
+            (from, begin)
+        });
+        let mut intervals: Vec<_> = intervals.collect();
+        intervals.reverse();
+        let intervals = Outage::Intervals(intervals);
         self.one_of(vec![Outage::None, periodic, intervals])
     }
 

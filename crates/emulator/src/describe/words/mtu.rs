@@ -58,7 +58,13 @@ impl Word for Longest {
 
 impl Word for Option<Bytes> {
     fn read(text: &str) -> Result<Self, String> {
-        if is_none(text) { Ok(None) } else { Bytes::read(text).map(Some) }
+        if is_none(text) {
+            return Ok(None);
+        }
+        match Bytes::read(text)? {
+            Bytes(0) => Err(format!("nothing is as short as 0 bytes: write {NONE} for no limit")),
+            bytes => Ok(Some(bytes)),
+        }
     }
 
     fn write(&self) -> String {

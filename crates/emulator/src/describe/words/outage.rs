@@ -10,14 +10,12 @@ impl Word for Outage {
         if is_none(text) {
             return Ok(Self::None);
         }
-        match text.split_once(" every ") {
-            Some((down, rest)) => periodic(text, down, rest),
-            None => text
-                .split(',')
-                .map(|part| interval(part.trim()))
-                .collect::<Result<_, _>>()
-                .map(Self::Intervals),
+        if let Some((down, rest)) = text.split_once(" every ") {
+            return periodic(text, down, rest);
         }
+        let parts = text.split(',').map(|part| interval(part.trim()));
+        let intervals = parts.collect::<Result<Vec<_>, _>>()?;
+        overlap(&intervals).map_or(Ok(Self::Intervals(intervals)), Err)
     }
 
     fn write(&self) -> String {
@@ -42,6 +40,15 @@ fn periodic(text: &str, down: &str, rest: &str) -> Result<Outage, String> {
         return Err(format!("'{text}' does not fit: the outage is longer than its period"));
     }
     Ok(Outage::Periodic { period, down, offset: Duration::read(offset.trim())? })
+}
+
+/// What is wrong if one interval begins within another: of one who writes that, one of them is a mistake.
+fn overlap(intervals: &[(Duration, Duration)]) -> Option<String> {
+    let mut sorted = intervals.to_vec();
+    sorted.sort_unstable();
+    let both = sorted.windows(2).find(|pair| pair[1].0 < pair[0].1)?;
+    let [first, second] = [both[0], both[1]].map(|(from, to)| format!("{}-{}", from.write(), to.write()));
+    Some(format!("{first} and {second} overlap"))
 }
 
 fn interval(text: &str) -> Result<(Duration, Duration), String> {

@@ -39,14 +39,15 @@ fn a_lone_answer_waits_for_the_frame_on_the_air_and_not_for_the_queue() {
     let turn = cost("wifi-b", 1_498);
     let now = start + turn * 10 + turn / 4;
     path.push(Direction::Reverse, now, vec![0; 12]).unwrap();
-    let due = path.reverse.next_wakeup().unwrap() - now;
+    let due = path.pop(Direction::Reverse, now + turn * 3).unwrap().due - now;
     assert!(due > turn / 2 && due < turn * 2, "{due:?}");
 
     // What it took, the other direction does not have: its next packet comes later by as much.
-    let queued = turn * 1_000;
-    path.push(Direction::Forward, now, vec![0; 1_470]).unwrap();
-    while path.forward.pop(start + queued).is_some() {}
-    let last = path.forward.next_wakeup().unwrap() - start;
+    let queued = turn * 999;
+    let mut last = Duration::ZERO;
+    while let Some(delivery) = path.pop(Direction::Forward, start + queued * 2) {
+        last = delivery.due - start;
+    }
     assert!(last > queued + turn / 2 + cost("wifi-b", 40), "{last:?} after {queued:?}");
 }
 
@@ -198,7 +199,7 @@ fn both_directions_together_take_the_air_that_there_is_even_if_they_want_more() 
 }
 
 #[test]
-fn below_saturation_waits_are_near_those_of_turns_that_are_decided_when_the_air_is_free() {
+fn below_saturation_turns_settled_on_arrival_wait_nearly_as_long_as_those_decided_when_the_air_is_free() {
     let mut relative = Vec::new();
     for seed in 0..100 {
         let sent = random_schedule(seed, 3_000 + seed * 30);
@@ -209,7 +210,7 @@ fn below_saturation_waits_are_near_those_of_turns_that_are_decided_when_the_air_
     }
     relative.sort_unstable();
     let percent = |share: usize| relative[(relative.len() - 1) * share / 100];
-    assert!(percent(0).0 > 70 && percent(50).0 > 90 && percent(100).0 < 110, "{relative:?}");
+    assert!(percent(0).0 >= 79 && percent(50).0 >= 94 && percent(100).0 < 110, "{relative:?}");
 }
 
 /// When the packets of a random schedule are due, in ns and each with its direction, where the directions have these disciplines
@@ -241,12 +242,11 @@ fn dues(seed: u64, disciplines: [&str; 2]) -> Vec<(u64, Direction)> {
 }
 
 #[test]
-fn drop_tail_takes_its_turns_exactly_beside_a_discipline_that_decides_on_departure() {
+fn drop_tail_takes_its_turns_exactly_alone_and_beside_a_discipline_that_decides_on_departure() {
     for seed in 0..50 {
         let expected = dues(seed, ["drop-head", "drop-head"]);
-        for disciplines in [["drop-tail", "drop-head"], ["drop-head", "drop-tail"]] {
+        for disciplines in [["drop-tail"; 2], ["drop-tail", "drop-head"], ["drop-head", "drop-tail"]] {
             assert!(dues(seed, disciplines) == expected, "seed {seed}, {disciplines:?}");
         }
-        assert!(dues(seed, ["drop-tail"; 2]) != expected, "settled on arrival, seed {seed}");
     }
 }

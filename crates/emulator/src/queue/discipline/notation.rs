@@ -77,8 +77,10 @@ fn codel(mut parameters: Parameters<'_>) -> Result<Discipline, DisciplineError> 
     parameters.quantity("target", parse_duration, &mut config.target)?;
     parameters.quantity("interval", parse_duration, &mut config.interval)?;
     parameters.flag("ecn", &mut config.ecn)?;
-    if config.interval.is_zero() {
-        return Err(parameters.refuse("interval", "it is more than zero".to_owned()));
+    for (name, time) in [("target", config.target), ("interval", config.interval)] {
+        if time.is_zero() {
+            return Err(parameters.refuse(name, "it is more than zero".to_owned()));
+        }
     }
     parameters.finish(Discipline::CoDel(config))
 }

@@ -70,6 +70,7 @@ fn errors_name_the_place_and_say_what_would_do() {
         ("codel:target", "target of codel: '' is not a time such as 20ns, 250us, 100ms, 1.5s or 10min"),
         ("codel:target=5", "target of codel: '5' has no unit: write 5ns or 5us or 5ms or 5s or 5min"),
         ("codel:interval=0s", "interval of codel: it is more than zero"),
+        ("codel:target=0ms", "target of codel: it is more than zero"),
         ("codel:ecn=perhaps", "ecn of codel: 'perhaps' is not yes or no"),
         ("codel:target=1ms,target=2ms", "'target' of codel is given twice"),
         ("red:max=5kb", "max of red: it is more than min, which is 7500b"),

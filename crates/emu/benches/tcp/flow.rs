@@ -1,0 +1,263 @@
+//! Flows of kernel TCP over a run's path: who sends, who counts, what the kernel says of a connection. For the bench and
+//! the tests.
+
+use std::env;
+use std::fmt;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
+
+use rdt_driver::clock;
+use socket2::{Domain, Socket, Type};
+
+/// The variable in which both ends find what is asked for.
+pub(crate) const VARIABLE: &str = "RDT_TCP";
+/// Where flows go to.
+const PORT: u16 = 5001;
+/// Bytes handed to the kernel, or taken from it, at a time.
+const CHUNK: usize = 64 << 10;
+/// How often it is tried to reach the counter, which may not listen yet, and how long in between.
+const TRIES: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What is asked of both ends. As text: the congestion control, then the numbers in this order.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    /// As the kernel calls it.
+    pub(crate) congestion: String,
+    /// For how long data is handed to the kernel, milliseconds.
+    pub(crate) millis: u64,
+    /// Connections at once.
+    pub(crate) flows: usize,
+    /// Both buffers, as `iperf3 -w` sets them, bytes; 0 leaves them to the kernel. Of the receive buffer the kernel offers
+    /// about so much as window: it sets twice the size aside, for what it adds to each segment.
+    pub(crate) window: usize,
+    /// Whether selective acknowledgements (RFC 2018) are allowed: 1 or 0.
+    pub(crate) sack: u8,
+    /// What comes in this time at the beginning is not counted, milliseconds.
+    pub(crate) omit: u64,
+}
+
+impl Wish {
+    /// One flow for so long, all else as the kernel has it.
+    pub(crate) fn new(congestion: &str, millis: u64) -> Self {
+        Self { congestion: congestion.to_owned(), millis, flows: 1, window: 0, sack: 1, omit: 0 }
+    }
+
+    fn asked() -> Self {
+        env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).expect("a wish")
+    }
+
+    /// In the network of this end.
+    fn allow_sack(&self) {
+        fs::write("/proc/sys/net/ipv4/tcp_sack", self.sack.to_string()).expect("a network of its own");
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { congestion, millis, flows, window, sack, omit } = self;
+        write!(f, "{congestion} {millis} {flows} {window} {sack} {omit}")
+    }
+}
+
+impl FromStr for Wish {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let words: Vec<_> = text.split(' ').collect();
+        let [congestion, millis, flows, window, sack, omit] = words[..] else { return Err(()) };
+        Ok(Self {
+            congestion: congestion.to_owned(),
+            millis: number(millis)?,
+            flows: number(flows)?,
+            window: number(window)?,
+            sack: number(sack)?,
+            omit: number(omit)?,
+        })
+    }
+}
+
+/// What became of one flow. As text: the numbers in this order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flow {
+    /// Bits per second of payload that reached the counter, from the accepted connection to the last byte.
+    pub(crate) bps: f64,
+    /// Microseconds in which the sender had data to send, and of these, for want of window and of buffer.
+    pub(crate) busy_us: u64,
+    pub(crate) window_us: u64,
+    pub(crate) buffer_us: u64,
+    /// Whether both ends agreed on selective acknowledgements: 1 or 0.
+    pub(crate) sack: u8,
+}
+
+impl Flow {
+    /// Those that a sender printed.
+    pub(crate) fn all(output: &str) -> Vec<Self> {
+        let flows = output.lines().filter_map(|line| line.strip_prefix("flow ")?.parse().ok());
+        flows.collect()
+    }
+
+    fn of(stream: &TcpStream, bytes: u64, micros: u64) -> Self {
+        let info = TcpInfo::of(stream);
+        // TCPI_OPT_SACK of linux/tcp.h.
+        let sack = u8::from(info.head[5] & 2 != 0);
+        let [busy_us, window_us, buffer_us] = info.limits;
+        #[expect(clippy::cast_precision_loss, reason = "a few seconds, a few gigabytes")]
+        let bps = bytes as f64 * 8e6 / micros as f64;
+        Self { bps, busy_us, window_us, buffer_us, sack }
+    }
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bps, busy_us, window_us, buffer_us, sack } = self;
+        write!(f, "{bps} {busy_us} {window_us} {buffer_us} {sack}")
+    }
+}
+
+impl FromStr for Flow {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let words: Vec<_> = text.split(' ').collect();
+        let [bps, busy, window, buffer, sack] = words[..] else { return Err(()) };
+        Ok(Self {
+            bps: number(bps)?,
+            busy_us: number(busy)?,
+            window_us: number(window)?,
+            buffer_us: number(buffer)?,
+            sack: number(sack)?,
+        })
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, ()> {
+    text.parse().map_err(|_| ())
+}
+
+/// The beginning of `struct tcp_info` of linux/tcp.h, of which the rest is not asked for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct TcpInfo {
+    /// Bytes and half words: the options are the sixth.
+    head: [u8; 8],
+    /// 40 words, some of them in pairs, up to the delivery rate.
+    words: [[u32; 20]; 2],
+    /// `tcpi_busy_time`, `tcpi_rwnd_limited`, `tcpi_sndbuf_limited`, microseconds.
+    limits: [u64; 3],
+}
+
+impl TcpInfo {
+    #[expect(unsafe_code, reason = "no crate in use here wraps this option")]
+    fn of(stream: &TcpStream) -> Self {
+        let mut info = Self::default();
+        let size = libc::socklen_t::try_from(size_of::<Self>()).expect("few");
+        let mut len = size;
+        // SAFETY: the socket is open, and the kernel writes no more than `len` bytes to `info`, which consists of
+        // integers and has so many.
+        let result = unsafe {
+            let place = (&raw mut info).cast();
+            libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &raw mut len)
+        };
+        assert!(result == 0 && len == size, "what the kernel knows of it: {result}, {len} bytes");
+        info
+    }
+}
+
+fn address(name: &str) -> IpAddr {
+    env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")
+}
+
+/// Counts what comes on each connection, and answers with bytes and microseconds at its end; for ever.
+pub(crate) fn count() {
+    let wish = Wish::asked();
+    wish.allow_sack();
+    let listener = socket(&wish);
+    listener.bind(&SocketAddr::new(address("RDT_LOCAL"), PORT).into()).expect("a port that is free");
+    listener.listen(16).expect("a socket that listens");
+    loop {
+        let (connection, _) = listener.accept().expect("a connection");
+        let wish = wish.clone();
+        thread::spawn(move || count_one(&wish, &connection.into()));
+    }
+}
+
+fn count_one(wish: &Wish, mut stream: &TcpStream) {
+    let (mut begin, mut bytes, mut chunk) = (clock::now(), 0_u64, vec![0; CHUNK]);
+    let mut omit = Some(begin + Duration::from_millis(wish.omit)).filter(|_| wish.omit > 0);
+    while let Ok(read @ 1..) = stream.read(&mut chunk) {
+        bytes += read as u64;
+        if omit.is_some_and(|end| clock::now() >= end) {
+            (begin, bytes, omit) = (clock::now(), 0, None);
+        }
+    }
+    let micros = u64::try_from((clock::now() - begin).as_micros()).expect("less than a millennium");
+    // Whoever sent may have been ended.
+    let _ = stream.write_all(&[bytes.to_be_bytes(), micros.to_be_bytes()].concat());
+}
+
+/// Sends all flows at once, and prints what became of each.
+pub(crate) fn send() {
+    let wish = Wish::asked();
+    wish.allow_sack();
+    let flows: Vec<_> = (0..wish.flows)
+        .map(|_| {
+            let wish = wish.clone();
+            thread::spawn(move || send_one(&wish))
+        })
+        .collect();
+    for flow in flows {
+        println!("\nflow {}", flow.join().expect("it sends to the end"));
+    }
+}
+
+fn send_one(wish: &Wish) -> Flow {
+    let mut stream = connected(wish);
+    rustix::net::sockopt::set_tcp_congestion(&stream, &wish.congestion).expect("a kernel that has it");
+    let (begin, chunk) = (clock::now(), vec![0; CHUNK]);
+    while clock::now() - begin < Duration::from_millis(wish.millis) {
+        stream.write_all(&chunk).expect("somebody who reads");
+    }
+    stream.shutdown(Shutdown::Write).expect("an end");
+    let mut answer = [[0; 8]; 2];
+    for number in &mut answer {
+        stream.read_exact(number).expect("what was counted");
+    }
+    let [bytes, micros] = answer.map(u64::from_be_bytes);
+    Flow::of(&stream, bytes, micros)
+}
+
+fn connected(wish: &Wish) -> TcpStream {
+    let peer = SocketAddr::new(address("RDT_PEER"), PORT).into();
+    for _ in 0..TRIES {
+        let socket = socket(wish);
+        match socket.connect(&peer) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => sleep(PAUSE),
+            result => {
+                result.expect("a way to the counter");
+                return socket.into();
+            }
+        }
+    }
+    panic!("nobody counts");
+}
+
+fn socket(wish: &Wish) -> Socket {
+    let socket = Socket::new(Domain::for_address((Ipv4Addr::LOCALHOST, 0).into()), Type::STREAM, None)
+        .expect("a socket");
+    if wish.window > 0 {
+        socket.set_send_buffer_size(wish.window).expect("a send buffer");
+        socket.set_recv_buffer_size(wish.window).expect("a receive buffer");
+    }
+    socket
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process is waited for")]
+fn sleep(time: Duration) {
+    thread::sleep(time);
+}

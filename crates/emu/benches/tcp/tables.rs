@@ -1,0 +1,115 @@
+//! The tables, a run of `rdt-emu` for each row.
+
+use std::env;
+use std::process::{Command, Stdio};
+
+use crate::flow::{self, Flow, VARIABLE, Wish};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
+
+/// The link that TCP is to fill.
+const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];
+/// Its rate, bit/s.
+const LINK_BPS: f64 = 100e6;
+/// That of the published sweep of windows.
+const SWEEP: [&str; 2] = ["--rtt=10ms", "--rate=34mbit"];
+/// Its round trip, seconds, and its rate, bit/s.
+const SWEEP_RTT: f64 = 0.010;
+const SWEEP_BPS: f64 = 34e6;
+/// The windows of the published sweep, bytes.
+const WINDOWS: [usize; 7] = [5_000, 10_000, 16_357, 25_000, 40_000, 50_000, 60_000];
+
+pub(crate) fn main() {
+    let args: Vec<String> = env::args().collect();
+    let is_asked = |name: &str| args.iter().any(|arg| arg == name);
+    if is_asked("--count") {
+        return flow::count();
+    }
+    if is_asked("--send") {
+        return flow::send();
+    }
+    let tables: [(&str, fn()); 3] = [("link", link), ("shares", shares), ("windows", windows)];
+    let all = !tables.iter().any(|(name, _)| is_asked(name));
+    for (_, table) in tables.iter().filter(|(name, _)| all || is_asked(name)) {
+        table();
+    }
+}
+
+/// The flows of one run.
+fn run(path: &[&str], wish: &Wish) -> Vec<Flow> {
+    let own = env::current_exe().expect("this program has a path");
+    let own = own.to_str().expect("which is text");
+    let output = Command::new(PROGRAM)
+        .args(["run", "--quiet"])
+        .args(path)
+        .arg(format!("--server=exec '{own}' --count"))
+        .args(["--", own, "--send"])
+        .env(VARIABLE, wish.to_string())
+        // Whatever this host was calibrated to hold.
+        .env("XDG_STATE_HOME", "/there/is/none")
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("it runs");
+    let flows = Flow::all(&String::from_utf8(output.stdout).expect("text"));
+    assert_eq!(flows.len(), wish.flows, "each flow is told");
+    flows
+}
+
+fn link() {
+    println!("| | Mbit/s | of the link |\n|---|---|---|");
+    for (name, congestion, sack, omit) in [
+        ("CUBIC", "cubic", 1, 0),
+        ("Reno", "reno", 1, 0),
+        ("BBR", "bbr", 1, 0),
+        ("CUBIC without SACK, after 10 s", "cubic", 0, 10_000),
+        ("Reno without SACK, after 10 s", "reno", 0, 10_000),
+    ] {
+        let flow = run(&LINK, &Wish { sack, omit, ..Wish::new(congestion, 10_000 + omit) })[0];
+        assert_eq!(flow.sack, sack, "as it was asked for");
+        println!("| {name} | {:.1} | {:.3} |", flow.bps / 1e6, flow.bps / LINK_BPS);
+    }
+    println!();
+}
+
+fn shares() {
+    println!("| two flows for 20 s | Mbit/s | of the link | off half |\n|---|---|---|---|");
+    for (name, congestion, more) in [
+        ("Reno", "reno", ""),
+        ("CUBIC, `--discipline codel`", "cubic", "--discipline=codel"),
+        ("CUBIC", "cubic", "--discipline=drop-tail"),
+    ] {
+        let path: Vec<_> = LINK.into_iter().chain((!more.is_empty()).then_some(more)).collect();
+        let flows = run(&path, &Wish { flows: 2, ..Wish::new(congestion, 20_000) });
+        let [first, second] = [flows[0].bps, flows[1].bps];
+        let (sum, off) = (first + second, (first - second).abs() / (first + second));
+        println!(
+            "| {name} | {:.1} and {:.1} | {:.3} | {:.1} % |",
+            first / 1e6,
+            second / 1e6,
+            sum / LINK_BPS,
+            off * 100.0
+        );
+    }
+    println!();
+}
+
+/// The sweep of windows, with what the kernel waited for, of the time in which it had data.
+fn windows() {
+    println!("| window, bytes | Mbit/s | window / RTT | waits for the window | for the send buffer |");
+    println!("|---|---|---|---|---|");
+    for window in WINDOWS {
+        let flow = run(&SWEEP, &Wish { window, ..Wish::new("cubic", 3_000) })[0];
+        #[expect(clippy::cast_precision_loss, reason = "a few seconds, a few bytes")]
+        let (allowed, share) = (window as f64 * 8.0 / SWEEP_RTT, |micros: u64| {
+            micros as f64 * 100.0 / flow.busy_us.max(1) as f64
+        });
+        println!(
+            "| {window} | {:.1} | {:.1} | {:.0} % | {:.0} % |",
+            flow.bps / 1e6,
+            allowed.min(SWEEP_BPS) / 1e6,
+            share(flow.window_us),
+            share(flow.buffer_us),
+        );
+    }
+    println!();
+}

@@ -1,0 +1,162 @@
+//! Kernel TCP through a run: it fills the link, shares it, and gets of it what its window allows.
+//!
+//! Rates take time that others on this host take too. So each is tried a few times, and a host that did not keep up with
+//! the link in any try shows nothing: that is said and the test skipped, as where runs are not allowed.
+
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::flow::{self, Flow, VARIABLE, Wish};
+use super::helpers::program;
+use super::running::{host_allows, run_with, stdout};
+
+/// As often as something is tried that a busy host can spoil.
+const TRIES: usize = 3;
+/// A relay that is later than this kept nobody up, microseconds.
+const LATE: f64 = 2_000.0;
+/// Of each packet of 1500 bytes, where TCP sends timestamps.
+const PAYLOAD: f64 = 1_448.0 / 1_500.0;
+
+/// Sends; the wish is in the environment.
+#[test]
+#[ignore = "a program for other tests"]
+fn send() {
+    flow::send();
+}
+
+/// Counts for whoever sends.
+#[test]
+#[ignore = "a program for other tests"]
+fn count() {
+    flow::count();
+}
+
+/// The flows of one run over this path, and whether the host kept up with it.
+fn flows(path: &str, wish: &Wish) -> (Vec<Flow>, bool) {
+    // A machine for one of them at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let set = format!("{VARIABLE}={wish}");
+    let server = format!("--server=exec env '{set}' {}", program("tcp::count").join(" "));
+    let options: Vec<_> =
+        ["-q", "--json", "--wait=sleep", &server].into_iter().chain(path.split(' ')).collect();
+    let mut command = vec!["env".to_owned(), set.clone()];
+    command.extend(program("tcp::send"));
+    let command: Vec<_> = command.iter().map(String::as_str).collect();
+    let output = stdout(&run_with(&options, &command).output());
+    let end: Value = serde_json::from_str(output.lines().next_back().unwrap()).unwrap();
+    assert_eq!(end["balances"], true, "{end}");
+    let late = |direction: &str| end[direction]["lateness_us"]["p99"].as_f64().unwrap();
+    let flows = Flow::all(&output);
+    assert_eq!(flows.len(), wish.flows, "{output}");
+    (flows, late("forward") < LATE && late("reverse") < LATE)
+}
+
+/// Asserts that a try shows what is to be shown, unless the host keeps up in none.
+fn shows<T: Debug>(what: &str, mut attempt: impl FnMut() -> (T, bool), shown: impl Fn(&T) -> bool) {
+    let mut kept_up = false;
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let (result, is_true) = attempt();
+        kept_up |= is_true;
+        if shown(&result) {
+            return;
+        }
+        seen.push((result, is_true));
+    }
+    assert!(!kept_up, "{what}: {seen:?}");
+    eprintln!("skipped, the host is too busy: {what}: {seen:?}");
+}
+
+/// Whether the kernel has it.
+fn has(congestion: &str) -> bool {
+    let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    let has = all.split_whitespace().any(|name| name == congestion);
+    if !has {
+        eprintln!("skipped: this kernel has no {congestion}");
+    }
+    has
+}
+
+#[test]
+fn tcp_of_every_kind_fills_nine_tenths_of_a_link_with_a_queue_of_its_product() {
+    if !host_allows() {
+        return;
+    }
+    for congestion in ["cubic", "reno", "bbr"] {
+        fills(100.0, &Wish::new(congestion, 3_000));
+    }
+}
+
+/// Without them a segment is sent again each round trip (RFC 6582, section 3.2). The end of slow start loses a bandwidth-delay
+/// product of them, which takes seconds, so the link is slower here, and what comes after is counted.
+#[test]
+fn so_does_tcp_without_selective_acknowledgements_once_it_is_over_its_start() {
+    if !host_allows() {
+        return;
+    }
+    for congestion in ["cubic", "reno"] {
+        fills(20.0, &Wish { sack: 0, omit: 2_500, ..Wish::new(congestion, 5_000) });
+    }
+}
+
+fn fills(mbps: f64, wish: &Wish) {
+    if !has(&wish.congestion) {
+        return;
+    }
+    let path = format!("--rtt=20ms --rate={mbps}mbit --queue=1bdp");
+    let attempt = || {
+        let (flows, kept_up) = flows(&path, wish);
+        assert_eq!(flows[0].sack, wish.sack, "{wish}");
+        (flows[0].bps, kept_up)
+    };
+    shows(&wish.to_string(), attempt, |bps| (0.9 * mbps * 1e6..bound(mbps * 1e6 * PAYLOAD)).contains(bps));
+}
+
+/// No host makes a link faster, but a counter that came late to its first byte may find more than it should. 2 % are for that.
+fn bound(bps: f64) -> f64 {
+    bps * 1.02
+}
+
+#[test]
+fn two_flows_of_reno_have_half_of_the_link_each() {
+    if !host_allows() {
+        return;
+    }
+    // So slow that losses, after each of which they are nearer to each other, are frequent.
+    let attempt = || {
+        let (flows, kept_up) =
+            flows("--rtt=20ms --rate=20mbit --queue=1bdp", &Wish { flows: 2, ..Wish::new("reno", 8_000) });
+        ((flows[0].bps, flows[1].bps), kept_up)
+    };
+    shows("two flows", attempt, |(first, second)| {
+        let half = f64::midpoint(*first, *second);
+        half > 0.9 * 10e6 && (first / half - 1.0).abs() < 0.1
+    });
+}
+
+#[test]
+fn a_window_below_the_product_of_the_path_is_the_limit_and_above_it_the_link_is() {
+    const LINK: f64 = 34e6;
+    const RTT: f64 = 0.010;
+    if !host_allows() {
+        return;
+    }
+    // The product is 42,500 bytes. Of 5000 bytes a segment or two are too much for the window, so that says little.
+    for window in [10_000, 16_000, 24_000, 60_000, 90_000] {
+        #[expect(clippy::cast_precision_loss, reason = "a few")]
+        let allowed = window as f64 * 8.0 / RTT;
+        let wish = Wish { window, ..Wish::new("cubic", 1_200) };
+        let attempt = || {
+            let (flows, kept_up) = flows("--rtt=10ms --rate=34mbit --queue=2bdp", &wish);
+            (flows[0].bps, kept_up)
+        };
+        // The kernel offers a little more than it is asked for.
+        let most = bound((allowed * 1.2).min(LINK * PAYLOAD));
+        shows(&format!("{window} bytes, {allowed}"), attempt, |bps| {
+            (0.8 * allowed.min(LINK)..most).contains(bps)
+        });
+    }
+}

@@ -1,0 +1,49 @@
+//! A link has the rate and the round trip that it is asked for. The bounds are loose, for others use this host too; the bench
+//! `ladder` has the figures, and `--check` of it the tight ones.
+
+use super::helpers::program;
+use super::rungs::{self, Seen, percentile};
+use super::running::host_allows;
+
+/// Mbit/s.
+const RATE: f64 = 50.0;
+/// As often as it is tried: a busy host can only make it worse.
+const TRIES: usize = 4;
+
+/// What is to be done at one end; it is in the environment.
+#[test]
+#[ignore = "a program for other tests"]
+fn inside() {
+    let (role, bps) = rungs::role().unwrap();
+    rungs::inside(&role, bps);
+}
+
+fn holds(rung: impl Fn() -> Seen) {
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let rung = rung();
+        let (rate, excess) = (rung.rate(), percentile(&rung.excess(RATE), 50));
+        seen.push((rate, excess));
+        assert!(excess > -100.0, "faster than the link: {seen:?}");
+        if (rate / RATE - 1.0).abs() < 0.05 && excess < 5_000.0 {
+            return;
+        }
+        // Where the link's own packets are late the host is at fault.
+        if rung.forward["lateness_us"]["p99"].as_f64().is_some_and(|late| late > 20_000.0) {
+            eprintln!("the host is busy: {}", rung.forward);
+        }
+    }
+    panic!("Mbit/s of {RATE}, us over the round trip: {seen:?}");
+}
+
+#[test]
+fn a_proxy_has_the_rate_and_the_round_trip_that_it_is_asked_for() {
+    holds(|| rungs::proxied(RATE, "sleep"));
+}
+
+#[test]
+fn a_namespace_has_the_rate_and_the_round_trip_that_it_is_asked_for() {
+    if host_allows() {
+        holds(|| rungs::in_namespace(RATE, "sleep", &program("truth::inside").join(" ")));
+    }
+}
