@@ -96,18 +96,20 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let frame = datagrams(exchange.addresses(), target);
     let watchers = args.output.watchers(frame, seed, speaker.voice())?;
     let begin = clock::now();
-    let served = serve(exchange, paths, watchers, args.wait);
+    let (end, watchers, carried) = carry(exchange, paths, watchers, args.wait);
     speaker.finish();
-    let (end, watchers) = served.map_err(Failure::system("the relay stopped"))?;
+    let stopped = carried.map_err(Failure::system("the relay stopped"));
     let circumstances = Circumstances {
         mode: "proxy",
         seed,
         begin,
         lost_before: end.counts.overflow(),
-        code: 0,
+        code: stopped.as_ref().err().map_or(0, Failure::code),
         notes: end.notes(),
     };
-    Ok(args.output.finish(watchers, &end.accounts, &circumstances))
+    let code = args.output.finish(watchers, &end.accounts, &circumstances);
+    // What it did until then is accounted for.
+    stopped.map(|()| code)
 }
 
 /// What a request to end does: the first one asks the relay, and another ends the program at once, for whoever reads
@@ -152,17 +154,23 @@ pub(crate) fn serve<T: Tap>(
     tap: T,
     waiting: Waiting,
 ) -> io::Result<(End, T)> {
+    let (end, tap, carried) = carry(exchange, paths, tap, waiting);
+    carried.map(|()| (end, tap))
+}
+
+/// The same, and says how it went even if it could not go on.
+fn carry<T: Tap>(exchange: Exchange, paths: Paths, tap: T, waiting: Waiting) -> (End, T, io::Result<()>) {
     let exchange = Rc::new(RefCell::new(exchange));
     let (near, far, eyes) = ports::of(&exchange);
     let mut relay = Relay::new(paths, near, far, tap);
-    relay.run(&mut Waiter::new(waiting, eyes))?;
+    let carried = relay.run(&mut Waiter::new(waiting, eyes));
     let (mut accounts, tap) = relay.finish();
     let (counts, lost) = exchange.borrow_mut().finish();
     // What was handed over and did not leave after all.
     for (account, lost) in accounts.iter_mut().zip(lost) {
         account.refused += lost;
     }
-    Ok((End { accounts, counts }, tap))
+    (End { accounts, counts }, tap, carried)
 }
 
 impl End {
