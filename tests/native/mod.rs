@@ -7,6 +7,7 @@
 mod adverse;
 mod ecn;
 mod goodput;
+mod long_path;
 mod matrix;
 mod one_machine;
 mod path_mtu;

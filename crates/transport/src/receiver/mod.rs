@@ -247,7 +247,7 @@ impl Receiver {
             }
         }
         let wnd = self.body.first_window(now, open.seq);
-        self.reply(Answer::SynAck { ack: open.seq, wnd });
+        self.reply(Answer::SynAck { ack: open.seq, wnd, attempt: open.attempt });
     }
 
     /// Acknowledges as the sender wants from now on, as far as that is not rarer or later than configured.

@@ -28,7 +28,8 @@ impl Lost {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) rto: Duration,
-    pub(crate) srtt: Duration,
+    /// `None` until it was measured on the path as it is.
+    pub(crate) srtt: Option<Duration>,
     /// At most one segment is outstanding.
     pub(crate) one_segment: bool,
 }

@@ -353,8 +353,10 @@ impl Marking {
     }
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing) {
-        if matches!(self.detector, Detector::Rack(_)) && self.episode.is_none() && self.probe.is_ready() {
-            let timeout = TailLossProbe::timeout(timing.srtt, timing.one_segment, self.max_ack_delay);
+        let probes = matches!(self.detector, Detector::Rack(_)) && self.episode.is_none();
+        // RFC 8985, section 7.2, would wait for 1 s where nothing was measured, which the first timeout does, too.
+        if let Some(srtt) = timing.srtt.filter(|_| probes && self.probe.is_ready()) {
+            let timeout = TailLossProbe::timeout(srtt, timing.one_segment, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
             let at = now + timeout;
             self.probe_at = Some(self.rto_at.map_or(at, |rto_at| at.min(rto_at)));

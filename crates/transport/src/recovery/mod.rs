@@ -118,7 +118,7 @@ impl Recovery {
     }
 
     /// A segment left for the first time; `alone` if nothing else was in flight.
-    pub(crate) fn on_sent(&mut self, now: Instant, rto: Duration, srtt: Duration, alone: bool) {
+    pub(crate) fn on_sent(&mut self, now: Instant, rto: Duration, srtt: Option<Duration>, alone: bool) {
         match self {
             Self::BaseOnly(rules) if alone => rules.arm(now, rto),
             Self::BaseOnly(_) => {}

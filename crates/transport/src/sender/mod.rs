@@ -20,6 +20,7 @@ mod scoreboard;
 mod send_buffer;
 mod silence;
 mod stats;
+mod syns;
 mod traces;
 mod waiting;
 
@@ -45,6 +46,7 @@ use rtt::Rtt;
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
 use send_buffer::SendBuffer;
 pub use stats::SenderStats;
+use syns::Syns;
 use traces::Observed;
 use waiting::Waiting;
 pub use waiting::{Blocked, Waited};
@@ -63,8 +65,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub enum SenderEvent {
     /// The SYN was answered.
     Connected {
-        /// From the last SYN sent to its answer; where the answer was lost, but not those to the data that followed
-        /// the SYN, the path's round trip as it is known.
+        /// From the SYN to its answer, and from the last SYN where the format's answer does not say to which of them it
+        /// is; where the answer was lost, but not those to the data that followed the SYN, the path's round trip as it
+        /// is known.
         rtt: Duration,
     },
     /// The FIN-ACK arrived: everything was delivered.
@@ -106,6 +109,7 @@ pub struct Sender {
     /// Every transmission, where the wire numbers them.
     flights: Flights,
     rtt: Rtt,
+    syns: Syns,
     /// What is lost and what is sent again; the timers of data.
     recovery: Recovery,
     congestion: Box<dyn Controller>,
@@ -174,6 +178,7 @@ impl Sender {
             board: Scoreboard::new(codec.numbering()),
             flights: Flights::new(planted::first_tx()),
             rtt: Rtt::new(config.rto),
+            syns: Syns::default(),
             recovery: Recovery::new(config.recovery, config.reordering),
             delivery: None,
             prr: None,

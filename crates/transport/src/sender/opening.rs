@@ -25,7 +25,12 @@ impl Sender {
     }
 
     pub(super) fn transmit_syn(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
+        self.codec.number_syn(self.syns.next());
         self.codec.encode_syn(out.slot(self.codec.syn_len())?);
+        if self.syns.next() > 1 {
+            self.rtt.on_syn_again();
+        }
+        self.syns.on_sent(now);
         let rto = self.config.syn_timeout(attempt);
         self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
         self.control_at = Some(now + rto);
@@ -42,6 +47,7 @@ impl Sender {
         if !self.codec.take_cookie(cookie) {
             return;
         }
+        self.syns.restart();
         // It answers the SYN, so the attempt was not in vain.
         self.state =
             State::Opening { attempts: attempts.saturating_sub(1), sent_at: Some(sent_at), send: true };
@@ -68,14 +74,16 @@ impl Sender {
             return;
         }
         match self.state {
-            State::Opening { sent_at: Some(sent_at), attempts, .. } if ack == 0 => {
-                let rtt = now.saturating_duration_since(sent_at);
+            State::Opening { sent_at: Some(last), attempts, .. } if ack == 0 => {
+                let answered = params.and_then(|params| self.syns.sent_at(params.attempt));
+                let rtt = now.saturating_duration_since(answered.unwrap_or(last));
+                let sampled = answered.is_some() || attempts <= 1;
                 if self.delivery.is_none() {
-                    let known = if attempts <= 1 { Known::Sampled } else { Known::Guessed };
-                    self.learn_path(now, rtt, known);
-                } else if attempts <= 1 {
+                    self.learn_path(now, rtt, if sampled { Known::Sampled } else { Known::Guessed });
+                } else if sampled {
                     self.rtt.on_sample(rtt, 1);
-                } else if rtt >= self.rtt.srtt() {
+                }
+                if let Some(sent_at) = answered {
                     self.give_up_before(sent_at);
                 }
                 self.snd_wnd.open(wnd);
@@ -134,8 +142,8 @@ impl Sender {
         }
     }
 
-    /// The SYN of `sent_at` was answered and not an earlier one, which was lost then; and what followed that one
-    /// found no transfer. It says nothing of congestion.
+    /// The SYN of `sent_at` was answered and not an earlier one, which was lost then, or its answer was; and what
+    /// followed that one found no transfer. It says nothing of congestion.
     fn give_up_before(&mut self, sent_at: Instant) {
         let in_vain = self.board.segments().filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);
         let offsets: Vec<u64> = in_vain.map(|segment| segment.offset).collect();

@@ -209,7 +209,7 @@ impl Sender {
             if alone && full {
                 self.batch = self.board.next_offset() - first;
             }
-            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), false);
+            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.sampled(), false);
             self.stats.datagrams_sent += sent;
             self.waiting.go(now);
         }
@@ -287,7 +287,7 @@ impl Sender {
         // A packet's payload is at most 65,499 bytes.
         self.board.push(now, u32::try_from(len).unwrap_or(u32::MAX), tx);
         if self.state == State::Open {
-            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.srtt(), alone);
+            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.sampled(), alone);
         }
         self.note_sent(now, len as u64);
         if len > self.mss {
@@ -386,7 +386,7 @@ impl Sender {
     pub(super) fn timing(&self) -> Timing {
         Timing {
             rto: self.rtt.rto(),
-            srtt: self.rtt.srtt(),
+            srtt: self.rtt.sampled(),
             one_segment: self.board.outstanding() <= self.mss as u64,
         }
     }

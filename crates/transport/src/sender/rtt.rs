@@ -12,6 +12,8 @@ use crate::recovery::rto::{RtoConfig, RtoEstimator};
 /// `rttvar` counts as at least this much once data has been acknowledged.
 const RTTVAR_FLOOR: Duration = Duration::from_millis(10);
 
+/// The timeout is no less than this until the first sample (RFC 6298, rule 2.1).
+const RTO_UNSAMPLED: Duration = Duration::from_secs(1);
 /// The timeout is no less than this until the first sample if the SYN was sent again (RFC 6298, rule 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
@@ -67,8 +69,8 @@ pub(crate) enum Known {
     /// It was measured before the path was complete: a receiver that emulates a link lays it when it has the cookie.
     /// The next sample is the first.
     Provisional,
-    /// It comes from a handshake in which the SYN was sent again: its answer may be to any of them (Karn). The next
-    /// sample is the first.
+    /// It comes from a handshake in which the SYN was sent again: its answer may be to any of them (Karn), or there is
+    /// none to this SYN yet. The next sample is the first.
     Guessed,
 }
 
@@ -98,6 +100,13 @@ impl Rtt {
                 self.known = known;
                 estimator.on_sample(rtt);
             }
+        }
+    }
+
+    /// The SYN was sent again.
+    pub(crate) fn on_syn_again(&mut self) {
+        if self.known == Known::Provisional {
+            self.known = Known::Guessed;
         }
     }
 
@@ -138,6 +147,15 @@ impl Rtt {
         }
     }
 
+    /// The same, once it was measured on the path as it is.
+    pub(crate) fn sampled(&self) -> Option<Duration> {
+        let srtt = match &self.policy {
+            Policy::Reference(estimator) => Some(estimator.srtt()).filter(|srtt| !srtt.is_zero()),
+            Policy::Rfc6298(estimator) => estimator.srtt(),
+        };
+        srtt.filter(|_| self.known == Known::Sampled)
+    }
+
     /// Smallest sample; zero before the first one.
     pub(crate) fn min_rtt(&self) -> Duration {
         self.min_rtt.unwrap_or_default()
@@ -147,10 +165,11 @@ impl Rtt {
     pub(crate) fn rto(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rto(),
-            Policy::Rfc6298(estimator) if self.known == Known::Guessed => {
-                estimator.rto().max(RTO_AFTER_LOST_SYN)
-            }
-            Policy::Rfc6298(estimator) => estimator.rto(),
+            Policy::Rfc6298(estimator) => estimator.rto().max(match self.known {
+                Known::Sampled => Duration::ZERO,
+                Known::Provisional => RTO_UNSAMPLED,
+                Known::Guessed => RTO_AFTER_LOST_SYN,
+            }),
         }
     }
 }
@@ -196,12 +215,16 @@ mod tests {
     }
 
     #[test]
-    fn the_round_trip_before_the_link_was_laid_sets_the_timer_and_no_more() {
+    fn the_round_trip_before_the_link_was_laid_is_no_sample() {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
         rtt.on_handshake(ms(1), Duration::ZERO, Known::Provisional);
-        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), Duration::ZERO, ms(200)));
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), Duration::ZERO, RTO_UNSAMPLED));
+        assert_eq!(rtt.sampled(), None);
+        rtt.on_syn_again();
+        assert_eq!((rtt.sampled(), rtt.rto()), (None, RTO_AFTER_LOST_SYN));
         rtt.on_sample(ms(600), 1);
+        assert_eq!(rtt.sampled(), Some(ms(600)));
         assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(600), ms(600), ms(1800)));
     }
 

@@ -220,6 +220,13 @@ impl Codec {
         }
     }
 
+    /// The next SYN is the sender's `attempt`-th, where the format can say so.
+    pub(crate) fn number_syn(&mut self, attempt: u8) {
+        if let Self::Native { syn, .. } = self {
+            syn.params.attempt = attempt;
+        }
+    }
+
     /// True if every packet has a check, for which [`Codec::encode_data`] needs the CRC-32 of its payload.
     pub(crate) fn checks_packets(&self) -> bool {
         matches!(self, Self::Native { .. })

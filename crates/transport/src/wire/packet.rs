@@ -54,6 +54,8 @@ pub struct Open {
     pub link: Option<LinkWanted>,
     /// What else the sender wants, where the format can say it.
     pub wishes: Option<Wishes>,
+    /// Which of its SYNs this is, where the format can say it; else the first for all that is known.
+    pub attempt: u8,
 }
 
 /// What a sender wants of the ACKs.
@@ -123,6 +125,7 @@ impl<'a> Packet<'a> {
                     ack_delay: Duration::from_micros(u64::from(syn.params.ack_delay_max_us)),
                     ack_every: u32::from(syn.params.ack_every),
                 }),
+                attempt: syn.params.attempt,
             }),
             native::FromSender::Data(data) => Self::Data(Piece {
                 seq: data.header.offset,
@@ -150,6 +153,7 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
                 cookie: None,
                 link: Some(LinkWanted::Packets(syn.link)),
                 wishes: None,
+                attempt: 1,
             }),
             FromSender::Data { seq, payload } => {
                 Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })
@@ -162,9 +166,20 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
 /// A reply of few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    SynAck { ack: u64, wnd: u64 },
-    Ack { ack: u64, wnd: u64 },
-    FinAck { ack: u64, crc: u32 },
+    /// To the SYN that is the sender's `attempt`-th.
+    SynAck {
+        ack: u64,
+        wnd: u64,
+        attempt: u8,
+    },
+    Ack {
+        ack: u64,
+        wnd: u64,
+    },
+    FinAck {
+        ack: u64,
+        crc: u32,
+    },
 }
 
 /// Writes a reply in the format of its transfer and gives its length; `None` if the format has no such reply.
@@ -181,7 +196,7 @@ pub(crate) fn encode_answer(
             // A window beyond 32 bits of packets is as good as the largest of them.
             let packets = |wnd| u32::try_from(wnd).unwrap_or(u32::MAX);
             let reply = match answer {
-                Answer::SynAck { ack, wnd } => super::FromReceiver::SynAck { ack, wnd: packets(wnd) },
+                Answer::SynAck { ack, wnd, .. } => super::FromReceiver::SynAck { ack, wnd: packets(wnd) },
                 Answer::Ack { ack, wnd } => super::FromReceiver::Ack { ack, wnd: packets(wnd) },
                 Answer::FinAck { ack, crc } => super::FromReceiver::FinAck { ack, crc },
             };
@@ -189,8 +204,9 @@ pub(crate) fn encode_answer(
             classic::REPLY_LEN
         }
         Wire::Native { connection_id } => match answer {
-            Answer::SynAck { wnd, .. } => {
-                let syn_ack = native::SynAck { window: wnd, params: params() };
+            Answer::SynAck { wnd, attempt, .. } => {
+                let params = Params { attempt, ..params() };
+                let syn_ack = native::SynAck { window: wnd, params };
                 let len = native::syn_ack_len(&syn_ack);
                 native::encode_syn_ack(connection_id, &syn_ack, &mut out[..len]);
                 len

@@ -25,7 +25,7 @@ fn each_of_many_blocks_is_reported_in_time_in_acks_that_have_room_for_few() {
     let mut script = Script::new(keeping());
     let wishes = Wishes { max_datagram: native::ack_len(FIT), ack_delay: Duration::ZERO, ack_every: 1 };
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: Some(wishes) };
+    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: Some(wishes), attempt: 1 };
     script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
     assert!(script.receiver.poll_reply(script.now, &mut [0; MAX_REPLY]).is_some());
     let mut missing: Vec<u64> = (0..40).map(|number| 2 * number + 1).collect();

@@ -47,8 +47,14 @@ fn what_was_reported_stays_here() {
     for seed in 0..100 {
         let mut random = random(seed);
         let mut script = Script::new(keeping());
-        let open =
-            Open { wire: Wire::Native { connection_id: ID }, seq: 0, cookie: None, link: None, wishes: None };
+        let open = Open {
+            wire: Wire::Native { connection_id: ID },
+            seq: 0,
+            cookie: None,
+            link: None,
+            wishes: None,
+            attempt: 1,
+        };
         let mut reported = RangeSet::new(64);
         let mut read = Vec::new();
         exchange(&mut script, &Packet::Syn(open), &mut reported, seed);

@@ -156,7 +156,7 @@ fn native_ack(script: &mut Script) -> Option<native::Ack> {
 fn where_bytes_are_numbered_it_is_refused_what_others_left_no_memory_for_and_told_when_there_is_some() {
     let mut script = Script::new(keeping());
     let wire = Wire::Native { connection_id: 7 };
-    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None };
+    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
     script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
     assert!(native_ack(&mut script).is_none());
     // The window was a mebibyte when others took the memory.

@@ -28,7 +28,12 @@ fn retry() -> Vec<u8> {
 }
 
 fn syn_ack(window: u64) -> Vec<u8> {
-    let syn_ack = SynAck { window, params: Params::default() };
+    syn_ack_to(1, window)
+}
+
+/// The answer to this one of the SYNs with the cookie.
+fn syn_ack_to(attempt: u8, window: u64) -> Vec<u8> {
+    let syn_ack = SynAck { window, params: Params { attempt, ..Params::default() } };
     let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
     native::encode_syn_ack(ID, &syn_ack, &mut reply);
     reply
@@ -95,7 +100,7 @@ fn when_the_syn_was_lost_its_answer_lets_all_leave_again_at_once() {
         assert_eq!(leaving(&mut script).len(), 4);
         assert_eq!(script.expire(), ms(1100));
         assert_eq!(leaving(&mut script), ["SYN+"], "what follows it waits for the answer");
-        script.at(1200).recv_bytes(&syn_ack(1 << 20));
+        script.at(1200).recv_bytes(&syn_ack_to(2, 1 << 20));
         assert_eq!(leaving(&mut script), ["0/3", "1/4", "2/5"], "{rule}");
         script.at(1300).recv_bytes(&ack(5, 3));
         assert_eq!(leaving(&mut script), ["3/6", "4/7"], "{rule}");
@@ -105,14 +110,38 @@ fn when_the_syn_was_lost_its_answer_lets_all_leave_again_at_once() {
 }
 
 #[test]
-fn an_answer_too_early_for_the_last_syn_is_that_of_an_earlier_one() {
+fn an_answer_names_its_syn_so_a_long_round_trip_is_measured_and_nothing_taken_for_lost() {
+    // The cookie came at once: the link that the receiver emulates was not there yet.
+    for (rtt, named) in [(1500, 1), (2500, 1), (1050, 1)] {
+        let mut script = asked(LossDetection::Rack);
+        assert_eq!(leaving(&mut script).len(), 4);
+        while script.timer().is_some_and(|at| at < ms(RTT + rtt)) {
+            script.expire();
+            assert_eq!(leaving(&mut script), ["SYN+"]);
+        }
+        script.at(RTT + rtt).recv_bytes(&syn_ack_to(named, 1 << 20));
+        assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(rtt) }]);
+        assert_eq!((script.stats().srtt, script.stats().lost), (ms(rtt), 0));
+        assert_eq!((leaving(&mut script), script.rto()), (vec![], 3 * ms(rtt)));
+        script.recv_bytes(&ack(2, 3));
+        assert_eq!(leaving(&mut script), ["3/3", "4/4"]);
+        // Those to the others come when they come.
+        script.at(RTT + rtt + 1000).recv_bytes(&syn_ack_to(2, 1 << 20));
+        let stats = script.stats();
+        assert_eq!((stats.stale, stats.retransmitted, stats.timeouts, stats.probes), (1, 0, 0, 0));
+    }
+}
+
+#[test]
+fn an_answer_to_a_syn_that_never_left_measures_nothing() {
     let mut script = asked(LossDetection::Rack);
     leaving(&mut script);
     script.expire();
     assert_eq!(leaving(&mut script), ["SYN+"]);
-    script.at(1150).recv_bytes(&syn_ack(1 << 20));
+    script.at(1150).recv_bytes(&syn_ack_to(9, 1 << 20));
     assert_eq!((leaving(&mut script), script.stats().lost), (vec![], 0));
-    assert_eq!(script.stats().srtt, ms(RTT), "nobody knows what it measured");
+    // Nothing was measured, so nothing is probed, and the timer waits as long as after a lost SYN.
+    assert_eq!(script.timer(), Some(ms(1150 + 3000)));
 }
 
 #[test]

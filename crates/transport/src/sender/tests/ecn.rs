@@ -15,7 +15,7 @@ fn connected(counts: bool) -> Script {
     let mut script = Script::new(config);
     assert_eq!(leaving(&mut script), (1, Ecn::NotEct), "the SYN");
     let mut reply = [0; MAX_REPLY];
-    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
+    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20, attempt: 1 };
     let wire = Wire::Native { connection_id: ID };
     let len =
         encode_answer(wire, answer, || Params { ecn: counts, ..Params::default() }, &mut reply).unwrap();

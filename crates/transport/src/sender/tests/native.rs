@@ -27,7 +27,7 @@ pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     let mut script = Script::new(config);
     assert_eq!(script.datagrams().len(), 1);
     let mut reply = [0; MAX_REPLY];
-    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20 };
+    let answer = Answer::SynAck { ack: 0, wnd: 1 << 20, attempt: 1 };
     let len = encode_answer(WIRE, answer, || params, &mut reply).unwrap();
     script.at(100).recv_bytes(&reply[..len]);
     assert_eq!(script.events(), [SenderEvent::Connected { rtt: ms(100) }]);

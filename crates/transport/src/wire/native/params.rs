@@ -15,15 +15,20 @@ const IDLE_TIMEOUT: u16 = 5;
 const VERSIONS: u16 = 6;
 const ECN: u16 = 7;
 const LINK: u16 = 8;
+const ATTEMPT: u16 = 9;
 
 /// Bytes of an identifier and a length.
 const ENTRY: usize = 4;
-/// Bytes of the list without a link: values of 2, 4, 2, 4, 2 and 1.
+/// Bytes of the list that is always written: values of 2, 4, 2, 4, 2 and 1.
 const LEN: u16 = 6 * 4 + 15;
 /// Bytes of a link's value.
 const LINK_VALUE: usize = 28;
+/// Bytes of the entry of a link.
+const LINK_LEN: u16 = 4 + 28;
+/// Bytes of the entry of a repeated SYN's number.
+const ATTEMPT_LEN: u16 = 4 + 1;
 /// Bytes of the longest list that we write.
-pub(super) const LEN_MAX: u16 = LEN + 4 + 28;
+pub(super) const LEN_MAX: u16 = LEN + LINK_LEN + ATTEMPT_LEN;
 
 /// One side's parameters. A side that does not name one has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +50,10 @@ pub struct Params {
     pub ecn: bool,
     /// A sender asks a receiver that emulates to put this link between them. Default: none.
     pub link: Option<LinkRequest>,
+    /// Which SYN this is, of those with the same cookie or with none; in a SYN-ACK, which one it answers. So the sender
+    /// knows when the answered one left, and that an earlier one did not open the transfer. At least 1, and 255 for all
+    /// after that. Default 1.
+    pub attempt: u8,
 }
 
 impl Default for Params {
@@ -57,6 +66,7 @@ impl Default for Params {
             versions: Versions::OURS,
             ecn: false,
             link: None,
+            attempt: 1,
         }
     }
 }
@@ -145,6 +155,8 @@ impl Params {
             Err("the idle timeout must be from a second to a day")
         } else if !self.versions.contains(VERSION) {
             Err("the versions must include that of the packet")
+        } else if self.attempt == 0 {
+            Err("SYNs are counted from 1")
         } else {
             self.link.map_or(Ok(()), |link| link.validate())
         }
@@ -152,7 +164,14 @@ impl Params {
 
     /// Bytes that [`encode`](Self::encode) writes.
     pub(super) fn len(&self) -> u16 {
-        if self.link.is_some() { LEN_MAX } else { LEN }
+        let link = self.link.map_or(0, |_| LINK_LEN);
+        let attempt = if self.is_repeated() { ATTEMPT_LEN } else { 0 };
+        LEN + link + attempt
+    }
+
+    /// Most lists belong to the first SYN, and need not say so.
+    fn is_repeated(&self) -> bool {
+        self.attempt > 1
     }
 
     /// Writes the list, identifiers ascending, to the front of `out`.
@@ -166,6 +185,9 @@ impl Params {
         list.entry(ECN, [u8::from(self.ecn)]);
         if let Some(link) = self.link {
             list.entry(LINK, link.to_bytes());
+        }
+        if self.is_repeated() {
+            list.entry(ATTEMPT, [self.attempt]);
         }
     }
 
@@ -207,6 +229,7 @@ impl Params {
                 }
             }
             LINK => self.link = Some(LinkRequest::from_bytes(value.try_into().ok()?)),
+            ATTEMPT => self.attempt = u8::from_le_bytes(value.try_into().ok()?),
             _ => {}
         }
         Some(())
@@ -303,16 +326,20 @@ mod tests {
             assert_eq!(Params::decode(&twice), Err(WireError::Params), "{ids:?}");
         }
         let mut bytes = [0; LEN_MAX as usize];
-        Params { link: Some(LINK_OK), ..Params::default() }.encode(&mut bytes);
+        Params { link: Some(LINK_OK), attempt: 2, ..Params::default() }.encode(&mut bytes);
         let ends: Vec<usize> =
             (0..bytes.len()).filter(|&len| Params::decode(&bytes[..len]).is_ok()).collect();
-        assert_eq!(ends, [0, 6, 14, 20, 28, 34, 39], "only between entries");
-        for (id, len) in [(1, 2), (2, 4), (3, 2), (5, 4), (6, 2), (7, 1), (8, 28)] {
+        assert_eq!(ends, [0, 6, 14, 20, 28, 34, 39, 71], "only between entries");
+        for (id, len) in [(1, 2), (2, 4), (3, 2), (5, 4), (6, 2), (7, 1), (8, 28), (9, 1)] {
             for wrong in [len - 1, len + 1] {
                 let value = vec![1; wrong];
                 assert_eq!(Params::decode(&list(&[(id, &value)])), Err(WireError::Params), "id {id}");
             }
         }
+    }
+
+    fn list_is_good(entries: &[(u16, &[u8])]) -> bool {
+        Params::decode(&list(entries)).is_ok()
     }
 
     const LINK_OK: LinkRequest =
@@ -333,6 +360,7 @@ mod tests {
     #[test]
     fn ranges_of_the_parameters() {
         assert!(accepts(|_| ()) && accepts(|p| p.link = None) && accepts(|p| p.ecn = true));
+        assert!(accepts(|p| p.attempt = 2) && accepts(|p| p.attempt = 255) && !list_is_good(&[(9, &[0])]));
         assert!(accepts(|p| p.max_datagram = 128) && accepts(|p| p.max_datagram = 65_527));
         assert!(!accepts(|p| p.max_datagram = 127) && !accepts(|p| p.max_datagram = 65_528));
         assert!(accepts(|p| p.ack_delay_max_us = 0) && accepts(|p| p.ack_delay_max_us = 1_000_000));

@@ -127,6 +127,7 @@ fn full_params() -> Params {
             loss_reverse_ppb: 5_000_000,
             queue_bytes: 19_136,
         }),
+        attempt: 2,
     }
 }
 

@@ -1,0 +1,35 @@
+//! Paths whose round trip is longer than the handshake's timer, which the receiver emulates: the cookie comes before the
+//! link is laid, so its round trip says nothing of the path's. On a clean one nothing is ever sent again.
+
+use rdt::transport::wire::native::LinkRequest;
+
+use super::*;
+
+#[test]
+fn a_link_laid_behind_the_cookie_is_measured_before_anything_is_taken_for_lost() {
+    for rtt in [ms(999), ms(1500), ms(2500), secs(8)] {
+        for (mbps, bytes) in [(100, 300_000), (10, 300_000), (10, 1000), (10, 3_000_000)] {
+            let link = LinkRequest {
+                rtt_us: u32::try_from(rtt.as_micros()).unwrap(),
+                rate_bps: mbps * 1_000_000,
+                loss_forward_ppb: 0,
+                loss_reverse_ppb: 0,
+                queue_bytes: 10_000_000,
+            };
+            let config = SenderConfig { link_request: Some(link), ..SenderConfig::native(7) };
+            let mut server = ServerConfig::new(receiver(), LinkMode::Emulated { seed: 1 });
+            server.listener.secret = Some([1; 32]);
+            let mut simulation = Simulation::new();
+            let server = simulation.add_server(server);
+            let near = PathConfig::symmetric(Duration::from_micros(100), Bitrate::from_bps(10_000_000_000));
+            let wire = simulation.add_wire(Path::new(near, 1));
+            let sender = simulation.add_sender(config, server, bytes).unwrap();
+            simulation.route(sender, server, wire);
+            assert!(simulation.run_senders(secs(600)), "{rtt:?}, {mbps} Mbps, {bytes} bytes");
+            let stats = simulation.sender(sender).sender.stats();
+            let resent = (stats.retransmitted, stats.timeouts, stats.spurious, stats.lost);
+            assert_eq!(resent, (0, 0, 0, 0), "{rtt:?}, {mbps} Mbps, {bytes} bytes: {stats:?}");
+            assert!(stats.min_rtt >= rtt && stats.min_rtt < rtt + ms(20), "{rtt:?}, {mbps} Mbps: {stats:?}");
+        }
+    }
+}
