@@ -44,6 +44,9 @@ pub(crate) struct AckFacts {
     pub(crate) repeats: bool,
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
+    /// `DeliveredData` of RFC 9937: the same, but where duplicate ACKs told of it before, without saying what it was.
+    /// Known once the ACK was judged.
+    pub(crate) delivered: u64,
     /// Number of the newest transmission that the receiver has, where the wire says.
     pub(crate) largest_tx: Option<u64>,
     /// Packets that the receiver had already, so far.

@@ -6,7 +6,8 @@
 /// What an ACK during recovery did, bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct PrrAck {
-    /// Newly delivered, in order or by SACK (`DeliveredData`).
+    /// Newly delivered, in order or by SACK (`DeliveredData`). Without SACK a full segment for each duplicate ACK, and
+    /// what the edge then passes less those (RFC 9937, section 6.2).
     pub delivered: u64,
     /// In flight after the ACK and after losses were marked (`pipe` of RFC 6675, `inflight` of RFC 9937).
     pub pipe: u64,

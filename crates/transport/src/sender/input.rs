@@ -62,13 +62,15 @@ impl Sender {
 
     fn on_marking_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64, prior_wnd: u64) {
         let prior_in_flight = self.board.in_flight();
-        let facts = self.apply(now, ack, prior_wnd);
+        let mut facts = self.apply(now, ack, prior_wnd);
         self.trace_ack(now, ack, &facts);
         self.note_progress(&facts);
         self.excuse_probe(prior_wnd);
         self.repeat_refused(now, ack, prior_wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
+        let told = self.board.assumed();
         let begins = rules.on_ack(&facts, &mut self.board, &mut self.flights);
+        facts.delivered = (facts.bytes + self.board.assumed()).saturating_sub(told);
         self.stats.dup_acks += u64::from(facts.repeats);
         let expired = if begins { Expired::Episode } else { Expired::Nothing };
         self.on_losses(now, expired, outstanding, LostTo::Network);
@@ -163,6 +165,7 @@ impl Sender {
             moved: acked.moved,
             repeats,
             bytes,
+            delivered: bytes,
             largest_tx,
             latest_rtt: sample,
             ..self.quiet_facts(now)
@@ -176,6 +179,7 @@ impl Sender {
             moved: false,
             repeats: false,
             bytes: 0,
+            delivered: 0,
             largest_tx: None,
             duplicates: self.duplicates,
             latest_rtt: None,
@@ -304,7 +308,7 @@ impl Sender {
         if let Some(prr) = &mut self.prr {
             let safe = facts.moved && !found;
             let ssthresh = self.congestion.ssthresh().unwrap_or(u64::MAX);
-            prr.on_ack(&PrrAck { delivered: facts.bytes, pipe: self.board.in_flight(), ssthresh, safe });
+            prr.on_ack(&PrrAck { delivered: facts.delivered, pipe: self.board.in_flight(), ssthresh, safe });
         }
         if facts.bytes > 0 || facts.moved {
             let timing = self.timing();

@@ -223,6 +223,11 @@ impl Scoreboard {
         self.in_flight - self.assumed.min(self.in_flight)
     }
 
+    /// Bytes that duplicate ACKs told to be delivered, and no ACK yet which.
+    pub(crate) fn assumed(&self) -> u64 {
+        self.assumed
+    }
+
     /// A duplicate ACK tells of one more delivered segment, of `bytes`, without saying which.
     pub(crate) fn assume_delivered(&mut self, bytes: u64) {
         self.assumed = (self.assumed + bytes).min(self.in_flight);
