@@ -190,3 +190,17 @@ fn what_was_sent_again_for_nothing_is_noticed_and_taken_back() {
     assert!(stats.spurious * 10 >= stats.recoveries * 9, "{stats:?}");
     assert!(done.took <= clean.took.mul_f64(1.1), "{:?} instead of {:?}", done.took, clean.took);
 }
+
+#[test]
+fn without_selective_acks_a_timeout_repeats_no_more_than_twice_what_was_lost() {
+    for congestion in [Algorithm::Bbr, Algorithm::Cubic, Algorithm::Reno] {
+        for seed in seed()..seed() + 5 {
+            let config = SenderConfig { recovery: LossDetection::NewReno, ..native(congestion) };
+            let run = Run::new(50_000_000, ms(20)).bytes(5_000_000).config(config).loss(bernoulli(0.01));
+            let done = Run { seed, ..run }.run();
+            let (again, lost) = (done.stats.retransmitted, done.forward.dropped_loss + done.forward.dropped_queue);
+            eprintln!("{congestion}, seed {seed}: {again} again for {lost} lost, {:?}", done.took);
+            assert!(again <= 2 * lost, "{congestion}, seed {seed}: {again} for {lost}: {:?}", done.stats);
+        }
+    }
+}

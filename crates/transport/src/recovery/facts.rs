@@ -58,6 +58,18 @@ pub(crate) struct AckFacts {
     pub(crate) mss: u64,
 }
 
+/// A segment that an ACK tells to be delivered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delivered<'a> {
+    pub(crate) now: Instant,
+    /// As it was before.
+    pub(crate) segment: &'a Segment,
+    /// The newest transmission that the receiver has, where the wire says.
+    pub(crate) largest_tx: Option<u64>,
+    /// Number of the next transmission.
+    pub(crate) next_tx: u64,
+}
+
 /// How an episode, or an episode of probing, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {

@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use super::dup_acks::{DupAcks, SackThreshold};
-use super::facts::{AckFacts, Ended, Expired, Lost, Timing};
+use super::facts::{AckFacts, Delivered, Ended, Expired, Lost, Timing};
 use super::rack::{Rack, Times};
 use super::tail_loss_probe::{Ending, TailLossProbe};
-use super::{LossDetection, Reordering, Repeat, Resend};
+use super::{Leave, LossDetection, Reordering, Repeat, Resend};
 use crate::LossTrigger;
 use crate::congestion::Cause;
 use crate::planted::{self, Bug};
@@ -36,6 +36,8 @@ struct Episode {
     timeout: bool,
     /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
     forced: bool,
+    /// Where nobody says what arrived, a timeout's segments go again only as answers to those before come: so many now.
+    credit: Option<u32>,
 }
 
 /// The engine.
@@ -128,6 +130,7 @@ impl Marking {
             }
             if reason != Resend::Probe {
                 episode.resent += 1;
+                episode.credit = episode.credit.map(|credit| credit.saturating_sub(1));
             }
         }
         self.rto_at.get_or_insert(now + timing.rto);
@@ -144,17 +147,33 @@ impl Marking {
         self.probe.cancel();
     }
 
-    /// A segment is newly delivered. `largest_tx` is the newest transmission that the receiver has.
-    pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, largest_tx: Option<u64>) {
-        let earlier = segment.sent_count > 1 && largest_tx.is_some_and(|largest| largest < segment.tx);
+    /// A segment is newly delivered.
+    pub(crate) fn on_delivered(&mut self, delivered: &Delivered<'_>) {
+        let Delivered { now, segment, largest_tx, next_tx } = *delivered;
+        let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
+        let again = later.is_none() && segment.fate == Fate::InFlight;
+        if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
+        {
+            // As slow start has it: one for that which is no longer out, and one more.
+            episode.credit = episode.credit.map(|credit| credit.saturating_add(2));
+        }
         let Detector::Rack(rack) = &mut self.detector else { return };
-        if !earlier {
-            rack.on_delivered(now, segment);
-        } else if segment.fate == Fate::InFlight {
-            rack.on_spurious();
-            if let Some(episode) = &mut self.episode {
-                episode.spurious += 1;
+        match later {
+            None => rack.on_delivered(now, segment),
+            Some(largest) if segment.fate == Fate::InFlight => {
+                rack.on_spurious(largest, next_tx);
+                if let Some(episode) = &mut self.episode {
+                    episode.spurious += 1;
+                }
             }
+            Some(_) => {}
+        }
+    }
+
+    /// An ACK is about to tell what was delivered.
+    pub(crate) fn on_ack_begins(&mut self) {
+        if let Detector::Rack(rack) = &mut self.detector {
+            rack.on_ack_begins();
         }
     }
 
@@ -218,12 +237,15 @@ impl Marking {
     /// The segment to send again next.
     pub(crate) fn next(&self, board: &Scoreboard) -> Option<Repeat> {
         if let Some(lost) = board.first_lost() {
-            let (reason, forced) = match self.episode {
-                Some(episode) if episode.timeout => (Resend::Timeout, false),
-                Some(episode) => (Resend::Lost, episode.forced),
-                None => (Resend::Lost, false),
+            let (reason, leave) = match self.episode {
+                Some(Episode { timeout: true, credit: Some(0), .. }) if board.in_flight() > 0 => {
+                    (Resend::Timeout, Leave::AfterAnswer)
+                }
+                Some(Episode { timeout: true, .. }) => (Resend::Timeout, Leave::InWindow),
+                Some(Episode { forced: true, .. }) => (Resend::Lost, Leave::Forced),
+                _ => (Resend::Lost, Leave::InWindow),
             };
-            return Some(Repeat { offset: lost.offset, reason, forced });
+            return Some(Repeat { offset: lost.offset, reason, leave });
         }
         None
     }
@@ -288,7 +310,9 @@ impl Marking {
                 flights.forget_resolved(board);
             }
             Detector::NewReno(dup_acks) => {
-                let partial = ack.moved && in_recovery && !planted::is(Bug::PartialAck);
+                // After a timeout nothing is told of the holes but by another one (RFC 6582, section 4).
+                let repairs = self.episode.is_some_and(|episode| !episode.timeout);
+                let partial = ack.moved && repairs && !planted::is(Bug::PartialAck);
                 if ack.moved {
                     dup_acks.reset();
                     board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
@@ -315,6 +339,7 @@ impl Marking {
         }
         self.probe.cancel();
         self.probe_at = None;
+        let blind = timeout && matches!(self.detector, Detector::NewReno(_));
         self.episode = Some(Episode {
             recover: board.next_offset(),
             first_tx: flights.next_tx(),
@@ -322,6 +347,7 @@ impl Marking {
             spurious: 0,
             timeout,
             forced: !timeout,
+            credit: blind.then_some(1),
         });
         true
     }

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 pub(crate) use base_only::{BaseOnly, Expiry};
-pub(crate) use facts::{AckFacts, Ended, Expired, Lost, Timing};
+pub(crate) use facts::{AckFacts, Delivered, Ended, Expired, Lost, Timing};
 pub(crate) use marking::Marking;
 pub(crate) use pacer::Pacer;
 pub(crate) use prr::{Prr, PrrAck};
@@ -71,8 +71,18 @@ pub(crate) struct Repeat {
     /// Its offset.
     pub(crate) offset: u64,
     pub(crate) reason: Resend,
-    /// It goes whatever the congestion window says.
-    pub(crate) forced: bool,
+    pub(crate) leave: Leave,
+}
+
+/// When a segment may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// Whatever the congestion window says.
+    Forced,
+    /// As the congestion window allows.
+    InWindow,
+    /// Not before something else that was sent again is answered.
+    AfterAnswer,
 }
 
 pub use crate::trace::Resend;

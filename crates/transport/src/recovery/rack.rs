@@ -47,9 +47,13 @@ pub(crate) struct Rack {
     newest: Option<(u64, Instant, Instant)>,
     /// One past the highest byte delivered.
     fack: u64,
+    /// The same before the ACK that is being taken: what one ACK tells of arrived in an order that it does not tell.
+    prior_fack: u64,
     reordering_seen: bool,
-    /// The reordering window in quarters of the smallest round-trip time, less one.
+    /// The reordering window in quarters of the smallest round-trip time, less one (`reo_wnd_mult`).
     widened: u32,
+    /// It is not widened again before this transmission was delivered (`dsack_round`).
+    widened_until: Option<u64>,
     persist: u32,
 }
 
@@ -61,17 +65,23 @@ impl Rack {
             overtaken: None,
             newest: None,
             fack: 0,
+            prior_fack: 0,
             reordering_seen: false,
             widened: 0,
+            widened_until: None,
             persist: 0,
         }
     }
 
+    /// An ACK is about to tell what was delivered.
+    pub(crate) fn on_ack_begins(&mut self) {
+        self.prior_fack = self.fack;
+    }
+
     /// A segment was delivered, by its last transmission.
     pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment) {
-        if segment.end() > self.fack {
-            self.fack = segment.end();
-        } else if segment.sent_count == 1 {
+        self.fack = self.fack.max(segment.end());
+        if segment.end() <= self.prior_fack && segment.sent_count == 1 {
             self.reordering_seen = true;
         }
         if self.newest.is_none_or(|(tx, ..)| tx < segment.tx) {
@@ -80,11 +90,16 @@ impl Rack {
     }
 
     /// A segment that had been sent again was delivered by an earlier transmission than its last one: it had
-    /// been given too little time.
-    pub(crate) fn on_spurious(&mut self) {
+    /// been given too little time. `largest_tx` is the newest transmission that arrived, `next_tx` will be the next one:
+    /// what left before that was sent with the window as it was, and widens it no further (section 6.2, step 4, which
+    /// takes `SND.UNA` for it, and so has no round trips while a hole holds that).
+    pub(crate) fn on_spurious(&mut self, largest_tx: u64, next_tx: u64) {
         self.reordering_seen = true;
-        self.widened = self.widened.saturating_add(1);
         self.persist = PERSIST;
+        if self.widened_until.is_none_or(|until| largest_tx >= until) {
+            self.widened = self.widened.saturating_add(1);
+            self.widened_until = Some(next_tx);
+        }
     }
 
     /// A recovery ended.
@@ -198,24 +213,30 @@ mod tests {
         };
         assert_eq!((window(&rack, false, 2), window(&rack, false, 3)), (ms(25), ms(0)));
         assert_eq!(window(&rack, true, 0), ms(0));
+        rack.on_delivered(epoch + ms(100), &segment(epoch, 3, 3, 1));
         rack.on_delivered(epoch + ms(100), &segment(epoch, 1, 1, 1));
-        rack.on_delivered(epoch + ms(101), &segment(epoch, 0, 2, 2));
+        assert_eq!(window(&rack, false, 3), ms(0), "one ACK tells no order");
+        rack.on_ack_begins();
+        rack.on_delivered(epoch + ms(101), &segment(epoch, 0, 4, 2));
         assert_eq!(window(&rack, false, 3), ms(0), "what was sent again overtook nothing");
-        rack.on_delivered(epoch + ms(102), &segment(epoch, 0, 0, 1));
+        rack.on_delivered(epoch + ms(102), &segment(epoch, 2, 2, 1));
         assert_eq!((window(&rack, false, 3), window(&rack, true, 9)), (ms(25), ms(25)));
     }
 
     #[test]
-    fn each_needless_repetition_widens_it_by_a_quarter_up_to_srtt_for_sixteen_recoveries() {
+    fn each_round_with_needless_repetitions_widens_it_by_a_quarter_up_to_srtt_for_sixteen_recoveries() {
         let epoch = epoch();
         for reordering in [Reordering::UntilLoss, Reordering::OnceSeen] {
             let mut rack = Rack::new(reordering);
-            for quarters in [2, 3, 4] {
-                rack.on_spurious();
+            for (round, quarters) in [(0, 2), (1, 3), (2, 4)] {
+                // Ten in a round trip of ten transmissions.
+                for n in 0..10 {
+                    rack.on_spurious(10 * round + n, 10 * round + 10);
+                }
                 let expected = (quarters * ms(25)).min(ms(120));
                 assert_eq!(rack.reordering_window(&times(epoch, true), 0), expected);
             }
-            rack.on_spurious();
+            rack.on_spurious(30, 40);
             assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(120), "srtt and no more");
             for _ in 0..15 {
                 rack.on_recovered();
@@ -233,7 +254,7 @@ mod tests {
         assert_eq!(rack.reordering_window(&times(epoch, true), 9 * MSS), ms(25));
         rack.on_loss();
         assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(0));
-        rack.on_spurious();
+        rack.on_spurious(0, 1);
         assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(50));
     }
 

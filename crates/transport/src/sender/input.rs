@@ -8,7 +8,7 @@ use super::silence::LostTo;
 use super::{Blocked, Sender, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
 use crate::planted::{self, Bug};
-use crate::recovery::{AckFacts, Ended, Expired, Prr, PrrAck, Recovery};
+use crate::recovery::{AckFacts, Delivered, Ended, Expired, Prr, PrrAck, Recovery};
 use crate::wire::native::CloseReason;
 use crate::wire::{Ack, Reply};
 use crate::{MAX_DATAGRAM, Trace, TransferError};
@@ -112,6 +112,10 @@ impl Sender {
         let mut grown = false;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
+        let next_tx = self.flights.next_tx();
+        if let Recovery::Marking(rules) = &mut self.recovery {
+            rules.on_ack_begins();
+        }
         let Self { board, recovery, flights, delivery, mtu, observer, stats, .. } = self;
         let mut on_delivered = |segment: &super::Segment| {
             if let Some(observer) = observer {
@@ -123,7 +127,7 @@ impl Sender {
                 delivery.on_delivered(now, &flight.state, u64::from(segment.len));
             }
             if let Recovery::Marking(rules) = &mut *recovery {
-                rules.on_delivered(now, segment, largest_tx);
+                rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx });
             }
             grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(segment.tx));
         };

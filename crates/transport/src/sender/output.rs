@@ -7,7 +7,7 @@ use super::send_buffer::SendBuffer;
 use super::traces::Observed;
 use super::{Blocked, Closing, Flight, Sender, State};
 use crate::planted::{self, Bug};
-use crate::recovery::{Recovery, Repeat, Timing};
+use crate::recovery::{Leave, Recovery, Repeat, Timing};
 use crate::wire::native::CloseReason;
 use crate::wire::{Codec, DataHead};
 use crate::{PacketKind, Resend, Trace, TransmitBuf};
@@ -57,7 +57,11 @@ impl Sender {
 
     fn next_unpaced(&self) -> Next {
         if let Some(repeat) = self.next_repeat() {
-            let allowed = repeat.forced || self.cwnd_allows(self.mss);
+            let allowed = match repeat.leave {
+                Leave::Forced => true,
+                Leave::InWindow => self.cwnd_allows(self.mss),
+                Leave::AfterAnswer => false,
+            };
             return if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) };
         }
         let len = self.fresh_len();
@@ -123,7 +127,7 @@ impl Sender {
         }
         let last = self.board.segments().next_back();
         last.map_or(Next::Wait(Blocked::NoData), |last| {
-            Next::Again(Repeat { offset: last.offset, reason: Resend::Probe, forced: true })
+            Next::Again(Repeat { offset: last.offset, reason: Resend::Probe, leave: Leave::Forced })
         })
     }
 
@@ -131,7 +135,7 @@ impl Sender {
         match &self.recovery {
             Recovery::BaseOnly(rules) => {
                 let (reason, base) = (rules.pending()?, self.board.base()?);
-                Some(Repeat { offset: base.offset, reason, forced: true })
+                Some(Repeat { offset: base.offset, reason, leave: Leave::Forced })
             }
             Recovery::Marking(rules) => rules.next(&self.board),
         }

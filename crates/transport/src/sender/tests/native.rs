@@ -231,3 +231,70 @@ fn duplicate_acks_keep_data_flowing_while_newreno_recovers() {
     assert_eq!((stats.recoveries, stats.retransmitted, stats.timeouts), (1, 1, 0));
     assert!(stats.in_flight <= 6 * MSS + MSS, "{stats:?}");
 }
+
+#[test]
+fn without_selective_acks_a_timeout_sends_again_only_what_answers_ask_for() {
+    // Of ten the first and the sixth are lost, and all answers. The window has room for all of them.
+    let mut script = connected(LossDetection::NewReno);
+    script.write(40 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10);
+    script.expire();
+    let again = |script: &mut Script| -> Vec<u64> {
+        leaving(script).into_iter().map(|(segment, ..)| segment).collect()
+    };
+    assert_eq!(again(&mut script), [0]);
+    script.at(600);
+    ack(&mut script, 10, 5, &[]);
+    // Slow start; the second of them had arrived, which nobody could know.
+    assert_eq!(again(&mut script), [5, 6]);
+    script.at(700);
+    ack(&mut script, 11, 10, &[]);
+    let stats = script.stats();
+    assert_eq!((stats.retransmitted, stats.timeouts, stats.recoveries), (3, 1, 0));
+    assert_eq!(again(&mut script).len(), 10, "new ones");
+}
+
+#[test]
+fn a_timeout_of_a_whole_flight_goes_on_as_slow_start_does() {
+    let mut script = connected(LossDetection::NewReno);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10);
+    script.expire();
+    let (mut tx, mut below) = (10, 0);
+    let mut rounds = Vec::new();
+    while below < 10 {
+        let again = leaving(&mut script).len() as u64;
+        rounds.push(again);
+        below += again;
+        script.at_exactly(script.now - script.epoch + ms(100));
+        ack(&mut script, tx + again - 1, below, &[]);
+        tx += again;
+    }
+    assert_eq!((rounds, script.stats().retransmitted), (vec![1, 2, 4, 3], 10));
+}
+
+#[test]
+fn two_holes_that_one_ack_tells_of_are_no_reordering() {
+    // Segments 0 and 4 of ten are lost, and the answers to those between, so one ACK brings both blocks, the newest
+    // first as receivers have it (PROTOCOL.md, N3).
+    let base = SenderConfig { reordering: Reordering::OnceSeen, ..SenderConfig::native(ID) };
+    let config = SenderConfig { pacing: false, packet_size: base.wire.data_header() + PAYLOAD, ..base };
+    let config = SenderConfig { congestion: Algorithm::Fixed(10), window: 10, ..config };
+    let mut script = connected_to(config, Params::default());
+    script.write(30 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10);
+    script.at(200);
+    ack(&mut script, 7, 0, &[(5, 8), (1, 4)]);
+    let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
+    assert_eq!(sent[..2], [0, 4]);
+    // A second pair of holes: had the first been taken for reordering, these would be given time.
+    script.at(300);
+    let newest = 10 + sent.len() as u64 - 1;
+    ack(&mut script, newest, 10, &[]);
+    let sent = leaving(&mut script);
+    script.at(400);
+    let (_, last, _) = sent[sent.len() - 1];
+    let next = sent[0].0;
+    ack(&mut script, last, next, &[(next + 1, next + sent.len() as u64)]);
+    assert_eq!(leaving(&mut script)[0].0, next, "at once");
+}
