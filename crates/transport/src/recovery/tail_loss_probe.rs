@@ -4,6 +4,10 @@
 
 use std::time::Duration;
 
+/// How much later than its time an answer may come because either side's timers are coarse: a timer of the receiver may
+/// be a millisecond late, and so may the sender be at its socket. On a path of less than that, two round trips are none.
+const MARGIN: Duration = Duration::from_millis(2);
+
 /// A probe and what became of it.
 #[derive(Debug, Default)]
 pub(crate) struct TailLossProbe {
@@ -35,9 +39,10 @@ pub(crate) enum Ending {
 }
 
 impl TailLossProbe {
-    /// The probe timeout (section 7.2): two round trips, and the receiver's delay if one segment is out.
+    /// The probe timeout (section 7.2): two round trips, of which the second is at least [`MARGIN`], and the receiver's
+    /// delay if one segment is out.
     pub(crate) fn timeout(srtt: Duration, one_segment: bool, max_ack_delay: Duration) -> Duration {
-        2 * srtt + if one_segment { max_ack_delay } else { Duration::ZERO }
+        srtt + srtt.max(MARGIN) + if one_segment { max_ack_delay } else { Duration::ZERO }
     }
 
     /// True if there may be another one.
@@ -66,5 +71,24 @@ impl TailLossProbe {
     /// The retransmission timer fired, or a recovery began: they take over.
     pub(crate) fn cancel(&mut self) {
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_waits_two_round_trips_and_never_less_than_timers_are_late() {
+        let (us, ms) = (Duration::from_micros, Duration::from_millis);
+        for (srtt, alone, expected) in [
+            (ms(100), false, ms(200)),
+            (ms(100), true, ms(225)),
+            (ms(2), false, ms(4)),
+            (us(100), false, us(2100)),
+            (us(100), true, us(27_100)),
+        ] {
+            assert_eq!(TailLossProbe::timeout(srtt, alone, ms(25)), expected, "{srtt:?}, {alone}");
+        }
     }
 }

@@ -345,10 +345,11 @@ impl Sender {
         Some(())
     }
 
-    /// Nothing comes after `end`, not even a FIN: nothing that would make the receiver acknowledge what it waits
-    /// with.
+    /// Nothing comes after `end` for now, not even a FIN: nothing that would make the receiver acknowledge what it
+    /// waits with. A source that pauses has pushed what it has.
     fn is_last(&self, end: u64) -> bool {
-        self.finishing && end == self.buffer.end() && !self.codec.fin_follows_data()
+        let followed = self.finishing && self.codec.fin_follows_data();
+        end == self.buffer.end() && !followed && (self.finishing || self.pushed >= end)
     }
 
     /// The record of a transmission, where they are numbered.
