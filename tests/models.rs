@@ -82,7 +82,7 @@ fn link_limited(loss_reverse: f32) -> (f64, f64, u64) {
     assert_eq!(simulation.sender(sender).outcome, Outcome::Finished { crc: 0xD700_96AB });
     let time = after.last_ack_at.unwrap() - before.last_ack_at.unwrap();
     let rate = (after.snd_una - before.snd_una) as f64 * PAYLOAD_BITS / time.as_secs_f64();
-    (rate, after.srtt.as_secs_f64(), simulation.sender(sender).sender.stats().timeouts)
+    (rate, after.srtt.unwrap().as_secs_f64(), simulation.sender(sender).sender.stats().timeouts)
 }
 
 #[test]

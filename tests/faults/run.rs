@@ -175,9 +175,7 @@ impl Run<'_> {
     fn at_the_sender(&self, finished: bool) -> Result<(), String> {
         let stats = self.simulation.sender(self.sender).sender.stats();
         let (min, rtt) = (stats.min_rtt, self.plan.rtt);
-        rule(min == Duration::ZERO || min >= rtt, || {
-            format!("a round trip of {min:?} on a path of {rtt:?}")
-        })?;
+        rule(min.is_none_or(|min| min >= rtt), || format!("a round trip of {min:?} on a path of {rtt:?}"))?;
         if self.plan.kind == Kind::TwoLosses && self.plan.sender.recovery != LossDetection::BaseOnly {
             rule(finished && stats.timeouts == 0, || {
                 format!("{} timeouts for two losses in mid-transfer", stats.timeouts)

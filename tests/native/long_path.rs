@@ -29,7 +29,8 @@ fn a_link_laid_behind_the_cookie_is_measured_before_anything_is_taken_for_lost()
             let stats = simulation.sender(sender).sender.stats();
             let resent = (stats.retransmitted, stats.timeouts, stats.spurious, stats.lost);
             assert_eq!(resent, (0, 0, 0, 0), "{rtt:?}, {mbps} Mbps, {bytes} bytes: {stats:?}");
-            assert!(stats.min_rtt >= rtt && stats.min_rtt < rtt + ms(20), "{rtt:?}, {mbps} Mbps: {stats:?}");
+            let range = Some(rtt)..Some(rtt + ms(20));
+            assert!(range.contains(&stats.min_rtt), "{rtt:?}, {mbps} Mbps: {stats:?}");
         }
     }
 }

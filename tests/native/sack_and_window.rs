@@ -29,9 +29,13 @@ fn sack_helps_more_than_the_initial_window_and_both_help_most() {
     eprintln!("{neither:.3} Mbps; a window of 4: {window:.3}");
     // RFC 6675, and RACK-TLP, which a sender in the native format uses unless told otherwise. After a timeout
     // ns-2 begins again with the initial window, here it is one segment (RFC 5681): a larger one helps less.
-    for (rule, least) in [(LossDetection::Sack, (1.15, 1.25)), (LossDetection::Rack, (1.2, 1.35))] {
-        let (sack, both) = (mean(rule, 1) / neither, mean(rule, 4) / neither);
-        eprintln!("{rule}: {sack:.3}, with a window of 4 {both:.3}");
+    let rows =
+        [(LossDetection::Sack, (1.15, 1.25)), (LossDetection::Rack, (1.2, 1.35))].map(|(rule, least)| {
+            let (sack, both) = (mean(rule, 1) / neither, mean(rule, 4) / neither);
+            eprintln!("{rule}: {sack:.3}, with a window of 4 {both:.3}");
+            (rule, least, sack, both)
+        });
+    for (rule, least, sack, both) in rows {
         assert!(1.0 < window && window < sack && sack < both, "{rule}: {window}, {sack}, {both}");
         assert!(sack >= least.0 && both >= least.1, "{rule}: {sack}, {both}");
     }

@@ -142,7 +142,7 @@ impl Status {
             stats.fast_retransmits,
             stats.window,
             bps.unwrap_or(0.0) / 1e6,
-            stats.srtt.as_secs_f64(),
+            stats.srtt.unwrap_or_default().as_secs_f64(),
         ));
         self.json(&json!({
             "event": "interval",
@@ -153,7 +153,7 @@ impl Status {
             "fast_retransmits": stats.fast_retransmits,
             "window_packets": stats.window,
             "rate_bps": bps,
-            "srtt_us": micros(stats.srtt),
+            "srtt_us": stats.srtt.map(micros),
         }));
     }
 
@@ -176,7 +176,7 @@ impl Status {
         ));
         self.console.line(&format!(
             "Main:\testRTT {:.3}, ideal rate {:.2} Kbps",
-            stats.srtt.as_secs_f64(),
+            stats.srtt.unwrap_or_default().as_secs_f64(),
             self.ideal_bps(stats).unwrap_or(0.0) / 1e3,
         ));
     }
@@ -205,7 +205,7 @@ impl Status {
             _ => stats.window,
         };
         let bits = f64::from(window) * self.payload_size as f64 * 8.0;
-        (!stats.srtt.is_zero()).then(|| (bits / stats.srtt.as_secs_f64()).min(self.ceiling_bps))
+        stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
     }
 
     fn json(&self, value: &Value) {

@@ -94,8 +94,8 @@ impl Transfer {
     fn of_time(&self, stats: &SenderStats) -> Value {
         let rtt = |q: f64| self.round_trips.as_ref().and_then(|trips| trips.quantile_us(q));
         json!({
-            "srtt_us": micros(stats.srtt),
-            "min_rtt_us": stats.handshake_rtt.map(|_| micros(stats.min_rtt)),
+            "srtt_us": stats.srtt.map(micros),
+            "min_rtt_us": stats.min_rtt.map(micros),
             "rtt_min_us": rtt(0.0),
             "rtt_p50_us": rtt(0.5),
             "rtt_p99_us": rtt(0.99),

@@ -105,7 +105,7 @@ pub struct Metrics {
     pub in_flight: u64,
     /// The receiver's window, in the wire's numbers from the oldest one not acknowledged on.
     pub snd_wnd: u64,
-    /// Smoothed round-trip time (RFC 6298).
+    /// Smoothed round-trip time (RFC 6298); zero until it was measured on the path as it is, as are the next two.
     pub srtt: Duration,
     /// Its mean deviation (RFC 6298).
     pub rttvar: Duration,

@@ -261,6 +261,15 @@ impl Controller for Cubic {
         }
     }
 
+    fn reopen_from(&mut self, cwnd: u64) {
+        let cwnd = self.segments(cwnd).max(1.0);
+        let window = &mut self.window;
+        if cwnd < window.cwnd {
+            window.ssthresh = window.ssthresh.map(|ssthresh| ssthresh.max(window.cwnd));
+            window.cwnd = cwnd;
+        }
+    }
+
     fn on_mss(&mut self, mss: u64) {
         let scale = self.segments(mss).recip();
         let window = &mut self.window;

@@ -131,6 +131,10 @@ pub trait Controller: Debug + Send {
     /// The last episode was a mistake: nothing was lost (RFC 4015). What it took away is given back.
     fn on_spurious(&mut self, _now: Instant) {}
 
+    /// What was just given back may not be used at once, as nothing paces it: the window is `cwnd` bytes and slow start
+    /// brings the rest (RFC 4015, section 3.2, step 8).
+    fn reopen_from(&mut self, _cwnd: u64) {}
+
     /// Full segments carry this many bytes from now on.
     fn on_mss(&mut self, mss: u64);
 

@@ -109,6 +109,14 @@ impl Controller for Reno {
         }
     }
 
+    fn reopen_from(&mut self, cwnd: u64) {
+        let Window { cwnd: back, ssthresh } = self.window;
+        if cwnd < back {
+            let ssthresh = ssthresh.map(|ssthresh| ssthresh.max(back));
+            self.window = Window { cwnd: cwnd.max(self.mss), ssthresh };
+        }
+    }
+
     fn on_mss(&mut self, mss: u64) {
         self.mss = mss;
         self.window.cwnd = self.window.cwnd.max(mss);

@@ -76,7 +76,10 @@ pub(crate) enum Ended {
     /// Everything that was lost is repaired.
     Recovered,
     /// Nothing had been lost.
-    Spurious,
+    Spurious {
+        /// The timer had fired too early.
+        timeout: bool,
+    },
     /// A probe repaired a loss.
     RepairedByProbe,
 }

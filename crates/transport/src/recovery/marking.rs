@@ -206,7 +206,7 @@ impl Marking {
             if spurious && (done || proves_all(ack, &episode)) {
                 board.unmark_lost();
                 self.end_episode();
-                return Some(Ended::Spurious);
+                return Some(Ended::Spurious { timeout: episode.timeout });
             }
             if done {
                 self.end_episode();
@@ -255,12 +255,12 @@ impl Marking {
         self.probe.pending
     }
 
-    /// Fires what is due; gives true if the retransmission timer did.
+    /// Fires what is due. After a probe the retransmission timer waits for `rto`, and once it fired for `next_rto`.
     pub(crate) fn expire(
         &mut self,
         ack: &AckFacts,
         rto: Duration,
-        rest: Duration,
+        next_rto: Duration,
         board: &mut Scoreboard,
         flights: &mut Flights,
     ) -> Expired {
@@ -276,7 +276,7 @@ impl Marking {
             self.stop();
             self.give_all_up(board, flights);
             self.begin(board, flights, true);
-            self.rto_at = Some(now + rto.saturating_mul(2).min(rest));
+            self.rto_at = Some(now + next_rto);
             return Expired::Timeout;
         }
         if due(self.reordering_at) {

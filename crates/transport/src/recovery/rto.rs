@@ -71,6 +71,12 @@ impl RtoEstimator {
         });
     }
 
+    /// The timer fired although nothing was lost, only late: its answer took `rtt`. The timeout is to bear that
+    /// the next time (RFC 4015, section 3.2, step 9).
+    pub fn on_spurious_timeout(&mut self, rtt: Duration) {
+        self.smoothed = self.smoothed.map(|(srtt, rttvar)| (srtt.max(rtt), rttvar.max(rtt / 2)));
+    }
+
     /// The samples so far were wrong; the next one is the first.
     pub fn forget(&mut self) {
         *self = Self::new(self.config);
@@ -221,6 +227,23 @@ mod tests {
         estimator.on_sample(rtt);
         // rttvar is 37.5 ms now.
         assert_eq!(estimator.rto(), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn the_timeout_bears_a_delay_that_it_fired_in() {
+        let mut estimator = RtoEstimator::default();
+        for _ in 0..50 {
+            estimator.on_sample(Duration::from_millis(100));
+        }
+        assert_eq!(estimator.rto(), Duration::from_millis(200));
+        let late = Duration::from_millis(400);
+        estimator.on_timeout();
+        // One sample of many hardly moves it.
+        estimator.on_sample_of_many(late, 50);
+        assert!(estimator.rto() < late);
+        estimator.on_spurious_timeout(late);
+        assert_eq!(estimator.rto(), Duration::from_millis(400 + 4 * 200));
+        assert_eq!(estimator.backoff(), 0);
     }
 
     #[test]

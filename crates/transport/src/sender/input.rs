@@ -110,6 +110,8 @@ impl Sender {
             self.note_fin_echo(tx, sent_at);
         }
         let mut grown = false;
+        // After a timeout the records are gone, but not when each segment left that was not sent again.
+        let mut unrecorded = None;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
         let next_tx = self.flights.next_tx();
@@ -120,6 +122,9 @@ impl Sender {
         let mut on_delivered = |segment: &super::Segment| {
             if let Some(observer) = observer {
                 observer.on_acked(now, segment, numbered);
+            }
+            if Some(segment.tx) == fresh_echo {
+                unrecorded = Some(segment.sent_at);
             }
             if let Some(delivery) = delivery.as_mut()
                 && let Some(flight) = flights.get(segment.tx)
@@ -148,12 +153,16 @@ impl Sender {
             self.resize();
         }
         let echo = ack.echo.filter(|_| !planted::is(Bug::Karn));
-        let sample = match (echo, echoed) {
+        let sample = match (echo, echoed.or(unrecorded)) {
             // The receiver's delay is its own word: it takes no sample below the smallest (RFC 9002, section 5.3).
             (Some(echo), Some(sent_at)) => {
                 let rtt = now.saturating_duration_since(sent_at);
                 let without = rtt.saturating_sub(echo.delay);
-                Some(if without >= self.rtt.min_rtt() && !without.is_zero() { without } else { rtt })
+                Some(if without >= self.rtt.min_rtt().unwrap_or_default() && !without.is_zero() {
+                    without
+                } else {
+                    rtt
+                })
             }
             (Some(_), None) => None,
             (None, _) => acked.karn.map(|sent_at| now.saturating_duration_since(sent_at)),
@@ -188,7 +197,7 @@ impl Sender {
             duplicates: self.duplicates,
             latest_rtt: None,
             srtt: self.rtt.srtt(),
-            min_rtt: self.rtt.min_rtt(),
+            min_rtt: self.rtt.min_rtt().unwrap_or_default(),
             mss: self.mss as u64,
         }
     }
@@ -292,11 +301,10 @@ impl Sender {
         let ended = rules.ended(facts, &mut self.board);
         self.tell_of_ack(facts, prior_in_flight, episode);
         match ended {
-            Some(Ended::Spurious) => {
+            Some(Ended::Spurious { timeout }) => {
                 self.stats.spurious += 1;
                 self.trace(now, &Trace::RecoveryEnded { spurious: true });
-                self.congestion.on_spurious(now);
-                self.prr = None;
+                self.respond_to_spurious(facts, timeout);
             }
             Some(Ended::Recovered) => {
                 self.trace(now, &Trace::RecoveryEnded { spurious: false });
@@ -321,6 +329,20 @@ impl Sender {
             }
         }
         self.pace(now);
+    }
+
+    /// Nothing had been lost: the response of RFC 4015, section 3.2. Step 8 lets no burst out, for which a pacer does as
+    /// well; step 9 makes the next such delay no timeout.
+    fn respond_to_spurious(&mut self, facts: &AckFacts, timeout: bool) {
+        self.congestion.on_spurious(facts.now);
+        self.prr = None;
+        if self.pacer.is_none() {
+            let first = u64::from(self.config.initial_window) * self.mss as u64;
+            self.congestion.reopen_from(self.board.in_flight() + facts.bytes.min(first));
+        }
+        if let Some(sample) = facts.latest_rtt.filter(|_| timeout) {
+            self.rtt.on_spurious_timeout(sample);
+        }
     }
 
     /// The controller hears of an ACK, where there is a record of what left.

@@ -342,7 +342,7 @@ impl Sender {
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
             in_flight: self.board.in_flight(),
-            srtt: self.rtt.srtt(),
+            srtt: self.rtt.sampled(),
             min_rtt: self.rtt.min_rtt(),
             rto: self.rtt.rto(),
             bytes_written: self.buffer.end(),
@@ -419,7 +419,7 @@ impl Sender {
         let limit = self.config.attempts.data;
         let facts = self.quiet_facts(now);
         // The timer backs off, but not beyond the time at which the receiver is given up.
-        let (rto, rest) = (self.rtt.rto(), self.patience(now));
+        let (rto, next_rto) = (self.rtt.rto(), self.rtt.backed_off().min(self.patience(now)));
         let lost_to = self.silent_for();
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => {
@@ -434,7 +434,7 @@ impl Sender {
             }
             Recovery::Marking(rules) => {
                 let outstanding = self.board.outstanding();
-                let expired = rules.expire(&facts, rto, rest, &mut self.board, &mut self.flights);
+                let expired = rules.expire(&facts, rto, next_rto, &mut self.board, &mut self.flights);
                 self.on_losses(now, expired, outstanding, lost_to);
             }
         }

@@ -64,6 +64,8 @@ pub(crate) struct Rtt {
 /// How far what is known of the round trip can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
+    /// There was no answer yet.
+    Nothing,
     /// It was measured.
     Sampled,
     /// It was measured before the path was complete: a receiver that emulates a link lays it when it has the cookie.
@@ -88,14 +90,17 @@ impl Rtt {
                 Policy::Rfc6298(RtoEstimator::new(RtoConfig { min, backoff_max, ..RtoConfig::default() }))
             }
         };
-        Self { policy, min_rtt: None, known: Known::Sampled }
+        Self { policy, min_rtt: None, known: Known::Nothing }
     }
 
     /// The handshake gave the first sample, from the last SYN on.
     pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, known: Known) {
         self.min_rtt = (known == Known::Sampled).then_some(rtt);
         match &mut self.policy {
-            Policy::Reference(estimator) => estimator.on_handshake(rtt, min_rto),
+            Policy::Reference(estimator) => {
+                self.known = Known::Sampled;
+                estimator.on_handshake(rtt, min_rto);
+            }
             Policy::Rfc6298(estimator) => {
                 self.known = known;
                 estimator.on_sample(rtt);
@@ -124,6 +129,13 @@ impl Rtt {
         }
     }
 
+    /// The timer fired before an answer that took `rtt`.
+    pub(crate) fn on_spurious_timeout(&mut self, rtt: Duration) {
+        if let Policy::Rfc6298(estimator) = &mut self.policy {
+            estimator.on_spurious_timeout(rtt);
+        }
+    }
+
     /// The timer fired; the reference does not back off.
     pub(crate) fn on_timeout(&mut self) {
         if let Policy::Rfc6298(estimator) = &mut self.policy {
@@ -149,28 +161,41 @@ impl Rtt {
 
     /// The same, once it was measured on the path as it is.
     pub(crate) fn sampled(&self) -> Option<Duration> {
-        let srtt = match &self.policy {
-            Policy::Reference(estimator) => Some(estimator.srtt()).filter(|srtt| !srtt.is_zero()),
-            Policy::Rfc6298(estimator) => estimator.srtt(),
-        };
-        srtt.filter(|_| self.known == Known::Sampled)
+        (self.known == Known::Sampled).then(|| self.srtt())
     }
 
-    /// Smallest sample; zero before the first one.
-    pub(crate) fn min_rtt(&self) -> Duration {
-        self.min_rtt.unwrap_or_default()
+    /// Smallest sample.
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt
+    }
+
+    /// What [`Rtt::rto`] is once the timer has fired again.
+    pub(crate) fn backed_off(&self) -> Duration {
+        match &self.policy {
+            Policy::Reference(estimator) => estimator.rto(),
+            Policy::Rfc6298(estimator) => {
+                let mut next = estimator.clone();
+                next.on_timeout();
+                self.at_least(next.rto())
+            }
+        }
     }
 
     /// The retransmission timeout in force.
     pub(crate) fn rto(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rto(),
-            Policy::Rfc6298(estimator) => estimator.rto().max(match self.known {
-                Known::Sampled => Duration::ZERO,
-                Known::Provisional => RTO_UNSAMPLED,
-                Known::Guessed => RTO_AFTER_LOST_SYN,
-            }),
+            Policy::Rfc6298(estimator) => self.at_least(estimator.rto()),
         }
+    }
+
+    /// A timeout, but no less than what holds until there is a sample.
+    fn at_least(&self, rto: Duration) -> Duration {
+        rto.max(match self.known {
+            Known::Nothing | Known::Sampled => Duration::ZERO,
+            Known::Provisional => RTO_UNSAMPLED,
+            Known::Guessed => RTO_AFTER_LOST_SYN,
+        })
     }
 }
 
@@ -207,11 +232,11 @@ mod tests {
         rtt.on_handshake(ms(20), Duration::ZERO, Known::Guessed);
         assert_eq!((rtt.srtt(), rtt.rto()), (ms(20), RTO_AFTER_LOST_SYN));
         rtt.on_sample(ms(1400), 1);
-        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1400), ms(1400), ms(4200)));
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1400), Some(ms(1400)), ms(4200)));
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
         rtt.on_handshake(ms(200), Duration::ZERO, Known::Sampled);
         rtt.on_sample(ms(280), 1);
-        assert_eq!((rtt.srtt(), rtt.min_rtt()), (ms(210), ms(200)));
+        assert_eq!((rtt.srtt(), rtt.min_rtt()), (ms(210), Some(ms(200))));
     }
 
     #[test]
@@ -219,13 +244,13 @@ mod tests {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
         rtt.on_handshake(ms(1), Duration::ZERO, Known::Provisional);
-        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), Duration::ZERO, RTO_UNSAMPLED));
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), None, RTO_UNSAMPLED));
         assert_eq!(rtt.sampled(), None);
         rtt.on_syn_again();
         assert_eq!((rtt.sampled(), rtt.rto()), (None, RTO_AFTER_LOST_SYN));
         rtt.on_sample(ms(600), 1);
         assert_eq!(rtt.sampled(), Some(ms(600)));
-        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(600), ms(600), ms(1800)));
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(600), Some(ms(600)), ms(1800)));
     }
 
     #[test]

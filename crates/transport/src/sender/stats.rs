@@ -22,10 +22,10 @@ pub struct SenderStats {
     pub ssthresh: Option<u64>,
     /// Bytes believed to be in the network (`pipe` of RFC 6675).
     pub in_flight: u64,
-    /// Smoothed round-trip time; zero before the handshake.
-    pub srtt: Duration,
-    /// Smallest round-trip time; zero before the first valid sample.
-    pub min_rtt: Duration,
+    /// Smoothed round-trip time, once it was measured on the path as it is.
+    pub srtt: Option<Duration>,
+    /// Smallest round-trip time, once there was a valid sample.
+    pub min_rtt: Option<Duration>,
     /// Retransmission timeout in force.
     pub rto: Duration,
     /// Bytes acknowledged.

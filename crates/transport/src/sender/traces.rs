@@ -200,14 +200,15 @@ impl Sender {
 
     fn metrics(&self) -> Metrics {
         let observed = self.observer.as_ref();
+        let srtt = self.rtt.sampled();
         Metrics {
             cwnd: self.congestion.cwnd(),
             ssthresh: self.congestion.ssthresh(),
             in_flight: self.board.in_flight(),
             snd_wnd: self.snd_wnd.size(),
-            srtt: self.rtt.srtt(),
-            rttvar: self.rtt.rttvar(),
-            min_rtt: self.rtt.min_rtt(),
+            srtt: srtt.unwrap_or_default(),
+            rttvar: srtt.map_or(Duration::ZERO, |_| self.rtt.rttvar()),
+            min_rtt: self.rtt.min_rtt().unwrap_or_default(),
             latest_rtt: observed.and_then(|observed| observed.latest_rtt),
             pacing_rate: self.pacer.as_ref().and_then(crate::recovery::Pacer::rate),
             delivery_rate: observed.and_then(|observed| observed.delivery_rate),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::wire::native::{self, SackBlock};
 use crate::wire::{Answer, MAX_REPLY, Near, Packet, Wire, encode_ack, encode_answer};
-use crate::{LossDetection, SenderConfig};
+use crate::{LossDetection, Reordering, SenderConfig};
 
 const ID: u64 = 7;
 const WIRE: Wire = Wire::Native { connection_id: ID };
@@ -297,4 +297,99 @@ fn two_holes_that_one_ack_tells_of_are_no_reordering() {
     let next = sent[0].0;
     ack(&mut script, last, next, &[(next + 1, next + sent.len() as u64)]);
     assert_eq!(leaving(&mut script)[0].0, next, "at once");
+}
+
+#[test]
+fn a_push_asks_for_its_answer_at_once() {
+    let mut script = connected(LossDetection::Rack);
+    script.write(PAYLOAD / 2);
+    script.sender.push();
+    assert_eq!(leaving(&mut script), [(0, 0, true)]);
+    script.at(200);
+    ack_bytes(&mut script, 0, MSS / 2, 1 << 20);
+    // The last of what was pushed, and no other.
+    script.write(3 * PAYLOAD);
+    script.sender.push();
+    assert_eq!(leaving(&mut script).iter().map(|(.., asks)| *asks).collect::<Vec<_>>(), [false, false, true]);
+}
+
+#[test]
+fn a_delay_in_which_the_timer_fired_is_borne_the_next_time_and_ends_in_no_burst() {
+    for congestion in [Algorithm::Reno, Algorithm::Cubic] {
+        let base = SenderConfig { congestion, pacing: false, window: 100, ..SenderConfig::native(ID) };
+        let packet_size = base.wire.data_header() + PAYLOAD;
+        let config = SenderConfig { initial_window: 20, packet_size, ..base };
+        let mut script =
+            connected_to(SenderConfig { recovery: LossDetection::Rack, ..config }, Params::default());
+        script.write(100 * PAYLOAD);
+        assert_eq!(leaving(&mut script).len(), 20);
+        // Everything is held up for a second. The probe, then the timer.
+        while script.stats().timeouts == 0 {
+            script.expire();
+            leaving(&mut script);
+        }
+        let window = script.stats().cwnd;
+        assert_eq!(window, MSS);
+        script.at(1100);
+        ack(&mut script, 9, 10, &[]);
+        let stats = script.stats();
+        assert_eq!((stats.spurious, stats.timeouts), (1, 1), "{congestion}: {stats:?}");
+        // Step 8: no more leaves than what came, up to the initial window; all is given back by slow start.
+        assert!(stats.cwnd <= stats.in_flight + 10 * MSS, "{congestion}: {stats:?}");
+        assert!(leaving(&mut script).len() <= 10, "{congestion}");
+        // Step 9: the sample of 1 s is the round trip, and half of it its deviation.
+        assert!(script.rto() >= ms(1000 + 4 * 500), "{congestion}: {:?}", script.rto());
+        let newest = script.sender.flights.next_tx() - 1;
+        let all = script.sender.board.next_offset() / MSS;
+        script.at(1200);
+        ack(&mut script, newest, all, &[]);
+        assert!(!leaving(&mut script).is_empty());
+        // The second delay of that length.
+        while script.timer().is_some_and(|at| at < ms(2300)) {
+            script.expire();
+            leaving(&mut script);
+        }
+        assert_eq!(script.stats().timeouts, 1, "{congestion}");
+    }
+}
+
+#[test]
+fn the_timeout_backs_off_to_six_seconds_and_gives_up_after_thirty() {
+    // RFC 6298, rules 2.2 to 2.5 and 5.5, with at least 200 ms and a back-off to 6 s: the handshake's round trip and the
+    // times from one timeout to the next, the last until the receiver is given up.
+    const TABLE: [(u64, &[u64]); 4] = [
+        (1, &[200, 400, 800, 1600, 3200, 6000, 6000, 6000, 5800]),
+        (100, &[300, 600, 1200, 2400, 4800, 6000, 6000, 6000, 2700]),
+        (1000, &[3000, 6000, 6000, 6000, 6000, 3000]),
+        (2500, &[7500, 7500, 7500, 7500]),
+    ];
+    for (rtt, intervals) in TABLE {
+        for recovery in [LossDetection::Sack, LossDetection::NewReno] {
+            let mut script =
+                Script::new(SenderConfig { recovery, pacing: false, ..SenderConfig::native(ID) });
+            script.datagrams();
+            while script.timer().is_some_and(|at| at < ms(rtt)) {
+                script.expire();
+                script.datagrams();
+            }
+            let mut reply = [0; MAX_REPLY];
+            let answer = Answer::SynAck { ack: 0, wnd: 1 << 20, attempt: 1 };
+            let len = encode_answer(WIRE, answer, Params::default, &mut reply).unwrap();
+            script.at(rtt).recv_bytes(&reply[..len]);
+            script.events();
+            script.write(PAYLOAD);
+            script.sender.push();
+            assert_eq!(script.datagrams().len(), 1);
+            let mut last = ms(rtt);
+            let mut waited = Vec::new();
+            while script.timer().is_some() {
+                let at = script.expire();
+                waited.push(u64::try_from(at.saturating_sub(last).as_millis()).unwrap());
+                last = at;
+                script.datagrams();
+            }
+            assert_eq!(waited, intervals, "{rtt} ms, {recovery}");
+            assert_eq!(last, ms(rtt) + script.sender.config().give_up);
+        }
+    }
 }
