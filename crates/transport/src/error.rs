@@ -96,13 +96,10 @@ pub enum ConfigError {
         /// Bytes.
         limit: u64,
     },
-    /// A packet size that leaves no room for data, or that UDP cannot carry.
-    #[error("the packet size must be from 9 to 65507 bytes, not {0}")]
-    PacketSize(usize),
-    /// A packet size below what this format needs.
-    #[error("the packet size must be at least {least} bytes in this format, not {size}")]
-    SmallPacket {
-        /// Bytes.
+    /// A packet size that leaves no room for what the format must say, or that UDP cannot carry.
+    #[error("the packet size must be from {least} to 65507 bytes, not {size}")]
+    PacketSize {
+        /// What the format needs, bytes.
         least: usize,
         /// Bytes.
         size: usize,
