@@ -13,6 +13,7 @@ mod impaired;
 mod many;
 mod models;
 mod native;
+mod one_core;
 mod random;
 mod sharing;
 mod unread;

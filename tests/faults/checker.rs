@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rdt::sim::{NodeId, Tap};
 use rdt::transport::wire::native::{self, Ack, SackBlock};
-use rdt::transport::{Observer, Trace, dword_array};
+use rdt::transport::{Observer, Timer, Trace, dword_array};
 
 use crate::faults::plan::MSS;
 
@@ -71,6 +71,8 @@ impl Bucket {
 #[derive(Debug, Default)]
 struct Connection {
     id: u64,
+    /// Packets that were outstanding when a retransmission timer fired, of all that fired.
+    at_stake: u64,
     /// The number of the first transmission that was seen, and how many there were.
     first_tx: Option<u32>,
     transmissions: u32,
@@ -189,6 +191,16 @@ impl Checker {
             }
             _ => {}
         }
+    }
+
+    fn timed_out(&mut self) {
+        let c = &mut self.connection;
+        c.at_stake += (c.sent - c.acked).div_ceil(MSS);
+    }
+
+    /// Packets that the timer found outstanding, of all timeouts: what they may have sent again.
+    pub(super) fn at_stake(&self) -> u64 {
+        self.connection.at_stake
     }
 
     fn number(&mut self, tx: u32) {
@@ -373,8 +385,12 @@ impl Tap for Shared {
 
 impl Observer for Shared {
     fn on(&mut self, now: Instant, trace: &Trace) {
-        let Trace::Paced { rate } = *trace else { return };
         let mut checker = self.0.lock().unwrap();
+        let rate = match *trace {
+            Trace::Paced { rate } => rate,
+            Trace::TimerExpired { timer: Timer::Retransmission } => return checker.timed_out(),
+            _ => return,
+        };
         let rate = rate.max(1) as f64;
         let full = Bucket { rate, level: 2.0 * MSS as f64, at: now };
         let bucket = checker.connection.bucket.get_or_insert(full);

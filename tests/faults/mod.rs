@@ -8,6 +8,7 @@
     reason = "sizes and times are drawn as reals"
 )]
 
+mod bounds;
 mod checker;
 mod plan;
 #[cfg(feature = "planted-bugs")]
@@ -87,7 +88,17 @@ fn no_drawn_fault_breaks_a_rule() {
     let finished = done.iter().filter(|done| done.finished).count();
     let worst = done.iter().map(|done| done.share).fold(0.0, f64::max);
     let datagrams: u64 = done.iter().map(|done| done.datagrams).sum();
-    eprintln!("{finished} of {} finished, {datagrams} datagrams, {worst:.2} of the time bound", done.len());
+    let mut shares: Vec<f64> = done.iter().filter(|done| done.must).map(|done| done.share).collect();
+    shares.sort_by(f64::total_cmp);
+    let of = |hundredth: usize| shares.get(shares.len() * hundredth / 100).copied().unwrap_or_default();
+    let (half, most) = (of(50), of(99));
+    eprintln!(
+        "{finished} of {} finished, {datagrams} datagrams, {worst:.2} of the time bound; of those that must finish \
+         half take {half:.3} of it, 99 in 100 {most:.3}",
+        done.len()
+    );
     assert!(faults.is_empty(), "{} rules were broken", faults.len());
+    // What slows all transfers down a little breaks no bound: half of them are near none.
+    assert!(only.is_some() || half <= 0.06 && most <= 0.5, "{half} and {most} of the time bound");
     assert!(only.is_some() || finished * 4 > done.len() * 3, "{finished} of {} finished", done.len());
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rdt::emulator::{Ledger, Path};
 use rdt::sim::{NodeId, Outcome, Simulation, Transfer, WireId};
-use rdt::transport::congestion::Algorithm;
 use rdt::transport::{LossDetection, Phase, TransferError, dword_array};
 
+use crate::faults::bounds::{self, Facts};
 use crate::faults::checker::{Checker, Shared};
-use crate::faults::plan::{Kind, MSS, Plan, Restart};
+use crate::faults::plan::{Kind, Plan, Restart};
 
 /// Longer than any transfer takes to finish or fail.
 const LIMIT: Duration = Duration::from_secs(36_000);
@@ -20,6 +20,8 @@ const IDLE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub(super) struct Done {
     pub(super) finished: bool,
+    /// It had to finish.
+    pub(super) must: bool,
     pub(super) datagrams: u64,
     /// How much of the time bound was used.
     pub(super) share: f64,
@@ -74,7 +76,7 @@ impl Run<'_> {
         self.at_the_sender(finished)?;
         let share = self.in_time(&outcome, elapsed)?;
         self.afterwards(finished)?;
-        Ok(Done { finished, datagrams: self.simulation.datagrams(), share })
+        Ok(Done { finished, must: self.plan.must_finish, datagrams: self.simulation.datagrams(), share })
     }
 
     /// What is needed to think about a fault.
@@ -181,36 +183,26 @@ impl Run<'_> {
                 format!("{} timeouts for two losses in mid-transfer", stats.timeouts)
             })?;
         }
-        let ledger = self.simulation.wire(self.wire).forward.ledger();
-        // The other rules know of a lost retransmission by the timer, which sends again what arrived, too; and
-        // in a small window each lost ACK costs a packet.
-        let exact = self.plan.sender.recovery == LossDetection::Rack
-            && !matches!(self.plan.sender.congestion, Algorithm::Fixed(..8));
-        if self.plan.kind == Kind::RandomLoss && exact && ledger.dropped_queue == 0 {
-            let (p, q) = self.plan.loss;
-            let packets = self.plan.bytes.div_ceil(MSS) as f64;
-            let expected = packets * p / (1.0 - p);
-            let sigma = (packets * p).sqrt() / (1.0 - p);
-            let bound = 1.05 * (1.0 + q) * expected + 6.0 * sigma + 32.0;
-            let again = stats.retransmitted;
-            rule(again as f64 <= bound, || format!("{again} retransmissions, at most {bound:.0} expected"))?;
+        let again = stats.retransmitted;
+        match bounds::most_sent_again(self.plan, &self.facts()) {
+            Some(most) => {
+                rule(again as f64 <= most, || format!("{again} retransmissions, at most {most:.0} expected"))
+            }
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        let path = self.simulation.wire(self.wire);
+        let (forward, reverse) = (*path.forward.ledger(), *path.reverse.ledger());
+        Facts { forward, reverse, at_stake: self.shared.0.lock().unwrap().at_stake() }
     }
 
     /// How much of the time that it may take it took.
     fn in_time(&self, outcome: &Outcome, elapsed: Duration) -> Result<f64, String> {
-        let plan = self.plan;
-        let packets = plan.bytes.div_ceil(MSS) as f64;
-        let wire = Duration::from_secs_f64(plan.bytes as f64 * 8.0 / plan.rate as f64);
-        // A window a round trip; each loss of either way costs a timeout, by the simplest rule.
-        let window = (plan.window.max as f64 / MSS as f64).clamp(1.0, 4.0);
-        let losses = packets * (plan.loss.0 + plan.loss.1 + 0.02);
-        let steps = packets / window + 4.0 * losses + 20.0;
-        let step = plan.rtt * 2 + Duration::from_millis(300);
-        let bound = Duration::from_secs(200) + wire * 10 + plan.dead * 4 + step.mul_f64(steps);
-        let share = elapsed.as_secs_f64() / bound.as_secs_f64();
-        rule(share <= 1.0, || format!("{outcome:?} after {elapsed:?}, at most {bound:?} expected"))?;
+        let longest = bounds::longest(self.plan, &self.facts());
+        let share = elapsed.as_secs_f64() / longest.as_secs_f64();
+        rule(share <= 1.0, || format!("{outcome:?} after {elapsed:?}, at most {longest:?} expected"))?;
         Ok(share)
     }
 

@@ -42,7 +42,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn secs(n: u64) -> Duration {
+const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 

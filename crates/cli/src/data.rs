@@ -62,6 +62,14 @@ impl Data {
         }
     }
 
+    /// The file, if it is one, and its name as it was given.
+    pub(crate) fn file(&self) -> Option<(&str, &File)> {
+        match self {
+            Self::File { name, file, .. } => Some((name, file)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Power(_) | Self::Bytes(_) => "the array".into(),

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use rdt_driver::SocketError;
+use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConfigError, Phase, TransferError};
 
 /// The receiver's checksum differs from the sender's.
@@ -30,6 +31,7 @@ Exit codes:
     5  status 5, TIMEOUT: no answer after the last attempt
     6  status 6, FAILED_RECV: the system refuses to receive
     7  the receiver's checksum differs from the sender's
+    8  the receiver ended the transfer, or would not begin it (it says why)
    64  wrong arguments                 66  the input cannot be read
    69  no socket can be had            74  the output cannot be written
   130  interrupted";
@@ -90,8 +92,48 @@ impl Failure {
         }
     }
 
+    /// Why the receiver ended the transfer, if that is why it failed.
+    pub(crate) fn close_reason(&self) -> Option<String> {
+        let Self::Transfer { error: TransferError::Closed(reason), .. } = self else { return None };
+        Some(match reason {
+            CloseReason::Refused => "refused".into(),
+            CloseReason::Version => "version".into(),
+            CloseReason::Protocol => "protocol".into(),
+            CloseReason::Aborted => "aborted".into(),
+            CloseReason::Storage => "storage".into(),
+            CloseReason::Checksum => "checksum".into(),
+            CloseReason::Idle => "idle".into(),
+            other => other.code().to_string(),
+        })
+    }
+
     /// What to tell the user; an interruption was told already.
     pub fn sentence(&self) -> Option<String> {
         (!matches!(self, Self::Interrupted)).then(|| self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed(reason: CloseReason) -> Failure {
+        Failure::Transfer {
+            phase: Phase::Send,
+            error: TransferError::Closed(reason),
+            sentence: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_the_receiver_ended_is_told_from_one_without_an_answer() {
+        for code in 0..=8 {
+            let failure = closed(CloseReason::from_code(code));
+            let checksum = code == CloseReason::Checksum.code();
+            assert_eq!(failure.code(), if checksum { CHECKSUM } else { 8 }, "{code}");
+        }
+        assert_eq!(closed(CloseReason::Storage).close_reason().as_deref(), Some("storage"));
+        assert_eq!(closed(CloseReason::from_code(99)).close_reason().as_deref(), Some("99"));
+        assert_eq!(Failure::Interrupted.close_reason(), None);
     }
 }

@@ -90,8 +90,8 @@ fn course_link_request(
     let mut request = LinkRequest {
         rtt_us: path::whole_u32(short(link.rtt_s) * 1e6),
         rate_bps: path::whole(short(link.speed_bps)),
-        loss_forward_ppb: path::whole_u32(short(link.loss_forward) * 1e9),
-        loss_reverse_ppb: path::whole_u32(short(link.loss_reverse) * 1e9),
+        loss_forward_ppb: path::ppb(short(link.loss_forward)),
+        loss_reverse_ppb: path::ppb(short(link.loss_reverse)),
         queue_bytes: u64::from(link.buffer) * args.packet_size as u64,
     };
     if let Some(text) = &args.queue {

@@ -17,6 +17,8 @@ const NO_LIMIT: u64 = 1_000_000_000_000;
 const MIN_QUEUE: u64 = 64 << 10;
 /// The largest that can be asked for, bytes.
 const MAX_QUEUE: u64 = 1_000_000_000_000;
+/// All packets, in billionths.
+const ALL_PPB: u32 = 1_000_000_000;
 
 /// The link that the options ask for; `None` if there are none.
 pub(crate) fn link_request(args: &SendArgs) -> Result<Option<LinkRequest>, Failure> {
@@ -29,8 +31,8 @@ pub(crate) fn link_request(args: &SendArgs) -> Result<Option<LinkRequest>, Failu
     let mut link = LinkRequest {
         rtt_us: u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX),
         rate_bps: rate.map_or(NO_LIMIT, |rate| whole(rate.as_bps_f64())),
-        loss_forward_ppb: whole_u32(forward * 1e9),
-        loss_reverse_ppb: whole_u32(reverse * 1e9),
+        loss_forward_ppb: ppb(forward),
+        loss_reverse_ppb: ppb(reverse),
         queue_bytes: 1,
     };
     link.queue_bytes = match &args.queue {
@@ -46,6 +48,9 @@ pub(crate) fn link_request(args: &SendArgs) -> Result<Option<LinkRequest>, Failu
 pub(crate) fn queue(text: &str, link: &LinkRequest, packet_size: usize) -> Result<u64, Failure> {
     let packet = packet_size as u64;
     match parse_queue_size(text).map_err(|error| bad("--queue", error))? {
+        QueueSize::Packets(0) | QueueSize::Bytes(0) | QueueSize::BdpMillionths(0) => {
+            Err(Failure::Usage(format!("--queue must be more than 0, not {text}")))
+        }
         QueueSize::Packets(packets) => Ok(u64::from(packets) * packet),
         QueueSize::Bytes(bytes) => Ok(bytes),
         size @ QueueSize::BdpMillionths(_) => {
@@ -59,7 +64,13 @@ pub(crate) fn queue(text: &str, link: &LinkRequest, packet_size: usize) -> Resul
 /// Forward and reverse.
 fn losses(text: &str) -> Result<(f64, f64), Failure> {
     let (forward, reverse) = text.split_once('/').unwrap_or((text, "0"));
-    let read = |text| parse_probability(text).map(Probability::as_f64).map_err(|e| bad("--loss", e));
+    let read = |text| {
+        let loss = parse_probability(text).map(Probability::as_f64).map_err(|e| bad("--loss", e))?;
+        match ppb(loss) {
+            0..ALL_PPB => Ok(loss),
+            ALL_PPB.. => Err(Failure::Usage("--loss must be below 100 %".into())),
+        }
+    };
     Ok((read(forward)?, read(reverse)?))
 }
 
@@ -73,6 +84,11 @@ fn read<T>(
 
 fn bad(name: &str, error: impl Display) -> Failure {
     Failure::Usage(format!("{name}: {error}"))
+}
+
+/// A probability in billionths.
+pub(crate) fn ppb(probability: f64) -> u32 {
+    whole_u32(probability * 1e9)
 }
 
 /// The nearest whole number; from 2^64 on the largest.
@@ -100,13 +116,26 @@ mod tests {
             loss_reverse_ppb: 0,
             queue_bytes: 1,
         };
-        for (text, bytes) in
-            [("1bdp", 1_250_000), ("0.5 BDP", 625_000), ("0bdp", 1500), ("64kb", 64_000), ("100p", 150_000)]
-        {
+        for (text, bytes) in [
+            ("1bdp", 1_250_000),
+            ("0.5 BDP", 625_000),
+            ("0.0001bdp", 1500),
+            ("64kb", 64_000),
+            ("100p", 150_000),
+        ] {
             assert_eq!(queue(text, &link, 1500).ok(), Some(bytes), "{text}");
         }
-        for bad in ["", "9000", "bdp", "1.5p", "-1p", "1x"] {
+        for bad in ["", "9000", "bdp", "1.5p", "-1p", "1x", "0p", "0kb", "0bdp"] {
             assert!(queue(bad, &link, 1500).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_loss_that_lets_nothing_through_is_refused_in_the_users_words() {
+        assert_eq!(losses("1%/0.5").ok(), Some((0.01, 0.5)));
+        assert_eq!(losses("99.9999999%").map(|(forward, _)| ppb(forward)).ok(), Some(999_999_999));
+        for all in ["100%", "1", "0/100%", "99.99999999%"] {
+            assert_eq!(losses(all).unwrap_err().to_string(), "--loss must be below 100 %", "{all}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `--qlog`: what the sender tells, written to a file.
 
+mod place;
 mod writer;
 
 use std::fs::File;
@@ -12,6 +13,7 @@ use rdt_transport::{Observer, SenderConfig, Wire};
 
 use crate::Failure;
 use crate::console::talk;
+pub(crate) use place::check;
 use writer::{Qlog, QlogConfig};
 
 /// Bytes that are written in one call.

@@ -17,7 +17,7 @@ use crate::receive::{draw_seed, udp_options};
 use crate::status::{Status, Style};
 use crate::target::{self, Target};
 use crate::transfer::{Pace, Transfer};
-use crate::{Failure, SendArgs, native};
+use crate::{Failure, SendArgs, native, qlog};
 
 /// Packets of router buffer beyond the window, unless told otherwise: room for retransmissions.
 const EXTRA_BUFFER: u32 = 50;
@@ -44,6 +44,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     }
     let rwnd = args.rwnd.as_deref().map(native::parse_rwnd).transpose()?;
     let data = Data::parse(args, mode.stdin)?;
+    args.qlog.as_deref().map_or(Ok(()), |path| qlog::check(path, &data))?;
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
     let start = clock::now();
     let console = Console::default();

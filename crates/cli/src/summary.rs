@@ -3,6 +3,7 @@
 use rdt_transport::SenderStats;
 use serde_json::{Value, json};
 
+use crate::Failure;
 use crate::figures::{fell_behind, socket_json, stats_json, wire_name};
 use crate::format::rate_bps;
 use crate::local::LocalEnd;
@@ -11,16 +12,15 @@ use crate::status::micros;
 use crate::transfer::{Transfer, Verdict};
 
 impl Transfer {
-    /// Everything that there is to say of a transfer that ended with exit code `code`; `received` is the
-    /// receiver's checksum.
+    /// Everything that there is to say of a transfer that ended so; `received` is the receiver's checksum.
     pub(crate) fn summary(
         &self,
         stats: &SenderStats,
-        code: u8,
+        failure: Option<&Failure>,
         received: Option<u32>,
         receiver: Option<&LocalEnd>,
     ) -> Value {
-        let mut value = self.outcome(stats, code);
+        let mut value = self.outcome(stats, failure);
         let parts = [self.of_sender(stats), self.of_time(stats)];
         for (key, part) in parts.into_iter().filter_map(into_fields).flatten() {
             value[key] = part;
@@ -36,12 +36,13 @@ impl Transfer {
     }
 
     /// What was to be done, and what came of it.
-    fn outcome(&self, stats: &SenderStats, code: u8) -> Value {
+    fn outcome(&self, stats: &SenderStats, failure: Option<&Failure>) -> Value {
         let config = self.sender.config();
         let elapsed = stats.elapsed();
         json!({
             "event": "summary",
-            "exit_code": code,
+            "exit_code": failure.map_or(0, Failure::code),
+            "close_reason": failure.and_then(Failure::close_reason),
             "host": self.host,
             "address": self.address.to_string(),
             "wire": wire_name(config.wire),

@@ -152,8 +152,7 @@ impl Transfer {
         if ran && !self.sending.status.is_quiet() {
             talk_about(receiver, self.idle_share(&stats, receiver));
         }
-        let code = failure.as_ref().map_or(0, Failure::code);
-        self.sending.status.summary(&self.summary(&stats, code, received, receiver));
+        self.sending.status.summary(&self.summary(&stats, failure.as_ref(), received, receiver));
         failure.map_or(Ok(()), Err)
     }
 

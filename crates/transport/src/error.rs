@@ -26,8 +26,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a transfer ended without success. [`TransferError::status`] is the number that the course's
-/// programs print; 0 (OK) is the absence of an error.
+/// Why a transfer ended without success. [`TransferError::status`] is the number that programs print; 0 (OK) is the
+/// absence of an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -66,15 +66,18 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// The status code, 1 to 6.
+    /// The status code: 1 to 6 as the course's programs have them, 8 where the receiver answered and would not go
+    /// on. 7, a checksum that differs, is for the application to find, unless the receiver says that it did.
     pub fn status(&self) -> u8 {
         match self {
             Self::AlreadyConnected => 1,
             Self::NotConnected => 2,
             Self::InvalidName(_) => 3,
             Self::FailedSend(_) => 4,
-            Self::Timeout { .. } | Self::Closed(_) | Self::Version(_) | Self::Downgrade(_) => 5,
+            Self::Timeout { .. } => 5,
             Self::FailedRecv(_) => 6,
+            Self::Closed(CloseReason::Checksum) => 7,
+            Self::Closed(_) | Self::Version(_) | Self::Downgrade(_) => 8,
         }
     }
 }
@@ -96,13 +99,10 @@ pub enum ConfigError {
         /// Bytes.
         limit: u64,
     },
-    /// A packet size that leaves no room for data, or that UDP cannot carry.
-    #[error("the packet size must be from 9 to 65507 bytes, not {0}")]
-    PacketSize(usize),
-    /// A packet size below what this format needs.
-    #[error("the packet size must be at least {least} bytes in this format, not {size}")]
-    SmallPacket {
-        /// Bytes.
+    /// A packet size that leaves no room for what the format must say, or that UDP cannot carry.
+    #[error("the packet size must be from {least} to 65507 bytes, not {size}")]
+    PacketSize {
+        /// What the format needs, bytes.
         least: usize,
         /// Bytes.
         size: usize,

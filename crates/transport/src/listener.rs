@@ -127,7 +127,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Forgets `peer` and tells it why, where its format can say that.
     pub fn refuse(&mut self, peer: P, reason: CloseReason) {
-        if let Some(Wire::Native { connection_id }) = self.wire(peer) {
+        if let Some(connection_id) = self.wire(peer).and_then(Wire::connection_id) {
             self.notices.say_last(peer, connection_id, reason);
         }
         self.close(peer);

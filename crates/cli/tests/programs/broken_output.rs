@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::data::array;
 use super::lines::{EXHAUSTED, read};
 use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
@@ -93,6 +95,23 @@ fn a_file_that_cannot_get_its_name_is_not_acknowledged() {
     assert_eq!(files(directory.path()), [path.join("old")]);
 }
 
+#[test]
+fn a_native_sender_is_told_that_its_transfer_cannot_be_stored() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kept");
+    let receiver = Receiver::keeping(&path, "");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("old"), "").unwrap();
+    let run = send(&receiver.args("--bytes 5000 --json")).with_code(8);
+    let summary = run.summary();
+    assert_eq!(
+        (&summary["exit_code"], &summary["close_reason"]),
+        (&json!(8), &json!("storage")),
+        "{summary}"
+    );
+    assert!(run.stderr.contains("it could not store the data: see what it printed"), "{}", run.stderr);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_under_the_standard_output_is_told() {
@@ -106,6 +125,35 @@ fn a_full_disk_under_the_standard_output_is_told() {
     let address = receiver.error_line("initialized").rsplit(' ').next().unwrap().to_string();
     send(&format!("{address} 10 0 0 1000 --bytes 5000")).with_code(5);
     assert!(receiver.ended().with_code(74).stderr.contains("cannot store the transfer of 127.0.0.1:"));
+}
+
+/// A path that names the standard output would mix two kinds of lines, and one that names what is sent would empty it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_qlog_never_replaces_what_is_written_or_read_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, b"precious").unwrap();
+    for (qlog, what) in [
+        ("-", "--qlog needs the name of a file"),
+        ("/dev/stdout", "the standard output"),
+        ("/proc/self/fd/1", "the standard output"),
+        ("/dev/stderr", "the standard error"),
+        (data.to_str().unwrap(), "what is to be sent"),
+    ] {
+        let mut command = rdt_send(&format!("local --json --qlog {qlog} --file"));
+        let run = Program::start(command.arg(&data)).ended().with_code(64);
+        assert!(run.stderr.contains(what), "{qlog}: {}", run.stderr);
+        assert_eq!((run.stdout.len(), run.stderr.lines().count()), (0, 1), "{qlog}: {}", run.stderr);
+    }
+    // The shell may have given the file another name than the user does.
+    let lines = directory.path().join("lines");
+    let mut command = rdt_send("local --bytes 9000 --json --qlog");
+    command.arg(&lines).stdout(File::create(&lines).unwrap());
+    let run = Program::start(&mut command).ended().with_code(64);
+    assert!(run.stderr.contains("the standard output"), "{}", run.stderr);
+    assert!(!Path::new("-").exists() && fs::read(&data).unwrap() == b"precious");
+    send("local --bytes 9000 --quiet --qlog /dev/null").with_code(0);
 }
 
 #[cfg(target_os = "linux")]

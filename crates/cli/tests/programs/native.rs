@@ -285,8 +285,8 @@ fn a_receiver_that_will_not_says_why() {
         let mut answer = vec![0; native::close_len(&close)];
         native::encode_close(native::connection_id(&syn[..len]).unwrap(), &close, &mut answer);
         socket.send_to(&answer, from).unwrap();
-        let run = sender.ended().with_code(5);
-        assert_eq!(run.lines().last(), Some(&"Main:\tconnect failed with status 5"));
+        let run = sender.ended().with_code(8);
+        assert_eq!(run.lines().last(), Some(&"Main:\tconnect failed with status 8"));
         let start =
             format!("rdt-send: the receiver at {address} ({address}) closed the transfer: {sentence}");
         assert!(run.stderr.starts_with(&start), "{}", run.stderr);

@@ -44,12 +44,14 @@ fn options_that_make_no_sense_where_they_are() {
         ("local --rate 10", "10mbit"),
         ("local --rate 0mbit", "more than zero"),
         ("local --rate 1001gbit", "1000 gbit/s"),
-        ("local --loss 100%", "loss"),
+        ("local --loss 100%", "--loss must be below 100 %"),
         ("local --loss 1%/200%", "probability"),
         ("local --loss x", "--loss"),
         ("local --queue 1x", "25p (packets), 64kb or 1.5bdp"),
         ("local --queue 25", "25p or 25bdp"),
-        ("local --queue 0p", "router buffer"),
+        ("local --queue 0p", "--queue must be more than 0"),
+        ("local --queue 0kb", "--queue must be more than 0"),
+        ("local --rtt 10ms --rate 1mbit --queue 0bdp", "--queue must be more than 0"),
         ("local --wire best", "--wire"),
     ] {
         assert_eq!(refused("rdt-send", &mut rdt_send(args), 64, word).stdout, b"", "{args}");

@@ -39,7 +39,7 @@ fn transfer(args: &str, bytes: usize) {
     reader.read_exact(&mut kept).unwrap();
     let (_nobody, never) = channel::<()>();
     assert!(never.recv_timeout(PAUSE).is_err());
-    let other = send(&format!("{address} --bytes 1000")).with_code(5);
+    let other = send(&format!("{address} --bytes 1000")).with_code(8);
     assert!(other.stderr.contains("closed the transfer"), "it is answered meanwhile: {}", other.stderr);
     reader.read_to_end(&mut kept).unwrap();
     sender.ended().with_code(0);

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::notices::Notice;
 use super::{Entry, Listener};
+use crate::wire::Open;
 use crate::wire::native::CloseReason;
-use crate::wire::{Open, Wire};
 use crate::{Receiver, ReceiverEvent};
 
 /// What to do with a SYN of a new peer.
@@ -75,7 +75,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// True if the SYN shows a cookie of ours, where its wire knows them; else the peer is asked for it, and
     /// nothing is kept of it.
     fn is_proven(&mut self, now: Instant, peer: P, open: &Open) -> bool {
-        let Wire::Native { connection_id } = open.wire else { return true };
+        let Some(connection_id) = open.wire.connection_id() else { return true };
         let epoch = *self.epoch.get_or_insert(now);
         let Some(jar) = &self.jar else {
             self.stats.refused += 1;

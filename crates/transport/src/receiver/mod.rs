@@ -81,7 +81,7 @@ impl Receiver {
         Self {
             idle: DEFAULT_IDLE,
             config,
-            wire: Wire::Classic,
+            wire: Wire::default(),
             state: State::Listening,
             body: Body::new(&config, Numbering::Packets, 0),
             replies: VecDeque::new(),
@@ -123,7 +123,7 @@ impl Receiver {
             return None;
         }
         let ack = self.body.take_ack(now, self.most_blocks, &mut self.blocks)?;
-        let Wire::Native { connection_id } = self.wire else { return None };
+        let connection_id = self.wire.connection_id()?;
         self.stats.replies += 1;
         Some(wire::encode_ack(connection_id, &ack, &self.blocks, out))
     }
@@ -190,10 +190,7 @@ impl Receiver {
 
     /// Number of the peer's connection, where the format has one.
     pub fn connection_id(&self) -> Option<u64> {
-        match self.wire {
-            Wire::Native { connection_id } if self.state != State::Listening => Some(connection_id),
-            _ => None,
-        }
+        self.wire.connection_id().filter(|_| self.state != State::Listening)
     }
 
     /// Memory in use, in bytes.
@@ -226,7 +223,7 @@ impl Receiver {
     /// mid-transfer; only one that finds nothing to start again is no news to the application. Where connections
     /// are numbered, one that repeats the number is a copy.
     fn on_syn(&mut self, now: Instant, open: &Open) {
-        let copy = open.wire != Wire::Classic && open.wire == self.wire;
+        let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
         match self.state {
             // The application is storing the transfer: the peer will ask again.
             State::Finishing { .. } => return self.stats.unexpected += 1,

@@ -229,11 +229,8 @@ impl SenderConfig {
             return Err(ConfigError::ZeroWindow);
         }
         let least = self.wire.smallest_packet();
-        if self.wire != Wire::Classic && self.packet_size < least {
-            return Err(ConfigError::SmallPacket { least, size: self.packet_size });
-        }
         if !(least..=MAX_DATAGRAM).contains(&self.packet_size) {
-            return Err(ConfigError::PacketSize(self.packet_size));
+            return Err(ConfigError::PacketSize { least, size: self.packet_size });
         }
         let needed = u64::from(self.window) * (self.payload_size() + RECORD) as u64;
         if needed > self.memory_limit {

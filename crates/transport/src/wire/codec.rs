@@ -8,9 +8,10 @@ use super::{FromReceiver, LinkProperties, Syn, WireError, classic};
 use crate::cookie::Cookie;
 
 /// The format of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// The course's: packet numbers and cumulative ACKs.
+    /// The course's: packet numbers and cumulative ACKs. What a receiver takes for granted until a SYN says more.
+    #[default]
     Classic,
     /// Our own: byte offsets, selective ACKs, a number for every transmission.
     Native {

@@ -260,7 +260,7 @@ fn a_receiver_of_other_versions_ends_the_transfer_at_once_and_says_which() {
     let events = script.events();
     let [SenderEvent::Failed { phase: Phase::Connect, error }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(error.to_string(), "the receiver speaks version 2 or 3 of the protocol");
-    assert_eq!((error.status(), script.timer()), (5, None));
+    assert_eq!((error.status(), script.timer()), (8, None));
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_receiver_that_speaks_a_better_version_than_the_one_they_met_in_was_not_what
             panic!("{events:?}")
         };
         assert_eq!(*error, TransferError::Downgrade(params.versions));
-        assert_eq!((error.status(), script.timer(), script.datagrams().len()), (5, None, 0));
+        assert_eq!((error.status(), script.timer(), script.datagrams().len()), (8, None, 0));
     }
 }
 

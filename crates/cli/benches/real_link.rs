@@ -1,0 +1,100 @@
+//! What a transfer that nobody tuned gets of a long or a fast path with loss, on real sockets:
+//! `cargo bench -p rdt-cli --bench real_link` (`-- --rounds N`: 3; `-- --check` fails below 0.9).
+//!
+//! `rdt-send local --file FILE` with the link alone named, 13 s long with its start. The share of the link is payload
+//! against the link's rate; what is possible at most is the payload's part of a packet times what is not lost. A
+//! round in which this host did not keep up with the link (`host_limited`) says nothing of the transport: it is told,
+//! and `--check` does not count it.
+
+mod common;
+
+use std::env;
+use std::fs::File;
+use std::path::Path;
+use std::process::ExitCode;
+
+use common::{Program, Surroundings, median, number, rounds, table};
+
+/// Share of the link that a transfer must get.
+const LEAST: f64 = 0.9;
+/// Payload of a full packet, and all of it, bytes.
+const PAYLOAD: f64 = 1444.0;
+const PACKET: f64 = 1472.0;
+
+/// A path, and how much is sent over it.
+struct Case {
+    name: &'static str,
+    link: &'static str,
+    rate_bps: f64,
+    loss: f64,
+    bytes: u64,
+}
+
+const CASES: [Case; 2] = [
+    Case {
+        name: "100 Mbit/s, 100 ms, 1 %",
+        link: "--rate 100mbit --rtt 100ms --loss 1%",
+        rate_bps: 1e8,
+        loss: 0.01,
+        bytes: 150_000_000,
+    },
+    Case {
+        name: "1 Gbit/s, 20 ms, 0.1 %",
+        link: "--rate 1gbit --rtt 20ms --loss 0.1%",
+        rate_bps: 1e9,
+        loss: 0.001,
+        bytes: 1_500_000_000,
+    },
+];
+
+fn main() -> ExitCode {
+    let surroundings = Surroundings::now();
+    let rounds = rounds(3);
+    let directory = tempfile::tempdir().expect("there is room for a file");
+    println!("`rdt-send local --file FILE`, nothing tuned, medians of {rounds} rounds.\n");
+    table(&[
+        "link",
+        "Mbit/s",
+        "of the link",
+        "of what is possible",
+        "sent again",
+        "lost",
+        "host was the limit",
+    ]);
+    let short = CASES.iter().filter(|case| !case.holds(directory.path(), rounds)).count();
+    surroundings.report();
+    let check = env::args().any(|argument| argument == "--check");
+    if check && short > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+impl Case {
+    /// Prints a row; false if the host kept up and the transfer did not fill the link.
+    fn holds(&self, directory: &Path, rounds: usize) -> bool {
+        let path = directory.join("data");
+        File::create(&path).and_then(|file| file.set_len(self.bytes)).expect("a file of zeros takes no room");
+        let runs: Vec<_> = (1..=rounds)
+            .map(|seed| {
+                let file = path.display();
+                let summary =
+                    Program::sender(&format!("local --file {file} {} --seed {seed} --quiet", self.link))
+                        .last_line();
+                assert_eq!(summary["exit_code"], 0, "{summary}");
+                summary
+            })
+            .collect();
+        let of = |key: &str| median(&runs.iter().map(|run| number(run, key)).collect::<Vec<_>>());
+        let limited = runs.iter().filter(|run| run["host_limited"] == true).count();
+        let lost = median(
+            &runs.iter().map(|run| number(&run["receiver"]["forward"], "dropped_loss")).collect::<Vec<_>>(),
+        );
+        let share = of("goodput_bps") / self.rate_bps;
+        println!(
+            "| {} | {:.1} | {share:.3} | {:.3} | {} | {lost} | {limited} of {rounds} |",
+            self.name,
+            of("goodput_bps") / 1e6,
+            share / (PAYLOAD / PACKET * (1.0 - self.loss)),
+            of("retransmitted"),
+        );
+        share >= LEAST || limited * 2 > rounds
+    }
+}

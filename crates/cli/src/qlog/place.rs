@@ -1,0 +1,79 @@
+//! Where a qlog may be written: creating the file empties it, so it must be none that the program writes or reads
+//! anyway.
+
+use std::fs::{self, File, Metadata};
+use std::path::Path;
+
+use crate::Failure;
+use crate::data::Data;
+
+/// Refuses a path whose file is in other use.
+///
+/// # Errors
+/// A sentence that names the other use.
+pub(crate) fn check(path: &Path, data: &Data) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return Err(Failure::Usage(
+            "--qlog needs the name of a file, not -: the standard output has the program's lines".into(),
+        ));
+    }
+    // What is not there yet is in no use.
+    let Ok(there) = fs::metadata(path) else { return Ok(()) };
+    match use_of(&there, path, data) {
+        Some(what) => {
+            Err(Failure::Usage(format!("--qlog {} is {what}: choose another file", path.display())))
+        }
+        None => Ok(()),
+    }
+}
+
+fn use_of(there: &Metadata, path: &Path, data: &Data) -> Option<&'static str> {
+    if data.file().is_some_and(|(name, file)| is_input(there, path, name, file)) {
+        return Some("what is to be sent");
+    }
+    standard(there)
+}
+
+/// True if the path leads to the file that is sent.
+#[cfg(unix)]
+fn is_input(there: &Metadata, _: &Path, _: &str, file: &File) -> bool {
+    file.metadata().is_ok_and(|open| is_same(&open, there))
+}
+
+/// True if the path leads to the file that is sent.
+#[cfg(not(unix))]
+fn is_input(_: &Metadata, path: &Path, name: &str, _: &File) -> bool {
+    matches!((fs::canonicalize(path), fs::canonicalize(name)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Which of the program's outputs it is. What devices like `/dev/null` take is mixed with nothing.
+#[cfg(unix)]
+fn standard(there: &Metadata) -> Option<&'static str> {
+    use std::io::IsTerminal as _;
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::unix::fs::FileTypeExt as _;
+
+    fn is(there: &Metadata, output: BorrowedFd<'_>) -> bool {
+        let open = output.try_clone_to_owned().and_then(|output| File::from(output).metadata());
+        let mixes = |open: &Metadata| !open.file_type().is_char_device() || output.is_terminal();
+        open.is_ok_and(|open| is_same(&open, there) && mixes(&open))
+    }
+    match there {
+        there if is(there, std::io::stdout().as_fd()) => Some("the standard output"),
+        there if is(there, std::io::stderr().as_fd()) => Some("the standard error"),
+        _ => None,
+    }
+}
+
+/// Elsewhere no path names them.
+#[cfg(not(unix))]
+fn standard(_: &Metadata) -> Option<&'static str> {
+    None
+}
+
+#[cfg(unix)]
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
