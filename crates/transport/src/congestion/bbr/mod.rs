@@ -14,11 +14,12 @@
 //! | `rounds.rs`, `loss_round.rs` | packet-timed rounds, and those that met loss |
 //! | `full_bw.rs`, `max_filter.rs`, `min_rtt.rs`, `aggregation.rs`, `bounds.rs` | parts of the model |
 //! | `base_loss.rs` | what loss is *not* congestion: a deviation, with its reasons |
+//! | `own_pace.rs` | what delivery rate is *not* the path's: another one |
 //! | `scale.rs` | integer arithmetic |
 //!
 //! Deviations, each with its reasons where it is made: the base loss rate (`base_loss.rs`), what confirms the
-//! smallest round trip (`min_rtt.rs`), and the faster search of `Startup` (`startup.rs`). Each has a switch in
-//! [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
+//! smallest round trip (`min_rtt.rs`), the faster search of `Startup` (`startup.rs`), and rounds that were as fast as
+//! our own pace (`own_pace.rs`). Each has a switch in [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
 //! a probe (`probe_bw.rs`).
 
 mod aggregation;
@@ -29,6 +30,7 @@ mod full_bw;
 mod loss_round;
 mod max_filter;
 mod min_rtt;
+mod own_pace;
 mod probe_bw;
 mod probe_rtt;
 mod rounds;
@@ -78,6 +80,8 @@ pub struct BbrConfig {
     pub confirm_min_rtt: bool,
     /// Triple instead of double the rate each round of `Startup` while there is no queue and no loss.
     pub brisk_startup: bool,
+    /// Let a round that delivered as fast as it was paced not bound the bandwidth.
+    pub discount_own_pace: bool,
 }
 
 impl BbrConfig {
@@ -91,13 +95,20 @@ impl BbrConfig {
             base_loss: true,
             confirm_min_rtt: true,
             brisk_startup: true,
+            discount_own_pace: true,
         }
     }
 
     /// The same as the draft has it.
     #[must_use]
     pub fn to_the_letter(self) -> Self {
-        Self { base_loss: false, confirm_min_rtt: false, brisk_startup: false, ..self }
+        Self {
+            base_loss: false,
+            confirm_min_rtt: false,
+            brisk_startup: false,
+            discount_own_pace: false,
+            ..self
+        }
     }
 }
 
@@ -248,7 +259,8 @@ impl Bbr {
         }
         let tally = self.loss_round.tally();
         if self.loss_round.marked || tally.lost > self.explained_loss(tally.acked + tally.lost) {
-            self.bounds.lower(self.loss_round.latest(), self.max_bw.max(), self.cwnd);
+            let latest = self.without_own_pace(self.loss_round.latest());
+            self.bounds.lower(latest, self.max_bw.max(), self.cwnd);
         }
     }
 

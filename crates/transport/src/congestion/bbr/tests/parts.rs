@@ -275,6 +275,25 @@ fn a_round_with_loss_outside_probes_lowers_the_short_term_bounds() {
 }
 
 #[test]
+fn a_round_as_fast_as_the_pace_does_not_lower_the_bandwidth_but_by_the_letter() {
+    for (own, expected) in [(true, BW), (false, BW * 98 / 100)] {
+        for (delivered, expected) in [(BW * 98 / 100, expected), (BW * 97 / 100, BW * 97 / 100)] {
+            let config = BbrConfig::new(MSS, 10 * MSS, 1).to_the_letter();
+            let mut script = Script::new(BbrConfig { discount_own_pace: own, ..config });
+            script.cruise();
+            assert_eq!(script.bbr.pacing_rate(), Some(990_000), "and 2 % less are 970,200");
+            let cwnd = script.bbr.cwnd();
+            script.round(delivered, 90_000, 1);
+            script.round(delivered, 90_000, 0);
+            script.round(delivered, 90_000, 0);
+            let bounds = script.bbr.bounds;
+            assert_eq!(bounds.bw_shortterm, expected, "{own}, {delivered}");
+            assert!(bounds.inflight_shortterm < cwnd, "{bounds:?}");
+        }
+    }
+}
+
+#[test]
 fn loss_that_the_base_explains_lowers_nothing_but_a_mark_does() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.cruise();
