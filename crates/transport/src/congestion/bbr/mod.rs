@@ -18,8 +18,8 @@
 //! | `scale.rs` | integer arithmetic |
 //!
 //! Deviations, each with its reasons where it is made: the base loss rate (`base_loss.rs`), what confirms the
-//! smallest round trip (`min_rtt.rs`), the faster search of `Startup` (`startup.rs`), and rounds that were as fast as
-//! our own pace (`own_pace.rs`). Each has a switch in [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
+//! smallest round trip (`min_rtt.rs`), the faster search of `Startup` (`startup.rs`), rounds that were as fast as
+//! our own pace (`own_pace.rs`), and half the margin of the pace (`control.rs`). Each has a switch in [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
 //! a probe (`probe_bw.rs`).
 
 mod aggregation;
@@ -64,6 +64,7 @@ const LOSS_THRESH: u64 = 20_000;
 const MIN_PIPE_SEGMENTS: u64 = 4;
 
 /// How a [`Bbr`] begins, and which of the deviations from the draft it makes.
+#[expect(clippy::struct_excessive_bools, reason = "each switches one deviation, apart from the others")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BbrConfig {
     /// Bytes of stream in a full segment.
@@ -82,6 +83,8 @@ pub struct BbrConfig {
     pub brisk_startup: bool,
     /// Let a round that delivered as fast as it was paced not bound the bandwidth.
     pub discount_own_pace: bool,
+    /// Pace half a percent below the bandwidth instead of a whole one.
+    pub narrow_pacing_margin: bool,
 }
 
 impl BbrConfig {
@@ -96,6 +99,7 @@ impl BbrConfig {
             confirm_min_rtt: true,
             brisk_startup: true,
             discount_own_pace: true,
+            narrow_pacing_margin: true,
         }
     }
 
@@ -107,6 +111,7 @@ impl BbrConfig {
             confirm_min_rtt: false,
             brisk_startup: false,
             discount_own_pace: false,
+            narrow_pacing_margin: false,
             ..self
         }
     }

@@ -1,9 +1,9 @@
 //! What a round delivered is news of the path only if more was sent. A deviation from the draft, which after a round
 //! with loss outside probes lowers the bandwidth to what that round delivered.
 //!
-//! `ProbeBW_DOWN` sends at nine tenths of the bandwidth, `CRUISE` at 99 hundredths: the path cannot deliver more than
+//! `ProbeBW_DOWN` sends at nine tenths of the bandwidth, `CRUISE` a little below it: the path cannot deliver more than
 //! that. One loss near the end of `DOWN` made nine tenths the bandwidth of the two or three seconds of `CRUISE` that
-//! follow, and each loss in `CRUISE` took another hundredth, whatever the path could bear. So a round that kept up with
+//! follow, and each round with loss in `CRUISE` took a little more, whatever the path could bear. So a round that kept up with
 //! the pace leaves the bandwidth as it is. What may be in flight is bounded all the same, as the draft has it.
 //!
 //! Where it errs: the pace is that of now, so a loss in the first round after `DOWN` is still held against the
