@@ -98,26 +98,33 @@ fn every_measurement_for_a_minute_with_and_without_the_headers_below() {
 }
 
 /// Shares of the link's rate that the best of other transports reach with 150 MB, which take about 13 s, by the
-/// share of packets lost.
+/// share of packets lost. Headers count.
 const OTHERS: [(f64, f64); 4] = [(0.0, 0.915), (0.001, 0.908), (0.01, 0.895), (0.05, 0.822)];
 
-/// Payload of 150 MB as shares of the link's rate: over the time from the answer to the SYN to the last ACK, and
-/// over all of it.
+/// Payload of 150 MB as shares of the link's rate: over all of the time, from the first SYN to the FIN-ACK, and
+/// over what is left without the round trip of the cookie.
 fn start_up(loss: f64, overhead: u32, seed: u64) -> (f64, f64) {
     let mut case = Case::new("bbr", Algorithm::Bbr, hundred().bytes(150_000_000), loss, overhead);
     case.run.seed = seed;
     let done = case.run.run();
     // The first data is a round trip older than the answer that it did not wait for.
     let open = done.stats.elapsed().saturating_sub(ms(100));
-    (12.0 / open.as_secs_f64(), done.goodput() / 1e8)
+    (done.goodput() / 1e8, 12.0 / open.as_secs_f64())
 }
 
 #[test]
 fn with_its_start_a_transfer_of_thirteen_seconds_is_ahead_of_others() {
     for (loss, others) in OTHERS {
-        let (data, all) = start_up(loss, 0, seed());
-        eprintln!("{:4.1} % loss: {data:.3} of the link ({all:.3} in all), others {others}", loss * 100.0);
-        assert!(data > others, "{loss}: {data}");
+        let mut shares: Vec<f64> = (1..=5).map(|seed| start_up(loss, IP_UDP, seed).0).collect();
+        shares.sort_by(f64::total_cmp);
+        let median = shares[2];
+        let all: Vec<String> = shares.iter().map(|share| format!("{share:.4}")).collect();
+        eprintln!(
+            "{:4.1} % loss: {median:.4} of the link ({}), others {others}",
+            loss * 100.0,
+            all.join(", ")
+        );
+        assert!(median > others, "{loss}: {shares:?}");
     }
 }
 
@@ -127,7 +134,7 @@ fn with_its_start_on_links_with_and_without_the_headers_below() {
     for (loss, others) in OTHERS {
         for overhead in [0, IP_UDP] {
             let shares = (1..=5).map(|seed| start_up(loss, overhead, seed));
-            let shares: Vec<String> = shares.map(|(data, all)| format!("{data:.3} ({all:.3})")).collect();
+            let shares: Vec<String> = shares.map(|(all, open)| format!("{all:.3} ({open:.3})")).collect();
             eprintln!(
                 "{:4.1} % loss, overhead {overhead:2}, others {others}: {}",
                 loss * 100.0,

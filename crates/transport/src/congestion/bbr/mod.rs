@@ -14,11 +14,12 @@
 //! | `rounds.rs`, `loss_round.rs` | packet-timed rounds, and those that met loss |
 //! | `full_bw.rs`, `max_filter.rs`, `min_rtt.rs`, `aggregation.rs`, `bounds.rs` | parts of the model |
 //! | `base_loss.rs` | what loss is *not* congestion: a deviation, with its reasons |
+//! | `own_pace.rs` | what delivery rate is *not* the path's: another one |
 //! | `scale.rs` | integer arithmetic |
 //!
 //! Deviations, each with its reasons where it is made: the base loss rate (`base_loss.rs`), what confirms the
-//! smallest round trip (`min_rtt.rs`), and the faster search of `Startup` (`startup.rs`). Each has a switch in
-//! [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
+//! smallest round trip (`min_rtt.rs`), the faster search of `Startup` (`startup.rs`), rounds that were as fast as
+//! our own pace (`own_pace.rs`), and half the margin of the pace (`control.rs`). Each has a switch in [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
 //! a probe (`probe_bw.rs`).
 
 mod aggregation;
@@ -29,6 +30,7 @@ mod full_bw;
 mod loss_round;
 mod max_filter;
 mod min_rtt;
+mod own_pace;
 mod probe_bw;
 mod probe_rtt;
 mod rounds;
@@ -62,6 +64,7 @@ const LOSS_THRESH: u64 = 20_000;
 const MIN_PIPE_SEGMENTS: u64 = 4;
 
 /// How a [`Bbr`] begins, and which of the deviations from the draft it makes.
+#[expect(clippy::struct_excessive_bools, reason = "each switches one deviation, apart from the others")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BbrConfig {
     /// Bytes of stream in a full segment.
@@ -78,6 +81,10 @@ pub struct BbrConfig {
     pub confirm_min_rtt: bool,
     /// Triple instead of double the rate each round of `Startup` while there is no queue and no loss.
     pub brisk_startup: bool,
+    /// Let a round that delivered as fast as it was paced not bound the bandwidth.
+    pub discount_own_pace: bool,
+    /// Pace half a percent below the bandwidth instead of a whole one.
+    pub narrow_pacing_margin: bool,
 }
 
 impl BbrConfig {
@@ -91,13 +98,22 @@ impl BbrConfig {
             base_loss: true,
             confirm_min_rtt: true,
             brisk_startup: true,
+            discount_own_pace: true,
+            narrow_pacing_margin: true,
         }
     }
 
     /// The same as the draft has it.
     #[must_use]
     pub fn to_the_letter(self) -> Self {
-        Self { base_loss: false, confirm_min_rtt: false, brisk_startup: false, ..self }
+        Self {
+            base_loss: false,
+            confirm_min_rtt: false,
+            brisk_startup: false,
+            discount_own_pace: false,
+            narrow_pacing_margin: false,
+            ..self
+        }
     }
 }
 
@@ -248,7 +264,8 @@ impl Bbr {
         }
         let tally = self.loss_round.tally();
         if self.loss_round.marked || tally.lost > self.explained_loss(tally.acked + tally.lost) {
-            self.bounds.lower(self.loss_round.latest(), self.max_bw.max(), self.cwnd);
+            let latest = self.without_own_pace(self.loss_round.latest());
+            self.bounds.lower(latest, self.max_bw.max(), self.cwnd);
         }
     }
 

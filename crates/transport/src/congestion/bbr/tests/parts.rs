@@ -162,12 +162,12 @@ fn each_phase_paces_by_its_gain_less_one_percent() {
 }
 
 #[test]
-fn a_brisk_start_paces_by_4_94_until_a_round_is_flat() {
+fn a_brisk_start_paces_by_6_until_a_round_is_flat() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.round(BW, 10_000, 0);
-    assert_eq!(script.bbr.pacing_rate(), Some(4_890_600));
+    assert_eq!(script.bbr.pacing_rate(), Some(5_970_000));
     script.round(BW, 10_000, 0);
-    assert_eq!((script.bbr.phase(), script.bbr.pacing_rate()), ("startup", Some(2_742_300)));
+    assert_eq!((script.bbr.phase(), script.bbr.pacing_rate()), ("startup", Some(2_756_150)));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_brisk_start_ends_with_a_mark_but_startup_does_not() {
     script.round(BW, 10_000, 0);
     script.congestion(Cause::Ecn);
     script.round(2 * BW, 10_000, 0);
-    assert_eq!((script.bbr.phase(), script.bbr.pacing_rate()), ("startup", Some(5_484_600)), "2.77 again");
+    assert_eq!((script.bbr.phase(), script.bbr.pacing_rate()), ("startup", Some(5_512_300)), "2.77 again");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_round_that_the_application_limited_does_not_end_a_brisk_start() {
     script.round(BW, 10_000, 0);
     script.app_limited = false;
     script.ack(2 * BW, 10_000, 0, (script.delivered, 0));
-    assert_eq!(script.bbr.pacing_rate(), Some(9_781_200), "4.94 * 0.99 of 2 MB/s");
+    assert_eq!(script.bbr.pacing_rate(), Some(11_940_000), "6 * 0.995 of 2 MB/s");
 }
 
 #[test]
@@ -272,6 +272,25 @@ fn a_round_with_loss_outside_probes_lowers_the_short_term_bounds() {
     assert_eq!(script.bbr.pacing_rate(), Some(693_000));
     script.bbr.on_spurious(script.now);
     assert_eq!(script.bbr.bounds.bw_shortterm, UNBOUNDED);
+}
+
+#[test]
+fn a_round_as_fast_as_the_pace_does_not_lower_the_bandwidth_but_by_the_letter() {
+    for (own, expected) in [(true, BW), (false, BW * 98 / 100)] {
+        for (delivered, expected) in [(BW * 98 / 100, expected), (BW * 97 / 100, BW * 97 / 100)] {
+            let config = BbrConfig::new(MSS, 10 * MSS, 1).to_the_letter();
+            let mut script = Script::new(BbrConfig { discount_own_pace: own, ..config });
+            script.cruise();
+            assert_eq!(script.bbr.pacing_rate(), Some(990_000), "and 2 % less are 970,200");
+            let cwnd = script.bbr.cwnd();
+            script.round(delivered, 90_000, 1);
+            script.round(delivered, 90_000, 0);
+            script.round(delivered, 90_000, 0);
+            let bounds = script.bbr.bounds;
+            assert_eq!(bounds.bw_shortterm, expected, "{own}, {delivered}");
+            assert!(bounds.inflight_shortterm < cwnd, "{bounds:?}");
+        }
+    }
 }
 
 #[test]
