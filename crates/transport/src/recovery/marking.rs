@@ -316,7 +316,8 @@ impl Marking {
                 if ack.moved {
                     dup_acks.reset();
                     board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
-                } else if ack.repeats && !board.is_empty() {
+                } else if ack.repeats && !board.is_empty() && !self.episode.is_some_and(|e| e.timeout) {
+                    // After a timeout they tell of what was sent before it, and nothing of that is counted any more.
                     board.assume_delivered(ack.mss);
                 }
                 let third = ack.repeats && dup_acks.on_duplicate() && !in_recovery;
