@@ -27,6 +27,7 @@ mod many;
 mod outbox;
 mod placement;
 mod poller;
+mod port;
 #[cfg(target_os = "linux")]
 mod receive_many;
 mod ring;

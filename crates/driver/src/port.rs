@@ -1,0 +1,148 @@
+//! A socket as the kernel has it: what it was told for all that it sends, and the calls that an outbox makes. Owns the
+//! descriptor.
+
+use std::cell::Cell;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+#[cfg(unix)]
+use quinn_udp::TransportErrorPayload;
+use quinn_udp::{EcnCodepoint, Transmit, UdpSockRef, UdpSocketState};
+use rdt_transport::Ecn;
+
+use crate::outbox::{Datagrams, Kernel, SendCall};
+use crate::ring::{self, File};
+use crate::{Remote, kernel, send_many};
+
+/// A socket with one peer is connected to it when this many bytes leave in a call, datagram by datagram. Until then it still
+/// hears, and counts, what strangers send.
+const MUCH: usize = 16 * 1024;
+
+/// The socket as the kernel has it.
+pub(crate) struct Port {
+    pub(crate) socket: Arc<UdpSocket>,
+    pub(crate) state: UdpSocketState,
+    /// The kernel reports datagrams that found nobody.
+    reports: bool,
+    /// The segment size that the socket has by itself, for what is sent by reference; 0 is none.
+    segment: Cell<usize>,
+    /// The codepoint that the socket has by itself, for the same.
+    codepoint: Cell<Ecn>,
+    /// All that is sent goes to one peer.
+    one_peer: bool,
+    /// The socket has that peer by itself: the kernel looks for no way to it and draws no number at each datagram.
+    connected: Cell<bool>,
+}
+
+impl Port {
+    pub(crate) fn new(socket: UdpSocket, state: UdpSocketState) -> Self {
+        Self {
+            socket: Arc::new(socket),
+            state,
+            reports: false,
+            segment: Cell::new(0),
+            codepoint: Cell::new(Ecn::NotEct),
+            one_peer: false,
+            connected: Cell::new(false),
+        }
+    }
+
+    /// All that is sent from now on goes to one peer.
+    pub(crate) fn set_one_peer(&mut self) {
+        self.one_peer = true;
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn report_unreachable(&mut self) {
+        self.reports = self.state.enable_transport_errors(UdpSockRef::from(&*self.socket)).is_ok();
+    }
+
+    /// Windows reports without being asked, as an error of the next read.
+    #[cfg(not(unix))]
+    pub(crate) fn report_unreachable(&mut self) {
+        self.reports = true;
+    }
+
+    fn set_segment(&self, size: usize) -> io::Result<()> {
+        kernel::set_segment(&self.socket, size)?;
+        self.segment.set(size);
+        Ok(())
+    }
+
+    /// Gives the socket its one peer, if it has none.
+    fn connect(&self, peer: Remote) -> io::Result<()> {
+        if !self.connected.get() {
+            self.socket.connect(peer.addr)?;
+            self.connected.set(true);
+        }
+        Ok(())
+    }
+
+    fn set_codepoint(&self, ecn: Ecn) -> io::Result<()> {
+        if self.codepoint.replace(ecn) == ecn {
+            return Ok(());
+        }
+        kernel::set_codepoint(&self.socket, ecn)
+    }
+}
+
+impl Kernel for Port {
+    fn max_gso_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        // What tells no size of its own would be cut to the socket's or, if that is beyond the path's, refused; and what
+        // tells no codepoint would get the socket's.
+        if call != SendCall::Gso && self.segment.get() != 0 {
+            self.set_segment(0)?;
+        }
+        if datagrams.ecn == Ecn::NotEct {
+            self.set_codepoint(Ecn::NotEct)?;
+        }
+        if call == SendCall::Sendmmsg {
+            if self.one_peer && datagrams.bytes.len() >= MUCH {
+                self.connect(peer)?;
+            }
+            return send_many::send_many(&self.socket, peer, self.connected.get(), datagrams);
+        }
+        let Datagrams { bytes, size, ecn } = datagrams;
+        let segment_size = (call == SendCall::Gso).then_some(size);
+        // There is no codepoint of quinn's for 0.
+        let ecn = EcnCodepoint::from_bits(ecn.bits());
+        let transmit =
+            Transmit { destination: peer.addr, ecn, contents: bytes, segment_size, src_ip: peer.local };
+        self.state.try_send(UdpSockRef::from(&*self.socket), &transmit)?;
+        Ok(bytes.len().div_ceil(size).max(1))
+    }
+
+    fn lend(&self, peer: Remote, file: &File, offset: usize, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        self.connect(peer)?;
+        if self.segment.get() != datagrams.size {
+            self.set_segment(datagrams.size)?;
+        }
+        self.set_codepoint(datagrams.ecn)?;
+        ring::send(&self.socket, file, offset, datagrams.bytes.len())
+    }
+
+    #[cfg(not(unix))]
+    fn drain_reports(&self) -> u64 {
+        // The one that was read in place of a message.
+        u64::from(self.reports)
+    }
+
+    /// Unread reports would keep the socket "ready".
+    #[cfg(unix)]
+    fn drain_reports(&self) -> u64 {
+        let mut nobody = 0;
+        while self.reports
+            && let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket))
+        {
+            tracing::debug!(?report, "the network reports an undelivered datagram");
+            // Too big a datagram is reported here too, and counted where it was refused.
+            nobody += u64::from(matches!(report.payload, TransportErrorPayload::Unreachable));
+        }
+        nobody
+    }
+}
