@@ -160,8 +160,8 @@ impl Marking {
         let Detector::Rack(rack) = &mut self.detector else { return };
         match later {
             None => rack.on_delivered(now, segment),
-            Some(largest) if segment.fate == Fate::InFlight => {
-                rack.on_spurious(largest, next_tx);
+            Some(_) if segment.fate == Fate::InFlight => {
+                rack.on_spurious(segment.tx, next_tx);
                 if let Some(episode) = &mut self.episode {
                     episode.spurious += 1;
                 }

@@ -90,13 +90,13 @@ impl Rack {
     }
 
     /// A segment that had been sent again was delivered by an earlier transmission than its last one: it had
-    /// been given too little time. `largest_tx` is the newest transmission that arrived, `next_tx` will be the next one:
-    /// what left before that was sent with the window as it was, and widens it no further (section 6.2, step 4, which
-    /// takes `SND.UNA` for it, and so has no round trips while a hole holds that).
-    pub(crate) fn on_spurious(&mut self, largest_tx: u64, next_tx: u64) {
+    /// been given too little time. `again_tx` is the last one, `next_tx` will be the next of all: what left again before
+    /// that was sent with the window as it was, and widens it no further. Section 6.2, step 4, which is not told which
+    /// transmission arrived, waits until `SND.UNA` is beyond all of it, a round trip or, while a hole holds that, more.
+    pub(crate) fn on_spurious(&mut self, again_tx: u64, next_tx: u64) {
         self.reordering_seen = true;
         self.persist = PERSIST;
-        if self.widened_until.is_none_or(|until| largest_tx >= until) {
+        if self.widened_until.is_none_or(|until| again_tx >= until) {
             self.widened = self.widened.saturating_add(1);
             self.widened_until = Some(next_tx);
         }
