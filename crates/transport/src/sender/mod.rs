@@ -264,7 +264,9 @@ impl Sender {
         }
         let waiting = self.buffer.end() - self.board.next_offset();
         let batch = if self.batch > 0 { self.batch } else { FIRST_BATCH };
-        let wanted = self.window_room().min(batch.saturating_mul(batches as u64));
+        let most = batch.saturating_mul(batches as u64);
+        let mss = self.mss as u64;
+        let wanted = self.window_room().min((most - most % mss).max(mss));
         if self.finishing || waiting >= wanted || self.state == State::Closed {
             return Ok(&mut []);
         }
