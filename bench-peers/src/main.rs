@@ -2,9 +2,12 @@
 //!
 //! In every round each peer moves the same bytes once, one after the other, so that what else the machine does
 //! falls on all of them. The result is one markdown table on standard output; progress goes to standard error.
-//! The libraries run in children of this very program (`send` and `receive`), rdt in its own two programs.
+//! The libraries run in children of this very program (`send` and `receive`), rdt in its own two programs, libraries of
+//! C++ in programs that are compiled for it.
 
+mod foreign;
 mod kcp;
+mod locked;
 mod meter;
 mod quinn;
 mod rdt;
@@ -16,10 +19,12 @@ mod transfer;
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::foreign::Library;
 use crate::report::Row;
 use crate::transfer::Run;
 
@@ -68,6 +73,8 @@ enum Peer {
     QuinnBbr,
     S2n,
     Kcp,
+    Udt,
+    Srt,
 }
 
 impl Peer {
@@ -81,6 +88,8 @@ impl Peer {
             Self::QuinnBbr => "quinn, BBR",
             Self::S2n => "s2n-quic",
             Self::Kcp => "KCP (tokio_kcp)",
+            Self::Udt => "UDT",
+            Self::Srt => "SRT, file mode",
         }
     }
 
@@ -94,19 +103,33 @@ impl Peer {
             Self::QuinnBbr => quinn::TUNED_BBR,
             Self::S2n => s2n::TUNED,
             Self::Kcp => kcp::TUNED,
+            Self::Udt => foreign::UDT.tuned,
+            Self::Srt => foreign::SRT.tuned,
         }
     }
 
-    fn version(self, rdt: &Path) -> Result<String> {
+    /// The library of C++ that it is, if it is one.
+    fn foreign(self) -> Option<&'static Library> {
+        match self {
+            Self::Udt => Some(&foreign::UDT),
+            Self::Srt => Some(&foreign::SRT),
+            _ => None,
+        }
+    }
+
+    /// Makes ready what it needs to run and tells its version.
+    fn prepare(self, rdt: &Path) -> Result<String> {
         match self {
             Self::Rdt => rdt::version(rdt),
-            Self::RdtTokio => Ok(format!("tokio {}", locked("tokio")?)),
+            Self::RdtTokio => Ok(format!("tokio {}", locked::version("tokio")?)),
             Self::Tcp | Self::TcpMss => {
                 Ok(format!("Linux {}", rustix::system::uname().release().to_string_lossy()))
             }
-            Self::Quinn | Self::QuinnBbr => locked("quinn"),
-            Self::S2n => locked("s2n-quic"),
-            Self::Kcp => locked("tokio_kcp"),
+            Self::Quinn | Self::QuinnBbr => locked::version("quinn"),
+            Self::S2n => locked::version("s2n-quic"),
+            Self::Kcp => locked::version("tokio_kcp"),
+            Self::Udt => foreign::UDT.prepare(),
+            Self::Srt => foreign::SRT.prepare(),
         }
     }
 
@@ -115,13 +138,22 @@ impl Peer {
         if self == Self::Rdt {
             return rdt::run(rdt, bytes, window);
         }
+        if let Some(library) = self.foreign() {
+            return library.run(bytes);
+        }
+        let program = std::env::current_exe().context("the path of this program")?;
         let value = self.to_possible_value().expect("no peer is skipped");
-        transfer::run_children(value.get_name(), bytes, window)
+        let (peer, bytes_text, window) = (value.get_name(), bytes.to_string(), window.to_string());
+        transfer::run_children(
+            Command::new(&program).args(["receive", peer, &bytes_text]),
+            Command::new(&program).args(["send", peer, &bytes_text, &window]),
+            bytes,
+        )
     }
 
     fn receive(self, bytes: u64) -> Result<()> {
         match self {
-            Self::Rdt => bail!("rdt runs in its own programs"),
+            Self::Rdt | Self::Udt | Self::Srt => bail!("it runs in its own programs"),
             Self::RdtTokio => rdt_tokio::receive(bytes),
             Self::Tcp => tcp::receive(bytes, None),
             Self::TcpMss => tcp::receive(bytes, Some(tcp::MSS)),
@@ -134,7 +166,7 @@ impl Peer {
 
     fn send(self, bytes: u64, window: u32) -> Result<()> {
         match self {
-            Self::Rdt => bail!("rdt runs in its own programs"),
+            Self::Rdt | Self::Udt | Self::Srt => bail!("it runs in its own programs"),
             Self::RdtTokio => rdt_tokio::send(bytes, window),
             Self::Tcp => tcp::send(bytes, None),
             Self::TcpMss => tcp::send(bytes, Some(tcp::MSS)),
@@ -144,13 +176,6 @@ impl Peer {
             Self::Kcp => kcp::send(bytes),
         }
     }
-}
-
-/// The version of a crate that this program was built with.
-fn locked(name: &str) -> Result<String> {
-    let head = format!("name = \"{name}\"\nversion = \"");
-    let (_, rest) = include_str!("../Cargo.lock").split_once(&head).context("not in Cargo.lock")?;
-    Ok(rest.split('"').next().unwrap_or_default().to_owned())
 }
 
 fn main() -> Result<()> {
@@ -167,8 +192,7 @@ fn compare(args: &Args) -> Result<()> {
     let peers = if args.only.is_empty() { Peer::value_variants() } else { &args.only };
     let mut rows = Vec::new();
     for &peer in peers {
-        let version = peer.version(&args.rdt).with_context(|| format!("the version of {}", peer.name()))?;
-        rows.push((peer, Row::new(peer.name(), version, peer.tuned())));
+        rows.push((peer, row(peer, &args.rdt)?));
     }
     for round in 1..=args.rounds.get() {
         for (peer, row) in &mut rows {
@@ -193,12 +217,17 @@ fn compare(args: &Args) -> Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn finds_the_versions_of_the_libraries() {
-        for name in ["quinn", "s2n-quic", "tokio", "tokio_kcp"] {
-            assert!(super::locked(name).unwrap().starts_with(|c: char| c.is_ascii_digit()));
+/// The row of a peer that is ready to run, or that says why it is not.
+fn row(peer: Peer, rdt: &Path) -> Result<Row> {
+    let mut row = Row::new(peer.name(), peer.tuned());
+    match peer.prepare(rdt) {
+        Ok(version) => row.version = version,
+        // Not everybody has the libraries of C++; whatever else is missing can be had, and the run is long.
+        Err(error) if peer.foreign().is_some() => {
+            eprintln!("{}: not measured: {error:#}", row.name);
+            row.failures.push(format!("{error:#}"));
         }
+        Err(error) => return Err(error.context(format!("making {} ready", peer.name()))),
     }
+    Ok(row)
 }

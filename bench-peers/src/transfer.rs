@@ -144,17 +144,12 @@ pub(crate) fn check_bytes(summary: &Value, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// A transfer between two children of this program; what the receiver says first goes to the sender.
-pub(crate) fn run_children(peer: &str, bytes: u64, window: u32) -> Result<Run> {
-    let program = std::env::current_exe().context("the path of this program")?;
-    let bytes_text = bytes.to_string();
+/// A transfer between two children; what the receiver says first goes to the sender.
+pub(crate) fn run_children(receive: &mut Command, transmit: &mut Command, bytes: u64) -> Result<Run> {
     let deadline = deadline();
-    let mut command = Command::new(&program);
-    let mut receiver = Process::start("the receiver", command.args(["receive", peer, &bytes_text]), "")?;
+    let mut receiver = Process::start("the receiver", receive, "")?;
     let hello = receiver.first_line(deadline)?;
-    let mut command = Command::new(&program);
-    command.args(["send", peer, &bytes_text, &window.to_string()]);
-    let sender = Process::start("the sender", &mut command, &hello.to_string())?;
+    let sender = Process::start("the sender", transmit, &hello.to_string())?;
     let sent = sender.last_line(deadline)?;
     let summary = receiver.last_line(deadline)?;
     check_bytes(&summary, bytes)?;
