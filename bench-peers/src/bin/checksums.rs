@@ -1,0 +1,89 @@
+//! Libraries of CRC-32 (ISO-HDLC, the one of Ethernet and zlib) side by side, one thread, in cache.
+//!
+//! The result is a markdown table on standard output. Every library has to agree with the first one.
+
+#[path = "../locked.rs"]
+mod locked;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+/// Lengths of the input in bytes: small ones, payloads of datagrams of 1472 and 7472 bytes, a batch.
+const LENGTHS: [usize; 7] = [16, 64, 256, 1452, 1464, 7464, 65_536];
+
+/// How often each library has its turn at each length; the best counts, as others use the machine.
+const ROUNDS: u32 = 15;
+
+/// What one turn takes at least.
+const TURN: Duration = Duration::from_millis(4);
+
+static TABLE: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
+
+/// One library.
+struct Library {
+    /// Its crate.
+    name: &'static str,
+    /// How it is used, if there is more than one way.
+    how: &'static str,
+    checksum: fn(&[u8]) -> u32,
+}
+
+const LIBRARIES: [Library; 5] = [
+    Library { name: "crc32fast", how: "", checksum: crc32fast::hash },
+    Library { name: "crc-fast", how: "", checksum: crc_fast::crc32_iso_hdlc },
+    Library { name: "zlib-rs", how: "", checksum: |bytes| zlib_rs::crc32::crc32(0, bytes) },
+    Library { name: "libdeflater", how: "", checksum: libdeflater::crc32 },
+    Library { name: "crc", how: ", `Table<16>`", checksum: |bytes| TABLE.checksum(bytes) },
+];
+
+fn main() -> Result<()> {
+    print!("| bytes |");
+    for Library { name, how, .. } in &LIBRARIES {
+        print!(" {name} {}{how} |", locked::version(name)?);
+    }
+    println!("\n|---{}|", "|---".repeat(LIBRARIES.len()));
+    for length in LENGTHS {
+        let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + at / 256).to_le_bytes()[0]).collect();
+        print!("| {length} |");
+        for ns in best(&bytes)? {
+            #[expect(clippy::cast_precision_loss, reason = "lengths are small")]
+            let gigabytes_per_s = length as f64 / ns;
+            print!(" {ns:.1} ns, {gigabytes_per_s:.1} GB/s |");
+        }
+        println!();
+    }
+    Ok(())
+}
+
+/// Nanoseconds of one call of each library, which take turns.
+fn best(bytes: &[u8]) -> Result<[f64; LIBRARIES.len()]> {
+    let expected = (LIBRARIES[0].checksum)(bytes);
+    for library in &LIBRARIES {
+        ensure!((library.checksum)(bytes) == expected, "{} disagrees at {} bytes", library.name, bytes.len());
+    }
+    let mut best = [f64::INFINITY; LIBRARIES.len()];
+    for _ in 0..ROUNDS {
+        for (library, best) in LIBRARIES.iter().zip(&mut best) {
+            *best = best.min(turn(library.checksum, bytes));
+        }
+    }
+    Ok(best)
+}
+
+/// Nanoseconds of one call, in the mean of so many as fill a turn; how many, the first and shorter ones tell.
+fn turn(checksum: fn(&[u8]) -> u32, bytes: &[u8]) -> f64 {
+    let mut calls = 1u32;
+    loop {
+        let start = Instant::now();
+        for _ in 0..calls {
+            black_box(checksum(black_box(bytes)));
+        }
+        let time = start.elapsed();
+        if time >= TURN {
+            return time.as_secs_f64() * 1e9 / f64::from(calls);
+        }
+        calls *= 2;
+    }
+}
