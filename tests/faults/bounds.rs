@@ -86,6 +86,6 @@ pub(super) fn longest(plan: &Plan, facts: &Facts) -> Duration {
     let round = plan.rtt + Duration::from_secs_f64(queue as f64 * 8.0 / plan.rate as f64) + ACK_DELAY;
     let rounds = 20.0 + packets / window as f64 + growing;
     let losses = gone(&facts.forward) + gone(&facts.reverse);
-    let any = if plan.must_finish { ANY } else { GIVEN_UP };
+    let any = if plan.must_finish || plan.must_hear { ANY } else { GIVEN_UP };
     any + 2 * (wire + round.mul_f64(rounds) + (round + MIN_RTO).mul_f64(losses) + plan.dead)
 }

@@ -60,6 +60,9 @@ pub(super) struct Plan {
     pub(super) forged: u32,
     /// Nothing that could end an honest transfer: it must finish.
     pub(super) must_finish: bool,
+    /// The receiver begins anew, without its secret, and nothing else could end an honest transfer: unless it finishes
+    /// it must hear of that.
+    pub(super) must_hear: bool,
     /// For how long the path or the application stands still, all in all.
     pub(super) dead: Duration,
 }
@@ -119,6 +122,7 @@ impl Plan {
             restart: None,
             forged: 0,
             must_finish: true,
+            must_hear: false,
             dead: Duration::ZERO,
         }
     }
@@ -182,6 +186,7 @@ impl Plan {
                 _ => Restart::Sender,
             };
             plan.restart = Some((plan.middle(rng), who));
+            plan.must_hear = plan.must_finish && who == Restart::Receiver { new_secret: true };
             plan.must_finish &= who == Restart::Sender;
         }
         if rng.random_bool(0.25) {

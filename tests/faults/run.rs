@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rdt::emulator::{Ledger, Path};
 use rdt::sim::{NodeId, Outcome, Simulation, Transfer, WireId};
+use rdt::transport::wire::native::CloseReason;
 use rdt::transport::{LossDetection, Phase, TransferError, dword_array};
 
 use crate::faults::bounds::{self, Facts};
@@ -163,11 +164,19 @@ impl Run<'_> {
                 Ok(true)
             }
             Outcome::Failed { phase, error: TransferError::Timeout { .. } } => {
-                rule(!self.plan.must_finish, || format!("gave up in {phase} although the path was good"))?;
+                let must = self.plan.must_finish || self.plan.must_hear;
+                rule(!must, || format!("gave up in {phase} although the path was good"))?;
                 // Of two senders in a row the first may have sent all.
                 let again = matches!(self.plan.restart, Some((_, Restart::Sender)));
                 let open = received.crc.is_none() || *phase == Phase::Close || again;
                 rule(open, || format!("finished at one end, failed in {phase} at the other"))?;
+                Ok(false)
+            }
+            Outcome::Failed { phase, error: TransferError::Closed(CloseReason::NoConnection) } => {
+                rule(!self.plan.must_finish, || format!("forgotten in {phase} although the path was good"))?;
+                // It began anew, or heard nothing for long.
+                let forgot = self.forgetful() || received.closed.is_some();
+                rule(forgot, || format!("told in {phase} that it was forgotten, but {received:?}"))?;
                 Ok(false)
             }
             other => Err(format!("an undocumented end: {other:?}")),

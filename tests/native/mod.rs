@@ -12,6 +12,7 @@ mod matrix;
 mod one_machine;
 mod path_mtu;
 mod recovery;
+mod restart;
 mod sack_and_window;
 mod sharing;
 mod slow_reader;

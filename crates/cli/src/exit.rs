@@ -103,6 +103,7 @@ impl Failure {
             CloseReason::Storage => "storage".into(),
             CloseReason::Checksum => "checksum".into(),
             CloseReason::Idle => "idle".into(),
+            CloseReason::NoConnection => "no_connection".into(),
             other => other.code().to_string(),
         })
     }
@@ -133,6 +134,7 @@ mod tests {
             assert_eq!(failure.code(), if checksum { CHECKSUM } else { 8 }, "{code}");
         }
         assert_eq!(closed(CloseReason::Storage).close_reason().as_deref(), Some("storage"));
+        assert_eq!(closed(CloseReason::NoConnection).close_reason().as_deref(), Some("no_connection"));
         assert_eq!(closed(CloseReason::from_code(99)).close_reason().as_deref(), Some("99"));
         assert_eq!(Failure::Interrupted.close_reason(), None);
     }

@@ -105,6 +105,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
             "malformed": listener.malformed,
             "too_long": listener.too_long,
             "no_connection": listener.no_connection,
+            "no_connection_told": listener.no_connection_told,
             "refused": listener.refused,
             "unproven": listener.retries,
             "not_answered": listener.unanswered,

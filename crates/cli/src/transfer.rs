@@ -204,6 +204,9 @@ impl Transfer {
                     "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
                 )
             }
+            TransferError::Closed(CloseReason::NoConnection) => {
+                forgotten(&format!("{host} ({address})"), &stats)
+            }
             TransferError::Closed(reason) => closed(&format!("{host} ({address})"), *reason),
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
                 format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
@@ -253,6 +256,21 @@ fn closed(receiver: &str, reason: CloseReason) -> String {
         _ => "",
     };
     format!("the receiver at {receiver} closed the transfer: {reason}{help}")
+}
+
+/// What is known of a transfer that its receiver knows no more, and what to do about it.
+fn forgotten(receiver: &str, stats: &SenderStats) -> String {
+    let known = if stats.snd_una == stats.snd_nxt && stats.bytes_acked == stats.bytes_written {
+        format!(
+            "all {} bytes sent had arrived, but it is not known whether they were stored: look there before you send them again",
+            stats.bytes_acked
+        )
+    } else {
+        format!("{} bytes had arrived, which are not all: send everything again", stats.bytes_acked)
+    };
+    format!(
+        "the receiver at {receiver} no longer knows this transfer: it was started anew, or heard nothing from here for too long; {known}"
+    )
 }
 
 /// What the checksum of a FIN-ACK says.
@@ -315,6 +333,22 @@ mod tests {
         assert_eq!(Verdict::of(0, 0), Verdict::Agreed);
         assert_eq!(Verdict::of(5, 0), Verdict::Unchecked);
         assert_eq!(Verdict::of(0, 5), Verdict::Wrong);
+    }
+
+    #[test]
+    fn what_is_known_of_a_forgotten_transfer_is_told() {
+        let stats = |acked, written| SenderStats {
+            bytes_acked: acked,
+            bytes_written: written,
+            snd_una: acked,
+            snd_nxt: written,
+            ..SenderStats::default()
+        };
+        assert!(
+            forgotten("h", &stats(5, 9))
+                .ends_with("; 5 bytes had arrived, which are not all: send everything again")
+        );
+        assert!(forgotten("h", &stats(9, 9)).contains("all 9 bytes sent had arrived, but it is not known"));
     }
 
     #[test]

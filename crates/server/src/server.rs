@@ -151,7 +151,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     /// A datagram enters its peer's forward link.
     fn enter(&mut self, now: Instant, peer: P, datagram: Datagram<'_>, seed: u64) {
-        let Some(packet) = self.listener.inspect(peer, datagram.bytes) else {
+        let Some(packet) = self.listener.inspect(now, peer, datagram.bytes) else {
             // It may be told why.
             return self.route_replies(now);
         };

@@ -136,6 +136,7 @@ impl fmt::Display for CloseReason {
             Self::Storage => f.write_str("it could not store the data"),
             Self::Checksum => f.write_str("the data arrived with another checksum"),
             Self::Idle => f.write_str("it heard nothing for too long"),
+            Self::NoConnection => f.write_str("it has no such connection"),
             Self::Other(code) => write!(f, "for reason {code}"),
         }
     }

@@ -9,6 +9,7 @@ mod notices;
 mod peers;
 mod replies;
 mod stats;
+mod unknown;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -20,11 +21,15 @@ pub use config::ListenerConfig;
 use notices::{Notice, Notices};
 use peers::Peers;
 pub use stats::ListenerStats;
+use unknown::Budget;
 
 use crate::cookie::CookieJar;
 use crate::wire::native::{self, CloseReason};
 use crate::wire::{MAX_REPLY, Near, Packet, Wire};
 use crate::{Ecn, Receiver, ReceiverEvent, ReceiverStats};
+
+/// What the numbers of a peer without a transfer are unwrapped around: none of the transmissions is before the first then.
+const NOBODY: Near = Near { seq: 0, tx: 1 << 31 };
 
 #[derive(Debug)]
 struct Entry {
@@ -56,6 +61,8 @@ pub struct Listener<P> {
     /// Peers with replies to send, in turn.
     ready: VecDeque<P>,
     notices: Notices<P>,
+    /// Of answers to those whose connection is not known.
+    unknown: Budget,
     jar: Option<CookieJar>,
     /// The first time heard of: cookies count from it.
     epoch: Option<Instant>,
@@ -82,6 +89,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             deadline: None,
             ready: VecDeque::new(),
             notices: Notices::new(config.max_peers),
+            unknown: Budget::default(),
             epoch: None,
             left_over: None,
             scratch: Box::new([0; MAX_REPLY]),
@@ -173,9 +181,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.memory
     }
 
-    /// Checks a datagram without acting on it, counting it if it is to be dropped. Sequence numbers of a
-    /// peer without a transfer are unwrapped around 0.
-    pub fn inspect<'d>(&mut self, peer: P, datagram: &'d [u8]) -> Option<Packet<'d>> {
+    /// Checks a datagram without acting on it, counting it if it is to be dropped; who sent it may be told so. Sequence
+    /// numbers of a peer without a transfer are unwrapped around 0.
+    pub fn inspect<'d>(&mut self, now: Instant, peer: P, datagram: &'d [u8]) -> Option<Packet<'d>> {
         self.stats.received += 1;
         if datagram.len() > self.config.receiver.max_datagram {
             self.stats.too_long += 1;
@@ -183,14 +191,17 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         // Mutable, so that the search for the peer is done once for a run of datagrams.
         let entry = self.peers.get_mut(&peer);
-        let (near, wire) = entry.map_or((Near::default(), None), |e| (e.receiver.near(), Some(e.wire)));
+        let (near, wire) = entry.map_or((NOBODY, None), |e| (e.receiver.near(), Some(e.wire)));
         match Packet::decode(datagram, near) {
             Ok((_, packet @ Packet::Syn(_))) => Some(packet),
             Ok((connection, packet)) if wire.is_some_and(|wire| wire.connection_id() == connection) => {
                 Some(packet)
             }
-            Ok(_) => {
+            Ok((connection, packet)) => {
                 self.stats.no_connection += 1;
+                if let (None, Some(connection_id), Some(tx)) = (wire, connection, packet.transmission()) {
+                    self.answer_unknown(now, peer, connection_id, tx);
+                }
                 None
             }
             Err(_) => {

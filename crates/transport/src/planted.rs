@@ -31,6 +31,8 @@ pub enum Bug {
     PacingDebtLost,
     /// An ACK from before the newest one is believed.
     StaleAck,
+    /// What found no connection because it overtook the SYN is taken to say that the receiver forgot it.
+    OvertakenSyn,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -46,7 +48,7 @@ mod switch {
 
     impl Bug {
         /// All of them.
-        pub const ALL: [Self; 10] = [
+        pub const ALL: [Self; 11] = [
             Self::WindowOffByOne,
             Self::Karn,
             Self::EarlyFin,
@@ -57,6 +59,7 @@ mod switch {
             Self::SackBeyondSent,
             Self::PacingDebtLost,
             Self::StaleAck,
+            Self::OvertakenSyn,
         ];
     }
 

@@ -254,6 +254,37 @@ fn a_receiver_that_is_gone_is_given_up() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_receiver_that_was_started_anew_says_that_it_knows_nothing() {
+    for (threads, options) in [(1, ""), (4, "--cc fixed:9 --recovery base-only")] {
+        let receiver = Receiver::start(&format!("--no-link --threads {threads}"));
+        let mut sender = rdt_send(&receiver.args(&format!("- --interval 5ms --json {options}")));
+        let mut sender = Program::start(sender.stdin(Stdio::piped()));
+        sender.write(&b"7".repeat(30_000));
+        sender.line("\"base_packets\":21,");
+        let address = receiver.address;
+        receiver.program.signal("KILL");
+        receiver.program.ended();
+        let anew = Receiver::from(&mut rdt_recv(&format!("--bind {address} --json --threads {threads}")));
+        sender.write(b"more");
+        let run = sender.ended().with_code(8);
+        let start = format!(
+            "rdt-send: the receiver at {address} ({address}) no longer knows this transfer: it was started anew"
+        );
+        let summary = run.summary();
+        let sentence = run.stderr.lines().last().unwrap();
+        let known =
+            format!("{} bytes had arrived, which are not all: send everything again", summary["bytes"]);
+        assert!(sentence.starts_with(&start) && sentence.ends_with(&known), "{sentence}");
+        assert_eq!((&summary["exit_code"], &summary["close_reason"]), (&8.into(), &"no_connection".into()));
+        assert!(summary["bytes"].as_u64() > Some(28_000), "{summary}");
+        let dropped = anew.interrupted().with_code(0).summary()["dropped"].clone();
+        assert!(dropped["no_connection_told"].as_u64() > Some(0), "{dropped}");
+        assert!(dropped["no_connection"].as_u64() >= dropped["no_connection_told"].as_u64(), "{dropped}");
+    }
+}
+
 #[test]
 fn a_receiver_of_the_classic_protocol_alone_is_guessed() {
     // It drops what it cannot read.

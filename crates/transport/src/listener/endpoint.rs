@@ -13,7 +13,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     type Event = (P, ReceiverEvent);
 
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
-        let Some(packet) = self.inspect(peer, datagram) else { return };
+        let Some(packet) = self.inspect(now, peer, datagram) else { return };
         let Packet::Syn(open) = packet else {
             // Inspecting it found its peer.
             let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());

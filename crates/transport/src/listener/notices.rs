@@ -23,6 +23,8 @@ pub(super) enum Notice {
     Versions,
     /// That it is not let in.
     Close(CloseReason),
+    /// That this transmission found no connection.
+    NoConnection(u64),
 }
 
 /// Notices in turn, with their peer and the connection that they are about.
@@ -77,6 +79,29 @@ impl<P> Notices<P> {
         room
     }
 
+    /// Tells whoever sent transmission `tx` that nobody knows its connection; false if there is no room. It did not ask
+    /// for an answer, so none is missed.
+    pub(super) fn answer_unknown(&mut self, peer: P, connection_id: u64, tx: u64) -> bool {
+        let room = self.answers.len() < MAX_ANSWERS;
+        if room {
+            self.answers.push_back((peer, connection_id, Notice::NoConnection(tx)));
+        }
+        room
+    }
+
+    /// Tells it of this transmission in place of an earlier one; false unless the newest answer is just that.
+    pub(super) fn renew_unknown(&mut self, peer: &P, connection_id: u64, tx: u64) -> bool
+    where
+        P: PartialEq,
+    {
+        let Some((to, about, Notice::NoConnection(answered))) = self.answers.back_mut() else { return false };
+        let same = to == peer && *about == connection_id;
+        if same {
+            *answered = tx;
+        }
+        same
+    }
+
     /// Tells one that was a peer until now why it is none any more.
     pub(super) fn say_last(&mut self, peer: P, connection_id: u64, reason: CloseReason) {
         if self.last_words.len() < self.most_last_words {
@@ -118,6 +143,7 @@ fn write<P>((peer, connection_id, notice): (P, u64, Notice), out: &mut [u8; MAX_
         Notice::Retry(cookie) => wire::encode_retry(connection_id, &cookie, out),
         Notice::Versions => wire::encode_versions(connection_id, Versions::OURS, out),
         Notice::Close(reason) => wire::encode_close(connection_id, reason, out),
+        Notice::NoConnection(tx) => wire::encode_no_connection(connection_id, tx, out),
     };
     (peer, len)
 }

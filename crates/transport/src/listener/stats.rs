@@ -17,6 +17,8 @@ pub struct ListenerStats {
     pub too_long: u64,
     /// Dropped: data or FIN of a peer without a transfer.
     pub no_connection: u64,
+    /// Of those: answered, in the native format, that there is no such connection.
+    pub no_connection_told: u64,
     /// Dropped: a SYN while there were as many peers as allowed.
     pub refused: u64,
     /// SYNs that were asked for a cookie.
@@ -44,6 +46,7 @@ impl ListenerStats {
         self.malformed += other.malformed;
         self.too_long += other.too_long;
         self.no_connection += other.no_connection;
+        self.no_connection_told += other.no_connection_told;
         self.refused += other.refused;
         self.retries += other.retries;
         self.other_versions += other.other_versions;

@@ -1,4 +1,4 @@
-//! The FIN and its answer. Where the format lets it, the FIN leaves with the last of the data. While data is
+//! The end: the FIN and its answer, or a receiver that will not go on. Where the format lets it, the FIN leaves with the last of the data. While data is
 //! outstanding, the timers of data stand for both, and ACKs tell whether the FIN arrived; once everything is
 //! acknowledged, it has a timer of its own.
 
@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::{Sender, SenderEvent, State};
 use crate::planted::{self, Bug};
+use crate::wire::native::CloseReason;
 use crate::wire::{Ack, DataHead};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
@@ -128,6 +129,27 @@ impl Sender {
         }
         let (packet, attempts) = (self.board.snd_nxt(), closing.attempts);
         self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
+    }
+
+    /// The receiver will not go on, or has no such connection: that is what `answers` found, if it has a number.
+    pub(super) fn on_close(&mut self, reason: CloseReason, answers: Option<u64>) {
+        let over = matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed);
+        if over || answers.is_some_and(|tx| !self.proves_forgotten(tx)) {
+            return self.stats.stale += 1;
+        }
+        self.fail(self.phase(), TransferError::Closed(reason));
+    }
+
+    /// True if the receiver forgot the connection, given that transmission `tx` did not find it there. What left before
+    /// the receiver was heard of may have overtaken the SYN, or the SYN was lost. What left later arrives after the
+    /// connection was there, whatever overtakes what. And a receiver that has a later one did not forget.
+    fn proves_forgotten(&self, tx: u64) -> bool {
+        if planted::is(Bug::OvertakenSyn) {
+            return true;
+        }
+        self.state == State::Open
+            && (self.opened_tx..self.flights.next_tx()).contains(&tx)
+            && self.largest_tx.is_none_or(|largest| largest < tx)
     }
 
     pub(super) fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {

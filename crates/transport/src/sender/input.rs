@@ -5,13 +5,12 @@
 use std::time::{Duration, Instant};
 
 use super::silence::LostTo;
-use super::{Blocked, Sender, State};
+use super::{Blocked, Sender};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
 use crate::planted::{self, Bug};
 use crate::recovery::{AckFacts, Delivered, Ended, Expired, Prr, PrrAck, Recovery};
-use crate::wire::native::CloseReason;
 use crate::wire::{Ack, Reply};
-use crate::{MAX_DATAGRAM, Trace, TransferError};
+use crate::{MAX_DATAGRAM, Trace};
 
 /// Segments that one call to the kernel takes at most.
 const MAX_SEGMENTS: usize = 64;
@@ -25,17 +24,10 @@ impl Sender {
             Ok(Reply::SynAck { ack, wnd, params }) => self.on_syn_ack(now, ack, wnd, params),
             Ok(Reply::Retry { cookie }) => self.on_retry(now, cookie),
             Ok(Reply::FinAck { ack, crc }) => self.on_fin_ack(now, ack, crc),
-            Ok(Reply::Close { reason }) => self.on_close(reason),
+            Ok(Reply::Close { reason, answers }) => self.on_close(reason, answers),
             Ok(Reply::Versions(versions)) => self.on_versions(versions),
             Err(_) => self.stats.malformed += 1,
         }
-    }
-
-    fn on_close(&mut self, reason: CloseReason) {
-        if matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed) {
-            return self.stats.stale += 1;
-        }
-        self.fail(self.phase(), TransferError::Closed(reason));
     }
 
     fn on_ack(&mut self, now: Instant, ack: &Ack<'_>) {

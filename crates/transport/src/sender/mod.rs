@@ -145,6 +145,8 @@ pub struct Sender {
     duplicates: u32,
     /// The newest transmission that the receiver reported.
     largest_tx: Option<u64>,
+    /// The first transmission that left, or will, after the receiver was heard of.
+    opened_tx: u64,
     /// Payload of the last full batch of new segments, bytes; 0 before there was one.
     batch: u64,
     /// When the receiver was last heard of, or began to owe an answer.
@@ -200,6 +202,7 @@ impl Sender {
             lost_since_ack: 0,
             duplicates: 0,
             largest_tx: None,
+            opened_tx: 0,
             batch: 0,
             heard_at: None,
             waiting: Waiting::default(),

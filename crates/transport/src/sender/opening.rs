@@ -156,6 +156,7 @@ impl Sender {
 
     fn enter_open(&mut self, now: Instant, rtt: Duration) {
         self.state = State::Open;
+        self.opened_tx = self.flights.next_tx();
         self.control_at = None;
         self.heard_at = Some(now);
         self.keep_alive = self.is_idle().then(|| now + self.reminder());

@@ -8,6 +8,7 @@ mod give_up;
 mod handshake;
 mod idle;
 mod native;
+mod no_connection;
 mod numbered;
 mod random;
 mod recovery;

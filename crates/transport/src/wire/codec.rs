@@ -120,6 +120,8 @@ pub(crate) enum Reply<'a> {
     },
     Close {
         reason: CloseReason,
+        /// The transmission that found no connection, where that is the reason.
+        answers: Option<u64>,
     },
     /// It does not speak the SYN's version, but these.
     Versions(Versions),
@@ -359,7 +361,9 @@ impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
                 marks: Some(Marks { packets: ack.packets, ce: ack.ce, ect: ack.ect }),
             }),
             native::FromReceiver::FinAck(native::FinAck { length, crc }) => Self::FinAck { ack: length, crc },
-            native::FromReceiver::Close(close) => Self::Close { reason: close.reason },
+            native::FromReceiver::Close(close) => {
+                Self::Close { reason: close.reason, answers: close.answers }
+            }
             native::FromReceiver::Versions(versions) => Self::Versions(versions),
         }
     }

@@ -144,6 +144,19 @@ impl<'a> Packet<'a> {
     }
 }
 
+impl Packet<'_> {
+    /// Number of the transmission, where it has one: what only a sender sends that takes its transfer for open, or about
+    /// to be.
+    pub(crate) fn transmission(&self) -> Option<u64> {
+        match self {
+            Self::Data(piece) => piece.tx,
+            Self::Probe { tx } => Some(*tx),
+            Self::Fin { seal, .. } => seal.map(|seal| seal.tx),
+            Self::Syn(_) | Self::Close => None,
+        }
+    }
+}
+
 impl<'a> From<&FromSender<'a>> for Packet<'a> {
     fn from(packet: &FromSender<'a>) -> Self {
         match *packet {
@@ -249,8 +262,16 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
 
 /// Writes a CLOSE and gives its length.
 pub(crate) fn encode_close(connection_id: u64, reason: CloseReason, out: &mut [u8; MAX_REPLY]) -> usize {
-    let close = native::Close::new(reason, "");
-    let len = native::close_len(&close);
-    native::encode_close(connection_id, &close, &mut out[..len]);
+    put_close(connection_id, &native::Close::new(reason, ""), out)
+}
+
+/// Writes the CLOSE that answers transmission `tx` of a connection that is not known, and gives its length.
+pub(crate) fn encode_no_connection(connection_id: u64, tx: u64, out: &mut [u8; MAX_REPLY]) -> usize {
+    put_close(connection_id, &native::Close::to_unknown(tx), out)
+}
+
+fn put_close(connection_id: u64, close: &native::Close<'_>, out: &mut [u8; MAX_REPLY]) -> usize {
+    let len = native::close_len(close);
+    native::encode_close(connection_id, close, &mut out[..len]);
     len
 }

@@ -117,7 +117,7 @@ fn admission_by_hand_tells_new_known_and_refused_apart() {
     assert_eq!(admissions, [Admission::New, Admission::Known, Admission::Refused]);
     assert_eq!(script.events(), [('a', ReceiverEvent::Connected)], "before its SYN arrives");
     let datagram = syn(7, LINK);
-    assert_eq!(script.listener.inspect('a', &datagram), Some(Packet::Syn(open)));
+    assert_eq!(script.listener.inspect(script.now, 'a', &datagram), Some(Packet::Syn(open)));
     assert!(script.events().is_empty(), "inspecting does nothing");
     script.listener.deliver_datagram(script.now, 'a', Ecn::NotEct, &datagram);
     assert_eq!(script.replies(), [('a', syn_ack(7, 7))]);

@@ -3,18 +3,29 @@
 use super::super::WireError;
 use super::check;
 use super::handshake::SYN_MIN;
-use super::header::{self, HEADER, info, kind};
+use super::header::{self, HEADER, info, kind, put, u32_at};
+use super::stream;
+use crate::wire::seq;
 
 /// Bytes of the reason in words, at most.
 pub const CLOSE_TEXT: usize = 200;
 /// The same in an answer to a SYN, which must not be longer than the SYN.
 pub const CLOSE_TEXT_TO_SYN: usize = SYN_MIN - HEADER;
 
+/// Bytes of the number before the text of a CLOSE that has one.
+const ANSWERS: usize = 4;
+
+// The shortest packet that is answered with it is an empty one of data.
+const _: () = assert!(HEADER + ANSWERS <= stream::DATA_HEADER && stream::DATA_HEADER <= stream::FIN_LEN);
+
 /// Ends a transfer; is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Close<'a> {
     /// Why, for programs.
     pub reason: CloseReason,
+    /// Number of the transmission that found no connection: there with [`CloseReason::NoConnection`], and with no other
+    /// reason.
+    pub answers: Option<u64>,
     /// Why, for people; may be empty. Comes from a stranger: whoever prints it escapes control characters.
     pub text: &'a str,
 }
@@ -37,13 +48,15 @@ pub enum CloseReason {
     Checksum,
     /// 7: nothing was heard for too long.
     Idle,
+    /// 8: the receiver has no such connection; in answer to a packet of one, whose number the CLOSE has.
+    NoConnection,
     /// Any other code.
     Other(u16),
 }
 
 impl CloseReason {
     /// Those with a name, at the index that is their code less 1.
-    const NAMED: [Self; 7] = [
+    const NAMED: [Self; 8] = [
         Self::Refused,
         Self::Version,
         Self::Protocol,
@@ -51,6 +64,7 @@ impl CloseReason {
         Self::Storage,
         Self::Checksum,
         Self::Idle,
+        Self::NoConnection,
     ];
 
     /// The number on the wire.
@@ -63,6 +77,7 @@ impl CloseReason {
             Self::Storage => 5,
             Self::Checksum => 6,
             Self::Idle => 7,
+            Self::NoConnection => 8,
             Self::Other(code) => code,
         }
     }
@@ -75,39 +90,61 @@ impl CloseReason {
 }
 
 impl<'a> Close<'a> {
-    /// With as much of `text` as fits.
+    /// For any reason but [`CloseReason::NoConnection`], with as much of `text` as fits.
     pub fn new(reason: CloseReason, text: &'a str) -> Self {
-        Self { reason, text: clip(text, CLOSE_TEXT) }
+        Self { reason, answers: None, text: clip(text, CLOSE_TEXT) }
+    }
+
+    /// To transmission `tx` of a connection that is not known; no longer than any packet that has such a number.
+    pub fn to_unknown(tx: u64) -> Self {
+        Self { reason: CloseReason::NoConnection, answers: Some(tx), text: "" }
     }
 
     /// With as much of `text` as an answer to a SYN may carry.
     pub fn to_syn(reason: CloseReason, text: &'a str) -> Self {
-        Self { reason, text: clip(text, CLOSE_TEXT_TO_SYN) }
+        Self { reason, answers: None, text: clip(text, CLOSE_TEXT_TO_SYN) }
     }
 }
 
 /// Bytes of `close`.
 pub fn close_len(close: &Close<'_>) -> usize {
-    HEADER + clip(close.text, CLOSE_TEXT).len()
+    text_at(close.answers.is_some()) + clip(close.text, CLOSE_TEXT).len()
 }
 
 /// Writes a CLOSE; `out` has [`close_len`] bytes. Text that is too long is cut.
 pub fn encode_close(connection_id: u64, close: &Close<'_>, out: &mut [u8]) {
+    debug_assert_eq!(close.answers.is_some(), close.reason == CloseReason::NoConnection);
     let text = clip(close.text, CLOSE_TEXT).as_bytes();
-    let packet = &mut out[..HEADER + text.len()];
+    let text_at = text_at(close.answers.is_some());
+    let packet = &mut out[..text_at + text.len()];
     header::begin(kind::CLOSE, close.reason.code(), connection_id, packet);
-    packet[HEADER..].copy_from_slice(text);
+    if let Some(tx) = close.answers {
+        put(packet, HEADER, seq::wrap(tx).to_le_bytes());
+    }
+    packet[text_at..].copy_from_slice(text);
     header::seal(packet, 0);
 }
 
-pub(super) fn decode_close(datagram: &[u8]) -> Result<Close<'_>, WireError> {
-    let (head, text) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
+/// Where the text begins.
+fn text_at(answers: bool) -> usize {
+    HEADER + if answers { ANSWERS } else { 0 }
+}
+
+pub(super) fn decode_close(datagram: &[u8], near_tx: u64) -> Result<Close<'_>, WireError> {
+    let (head, rest) = datagram.split_first_chunk::<HEADER>().ok_or(WireError::Truncated)?;
+    let reason = CloseReason::from_code(info(head));
+    let (answers, text) = match (reason, rest.split_first_chunk::<ANSWERS>()) {
+        (CloseReason::NoConnection, None) => return Err(WireError::Truncated),
+        (CloseReason::NoConnection, Some((answers, text))) => (Some(u32_at(answers, 0)), text),
+        _ => (None, rest),
+    };
     if text.len() > CLOSE_TEXT {
         return Err(WireError::Length);
     }
     check::verify(datagram, 0)?;
     let text = std::str::from_utf8(text).map_err(|_| WireError::Text)?;
-    Ok(Close { reason: CloseReason::from_code(info(head)), text })
+    let answers = answers.map(|low| stream::transmission(low, near_tx)).transpose()?;
+    Ok(Close { reason, answers, text })
 }
 
 /// The longest beginning of `text` that has at most `max` bytes and ends between characters.

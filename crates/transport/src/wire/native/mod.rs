@@ -88,7 +88,7 @@ pub fn decode_from_sender(datagram: &[u8], near_tx: u64) -> Result<FromSender<'_
         kind::SYN => handshake::decode_syn(datagram).map(FromSender::Syn),
         kind::PROBE => stream::decode_probe(datagram, near_tx).map(FromSender::Probe),
         kind::FIN => stream::decode_fin(datagram, near_tx).map(FromSender::Fin),
-        kind::CLOSE => close::decode_close(datagram).map(FromSender::Close),
+        kind::CLOSE => close::decode_close(datagram, near_tx).map(FromSender::Close),
         _ => Err(WireError::Type),
     }
 }
@@ -101,7 +101,7 @@ pub fn decode_from_receiver(datagram: &[u8], near_tx: u64) -> Result<FromReceive
         kind::RETRY => handshake::decode_retry(datagram).map(FromReceiver::Retry),
         kind::SYN_ACK => handshake::decode_syn_ack(datagram).map(FromReceiver::SynAck),
         kind::FIN_ACK => ack::decode_fin_ack(datagram).map(FromReceiver::FinAck),
-        kind::CLOSE => close::decode_close(datagram).map(FromReceiver::Close),
+        kind::CLOSE => close::decode_close(datagram, near_tx).map(FromReceiver::Close),
         kind::VERSIONS => handshake::decode_versions(datagram).map(FromReceiver::Versions),
         _ => Err(WireError::Type),
     }

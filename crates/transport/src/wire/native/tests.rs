@@ -141,8 +141,9 @@ fn data(tx: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
     Packet::Up(FromSender::Data(Data { header, payload, payload_crc: crc32fast::hash(payload) }))
 }
 
-const NAMES: [&str; 12] = [
-    "SYN", "SYN+", "RETRY", "SYN-ACK", "DATA", "EMPTY", "PROBE", "ACK", "FIN", "FIN-ACK", "CLOSE", "VERSIONS",
+const NAMES: [&str; 13] = [
+    "SYN", "SYN+", "RETRY", "SYN-ACK", "DATA", "EMPTY", "PROBE", "ACK", "FIN", "FIN-ACK", "CLOSE", "CLOSE+",
+    "VERSIONS",
 ];
 
 #[test]
@@ -159,7 +160,8 @@ fn documented_vectors_hold_both_ways() {
         Packet::Up(FromSender::Probe(Probe { tx: 6, len: 32 })),
         Packet::Up(FromSender::Fin(Fin { tx: 7, length: 65_536, crc: fin_crc })),
         Packet::Down(FromReceiver::FinAck(FinAck { length: 65_536, crc: fin_crc })),
-        Packet::Up(FromSender::Close(Close { reason: CloseReason::Refused, text: "too busy" })),
+        Packet::Up(FromSender::Close(Close::new(CloseReason::Refused, "too busy"))),
+        Packet::Up(FromSender::Close(Close::to_unknown(0x0102_0304))),
         Packet::Down(FromReceiver::Versions(Versions::OURS)),
     ];
     for (name, packet) in NAMES.into_iter().filter(|name| *name != "ACK").zip(expected) {
@@ -403,7 +405,7 @@ fn offsets_windows_and_blocks_stay_countable() {
 #[test]
 fn close_has_200_bytes_of_text_and_every_code() {
     let long = "é".repeat(150);
-    let close = Close { reason: CloseReason::Storage, text: &long };
+    let close = Close { reason: CloseReason::Storage, answers: None, text: &long };
     let bytes = encode(&Packet::Up(FromSender::Close(close)));
     assert_eq!(bytes.len(), 216);
     let cut = Close { text: &long[..200], ..close };
@@ -417,6 +419,24 @@ fn close_has_200_bytes_of_text_and_every_code() {
     for code in 0..=u16::MAX {
         assert_eq!(CloseReason::from_code(code).code(), code);
     }
+}
+
+#[test]
+fn a_close_for_want_of_a_connection_says_to_what_and_is_shorter_than_that() {
+    let near = (7 << 32) - 2;
+    for tx in near - 1000..near + 1000 {
+        let bytes = encode(&Packet::Down(FromReceiver::Close(Close::to_unknown(tx))));
+        assert_eq!(decode(&bytes, near), Ok(Packet::Up(FromSender::Close(Close::to_unknown(tx)))));
+        assert!(bytes.len() < DATA_HEADER.min(FIN_LEN));
+    }
+    assert_eq!(refused("CLOSE+", |p| p.truncate(19)), WireError::Truncated, "no number");
+    let words = Close { text: "who are you?", ..Close::to_unknown(3) };
+    assert_eq!(
+        decode(&encode(&Packet::Up(FromSender::Close(words))), 0),
+        Ok(Packet::Up(FromSender::Close(words)))
+    );
+    let before = Packet::Up(FromSender::Close(Close::to_unknown(u64::MAX)));
+    assert_eq!(decode(&encode(&before), 3), Err(WireError::Sequence));
 }
 
 #[test]

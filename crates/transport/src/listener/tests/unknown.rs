@@ -1,0 +1,237 @@
+//! What packets hear that belong to no connection here.
+
+use super::*;
+use crate::wire::native::{self, DATA_HEADER, DataHeader, FIN_LEN, Fin, Params};
+use crate::wire::{Codec, Reply, Wire};
+
+/// A transmission number that a reader without a connection would have to guess from its low half.
+const TX: u64 = 0xF000_0000;
+
+fn listener() -> Script {
+    Script::new(ListenerConfig { secret: Some([1; 32]), ..keeping() })
+}
+
+fn codec(connection_id: u64) -> Codec {
+    Codec::new(Wire::Native { connection_id }, LINK, Params::default())
+}
+
+fn data(connection_id: u64, tx: u64) -> Vec<u8> {
+    let mut datagram = vec![0; DATA_HEADER];
+    let header = DataHeader { tx, offset: 5, ack_now: false };
+    native::encode_data_header(connection_id, &header, 0, &mut datagram);
+    datagram
+}
+
+fn probe(connection_id: u64, tx: u64) -> Vec<u8> {
+    let mut datagram = vec![0; 1400];
+    native::encode_probe(connection_id, tx, 9, &mut datagram);
+    datagram
+}
+
+fn fin(connection_id: u64, tx: u64) -> Vec<u8> {
+    let mut datagram = vec![0; FIN_LEN];
+    native::encode_fin(connection_id, &Fin { tx, length: 9, crc: 0 }, &mut datagram);
+    datagram
+}
+
+fn close(connection_id: u64) -> Vec<u8> {
+    let close = native::Close::new(CloseReason::Aborted, "");
+    let mut datagram = vec![0; native::close_len(&close)];
+    native::encode_close(connection_id, &close, &mut datagram);
+    datagram
+}
+
+/// The handshake of `peer` with this connection.
+fn connect(script: &mut Script, peer: char, connection_id: u64) {
+    let mut codec = codec(connection_id);
+    for _ in 0..2 {
+        let mut syn = vec![0; codec.syn_len()];
+        codec.encode_syn(&mut syn);
+        let replies = script.recv(peer, &syn).datagrams();
+        if let Ok(Reply::Retry { cookie }) = codec.decode(&replies[0], 0, 0) {
+            assert!(codec.take_cookie(cookie));
+        }
+    }
+    assert!(script.listener.knows(peer));
+    script.events();
+}
+
+/// The transmissions that were told to have found no connection, and their peers.
+fn told(script: &mut Script, connection_id: u64) -> Vec<(char, u64)> {
+    let mut told = Vec::new();
+    while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
+        match codec(connection_id).decode(reply, 0, TX) {
+            Ok(Reply::Close { reason: CloseReason::NoConnection, answers: Some(tx) }) => {
+                told.push((peer, tx));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    told
+}
+
+#[test]
+fn what_a_sender_sends_on_a_connection_that_nobody_knows_is_answered_with_less() {
+    let mut script = listener();
+    for packet in [data(7, TX), probe(7, TX), fin(7, TX)] {
+        script.recv('a', &packet);
+        let replies = script.datagrams();
+        assert!(replies.len() == 1 && replies[0].len() < packet.len(), "{replies:02x?}");
+        let reply = codec(7).decode(&replies[0], 0, TX);
+        let reason = CloseReason::NoConnection;
+        assert!(
+            matches!(reply, Ok(Reply::Close { reason: why, answers: Some(TX) }) if why == reason),
+            "{reply:?}"
+        );
+    }
+    let stats = script.stats();
+    assert_eq!((stats.no_connection, stats.no_connection_told, stats.malformed), (3, 3, 0));
+    assert_eq!((script.listener.active(), script.events()), (0, vec![]), "and nothing is kept");
+}
+
+#[test]
+fn nothing_else_is_answered() {
+    let mut script = listener();
+    let told = native::Close::to_unknown(TX);
+    let mut no_connection = vec![0; native::close_len(&told)];
+    native::encode_close(7, &told, &mut no_connection);
+    let mut wrong_check = data(7, TX);
+    wrong_check[20] ^= 1;
+    let mut fin_ack = vec![0; native::FIN_ACK_LEN];
+    native::encode_fin_ack(7, &native::FinAck { length: 9, crc: 0 }, &mut fin_ack);
+    let ack = native::Ack {
+        echo_tx: 0,
+        echo_delay_us: 0,
+        ack: 0,
+        window: 9,
+        packets: 0,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+    };
+    let mut acked = vec![0; native::ack_len(0)];
+    native::encode_ack(7, &ack, &[], &mut acked);
+    for packet in [close(7), no_connection, wrong_check, fin_ack, acked, data(7, TX)[..27].to_vec()] {
+        assert!(script.is_dropped('a', &packet), "{packet:02x?}");
+    }
+    // Nor is anything of the classic format.
+    for packet in [packet(0, 3, b"x"), packet(0x80, 3, &[]), packet(0x40, 3, &[0; 4])] {
+        assert!(script.is_dropped('a', &packet), "{packet:02x?}");
+    }
+    assert_eq!(script.stats().no_connection_told, 0);
+}
+
+#[test]
+fn a_known_address_hears_nothing_of_other_connections() {
+    let mut script = listener();
+    connect(&mut script, 'a', 7);
+    assert!(script.is_dropped('a', &data(8, 3)), "late, of the one before; or early, of the next");
+    script.syn('b', 0).replies();
+    script.events();
+    assert!(script.is_dropped('b', &data(8, 3)), "it speaks the classic format");
+    assert_eq!((script.stats().no_connection, script.stats().no_connection_told), (2, 0));
+}
+
+#[test]
+fn a_connection_that_is_known_under_another_address_is_not_denied() {
+    let mut script = listener();
+    connect(&mut script, 'a', 7);
+    assert!(script.is_dropped('b', &data(7, TX)));
+    // The address that it is known under was silent for too long.
+    script.at(30_000);
+    script.events();
+    script.recv('b', &data(7, TX));
+    assert_eq!(told(&mut script, 7), [('b', TX)]);
+}
+
+#[test]
+fn a_peer_that_was_forgotten_hears_of_it() {
+    let mut script = listener();
+    connect(&mut script, 'a', 7);
+    script.recv('a', &data(7, 0)).datagrams();
+    script.at(30_000);
+    assert_eq!(script.events().last(), Some(&('a', closed(true))));
+    script.recv('a', &fin(7, TX));
+    assert_eq!(told(&mut script, 7), [('a', TX)]);
+}
+
+#[test]
+fn a_peer_that_is_dismissed_hears_first_why() {
+    let mut script = listener();
+    connect(&mut script, 'a', 7);
+    script.listener.refuse('a', CloseReason::Storage);
+    script.recv('a', &data(7, 0));
+    let reasons: Vec<_> = (0..2)
+        .map(|_| {
+            let (_, reply) = script.listener.poll_reply(script.now).unwrap();
+            match codec(7).decode(reply, 0, 0) {
+                Ok(Reply::Close { reason, .. }) => reason,
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect();
+    assert_eq!(reasons, [CloseReason::Storage, CloseReason::NoConnection]);
+}
+
+#[test]
+fn a_run_of_packets_gets_one_answer_to_the_last_of_them() {
+    let mut script = listener();
+    for n in 0..1000 {
+        script.recv('a', &data(7, TX + n));
+    }
+    assert_eq!(told(&mut script, 7), [('a', TX + 999)]);
+    assert_eq!((script.stats().no_connection, script.stats().no_connection_told), (1000, 1));
+}
+
+#[test]
+fn however_many_there_are_answers_have_their_rate() {
+    let mut script = listener();
+    let mut answers = 0;
+    for round in 0..1000_u64 {
+        script.at(round);
+        for peer in ['a', 'b', 'c', 'd', 'e'] {
+            for id in [7, 9] {
+                script.recv(peer, &data(id, round));
+            }
+        }
+        while script.listener.poll_reply(script.now).is_some() {
+            answers += 1;
+        }
+    }
+    assert!((1900..=2000).contains(&answers), "{answers} answers in the first second");
+    let stats = script.stats();
+    assert_eq!((stats.no_connection, stats.no_connection_told, stats.unanswered), (10_000, answers, 0));
+}
+
+#[test]
+fn random_packets_of_no_connection_change_nothing_and_get_no_more_than_they_bring() {
+    let seed = 0x5EED_0007_u64;
+    let mut bits = seed;
+    let mut random = move |end: u64| {
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        (bits >> 11) % end
+    };
+    let mut script = listener();
+    for round in 0..20_000_u64 {
+        script.at(round * 2);
+        let (id, tx) = (random(3), random(1 << 32));
+        let mut packet = match random(4) {
+            0 => data(id, tx),
+            1 => probe(id, tx),
+            2 => fin(id, tx),
+            _ => close(id),
+        };
+        if random(2) == 0 {
+            let at = usize::try_from(random(packet.len() as u64)).unwrap();
+            packet[at] ^= 1 << random(8);
+        }
+        script.recv('a', &packet);
+        let replies = script.datagrams();
+        let answered: usize = replies.iter().map(Vec::len).sum();
+        assert!(answered < packet.len(), "seed {seed:#x}, round {round}: {packet:02x?}");
+    }
+    assert_eq!((script.listener.active(), script.events()), (0, vec![]), "seed {seed:#x}");
+    assert!(script.stats().no_connection_told > 5000, "seed {seed:#x}: {:?}", script.stats());
+}

@@ -1,0 +1,137 @@
+//! A receiver that says that it has no such connection: when that is believed.
+
+use super::native::{answer_to, connected_by, recv_ack};
+use super::*;
+use crate::wire::Wire;
+use crate::wire::native::{self, Close, Params, RETRY_LEN, SynAck};
+use crate::{LossDetection, SenderConfig};
+
+const ID: u64 = 7;
+
+/// Transmission `tx` is said to have found no connection.
+fn no_connection(tx: u64) -> Vec<u8> {
+    let close = Close::to_unknown(tx);
+    let mut reply = vec![0; native::close_len(&close)];
+    native::encode_close(ID, &close, &mut reply);
+    reply
+}
+
+/// Ten segments of data, 0 to 9, left after the SYN was answered.
+fn flowing() -> Script {
+    let mut script = connected_by(LossDetection::Rack, Algorithm::Fixed(10));
+    script.write(20 * PAYLOAD);
+    assert_eq!(script.datagrams().len(), 10);
+    script
+}
+
+fn failed(phase: Phase) -> [SenderEvent; 1] {
+    [SenderEvent::Failed { phase, error: TransferError::Closed(CloseReason::NoConnection) }]
+}
+
+/// Data followed the SYN that shows a cookie: the SYN was lost, or was overtaken.
+fn opening() -> Script {
+    let base = SenderConfig::native(ID);
+    let packet_size = base.wire.data_header() + PAYLOAD;
+    let config = SenderConfig { wire: Wire::Native { connection_id: ID }, packet_size, ..base };
+    let config = SenderConfig { congestion: Algorithm::Fixed(3), pacing: false, window: 3, ..config };
+    let mut script = Script::new(config);
+    script.write(3 * PAYLOAD).finish();
+    assert_eq!(script.datagrams().len(), 1);
+    let mut retry = vec![0; RETRY_LEN];
+    native::encode_retry(ID, &[9; 32], &mut retry);
+    script.at(100).recv_bytes(&retry);
+    assert_eq!(script.datagrams().len(), 5, "SYN, three segments and the FIN");
+    script
+}
+
+fn syn_ack() -> Vec<u8> {
+    let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
+    let mut reply = vec![0; native::syn_ack_len(&syn_ack)];
+    native::encode_syn_ack(ID, &syn_ack, &mut reply);
+    reply
+}
+
+#[test]
+fn a_receiver_that_forgot_what_it_knew_ends_the_transfer() {
+    let mut script = flowing();
+    script.at(200).recv_bytes(&no_connection(3));
+    assert_eq!(script.events(), failed(Phase::Send));
+    assert_eq!((script.datagrams().len(), script.timer()), (0, None), "it is not answered");
+    script.recv_bytes(&no_connection(4));
+    assert_eq!((script.events(), script.stats().stale), (vec![], 1));
+}
+
+#[test]
+fn what_was_sent_while_the_syn_was_not_answered_proves_nothing() {
+    let mut script = opening();
+    script.at(200);
+    for tx in 0..4 {
+        script.recv_bytes(&no_connection(tx));
+    }
+    assert_eq!((script.events(), script.stats().stale), (vec![], 4), "it overtook the SYN");
+    script.recv_bytes(&syn_ack());
+    assert_eq!(script.events().len(), 1);
+    for tx in 0..4 {
+        script.recv_bytes(&no_connection(tx));
+    }
+    assert_eq!((script.events(), script.stats().stale), (vec![], 8), "the SYN-ACK overtook these");
+    script.expire();
+    let again = script.datagrams().len() as u64;
+    assert!(again > 0);
+    script.recv_bytes(&no_connection(4 + again));
+    assert_eq!(script.events(), [], "nothing of that number was sent yet");
+    script.recv_bytes(&no_connection(4));
+    assert_eq!(script.events(), failed(Phase::Close));
+}
+
+#[test]
+fn a_receiver_that_has_what_left_later_did_not_forget() {
+    let mut script = flowing();
+    script.at(200);
+    recv_ack(&mut script, &native::Ack { window: 1 << 20, ..answer_to(5) }, &[]);
+    for tx in 0..=5 {
+        script.recv_bytes(&no_connection(tx));
+    }
+    assert_eq!((script.events(), script.stats().stale), (vec![], 6), "a copy went astray");
+    script.recv_bytes(&no_connection(6));
+    assert_eq!(script.events(), failed(Phase::Send));
+}
+
+#[test]
+fn an_idle_sender_hears_of_it_with_its_reminder() {
+    let mut script = flowing();
+    script.at(200);
+    recv_ack(&mut script, &native::Ack { ack: 1000, window: 1 << 20, ..answer_to(9) }, &[]);
+    script.datagrams();
+    script.at(300);
+    recv_ack(&mut script, &native::Ack { ack: 2000, window: 1 << 20, ..answer_to(19) }, &[]);
+    assert_eq!(script.datagrams().len(), 0);
+    script.at(10_300);
+    assert_eq!(script.datagrams().len(), 1);
+    script.recv_bytes(&no_connection(20));
+    assert_eq!(script.events(), failed(Phase::Send));
+}
+
+#[test]
+fn one_that_waits_for_its_fin_ack_is_told_while_closing() {
+    let mut script = flowing();
+    script.finish().at(200);
+    recv_ack(&mut script, &native::Ack { ack: 1000, window: 1 << 20, ..answer_to(9) }, &[]);
+    let left = script.datagrams().len() as u64;
+    script.at(300);
+    recv_ack(&mut script, &native::Ack { ack: 2000, window: 1 << 20, ..answer_to(9 + left) }, &[]);
+    script.at(20_000);
+    assert_eq!(script.datagrams().len(), 1, "the FIN, again");
+    script.recv_bytes(&no_connection(10 + left));
+    assert_eq!(script.events(), failed(Phase::Close));
+    assert_eq!(script.stats().bytes_acked, 2000, "all that is known");
+}
+
+#[test]
+fn other_connections_are_none_of_its_business() {
+    let mut script = flowing();
+    let mut reply = vec![0; 20];
+    native::encode_close(ID + 1, &Close::to_unknown(3), &mut reply);
+    script.recv_bytes(&reply);
+    assert_eq!((script.events(), script.stats().malformed), (vec![], 1));
+}
