@@ -31,6 +31,11 @@ impl SentState {
     pub fn app_limited(&self) -> bool {
         self.app_limited
     }
+
+    /// That of a transmission which left with this one, so many bytes after it.
+    pub(crate) fn after(&self, bytes: u64) -> Self {
+        Self { tx_in_flight: self.tx_in_flight + bytes, ..*self }
+    }
 }
 
 /// The estimator of one connection.
@@ -106,7 +111,8 @@ impl DeliveryRate {
         }
     }
 
-    /// The transmission of `bytes` is newly known to have arrived, in order or by SACK.
+    /// The transmission of `bytes` is newly known to have arrived, in order or by SACK. Those that left together may
+    /// be told of at once: then `state` is that of the last one, and `bytes` are theirs.
     pub fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = self.nanos(now);

@@ -149,6 +149,7 @@ impl Rack {
         let (newest, sent_at, delivered_at) = self.newest?;
         let rtt = delivered_at.saturating_duration_since(sent_at);
         let reordering = self.reordering_window(times, board.sacked());
+        flights.forget_acknowledged(board.una_offset(), newest);
         while let Some((tx, flight)) = flights.first()
             && tx < newest
         {

@@ -1,13 +1,15 @@
-//! One record per transmission, in the order of their numbers, for wires on which every transmission has one:
-//! which segment it carried, when it left and how the connection stood then. Knows no fate of segments.
+//! What is known of each transmission, in the order of their numbers, for wires on which every transmission has one:
+//! which segment it carried, when it left and how the connection stood then. Those that left together differ in
+//! nothing that does not follow from their place, so a run of them has one record. Knows no fate of segments.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use super::{Fate, Scoreboard};
 use crate::congestion::SentState;
 
 /// One transmission of a segment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flight {
     /// Offset of the segment; `None` for a transmission without stream bytes.
     pub(crate) offset: Option<u64>,
@@ -15,36 +17,106 @@ pub(crate) struct Flight {
     pub(crate) state: SentState,
 }
 
+/// Transmissions of the same length that left at one time, of one segment after the other.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    /// Number of the first.
+    tx: u64,
+    /// At least 1.
+    count: u64,
+    /// Stream bytes of each.
+    len: u64,
+    first: Flight,
+}
+
+impl Run {
+    /// The one that has so many before it; where there are no more, what the next one would be.
+    fn nth(&self, index: u64) -> Flight {
+        let bytes = index * self.len;
+        Flight { offset: self.first.offset.map(|offset| offset + bytes), state: self.first.state.after(bytes) }
+    }
+
+    fn end(&self) -> u64 {
+        self.tx + self.count
+    }
+
+    /// The same without the first `count`, fewer than all.
+    fn without(&self, count: u64) -> Self {
+        Self { tx: self.tx + count, count: self.count - count, first: self.nth(count), ..*self }
+    }
+}
+
 /// Transmissions that may still be of interest.
 #[derive(Debug)]
 pub(crate) struct Flights {
-    queue: VecDeque<Flight>,
-    /// Number of the first one in the queue.
-    first: u64,
+    /// Their numbers leave out none.
+    runs: VecDeque<Run>,
+    next_tx: u64,
 }
 
 impl Flights {
     /// The first transmission will have this number.
     pub(crate) fn new(first: u64) -> Self {
-        Self { queue: VecDeque::new(), first }
+        Self { runs: VecDeque::new(), next_tx: first }
     }
 
     /// The number that the next transmission will have.
     pub(crate) fn next_tx(&self) -> u64 {
-        self.first + self.queue.len() as u64
+        self.next_tx
     }
 
-    pub(crate) fn push(&mut self, flight: Flight) {
-        self.queue.push_back(flight);
+    /// A transmission left with `len` stream bytes.
+    pub(crate) fn push(&mut self, flight: Flight, len: u64) {
+        self.push_run(flight, len, 1);
     }
 
-    pub(crate) fn get(&self, tx: u64) -> Option<&Flight> {
-        self.queue.get(usize::try_from(tx.checked_sub(self.first)?).ok()?)
+    /// So many left together, at least one, each with the next `len` stream bytes; `first` is the first of them.
+    pub(crate) fn push_run(&mut self, first: Flight, len: u64, count: u64) {
+        match self.runs.back_mut() {
+            Some(run) if run.len == len && run.nth(run.count) == first => run.count += count,
+            _ => self.runs.push_back(Run { tx: self.next_tx, count, len, first }),
+        }
+        self.next_tx += count;
+    }
+
+    pub(crate) fn get(&self, tx: u64) -> Option<Flight> {
+        let run = self.runs.get(self.index(tx)?)?;
+        Some(run.nth(tx - run.tx))
+    }
+
+    /// True if all of these are here.
+    pub(crate) fn has(&self, txs: &RangeInclusive<u64>) -> bool {
+        self.runs.front().is_some_and(|run| run.tx <= *txs.start()) && *txs.end() < self.next_tx
+    }
+
+    /// Of these, which are here: those that left together at a time, their stream bytes and the state of the last one.
+    pub(crate) fn together(&self, txs: RangeInclusive<u64>) -> impl Iterator<Item = (u64, SentState)> {
+        let (oldest, newest) = txs.into_inner();
+        let from = self.index(oldest).unwrap_or(self.runs.len());
+        self.runs.range(from..).take_while(move |run| run.tx <= newest).map(move |run| {
+            let (start, last) = (run.tx.max(oldest), (run.end() - 1).min(newest));
+            ((last + 1 - start) * run.len, run.nth(last - run.tx).state)
+        })
     }
 
     /// Number and record of the oldest.
-    pub(crate) fn first(&self) -> Option<(u64, &Flight)> {
-        self.queue.front().map(|flight| (self.first, flight))
+    pub(crate) fn first(&self) -> Option<(u64, Flight)> {
+        self.runs.front().map(|run| (run.tx, run.first))
+    }
+
+    /// Forgets the oldest ones, below number `before`, as long as their segments lie below offset `una`.
+    pub(crate) fn forget_acknowledged(&mut self, una: u64, before: u64) {
+        while let Some(run) = self.runs.front().filter(|run| run.tx < before) {
+            let passed = match run.first.offset {
+                Some(offset) if run.len > 0 => una.saturating_sub(offset) / run.len,
+                _ => run.count,
+            };
+            let count = passed.min(before - run.tx);
+            if count == 0 {
+                return;
+            }
+            self.pop_of_run(count);
+        }
     }
 
     /// Forgets the oldest ones as long as their segments are delivered or were sent again.
@@ -53,6 +125,7 @@ impl Flights {
             offset >= board.una_offset()
                 && board.find(offset).is_some_and(|s| s.tx == tx && s.fate == Fate::InFlight)
         };
+        self.forget_acknowledged(board.una_offset(), u64::MAX);
         while let Some((tx, flight)) = self.first()
             && !flight.offset.is_some_and(|offset| open(tx, offset))
         {
@@ -62,8 +135,112 @@ impl Flights {
 
     /// Forgets the oldest.
     pub(crate) fn pop(&mut self) {
-        if self.queue.pop_front().is_some() {
-            self.first += 1;
+        self.pop_of_run(1);
+    }
+
+    /// Forgets so many of the oldest run, or all of it.
+    fn pop_of_run(&mut self, count: u64) {
+        match self.runs.front_mut() {
+            Some(run) if count < run.count => *run = run.without(count),
+            _ => drop(self.runs.pop_front()),
+        }
+    }
+
+    /// Where the run is that has this number.
+    fn index(&self, tx: u64) -> Option<usize> {
+        let oldest = self.runs.front().filter(|run| run.tx <= tx)?;
+        if tx < oldest.end() {
+            return Some(0);
+        }
+        (tx < self.next_tx).then(|| self.runs.partition_point(|run| run.tx <= tx) - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::congestion::DeliveryRate;
+    use crate::range_set::random;
+
+    fn states() -> impl FnMut(u64, u64) -> SentState {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let epoch = Instant::now();
+        let mut rate = DeliveryRate::new(epoch);
+        move |now, in_flight| rate.on_sent(epoch + std::time::Duration::from_millis(now), 100, in_flight)
+    }
+
+    #[test]
+    fn what_leaves_together_has_one_record() {
+        let (mut flights, mut state) = (Flights::new(5), states());
+        let mut send = |flights: &mut Flights, now, offset: u64| {
+            let flight = Flight { offset: Some(offset), state: state(now, offset) };
+            flights.push(flight, 100);
+            flight
+        };
+        let sent: Vec<_> = (0..10).map(|n| send(&mut flights, n / 8, n * 100)).collect();
+        assert_eq!(flights.runs.len(), 2, "at two times");
+        for (tx, flight) in (5..).zip(&sent) {
+            assert_eq!(flights.get(tx), Some(*flight));
+        }
+        assert_eq!((flights.get(4), flights.get(15), flights.next_tx()), (None, None, 15));
+        assert!(flights.has(&(5..=14)) && !flights.has(&(4..=14)) && !flights.has(&(5..=15)));
+        let together: Vec<_> = flights.together(7..=13).collect();
+        assert_eq!(together, [(600, sent[7].state), (100, sent[8].state)]);
+        send(&mut flights, 1, 2000);
+        assert_eq!(flights.runs.len(), 3, "another part of the stream");
+        assert!(size_of::<Run>() <= 96, "{}", size_of::<Run>());
+    }
+
+    /// Beside one record for each transmission, whatever is sent and forgotten.
+    #[test]
+    fn runs_tell_what_single_records_would() {
+        for seed in 0..200 {
+            let (mut random, mut state) = (random(seed), states());
+            let (mut flights, mut single) = (Flights::new(7), VecDeque::new());
+            let (mut first, mut next, mut in_flight, mut now) = (7, 0, 0, 0);
+            for step in 0..300 {
+                match random(6) {
+                    0 => now += 1,
+                    1 => {
+                        flights.push(Flight { offset: None, state: state(now, in_flight) }, 0);
+                        single.push_back((Flight { offset: None, state: state(now, in_flight) }, 0));
+                    }
+                    2 => {
+                        flights.pop();
+                        first += u64::from(single.pop_front().is_some());
+                    }
+                    3 => {
+                        let (una, before) = (random(next + 1), first + random(20));
+                        flights.forget_acknowledged(una, before);
+                        while let Some((flight, len)) = single.front()
+                            && first < before
+                            && flight.offset.is_none_or(|offset| offset + len <= una)
+                        {
+                            single.pop_front();
+                            first += 1;
+                        }
+                    }
+                    kind => {
+                        let (len, count) = ([100, 70][usize::from(random(8) == 0)], 1 + random(5));
+                        let offset = if kind == 4 { next } else { random(next + 1) };
+                        let at = |n: u64, state| Flight { offset: Some(offset + n * len), state };
+                        flights.push_run(at(0, state(now, in_flight)), len, count);
+                        for n in 0..count {
+                            single.push_back((at(n, state(now, in_flight).after(n * len)), len));
+                        }
+                        in_flight += count * len;
+                        next = next.max(offset + count * len);
+                    }
+                }
+                assert_eq!(flights.next_tx(), first + single.len() as u64, "seed {seed} step {step}");
+                let all: Vec<_> = (first..flights.next_tx()).map(|tx| flights.get(tx)).collect();
+                let expected: Vec<_> = single.iter().map(|(flight, _)| Some(*flight)).collect();
+                assert_eq!(all, expected, "seed {seed} step {step}");
+                let oldest = single.front().map(|(flight, _)| (first, *flight));
+                assert_eq!(flights.first(), oldest, "seed {seed} step {step}");
+            }
         }
     }
 }

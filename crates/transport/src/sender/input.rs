@@ -101,7 +101,6 @@ impl Sender {
         if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
             self.note_fin_echo(tx, sent_at);
         }
-        let mut grown = false;
         // After a timeout the records are gone, but not when each segment left that was not sent again.
         let mut unrecorded = None;
         let numbered = self.codec.numbers_transmissions();
@@ -110,6 +109,10 @@ impl Sender {
         if let Recovery::Marking(rules) = &mut self.recovery {
             rules.on_ack_begins();
         }
+        // Where a record is missing, a segment has what is to be known of it.
+        let recorded = fresh_echo.is_none() || echoed.is_some();
+        let run = if recorded { self.acknowledge_run(now, ack.ack, largest_tx) } else { None };
+        let mut grown = run.is_some_and(|(_, grown)| grown);
         let Self { board, recovery, flights, delivery, mtu, observer, stats, .. } = self;
         let mut on_delivered = |segment: &super::Segment| {
             if let Some(observer) = observer {
@@ -128,7 +131,10 @@ impl Sender {
             }
             grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(segment.tx));
         };
-        let acked = board.acknowledge(ack.ack, &mut on_delivered);
+        let acked = match run {
+            Some((acked, _)) => acked,
+            None => board.acknowledge(ack.ack, &mut on_delivered),
+        };
         let mut bytes = acked.bytes;
         for block in ack.sack.iter().filter(|_| heeds_sack) {
             // Nobody can have what was not sent, so whatever else such a block says is wrong, too.

@@ -15,6 +15,7 @@ mod output;
 mod path_mtu;
 mod peer_window;
 mod rtt;
+mod runs;
 mod sacked;
 mod scoreboard;
 mod send_buffer;
@@ -506,6 +507,7 @@ impl Endpoint for Sender {
             self.transmit_run(now, out);
             self.close_if_done();
             while self.transmit_one(now, out) {
+                self.transmit_run(now, out);
                 self.close_if_done();
             }
         }

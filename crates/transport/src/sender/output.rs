@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use super::send_buffer::SendBuffer;
-use super::traces::Observed;
 use super::{Blocked, Closing, Flight, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Leave, Recovery, Repeat, Timing};
@@ -84,7 +83,7 @@ impl Sender {
 
     /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the window has many times
     /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
-    fn mtu_probe_len(&self) -> Option<usize> {
+    pub(super) fn mtu_probe_len(&self) -> Option<usize> {
         let len = self.mtu_candidate_len()?;
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
@@ -180,64 +179,6 @@ impl Sender {
         }
     }
 
-    /// Encodes and accounts for as many full new segments as may leave one after the other: the usual case, in
-    /// which nothing has to be decided for each. Whatever it leaves over is left to `transmit_one`.
-    pub(super) fn transmit_run(&mut self, now: Instant, out: &mut TransmitBuf) {
-        let header = self.config.wire.data_header();
-        let (first, alone, mut full) = (self.board.next_offset(), out.is_empty(), false);
-        for _ in 0..self.run_len() {
-            if let Some(pacer) = &self.pacer
-                && pacer.next_send_at(now, self.mss as u64).is_some_and(|at| at > now)
-            {
-                break;
-            }
-            let Some(slot) = out.slot(header + self.mss) else {
-                full = true;
-                break;
-            };
-            let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
-            let tx = self.flights.next_tx();
-            let head = DataHead { seq, tx, asks: self.is_last(offset + self.mss as u64) };
-            let crc = put_segment(&self.codec, &self.buffer, head, offset, slot);
-            self.buffer.sent(self.mss, crc);
-            self.note_flight(now, Some(offset), self.mss as u64);
-            // A packet's payload is at most 65,499 bytes.
-            self.board.push(now, u32::try_from(self.mss).unwrap_or(u32::MAX), tx);
-            self.note_sent(now, self.mss as u64);
-        }
-        let sent = (self.board.next_offset() - first) / self.mss as u64;
-        if sent > 0 {
-            if alone {
-                out.lend(self.board.next_offset());
-            }
-            if alone && full {
-                self.batch = self.board.next_offset() - first;
-            }
-            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.sampled(), false);
-            self.stats.datagrams_sent += sent;
-            self.waiting.go(now);
-        }
-    }
-
-    /// How many full new segments may leave, if nothing else wants to leave and nobody wants to hear of each.
-    fn run_len(&self) -> u64 {
-        let busy = self.state != State::Open
-            || self.board.is_empty()
-            || self.observer.as_ref().is_some_and(Observed::hears_of_each_packet)
-            || self.prr.is_some()
-            || self.next_repeat().is_some()
-            || self.mtu_probe_len().is_some()
-            || matches!(&self.recovery, Recovery::Marking(rules) if rules.probe_pending());
-        if busy {
-            return 0;
-        }
-        let mss = self.mss as u64;
-        let written = (self.buffer.end() - self.board.next_offset()) / mss;
-        let cwnd = self.cwnd.saturating_sub(self.board.in_flight()) / mss;
-        let peer = self.snd_wnd.size().saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
-        written.min(cwnd).min(peer)
-    }
-
     /// Encodes and accounts for one packet; false if there is none or it does not fit `out`.
     pub(super) fn transmit_one(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         let sent = match self.next(now) {
@@ -274,12 +215,16 @@ impl Sender {
 
     fn transmit_fresh(&mut self, now: Instant, len: usize, probe: bool, out: &mut TransmitBuf) -> Option<()> {
         let header = self.config.wire.data_header();
+        let lends = Self::holds_only_news(out);
         let slot = out.slot(header + len)?;
         let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
         let tx = self.flights.next_tx();
         let asks = probe || self.is_last(offset + len as u64);
         let crc = put_segment(&self.codec, &self.buffer, DataHead { seq, tx, asks }, offset, slot);
         self.buffer.sent(len, crc);
+        if lends {
+            out.lend(offset + len as u64);
+        }
         let alone = self.board.is_empty();
         if alone {
             // Until now nothing was owed.
@@ -347,7 +292,7 @@ impl Sender {
 
     /// Nothing comes after `end` for now, not even a FIN: nothing that would make the receiver acknowledge what it
     /// waits with. A source that pauses has pushed what it has.
-    fn is_last(&self, end: u64) -> bool {
+    pub(super) fn is_last(&self, end: u64) -> bool {
         let followed = self.finishing && self.codec.fin_follows_data();
         end == self.buffer.end() && !followed && (self.finishing || self.pushed >= end)
     }
@@ -356,7 +301,7 @@ impl Sender {
     pub(super) fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
         if let Some(delivery) = &mut self.delivery {
             let state = delivery.on_sent(now, bytes, self.board.in_flight());
-            self.flights.push(Flight { offset, state });
+            self.flights.push(Flight { offset, state }, bytes);
         }
     }
 
@@ -425,7 +370,7 @@ impl Sender {
 
 /// Writes a whole segment from `offset` of the stream; gives its payload's CRC-32, where packets have a check. That
 /// is read where the payload comes from: where it goes, it may not be in the cache yet.
-fn put_segment(
+pub(super) fn put_segment(
     codec: &Codec,
     buffer: &SendBuffer,
     head: DataHead,

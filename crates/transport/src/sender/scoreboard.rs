@@ -9,6 +9,7 @@ mod segment;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
+pub(crate) use acked::Acked;
 pub(crate) use segment::{Fate, Segment};
 
 use super::sacked::Sacked;
@@ -47,17 +48,19 @@ impl Scoreboard {
 
     /// Records the first transmission of the next segment.
     pub(crate) fn push(&mut self, now: Instant, len: u32, tx: u64) {
-        let offset = self.next_offset;
-        self.segments.push_back(Segment {
-            offset,
-            sent_at: now,
-            tx,
-            len,
-            sent_count: 1,
-            fate: Fate::InFlight,
-        });
-        self.next_offset += u64::from(len);
-        self.in_flight += u64::from(len);
+        self.push_run(now, len, 1, |_| tx);
+    }
+
+    /// The same for the next `count` segments of `len` bytes each; `tx` gives the number of each from its place.
+    pub(crate) fn push_run(&mut self, now: Instant, len: u32, count: u64, tx: impl Fn(u64) -> u64) {
+        let (first, bytes) = (self.next_offset, u64::from(len));
+        let segment = |n| {
+            let offset = first + n * bytes;
+            Segment { offset, sent_at: now, tx: tx(n), len, sent_count: 1, fate: Fate::InFlight }
+        };
+        self.segments.extend((0..count).map(segment));
+        self.next_offset += count * bytes;
+        self.in_flight += count * bytes;
     }
 
     /// Declares the segment at `offset` lost, if it is in flight; gives its bytes.

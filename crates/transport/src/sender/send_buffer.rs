@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::memory::{CHUNK, SendMemory};
-use crate::crc::Combiner;
+use crate::crc::{self, Combiner};
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
@@ -83,7 +83,7 @@ impl SendBuffer {
 
     /// CRC-32 of the `len` bytes from `offset` on, which [`SendBuffer::copy_to`] would copy.
     pub(crate) fn checksum(&self, offset: u64, len: usize) -> u32 {
-        let mut crc = crc32fast::Hasher::new();
+        let mut crc = crc::hasher();
         let mut at = self.index(offset);
         let mut rest = len;
         while rest > 0 {

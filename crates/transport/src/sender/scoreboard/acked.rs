@@ -41,6 +41,33 @@ impl Scoreboard {
             }
             acked.karn = (never_resent || planted::is(Bug::Karn)).then_some(segment.sent_at);
         }
+        self.move_edge(ack, count, acked)
+    }
+
+    /// First and last of the segments that a cumulative ACK covers, if all of them left once, by transmissions that
+    /// follow each other, and nothing is marked sacked or lost.
+    pub(crate) fn plain_run(&self, ack: u64) -> Option<(Segment, Segment)> {
+        if self.sacked() > 0 || !self.lost.is_empty() {
+            return None;
+        }
+        let count = self.covered(ack);
+        let (first, last) = (*self.segments.front()?, *self.segments.get(count.checked_sub(1)?)?);
+        let once = self.segments.range(..count).all(|segment| segment.sent_count == 1);
+        (once && last.tx.checked_sub(first.tx) == Some(count as u64 - 1)).then_some((first, last))
+    }
+
+    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, for which [`Scoreboard::plain_run`] has a run: so
+    /// nothing has to be done for each segment.
+    pub(crate) fn acknowledge_run(&mut self, ack: u64, (first, last): &(Segment, Segment)) -> Acked {
+        let count = self.covered(ack);
+        let bytes = last.end() - first.offset;
+        self.segments.drain(..count);
+        self.in_flight -= bytes;
+        self.move_edge(ack, count, Acked { moved: true, bytes, karn: Some(last.sent_at) })
+    }
+
+    /// `count` segments were taken off, of which `acked` tells; the edge may lie inside the next one.
+    fn move_edge(&mut self, ack: u64, count: usize, mut acked: Acked) -> Acked {
         if let Some((bytes, fate)) = self.trim(ack) {
             acked.moved = true;
             if fate != Fate::Sacked {

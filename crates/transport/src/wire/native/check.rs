@@ -42,7 +42,7 @@ const fn tables() -> [[u32; 256]; DATA_HEADER] {
 
 /// The check of a packet: CRC-32 of a payload whose own CRC-32 is `payload_crc` (0 for none), followed by
 /// `head`, bytes 4 to 7 of which are taken as zero.
-fn of(head: &[u8], payload_crc: u32) -> u32 {
+pub(super) fn of(head: &[u8], payload_crc: u32) -> u32 {
     if let Ok(head) = head.try_into() {
         return of_data(head, payload_crc);
     }
@@ -54,14 +54,14 @@ fn of(head: &[u8], payload_crc: u32) -> u32 {
     crc.finalize()
 }
 
-/// The same for a header of DATA.
+/// The same for a header of DATA. What depends on the payload's CRC, which is known last, comes last.
 fn of_data(head: &[u8; DATA_HEADER], payload_crc: u32) -> u32 {
     let mut register = 0;
-    for (at, byte) in (!payload_crc).to_le_bytes().into_iter().enumerate() {
-        register ^= TABLES[DATA_HEADER - 1 - at][usize::from(head[at] ^ byte)];
-    }
     for at in 8..DATA_HEADER {
         register ^= TABLES[DATA_HEADER - 1 - at][usize::from(head[at])];
+    }
+    for (at, byte) in (!payload_crc).to_le_bytes().into_iter().enumerate() {
+        register ^= TABLES[DATA_HEADER - 1 - at][usize::from(head[at] ^ byte)];
     }
     !register
 }

@@ -1,8 +1,6 @@
 //! What every packet begins with, and the reading and writing of numbers at fixed places. Knows no field
 //! beyond the first 16 bytes.
 
-use crc32fast::Hasher;
-
 use super::super::WireError;
 use super::check;
 
@@ -93,10 +91,7 @@ pub(super) fn begin(kind: u8, info: u16, connection_id: u64, out: &mut [u8]) {
 /// Fills in the check of a packet whose payload, if it has one, has the CRC-32 `payload_crc` and is not in
 /// `packet`.
 pub(super) fn seal(packet: &mut [u8], payload_crc: u32) {
-    put(packet, 4, [0; 4]);
-    let mut crc = Hasher::new_with_initial(payload_crc);
-    crc.update(packet);
-    put(packet, 4, crc.finalize().to_le_bytes());
+    put(packet, 4, check::of(packet, payload_crc).to_le_bytes());
 }
 
 /// Writes little-endian bytes at a place that the caller knows to be inside.

@@ -4,6 +4,7 @@
 use super::super::{WireError, seq};
 use super::check;
 use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
+use crate::crc;
 
 /// Bytes before the payload of a DATA packet, and before the padding of a PROBE.
 pub const DATA_HEADER: usize = HEADER + 12;
@@ -126,7 +127,7 @@ pub(super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
 /// The header of a packet with payload, the payload and its CRC-32, once the check is known to be right.
 fn split(datagram: &[u8]) -> Result<(&[u8; DATA_HEADER], &[u8], u32), WireError> {
     let (head, payload) = datagram.split_first_chunk().ok_or(WireError::Truncated)?;
-    let payload_crc = crc32fast::hash(payload);
+    let payload_crc = crc::hash(payload);
     check::verify(head, payload_crc)?;
     Ok((head, payload, payload_crc))
 }

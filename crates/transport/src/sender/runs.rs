@@ -1,0 +1,143 @@
+//! Runs of segments: where nothing has to be decided for each of those that leave together, or that one ACK covers,
+//! the books are kept once for all of them. Whatever is no such run is left to `output.rs` and `input.rs`, which do the
+//! same one by one.
+
+use std::ops::RangeInclusive;
+use std::time::Instant;
+
+use super::output::put_segment;
+use super::scoreboard::Acked;
+use super::traces::Observed;
+use super::{Flight, Sender, State};
+use crate::TransmitBuf;
+use crate::recovery::{Delivered, Recovery};
+use crate::wire::DataHead;
+
+impl Sender {
+    /// Encodes and accounts for as many full new segments as may leave one after the other: the usual case. Whatever
+    /// it leaves over is left to `transmit_one`.
+    pub(super) fn transmit_run(&mut self, now: Instant, out: &mut TransmitBuf) {
+        let (alone, lends) = (out.is_empty(), Self::holds_only_news(out));
+        let (count, full) = self.put_run(now, out);
+        if count == 0 {
+            return;
+        }
+        self.note_run(now, count);
+        if lends {
+            out.lend(self.board.next_offset());
+        }
+        if alone && full {
+            self.batch = count * self.mss as u64;
+        }
+        self.recovery.on_sent(now, self.rtt.rto(), self.rtt.sampled(), false);
+        self.stats.datagrams_sent += count;
+        self.waiting.go(now);
+    }
+
+    /// True if all in the batch is of the stream and leaves for the first time.
+    pub(super) fn holds_only_news(out: &TransmitBuf) -> bool {
+        out.is_empty() || out.lent_until().is_some()
+    }
+
+    /// How many full new segments may leave, if nothing else wants to leave and nobody wants to hear of each.
+    fn run_len(&self) -> u64 {
+        let busy = self.state != State::Open
+            || self.board.is_empty()
+            || self.board.in_flight() == 0
+            || self.observer.as_ref().is_some_and(Observed::hears_of_each_packet)
+            || self.prr.is_some()
+            || self.next_repeat().is_some()
+            || self.mtu_probe_len().is_some()
+            || matches!(&self.recovery, Recovery::Marking(rules) if rules.probe_pending());
+        if busy {
+            return 0;
+        }
+        let mss = self.mss as u64;
+        let written = (self.buffer.end() - self.board.next_offset()) / mss;
+        let cwnd = self.cwnd.saturating_sub(self.board.in_flight()) / mss;
+        let peer = self.snd_wnd.size().saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
+        written.min(cwnd).min(peer)
+    }
+
+    /// Encodes what may leave, as far as the pace allows and there is room; gives how many segments that are, and
+    /// whether the room was too little.
+    fn put_run(&mut self, now: Instant, out: &mut TransmitBuf) -> (u64, bool) {
+        let (size, mss) = (self.config.wire.data_header() + self.mss, self.mss as u64);
+        let (first, seq, tx) = (self.board.next_offset(), self.board.snd_nxt(), self.flights.next_tx());
+        let (span, numbered) = (self.board.span(self.mss), u64::from(self.delivery.is_some()));
+        let (most, mut count) = (self.run_len(), 0);
+        while count < most {
+            let pace = self.pacer.as_ref().and_then(|pacer| pacer.next_send_at(now, mss));
+            if pace.is_some_and(|at| at > now) {
+                break;
+            }
+            let Some(slot) = out.slot(size) else { return (count, true) };
+            let offset = first + count * mss;
+            let (seq, tx) = (seq + count * span, tx + count * numbered);
+            let head = DataHead { seq, tx, asks: self.is_last(offset + mss) };
+            let crc = put_segment(&self.codec, &self.buffer, head, offset, slot);
+            self.buffer.sent(self.mss, crc);
+            if let Some(pacer) = &mut self.pacer {
+                pacer.on_sent(now, mss);
+            }
+            count += 1;
+        }
+        (count, false)
+    }
+
+    /// Accounts for so many full new segments, which left while others were in flight.
+    fn note_run(&mut self, now: Instant, count: u64) {
+        let (offset, mss, tx) = (self.board.next_offset(), self.mss as u64, self.flights.next_tx());
+        // A packet's payload is at most 65,499 bytes.
+        let len = u32::try_from(self.mss).unwrap_or(u32::MAX);
+        let Some(delivery) = &mut self.delivery else {
+            return self.board.push_run(now, len, count, |_| tx);
+        };
+        let state = delivery.on_sent(now, mss, self.board.in_flight());
+        self.flights.push_run(Flight { offset: Some(offset), state }, mss, count);
+        self.board.push_run(now, len, count, |n| tx + n);
+        self.congestion.on_sent(now, count * mss, self.board.in_flight(), delivery.app_limited());
+    }
+
+    /// Takes the cumulative edge of an ACK if all that it covers is one run; `None` if it is not, and nothing is done.
+    /// `largest_tx` is the newest transmission that the receiver has. Then gives as well whether the path turned out to
+    /// carry larger datagrams.
+    pub(super) fn acknowledge_run(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        largest_tx: Option<u64>,
+    ) -> Option<(Acked, bool)> {
+        let hears = self.observer.as_ref().is_some_and(Observed::hears_of_each_packet);
+        let repairs = matches!(&self.recovery, Recovery::Marking(rules) if rules.episode().is_some());
+        if hears || repairs {
+            return None;
+        }
+        let run @ (first, last) = self.board.plain_run(ack)?;
+        let (txs, next_tx) = (first.tx..=last.tx, self.flights.next_tx());
+        let flight = self.flights.get(first.tx).filter(|_| self.flights.has(&txs))?;
+        // The edge of an ACK before may lie inside the first one.
+        if flight.offset != Some(first.offset) {
+            return None;
+        }
+        let delivery = self.delivery.as_mut()?;
+        for (bytes, state) in self.flights.together(txs.clone()) {
+            delivery.on_delivered(now, &state, bytes);
+        }
+        if let Recovery::Marking(rules) = &mut self.recovery {
+            // Those between tell nothing that these two do not.
+            for segment in [&first, &last] {
+                rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx });
+            }
+        }
+        let grown = self.try_size_of(&txs);
+        Some((self.board.acknowledge_run(ack, &run), grown))
+    }
+
+    /// The transmissions arrived; true if one of them tried a larger datagram.
+    fn try_size_of(&mut self, txs: &RangeInclusive<u64>) -> bool {
+        let Some(mtu) = &mut self.mtu else { return false };
+        let tried = mtu.probe().filter(|tx| txs.contains(tx));
+        mtu.on_delivered(tried.unwrap_or(*txs.end()))
+    }
+}
