@@ -11,8 +11,8 @@ pub trait Observer: Send {
     /// Called once per fact, in order.
     fn on(&mut self, now: Instant, trace: &Trace);
 
-    /// False if nothing is lost on this observer when facts about single packets that left for the first time are
-    /// left out: the sender then need not stop at each.
+    /// False if nothing is lost on this observer when facts about single packets are left out that left for the first
+    /// time, or arrived that way: the sender then need not stop at each.
     fn hears_of_each_packet(&self) -> bool {
         true
     }

@@ -33,7 +33,10 @@ impl Run {
     /// The one that has so many before it; where there are no more, what the next one would be.
     fn nth(&self, index: u64) -> Flight {
         let bytes = index * self.len;
-        Flight { offset: self.first.offset.map(|offset| offset + bytes), state: self.first.state.after(bytes) }
+        Flight {
+            offset: self.first.offset.map(|offset| offset + bytes),
+            state: self.first.state.after(bytes),
+        }
     }
 
     fn end(&self) -> u64 {

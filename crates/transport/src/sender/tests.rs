@@ -13,6 +13,7 @@ mod numbered;
 mod random;
 mod recovery;
 mod room;
+mod runs;
 mod silence;
 mod stream;
 mod window;

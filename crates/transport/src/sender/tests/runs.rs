@@ -1,0 +1,162 @@
+//! Runs of segments against the same one by one, which a sender keeps to whose observer hears of each packet.
+
+use std::collections::VecDeque;
+
+use super::*;
+use crate::range_set::random;
+use crate::receiver::{Receiver, ReceiverConfig};
+use crate::wire::native::{self, Ack};
+use crate::wire::{MAX_REPLY, Packet};
+use crate::{LossDetection, Observer, Reordering};
+
+const ID: u64 = 7;
+
+/// Wants to hear of each packet, and does nothing.
+struct Hears;
+
+impl Observer for Hears {
+    fn on(&mut self, _: Instant, _: &Trace) {}
+}
+
+/// Two senders that differ in nothing but whether somebody hears of each packet, the receiver of what both send, and
+/// the datagrams under way.
+struct Pair {
+    single: Script,
+    runs: Script,
+    receiver: Receiver,
+    clock: Duration,
+    there: VecDeque<Vec<u8>>,
+    back: VecDeque<Vec<u8>>,
+}
+
+impl Pair {
+    fn new(config: &SenderConfig) -> Self {
+        let mut single = Script::new(config.clone());
+        single.sender.observe(Box::new(Hears));
+        let mut runs = Script::new(config.clone());
+        (runs.epoch, runs.now) = (single.epoch, single.now);
+        let receiver = Receiver::new(ReceiverConfig::reference());
+        let (there, back) = (VecDeque::new(), VecDeque::new());
+        Self { single, runs, receiver, clock: Duration::ZERO, there, back }
+    }
+
+    fn now(&self) -> Instant {
+        self.single.epoch + self.clock
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.clock += time;
+        self.single.at_exactly(self.clock);
+        self.runs.at_exactly(self.clock);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        assert_eq!(self.single.sender.write(bytes), self.runs.sender.write(bytes));
+    }
+
+    /// What leaves, of which one in `lost` does not arrive; 0 is none.
+    fn send(&mut self, random: &mut impl FnMut(u64) -> u64, lost: u64) {
+        let (single, runs) = (self.single.datagrams(), self.runs.datagrams());
+        assert_eq!(single, runs);
+        self.there.extend(runs.into_iter().filter(|_| lost == 0 || random(lost) > 0));
+    }
+
+    /// The receiver takes so many datagrams and answers.
+    fn deliver(&mut self, count: u64) {
+        let now = self.now();
+        for _ in 0..count {
+            let Some(datagram) = self.there.pop_front() else { break };
+            let (_, packet) = Packet::decode(&datagram, self.receiver.near()).unwrap();
+            self.receiver.handle(now, &packet, Ecn::Ect0, 1 << 30);
+            while !self.receiver.data().is_empty() {
+                self.receiver.consume(self.receiver.data().len());
+            }
+        }
+        let mut reply = [0; MAX_REPLY];
+        while let Some(len) = self.receiver.poll_reply(now, &mut reply) {
+            self.back.push_back(reply[..len].to_vec());
+        }
+    }
+
+    fn answer(&mut self, datagram: &[u8]) {
+        self.single.recv_bytes(datagram);
+        self.runs.recv_bytes(datagram);
+    }
+
+    /// Both stand alike, as far as can be seen from outside, and in what was kept of transmissions.
+    fn compare(&self, at: &str) {
+        let (single, runs) = (&self.single.sender, &self.runs.sender);
+        assert_eq!(format!("{:?}", single.stats()), format!("{:?}", runs.stats()), "{at}");
+        assert_eq!(format!("{:?}", single.delivery), format!("{:?}", runs.delivery), "{at}");
+        assert_eq!(format!("{:?}", single.recovery), format!("{:?}", runs.recovery), "{at}");
+        assert_eq!(format!("{:?}", single.congestion), format!("{:?}", runs.congestion), "{at}");
+        assert_eq!(format!("{:?}", single.mtu), format!("{:?}", runs.mtu), "{at}");
+        assert_eq!(format!("{:?}", single.board), format!("{:?}", runs.board), "{at}");
+        assert_eq!(single.flights.first(), runs.flights.first(), "{at}");
+        assert_eq!(single.poll_timeout(), runs.poll_timeout(), "{at}");
+    }
+}
+
+fn config(random: &mut impl FnMut(u64) -> u64) -> SenderConfig {
+    let pick = |index: u64| usize::try_from(index).unwrap();
+    let window = 2 + u32::try_from(random(60)).unwrap();
+    let congestion =
+        [Algorithm::Fixed(window), Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr][pick(random(4))];
+    let rules = [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
+    SenderConfig {
+        window,
+        congestion,
+        recovery: rules[pick(random(4))],
+        reordering: [Reordering::UntilLoss, Reordering::OnceSeen][pick(random(2))],
+        pacing: random(2) == 0,
+        packet_size: [300, 1472][pick(random(2))],
+        give_up: Duration::from_secs(1000),
+        ..SenderConfig::native(ID)
+    }
+}
+
+/// An ACK that no honest receiver would send: any edge, in the middle of segments, and any echo.
+fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
+    let (una, sent) = (sender.board.una_offset(), sender.board.next_offset());
+    let (ack, echo_tx) = (una + random(sent - una + 1), random(sender.flights.next_tx() + 1));
+    let ack =
+        Ack { echo_tx, echo_delay_us: 0, ack, window: 1 << 20, packets: 0, duplicates: 0, ce: 0, ect: 0 };
+    let mut datagram = vec![0; native::ack_len(0)];
+    native::encode_ack(ID, &ack, &[], &mut datagram);
+    datagram
+}
+
+/// Gives the bytes that arrived in order.
+fn run(seed: u64) -> u64 {
+    let mut random = random(seed);
+    let mut pair = Pair::new(&config(&mut random));
+    let lost = [0, 100, 10][usize::try_from(seed % 3).unwrap()];
+    let lies = seed.is_multiple_of(4);
+    for step in 0..600 {
+        match random(8) {
+            0 => pair.write(&pattern(step, 20_000)),
+            1 | 2 => pair.send(&mut random, lost),
+            3 | 4 => pair.deliver(1 + random(40)),
+            5 => pair.wait(Duration::from_micros(random(20_000))),
+            6 if lies && random(6) == 0 => {
+                let ack = lie(&mut random, &pair.runs.sender);
+                pair.answer(&ack);
+            }
+            6 if lost > 0 && pair.there.len() > 1 => pair.there.swap(0, 1),
+            _ => {
+                for _ in 0..random(4) {
+                    let Some(datagram) = pair.back.pop_front() else { break };
+                    pair.answer(&datagram);
+                }
+            }
+        }
+        pair.compare(&format!("seed {seed} step {step}"));
+    }
+    pair.receiver.rcv_nxt()
+}
+
+#[test]
+fn the_books_of_a_run_are_those_of_its_segments() {
+    let moved = (0..48).filter(|seed| run(*seed) > 50_000).count();
+    assert!(moved > 24, "only {moved} transfers got anywhere");
+}
