@@ -17,8 +17,12 @@ impl Sender {
     /// Encodes and accounts for as many full new segments as may leave one after the other: the usual case. Whatever
     /// it leaves over is left to `transmit_one`.
     pub(super) fn transmit_run(&mut self, now: Instant, out: &mut TransmitBuf) {
+        let most = self.run_len();
+        if most == 0 {
+            return;
+        }
         let (alone, lends) = (out.is_empty(), Self::holds_only_news(out));
-        let (count, full) = self.put_run(now, out);
+        let (count, full) = self.put_run(now, most, out);
         if count == 0 {
             return;
         }
@@ -42,9 +46,9 @@ impl Sender {
     /// How many full new segments may leave, if nothing else wants to leave and nobody wants to hear of each.
     fn run_len(&self) -> u64 {
         let busy = self.state != State::Open
+            || self.observer.as_ref().is_some_and(Observed::hears_of_each_packet)
             || self.board.is_empty()
             || self.board.in_flight() == 0
-            || self.observer.as_ref().is_some_and(Observed::hears_of_each_packet)
             || self.prr.is_some()
             || self.next_repeat().is_some()
             || self.mtu_probe_len().is_some()
@@ -59,13 +63,13 @@ impl Sender {
         written.min(cwnd).min(peer)
     }
 
-    /// Encodes what may leave, as far as the pace allows and there is room; gives how many segments that are, and
+    /// Encodes at most so many segments, as far as the pace allows and there is room; gives how many that are, and
     /// whether the room was too little.
-    fn put_run(&mut self, now: Instant, out: &mut TransmitBuf) -> (u64, bool) {
+    fn put_run(&mut self, now: Instant, most: u64, out: &mut TransmitBuf) -> (u64, bool) {
         let (size, mss) = (self.config.wire.data_header() + self.mss, self.mss as u64);
         let (first, seq, tx) = (self.board.next_offset(), self.board.snd_nxt(), self.flights.next_tx());
         let (span, numbered) = (self.board.span(self.mss), u64::from(self.delivery.is_some()));
-        let (most, mut count) = (self.run_len(), 0);
+        let mut count = 0;
         while count < most {
             let pace = self.pacer.as_ref().and_then(|pacer| pacer.next_send_at(now, mss));
             if pace.is_some_and(|at| at > now) {
