@@ -312,7 +312,7 @@ fn what_may_leave_now_is_what_the_windows_have_room_for_and_at_most_the_batches(
 fn a_batch_of_unknown_size_leaves_no_piece_of_a_packet_behind() {
     let mut script = Script::connected(config(10_000), 100, 10_000);
     let room = script.sender.spare_now(1).unwrap().len();
-    assert!(room > PAYLOAD && room % PAYLOAD == 0, "{room} bytes");
+    assert!(room > PAYLOAD && room.is_multiple_of(PAYLOAD), "{room} bytes");
 }
 
 #[test]
