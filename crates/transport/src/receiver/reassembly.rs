@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 const KEEP_CAPACITY: usize = 1 << 20;
 /// Bytes read of a buffer that is not empty are given back from this many on, once they are half of it.
 const COMPACT: usize = 64 * 1024;
+/// Bytes in order of which the CRC-32 is computed at the latest. The library is twice as fast at pieces of some thousand
+/// bytes as at packets, and what is read later than this has left the cache.
+const PIECE: usize = 64 * 1024;
 /// What a packet beyond a hole takes beside its payload and slot, in bytes: the allocator's share.
 const HELD: u64 = 32;
 /// What one slot of the ring costs, in bytes.
@@ -51,7 +54,9 @@ pub(crate) struct Reassembly {
     read: usize,
     bytes: u64,
     largest: usize,
+    /// Of everything in order but the end of `readable` from `hashed` on.
     crc: crc32fast::Hasher,
+    hashed: usize,
 }
 
 impl Reassembly {
@@ -69,6 +74,7 @@ impl Reassembly {
             bytes: 0,
             largest: 0,
             crc: crc32fast::Hasher::new(),
+            hashed: 0,
         }
     }
 
@@ -95,6 +101,7 @@ impl Reassembly {
 
     /// Takes the first `n` bytes of [`Reassembly::data`] as read.
     pub(crate) fn consume(&mut self, n: usize) {
+        self.hash();
         self.read = (self.read + n).min(self.readable.len());
         if self.read == self.readable.len() {
             self.read = 0;
@@ -106,6 +113,7 @@ impl Reassembly {
             self.readable.drain(..self.read);
             self.read = 0;
         }
+        self.hashed = self.readable.len();
     }
 
     /// True if what arrives waits for the application.
@@ -135,7 +143,12 @@ impl Reassembly {
 
     /// CRC-32 of the bytes in order so far; 0 if it is not computed.
     pub(crate) fn crc(&self) -> u32 {
-        if self.keep.checksum { self.crc.clone().finalize() } else { 0 }
+        if !self.keep.checksum {
+            return 0;
+        }
+        let mut crc = self.crc.clone();
+        crc.update(&self.readable[self.hashed..]);
+        crc.finalize()
     }
 
     /// Memory in use, in bytes: beyond holes, their slots, and what waits to be read.
@@ -169,12 +182,22 @@ impl Reassembly {
     fn deliver(&mut self, payload: &[u8]) {
         self.bytes += payload.len() as u64;
         self.largest = self.largest.max(payload.len());
-        if self.keep.checksum {
-            self.crc.update(payload);
-        }
         if self.keep.payload {
             self.readable.extend_from_slice(payload);
+            if self.readable.len() - self.hashed >= PIECE {
+                self.hash();
+            }
+        } else if self.keep.checksum {
+            self.crc.update(payload);
         }
+    }
+
+    /// Computes the CRC of all that is in order.
+    fn hash(&mut self) {
+        if self.keep.checksum {
+            self.crc.update(&self.readable[self.hashed..]);
+        }
+        self.hashed = self.readable.len();
     }
 
     fn hold(&mut self, ahead: u64, payload: &[u8], memory: u64) -> Insert {
