@@ -11,7 +11,9 @@ use rdt_emulator::{
 };
 use rdt_transport::wire::native::{CloseReason, LinkRequest};
 use rdt_transport::wire::{LinkWanted, Packet};
-use rdt_transport::{Admission, Ecn, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf};
+use rdt_transport::{
+    Admission, Ecn, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf, one_by_one,
+};
 
 use crate::{Lateness, LinkMode, ServerConfig, ServerStats};
 
@@ -339,6 +341,13 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
                 self.enter(now, peer, Datagram { ecn, bytes: datagram }, seed);
             }
         }
+    }
+
+    fn handle_datagrams(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], stride: usize) -> usize {
+        if self.config.link == LinkMode::None {
+            return self.listener.handle_datagrams(now, peer, ecn, bytes, stride);
+        }
+        one_by_one(self, now, peer, ecn, bytes, stride)
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -155,14 +155,8 @@ where
     for _ in 0..budget {
         let Some(batch) = io.recv() else { return now };
         now = now.max(batch.at);
-        if batch.bytes.is_empty() {
-            endpoint.handle_datagram(batch.at, batch.peer, batch.ecn, &[]);
-            turn.received += 1;
-        }
-        for datagram in batch.bytes.chunks(batch.stride.max(1)) {
-            endpoint.handle_datagram(batch.at, batch.peer, batch.ecn, datagram);
-            turn.received += 1;
-        }
+        turn.received +=
+            endpoint.handle_datagrams(batch.at, batch.peer, batch.ecn, batch.bytes, batch.stride);
     }
     turn.more = true;
     now

@@ -26,6 +26,20 @@ pub trait Endpoint {
     /// and never a panic.
     fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, ecn: Ecn, datagram: &[u8]);
 
+    /// Takes datagrams that arrived together: end to end, each of `stride` bytes but for a shorter last one (no bytes
+    /// are one empty datagram). Says how many they were. To be the same as one call of
+    /// [`Endpoint::handle_datagram`] for each, but a machine may do at once what they have in common.
+    fn handle_datagrams(
+        &mut self,
+        now: Instant,
+        peer: Self::Peer,
+        ecn: Ecn,
+        bytes: &[u8],
+        stride: usize,
+    ) -> usize {
+        one_by_one(self, now, peer, ecn, bytes, stride)
+    }
+
     /// Fires what is due at `now`; harmless if nothing is.
     fn handle_timeout(&mut self, now: Instant);
 
@@ -44,6 +58,27 @@ pub trait Endpoint {
     fn progress(&self) -> Progress {
         Progress::default()
     }
+}
+
+/// [`Endpoint::handle_datagrams`] for a machine to which they have nothing in common.
+pub fn one_by_one<E: Endpoint + ?Sized>(
+    endpoint: &mut E,
+    now: Instant,
+    peer: E::Peer,
+    ecn: Ecn,
+    bytes: &[u8],
+    stride: usize,
+) -> usize {
+    if bytes.is_empty() {
+        endpoint.handle_datagram(now, peer, ecn, bytes);
+        return 1;
+    }
+    let datagrams = bytes.chunks(stride.max(1));
+    let count = datagrams.len();
+    for datagram in datagrams {
+        endpoint.handle_datagram(now, peer, ecn, datagram);
+    }
+    count
 }
 
 /// How far a stream got.

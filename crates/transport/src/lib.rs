@@ -48,7 +48,7 @@ pub mod parts {
 }
 
 pub use ecn::Ecn;
-pub use endpoint::{Endpoint, Progress};
+pub use endpoint::{Endpoint, Progress, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
 pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};

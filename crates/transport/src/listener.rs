@@ -8,6 +8,7 @@ mod endpoint;
 mod notices;
 mod peers;
 mod replies;
+mod runs;
 mod stats;
 mod unknown;
 
@@ -245,6 +246,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let held = entry.memory;
         let allowance = self.allowance(held);
         self.with_latest(peer, |receiver| receiver.handle(now, packet, ecn, allowance));
+        self.refuse_if_broken(peer);
+    }
+
+    /// The peer that was found last is forgotten if what it said of its stream cannot be.
+    fn refuse_if_broken(&mut self, peer: P) {
         if self.peers.latest_mut().is_some_and(|entry| entry.receiver.is_broken()) {
             self.refuse(peer, CloseReason::Checksum);
         }
@@ -292,6 +298,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     fn with_latest(&mut self, peer: P, act: impl FnOnce(&mut Receiver)) {
         let Some(entry) = self.peers.latest_mut() else { return };
         act(&mut entry.receiver);
+        self.take_over(peer);
+    }
+
+    /// Takes over what the receiver of the peer that was found last has to say.
+    fn take_over(&mut self, peer: P) {
+        let Some(entry) = self.peers.latest_mut() else { return };
         while let Some(event) = entry.receiver.poll_event() {
             if event == ReceiverEvent::Started {
                 // What was not read is void, and so is the news of it.

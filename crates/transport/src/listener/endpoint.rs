@@ -24,6 +24,24 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         }
     }
 
+    fn handle_datagrams(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], stride: usize) -> usize {
+        if bytes.is_empty() {
+            self.handle_datagram(now, peer, ecn, bytes);
+            return 1;
+        }
+        let stride = stride.max(1);
+        let mut rest = bytes;
+        loop {
+            rest = self.take_run(now, peer, ecn, rest, stride);
+            if rest.is_empty() {
+                return bytes.len().div_ceil(stride);
+            }
+            let (datagram, others) = rest.split_at(stride.min(rest.len()));
+            self.handle_datagram(now, peer, ecn, datagram);
+            rest = others;
+        }
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;

@@ -6,6 +6,7 @@ mod native;
 mod peers;
 mod random;
 mod replies;
+mod runs;
 mod unknown;
 
 use std::time::Duration;

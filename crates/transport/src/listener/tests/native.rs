@@ -5,10 +5,10 @@ use crate::receiver::autotune::WindowConfig;
 use crate::wire::native::{self, DATA_HEADER, FIN_LEN, FIRST_WINDOW, Params, Versions};
 use crate::wire::{Codec, DataHead, Reply, Wire};
 
-const PAYLOAD: usize = 100;
+pub(super) const PAYLOAD: usize = 100;
 
 /// A peer `a` that is connected, and what writes its packets.
-fn connected(keep_payload: bool) -> (Script, Codec) {
+pub(super) fn connected(keep_payload: bool) -> (Script, Codec) {
     connected_to(ReceiverConfig { keep_payload, ..ReceiverConfig::reference() })
 }
 
@@ -38,7 +38,7 @@ fn met(config: ListenerConfig, params: Params) -> (Script, Codec, Params) {
     (script, codec, said.expect("a SYN-ACK"))
 }
 
-fn data(codec: &Codec, n: u64) -> Vec<u8> {
+pub(super) fn data(codec: &Codec, n: u64) -> Vec<u8> {
     let mut datagram = vec![0; DATA_HEADER + PAYLOAD];
     let crc = crc32fast::hash(&datagram[DATA_HEADER..]);
     codec.encode_data(DataHead { seq: n * PAYLOAD as u64, tx: n, asks: false }, crc, &mut datagram);

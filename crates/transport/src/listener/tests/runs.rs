@@ -1,0 +1,102 @@
+//! What arrives joined is the same as what arrives one by one.
+
+use super::native::{self, PAYLOAD};
+use super::*;
+use crate::range_set::random;
+use crate::wire::native::{DATA_HEADER, Params};
+use crate::wire::{Codec, Wire};
+
+/// All that can be seen of a listener after it had something, and what it says.
+fn seen(script: &mut Script) -> String {
+    let mut replies = Vec::new();
+    loop {
+        script.batch.clear();
+        let Some(peer) = script.listener.poll_transmit(script.now, &mut script.batch) else { break };
+        replies.extend(script.batch.datagrams().map(|datagram| (peer, datagram.to_vec())));
+    }
+    let (events, stats) = (script.events(), script.stats());
+    let (memory, deadline) = (script.listener.memory(), script.listener.poll_timeout());
+    let wait = deadline.map(|deadline| deadline - script.now);
+    let data = crc32fast::hash(script.listener.data('a'));
+    format!("{replies:?} {events:?} {stats:?} {memory} {wait:?} {data}")
+}
+
+/// Gives datagrams, joined to one and one by one to the other, as `next` makes them; sometimes the application reads and
+/// time passes.
+fn compare(
+    seed: u64,
+    (mut joined, mut single): (Script, Script),
+    random: &mut impl FnMut(u64) -> u64,
+    mut next: impl FnMut(&mut dyn FnMut(u64) -> u64) -> Vec<u8>,
+) {
+    let mut time = 0;
+    for step in 0..400 {
+        let mut datagrams: Vec<_> = (0..=random(10)).map(|_| next(random)).collect();
+        let stride = datagrams[0].len();
+        if random(4) == 0
+            && let Some(last) = datagrams.last_mut()
+        {
+            last.truncate(usize::try_from(random(stride as u64)).unwrap());
+        }
+        let bytes = datagrams.concat();
+        let count = joined.listener.handle_datagrams(joined.now, 'a', Ecn::NotEct, &bytes, stride);
+        if bytes.is_empty() {
+            single.recv('a', &[]);
+        }
+        for datagram in bytes.chunks(stride) {
+            single.recv('a', datagram);
+        }
+        assert_eq!(count, bytes.len().div_ceil(stride).max(1));
+        assert_eq!(seen(&mut joined), seen(&mut single), "seed {seed} step {step}");
+        // Replies that come with time have left before anything else arrives.
+        let (read, pause) = (usize::try_from(random(2000)).unwrap(), random(30));
+        time += pause;
+        for script in [&mut joined, &mut single] {
+            script.listener.consume('a', read);
+            seen(script);
+            script.at(time);
+        }
+        assert_eq!(seen(&mut joined), seen(&mut single), "seed {seed} step {step}, {time} ms");
+    }
+}
+
+#[test]
+fn classic_packets_that_come_joined() {
+    for seed in 0..40 {
+        let mut random = random(seed);
+        let scripts = || Script::connected(keeping(), "a");
+        let mut near = 0;
+        compare(seed, (scripts(), scripts()), &mut random, |random| {
+            let flags = if random(60) == 0 { 0x80 } else { 0 };
+            let seq = if random(10) == 0 { near + random(6) } else { near };
+            near += u64::from(random(8) > 0);
+            let payload: Vec<u8> = (0..50).map(|n| n ^ seq.to_le_bytes()[0]).collect();
+            let mut datagram = packet(flags, u32::try_from(seq).unwrap(), &payload);
+            if random(30) == 0 {
+                datagram[usize::try_from(random(58)).unwrap()] ^= 1;
+            }
+            datagram
+        });
+    }
+}
+
+#[test]
+fn native_packets_that_come_joined() {
+    for seed in 0..40 {
+        let mut random = random(seed);
+        let ((joined, codec), (single, _)) = (native::connected(true), native::connected(true));
+        let other = Codec::new(Wire::Native { connection_id: 8 }, LINK, Params::default());
+        let mut near = 0;
+        compare(seed, (joined, single), &mut random, |random| {
+            let n = if random(10) == 0 { near + random(6) } else { near };
+            near += u64::from(random(8) > 0);
+            let codec = if random(40) == 0 { &other } else { &codec };
+            let mut datagram = native::data(codec, n);
+            if random(30) == 0 {
+                let at = random((DATA_HEADER + PAYLOAD) as u64);
+                datagram[usize::try_from(at).unwrap()] ^= 1;
+            }
+            datagram
+        });
+    }
+}
