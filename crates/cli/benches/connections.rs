@@ -1,5 +1,6 @@
 //! Many connections at once to one `rdt-recv --no-link --ack-every batch`:
-//! `cargo bench -p rdt-cli --bench connections` (`-- --rounds N --seconds N`: 5, 2).
+//! `cargo bench -p rdt-cli --bench connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: one and N
+//! alone; `--arrangements N`: the first N of four).
 //!
 //! Each connection is a real sender on a socket of its own, all in this process, in two arrangements: one thread
 //! for all of them, which takes them in turn as they have something to do, and a thread each, as `rdt-send` has
@@ -49,15 +50,22 @@ fn main() {
         "receiver's CPU s/GB",
         "receiver's peak MB",
     ]);
-    for (senders, threads) in [(Threads::One, 1), (Threads::One, 2), (Threads::Each, 1), (Threads::Each, 2)] {
-        let mut rows: Vec<Vec<Row>> = CONNECTIONS.iter().map(|_| Vec::new()).collect();
+    let arrangements = [(Threads::One, 1), (Threads::One, 2), (Threads::Each, 1), (Threads::Each, 2)];
+    let arrangements = &arrangements[..arrangements.len().min(count("--arrangements", 4))];
+    let mut counts = CONNECTIONS.to_vec();
+    match count("--connections", 0) {
+        0 => {}
+        asked => counts = vec![1, asked],
+    }
+    for &(senders, threads) in arrangements {
+        let mut rows: Vec<Vec<Row>> = counts.iter().map(|_| Vec::new()).collect();
         for _ in 0..rounds {
-            for (row, connections) in rows.iter_mut().zip(CONNECTIONS) {
+            for (row, &connections) in rows.iter_mut().zip(&counts) {
                 row.push(measure(senders, threads, connections, Duration::from_secs(seconds)));
             }
         }
         let one = of(&rows[0], |row| row.gbps);
-        for (row, connections) in rows.iter().zip(CONNECTIONS) {
+        for (row, &connections) in rows.iter().zip(&counts) {
             let gbps = of(row, |row| row.gbps);
             println!(
                 "| {} | {threads} | {connections} | {} | {gbps:.2} | {:.2} | {:.3} | {} | {} | {:.3} | {:.0} |",
@@ -73,6 +81,10 @@ fn main() {
         }
     }
     surroundings.report();
+}
+
+fn count(name: &str, default: u64) -> usize {
+    usize::try_from(argument(name, default)).expect("a small number")
 }
 
 /// How many threads the senders have.
