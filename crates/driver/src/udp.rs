@@ -15,7 +15,7 @@ use crate::clock::{self, Reading};
 use crate::error::{SendFailure, SocketError};
 use crate::outbox::{Kernel as _, Outbox, SendCall};
 use crate::port::Port;
-use crate::{Gauge, kernel, send_many};
+use crate::{Gauge, kernel, memory, send_many};
 
 /// Messages read in one call.
 const RECEIVE_BATCH: usize = 32;
@@ -200,7 +200,7 @@ impl UdpIo {
         Ok(Self {
             port: Port::new(socket, state),
             by_reference: options.by_reference,
-            slab: vec![0; RECEIVE_BATCH * MESSAGE].into_boxed_slice(),
+            slab: memory::zeroed(RECEIVE_BATCH * MESSAGE)?,
             metas: [RecvMeta::default(); RECEIVE_BATCH],
             #[cfg(target_os = "linux")]
             envelopes: crate::receive_many::Envelopes::new(),
