@@ -67,3 +67,19 @@ fn an_application_that_stalls_for_5_s_gets_the_rest_at_once_afterwards() {
         assert!((ms(5100)..ms(6000)).contains(&done.took), "{congestion}, {recovery}: {:?}", done.took);
     }
 }
+
+#[test]
+fn a_window_that_the_receiver_holds_down_does_not_grow() {
+    for congestion in [Algorithm::Reno, Algorithm::Cubic] {
+        let mut run = Run::new(1_000_000_000, ms(20)).bytes(100_000_000).config(native(congestion));
+        // A tenth of the path.
+        run.receiver.stream_window.max = 256 << 10;
+        let done = run.run();
+        let cwnd = done.stats.cwnd;
+        eprintln!("{congestion}: {cwnd} bytes");
+        assert!(
+            cwnd <= 2 * (256 << 10) + 20_000,
+            "{congestion}: {cwnd} bytes of window, a quarter MiB in flight"
+        );
+    }
+}

@@ -210,7 +210,7 @@ pub struct RecvArgs {
     /// Seed of the emulated links (else a new one each time)
     #[arg(long, value_name = "N", conflicts_with_all = ["dummy", "no_link"])]
     pub seed: Option<u64>,
-    /// Exit after the first finished transfer
+    /// Exit after the first finished transfer: no more senders are taken, those under way are finished
     #[arg(long)]
     pub once: bool,
     /// Memory for packets: half for those not yet written, half on the links; a quarter of a half for one sender
@@ -227,8 +227,9 @@ pub struct RecvArgs {
     /// Senders at once; more get no answer
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub max_peers: usize,
-    /// One ACK for each packet (`1`, the reference's way), or for all packets in order that came together
-    /// (`batch`, without effect on an emulated link); native senders get one for every second packet
+    /// One ACK for each packet (`1`, the reference's way, which costs a quarter of the rate or more), or for all packets
+    /// in order that came together (`batch`, faster; without effect on an emulated link); native senders get one for
+    /// every second packet
     #[arg(long, value_enum, value_name = "1|batch", hide_possible_values = true, default_value_t = AckEvery::One)]
     pub ack_every: AckEvery,
     /// Segmentation offload: many datagrams in one call

@@ -14,7 +14,7 @@ pub(crate) const CHECKSUM: u8 = 7;
 pub(crate) const USAGE: u8 = 64;
 /// The input cannot be read.
 pub(crate) const NO_INPUT: u8 = 66;
-/// The address cannot be bound.
+/// The address cannot be bound, or there is no memory for what serves it.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The output cannot be written.
 pub(crate) const IO: u8 = 74;
@@ -41,7 +41,7 @@ pub(crate) const RECV_CODES: &str = "\
 Exit codes:
     0  ended by --once, or by Ctrl-C while no transfer was under way, and all were stored
     6  the system refuses to receive   64  wrong arguments
-   69  the address cannot be bound     74  the output cannot be written
+   69  no socket, thread or memory     74  the output cannot be written
   130  Ctrl-C while a transfer was under way";
 
 /// Why a program ends with a number other than 0.
@@ -62,6 +62,8 @@ pub enum Failure {
     Output { name: String, error: io::Error },
     #[error("{0}")]
     Socket(#[from] SocketError),
+    #[error("cannot have all threads that were asked for: {0}; fewer --threads may do")]
+    Threads(io::Error),
     #[error("the transfer to the standard output broke off: what was written is not whole")]
     CutShort,
     #[error("{0} of the transfers could not be stored")]
@@ -87,7 +89,7 @@ impl Failure {
             Self::Output { .. } | Self::CutShort | Self::NotStored(_) | Self::NotSynced(_) => IO,
             Self::Socket(SocketError::Send(_)) => 4,
             Self::Socket(SocketError::Receive(_)) => 6,
-            Self::Socket(_) => UNAVAILABLE,
+            Self::Socket(_) | Self::Threads(_) => UNAVAILABLE,
             Self::Interrupted => INTERRUPTED,
         }
     }

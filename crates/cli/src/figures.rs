@@ -145,6 +145,7 @@ pub(crate) fn socket_json(stats: &UdpStats, offload: Offload) -> Value {
         "send_buffer_bytes": stats.send_buffer,
         "send_call": offload.send_call.name(),
         "send_segments": offload.send_segments,
+        "by_reference": offload.by_reference,
         "receive_segments": offload.receive_segments,
     })
 }

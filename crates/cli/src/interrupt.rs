@@ -1,8 +1,8 @@
-//! Signals. Ctrl-C and termination: the first asks the program to end in order, the second ends it. The limit
-//! on the size of files: reaching it fails the write.
+//! When a program's threads are to end: at once, or when what is under way is done. Signals. Ctrl-C and termination: the
+//! first asks the program to end in order, the second ends it. The limit on the size of files: reaching it fails the write.
 
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdt_driver::Waker;
@@ -17,6 +17,10 @@ pub(crate) struct Stop(Arc<Shared>);
 struct Shared {
     set: AtomicBool,
     interrupted: AtomicBool,
+    /// Nothing new is to begin.
+    closing: AtomicBool,
+    /// Threads that may still be at something that began before.
+    busy: AtomicUsize,
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -32,6 +36,33 @@ impl Stop {
 
     pub(crate) fn set(&self) {
         self.0.set.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Nothing new is to begin. When all that is under way is done, this is set.
+    pub(crate) fn close(&self) {
+        if !self.0.closing.swap(true, Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.0.closing.load(Ordering::Relaxed)
+    }
+
+    /// One more thread whose work is waited for, once this is closing.
+    pub(crate) fn enter(&self) {
+        self.0.busy.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One of them has nothing under way any more.
+    pub(crate) fn leave(&self) {
+        if self.0.busy.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.set();
+        }
+    }
+
+    fn wake(&self) {
         for waker in self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             waker.wake();
         }

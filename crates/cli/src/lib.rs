@@ -3,6 +3,7 @@
 
 mod args;
 mod console;
+mod crew;
 mod data;
 mod debug_log;
 mod exit;

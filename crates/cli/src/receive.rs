@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::thread;
 use std::time::Duration;
 
 use rdt_driver::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run};
@@ -20,7 +19,7 @@ use crate::logbook::{Log, Logbook};
 use crate::service::Service;
 use crate::status::micros;
 use crate::store::{Output, Store};
-use crate::{Failure, RecvArgs, memory, native, target};
+use crate::{Failure, RecvArgs, crew, memory, native, target};
 
 /// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
@@ -36,28 +35,12 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     let address = sockets[0].local_addr().map_err(SocketError::Receive)?;
     let stop = Stop::default();
     stop.on_interrupt();
-    plan.announce(args, address);
     let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
     let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.logbook.console.catch_up())?;
-    let ends = serve(workers, &stop).inspect_err(|_| plan.logbook.console.catch_up())?;
+    let ends = crew::run(workers, Worker::run, || plan.announce(args, address))
+        .inspect_err(|_| plan.logbook.console.catch_up())
+        .map_err(Failure::Threads)?;
     plan.conclude(ends)
-}
-
-/// Runs each worker on a thread of its own, to the end of all.
-fn serve(workers: Vec<Worker>, stop: &Stop) -> Result<Vec<WorkerEnd>, Failure> {
-    thread::scope(|scope| {
-        let begin = |worker: Worker| thread::Builder::new().spawn_scoped(scope, || worker.run());
-        let threads: Vec<_> = workers.into_iter().map(begin).collect();
-        if threads.iter().any(Result::is_err) {
-            stop.set();
-        }
-        let join = |thread: io::Result<thread::ScopedJoinHandle<'_, WorkerEnd>>| match thread {
-            Ok(thread) => Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
-            Err(error) => Err(SocketError::Receive(error).into()),
-        };
-        // All are waited for before any is judged.
-        threads.into_iter().map(join).collect::<Vec<_>>().into_iter().collect()
-    })
 }
 
 /// What every worker needs to know.

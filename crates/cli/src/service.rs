@@ -41,8 +41,10 @@ pub(crate) struct Service {
     complete: BTreeMap<Remote, End>,
     /// Transfers that are being finished.
     finishing: BTreeMap<Transfer, Finishing>,
-    /// Whose finished transfer ends the program.
-    last: Option<Remote>,
+    /// Whose transfers were finished, if the first of them ends the program: their last answers may be lost.
+    ended: BTreeSet<Remote>,
+    /// Nothing is under way any more, nor will be.
+    left: bool,
     /// Transfers finished, and their bytes.
     pub(crate) finished: u64,
     pub(crate) bytes: u64,
@@ -58,6 +60,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(logbook: Logbook, store: Store, stop: Stop) -> Self {
+        stop.enter();
         Self {
             journal: Journal::new(logbook),
             store,
@@ -67,7 +70,8 @@ impl Service {
             served: None,
             complete: BTreeMap::new(),
             finishing: BTreeMap::new(),
-            last: None,
+            ended: BTreeSet::new(),
+            left: false,
             finished: 0,
             bytes: 0,
             not_stored: 0,
@@ -222,7 +226,8 @@ impl Service {
             Some(_) => server.close(peer),
         }
         if self.exit_after_first {
-            self.last.get_or_insert(peer);
+            self.ended.insert(peer);
+            self.stop.close();
         }
     }
 
@@ -243,6 +248,24 @@ impl Service {
         if self.exit_after_first && !elsewhere {
             self.broken = Some((format!("the transfer of {}", name(peer)), error));
         }
+    }
+
+    /// Ends the program's service without cutting off a transfer: nobody becomes a peer any more, on no thread, and who is
+    /// one is waited for. Gives when to look again though nothing happened.
+    fn close(&mut self, now: Instant, server: &mut Server<Remote>) -> Option<Instant> {
+        server.refuse_new();
+        // The standard output takes one transfer, whatever else is under way.
+        let under_way = server.listener().has_unfinished() && !self.store.is_stdout();
+        if self.left || under_way || self.is_storing() {
+            return None;
+        }
+        let quiet_at = self.ended.iter().filter_map(|peer| server.quiet_at(*peer, LINGER)).max();
+        if quiet_at.is_none_or(|at| at <= now) {
+            self.left = true;
+            // This thread goes on until all have left: were its socket gone, the system would spread the senders anew.
+            self.stop.leave();
+        }
+        quiet_at.filter(|at| *at > now)
     }
 
     /// Transfers that arrived are not all stored yet.
@@ -268,14 +291,13 @@ impl Application<Server<Remote>> for Service {
             self.on_event(server, peer, event);
         }
         busy |= self.serve_waiting(now, server);
-        let exit_at = self.last.map(|peer| server.quiet_at(peer, LINGER).unwrap_or(now));
-        let over = exit_at.is_some_and(|at| at <= now);
-        if self.stop.is_set() || self.cut_short || self.broken.is_some() || over {
+        let look_at = if self.stop.is_closing() { self.close(now, server) } else { None };
+        if self.stop.is_set() || self.cut_short || self.broken.is_some() {
             Flow::Done
         } else if busy {
             Flow::Again
         } else {
-            Flow::Wait(exit_at)
+            Flow::Wait(look_at)
         }
     }
 }

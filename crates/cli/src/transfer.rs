@@ -190,6 +190,9 @@ impl Transfer {
             TransferError::Timeout { packet, attempts } if stats.handshake_rtt.is_some() => {
                 self.silence(&stats, *packet, *attempts)
             }
+            TransferError::Timeout { .. } if io.unreachable > 0 && io.no_way => {
+                format!("the network reports that it has no way to {host} ({address}): check the address")
+            }
             TransferError::Timeout { .. } if io.unreachable > 0 => {
                 format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
             }
@@ -227,7 +230,11 @@ impl Transfer {
                 ReceiverConfig::REFERENCE_DATAGRAM,
             );
         }
-        let gone = if gone { "; it is gone" } else { "" };
+        let gone = match self.socket.io().stats().no_way {
+            true if gone => "; the network reports that it has no way there",
+            false if gone => "; it is gone",
+            _ => "",
+        };
         if self.sender.config().wire != Wire::Classic {
             let silent = self.sender.config().give_up.as_secs_f64();
             return format!(

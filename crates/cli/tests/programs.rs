@@ -9,6 +9,8 @@ mod programs {
 
     mod bad_input;
     mod broken_output;
+    #[cfg(unix)]
+    mod edges;
     mod help;
     #[cfg(unix)]
     mod interrupts;

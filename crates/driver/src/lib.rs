@@ -8,6 +8,7 @@
 //! | `recvmmsg` | `receive_many.rs` | many messages in one call, with their codepoints, on Linux |
 //! | ring | `ring.rs` | slabs that the kernel sends by reference, and which of them the network may still read |
 //! | shelf | `shelf.rs` | memory for batches, which the sockets of a thread use in turn |
+//! | memory | `memory.rs` | buffers that a socket asks for when it is bound, and may not get |
 //! | gauge | `gauge.rs` | how full the receive buffer of a socket in this process is |
 //! | placement | `placement.rs` | on which processor a thread starts |
 //! | kernel | `kernel.rs` | the questions to Linux that need `unsafe` |
@@ -24,6 +25,7 @@ mod fakes;
 mod gauge;
 mod kernel;
 mod many;
+mod memory;
 mod outbox;
 mod placement;
 mod poller;
@@ -45,6 +47,7 @@ pub use many::{Ended, Many, Member};
 pub use outbox::SendCall;
 pub use placement::{processor, start_elsewhere};
 pub use run::{Application, Flow, Refill, Socket, run};
+pub use shelf::stock_batches;
 pub use source::{DwordArray, Fill, Piped, Source, file_source};
 pub use udp::{Connected, Offload, Remote, UdpIo, UdpOptions, UdpStats};
 pub use waiter::{Waiter, Waker};

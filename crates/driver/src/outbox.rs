@@ -195,6 +195,8 @@ impl Outbox {
         let (mut at, mut result) = (from, Ok(()));
         // Segments longer than the path takes are sent one by one, and cut on their way; the next batch's may be shorter.
         let mut offload = true;
+        // The datagram that was tried once more, because the error was that of an earlier one.
+        let mut retried = None;
         self.stuck = None;
         if from == 0 {
             match self.lend(kernel, stats, peer) {
@@ -236,20 +238,31 @@ impl Outbox {
                 Err(error) => {
                     // Of several datagrams in one `sendmmsg` it is the first that was refused.
                     let refused = if call == SendCall::Sendmmsg { 1 } else { segments };
-                    match classify(&error, false) {
+                    let mut failure = classify(&error, false);
+                    match failure {
                         SendFailure::WouldBlock => {
                             stats.blocked += 1;
                             self.stuck = Some((peer, at));
                             return result;
                         }
                         SendFailure::Unreachable => {
-                            stats.unreachable += kernel.drain_reports();
+                            stats.note_unreachable(&error, kernel.drain_reports());
                             continue;
                         }
-                        reason => stats.count_lost(reason, refused),
+                        SendFailure::Soft => {
+                            let reports = kernel.drain_reports();
+                            stats.note_unreachable(&error, reports);
+                            if reports > 0 && retried.replace(at) != Some(at) {
+                                continue;
+                            }
+                            failure =
+                                if reports > 0 { SendFailure::Unreachable } else { SendFailure::Refused };
+                        }
+                        _ => {}
                     }
+                    stats.count_lost(failure, refused);
                     tracing::debug!(%error, peer = %peer.addr, "a datagram could not be sent");
-                    if classify(&error, false) == SendFailure::Refused && stats.sent == 0 {
+                    if failure == SendFailure::Refused && stats.sent == 0 {
                         result = Err(error);
                     }
                     refused
@@ -284,7 +297,12 @@ impl Outbox {
                 Loan::Blocked
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                stats.unreachable += kernel.drain_reports().max(1);
+                stats.note_unreachable(&error, kernel.drain_reports().max(1));
+                Loan::None
+            }
+            // Either the copy will meet the same, or it was news of an earlier datagram and is told with it.
+            Err(error) if classify(&error, false) == SendFailure::Soft && !is_loan_refused(&error) => {
+                stats.note_unreachable(&error, kernel.drain_reports());
                 Loan::None
             }
             // The copy will meet the same, and be counted.

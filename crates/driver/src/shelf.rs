@@ -2,15 +2,30 @@
 //! in the cache when it is written.
 
 use std::cell::RefCell;
+use std::io;
 use std::ops::{Deref, DerefMut};
 
 use rdt_transport::TransmitBuf;
+
+use crate::memory;
 
 /// Batches that a thread keeps while no socket of it needs them.
 const KEPT: usize = 2;
 
 thread_local! {
     static SHELF: RefCell<Vec<TransmitBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Gets memory for a batch of the sockets that this thread will drive, so that it is not asked for when it is needed.
+///
+/// # Errors
+/// [`io::ErrorKind::OutOfMemory`].
+pub fn stock_batches() -> io::Result<()> {
+    if SHELF.with_borrow(Vec::is_empty) {
+        let batch = TransmitBuf::owning(memory::zeroed(TransmitBuf::SIZE)?);
+        SHELF.with_borrow_mut(|shelf| shelf.push(batch));
+    }
+    Ok(())
 }
 
 /// A batch that has memory only from [`BorrowedBatch::fetch`] to [`BorrowedBatch::put_back`].
@@ -83,6 +98,16 @@ mod tests {
         let mut c = BorrowedBatch::new();
         assert_eq!(place(c.fetch()), first);
         assert_eq!(c.fetch().bytes().len(), 100, "it stays while it is here");
+    }
+
+    #[test]
+    fn what_was_stocked_is_what_the_first_one_gets() {
+        stock_batches().unwrap();
+        stock_batches().unwrap();
+        assert_eq!(SHELF.with_borrow(Vec::len), 1);
+        let mut a = BorrowedBatch::new();
+        assert_eq!(a.fetch().slot(TransmitBuf::SIZE).map(|slot| slot.len()), Some(TransmitBuf::SIZE));
+        assert!(SHELF.with_borrow(Vec::is_empty));
     }
 
     #[test]

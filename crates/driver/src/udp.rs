@@ -12,10 +12,10 @@ use rdt_transport::{Ecn, Progress, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::{self, Reading};
-use crate::error::{SendFailure, SocketError};
+use crate::error::{ReadFailure, SendFailure, SocketError, classify_read};
 use crate::outbox::{Kernel as _, Outbox, SendCall};
 use crate::port::Port;
-use crate::{Gauge, kernel, send_many};
+use crate::{Gauge, kernel, memory, send_many};
 
 /// Messages read in one call.
 const RECEIVE_BATCH: usize = 32;
@@ -89,8 +89,10 @@ pub struct UdpStats {
     pub lost_too_big: u64,
     /// Datagrams that could not be sent for another reason.
     pub lost_other: u64,
-    /// Reports that a datagram found nobody at its destination.
+    /// Reports that a datagram found nobody at its destination, or no way there.
     pub unreachable: u64,
+    /// The newest of these says that there is no way there, and not that nobody listens.
+    pub no_way: bool,
     /// Datagrams that arrived and found the receive buffer full, where the system tells: lost in this host,
     /// not in the network.
     pub receive_overflow: Option<u64>,
@@ -113,7 +115,17 @@ impl UdpStats {
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
         self.unreachable += other.unreachable;
+        self.no_way |= other.no_way;
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
+    }
+
+    /// So many reports came, of which this error told.
+    pub(crate) fn note_unreachable(&mut self, error: &io::Error, reports: u64) {
+        self.unreachable += reports;
+        if reports > 0 {
+            self.no_way =
+                !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset);
+        }
     }
 
     /// So many datagrams will not arrive, for this reason.
@@ -200,7 +212,7 @@ impl UdpIo {
         Ok(Self {
             port: Port::new(socket, state),
             by_reference: options.by_reference,
-            slab: vec![0; RECEIVE_BATCH * MESSAGE].into_boxed_slice(),
+            slab: memory::zeroed(RECEIVE_BATCH * MESSAGE)?,
             metas: [RecvMeta::default(); RECEIVE_BATCH],
             #[cfg(target_os = "linux")]
             envelopes: crate::receive_many::Envelopes::new(),
@@ -289,18 +301,16 @@ impl UdpIo {
                     self.stats.receive_calls += 1;
                     return count > 0;
                 }
-                Err(e) => match e.kind() {
-                    io::ErrorKind::WouldBlock => {
+                Err(e) => match classify_read(&e) {
+                    ReadFailure::WouldBlock => {
                         self.unanswered = 0;
                         if let Some(gauge) = &self.gauge {
                             gauge.on_empty();
                         }
                         return false;
                     }
-                    io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
-                        self.stats.unreachable += self.port.drain_reports();
-                    }
-                    _ => {
+                    ReadFailure::Unreachable => self.stats.note_unreachable(&e, self.port.drain_reports()),
+                    ReadFailure::Fatal => {
                         self.fatal = Some(SocketError::Receive(e));
                         return false;
                     }

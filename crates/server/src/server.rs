@@ -112,6 +112,11 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.absorb_events();
     }
 
+    /// Nobody becomes a peer any more; those who are stay.
+    pub fn refuse_new(&mut self) {
+        self.listener.refuse_new();
+    }
+
     /// Until when `peer` may still ask again for an answer that was lost, if `spare` is as long as it waits on
     /// a path that takes no time: its first timeout is three round trips.
     pub fn quiet_at(&self, peer: P, spare: Duration) -> Option<Instant> {

@@ -162,6 +162,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.receiver.is_unfinished() }));
     }
 
+    /// Nobody becomes a peer any more; those who are stay.
+    pub fn refuse_new(&mut self) {
+        self.config.max_peers = 0;
+    }
+
     /// Peers at present.
     pub fn active(&self) -> usize {
         self.peers.len()

@@ -54,10 +54,18 @@ impl DerefMut for Slab {
 }
 
 impl TransmitBuf {
+    /// Bytes of one that has memory of its own.
+    pub const SIZE: usize = MAX_DATAGRAM_IPV6;
+
     /// An empty batch of at most `max_segments` datagrams (at least 1) and [`MAX_DATAGRAM`] bytes in all, or of one
     /// datagram of up to 65,527, which IPv6 carries.
     pub fn new(max_segments: usize) -> Self {
         Self::over(Slab::Own(vec![0; MAX_DATAGRAM_IPV6].into_boxed_slice()), max_segments)
+    }
+
+    /// The same over memory of its own, [`TransmitBuf::SIZE`] bytes of it, for a caller who can do without.
+    pub fn owning(memory: Box<[u8]>) -> Self {
+        Self::over(Slab::Own(memory), 1)
     }
 
     /// The same over memory of the driver's, of which it takes no more than [`MAX_DATAGRAM`] bytes.

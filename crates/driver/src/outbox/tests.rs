@@ -23,6 +23,8 @@ struct Script {
     /// Of each call.
     codepoints: RefCell<Vec<Ecn>>,
     drained: Cell<u64>,
+    /// What the first call that drains them finds, and each one after it.
+    reports: Cell<u64>,
     /// Answers each loan; then takes all.
     lends: RefCell<VecDeque<Result<usize, i32>>>,
     loans: Cell<u64>,
@@ -37,6 +39,7 @@ impl Script {
             calls: RefCell::default(),
             codepoints: RefCell::default(),
             drained: Cell::new(0),
+            reports: Cell::new(1),
             lends: RefCell::default(),
             loans: Cell::new(0),
         }
@@ -71,7 +74,7 @@ impl Kernel for Script {
 
     fn drain_reports(&self) -> u64 {
         self.drained.set(self.drained.get() + 1);
-        1
+        self.reports.get()
     }
 }
 
@@ -281,8 +284,32 @@ fn segments_beyond_the_path_are_sent_without_offload_and_the_next_batch_with() {
 }
 
 #[test]
+fn news_of_an_earlier_datagram_costs_none_and_a_refusal_of_this_one_costs_it() {
+    for errno in [113, 101, 13, 100] {
+        let kernel = Script::new(1, &[Err(errno)]);
+        let (mut outbox, mut stats) = filled(&kernel, 2);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!((stats.sent, stats.lost_other, stats.unreachable), (2, 0, 1), "error {errno}");
+        assert!(stats.no_way, "error {errno}");
+
+        // The second of three finds no way, and nothing was reported of the first.
+        let kernel = Script::new(1, &[Ok(1), Err(errno)]);
+        kernel.reports.set(0);
+        let (mut outbox, mut stats) = filled(&kernel, 3);
+        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        assert_eq!((stats.sent, stats.lost_other, stats.unreachable), (2, 1, 0), "error {errno}");
+    }
+    // A system that reports without end is not asked for ever.
+    let kernel = Script::new(64, &[Err(113); 9]);
+    let (mut outbox, mut stats) = filled(&kernel, 2);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!((stats.lost_other, kernel.calls().len()), (2, 2));
+}
+
+#[test]
 fn what_never_worked_is_an_error() {
     let kernel = Script::new(1, &[Err(101)]);
+    kernel.reports.set(0);
     let (mut outbox, mut stats) = filled(&kernel, 1);
     let error = outbox.send(&kernel, &mut stats, peer()).unwrap_err();
     assert_eq!((error.raw_os_error(), stats.lost_other), (Some(101), 1));

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::Sender;
 use super::silence::LostTo;
-use super::{Blocked, Sender};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
 use crate::planted::{self, Bug};
 use crate::recovery::{AckFacts, Delivered, Ended, Expired, Prr, PrrAck, Recovery};
@@ -358,7 +358,7 @@ impl Sender {
             lost,
             prior_in_flight,
             in_flight: self.board.in_flight(),
-            cwnd_limited: matches!(self.waiting.reason(), Some(Blocked::Cwnd | Blocked::Pacing(_))),
+            cwnd_limited: self.waiting.used_cwnd(self.cwnd, self.congestion.pacing_rate().is_none()),
             episode,
             latest_rtt: facts.latest_rtt,
             srtt: facts.srtt,

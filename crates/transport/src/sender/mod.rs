@@ -246,7 +246,9 @@ impl Sender {
         // Of several batches whole ones, lest each round ends with the piece of one; but never less than a window.
         let several = self.batch > 0 && most >= 2 * self.batch && self.cwnd >= LOOKAHEAD;
         let wanted = if several { most - most % self.batch } else { most };
-        if self.finishing || waiting >= wanted || self.state == State::Closed {
+        let asked = !self.finishing && self.state != State::Closed;
+        self.waiting.on_asked(asked && waiting >= wanted);
+        if !asked || waiting >= wanted {
             return Ok(&mut []);
         }
         let spare = self.buffer.spare();
@@ -271,7 +273,9 @@ impl Sender {
         let most = batch.saturating_mul(batches as u64);
         let mss = self.mss as u64;
         let wanted = self.window_room().min((most - most % mss).max(mss));
-        if self.finishing || waiting >= wanted || self.state == State::Closed {
+        let asked = !self.finishing && self.state != State::Closed;
+        self.waiting.on_asked(asked && waiting >= wanted);
+        if !asked || waiting >= wanted {
             return Ok(&mut []);
         }
         let spare = self.buffer.spare();

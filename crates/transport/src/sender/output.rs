@@ -64,6 +64,8 @@ impl Sender {
             return if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) };
         }
         let len = self.fresh_len();
+        // Whoever writes only what the windows let out has written nothing where they let nothing out.
+        let wanted = if len == 0 && self.waiting.has_more() { self.mss } else { len };
         if let Recovery::Marking(rules) = &self.recovery
             && rules.probe_pending()
         {
@@ -73,7 +75,7 @@ impl Sender {
             let fits = self.cwnd_allows(len);
             return if fits { Next::Fresh { len, probe: false } } else { Next::Wait(Blocked::Cwnd) };
         }
-        match self.windows_allow(len) {
+        match self.windows_allow(wanted) {
             Ok(()) if len > 0 => Next::Fresh { len, probe: false },
             _ if self.remind => Next::KeepAlive,
             Ok(()) => Next::Wait(Blocked::NoData),
@@ -202,8 +204,11 @@ impl Sender {
     }
 
     fn wait(&mut self, now: Instant, why: Blocked) {
+        if why == Blocked::NoData && !self.waiting.is_starved(now) {
+            return;
+        }
         if self.waiting.reason() != Some(why) {
-            self.waiting.stop(now, why);
+            self.waiting.stop(now, why, self.board.in_flight());
         }
         if let Some(delivery) = &mut self.delivery
             && matches!(why, Blocked::NoData | Blocked::PeerWindow)

@@ -3,6 +3,7 @@
 mod close;
 mod early;
 mod ecn;
+mod fed;
 mod fin;
 mod give_up;
 mod handshake;

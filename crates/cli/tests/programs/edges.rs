@@ -1,0 +1,76 @@
+//! What is not as it should be around the programs: a network without a way, too little memory, and an end that comes
+//! while somebody is being served.
+
+use std::process::Stdio;
+
+use super::process::{Program, Receiver, rdt_recv_after, rdt_send, send};
+
+/// `rdt-send` in a network of its own: a device to which no other host is connected, and a kernel that knows after a
+/// tenth of a second that nobody answers. `None` where this user may not make one.
+#[cfg(target_os = "linux")]
+fn in_an_empty_network(args: &[&str]) -> Option<Program> {
+    const SETUP: &str = "ip link add d0 type veth peer name d1 && ip addr add 10.1.0.1/24 dev d0 \
+        && ip link set d1 up && ip link set d0 up && ip link set lo up \
+        && echo 30 > /proc/sys/net/ipv4/neigh/d0/retrans_time_ms";
+    let unshare = |command: &str| {
+        let mut unshare = std::process::Command::new("unshare");
+        unshare.args(["-rn", "sh", "-c", command, env!("CARGO_BIN_EXE_rdt-send")]);
+        unshare.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        unshare
+    };
+    if !unshare(SETUP).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this user may make no network");
+        return None;
+    }
+    Some(Program::start(unshare(&format!("{SETUP} && exec \"$0\" \"$@\"")).args(args)))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_host_that_the_network_does_not_find_is_waited_for_and_then_told() {
+    for args in [&["10.1.0.9", "--give-up", "2s"][..], &["10.1.0.9", "8", "0", "0", "100"]] {
+        let Some(sender) = in_an_empty_network(args) else { return };
+        let run = sender.ended().with_code(5);
+        let wanted = "the network reports that it has no way to 10.1.0.9 (10.1.0.9:22345)";
+        assert!(run.stderr.contains(wanted), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn too_little_memory_is_told_before_anybody_is_served() {
+    // 300 MB of addresses; each thread wants 2 MiB for what it reads and a stack, at the least.
+    for threads in ["64", "256"] {
+        let args = ["--bind", "127.0.0.1:0", "--no-link", "--threads", threads];
+        let run = Program::start(&mut rdt_recv_after("ulimit -v 300000", &args)).ended().with_code(69);
+        assert_eq!((run.stderr.lines().count(), &*run.stdout), (1, &b""[..]), "{}", run.stderr);
+        let told = ["fewer --threads may do", "no memory for"].iter().any(|told| run.stderr.contains(told));
+        assert!(told, "{}", run.stderr);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn once_takes_nobody_else_and_waits_for_those_who_are_there() {
+    for (options, wire) in [("", "classic"), ("--threads 2", "native"), ("--threads 4", "classic")] {
+        let receiver = Receiver::start(&format!("--no-link --once {options}"));
+        let arguments = |args: &str| match wire {
+            "classic" => receiver.args(&format!("10 0 0 1000 {args}")),
+            _ => receiver.args(args),
+        };
+        let mut slow = Program::start(rdt_send(&arguments("--file -")).stdin(Stdio::piped()));
+        slow.write(b"first");
+        slow.line("connected");
+        receiver.program.line("connected");
+        send(&arguments("--bytes 5000")).with_code(0);
+        receiver.program.line("finished: 5000 bytes");
+        if wire == "native" {
+            // Said at once where the format can say it.
+            send(&arguments("--bytes 1000")).with_code(8);
+        }
+        slow.write(b" and last");
+        slow.without_more_input().ended().with_code(0);
+        let run = receiver.program.ended().with_code(0);
+        assert!(run.lines().iter().any(|line| line.contains("2 transfers finished")), "{options}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Whose doing it is that nothing leaves: an application that filled all the room there was is asked again first.
+
+use super::*;
+
+/// The classic sender, whose window holds more than the buffer takes at a time.
+fn wide() -> Script {
+    let mut script = Script::new(config(8192));
+    assert_eq!((fill(&mut script) > 0, script.sent()), (true, vec![Sent::Syn]));
+    script.at(100).recv(&syn_ack(8192));
+    script.events();
+    script
+}
+
+/// Writes all that there is room for, and says how much that was.
+fn fill(script: &mut Script) -> usize {
+    let bytes = pattern(script.written, 1 << 20);
+    let taken = script.sender.write(&bytes).unwrap();
+    script.written += taken;
+    taken
+}
+
+#[test]
+fn time_in_which_what_was_written_is_sent_is_not_the_applications() {
+    let mut script = wide();
+    // A turn takes a millisecond, sends all that there is, and the application is asked again.
+    for turn in 0..3 {
+        script.at(100 + turn);
+        fill(&mut script);
+        assert!(script.data().len() > 2000, "turn {turn}");
+    }
+    assert_eq!(script.stats().waited, Waited::default());
+    // The window is full; that is not the application's doing either.
+    script.at(103);
+    fill(&mut script);
+    script.data();
+    script.at(104).recv(&ack(1, 8192));
+    script.data();
+    let waited = script.stats().waited;
+    assert_eq!((waited.application, waited.cwnd + waited.peer_window), (ms(0), ms(1)));
+}
+
+#[test]
+fn time_in_which_it_writes_nothing_is() {
+    let mut script = wide();
+    fill(&mut script);
+    script.data();
+    // It is asked, and fills a part of the room that there is: that it has no more is known at once.
+    script.at(101).write(1000);
+    assert_eq!(script.data().len(), 10);
+    script.at(109).write(1000);
+    assert_eq!(script.data().len(), 10);
+    assert_eq!(script.stats().waited.application, ms(8));
+}
+
+#[test]
+fn one_that_is_never_asked_again_has_nothing() {
+    let mut script = wide();
+    fill(&mut script);
+    script.data();
+    for time in [102, 103, 112] {
+        script.at(time);
+        assert_eq!(script.data(), []);
+    }
+    script.write(1000);
+    script.data();
+    assert_eq!(script.stats().waited.application, ms(10), "from the next look on");
+}
