@@ -16,5 +16,6 @@ mod native;
 mod one_core;
 mod random;
 mod sharing;
+mod socket_buffer;
 mod unread;
 mod windows;

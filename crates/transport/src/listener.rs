@@ -45,6 +45,8 @@ struct Entry {
     /// Its time in `timers`.
     timer: Option<Instant>,
     memory: u64,
+    /// Its transfer began and is not finished.
+    unfinished: bool,
 }
 
 /// A set of receivers, one a peer.
@@ -74,6 +76,10 @@ pub struct Listener<P> {
     memory: u64,
     /// Receivers that hold some of it.
     holders: u64,
+    /// Receivers with a transfer that is not finished.
+    transfers: u64,
+    /// What each of them may have of the socket's buffer.
+    share: u64,
     stats: ListenerStats,
     gone: ReceiverStats,
 }
@@ -97,6 +103,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             events: VecDeque::new(),
             memory: 0,
             holders: 0,
+            transfers: 0,
+            share: share(config.socket_buffer, 0),
             stats: ListenerStats::default(),
             gone: ReceiverStats::default(),
         }
@@ -147,6 +155,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.memory -= entry.memory;
         self.holders -= u64::from(entry.memory > 0);
+        self.count_transfers(entry.unfinished, false);
         self.gone.merge(&entry.receiver.stats());
         if entry.queued {
             self.ready.retain(|p| *p != peer);
@@ -248,9 +257,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return self.close(peer);
         }
         entry.last_active = now;
-        let held = entry.memory;
-        let allowance = self.allowance(held);
-        self.with_latest(peer, |receiver| receiver.handle(now, packet, ecn, allowance));
+        let (held, unfinished) = (entry.memory, entry.unfinished);
+        let (allowance, share) = (self.allowance(held), self.share_of(unfinished));
+        self.with_latest(peer, |receiver| {
+            receiver.set_share(share);
+            receiver.handle(now, packet, ecn, allowance);
+        });
         self.refuse_if_broken(peer);
     }
 
@@ -280,6 +292,19 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let others = self.holders - u64::from(held > 0);
         let free = self.config.memory_limit.saturating_sub(self.memory);
         self.config.peer_memory_limit.min(held + free / (others + 1))
+    }
+
+    /// What a peer may have of the socket's buffer, whose transfer began already and is `unfinished`, or may begin now.
+    fn share_of(&self, unfinished: bool) -> u64 {
+        if unfinished { self.share } else { share(self.config.socket_buffer, self.transfers + 1) }
+    }
+
+    /// The transfer of a peer began or ended.
+    fn count_transfers(&mut self, before: bool, after: bool) {
+        if before != after {
+            self.transfers = self.transfers - u64::from(before) + u64::from(after);
+            self.share = share(self.config.socket_buffer, self.transfers);
+        }
     }
 
     /// Something was put into or taken out of `idle` or `timers`.
@@ -320,6 +345,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.memory = self.memory - entry.memory + memory;
         self.holders = self.holders - u64::from(entry.memory > 0) + u64::from(memory > 0);
         entry.memory = memory;
+        let unfinished = entry.receiver.is_unfinished();
+        let before = std::mem::replace(&mut entry.unfinished, unfinished);
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
         if !entry.queued && entry.receiver.may_reply(entry.last_active) {
             entry.queued = true;
@@ -335,6 +362,16 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.timers.insert((deadline, peer));
             self.set_deadline();
         }
+        self.count_transfers(before, unfinished);
+    }
+}
+
+/// What each of so many transfers may have on its way to a socket with this buffer, in bytes as the system charges them. Linux gives room back only when a
+/// quarter of the buffer was read while more waits (`udp_rmem_release`), so three quarters are what there is.
+fn share(buffer: u64, transfers: u64) -> u64 {
+    match buffer {
+        u64::MAX => u64::MAX,
+        _ => buffer / 4 * 3 / transfers.max(1),
     }
 }
 

@@ -17,6 +17,10 @@ pub struct ListenerConfig {
     pub memory_limit: u64,
     /// The same for one receiver.
     pub peer_memory_limit: u64,
+    /// Bytes, as the system charges them, that the buffer of the socket holds which all peers send to: windows are such
+    /// that what is on its way has room there, but for what a network of some length holds. `u64::MAX` for no bound:
+    /// where the way from the socket is long, as over an emulated link.
+    pub socket_buffer: u64,
     /// A peer that is silent for this long is forgotten.
     pub idle: Duration,
     /// What the cookies are made with that prove a peer's address; nobody may guess it. Without one, transfers
@@ -33,6 +37,7 @@ impl ListenerConfig {
             max_peers: 4096,
             memory_limit: 512 << 20,
             peer_memory_limit: 128 << 20,
+            socket_buffer: u64::MAX,
             idle: DEFAULT_IDLE,
             secret: None,
         }

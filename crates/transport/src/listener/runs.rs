@@ -20,11 +20,13 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         bytes: &'d [u8],
         stride: usize,
     ) -> &'d [u8] {
-        let Some(held) = self.peers.get_mut(&peer).map(|entry| entry.memory) else { return bytes };
-        let allowance = self.allowance(held);
+        let known = self.peers.get_mut(&peer).map(|entry| (entry.memory, entry.unfinished));
+        let Some((held, unfinished)) = known else { return bytes };
+        let (allowance, share) = (self.allowance(held), self.share_of(unfinished));
         let most = self.config.receiver.max_datagram;
         let Some(entry) = self.peers.latest_mut() else { return bytes };
         let connection = entry.wire.connection_id();
+        entry.receiver.set_share(share);
         let (mut taken, mut peak) = (0, 0);
         for datagram in bytes.chunks(stride).take_while(|datagram| datagram.len() <= most) {
             let Ok((of, packet @ Packet::Data(_))) = Packet::decode(datagram, entry.receiver.near()) else {

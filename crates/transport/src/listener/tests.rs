@@ -7,6 +7,7 @@ mod peers;
 mod random;
 mod replies;
 mod runs;
+mod socket;
 mod unknown;
 
 use std::time::Duration;

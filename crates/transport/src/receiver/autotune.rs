@@ -50,6 +50,8 @@ pub struct ReceiveWindow {
     config: WindowConfig,
     /// Bytes that memory allows; may be less than `window`.
     memory: u64,
+    /// Offset beyond which nothing is offered, whatever the window is.
+    most: u64,
     window: u64,
     /// Offset of the first byte that was never offered.
     right_edge: u64,
@@ -76,6 +78,7 @@ impl ReceiveWindow {
         Self {
             config,
             memory: u64::MAX,
+            most: u64::MAX,
             window: config.initial.min(config.max),
             right_edge: start,
             unasked: start,
@@ -134,6 +137,21 @@ impl ReceiveWindow {
         self.memory = bytes;
     }
 
+    /// Nothing beyond this offset is to be offered; the right edge stays where it is.
+    pub fn set_most(&mut self, offset: u64) {
+        self.most = offset;
+    }
+
+    /// True if more would be offered but for that.
+    pub fn is_bounded(&self) -> bool {
+        self.most < self.read.saturating_add(self.window())
+    }
+
+    /// Offset after the last byte that arrived.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
     /// The right edge to put on an ACK that goes out now: the offset of the first byte not offered. It moves
     /// only by a step worth a packet, or half of the window where that is less.
     pub fn offer(&mut self, now: Instant) -> u64 {
@@ -177,7 +195,7 @@ impl ReceiveWindow {
 
     /// How far the right edge could move, in bytes.
     fn growth(&self) -> u64 {
-        self.read.saturating_add(self.window()).saturating_sub(self.right_edge)
+        self.read.saturating_add(self.window()).min(self.most).saturating_sub(self.right_edge)
     }
 
     /// What a round brought is not scaled to the round trip if it was longer: an application that reads seldom

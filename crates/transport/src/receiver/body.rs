@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::acks::{Acks, Order, Packet};
 use super::autotune::ReceiveWindow;
 use super::chunks::{CHUNK, SLOT};
+use super::in_flight::InFlight;
 use super::packets::Packets;
 use super::reassembly::{self, Reassembly};
 use super::sack_list::SackList;
@@ -34,7 +35,7 @@ pub(crate) enum Taken {
 
 #[derive(Debug)]
 pub(crate) enum Body {
-    Packets(Packets),
+    Packets(Box<Packets>),
     Bytes(Box<Bytes>),
 }
 
@@ -44,6 +45,7 @@ pub(crate) struct Bytes {
     stream: Stream,
     acks: Acks,
     window: ReceiveWindow,
+    in_flight: InFlight,
     sacks: SackList,
     /// The application read since the window was last looked at.
     read: bool,
@@ -64,12 +66,13 @@ impl Body {
             Numbering::Packets => {
                 let keep = reassembly::Keep { payload, checksum };
                 let reassembly = Reassembly::new(first, u64::from(config.range), keep);
-                Self::Packets(Packets::new(reassembly, config.window))
+                Self::Packets(Box::new(Packets::new(reassembly, config.window)))
             }
             Numbering::Bytes => Self::Bytes(Box::new(Bytes {
                 stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
                 acks: Acks::new(config.acks),
                 window: ReceiveWindow::new(first, config.stream_window).with_unasked(FIRST_WINDOW),
+                in_flight: InFlight::new(numbering, config.stream_window.mss),
                 sacks: SackList::new(),
                 read: false,
                 memory: LEAST_UNREAD,
@@ -80,10 +83,27 @@ impl Body {
         }
     }
 
+    /// What the peer may have on its way of the socket's buffer, in bytes as the system charges them; `u64::MAX` for no
+    /// bound.
+    pub(crate) fn set_share(&mut self, share: u64) {
+        match self {
+            Self::Packets(packets) => packets.in_flight.set_share(share),
+            Self::Bytes(bytes) => bytes.in_flight.set_share(share),
+        }
+    }
+
+    /// Round trips in which it waited for a window that would have been larger but for that, since this was asked last.
+    pub(crate) fn take_limited(&mut self) -> u64 {
+        match self {
+            Self::Packets(packets) => packets.in_flight.take_limited(),
+            Self::Bytes(bytes) => bytes.in_flight.take_limited(),
+        }
+    }
+
     /// Takes a packet of data that came with `ecn`. `memory` is how many bytes may be held beyond holes.
     pub(crate) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Taken {
         match self {
-            Self::Packets(packets) => packets.insert(piece.seq, piece.payload, memory),
+            Self::Packets(packets) => packets.insert(now, piece.seq, piece.payload, memory),
             Self::Bytes(bytes) => bytes.insert(now, piece, ecn, memory),
         }
     }
@@ -91,15 +111,15 @@ impl Body {
     /// The window to offer for a start at `seq`.
     pub(crate) fn first_window(&mut self, now: Instant, seq: u64) -> u64 {
         match self {
-            Self::Packets(packets) => packets.first_window(seq),
-            Self::Bytes(bytes) => bytes.window.offer(now) - bytes.stream.rcv_nxt(),
+            Self::Packets(packets) => packets.first_window(now, seq),
+            Self::Bytes(bytes) => bytes.offer(now) - bytes.stream.rcv_nxt(),
         }
     }
 
     /// The cumulative ACK and window that every packet of data is answered with, where that is the rule.
-    pub(crate) fn plain_ack(&mut self) -> Option<(u64, u64)> {
+    pub(crate) fn plain_ack(&mut self, now: Instant) -> Option<(u64, u64)> {
         match self {
-            Self::Packets(packets) => Some(packets.ack()),
+            Self::Packets(packets) => Some(packets.answer(now)),
             Self::Bytes(_) => None,
         }
     }
@@ -225,6 +245,9 @@ impl Bytes {
         // What is offered fits, although it may begin and end within pieces of memory.
         self.window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
         let right_edge = self.window.right_edge();
+        let (end, length) =
+            (piece.seq.saturating_add(piece.payload.len() as u64), piece.payload.len() as u64);
+        self.in_flight.on_arrival(now, end.min(right_edge), length, self.window.arrived());
         let arrival = self.stream.insert(segment, Limits { right_edge, memory, unread: LEAST_UNREAD });
         let unread = arrival.no_room > 0 && piece.seq <= self.stream.rcv_nxt();
         let refused = arrival.new == 0 && (arrival.duplicate == 0 || unread);
@@ -245,7 +268,6 @@ impl Bytes {
             self.report_block(piece.seq);
         }
         if arrival.new > 0 {
-            let end = piece.seq + piece.payload.len() as u64;
             self.window.on_arrival(now, end, self.stream.rcv_nxt());
             self.read |= !self.kept;
         }
@@ -257,6 +279,15 @@ impl Bytes {
             _ if arrival.no_room > 0 => Taken::NoMemory,
             _ => Taken::OutOfRange,
         }
+    }
+
+    /// The right edge to tell now.
+    fn offer(&mut self, now: Instant) -> u64 {
+        let (before, arrived) = (self.window.right_edge(), self.window.arrived());
+        self.window.set_most(self.in_flight.edge(arrived));
+        let edge = self.window.offer(now);
+        self.in_flight.on_offer(now, before, edge, arrived, self.window.is_bounded());
+        edge
     }
 
     /// Bytes that wait for the application.
@@ -299,7 +330,7 @@ impl Bytes {
             echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
             ack,
             // Or its sender would go on sending in vain.
-            window: if self.refused { 0 } else { self.window.offer(now).saturating_sub(ack) },
+            window: if self.refused { 0 } else { self.offer(now).saturating_sub(ack) },
             packets: low(fields.packets),
             duplicates: low(fields.duplicates),
             ce: low(fields.ce),

@@ -10,6 +10,7 @@ mod closing;
 mod config;
 mod crc;
 mod event;
+mod in_flight;
 mod packets;
 mod reassembly;
 pub mod sack_list;
@@ -61,6 +62,8 @@ pub struct Receiver {
     wire: Wire,
     state: State,
     body: Body,
+    /// What may be on its way of the socket's buffer, in bytes as the system charges them; `u64::MAX` for no bound.
+    share: u64,
     replies: VecDeque<Answer>,
     /// When to acknowledge: as configured, and no later than the sender wants.
     acks: AckConfig,
@@ -84,6 +87,7 @@ impl Receiver {
             wire: Wire::default(),
             state: State::Listening,
             body: Body::new(&config, Numbering::Packets, 0),
+            share: u64::MAX,
             replies: VecDeque::new(),
             acks: config.acks,
             most_blocks: MAX_SACK_BLOCKS,
@@ -99,6 +103,15 @@ impl Receiver {
     /// Announces, where the format can say it, that it is forgotten after so long without a packet.
     pub fn set_idle(&mut self, idle: Duration) {
         self.idle = idle;
+    }
+
+    /// The peer may have so much of the socket's buffer on its way, in bytes as the system charges them. `u64::MAX`, which
+    /// is so at first, is for no bound.
+    pub fn set_share(&mut self, share: u64) {
+        if self.share != share {
+            self.share = share;
+            self.body.set_share(share);
+        }
     }
 
     /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though
@@ -235,6 +248,7 @@ impl Receiver {
                 self.heed(open.wishes);
                 let config = ReceiverConfig { acks: self.acks, ..self.config };
                 self.body = Body::new(&config, open.wire.numbering(), open.seq);
+                self.body.set_share(self.share);
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.state = State::Open { end: None };
@@ -275,7 +289,9 @@ impl Receiver {
             return self.stats.unexpected += 1;
         }
         let bytes = self.body.bytes();
-        match self.body.insert(now, piece, ecn, memory) {
+        let taken = self.body.insert(now, piece, ecn, memory);
+        self.stats.socket_limited += self.body.take_limited();
+        match taken {
             Taken::New { in_order } => {
                 self.stats.bytes += self.body.bytes() - bytes;
                 self.stats.accepted += 1;
@@ -290,7 +306,7 @@ impl Receiver {
             // So the peer knows that somebody is there, and of the window.
             Taken::Unread => self.stats.no_memory += 1,
         }
-        if let Some((ack, wnd)) = self.body.plain_ack() {
+        if let Some((ack, wnd)) = self.body.plain_ack(now) {
             self.reply(Answer::Ack { ack, wnd });
         }
         self.finish_if_complete(now);

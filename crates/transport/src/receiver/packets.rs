@@ -1,14 +1,24 @@
 //! A stream that is numbered by packets: what of it is here, and the window that every answer offers. Owns what the
 //! application may leave unread before no more is taken.
 
+use std::time::Instant;
+
 use super::body::Taken;
+use super::in_flight::InFlight;
 use super::reassembly::{Insert, Reassembly};
 use super::{LEAST_UNREAD, WindowPolicy};
+use crate::wire::Numbering;
+
+/// Payload of a packet before any has come, bytes: that of a full one.
+const PAYLOAD: u64 = 1464;
 
 #[derive(Debug)]
 pub(crate) struct Packets {
     pub(super) reassembly: Reassembly,
     policy: WindowPolicy,
+    pub(super) in_flight: InFlight,
+    /// Number after the last one that was ever offered.
+    edge: u64,
     /// Bytes that may be held, unread or beyond holes, as the listener said last.
     memory: u64,
     /// The window that was told last is smaller than the policy's, for what is unread.
@@ -19,11 +29,25 @@ pub(crate) struct Packets {
 
 impl Packets {
     pub(super) fn new(reassembly: Reassembly, policy: WindowPolicy) -> Self {
-        Self { reassembly, policy, memory: LEAST_UNREAD, narrowed: false, refused: false }
+        Self {
+            edge: reassembly.rcv_nxt(),
+            reassembly,
+            policy,
+            in_flight: InFlight::new(Numbering::Packets, PAYLOAD),
+            memory: LEAST_UNREAD,
+            narrowed: false,
+            refused: false,
+        }
     }
 
     /// Takes packet `seq`. `memory` is how many bytes may be held beyond holes.
-    pub(super) fn insert(&mut self, seq: u64, payload: &[u8], memory: u64) -> Taken {
+    pub(super) fn insert(&mut self, now: Instant, seq: u64, payload: &[u8], memory: u64) -> Taken {
+        self.in_flight.on_arrival(
+            now,
+            seq.saturating_add(1),
+            payload.len() as u64,
+            self.reassembly.arrived(),
+        );
         self.memory = memory.max(LEAST_UNREAD);
         // One that keeps up leaves less than half unread at any time, and nothing here is for it.
         let backlog = self.backlog();
@@ -47,14 +71,27 @@ impl Packets {
     }
 
     /// The window to offer for a start at `seq`.
-    pub(super) fn first_window(&self, seq: u64) -> u64 {
-        u64::from(self.policy.window(seq))
+    pub(super) fn first_window(&mut self, now: Instant, seq: u64) -> u64 {
+        let wanted = u64::from(self.policy.window(seq));
+        let window = wanted.min(self.in_flight.edge(seq) - seq);
+        self.edge = seq + window;
+        self.in_flight.on_offer(now, seq, self.edge, seq, window < wanted);
+        window
+    }
+
+    /// The answer to a packet: the cumulative ACK and the window.
+    pub(super) fn answer(&mut self, now: Instant) -> (u64, u64) {
+        let (before, arrived) = (self.edge, self.reassembly.arrived());
+        let (ack, window) = self.ack();
+        let bounded = self.in_flight.edge(arrived) <= ack + window;
+        self.in_flight.on_offer(now, before, ack + window, arrived, bounded);
+        (ack, window)
     }
 
     /// The cumulative ACK and the window to tell now. While the application is behind, the window ends where
     /// packets as large as the largest so far would fill the memory: as what arrives is left unread, its right edge
     /// stays (RFC 9293, section 3.8.6).
-    pub(super) fn ack(&mut self) -> (u64, u64) {
+    fn ack(&mut self) -> (u64, u64) {
         let ack = self.reassembly.rcv_nxt();
         let full = self.full_window();
         let window = match self.backlog() {
@@ -64,6 +101,7 @@ impl Packets {
             backlog => full.min(self.memory.saturating_sub(backlog) / self.reassembly.largest().max(1)),
         };
         self.narrowed = window < full;
+        self.edge = self.edge.max(ack + window);
         (ack, window)
     }
 
@@ -74,9 +112,10 @@ impl Packets {
 
     /// The window for an application that keeps up: what the policy says, and where bytes are kept for the application
     /// no more than fit beside what it may have unread without being behind. So what was offered when it falls behind
-    /// fits, too.
+    /// fits, too. And no more than may be on its way, but for what was offered before the bound became narrower.
     fn full_window(&self) -> u64 {
-        let window = u64::from(self.policy.window(self.reassembly.rcv_nxt()));
+        let reach = self.in_flight.edge(self.reassembly.arrived()).max(self.edge) - self.reassembly.rcv_nxt();
+        let window = u64::from(self.policy.window(self.reassembly.rcv_nxt())).min(reach);
         let largest = self.reassembly.largest();
         if largest == 0 || !self.reassembly.keeps_payload() {
             return window;

@@ -116,6 +116,11 @@ impl Reassembly {
         self.hashed = self.readable.len();
     }
 
+    /// Number after the farthest packet that arrived.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.rcv_nxt + self.ring.len() as u64
+    }
+
     /// True if what arrives waits for the application.
     pub(crate) fn keeps_payload(&self) -> bool {
         self.keep.payload

@@ -21,6 +21,8 @@ pub struct ReceiverStats {
     /// Data or FINs that the state has no use for: data after the end, a FIN before the data is complete where
     /// it does not say what to wait for.
     pub unexpected: u64,
+    /// Round trips in which the peer waited for a window that would have been larger, had the socket a larger buffer.
+    pub socket_limited: u64,
     /// Payload bytes in order.
     pub bytes: u64,
     /// Replies made.
@@ -40,6 +42,7 @@ impl ReceiverStats {
         self.out_of_range += other.out_of_range;
         self.no_memory += other.no_memory;
         self.unexpected += other.unexpected;
+        self.socket_limited += other.socket_limited;
         self.bytes += other.bytes;
         self.replies += other.replies;
         self.replies_dropped += other.replies_dropped;

@@ -1,0 +1,77 @@
+//! Receivers whose sockets have a small buffer, in virtual time: it does not overflow on a short path, and keeps no
+//! window small on a long one. The buffer is the queue of the last link, whose rate is that of the reader.
+
+use std::time::Duration;
+
+use rdt::emulator::{Bitrate, Path, PathConfig, QueueLimit};
+use rdt::server::{LinkMode, ServerConfig};
+use rdt::sim::Simulation;
+use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig, SenderStats};
+
+/// What an ordinary user is granted of the usual `net.core.rmem_max` of 212992, in bytes.
+const GRANTED: u64 = 425_984;
+/// Datagrams that it has room for if they come one by one.
+const ROOM: u64 = GRANTED / 2304;
+const BYTES: u64 = 20_000_000;
+
+/// One transfer over a path to a socket with this buffer, which is announced or not.
+struct Run {
+    config: SenderConfig,
+    rtt: Duration,
+    rate: u64,
+    /// Datagrams.
+    queue: u64,
+    announced: u64,
+}
+
+impl Run {
+    /// What the sender counted, how many datagrams found the queue full, and how long it took.
+    fn result(self) -> (SenderStats, u64, Duration) {
+        let mut path = PathConfig::symmetric(self.rtt, Bitrate::from_bps(self.rate));
+        path.forward.queue = QueueLimit::bytes(self.queue * 1500);
+        let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
+        server.listener.secret = Some([1; 32]);
+        server.listener.socket_buffer = self.announced;
+        let mut simulation = Simulation::new();
+        let server = simulation.add_server(server);
+        let wire = simulation.add_wire(Path::new(path, 1));
+        let sender = simulation.add_sender(self.config, server, BYTES).unwrap();
+        simulation.route(sender, server, wire);
+        assert!(simulation.run_senders(Duration::from_secs(600)));
+        let stats = simulation.sender(sender).sender.stats();
+        (stats, simulation.wire(wire).forward.ledger().dropped_queue, simulation.elapsed())
+    }
+}
+
+fn senders() -> [SenderConfig; 2] {
+    let link =
+        LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 9000 };
+    let native = SenderConfig { pacing: false, ..SenderConfig::native(7) };
+    [SenderConfig::new(8192, link), SenderConfig { congestion: "fixed:8192".parse().unwrap(), ..native }]
+}
+
+#[test]
+fn a_small_buffer_does_not_overflow_on_a_short_path() {
+    for config in senders() {
+        let run = |announced| {
+            let rtt = Duration::from_micros(60);
+            Run { config: config.clone(), rtt, rate: 1_000_000_000, queue: ROOM, announced }.result()
+        };
+        let (stats, overflow, _) = run(GRANTED);
+        assert_eq!((overflow, stats.retransmitted, stats.timeouts), (0, 0, 0), "{:?}", config.wire);
+        assert!(stats.waited.peer_window > Duration::ZERO, "{:?}", config.wire);
+        assert!(run(u64::MAX).1 > 0, "{:?}: without a bound it does", config.wire);
+    }
+}
+
+#[test]
+fn a_small_buffer_keeps_no_window_small_on_a_long_path() {
+    for config in senders() {
+        let run = |announced| {
+            let rtt = Duration::from_millis(50);
+            Run { config: config.clone(), rtt, rate: 100_000_000, queue: 1 << 20, announced }.result()
+        };
+        let (bounded, free) = (run(GRANTED).2, run(u64::MAX).2);
+        assert!(bounded <= free + Duration::from_millis(200), "{:?}: {bounded:?}, {free:?}", config.wire);
+    }
+}
