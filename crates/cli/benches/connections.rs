@@ -131,7 +131,7 @@ fn measure(senders: Threads, threads: usize, connections: usize, time: Duration)
         gbps: rates.iter().sum::<f64>() / 1e9,
         jain: jain(&rates),
         retransmitted: done.iter().map(|done| done.retransmitted).sum(),
-        overflow: number(&received["socket"], "receive_overflow"),
+        overflow: number(&received["socket"], "receive_overflow_messages"),
         cpu_per_gb: number(&received, "processor_us") / 1e6 / (number(&received, "bytes") / 1e9),
         peak_mb: number(&received, "memory_peak_bytes") / 1e6,
     }

@@ -1,6 +1,6 @@
 //! Every way to move a packet over loopback: sizes, offload each way, one ACK for a packet or for a batch:
 //! `cargo bench -p rdt-cli --bench loopback` (`-- --rounds N --bytes N`: 3, 2000000000; a quarter of that without
-//! segmentation offload).
+//! segmentation offload). Then the receive buffers that ordinary users are granted.
 
 mod common;
 
@@ -10,6 +10,8 @@ use serde_json::Value;
 const SIZES: [u64; 3] = [1472, 8972, 65_507];
 /// Bytes in flight, whatever the size: the window of the published runs.
 const WINDOW: u64 = 8192 * 1472;
+/// Values of `net.core.rmem_max`, bytes: the usual one, and 4 MiB.
+const BUFFERS: [u64; 2] = [212_992, 4 << 20];
 
 fn main() {
     let surroundings = Surroundings::now();
@@ -55,7 +57,35 @@ fn main() {
             println!("| {size} | {gso} | {gro} | {ack} | {} |", cells(runs));
         }
     }
+    small_buffers(rounds, bytes);
     surroundings.report();
+}
+
+/// The window of the published runs into buffers that do not hold it, in both formats.
+fn small_buffers(rounds: usize, bytes: u64) {
+    println!(
+        "\n1472 bytes a datagram, offload on, one ACK for a batch; as an ordinary user with this rmem_max.\n"
+    );
+    table(&[
+        "rmem_max",
+        "sender",
+        "Gbit/s",
+        "CPU s/GB",
+        "sent again",
+        "peak MB (sender, receiver)",
+        "overflow",
+    ]);
+    let senders = ["8192 0 0 10000", "--cc fixed:8192", "--cc bbr"];
+    for buffer in BUFFERS {
+        for sender in senders {
+            let receiver = format!("--no-link --ack-every batch --socket-buffer {buffer}");
+            let run = || transfer(&receiver, &format!("{sender} --bytes {bytes}"));
+            let runs: Vec<_> = (0..rounds).map(|_| run()).collect();
+            let overflow: Vec<_> =
+                runs.iter().map(|(_, got)| number(&got["socket"], "receive_overflow_messages")).collect();
+            println!("| {buffer} | {sender} | {} | {} |", cells(&runs), median(&overflow));
+        }
+    }
 }
 
 fn cells(runs: &[(Value, Value)]) -> String {

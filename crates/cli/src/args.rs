@@ -161,6 +161,10 @@ pub struct SendArgs {
     /// 64kib]
     #[arg(long, value_name = "SIZE", help_heading = LINK)]
     pub queue: Option<String>,
+    /// Bytes to ask the system for, to buffer what arrives and what leaves; with HOST `local` for its receiver, too
+    /// [default: what the window needs, at most 32mib]
+    #[arg(long, value_name = "SIZE")]
+    pub socket_buffer: Option<String>,
     /// Segmentation offload: many datagrams in one call
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub gso: Switch,
@@ -232,6 +236,10 @@ pub struct RecvArgs {
     /// every second packet
     #[arg(long, value_enum, value_name = "1|batch", hide_possible_values = true, default_value_t = AckEvery::One)]
     pub ack_every: AckEvery,
+    /// Bytes to ask the system for, to buffer what arrives at each thread: without a link, what senders may have on
+    /// their way is bounded by what it grants [default: 32mib; of more than 8 threads, 256mib in all]
+    #[arg(long, value_name = "SIZE")]
+    pub socket_buffer: Option<String>,
     /// Segmentation offload: many datagrams in one call
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub gso: Switch,

@@ -22,6 +22,7 @@ mod round_trips;
 mod send;
 mod sending;
 mod service;
+mod socket;
 mod status;
 mod store;
 mod summary;

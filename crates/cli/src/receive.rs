@@ -10,13 +10,14 @@ use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
 use serde_json::json;
 
-use crate::args::{AckEvery, Switch};
+use crate::args::AckEvery;
 use crate::console::Console;
 use crate::figures::{link_lines, socket_json, stats_json};
 use crate::format::megabytes;
 use crate::interrupt::Stop;
 use crate::logbook::{Log, Logbook};
 use crate::service::Service;
+use crate::socket::{self, limit_line, overflow_line};
 use crate::status::micros;
 use crate::store::{Output, Store};
 use crate::{Failure, RecvArgs, crew, memory, native, target};
@@ -54,6 +55,8 @@ struct Plan {
     sync: bool,
     logbook: Logbook,
     once: bool,
+    /// Windows are whole from the start, whatever fits the socket's buffer.
+    dummy: bool,
 }
 
 impl Plan {
@@ -85,7 +88,8 @@ impl Plan {
         let console = Console::in_background()
             .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
         let logbook = Logbook { log, console };
-        Ok(Self { config, seed, threads: args.threads, output, sync: args.sync, logbook, once })
+        let (threads, sync, dummy) = (args.threads, args.sync, args.dummy);
+        Ok(Self { config, seed, threads, output, sync, logbook, once, dummy })
     }
 
     fn announce(&self, args: &RecvArgs, address: SocketAddr) {
@@ -132,7 +136,8 @@ impl Plan {
                 self.logbook.line(&line);
             }
         }
-        if let Some(line) = overflow_line("socket's", &total.socket) {
+        let limited = limit_line("socket's", &total.socket, &stats.listener.receivers);
+        for line in overflow_line("socket's", &total.socket).into_iter().chain(limited) {
             self.logbook.line(&line);
         }
         let mut value = stats_json(stats);
@@ -148,16 +153,6 @@ impl Plan {
         value["socket"] = socket_json(&total.socket, total.offload);
         self.logbook.summary(&value);
     }
-}
-
-/// What a socket's buffer had no room for, and what to do about it.
-pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
-    let lost = socket.receive_overflow.filter(|lost| *lost > 0)?;
-    let wanted = UdpOptions::default().buffer;
-    Some(format!(
-        "{lost} datagrams found the {name} buffer ({} bytes) full: lost in this host, not in the network; sysctl net.core.rmem_max={wanted} raises it",
-        socket.receive_buffer
-    ))
 }
 
 /// A seed where none was given: one that readers of JSON with 53-bit numbers keep exact.
@@ -192,6 +187,9 @@ impl Worker {
         if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
             // The first thread draws as a single one would.
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
+        }
+        if config.link == LinkMode::None && !plan.dummy {
+            config.listener.socket_buffer = io.stats().receive_buffer as u64;
         }
         let spin = if plan.seed.is_some() { SPIN } else { Duration::ZERO };
         let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
@@ -294,8 +292,11 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
 /// IPv4 interfaces.
 fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     let address = target::parse_bind(args.bind.as_deref()).map_err(Failure::Usage)?;
-    let mut options = udp_options(args.gso, args.gro);
-    options.share_port = args.threads > 1;
+    let buffer = args.socket_buffer.as_deref().map(socket::parse_buffer).transpose()?;
+    let options = UdpOptions {
+        share_port: args.threads > 1,
+        ..socket::of_receiver(args.threads, buffer, socket::offload(args.gso, args.gro))
+    };
     let first = match bind_first(address, options) {
         Err(SocketError::Bind { error, .. })
             if args.bind.is_none() && error.kind() != io::ErrorKind::AddrInUse =>
@@ -321,10 +322,6 @@ fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketE
     UdpIo::bind(address, options)
 }
 
-pub(crate) fn udp_options(gso: Switch, gro: Switch) -> UdpOptions {
-    UdpOptions { gso: gso == Switch::On, gro: gro == Switch::On, ..UdpOptions::default() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,18 +329,5 @@ mod tests {
     #[test]
     fn a_seed_that_was_drawn_is_exact_in_json() {
         assert!((0..1000).all(|_| draw_seed() < 1 << 53));
-    }
-
-    #[test]
-    fn an_overflow_is_told_with_its_remedy() {
-        let socket = |lost| UdpStats { receive_overflow: lost, receive_buffer: 4096, ..UdpStats::default() };
-        assert_eq!(overflow_line("socket's", &socket(None)), None);
-        assert_eq!(overflow_line("socket's", &socket(Some(0))), None);
-        let line = overflow_line("receiver's socket", &socket(Some(7))).unwrap();
-        assert!(
-            line.starts_with("7 datagrams found the receiver's socket buffer (4096 bytes) full: "),
-            "{line}"
-        );
-        assert!(line.ends_with("; sysctl net.core.rmem_max=33554432 raises it"), "{line}");
     }
 }

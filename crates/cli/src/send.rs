@@ -4,19 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rdt_driver::clock;
+use rdt_driver::{UdpOptions, clock};
 use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_transport::{Attempts, ConfigError, LinkProperties, Phase, SenderConfig, TransferError};
 
-use crate::args::WireArg;
+use crate::args::{Switch, WireArg};
 use crate::console::Console;
 use crate::data::Data;
 use crate::local::LocalReceiver;
 use crate::mode::{Course, Mode};
-use crate::receive::{draw_seed, udp_options};
+use crate::receive::draw_seed;
+use crate::socket;
 use crate::status::{Status, Style};
 use crate::target::{self, Target};
-use crate::transfer::{Pace, Transfer};
+use crate::transfer::{Pace, Remote, Transfer};
 use crate::{Failure, SendArgs, native, qlog};
 
 /// Packets of router buffer beyond the window, unless told otherwise: room for retransmissions.
@@ -43,6 +44,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
         ));
     }
     let rwnd = args.rwnd.as_deref().map(native::parse_rwnd).transpose()?;
+    let buffer = args.socket_buffer.as_deref().map(socket::parse_buffer).transpose()?;
     let data = Data::parse(args, mode.stdin)?;
     args.qlog.as_deref().map_or(Ok(()), |path| qlog::check(path, &data))?;
     let style = if args.json { Style::Json { quiet: args.quiet } } else { Style::Text { quiet: args.quiet } };
@@ -55,14 +57,19 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let (address, local) = match &target {
         Target::Local => {
             let seed = args.seed.unwrap_or_else(draw_seed);
-            let options = udp_options(args.gso, args.gro);
+            let options = socket::of_receiver(1, buffer, socket::offload(args.gso, args.gro));
             let local = LocalReceiver::start(seed, &config, rwnd, options)?;
             (local.address, Some(local))
         }
         Target::Remote { host, port } => (lookup(host, *port, &status, start)?, None),
     };
     let pace = Pace { status, interval, start };
-    let mut transfer = Transfer::open(args, mode.host, config, address, data, pace)?;
+    let options = UdpOptions {
+        by_reference: args.by_reference == Switch::On,
+        ..socket::of_sender(&config, buffer, socket::offload(args.gso, args.gro))
+    };
+    let mut transfer =
+        Transfer::open(args, Remote { host: mode.host, address, options }, config, data, pace)?;
     if let Some(local) = &local {
         transfer.socket.limit(Arc::clone(&local.gauge));
     }

@@ -10,7 +10,6 @@ use rdt_transport::{
     Observer, Phase, ReceiverConfig, Sender, SenderConfig, SenderStats, TransferError, Wire,
 };
 
-use crate::args::Switch;
 use crate::console::{Console, talk};
 use crate::data::Data;
 use crate::debug_log::DebugLog;
@@ -19,10 +18,10 @@ use crate::format::megabytes;
 use crate::interrupt::Stop;
 use crate::local::LocalEnd;
 use crate::qlog::{self, QlogFile};
-use crate::receive::{overflow_line, udp_options};
 use crate::round_trips::RoundTrips;
 use crate::send::failed;
 use crate::sending::{End, Sending};
+use crate::socket::overflow_line;
 use crate::status::Status;
 use crate::{Failure, SendArgs, memory};
 
@@ -31,6 +30,14 @@ pub(crate) struct Pace {
     pub(crate) status: Status,
     pub(crate) interval: Duration,
     pub(crate) start: Instant,
+}
+
+/// Whom a transfer is for, and the socket towards it.
+#[derive(Clone, Copy)]
+pub(crate) struct Remote<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) address: SocketAddr,
+    pub(crate) options: UdpOptions,
 }
 
 /// The machine, its socket and its application.
@@ -50,20 +57,19 @@ pub(crate) struct Transfer {
 impl Transfer {
     pub(crate) fn open(
         args: &SendArgs,
-        host: &str,
+        remote: Remote<'_>,
         config: SenderConfig,
-        address: SocketAddr,
         data: Data,
         pace: Pace,
     ) -> Result<Self, Failure> {
+        let Remote { host, address, options } = remote;
         let Pace { status, interval, start } = pace;
         let any: SocketAddr = if address.is_ipv4() {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         } else {
             (Ipv6Addr::UNSPECIFIED, 0).into()
         };
-        let by_reference = args.by_reference == Switch::On;
-        let io = UdpIo::bind(any, UdpOptions { by_reference, ..udp_options(args.gso, args.gro) })?;
+        let io = UdpIo::bind(any, options)?;
         let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
         let stop = Stop::default();
         stop.add(waiter.waker());
@@ -373,8 +379,8 @@ mod tests {
         end.stats.reverse.dropped_memory = 1;
         end.socket.receive_overflow = Some(7);
         assert!(with(&end, "--memory"));
-        assert!(with(&end, "7 datagrams found the receiver's socket buffer"));
-        assert_eq!(crate::summary::receiver_json(&end)["socket"]["receive_overflow"], 7);
+        assert!(with(&end, "7 messages (up to 64 datagrams each) found the receiver's socket buffer"));
+        assert_eq!(crate::summary::receiver_json(&end)["socket"]["receive_overflow_messages"], 7);
         assert!(with(&end, "forward link") && crate::summary::receiver_json(&end)["forward"].is_object());
         end.seed = None;
         assert!(!with(&end, "forward link") && crate::summary::receiver_json(&end)["forward"].is_null());

@@ -1,10 +1,11 @@
-//! What no library asks of the Linux kernel: how many datagrams a socket's buffer had no room for, to stop joining
+//! What no library asks of the Linux kernel: how many messages a socket's buffer had no room for, to stop joining
 //! received datagrams, and to cut those that are too large for a link. Elsewhere the system's defaults stay.
 
 use std::net::UdpSocket;
 
-/// Datagrams that arrived and found the socket's receive buffer full, since the socket was made (and those
-/// with a wrong checksum, which loopback does not have). Counts modulo 2^32; `None` where it is not told.
+/// Messages that arrived and found the socket's receive buffer full, since the socket was made (and those with a wrong
+/// checksum, which loopback does not have). Datagrams that came joined are one. Counts modulo 2^32; `None` where it is
+/// not told.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "SO_MEMINFO has no safe wrapper")]
 pub(crate) fn receive_overflow(socket: &UdpSocket) -> Option<u64> {
@@ -126,5 +127,26 @@ mod tests {
         }
         assert!(received < sent, "100 kB do not fit");
         assert_eq!(receive_overflow(&receiver), Some(sent - received));
+    }
+
+    #[test]
+    fn datagrams_that_came_joined_are_refused_as_one() {
+        const SIZE: usize = 1000;
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket2::SockRef::from(&receiver).set_recv_buffer_size(4096).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        if !set_option(&receiver, libc::SOL_UDP, libc::UDP_GRO, 1) || set_segment(&sender, SIZE).is_err() {
+            return;
+        }
+        for _ in 0..5 {
+            sender.send_to(&[7; 10 * SIZE], receiver.local_addr().unwrap()).unwrap();
+        }
+        receiver.set_nonblocking(true).unwrap();
+        let mut received = 0;
+        while receiver.recv(&mut [0; 10 * SIZE]).is_ok_and(|length| length == 10 * SIZE) {
+            received += 1;
+        }
+        assert!(received < 5, "50 kB do not fit");
+        assert_eq!(receive_overflow(&receiver), Some(5 - received), "of ten datagrams each");
     }
 }

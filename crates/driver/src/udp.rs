@@ -34,8 +34,10 @@ const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stay
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "switches, each of which a user may turn")]
 pub struct UdpOptions {
-    /// Bytes of socket buffer, each way.
-    pub buffer: usize,
+    /// Bytes of buffer for what arrives.
+    pub receive_buffer: usize,
+    /// Bytes of buffer for what leaves.
+    pub send_buffer: usize,
     /// Send with segmentation offload where the system has it.
     pub gso: bool,
     /// Receive with datagrams joined where the system does that.
@@ -51,7 +53,14 @@ pub struct UdpOptions {
 impl Default for UdpOptions {
     /// 32 MiB each way (the kernel grants what its limits allow), offload on, batches copied.
     fn default() -> Self {
-        Self { buffer: 32 << 20, gso: true, gro: true, by_reference: false, share_port: false }
+        Self {
+            receive_buffer: 32 << 20,
+            send_buffer: 32 << 20,
+            gso: true,
+            gro: true,
+            by_reference: false,
+            share_port: false,
+        }
     }
 }
 
@@ -93,11 +102,13 @@ pub struct UdpStats {
     pub unreachable: u64,
     /// The newest of these says that there is no way there, and not that nobody listens.
     pub no_way: bool,
-    /// Datagrams that arrived and found the receive buffer full, where the system tells: lost in this host,
-    /// not in the network.
+    /// Messages that arrived and found the receive buffer full, where the system tells: lost in this host, not in the
+    /// network. With receive offload a message is up to 64 datagrams, and how many they were nobody counts.
     pub receive_overflow: Option<u64>,
-    /// Receive buffer granted, bytes.
+    /// Receive buffer granted, bytes. Linux grants twice what it was asked for, and charges more than a datagram's bytes.
     pub receive_buffer: usize,
+    /// Receive buffer asked for, bytes.
+    pub receive_buffer_asked: usize,
     /// Send buffer granted, bytes.
     pub send_buffer: usize,
 }
@@ -199,13 +210,14 @@ impl UdpIo {
         #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
         raw.set_reuse_port(options.share_port)?;
         raw.bind(&address.into())?;
-        request_buffers(&raw, options.buffer);
+        request_buffers(&raw, &options);
         let socket: UdpSocket = raw.into();
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         kernel::allow_fragments(&socket);
         let gro = options.gro || !kernel::disable_receive_offload(&socket);
         let stats = UdpStats {
             receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
+            receive_buffer_asked: options.receive_buffer,
             send_buffer: SockRef::from(&socket).send_buffer_size().unwrap_or(0),
             ..UdpStats::default()
         };
@@ -490,13 +502,13 @@ fn datagrams(meta: &RecvMeta) -> usize {
 /// The kernel grants what it allows; what that was is in the statistics. A receiver's buffer that is smaller
 /// than its senders' windows overflows whenever the receiver is not scheduled for a moment, so where the
 /// process may exceed the system's limit, it does.
-fn request_buffers(socket: &RawSocket, bytes: usize) {
-    let _ = socket.set_send_buffer_size(bytes);
+fn request_buffers(socket: &RawSocket, options: &UdpOptions) {
+    let _ = socket.set_send_buffer_size(options.send_buffer);
     #[cfg(target_os = "linux")]
-    if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_ok() {
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, options.receive_buffer).is_ok() {
         return;
     }
-    let _ = socket.set_recv_buffer_size(bytes);
+    let _ = socket.set_recv_buffer_size(options.receive_buffer);
 }
 
 /// IPv6 addresses carry a scope and a flow label, which the sender of a reply need not repeat.

@@ -366,8 +366,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 }
 
-/// What each of so many transfers may have on its way to a socket with this buffer, in bytes as the system charges them. Linux gives room back only when a
-/// quarter of the buffer was read while more waits (`udp_rmem_release`), so three quarters are what there is.
+/// What each of so many transfers may have on its way to a socket with this buffer, in bytes as the system charges them.
+/// Linux gives room back only when a quarter of the buffer was read while more waits (`udp_rmem_release`), so three
+/// quarters are what there is.
 fn share(buffer: u64, transfers: u64) -> u64 {
     match buffer {
         u64::MAX => u64::MAX,

@@ -41,10 +41,15 @@ impl Mode {
         if self == Self::Dummy { MAX_WINDOW } else { ack.clamp(1, MAX_WINDOW) }
     }
 
+    /// Somebody who talks to a receiver of this mode.
+    pub(crate) fn raw(self, recv: &Recv) -> Raw {
+        if self == Self::NoLink { Raw::to_socket(recv.address) } else { Raw::to(recv.address) }
+    }
+
     /// A connection of its own that `rdt-recv` answers at once: whatever it was sent before the answer, from
     /// any port, it has read by then.
     pub(crate) fn metronome(self, recv: &Recv) -> Metronome {
-        let mut raw = Raw::to(recv.address);
+        let mut raw = self.raw(recv);
         raw.ask(&syn(0), &self.syn_ack(0));
         Metronome { mode: self, raw, next: 0 }
     }

@@ -87,6 +87,15 @@ pub(crate) fn fin_ack(checksum: u32, ack: u32) -> Vec<u8> {
     reply(FIN | ACK, checksum, ack)
 }
 
+/// True if `answer` differs from `wanted`, a SYN-ACK or an ACK, by a smaller window alone, which is not closed.
+pub(crate) fn is_narrower(answer: &[u8], wanted: &[u8]) -> bool {
+    let window = |bytes: &[u8]| u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+    answer.len() == wanted.len()
+        && answer[0] & FIN == 0
+        && (&answer[..4], &answer[8..]) == (&wanted[..4], &wanted[8..])
+        && (1..window(wanted)).contains(&window(answer))
+}
+
 /// The little-endian number at byte `at`.
 pub(crate) fn number(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes[at..at + 4].try_into().expect("four bytes");

@@ -125,8 +125,15 @@ impl Clients {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
         };
-        let io =
-            UdpIo::bind(any, UdpOptions { buffer: BUFFER, by_reference: false, ..UdpOptions::default() })?;
+        let io = UdpIo::bind(
+            any,
+            UdpOptions {
+                receive_buffer: BUFFER,
+                send_buffer: BUFFER,
+                by_reference: false,
+                ..UdpOptions::default()
+            },
+        )?;
         let watched = watch
             .add(io.socket(), tag as usize)
             .map_err(|error| SocketError::Bind { address: any, error })?;

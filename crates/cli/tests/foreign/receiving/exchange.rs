@@ -28,7 +28,7 @@ fn the_exchange_of_two_packets_byte_for_byte() {
 fn the_window_is_1_then_what_arrived_in_order_and_80000_at_most() {
     for mode in MODES {
         let recv = mode.start();
-        let mut raw = Raw::to(recv.address);
+        let mut raw = mode.raw(&recv);
         raw.ask(&syn(0), &mode.syn_ack(0));
         for seq in 0..300 {
             raw.ask(&data(seq, b"next"), &mode.ack(seq + 1));
@@ -45,7 +45,7 @@ fn the_number_of_a_syn_is_the_first_expected() {
     for mode in MODES {
         let recv = mode.start();
         for first in [0, 1, 2, 7, 79_999, 80_000, 80_001, 100_000, 1 << 31] {
-            let mut raw = Raw::to(recv.address);
+            let mut raw = mode.raw(&recv);
             raw.ask(&syn(first), &mode.syn_ack(first));
             raw.ask(&data(first, b"payload"), &mode.ack(first + 1));
             raw.ask(&fin(first + 1), &mode.fin_ack(first + 1, b"payload"));
@@ -57,7 +57,7 @@ fn the_number_of_a_syn_is_the_first_expected() {
 fn a_repeated_syn_starts_the_transfer_again_at_its_number() {
     for mode in MODES {
         let recv = mode.start();
-        let mut raw = Raw::to(recv.address);
+        let mut raw = mode.raw(&recv);
         raw.ask(&syn(0), &mode.syn_ack(0));
         raw.ask(&syn(0), &mode.syn_ack(0));
         raw.ask(&data(0, b"forgotten"), &mode.ack(1));

@@ -13,7 +13,7 @@ fn a_burst_in_reverse_order_far_beyond_the_window_is_kept() {
     assert!(count > 800, "the window stays 1 until the last piece comes");
     for mode in MODES {
         let recv = mode.start();
-        let mut raw = Raw::to(recv.address);
+        let mut raw = mode.raw(&recv);
         raw.ask(&syn(0), &mode.syn_ack(0));
         for burst in pieces[1..].rchunks(100) {
             for (seq, piece) in burst.iter().rev() {
@@ -34,7 +34,7 @@ fn filling_a_hole_jumps_past_what_is_held() {
     let script = [(0, 1), (2, 1), (4, 1), (5, 1), (1, 3), (8, 3), (3, 6), (7, 6), (6, 9), (9, 10)];
     for mode in MODES {
         let recv = mode.start();
-        let mut raw = Raw::to(recv.address);
+        let mut raw = mode.raw(&recv);
         raw.ask(&syn(0), &mode.syn_ack(0));
         for (seq, expected) in script {
             raw.ask(&data(seq, &[u8::try_from(seq).expect("a digit"); 3]), &mode.ack(expected));
@@ -48,7 +48,7 @@ fn filling_a_hole_jumps_past_what_is_held() {
 fn every_duplicate_is_answered_and_counts_once() {
     for mode in MODES {
         let recv = mode.start();
-        let mut raw = Raw::to(recv.address);
+        let mut raw = mode.raw(&recv);
         raw.ask(&syn(0), &mode.syn_ack(0));
         for (seq, payload, expected) in [
             (0, b"one", 1),
@@ -73,7 +73,7 @@ fn a_receiver_looks_80000_ahead_and_80000_behind() {
     const FIRST: u32 = 100_000;
     for mode in MODES {
         let recv = mode.start();
-        let mut raw = Raw::to(recv.address);
+        let mut raw = mode.raw(&recv);
         raw.ask(&syn(FIRST), &mode.syn_ack(FIRST));
         let mut next = FIRST;
         let mut proof = |raw: &mut Raw| {
@@ -105,7 +105,7 @@ fn a_receiver_looks_80000_ahead_and_80000_behind() {
 fn a_number_just_below_zero_is_far_ahead_and_not_old() {
     for mode in MODES {
         let recv = mode.start();
-        let mut raw = Raw::to(recv.address);
+        let mut raw = mode.raw(&recv);
         raw.ask(&syn(7), &mode.syn_ack(7));
         raw.ask(&data(0, b"old"), &mode.ack(7));
         raw.send(&data(u32::MAX, b"far ahead"));
@@ -117,7 +117,7 @@ fn a_number_just_below_zero_is_far_ahead_and_not_old() {
 fn the_farthest_packet_is_held_until_the_holes_are_filled() {
     let mode = Mode::NoLink;
     let recv = mode.start();
-    let mut raw = Raw::to(recv.address);
+    let mut raw = mode.raw(&recv);
     let last = MAX_WINDOW - 1;
     let payload: Vec<u8> = (0..MAX_WINDOW).map(|seq| seq.to_le_bytes()[0]).collect();
     raw.ask(&syn(0), &mode.syn_ack(0));
