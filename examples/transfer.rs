@@ -1,22 +1,57 @@
-//! One transfer of 4 MiB over a lossy link in virtual time: the smallest program on the library, and the one
-//! whose instructions `.ci/instructions` counts.
+//! One transfer over a lossy path in virtual time: the smallest program on the library, and the one whose instructions
+//! `.ci/instructions` counts. `cargo run --example transfer -- native` (or `classic`).
+//!
+//! Packets are small, so that what is counted is the work for a packet and not for its bytes.
 
+use std::env;
 use std::time::Duration;
 
-use rdt::sim::{Outcome, Scenario};
+use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueSize};
+use rdt::server::{LinkMode, ServerConfig};
+use rdt::sim::{Outcome, Simulation};
+use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
+
+/// Bytes of the transfer, and of each packet's payload.
+const BYTES: u64 = 2 << 20;
+const PAYLOAD: usize = 100;
+/// Where the path does not come from the sender's request, this one is asked for and not heeded.
+const NO_LINK: LinkProperties =
+    LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
 
 fn main() {
-    let scenario = Scenario {
-        window: 256,
-        rtt_s: 0.05,
-        speed_bps: 1e9,
-        loss_forward: 0.001,
-        loss_reverse: 0.01,
-        buffer: 306,
-        bytes: 4 << 20,
-        ..Scenario::default()
+    let format = env::args().nth(1).unwrap_or_else(|| "native".into());
+    let mut config = match format.as_str() {
+        "classic" => SenderConfig::new(256, NO_LINK),
+        "native" => SenderConfig::native(7),
+        other => panic!("there is no format {other}: classic or native"),
     };
-    let report = scenario.run(Duration::from_secs(1000));
-    assert!(matches!(report.outcome, Outcome::Finished { .. }), "{:?}", report.outcome);
-    println!("{} datagrams in {:?} of virtual time, {}", report.datagrams, report.elapsed, report.hash);
+    config.packet_size = config.packet_size - config.payload_size() + PAYLOAD;
+
+    let share = |share| Loss::Bernoulli(Probability::new(share).expect("from 0 to 1"));
+    let mut path = PathConfig::symmetric(Duration::from_millis(50), Bitrate::from_bps(20_000_000))
+        .queue_size(QueueSize::Packets(1000));
+    path.forward = path.forward.loss(share(0.001));
+    path.reverse = path.reverse.loss(share(0.01));
+
+    let mut simulation = Simulation::new();
+    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
+    // Else it is drawn at random.
+    server.listener.secret = Some([1; 32]);
+    let server = simulation.add_server(server);
+    let wire = simulation.add_wire(Path::new(path, 1));
+    let sender = simulation.add_sender(config, server, BYTES).expect("a valid configuration");
+    simulation.route(sender, server, wire);
+    simulation.run_senders(Duration::from_secs(1000));
+
+    let node = simulation.sender(sender);
+    let stats = node.sender.stats();
+    assert_eq!(node.outcome, Outcome::Finished { crc: stats.crc });
+    println!(
+        "{format}: {} packets of data, {} of them again, and {} answers in {:?} of virtual time, {}",
+        BYTES.div_ceil(PAYLOAD as u64) + stats.retransmitted,
+        stats.retransmitted,
+        stats.datagrams_received,
+        simulation.elapsed(),
+        simulation.hash()
+    );
 }

@@ -1,60 +1,60 @@
-//! Every way to move a packet over loopback: sizes, offload each way, one ACK for a packet or for a batch:
-//! `cargo bench -p rdt-cli --bench loopback` (`-- --rounds N --bytes N`: 3, 2000000000; a quarter of that without
-//! segmentation offload). Then the receive buffers that ordinary users are granted.
+//! Every way to move a packet over loopback: formats, sizes, offload each way, one ACK for a packet or for a batch:
+//! `cargo bench -p rdt-cli --bench loopback` (`-- --rounds N --bytes N`: 5, 4000000000, for every row; `--size N` and
+//! `--gso 0|1` leave the others out). All of it takes an hour, `--bytes 1000000000 --rounds 3` ten minutes. Then the receive buffers that ordinary
+//! users are granted.
 
 mod common;
 
 use common::{Surroundings, argument, cpu_per_gb, median, number, rounds, table, transfer};
 use serde_json::Value;
 
-const SIZES: [u64; 3] = [1472, 8972, 65_507];
+const SIZES: [u64; 5] = [1472, 7472, 8972, 14_972, 65_507];
 /// Bytes in flight, whatever the size: the window of the published runs.
 const WINDOW: u64 = 8192 * 1472;
 /// Values of `net.core.rmem_max`, bytes: the usual one, and 4 MiB.
 const BUFFERS: [u64; 2] = [212_992, 4 << 20];
+/// The formats, for what an ACK is, and what the receiver and the sender are told. A native receiver has one way only.
+const FORMATS: [(&str, &str, &str, &str); 3] = [
+    ("classic", "packet", "--ack-every 1", ""),
+    ("classic", "batch", "--ack-every batch", ""),
+    ("native", "second packet", "", "--wire native --pacing off"),
+];
 
 fn main() {
     let surroundings = Surroundings::now();
-    let (rounds, bytes) = (rounds(3), argument("--bytes", 2_000_000_000));
-    println!(
-        "--no-link, {WINDOW} bytes of window; medians of {rounds} interleaved rounds of {bytes} bytes, a"
-    );
-    println!("quarter of that without GSO. CPU: both sides.\n");
+    let (rounds, bytes) = (rounds(5), argument("--bytes", 4_000_000_000));
+    println!("--no-link, {WINDOW} bytes of window; medians of {rounds} interleaved rounds of {bytes} bytes.");
+    println!("CPU: both sides.\n");
     table(&[
         "datagram",
         "GSO",
         "GRO",
+        "format",
         "ACK for a",
         "Gbit/s",
         "CPU s/GB",
         "sent again",
         "peak MB (sender, receiver)",
     ]);
-    for size in SIZES {
-        let mut ways = Vec::new();
-        for gso in ["on", "off"] {
-            for gro in ["on", "off"] {
-                for ack in ["1", "batch"] {
-                    ways.push((gso, gro, ack, Vec::new()));
-                }
-            }
-        }
+    let (only, with) = (argument("--size", 0), argument("--gso", 2));
+    for size in SIZES.into_iter().filter(|size| only == 0 || only == *size) {
+        let mut ways: Vec<_> = ["on", "off"]
+            .into_iter()
+            .filter(|gso| with > 1 || (with == 1) == (*gso == "on"))
+            .flat_map(|gso| ["on", "off"].map(|gro| (gso, gro)))
+            .flat_map(|offload| FORMATS.map(|format| (offload, format, Vec::new())))
+            .collect();
         for _ in 0..rounds {
-            for (gso, gro, ack, runs) in &mut ways {
-                let bytes = if *gso == "on" { bytes } else { bytes / 4 };
-                let offload = format!("--gso {gso} --gro {gro}");
+            for ((gso, gro), (_, _, receiver, sender), runs) in &mut ways {
+                let (offload, window) = (format!("--gso {gso} --gro {gro}"), WINDOW.div_ceil(size));
                 runs.push(transfer(
-                    &format!("--no-link --ack-every {ack} {offload}"),
-                    &format!(
-                        "{} 0 0 10000 --bytes {bytes} --packet-size {size} {offload}",
-                        WINDOW.div_ceil(size)
-                    ),
+                    &format!("--no-link {receiver} {offload}"),
+                    &format!("{window} 0 0 10000 --bytes {bytes} --packet-size {size} {offload} {sender}"),
                 ));
             }
         }
-        for (gso, gro, ack, runs) in &ways {
-            let ack = if *ack == "1" { "packet" } else { ack };
-            println!("| {size} | {gso} | {gro} | {ack} | {} |", cells(runs));
+        for ((gso, gro), (format, ack, ..), runs) in &ways {
+            println!("| {size} | {gso} | {gro} | {format} | {ack} | {} |", cells(runs));
         }
     }
     small_buffers(rounds, bytes);
@@ -88,6 +88,7 @@ fn small_buffers(rounds: usize, bytes: u64) {
     }
 }
 
+/// Medians.
 fn cells(runs: &[(Value, Value)]) -> String {
     let of = |value: &dyn Fn(&(Value, Value)) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     format!(

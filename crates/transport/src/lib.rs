@@ -42,9 +42,10 @@ mod trace;
 mod transmit;
 pub mod wire;
 
-/// Parts of a receiver that goes by byte offsets, each for use and measurement alone.
+/// Parts of a receiver that goes by byte offsets, and the books of a sender, each for use and measurement alone.
 pub mod parts {
     pub use crate::receiver::{acks, autotune, sack_list, stream};
+    pub use crate::sender::scoreboard;
 }
 
 pub use ecn::Ecn;

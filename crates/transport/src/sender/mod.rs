@@ -17,7 +17,7 @@ mod peer_window;
 mod rtt;
 mod runs;
 mod sacked;
-mod scoreboard;
+pub mod scoreboard;
 mod send_buffer;
 mod silence;
 mod stats;

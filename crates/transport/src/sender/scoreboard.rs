@@ -9,15 +9,16 @@ mod segment;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
-pub(crate) use acked::Acked;
-pub(crate) use segment::{Fate, Segment};
+pub use acked::Acked;
+pub(crate) use segment::Fate;
+pub use segment::Segment;
 
 use super::sacked::Sacked;
 use crate::wire::Numbering;
 
 /// Segments `snd_una .. snd_nxt`, contiguous, oldest first.
 #[derive(Debug)]
-pub(crate) struct Scoreboard {
+pub struct Scoreboard {
     numbering: Numbering,
     segments: VecDeque<Segment>,
     snd_una: u64,
@@ -33,7 +34,8 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    pub(crate) fn new(numbering: Numbering) -> Self {
+    /// One of a stream that has not begun, whose wire numbers segments so.
+    pub fn new(numbering: Numbering) -> Self {
         Self {
             numbering,
             segments: VecDeque::new(),
@@ -47,7 +49,7 @@ impl Scoreboard {
     }
 
     /// Records the first transmission of the next segment.
-    pub(crate) fn push(&mut self, now: Instant, len: u32, tx: u64) {
+    pub fn push(&mut self, now: Instant, len: u32, tx: u64) {
         self.push_run(now, len, 1, |_| tx);
     }
 
@@ -64,7 +66,7 @@ impl Scoreboard {
     }
 
     /// Declares the segment at `offset` lost, if it is in flight; gives its bytes.
-    pub(crate) fn mark_lost(&mut self, offset: u64) -> u64 {
+    pub fn mark_lost(&mut self, offset: u64) -> u64 {
         let Some(segment) = self.find_mut(offset) else { return 0 };
         if segment.fate != Fate::InFlight {
             return 0;
@@ -116,7 +118,7 @@ impl Scoreboard {
     }
 
     /// Records that the segment at `offset` was sent again.
-    pub(crate) fn resend(&mut self, now: Instant, offset: u64, tx: u64) {
+    pub fn resend(&mut self, now: Instant, offset: u64, tx: u64) {
         let Some(segment) = self.find_mut(offset) else { return };
         segment.sent_at = now;
         segment.tx = tx;

@@ -9,20 +9,20 @@ use crate::wire::Numbering;
 
 /// What an ACK did.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Acked {
+pub struct Acked {
     /// The cumulative edge moved.
-    pub(crate) moved: bool,
+    pub moved: bool,
     /// Bytes newly delivered.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// The last segment that the cumulative edge passed was sent at this time; absent if the first one that it
     /// passed had been sent again (Karn).
-    pub(crate) karn: Option<Instant>,
+    pub karn: Option<Instant>,
 }
 
 impl Scoreboard {
     /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` each segment that is newly
     /// known to be delivered. A segment in which the edge lies is told of when its rest is acknowledged.
-    pub(crate) fn acknowledge(&mut self, ack: u64, mut on_delivered: impl FnMut(&Segment)) -> Acked {
+    pub fn acknowledge(&mut self, ack: u64, mut on_delivered: impl FnMut(&Segment)) -> Acked {
         let count = self.covered(ack);
         let mut acked = Acked { moved: count > 0, ..Acked::default() };
         let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
@@ -102,7 +102,7 @@ impl Scoreboard {
 
     /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked sacked or lost, so
     /// that nothing has to be done for each segment.
-    pub(crate) fn acknowledge_unmarked(&mut self, ack: u64) -> Acked {
+    pub fn acknowledge_unmarked(&mut self, ack: u64) -> Acked {
         debug_assert!(self.sacked() == 0 && self.lost.is_empty() && self.assumed == 0);
         let count = self.covered(ack);
         let Some(last) = count.checked_sub(1).and_then(|last| self.segments.get(last)).copied() else {
@@ -138,7 +138,7 @@ impl Scoreboard {
 
     /// Takes a selective ACK of `block` (offsets); gives the bytes newly delivered and tells them as
     /// [`Scoreboard::acknowledge`] does. Costs what is new in it: what is known is passed over in one step.
-    pub(crate) fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
+    pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
         if self.sacked.knows(block) {
             return 0;
         }

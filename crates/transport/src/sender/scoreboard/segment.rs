@@ -15,7 +15,7 @@ pub(crate) enum Fate {
 
 /// A segment that was sent and is not cumulatively acknowledged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Segment {
+pub struct Segment {
     /// Offset of its first byte in the stream.
     pub(crate) offset: u64,
     /// When it was last sent.

@@ -1,0 +1,174 @@
+//! The parts that work once per packet, each alone: `cargo bench --bench parts`, with a name for those in which it occurs
+//! (`-- scoreboard`). Ends with a table of all medians.
+
+mod codec;
+mod lossy_window;
+mod medians;
+mod reassembly;
+mod scoreboard;
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use criterion::{Criterion, Throughput, criterion_group};
+use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
+use rdt::transport::wire::{self, FromReceiver, Syn};
+use rdt::transport::{
+    Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, Sender, SenderConfig,
+    TransmitBuf, dword_array,
+};
+
+const LINK: LinkProperties =
+    LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1_000_000 };
+
+#[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+fn epoch() -> Instant {
+    Instant::now()
+}
+
+fn checksum(c: &mut Criterion) {
+    let mut group = c.benchmark_group("crc32");
+    for size in [1464_usize, 65_536] {
+        let mut bytes = vec![0; size];
+        dword_array::fill(0, &mut bytes);
+        group.throughput(Throughput::Bytes(size as u64));
+        group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32fast::hash(black_box(&bytes))));
+    }
+    group.finish();
+}
+
+/// A window of packets out and all their ACKs in: what the sender's scoreboard, buffer and timer cost.
+fn sender(c: &mut Criterion) {
+    let mut group = c.benchmark_group("sender");
+    for window in [64_u32, 8192, 80_000] {
+        group.throughput(Throughput::Elements(u64::from(window)));
+        group.bench_function(format!("a window of {window} packets and its ACKs"), |b| {
+            let now = epoch();
+            let config = SenderConfig { memory_limit: 1 << 40, ..SenderConfig::new(window, LINK) };
+            let mut sender = Sender::new(config).expect("the configuration is valid");
+            let mut out = TransmitBuf::new(64);
+            sender.open().expect("a new sender opens");
+            sender.poll_transmit(now, &mut out);
+            let mut reply = [0; wire::REPLY_LEN];
+            wire::encode_reply(&FromReceiver::SynAck { ack: 0, wnd: window }, &mut reply);
+            sender.handle_datagram(now, (), Ecn::NotEct, &reply);
+            let mut acked = 0;
+            b.iter(|| {
+                loop {
+                    while let Ok(spare @ [_, ..]) = sender.spare() {
+                        let n = spare.len();
+                        sender.advance(n);
+                    }
+                    out.clear();
+                    if sender.poll_transmit(now, &mut out).is_none() {
+                        break;
+                    }
+                }
+                for _ in 0..window {
+                    acked += 1;
+                    wire::encode_reply(&FromReceiver::Ack { ack: acked, wnd: window }, &mut reply);
+                    sender.handle_datagram(now, (), Ecn::NotEct, &reply);
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Datagrams of many peers, a run of each in turn: what finding a datagram's receiver costs.
+fn listener(c: &mut Criterion) {
+    let mut group = c.benchmark_group("listener");
+    let mut out = TransmitBuf::new(64);
+    for (peers, run) in [(1_u16, 32), (512, 32), (512, 1)] {
+        group.throughput(Throughput::Elements(u64::from(peers) * run));
+        group.bench_function(format!("{peers} peers, runs of {run}"), |b| {
+            let now = epoch();
+            let addresses: Vec<SocketAddr> =
+                (0..peers).map(|i| ([127, 0, 0, 1], 20_000 + i).into()).collect();
+            let mut listener = Listener::new(ListenerConfig::new(ReceiverConfig::reference()));
+            let mut syn = [0; wire::SYN_LEN];
+            wire::encode_syn(&Syn { seq: 0, link: LINK }, &mut syn);
+            for peer in &addresses {
+                listener.handle_datagram(now, *peer, Ecn::NotEct, &syn);
+            }
+            let (mut datagram, mut seq) = ([0; 16], 0);
+            b.iter(|| {
+                for peer in &addresses {
+                    for i in 0..run {
+                        wire::encode_data_header(seq + i, &mut datagram);
+                        listener.handle_datagram(now, *peer, Ecn::NotEct, &datagram);
+                    }
+                }
+                seq += run;
+                loop {
+                    out.clear();
+                    if listener.poll_transmit(now, &mut out).is_none() {
+                        break;
+                    }
+                }
+                while listener.poll_event().is_some() {}
+            });
+        });
+    }
+    group.finish();
+}
+
+fn link(c: &mut Criterion) {
+    let mut group = c.benchmark_group("link");
+    group.throughput(Throughput::Elements(1));
+    let lossy = LinkConfig {
+        loss: Loss::Bernoulli(Probability::new(0.01).expect("a probability")),
+        rate: Some(Bitrate::from_bps(10_000_000_000)),
+        delay: Duration::from_millis(1),
+        ..LinkConfig::default()
+    };
+    for (name, config) in [("perfect wire", LinkConfig::default()), ("10 Gbit/s, 1 ms, 1 %", lossy)] {
+        group.bench_function(name, |b| {
+            let mut link = Link::new(config.clone(), 1, Direction::Forward);
+            let mut now = epoch();
+            let mut pool: Vec<Vec<u8>> = vec![vec![0; 1472]; 2000];
+            b.iter(|| {
+                now += Duration::from_nanos(1200);
+                if let Err(dropped) = link.push(now, pool.pop().unwrap_or_else(|| vec![0; 1472])) {
+                    pool.push(dropped.packet);
+                }
+                while let Some(delivery) = link.pop(now) {
+                    pool.push(delivery.packet);
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+fn payload(c: &mut Criterion) {
+    let mut group = c.benchmark_group("payload");
+    group.throughput(Throughput::Bytes(65_536));
+    let mut out = vec![0; 65_536];
+    group.bench_function("DWORD array", |b| b.iter(|| dword_array::fill(black_box(12), &mut out)));
+    group.finish();
+}
+
+criterion_group!(
+    benches,
+    codec::classic,
+    codec::native,
+    checksum,
+    scoreboard::bench,
+    sender,
+    lossy_window::bench,
+    reassembly::receiver,
+    reassembly::stream,
+    listener,
+    link,
+    payload
+);
+
+#[expect(clippy::disallowed_methods, reason = "files have times of this clock")]
+fn main() {
+    let begin = SystemTime::now();
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+    medians::print(begin);
+}

@@ -1,0 +1,259 @@
+//! What the loopback carries at all: a blast of datagrams with [`CREDIT`] bytes in flight and no reliability, in the best
+//! ways that are known, over [plain sockets](super::plain). Two processes, one a side; each is this bench once more.
+//!
+//! A checksum is taken of as many bytes at once as there are, before they are copied: of pieces below 2 KiB, or of bytes
+//! that were just written, it takes longer.
+
+use std::env;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use crc32fast::Hasher;
+use rdt_driver::clock;
+use rdt_transport::dword_array;
+use serde_json::{Value, json};
+
+use crate::common::{Program, number};
+use crate::lent::{Lent, SLABS};
+use crate::plain::{LARGEST, Plain, SEGMENTS};
+
+/// Bytes in flight at most, and how often they are acknowledged.
+const CREDIT: u64 = 1 << 20;
+const ACK_EVERY: u64 = CREDIT / 4;
+/// Bytes before the payload of each datagram, with [`Work::Format`].
+const HEADER: usize = 8;
+/// Bytes that are sent, again and again.
+const SOURCE: usize = 256 << 10;
+
+/// What is done with the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Nothing: the same ones leave each time, and nobody looks at what arrives.
+    Bare,
+    /// Each side takes a CRC-32 of every byte and copies it once, beside the kernel's two copies.
+    Copy,
+    /// The sender takes a CRC-32 of every byte and writes it into memory that the kernel sends by reference; the
+    /// receiver takes a CRC-32 of it where it lies.
+    Reference,
+    /// The same in the classic format, whose CRC-32 is that of the stream: the headers between its pieces are written one
+    /// by one and left out, so that the receiver's pieces are as long as a datagram's payload.
+    Format,
+}
+
+/// The roles that this program can have, as its first argument.
+const ROLES: [&str; 2] = ["limit-receiver", "limit-sender"];
+const WORKS: [Work; 4] = [Work::Bare, Work::Copy, Work::Reference, Work::Format];
+
+/// What a blast gave.
+pub(crate) struct Outcome {
+    /// Gbit/s of whole datagrams.
+    pub(crate) gbps: f64,
+    /// Of both sides, seconds per GB.
+    pub(crate) cpu_per_gb: f64,
+}
+
+/// Plays its role if this process was started by [`measure`].
+pub(crate) fn play() -> bool {
+    let args: Vec<String> = env::args().collect();
+    let Some(at) = args.iter().position(|arg| ROLES.contains(&arg.as_str())) else { return false };
+    let blast = Blast::parse(&args[at + 1..]);
+    println!("{}", if args[at] == ROLES[0] { blast.receive() } else { blast.send() });
+    true
+}
+
+/// Sends `bytes`, rounded up to whole datagrams of `size`.
+pub(crate) fn measure(work: Work, size: usize, offload: bool, bytes: u64) -> Outcome {
+    let myself = env::current_exe().expect("a running program has a path");
+    let start = |role: &str, peer: &str| {
+        let mut command = Command::new(&myself);
+        let work = WORKS.iter().position(|known| *known == work).expect("all are listed");
+        command.args([role, peer, &size.to_string(), &bytes.to_string()]);
+        command.args([u8::from(offload).to_string(), work.to_string()]);
+        Program::start(command)
+    };
+    let mut receiver = start(ROLES[0], "127.0.0.1:0");
+    let address = receiver.line()["address"].as_str().expect("the first line has the address").to_string();
+    let sent = start(ROLES[1], &address).last_line();
+    let received = receiver.last_line();
+    assert!(sent["crc"].is_u64() && sent["crc"] == received["crc"], "what was sent arrived");
+    Outcome {
+        gbps: number(&received, "gbps"),
+        cpu_per_gb: (number(&sent, "cpu_s") + number(&received, "cpu_s")) / number(&received, "gb"),
+    }
+}
+
+/// Datagrams out, counts of bytes of eight bytes back.
+struct Blast {
+    peer: SocketAddr,
+    size: usize,
+    bytes: u64,
+    offload: bool,
+    work: Work,
+}
+
+impl Blast {
+    fn parse(args: &[String]) -> Self {
+        let number = |i: usize| args[i].parse::<u64>().expect("the bench passes numbers");
+        let index = |i: usize| usize::try_from(number(i)).expect("a small number");
+        let size = index(1);
+        Self {
+            peer: args[0].parse().expect("the bench passes an address"),
+            size,
+            bytes: number(2).next_multiple_of(size as u64),
+            offload: number(3) == 1,
+            work: WORKS[index(4)],
+        }
+    }
+
+    fn socket(&self, address: SocketAddr) -> Plain {
+        Plain::bind(address, self.size, self.offload)
+    }
+
+    /// Bytes of whole datagrams that leave in one call.
+    fn batch(&self) -> usize {
+        let datagrams = if self.offload { (LARGEST / self.size).min(SEGMENTS) } else { SEGMENTS };
+        datagrams.max(1) * self.size
+    }
+
+    fn send(&self) -> Value {
+        let socket = self.socket(([127, 0, 0, 1], 0).into());
+        socket.connect(self.peer);
+        let most = self.batch();
+        let mut source = vec![0; SOURCE + most];
+        dword_array::fill(0, &mut source);
+        let mut out = Out::new(self.work, most, self.size);
+        let (mut sent, mut acked, mut crc) = (0, 0, Hasher::new());
+        while acked < self.bytes {
+            let batch = most.min(usize::try_from(self.bytes - sent).unwrap_or(most));
+            if batch == 0 || sent + batch as u64 - acked > CREDIT {
+                acked = newest_count(&socket, acked);
+                continue;
+            }
+            let at = usize::try_from(sent % SOURCE as u64).expect("an index");
+            let headers = if self.work == Work::Format { batch / self.size * HEADER } else { 0 };
+            let bytes = &source[at..at + batch - headers];
+            if self.work != Work::Bare {
+                crc.update(bytes);
+            }
+            out.send(&socket, bytes, batch);
+            sent += batch as u64;
+        }
+        json!({ "cpu_s": cpu(), "crc": crc.finalize() })
+    }
+
+    fn receive(&self) -> Value {
+        let socket = self.socket(self.peer);
+        println!("{}", json!({ "address": socket.local_addr().to_string() }));
+        let mut message = vec![0; self.batch().max(LARGEST)];
+        let mut kept = vec![0_u8; SOURCE + message.len()];
+        let (mut got, mut told, mut crc) = (0, 0, Hasher::new());
+        socket.accept();
+        let start = clock::now();
+        while got < self.bytes {
+            let n = socket.receive_many(&mut message);
+            match self.work {
+                Work::Bare => {}
+                Work::Copy => {
+                    crc.update(&message[..n]);
+                    let at = usize::try_from(got % SOURCE as u64).expect("an index");
+                    kept[at..at + n].copy_from_slice(&message[..n]);
+                }
+                Work::Reference => crc.update(&message[..n]),
+                Work::Format => message[..n].chunks(self.size).for_each(|d| crc.update(&d[HEADER..])),
+            }
+            got += n as u64;
+            if got - told >= ACK_EVERY || got >= self.bytes {
+                socket.send(&got.to_le_bytes());
+                told = got;
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        #[expect(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
+        let gb = got as f64 / 1e9;
+        json!({ "gbps": gb * 8.0 / seconds, "gb": gb, "cpu_s": cpu(), "crc": crc.finalize() })
+    }
+}
+
+/// From where datagrams leave.
+enum Out {
+    /// From the source itself.
+    Bare,
+    /// From one place, to which they are copied.
+    Copy(Vec<u8>),
+    /// From slabs in turn.
+    Reference(Slabs),
+}
+
+/// Slabs that are lent in turn, as many as it takes for the credit to be used up before one comes round again.
+struct Slabs {
+    lent: Lent,
+    count: usize,
+    next: usize,
+    /// Bytes of payload behind each header; none where what is sent has none.
+    payload: Option<usize>,
+}
+
+impl Out {
+    /// For batches of at most `most` bytes in datagrams of `size`.
+    fn new(work: Work, most: usize, size: usize) -> Self {
+        match work {
+            Work::Bare => Self::Bare,
+            Work::Copy => Self::Copy(vec![0; most]),
+            Work::Reference | Work::Format => {
+                let count = usize::try_from(CREDIT).expect("a megabyte").div_ceil(most);
+                assert!(count <= SLABS, "batches of {most} bytes are too small to lend");
+                let lent = Lent::new().expect("the kernel sends files");
+                let payload = (work == Work::Format).then_some(size - HEADER);
+                Self::Reference(Slabs { lent, count, next: 0, payload })
+            }
+        }
+    }
+
+    /// Sends `bytes`, which are `len` with their headers.
+    fn send(&mut self, socket: &Plain, bytes: &[u8], len: usize) {
+        match self {
+            Self::Bare => socket.send(bytes),
+            Self::Copy(own) => {
+                own[..len].copy_from_slice(bytes);
+                socket.send(&own[..len]);
+            }
+            Self::Reference(slabs) => {
+                slabs.write(bytes);
+                slabs.lent.send(socket, slabs.next, len);
+                slabs.next = (slabs.next + 1) % slabs.count;
+            }
+        }
+    }
+}
+
+impl Slabs {
+    fn write(&mut self, bytes: &[u8]) {
+        let slab = self.lent.slab(self.next);
+        let Some(payload) = self.payload else {
+            slab[..bytes.len()].copy_from_slice(bytes);
+            return;
+        };
+        for (number, (datagram, bytes)) in
+            slab.chunks_mut(HEADER + payload).zip(bytes.chunks(payload)).enumerate()
+        {
+            datagram[..HEADER].copy_from_slice(&(number as u64).to_le_bytes());
+            datagram[HEADER..][..bytes.len()].copy_from_slice(bytes);
+        }
+    }
+}
+
+/// Waits for a count, and reads all that are there.
+fn newest_count(socket: &Plain, before: u64) -> u64 {
+    let mut count = [0; 8];
+    socket.receive(&mut count);
+    let mut newest = before.max(u64::from_le_bytes(count));
+    while socket.try_receive(&mut count).is_some() {
+        newest = newest.max(u64::from_le_bytes(count));
+    }
+    newest
+}
+
+/// Processor time of this process in seconds.
+fn cpu() -> f64 {
+    rdt_cli::processor_time().map_or(f64::NAN, |time| time.as_secs_f64())
+}
