@@ -1,7 +1,7 @@
 //! Every way to move a packet over loopback: formats, sizes, offload each way, one ACK for a packet or for a batch:
 //! `cargo bench -p rdt-cli --bench loopback` (`-- --rounds N --bytes N`: 5, 4000000000, for every row; `--size N` and
-//! `--gso 0|1` leave the others out). All of it takes an hour, `--bytes 1000000000 --rounds 3` ten minutes. Then the receive buffers that ordinary
-//! users are granted.
+//! `--gso 0|1` leave the others out). All of it takes an hour, `--bytes 1000000000 --rounds 3` ten minutes. Then the
+//! receive buffers that ordinary users are granted (`--buffers 1`: they alone).
 
 mod common;
 
@@ -23,6 +23,14 @@ const FORMATS: [(&str, &str, &str, &str); 3] = [
 fn main() {
     let surroundings = Surroundings::now();
     let (rounds, bytes) = (rounds(5), argument("--bytes", 4_000_000_000));
+    if argument("--buffers", 0) == 0 {
+        every_way(rounds, bytes);
+    }
+    small_buffers(rounds, bytes);
+    surroundings.report();
+}
+
+fn every_way(rounds: usize, bytes: u64) {
     println!("--no-link, {WINDOW} bytes of window; medians of {rounds} interleaved rounds of {bytes} bytes.");
     println!("CPU: both sides.\n");
     table(&[
@@ -57,8 +65,6 @@ fn main() {
             println!("| {size} | {gso} | {gro} | {format} | {ack} | {} |", cells(runs));
         }
     }
-    small_buffers(rounds, bytes);
-    surroundings.report();
 }
 
 /// The window of the published runs into buffers that do not hold it, in both formats.

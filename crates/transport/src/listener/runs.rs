@@ -29,14 +29,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         entry.receiver.set_share(share);
         let (mut taken, mut peak) = (0, 0);
         for datagram in bytes.chunks(stride).take_while(|datagram| datagram.len() <= most) {
-            let Ok((of, packet @ Packet::Data(_))) = Packet::decode(datagram, entry.receiver.near()) else {
-                break;
-            };
-            if of != connection || entry.receiver.connection_id() != connection {
+            // Looked at where it is: what opens a transfer is large, and so is what can hold it.
+            let decoded = Packet::decode(datagram, entry.receiver.near());
+            let Ok((of, packet @ Packet::Data(_))) = &decoded else { break };
+            if *of != connection || entry.receiver.connection_id() != connection {
                 break;
             }
             self.stats.received += 1;
-            entry.receiver.handle(now, &packet, ecn, allowance);
+            entry.receiver.handle(now, packet, ecn, allowance);
             taken += datagram.len();
             peak = peak.max(entry.receiver.memory());
             if entry.receiver.is_broken() {
