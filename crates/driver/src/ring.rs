@@ -21,11 +21,11 @@ use rdt_transport::{Progress, TransmitBuf};
 
 /// Bytes of a slab: whole pages, the largest datagram and the most segments in one call.
 pub(crate) const SLAB: usize = 64 * 1024;
-/// Slabs of a ring: 1 MiB, which stays in the caches of both sides. What leaves while all are lent is copied, which
-/// slows a sender down that is faster than its receiver: many slabs would grow cold in the receiver's queue, and a
-/// receiver that reads cold memory falls further behind.
+/// Slabs of a ring: one large page, which stays in the caches of both sides. They are written in turn, the one that came
+/// back first before the others: one that was just read is still in the receiver's nearest cache, and what is written
+/// there has to be taken from it line by line.
 #[cfg(target_os = "linux")]
-const SLABS: usize = 16;
+const SLABS: usize = 32;
 
 /// As many slabs must have been lent since something was sent twice before a large page is made: 64 MiB, some ten
 /// milliseconds at full rate, for making one takes two.
@@ -66,8 +66,12 @@ enum Grain {
 pub(crate) struct Ring<P> {
     pages: P,
     slabs: Vec<TransmitBuf>,
-    /// Those that may be written, the last one used last: it is the likeliest to be in the cache.
-    free: Vec<usize>,
+    /// Those that may be written, the one that came back first ahead.
+    free: VecDeque<usize>,
+    /// Slabs on loan at most. What leaves meanwhile is copied, which slows a sender down that is faster than its
+    /// receiver: many slabs would grow cold in the receiver's queue, and a receiver that reads cold memory falls further
+    /// behind.
+    most: usize,
     /// The one that is being written.
     taken: Option<usize>,
     loans: VecDeque<Loan>,
@@ -86,9 +90,9 @@ impl<P: Pages> Ring<P> {
 
     #[cfg(target_os = "linux")]
     fn of(pages: P, slabs: Vec<TransmitBuf>) -> Self {
-        let free = (0..slabs.len()).rev().collect();
+        let (free, most) = ((0..slabs.len()).collect(), slabs.len() - slabs.len() / 4);
         let (grain, progress) = (Grain::Small { calm_for: 0 }, Progress::default());
-        Self { pages, slabs, free, taken: None, loans: VecDeque::new(), worn: false, grain, progress }
+        Self { pages, slabs, free, most, taken: None, loans: VecDeque::new(), worn: false, grain, progress }
     }
 
     /// What renews the pages.
@@ -96,7 +100,7 @@ impl<P: Pages> Ring<P> {
         &self.pages
     }
 
-    /// Takes a slab to write, or gives the one that was taken and not lent; `None` if all are lent.
+    /// Takes a slab to write, or gives the one that was taken and not lent; `None` if enough are lent.
     pub(crate) fn take(&mut self) -> Option<usize> {
         if self.taken.is_none() {
             if matches!(self.grain, Grain::Small { calm_for } if calm_for >= CALM) {
@@ -104,7 +108,8 @@ impl<P: Pages> Ring<P> {
             } else if self.worn && self.free.is_empty() {
                 self.renew();
             }
-            self.taken = self.free.pop();
+            let may = self.loans.len() < self.most;
+            self.taken = may.then(|| self.free.pop_front()).flatten();
         }
         self.taken
     }
@@ -139,7 +144,7 @@ impl<P: Pages> Ring<P> {
             self.grain = Grain::Small { calm_for: 0 };
         }
         self.loans.clear();
-        self.free = (0..self.slabs.len()).rev().collect();
+        self.free = (0..self.slabs.len()).collect();
         true
     }
 
@@ -174,7 +179,7 @@ impl<P: Pages> Ring<P> {
         {
             self.loans.pop_front();
             if loan.resent == progress.resent {
-                self.free.push(loan.slab);
+                self.free.push_back(loan.slab);
             } else {
                 self.worn = true;
             }

@@ -53,6 +53,16 @@ fn asked(ring: &Ring<Counted>) -> (u32, u32) {
 }
 
 #[test]
+fn slabs_are_lent_in_turn_and_never_all_of_them() {
+    let mut ring = ring(8, Counted::default());
+    let lent: Vec<_> = std::iter::from_fn(|| lend(&mut ring, 1)).collect();
+    assert_eq!(lent, [0, 1, 2, 3, 4, 5], "three quarters");
+    ring.reclaim(progress(1, 0));
+    let again: Vec<_> = std::iter::from_fn(|| lend(&mut ring, 2)).collect();
+    assert_eq!(again, [6, 7, 0, 1, 2, 3], "those that came back first, after those that were not lent");
+}
+
+#[test]
 fn a_slab_is_free_again_when_all_of_it_is_acknowledged() {
     let mut ring = ring(2, Counted::default());
     let (a, b) = (lend(&mut ring, 100), lend(&mut ring, 200));
@@ -114,10 +124,9 @@ fn pages_become_one_large_page_in_calm_and_small_ones_after_a_loss() {
     assert_eq!(asked(&ring), (0, 0), "the count began again");
     lend_in_turn(&mut ring, 2 * CALM);
     assert_eq!((asked(&ring), ring.grain), ((1, 1), Grain::Large));
-    while !ring.free.is_empty() {
-        lend(&mut ring, 0);
-    }
+    while lend(&mut ring, 0).is_some() {}
     ring.reclaim(progress(0, 2));
+    lend(&mut ring, 1).expect("one was not lent");
     lend_in_turn(&mut ring, 1);
     assert_eq!((asked(&ring), ring.grain), ((2, 1), Grain::Small { calm_for: 1 }));
 }
