@@ -63,6 +63,29 @@ fn where_packets_are_lost_repeated_and_reordered_it_hears_of_it_soon() {
 }
 
 #[test]
+fn whenever_a_receiver_gives_up_its_sender_ends_half_a_round_trip_later() {
+    for at in (0..=700).step_by(5) {
+        let run = path().bytes(200_000);
+        let Running { mut simulation, server, sender, told: _told, .. } = run.start();
+        simulation.run_until(ms(at));
+        simulation.abort_transfers(server);
+        assert!(simulation.run_senders(run.limit), "{at} ms: not over");
+        let node = simulation.sender(sender);
+        let ended = node.ended_at.unwrap() - simulation.epoch();
+        match &node.outcome {
+            Outcome::Failed { error, .. } => {
+                assert_eq!(*error, TransferError::Closed(CloseReason::Aborted), "{at} ms");
+                assert!(ended <= ms(at) + ms(52), "{at} ms: {ended:?}");
+            }
+            outcome => {
+                assert!(matches!(outcome, Outcome::Finished { .. }), "{at} ms: {outcome:?}");
+                assert!(at <= 150 || at > 400, "{at} ms: before the SYN, or after the end");
+            }
+        }
+    }
+}
+
+#[test]
 fn at_whatever_moment_of_a_transfer_it_ends_soon_or_finishes() {
     for at in (0..=700).step_by(5) {
         let (outcome, ended) = restarted(&path().bytes(200_000), ms(at));

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use rdt_driver::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run};
+use rdt_driver::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run, send_rest};
 use rdt_emulator::{child_seed, parse_bytes};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
@@ -24,6 +24,8 @@ use crate::{Failure, RecvArgs, crew, memory, native, target};
 
 /// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
+/// For so long a program that ends waits for a full socket, to tell its peers that it does.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// More threads than this are a slip of the finger.
 const MAX_THREADS: usize = 256;
 /// The version as the reference prints its own.
@@ -202,12 +204,15 @@ impl Worker {
         Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
     }
 
-    /// Serves until the program is to end; then ends the other workers too.
+    /// Serves until the program is to end; then ends the other workers too, and tells senders that are not done.
     fn run(mut self) -> WorkerEnd {
         let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
         let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
         let interrupted = self.stop.is_interrupted() && unfinished;
         self.stop.set();
+        // Now, and not after the disk is done: senders go on until they hear of it.
+        self.server.abort_unfinished();
+        send_rest(&mut self.server, &mut self.io, &mut self.waiter, LAST_WORDS);
         let failure = match result {
             Err(error) => Some(error.into()),
             Ok(()) if self.service.cut_short => Some(Failure::CutShort),

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run};
+use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run, send_rest};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{
     Observer, Phase, ReceiverConfig, Sender, SenderConfig, SenderStats, TransferError, Wire,
@@ -18,6 +18,7 @@ use crate::format::megabytes;
 use crate::interrupt::Stop;
 use crate::local::LocalEnd;
 use crate::qlog::{self, QlogFile};
+use crate::receive::LAST_WORDS;
 use crate::round_trips::RoundTrips;
 use crate::send::failed;
 use crate::sending::{End, Sending};
@@ -113,7 +114,10 @@ impl Transfer {
         // A new sender can be opened.
         let _ = self.sender.open();
         self.sending.opened_at = clock::now();
-        run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)
+        run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
+        // A socket that is full when the user interrupts must not keep the news of it from the receiver.
+        send_rest(&mut self.sender, &mut self.socket, &mut self.waiter, LAST_WORDS);
+        Ok(())
     }
 
     /// Prints the last lines and decides how the program ends.
@@ -213,10 +217,11 @@ impl Transfer {
                     "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
                 )
             }
-            TransferError::Closed(CloseReason::NoConnection) => {
-                forgotten(&format!("{host} ({address})"), &stats)
+            TransferError::Closed(reason) => {
+                // Without a FIN the receiver stores nothing.
+                let all = self.sending.source.is_none();
+                closed(&format!("{host} ({address})"), *reason, &arrived(&stats, all))
             }
-            TransferError::Closed(reason) => closed(&format!("{host} ({address})"), *reason),
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
                 format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
             }
@@ -259,31 +264,35 @@ impl Transfer {
     }
 }
 
-/// What a receiver said when it ended a transfer, and what to do about it.
-fn closed(receiver: &str, reason: CloseReason) -> String {
+/// What a receiver said when it ended a transfer, what had `arrived` where that matters, and what to do about it.
+fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
+    if reason == CloseReason::NoConnection {
+        return format!(
+            "the receiver at {receiver} no longer knows this transfer: it was started anew, or heard nothing from here for too long; {arrived}"
+        );
+    }
     let help = match reason {
         CloseReason::Refused => ": try again later, or raise its --max-peers",
         CloseReason::Version => ": one of the two programs is too old",
         CloseReason::Storage => ": see what it printed",
         CloseReason::Idle => ": this program was stopped, or the path was broken for long",
+        CloseReason::Aborted => &format!(": it was stopped, or had to end; {arrived}"),
         _ => "",
     };
     format!("the receiver at {receiver} closed the transfer: {reason}{help}")
 }
 
-/// What is known of a transfer that its receiver knows no more, and what to do about it.
-fn forgotten(receiver: &str, stats: &SenderStats) -> String {
-    let known = if stats.snd_una == stats.snd_nxt && stats.bytes_acked == stats.bytes_written {
+/// What is known of a transfer that its receiver did not finish, and what to do about it. `all`: there was nothing more to
+/// be sent, so that the receiver may have stored it.
+fn arrived(stats: &SenderStats, all: bool) -> String {
+    if all && stats.bytes_acked == stats.bytes_written {
         format!(
             "all {} bytes sent had arrived, but it is not known whether they were stored: look there before you send them again",
             stats.bytes_acked
         )
     } else {
         format!("{} bytes had arrived, which are not all: send everything again", stats.bytes_acked)
-    };
-    format!(
-        "the receiver at {receiver} no longer knows this transfer: it was started anew, or heard nothing from here for too long; {known}"
-    )
+    }
 }
 
 /// What the checksum of a FIN-ACK says.
@@ -349,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_forgotten_transfer_is_told() {
+    fn what_is_known_of_a_transfer_that_its_receiver_did_not_finish_is_told() {
         let stats = |acked, written| SenderStats {
             bytes_acked: acked,
             bytes_written: written,
@@ -357,11 +366,17 @@ mod tests {
             snd_nxt: written,
             ..SenderStats::default()
         };
+        let not_all = "5 bytes had arrived, which are not all: send everything again";
+        assert_eq!([arrived(&stats(5, 9), true), arrived(&stats(5, 5), false)], [not_all, not_all]);
+        assert!(arrived(&stats(9, 9), true).starts_with("all 9 bytes sent had arrived, but it is not known"));
+        for reason in [CloseReason::NoConnection, CloseReason::Aborted] {
+            let sentence = closed("h", reason, not_all);
+            assert!(sentence.ends_with(&format!("; {not_all}")), "{sentence}");
+        }
         assert!(
-            forgotten("h", &stats(5, 9))
-                .ends_with("; 5 bytes had arrived, which are not all: send everything again")
+            !closed("h", CloseReason::Storage, not_all).contains(not_all),
+            "that says why nothing is kept"
         );
-        assert!(forgotten("h", &stats(9, 9)).contains("all 9 bytes sent had arrived, but it is not known"));
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use gauge::Gauge;
 pub use many::{Ended, Many, Member};
 pub use outbox::SendCall;
 pub use placement::{processor, start_elsewhere};
-pub use run::{Application, Flow, Refill, Socket, run};
+pub use run::{Application, Flow, Refill, Socket, run, send_rest};
 pub use shelf::stock_batches;
 pub use source::{DwordArray, Fill, Piped, Source, file_source};
 pub use udp::{Connected, Offload, Remote, UdpIo, UdpOptions, UdpStats};

@@ -1,10 +1,10 @@
 //! The loop of one thread that owns one machine, its socket and its application. The machine is locked by
 //! nobody and nothing is handed between threads per datagram.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rdt_transport::Endpoint;
-use rdt_transport::drive::{Budget, DatagramIo, turn_with};
+use rdt_transport::drive::{Budget, DatagramIo, Turn, send_out, turn_with};
 
 use crate::{Connected, SocketError, UdpIo, Waiter, clock};
 
@@ -106,11 +106,29 @@ where
     }
 }
 
+/// Sends what `endpoint` has left to say when nobody listens to answers any more; waits for a full socket, but no longer
+/// than `patience`.
+pub fn send_rest<E, S>(endpoint: &mut E, socket: &mut S, waiter: &mut Waiter, patience: Duration)
+where
+    E: Endpoint,
+    S: Socket<Peer = E::Peer>,
+{
+    let until = clock::now() + patience;
+    loop {
+        let now = clock::now();
+        let mut turn = Turn::default();
+        send_out(endpoint, socket, now, Budget::default().transmit, &mut turn, |_| {});
+        let all = !turn.more && !turn.blocked;
+        if all || now >= until || turn.blocked && waiter.wait(Some(until), true).is_err() {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
     use crate::fakes::{FakeSocket, Machine};
@@ -194,6 +212,22 @@ mod tests {
         fn pump(&mut self, _: Instant, machine: &mut Machine) -> Flow {
             (self.0)(machine)
         }
+    }
+
+    #[test]
+    fn the_rest_leaves_unread_of_what_arrives_and_in_bounded_time() {
+        let silent = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut waiter = Waiter::new(silent, Duration::ZERO).unwrap();
+        let mut socket = FakeSocket::new(1);
+        // More than one turn may send.
+        let mut machine = Machine { to_send: 5000, ..Machine::default() };
+        send_rest(&mut machine, &mut socket, &mut waiter, Duration::from_secs(3600));
+        assert_eq!((machine.to_send, socket.sent, machine.got), (0, 5000, 0));
+        let mut full = FakeSocket::new(0);
+        full.full = true;
+        machine.to_send = 1;
+        send_rest(&mut machine, &mut full, &mut waiter, Duration::from_millis(2));
+        assert_eq!((machine.to_send, full.sent), (1, 0));
     }
 
     #[test]

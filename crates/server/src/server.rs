@@ -112,6 +112,13 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.absorb_events();
     }
 
+    /// Forgets everybody whose transfer is unfinished and that can be told: the application ends. The news leaves past the
+    /// links, for which there may be no time.
+    pub fn abort_unfinished(&mut self) {
+        self.listener.refuse_unfinished(CloseReason::Aborted);
+        self.absorb_events();
+    }
+
     /// Nobody becomes a peer any more; those who are stay.
     pub fn refuse_new(&mut self) {
         self.listener.refuse_new();

@@ -109,6 +109,15 @@ impl Simulation {
         self.network.woken.push_back(id);
     }
 
+    /// A server gives up every transfer that is under way, as one does that is stopped, and goes on.
+    ///
+    /// # Panics
+    /// If `id` is not a server.
+    pub fn abort_transfers(&mut self, id: NodeId) {
+        self.server_mut(id).server.abort_unfinished();
+        self.network.woken.push_back(id);
+    }
+
     /// The application of a server reads and confirms nothing until virtual time `until`.
     ///
     /// # Panics

@@ -150,6 +150,21 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.close(peer);
     }
 
+    /// Forgets everybody whose transfer is unfinished, or whose SYN is still on its way, and that can be told why. Who is
+    /// done needs no word, and where the format has none, nothing changes.
+    pub fn refuse_unfinished(&mut self, reason: CloseReason) {
+        let is_due = |entry: &Entry| {
+            let connection = entry.wire.connection_id();
+            connection.is_some()
+                && (entry.receiver.is_unfinished() || entry.receiver.connection_id() != connection)
+        };
+        let due: Vec<P> =
+            self.peers.iter().filter(|(_, entry)| is_due(entry)).map(|(peer, _)| *peer).collect();
+        for peer in due {
+            self.refuse(peer, reason);
+        }
+    }
+
     /// Forgets `peer`; its datagrams find no transfer from now on.
     pub fn close(&mut self, peer: P) {
         let Some(entry) = self.peers.remove(&peer) else { return };

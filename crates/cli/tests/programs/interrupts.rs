@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use super::lines::{STATUS, read};
 use super::printf::values;
-use super::process::{Program, Receiver, rdt_send, send};
+use super::process::{Program, Receiver, rdt_recv_after, rdt_send, send};
 
 /// A transfer that goes on until its input ends, with part of it sent and acknowledged.
 fn under_way(args: &str) -> Program {
@@ -94,4 +94,60 @@ fn a_receiver_with_a_transfer_under_way_says_so_by_its_code() {
     let run = receiver.interrupted().with_code(130);
     assert!(run.lines().iter().any(|line| line.starts_with("1 senders, 0 transfers finished")));
     assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn an_interrupted_receiver_tells_all_its_native_senders_at_once() {
+    for (signal, options) in [("INT", "--no-link --threads 3"), ("TERM", "")] {
+        let receiver = Receiver::start(&format!("--json {options}"));
+        // On paths on which an answer through the link would come too late.
+        let args = receiver.args("--rtt 200ms - --json --interval 10ms --give-up 1000s");
+        let senders = [0; 5].map(|_| under_way(&args));
+        let host = receiver.address;
+        for sender in &senders {
+            sender.line("\"event\":\"connected\"");
+        }
+        receiver.program.signal(signal);
+        let run = receiver.program.ended().with_code(130);
+        assert_eq!((&run.summary()["senders"], run.stderr.as_str()), (&5.into(), ""));
+        for sender in senders {
+            let run = sender.ended().with_code(8);
+            let summary = run.summary();
+            let expected = (&8.into(), &"aborted".into());
+            assert_eq!((&summary["exit_code"], &summary["close_reason"]), expected);
+            let sentence = run.stderr.lines().last().unwrap();
+            let start = format!(
+                "rdt-send: the receiver at {host} ({host}) closed the transfer: its application gave up: it was stopped, or had to end; "
+            );
+            let end =
+                format!("{} bytes had arrived, which are not all: send everything again", summary["bytes"]);
+            assert_eq!(sentence, start + &end);
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_has_to_end_tells_whom_that_concerns() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().to_str().unwrap();
+    let args = ["--bind", "127.0.0.1:0", "--no-link", "--once", "--output", output];
+    let receiver = Receiver::from(&mut rdt_recv_after("ulimit -f 64", &args));
+    let other = under_way(&receiver.args("- --json --give-up 1000s"));
+    other.line("\"event\":\"connected\"");
+    let reason = |run: super::process::Ended| run.summary()["close_reason"].clone();
+    assert_eq!(reason(send(&receiver.args("--bytes 1mb --json")).with_code(8)), "storage");
+    assert_eq!(reason(other.ended().with_code(8)), "aborted");
+    receiver.program.ended().with_code(74);
+}
+
+#[test]
+fn an_interrupted_sender_is_forgotten_at_once() {
+    let receiver = Receiver::start("--no-link --json");
+    let sender = under_way(&receiver.args("- --json"));
+    sender.line("\"event\":\"connected\"");
+    sender.signal("INT");
+    sender.ended().with_code(130);
+    let line = receiver.program.line("\"event\":\"cleaned_up\"");
+    assert!(line.contains("\"unfinished\":true") && line.contains("\"active\":0"), "{line}");
+    receiver.interrupted().with_code(0);
 }

@@ -68,7 +68,12 @@ impl<P: Copy + Ord, V> Peers<P, V> {
 
     /// What is kept, in the order of slots.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        self.slots.iter().flatten().map(|(_, value)| value)
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// The same with whose it is.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(P, V)> {
+        self.slots.iter().flatten()
     }
 }
 

@@ -240,13 +240,14 @@ fn native_reply(script: &mut Script) -> Option<Vec<u8>> {
 
 /// Opens a native transfer; the SYN-ACK is taken out.
 fn open_native(script: &mut Script, peer: char, connection_id: u64) {
+    let active = script.listener.active();
     script.recv(peer, &native_syn(connection_id, None));
     let retry = native_reply(script).unwrap();
     let Ok(native::FromReceiver::Retry(cookie)) = native::decode_from_receiver(&retry, 0) else {
         panic!("{retry:?}")
     };
     assert!(retry.len() <= native_syn(connection_id, None).len(), "no amplification");
-    assert_eq!(script.listener.active(), usize::from(script.listener.knows(peer)), "nothing is kept");
+    assert_eq!(script.listener.active(), active, "nothing is kept");
     script.recv(peer, &native_syn(connection_id, Some(cookie)));
     let syn_ack = native_reply(script).unwrap();
     assert!(matches!(native::decode_from_receiver(&syn_ack, 0), Ok(native::FromReceiver::SynAck(_))));
@@ -283,6 +284,41 @@ fn a_native_peer_is_told_when_it_is_refused_or_its_transfer_cannot_be_kept() {
     let stopped = native_reply(&mut script).unwrap();
     assert_eq!(close(&stopped), (Some(5), CloseReason::Storage));
     assert_eq!(script.listener.active(), 0);
+}
+
+#[test]
+fn those_whose_transfers_are_unfinished_are_told_once_that_it_is_over_if_they_can_be() {
+    let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
+    for (connection_id, peer) in (1..).zip("abc".chars()) {
+        open_native(&mut script, peer, connection_id);
+    }
+    // One is finished, a classic one is not, and of one the SYN is still on an emulated link.
+    let fin = native::Fin { tx: 0, length: 0, crc: 0 };
+    let mut datagram = vec![0; native::FIN_LEN];
+    native::encode_fin(2, &fin, &mut datagram);
+    script.recv('b', &datagram);
+    script.listener.confirm('b');
+    script.syn('d', 0);
+    script.recv('e', &native_syn(5, None));
+    while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
+        if let Ok(native::FromReceiver::Retry(cookie)) = native::decode_from_receiver(reply, 0) {
+            let syn = native_syn(5, Some(cookie));
+            let Some(Packet::Syn(open)) = script.listener.inspect(script.now, peer, &syn) else { panic!() };
+            script.listener.admit(script.now, peer, &open);
+        }
+    }
+    script.events();
+    script.listener.refuse_unfinished(CloseReason::Aborted);
+    script.listener.refuse_unfinished(CloseReason::Aborted);
+    let mut told = Vec::new();
+    while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
+        let Ok(native::FromReceiver::Close(close)) = native::decode_from_receiver(reply, 0) else { panic!() };
+        told.push((peer, native::connection_id(reply), close.reason));
+    }
+    let aborted = |peer, connection_id| (peer, Some(connection_id), CloseReason::Aborted);
+    assert_eq!(told, [aborted('a', 1), aborted('c', 3), aborted('e', 5)]);
+    assert_eq!(script.events(), [('a', closed(true)), ('c', closed(true)), ('e', closed(false))]);
+    assert!(script.listener.knows('b') && script.listener.knows('d') && script.listener.active() == 2);
 }
 
 #[test]
