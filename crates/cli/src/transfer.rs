@@ -217,10 +217,14 @@ impl Transfer {
                     "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
                 )
             }
+            // Without a FIN the receiver stores nothing.
             TransferError::Closed(reason) => {
-                // Without a FIN the receiver stores nothing.
-                let all = self.sending.source.is_none();
-                closed(&format!("{host} ({address})"), *reason, &arrived(&stats, all))
+                let arrived = arrived(&stats, self.sending.source.is_none());
+                closed(&format!("{host} ({address})"), *reason, &arrived)
+            }
+            TransferError::Gone => {
+                let arrived = arrived(&stats, self.sending.source.is_none());
+                format!("nobody listens at {host} ({address}) any more: rdt-recv ended there; {arrived}")
             }
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
                 format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))

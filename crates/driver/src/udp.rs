@@ -100,6 +100,8 @@ pub struct UdpStats {
     pub lost_other: u64,
     /// Reports that a datagram found nobody at its destination, or no way there.
     pub unreachable: u64,
+    /// Those of them that say that nobody listens.
+    pub refused: u64,
     /// The newest of these says that there is no way there, and not that nobody listens.
     pub no_way: bool,
     /// Messages that arrived and found the receive buffer full, where the system tells: lost in this host, not in the
@@ -126,6 +128,7 @@ impl UdpStats {
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
         self.unreachable += other.unreachable;
+        self.refused += other.refused;
         self.no_way |= other.no_way;
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
@@ -136,6 +139,7 @@ impl UdpStats {
         if reports > 0 {
             self.no_way =
                 !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset);
+            self.refused += if self.no_way { 0 } else { reports };
         }
     }
 
@@ -408,6 +412,8 @@ pub struct Connected {
     peer: SocketAddr,
     strangers: u64,
     gauge: Option<Arc<Gauge>>,
+    /// Of [`UdpStats::refused`], those that were handed on.
+    refused: u64,
 }
 
 impl Connected {
@@ -418,7 +424,7 @@ impl Connected {
         if io.by_reference {
             io.outbox.lend_batches();
         }
-        Self { io, peer, strangers: 0, gauge: None }
+        Self { io, peer, strangers: 0, gauge: None, refused: 0 }
     }
 
     /// Sends no more than `gauge` has room for: its other side is the peer's socket, in this process.
@@ -463,6 +469,11 @@ impl DatagramIo for Connected {
             ecn: batch.ecn,
             at: batch.at,
         })
+    }
+
+    fn take_refused(&mut self) -> u64 {
+        let refused = self.io.stats.refused;
+        refused - std::mem::replace(&mut self.refused, refused)
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {

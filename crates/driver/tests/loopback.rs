@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Remote, SendCall, UdpIo, UdpOptions, Waiter, clock};
+use rdt_driver::{Connected, Remote, SendCall, UdpIo, UdpOptions, Waiter, clock};
 use rdt_transport::Ecn;
 use rdt_transport::drive::DatagramIo;
 
@@ -152,4 +152,23 @@ fn large_messages_are_read_a_few_at_a_time() {
     assert_eq!(calls(8, 40_000), 2, "four fit into a cache that is not large");
     calls(1, 100);
     assert_eq!(calls(8, 100), 1, "of small ones it takes many");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_nobody_listens_is_handed_on_once() {
+    let (io, _) = bind(false);
+    let nobody = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
+    let mut socket = Connected::new(io, nobody);
+    let batch = socket.transmit_buf().expect("there is room");
+    batch.slot(5).expect("there is room").fill(1);
+    socket.flush(());
+    let deadline = Some(clock::now() + Duration::from_secs(20));
+    while socket.io().stats().unreachable == 0 {
+        assert!(deadline > Some(clock::now()), "no report came");
+        waiter.wait(deadline, false).expect("waiting works");
+        assert!(socket.recv().is_none(), "nobody sends");
+    }
+    assert_eq!([0; 2].map(|_| socket.take_refused()), [1, 0]);
 }

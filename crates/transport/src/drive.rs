@@ -13,6 +13,11 @@ pub trait DatagramIo {
     /// The next received batch, or `None` when there is nothing to read now.
     fn recv(&mut self) -> Option<Received<'_, Self::Peer>>;
 
+    /// Reports that nobody listens where datagrams went, since the last call.
+    fn take_refused(&mut self) -> u64 {
+        0
+    }
+
     /// An empty batch to fill, or `None` while an earlier one is stuck: the endpoint has already counted
     /// it as sent, so it must leave first.
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf>;
@@ -74,7 +79,7 @@ pub struct Turn {
     pub more: bool,
     /// The socket takes no more for now: call again when it is writable.
     pub blocked: bool,
-    /// A timer was due.
+    /// A timer was due, or the network had something to report.
     pub fired: bool,
     /// Datagrams received.
     pub received: usize,
@@ -113,6 +118,11 @@ where
 {
     let received = turn.received;
     let now = receive(endpoint, io, now, budget, turn);
+    let reports = io.take_refused();
+    if reports > 0 {
+        endpoint.handle_refused(now, reports);
+        turn.fired = true;
+    }
     // What arrived since then has not been read, and may be the answer that a timer waits for.
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
@@ -205,6 +215,7 @@ mod tests {
         got: Vec<Vec<u8>>,
         codepoints: Vec<Ecn>,
         to_send: usize,
+        refused: u64,
         sent_at: Option<Instant>,
         deadline: Option<Instant>,
     }
@@ -216,6 +227,10 @@ mod tests {
         fn handle_datagram(&mut self, _: Instant, (): (), ecn: Ecn, datagram: &[u8]) {
             self.got.push(datagram.to_vec());
             self.codepoints.push(ecn);
+        }
+
+        fn handle_refused(&mut self, _: Instant, reports: u64) {
+            self.refused += reports;
         }
 
         fn handle_timeout(&mut self, _: Instant) {
@@ -245,6 +260,7 @@ mod tests {
         room: usize,
         sent: usize,
         left: usize,
+        refused: u64,
         at: Instant,
         reading_takes: Duration,
     }
@@ -254,7 +270,17 @@ mod tests {
             let input = input.iter().map(|(bytes, stride)| (bytes.to_vec(), *stride)).collect();
             let batch = TransmitBuf::new(1);
             let (at, reading_takes) = (epoch(), Duration::ZERO);
-            Self { input, current: (Vec::new(), 0), batch, room, sent: 0, left: 0, at, reading_takes }
+            Self {
+                input,
+                current: (Vec::new(), 0),
+                batch,
+                room,
+                sent: 0,
+                left: 0,
+                refused: 0,
+                at,
+                reading_takes,
+            }
         }
     }
 
@@ -270,6 +296,10 @@ mod tests {
                 ecn: if self.current.1 > 1 { Ecn::Ce } else { Ecn::NotEct },
                 at: self.at,
             })
+        }
+
+        fn take_refused(&mut self) -> u64 {
+            std::mem::take(&mut self.refused)
         }
 
         fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
@@ -331,6 +361,13 @@ mod tests {
             assert_eq!(endpoint.sent_at, Some(now + passed), "{} datagrams read", input.len());
             assert!(!turn.fired, "what came meanwhile was not read yet");
         }
+    }
+
+    #[test]
+    fn a_report_is_told_once_and_keeps_its_caller_awake() {
+        let (mut endpoint, mut io) = (Fake::default(), FakeIo { refused: 3, ..FakeIo::new(&[], 9) });
+        let fired = [0; 2].map(|_| turn(&mut endpoint, &mut io, epoch(), Budget::default()).fired);
+        assert_eq!((endpoint.refused, fired), (3, [true, false]));
     }
 
     #[test]

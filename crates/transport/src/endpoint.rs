@@ -40,6 +40,10 @@ pub trait Endpoint {
         one_by_one(self, now, peer, ecn, bytes, stride)
     }
 
+    /// The network reports, `reports` times since the last call, that nobody listens where datagrams went (ICMP: port
+    /// unreachable). Anybody who can guess the ports can say so, and it may pass. A machine with many peers need not ask.
+    fn handle_refused(&mut self, _now: Instant, _reports: u64) {}
+
     /// Fires what is due at `now`; harmless if nothing is.
     fn handle_timeout(&mut self, now: Instant);
 

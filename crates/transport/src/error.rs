@@ -51,6 +51,9 @@ pub enum TransferError {
         /// How often it was sent, the first time included.
         attempts: u32,
     },
+    /// The receiver is gone: for some seconds the network reported nothing else.
+    #[error("nobody listens any more where the receiver was")]
+    Gone,
     /// The receiver closed the transfer.
     #[error("the receiver closed the transfer: {0}")]
     Closed(CloseReason),
@@ -74,7 +77,7 @@ impl TransferError {
             Self::NotConnected => 2,
             Self::InvalidName(_) => 3,
             Self::FailedSend(_) => 4,
-            Self::Timeout { .. } => 5,
+            Self::Timeout { .. } | Self::Gone => 5,
             Self::FailedRecv(_) => 6,
             Self::Closed(CloseReason::Checksum) => 7,
             Self::Closed(_) | Self::Version(_) | Self::Downgrade(_) => 8,

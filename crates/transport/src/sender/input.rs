@@ -19,6 +19,9 @@ impl Sender {
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
         let reply = self.codec.decode(datagram, self.board.snd_una(), self.flights.next_tx());
         self.trace_received(now, reply.as_ref().ok(), datagram.len());
+        if reply.is_ok() {
+            self.refusals = None;
+        }
         match reply {
             Ok(Reply::Ack(ack)) => self.on_ack(now, &ack),
             Ok(Reply::SynAck { ack, wnd, params }) => self.on_syn_ack(now, ack, wnd, params),

@@ -46,6 +46,7 @@ use peer_window::PeerWindow;
 use rtt::Rtt;
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
 use send_buffer::SendBuffer;
+use silence::Refusals;
 pub use stats::SenderStats;
 use syns::Syns;
 use traces::Observed;
@@ -152,6 +153,8 @@ pub struct Sender {
     batch: u64,
     /// When the receiver was last heard of, or began to owe an answer.
     heard_at: Option<Instant>,
+    /// Reports since then that nobody listens there.
+    refusals: Option<Refusals>,
     waiting: Waiting,
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
@@ -206,6 +209,7 @@ impl Sender {
             opened_tx: 0,
             batch: 0,
             heard_at: None,
+            refusals: None,
             waiting: Waiting::default(),
             events: VecDeque::new(),
             stats: SenderStats::default(),
@@ -478,6 +482,12 @@ impl Endpoint for Sender {
     fn handle_datagram(&mut self, now: Instant, (): (), _: Ecn, datagram: &[u8]) {
         self.stats.datagrams_received += 1;
         self.on_datagram(now, datagram);
+        self.trace_state(now);
+        self.check();
+    }
+
+    fn handle_refused(&mut self, now: Instant, reports: u64) {
+        self.on_refused(now, reports);
         self.trace_state(now);
         self.check();
     }

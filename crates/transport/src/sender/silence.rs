@@ -4,10 +4,24 @@
 use std::time::{Duration, Instant};
 
 use super::path_mtu::PathMtu;
-use super::{Segment, Sender};
+use super::{Segment, Sender, State};
+use crate::TransferError;
 use crate::congestion::Cause;
 use crate::recovery::Recovery;
 use crate::wire::Ack;
+
+/// An open transfer ends when the network reported for so long that nobody listens, so often at least, and nothing came from
+/// the receiver meanwhile. It is a hard error (RFC 1122, section 4.2.3.9), but one that anybody can forge who guesses the
+/// ports; and a path may reject for a moment what it lets through again.
+const REFUSED_FOR: Duration = Duration::from_secs(5);
+const REFUSED_TIMES: u64 = 5;
+
+/// Reports that nobody listens where the receiver was, since it was heard of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusals {
+    since: Instant,
+    reports: u64,
+}
 
 /// Why a packet was not heard of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +106,19 @@ impl Sender {
         if self.patience(now).is_zero() {
             let attempts = self.board.base().map_or(0, |base| u32::from(base.sent_count));
             self.exhaust(now, attempts);
+        }
+    }
+
+    /// Before the receiver was heard of at all it may be about to start, and the patience decides.
+    pub(super) fn on_refused(&mut self, now: Instant, reports: u64) {
+        if self.state != State::Open {
+            return;
+        }
+        let refusals = self.refusals.get_or_insert(Refusals { since: now, reports: 0 });
+        refusals.reports += reports;
+        let long = now.saturating_duration_since(refusals.since) >= REFUSED_FOR;
+        if long && refusals.reports >= REFUSED_TIMES {
+            self.fail(self.phase(), TransferError::Gone);
         }
     }
 

@@ -1,6 +1,7 @@
 //! When a receiver that answers no more is given up, in the native format.
 
 use super::*;
+use crate::wire::Wire;
 use crate::wire::native::{self, Params, SynAck};
 
 const GIVE_UP: Duration = Duration::from_secs(3);
@@ -43,4 +44,46 @@ fn a_pause_of_the_application_is_no_silence_of_the_receiver() {
     let mut script = connected();
     script.at(9000).write(5000);
     assert_eq!(ended(&mut script), ms(9000) + GIVE_UP);
+}
+
+/// What is reported at these times, ms, ends the transfer or not.
+fn is_gone(script: &mut Script, reports: &[u64]) -> bool {
+    for time in reports {
+        let now = script.at(*time).now;
+        script.sender.handle_refused(now, 1);
+    }
+    let gone = [SenderEvent::Failed { phase: Phase::Send, error: TransferError::Gone }];
+    let events = script.events();
+    assert!(events.is_empty() || events == gone && script.timer().is_none(), "{events:?}");
+    !events.is_empty()
+}
+
+#[test]
+fn a_receiver_is_gone_when_for_long_nothing_came_but_reports_of_it() {
+    let patient = |wire| {
+        let base = SenderConfig { give_up: Duration::MAX, ..SenderConfig::new(10, LINK) };
+        if wire == Wire::Classic { Script::connected(base, 10, 10) } else { connected() }
+    };
+    for wire in [Wire::Classic, Wire::Native { connection_id: 7 }] {
+        assert!(is_gone(&mut patient(wire), &[100, 200, 300, 400, 5100]), "{wire:?}");
+        assert!(!is_gone(&mut patient(wire), &[100, 200, 300, 400, 5099]), "{wire:?}: not long");
+        assert!(!is_gone(&mut patient(wire), &[100, 200, 300, 5100]), "{wire:?}: not often");
+    }
+    // Somebody is there after all, even if he only says what he said before.
+    let mut script = connected();
+    assert!(!is_gone(&mut script, &[100, 200, 300, 400, 500]));
+    let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
+    let mut bytes = vec![0; native::syn_ack_len(&syn_ack)];
+    native::encode_syn_ack(7, &syn_ack, &mut bytes);
+    script.at(600).recv_bytes(&bytes);
+    assert!(!is_gone(&mut script, &[700, 800, 900, 5699]));
+    assert!(is_gone(&mut script, &[5700]));
+}
+
+#[test]
+fn a_receiver_that_is_not_there_yet_may_come() {
+    let mut script = Script::new(SenderConfig { give_up: GIVE_UP, ..SenderConfig::native(7) });
+    assert!(!is_gone(&mut script, &[1, 2, 3, 4, 5, 2000, 8000, 9000]));
+    let mut classic = Script::new(SenderConfig::new(10, LINK));
+    assert!(!is_gone(&mut classic, &[1, 2, 3, 4, 5, 6000]));
 }
