@@ -81,6 +81,20 @@ impl Pacer {
         now.checked_add(Duration::from_nanos(wait))
     }
 
+    /// How many segments of `len` bytes may leave now, one after the other, of `most` that wait: as many as
+    /// [`next_send_at`](Self::next_send_at) lets go if each is charged before the next is asked for.
+    pub fn allows(&self, now: Instant, len: u64, most: u64) -> u64 {
+        if self.rate.is_none() {
+            return most;
+        }
+        let beyond_first = self.level_at(now) - nano_bytes(len.min(self.burst()));
+        if beyond_first < 0 {
+            return 0;
+        }
+        let more = beyond_first.checked_div(nano_bytes(len)).and_then(|more| u64::try_from(more).ok());
+        more.map_or(most, |more| most.min(more.saturating_add(1)))
+    }
+
     /// Bytes left, whether or not they were due.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.settle(now);
@@ -96,7 +110,11 @@ impl Pacer {
 
     fn level_at(&self, now: Instant) -> i128 {
         let (Some(rate), Some(updated)) = (self.rate, self.updated) else { return self.level };
-        let elapsed = now.saturating_duration_since(updated).as_nanos();
+        // All that is asked and charged at one time but the first: nothing to work out.
+        if now <= updated {
+            return self.level;
+        }
+        let elapsed = now.duration_since(updated).as_nanos();
         let gained = i128::try_from(elapsed.saturating_mul(u128::from(rate))).unwrap_or(i128::MAX);
         // A level above the capacity, which smaller sizes may leave behind, is not taken away here.
         self.level.saturating_add(gained).min(self.capacity().max(self.level))
@@ -249,6 +267,56 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_what_one_segment_after_the_other_is() {
+        for seed in 1..=400_u64 {
+            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut below = |end: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 11) % end
+            };
+            let mut now = start();
+            let mut by_run = Pacer::new(1 + below(9000));
+            let mut by_one = by_run.clone();
+            for step in 0..200 {
+                match below(8) {
+                    0 => {
+                        let magnitude = 1 + below(50);
+                        let rate = (below(5) > 0).then_some(below(1 << magnitude));
+                        by_run.set_rate(now, rate);
+                        by_one.set_rate(now, rate);
+                    }
+                    1 => {
+                        let (mss, batch) = (below(9000), below(70_000));
+                        by_run.set_sizes(mss, batch);
+                        by_one.set_sizes(mss, batch);
+                    }
+                    _ => {}
+                }
+                // A clock may step back.
+                let magnitude = 1 + below(34);
+                let wait = Duration::from_nanos(below(1 << magnitude));
+                now = if below(20) == 0 { now.checked_sub(wait).unwrap() } else { now + wait };
+                let longest = if below(10) == 0 { 200_000 } else { 9000 };
+                let (len, most) = (below(longest), below(200));
+                let mut expected = 0;
+                while expected < most && by_one.next_send_at(now, len).is_none() {
+                    by_one.on_sent(now, len);
+                    expected += 1;
+                }
+                let count = by_run.allows(now, len, most);
+                assert_eq!(count, expected, "seed {seed} step {step}: {len} bytes, of {most}");
+                if count > 0 {
+                    by_run.on_sent(now, count * len);
+                }
+                let books = |pacer: &Pacer| (pacer.level, pacer.updated, pacer.next_send_at(now, len));
+                assert_eq!(books(&by_run), books(&by_one), "seed {seed} step {step}");
+            }
+        }
+    }
+
+    #[test]
     fn an_hour_at_an_odd_rate_is_exact_to_a_segment() {
         for rate in [1, 999, 7919, 123_457, 1_234_567] {
             let begin = start();
@@ -277,6 +345,7 @@ mod tests {
         fastest.on_sent(begin, u64::MAX);
         assert!(fastest.next_send_at(begin, MSS).is_some());
         assert_eq!(fastest.next_send_at(far, MSS), None);
+        assert_eq!((fastest.allows(begin, MSS, 9), fastest.allows(far, 1, u64::MAX)), (0, BATCH));
         let mut slowest = paced(begin, 0);
         slowest.on_sent(begin, u64::MAX);
         assert!(slowest.next_send_at(begin, MSS).is_some());

@@ -69,21 +69,15 @@ impl Sender {
         let (size, mss) = (self.config.wire.data_header() + self.mss, self.mss as u64);
         let (first, seq, tx) = (self.board.next_offset(), self.board.snd_nxt(), self.flights.next_tx());
         let (span, numbered) = (self.board.span(self.mss), u64::from(self.delivery.is_some()));
+        let most = self.pacer.as_ref().map_or(most, |pacer| pacer.allows(now, mss, most));
         let mut count = 0;
         while count < most {
-            let pace = self.pacer.as_ref().and_then(|pacer| pacer.next_send_at(now, mss));
-            if pace.is_some_and(|at| at > now) {
-                break;
-            }
             let Some(slot) = out.slot(size) else { return (count, true) };
             let offset = first + count * mss;
             let (seq, tx) = (seq + count * span, tx + count * numbered);
             let head = DataHead { seq, tx, asks: self.is_last(offset + mss) };
             let crc = put_segment(&self.codec, &self.buffer, head, offset, slot);
             self.buffer.sent(self.mss, crc);
-            if let Some(pacer) = &mut self.pacer {
-                pacer.on_sent(now, mss);
-            }
             count += 1;
         }
         (count, false)
@@ -94,6 +88,9 @@ impl Sender {
         let (offset, mss, tx) = (self.board.next_offset(), self.mss as u64, self.flights.next_tx());
         // A packet's payload is at most 65,499 bytes.
         let len = u32::try_from(self.mss).unwrap_or(u32::MAX);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_sent(now, count * mss);
+        }
         let Some(delivery) = &mut self.delivery else {
             return self.board.push_run(now, len, count, |_| tx);
         };
