@@ -2,7 +2,8 @@
 //! quinn-udp's, whose room for control messages (88 bytes) is too little for a message that was joined, has a time
 //! stamp and came to a named address: the kernel then leaves the codepoint out.
 
-use std::io::{self, IoSliceMut};
+use std::io;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -37,37 +38,44 @@ impl Envelopes {
         Box::new(Self { names, controls: [Control([0; ROOM]); BATCH] })
     }
 
-    /// Reads into `slices`, and what is told of each message into `metas`. Says how many came.
+    /// Reads a message into each of `rooms`, and what is told of it into `metas`: as many as there are of both, and
+    /// 32 at most. Says how many came.
     #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
-    pub(crate) fn receive(
+    pub(crate) fn receive<'a>(
         &mut self,
         socket: &UdpSocket,
-        slices: &mut [IoSliceMut<'_>],
+        rooms: impl Iterator<Item = &'a mut [u8]>,
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
-        // SAFETY: plain C data, for which all zeros is a value.
-        let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
         let mut count = 0;
-        for ((slice, _), (message, (name, control))) in slices
-            .iter_mut()
-            .zip(metas.iter())
-            .zip(messages.iter_mut().zip(self.names.iter_mut().zip(&mut self.controls)))
-        {
-            let header = &mut message.msg_hdr;
+        let envelopes = self.names.iter_mut().zip(&mut self.controls).zip(metas.iter());
+        let unwritten = parts.iter_mut().zip(messages.iter_mut());
+        for (((part, message), ((name, control), _)), room) in unwritten.zip(envelopes).zip(rooms) {
+            let part = part.write(libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
+            // SAFETY: plain C data, for which all zeros is a value.
+            let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
             header.msg_name = (&raw mut *name).cast();
             header.msg_namelen = NAME;
-            // An `IoSliceMut` is laid out as an `iovec`.
-            header.msg_iov = (&raw mut *slice).cast();
+            header.msg_iov = part;
             header.msg_iovlen = 1;
             header.msg_control = control.0.as_mut_ptr().cast();
             header.msg_controllen = ROOM as _;
             count += 1;
         }
         let got = loop {
-            // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages point to names,
-            // slices and controls that outlive the call and are borrowed by nobody else, with their true lengths.
+            // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages are
+            // written and point to names, parts, rooms and controls that outlive the call and are borrowed by nobody
+            // else, with their true lengths.
             let got = unsafe {
-                libc::recvmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, 0, std::ptr::null_mut())
+                libc::recvmmsg(
+                    socket.as_raw_fd(),
+                    messages.as_mut_ptr().cast(),
+                    count,
+                    0,
+                    std::ptr::null_mut(),
+                )
             };
             if let Ok(got) = usize::try_from(got) {
                 break got;
@@ -78,6 +86,8 @@ impl Envelopes {
             }
         };
         for ((message, name), meta) in messages.iter().zip(&self.names).zip(metas).take(got) {
+            // SAFETY: of the first `count`, all of which are written.
+            let message = unsafe { message.assume_init_ref() };
             *meta = RecvMeta::default();
             meta.addr = address(name)?;
             meta.len = message.msg_len as usize;

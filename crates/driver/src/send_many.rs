@@ -19,6 +19,7 @@ pub(crate) use linux::send_many;
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::mem::MaybeUninit;
     use std::net::IpAddr;
     use std::os::fd::AsRawFd;
 
@@ -43,19 +44,23 @@ mod linux {
         let mut control = Control::new();
         control.put_source(peer.local);
         control.put_ecn(peer.addr.ip(), ecn);
-        // SAFETY: both are plain C data, for which all zeros is a value.
-        let (mut parts, mut messages): ([libc::iovec; MAX_SEGMENTS], [libc::mmsghdr; MAX_SEGMENTS]) =
-            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; MAX_SEGMENTS];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MAX_SEGMENTS];
         let mut count = 0;
-        for datagram in bytes.chunks(size.max(1)).take(MAX_SEGMENTS) {
-            parts[count] =
-                libc::iovec { iov_base: datagram.as_ptr().cast_mut().cast(), iov_len: datagram.len() };
-            let header = &mut messages[count].msg_hdr;
+        for (datagram, (part, message)) in
+            bytes.chunks(size.max(1)).zip(parts.iter_mut().zip(messages.iter_mut()))
+        {
+            let part = part.write(libc::iovec {
+                iov_base: datagram.as_ptr().cast_mut().cast(),
+                iov_len: datagram.len(),
+            });
+            // SAFETY: plain C data, for which all zeros is a value.
+            let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
             if !connected {
                 header.msg_name = to.as_ptr().cast_mut().cast();
                 header.msg_namelen = to.len();
             }
-            header.msg_iov = &raw mut parts[count];
+            header.msg_iov = part;
             header.msg_iovlen = 1;
             if control.length > 0 {
                 header.msg_control = control.messages.0.as_mut_ptr().cast();
@@ -63,12 +68,10 @@ mod linux {
             }
             count += 1;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
-        let length = count as libc::c_uint;
-        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages point to
-        // `to`, `parts`, `bytes` and `control`, which outlive the call and of which the kernel only reads; it
+        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages are written
+        // and point to `to`, `parts`, `bytes` and `control`, which outlive the call and of which the kernel only reads; it
         // writes `msg_len` of the messages.
-        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), length, 0) };
+        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr().cast(), count, 0) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 

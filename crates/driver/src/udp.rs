@@ -1,7 +1,7 @@
 //! A UDP socket with batched reads and writes. Owns the receive slab and the counters
 //! of everything that the kernel granted, took and refused. Knows no protocol.
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
@@ -337,13 +337,20 @@ impl UdpIo {
     }
 
     fn read_messages(&mut self) -> io::Result<usize> {
-        let mut messages = self.slab.chunks_exact_mut(MESSAGE);
-        let mut slices: [IoSliceMut<'_>; RECEIVE_BATCH] =
-            std::array::from_fn(|_| IoSliceMut::new(messages.next().unwrap_or_default()));
+        let rooms = self.slab.chunks_exact_mut(MESSAGE).take(self.ask);
         #[cfg(target_os = "linux")]
-        return self.envelopes.receive(&self.port.socket, &mut slices[..self.ask], &mut self.metas);
+        return self.envelopes.receive(&self.port.socket, rooms, &mut self.metas);
         #[cfg(not(target_os = "linux"))]
-        self.port.state.recv(UdpSockRef::from(&*self.port.socket), &mut slices[..self.ask], &mut self.metas)
+        {
+            let mut rooms = rooms;
+            let mut slices: [io::IoSliceMut<'_>; RECEIVE_BATCH] =
+                std::array::from_fn(|_| io::IoSliceMut::new(rooms.next().unwrap_or_default()));
+            self.port.state.recv(
+                UdpSockRef::from(&*self.port.socket),
+                &mut slices[..self.ask],
+                &mut self.metas,
+            )
+        }
     }
 
     fn note(&mut self, sent: io::Result<()>) {
