@@ -179,6 +179,14 @@ impl Body {
         }
     }
 
+    /// Nothing more will come: no memory is kept for it.
+    pub(crate) fn end(&mut self) {
+        match self {
+            Self::Packets(packets) => packets.reassembly.end(),
+            Self::Bytes(bytes) => bytes.stream.end(),
+        }
+    }
+
     pub(crate) fn is_contiguous(&self) -> bool {
         match self {
             Self::Packets(packets) => packets.reassembly.is_contiguous(),

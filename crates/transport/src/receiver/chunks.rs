@@ -20,6 +20,8 @@ pub(crate) struct Chunks {
     slots: VecDeque<Option<Box<[u8]>>>,
     used: usize,
     spare: Vec<Box<[u8]>>,
+    /// Nothing more will be written.
+    ended: bool,
 }
 
 impl Chunks {
@@ -88,6 +90,12 @@ impl Chunks {
         self.first = start / CHUNK;
     }
 
+    /// Nothing more will be written, so nothing is kept for reuse.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+        self.spare = Vec::new();
+    }
+
     /// Bytes of the chunks in use and of their places; spare chunks are not counted.
     pub(crate) fn memory(&self) -> u64 {
         self.used as u64 * CHUNK + self.slots.len() as u64 * SLOT
@@ -95,6 +103,9 @@ impl Chunks {
 
     fn recycle(&mut self, chunk: Box<[u8]>) {
         self.used -= 1;
+        if self.ended {
+            return;
+        }
         self.spare.push(chunk);
         self.spare.truncate(SPARE.max(self.used));
     }
@@ -146,5 +157,8 @@ mod tests {
         chunks.release_below(1 << 60);
         chunks.write(1 << 60, b"x");
         assert_eq!(chunks.memory(), CHUNK + SLOT);
+        chunks.end();
+        chunks.clear(1 << 60);
+        assert_eq!((chunks.memory(), chunks.spare.capacity()), (0, 0));
     }
 }

@@ -62,6 +62,7 @@ impl Receiver {
 
     fn finish(&mut self, now: Instant, seq: u64) {
         self.state = State::Finishing { seq, since: now };
+        self.body.end();
         let elapsed = match (self.first_data_at, self.last_data_at) {
             (Some(first), Some(last)) => last.saturating_duration_since(first),
             _ => Duration::ZERO,

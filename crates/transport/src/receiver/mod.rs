@@ -11,6 +11,8 @@ mod config;
 mod crc;
 mod event;
 mod in_flight;
+mod in_order;
+mod packet_log;
 mod packets;
 mod reassembly;
 pub mod sack_list;

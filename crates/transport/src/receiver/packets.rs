@@ -125,7 +125,7 @@ impl Packets {
 
     /// Unread bytes, if the application is behind: 0 for one that left no more than half of the memory unread.
     fn backlog(&self) -> u64 {
-        let unread = self.reassembly.data().len() as u64;
+        let unread = self.reassembly.unread();
         if unread > self.memory / 2 { unread } else { 0 }
     }
 }

@@ -135,6 +135,11 @@ impl Stream {
         self.release();
     }
 
+    /// Nothing more will come: no memory is kept for it.
+    pub fn end(&mut self) {
+        self.chunks.end();
+    }
+
     /// Offset of the next byte expected in order.
     pub fn rcv_nxt(&self) -> u64 {
         self.rcv_nxt

@@ -88,8 +88,11 @@ impl Script {
     }
 
     fn read(&mut self) -> Vec<u8> {
-        let bytes = self.receiver.data().to_vec();
-        self.receiver.consume(bytes.len());
+        let mut bytes = Vec::new();
+        while let n @ 1.. = self.receiver.data().len() {
+            bytes.extend_from_slice(self.receiver.data());
+            self.receiver.consume(n);
+        }
         bytes
     }
 }
