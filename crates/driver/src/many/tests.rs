@@ -225,8 +225,8 @@ fn many_sleep_until_something_arrives_and_only_who_gets_it_is_asked() {
     for Ended { member, result } in ended {
         assert!(result.is_ok());
         assert_eq!(member.endpoint.got, 1);
-        // At the beginning, after what it sent, and after what it got.
-        assert_eq!(member.application.pumped, 3);
+        // At the beginning, after what it got, and after what it sent unless the answer was there by then.
+        assert!((2..=3).contains(&member.application.pumped), "{}", member.application.pumped);
     }
 }
 
