@@ -214,6 +214,11 @@ impl Service {
     ) {
         self.finished += 1;
         self.bytes += end.bytes;
+        if self.exit_after_first {
+            // Before anybody can read that one is finished.
+            self.ended.insert(peer);
+            self.stop.close();
+        }
         self.journal.finished(server, peer, end, path.as_deref());
         if let Some(error) = unsynced {
             self.not_synced += 1;
@@ -224,10 +229,6 @@ impl Service {
             None => server.confirm(now, peer),
             // The sender was promised more than that.
             Some(_) => server.close(peer),
-        }
-        if self.exit_after_first {
-            self.ended.insert(peer);
-            self.stop.close();
         }
     }
 

@@ -9,7 +9,7 @@ const CHUNK: usize = 64 * 1024;
 const PACKETS: usize = 4;
 /// Bytes of empty chunks that are kept for reuse, and as many as are in use where that is more: so a steady stream
 /// allocates nothing.
-const SPARE: usize = 1 << 20;
+const SPARE: usize = 2 * CHUNK;
 /// Chunks may have as many bytes beside twice those that somebody waits for. Where nothing was released they have no
 /// more than a third beside those, and one chunk, of at most this size.
 const SLACK: usize = PACKETS * CHUNK;

@@ -42,12 +42,7 @@ impl Packets {
 
     /// Takes packet `seq`. `memory` is how many bytes may be held beyond holes.
     pub(super) fn insert(&mut self, now: Instant, seq: u64, payload: &[u8], memory: u64) -> Taken {
-        self.in_flight.on_arrival(
-            now,
-            seq.saturating_add(1),
-            payload.len() as u64,
-            self.reassembly.arrived(),
-        );
+        let arrived = self.reassembly.arrived();
         self.memory = memory.max(LEAST_UNREAD);
         // One that keeps up leaves less than half unread at any time, and nothing here is for it.
         let backlog = self.backlog();
@@ -62,6 +57,9 @@ impl Packets {
         match self.reassembly.insert(seq, payload, memory.saturating_sub(backlog + kept_free)) {
             Insert::Accepted { moved } => {
                 self.refused &= moved == 0;
+                // What lies beyond the window tells nothing of a network that was offered no more.
+                let end = seq.saturating_add(1).min(self.edge);
+                self.in_flight.on_arrival(now, end, payload.len() as u64, arrived);
                 Taken::New { in_order: moved > 0 }
             }
             Insert::Duplicate => Taken::Duplicate,

@@ -10,8 +10,8 @@ pub(crate) use super::in_order::Keep;
 use super::in_order::{InOrder, PLACE};
 use super::packet_log::{PacketLog, Run};
 
-/// Slots for so many packets are kept for the next hole, 256 KiB.
-const KEEP_SLOTS: usize = 16 * 1024;
+/// Slots for so many packets are kept for the next hole, 64 KiB.
+const KEEP_SLOTS: usize = 4 * 1024;
 /// When the application has read everything so often and nothing came beyond a hole meanwhile, what is kept for that is
 /// given back.
 const CALM: u32 = 1024;
@@ -147,7 +147,7 @@ impl Reassembly {
     }
 
     /// Memory in use, in bytes: beyond holes, their slots, and what waits to be read. There may be twice as much and
-    /// 256 KiB, and up to 1 MiB, or as much again where that is more, is kept for reuse beside it.
+    /// 256 KiB, and up to 192 KiB, or as much again where that is more, is kept for reuse beside it.
     pub(crate) fn memory(&self) -> u64 {
         self.held_memory() + self.in_order.memory()
     }

@@ -114,6 +114,11 @@ impl Sender {
         if self.state != State::Open {
             return;
         }
+        // In a pause nothing is awaited, so it says nothing that nothing came.
+        if self.board.is_empty() && self.closing.is_none() {
+            self.refusals = None;
+            return;
+        }
         let refusals = self.refusals.get_or_insert(Refusals { since: now, reports: 0 });
         refusals.reports += reports;
         let long = now.saturating_duration_since(refusals.since) >= REFUSED_FOR;

@@ -8,7 +8,11 @@ const GIVE_UP: Duration = Duration::from_secs(3);
 
 /// Connected after 10 ms.
 fn connected() -> Script {
-    let mut script = Script::new(SenderConfig { give_up: GIVE_UP, ..SenderConfig::native(7) });
+    connected_for(GIVE_UP)
+}
+
+fn connected_for(give_up: Duration) -> Script {
+    let mut script = Script::new(SenderConfig { give_up, ..SenderConfig::native(7) });
     assert_eq!(script.datagrams().len(), 1, "a SYN");
     let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
     let mut bytes = vec![0; native::syn_ack_len(&syn_ack)];
@@ -62,7 +66,12 @@ fn is_gone(script: &mut Script, reports: &[u64]) -> bool {
 fn a_receiver_is_gone_when_for_long_nothing_came_but_reports_of_it() {
     let patient = |wire| {
         let base = SenderConfig { give_up: Duration::MAX, ..SenderConfig::new(10, LINK) };
-        if wire == Wire::Classic { Script::connected(base, 10, 10) } else { connected() }
+        let connected = if wire == Wire::Classic {
+            Script::connected(base, 10, 10)
+        } else {
+            connected_for(Duration::MAX)
+        };
+        waiting(connected)
     };
     for wire in [Wire::Classic, Wire::Native { connection_id: 7 }] {
         assert!(is_gone(&mut patient(wire), &[100, 200, 300, 400, 5100]), "{wire:?}");
@@ -70,7 +79,7 @@ fn a_receiver_is_gone_when_for_long_nothing_came_but_reports_of_it() {
         assert!(!is_gone(&mut patient(wire), &[100, 200, 300, 5100]), "{wire:?}: not often");
     }
     // Somebody is there after all, even if he only says what he said before.
-    let mut script = connected();
+    let mut script = waiting(connected_for(Duration::MAX));
     assert!(!is_gone(&mut script, &[100, 200, 300, 400, 500]));
     let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
     let mut bytes = vec![0; native::syn_ack_len(&syn_ack)];
@@ -78,6 +87,18 @@ fn a_receiver_is_gone_when_for_long_nothing_came_but_reports_of_it() {
     script.at(600).recv_bytes(&bytes);
     assert!(!is_gone(&mut script, &[700, 800, 900, 5699]));
     assert!(is_gone(&mut script, &[5700]));
+}
+
+/// Some data is in flight.
+fn waiting(mut script: Script) -> Script {
+    script.write(5000);
+    assert!(!script.datagrams().is_empty());
+    script
+}
+
+#[test]
+fn in_a_pause_reports_end_nothing() {
+    assert!(!is_gone(&mut connected(), &[100, 200, 300, 400, 5100, 9000]), "nothing is awaited");
 }
 
 #[test]
