@@ -135,6 +135,7 @@ fn nano_bytes(bytes: u64) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::range_set::random;
 
     const MSS: u64 = 1472;
     const BATCH: u64 = 44 * MSS;
@@ -269,13 +270,7 @@ mod tests {
     #[test]
     fn a_run_is_what_one_segment_after_the_other_is() {
         for seed in 1..=400_u64 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let mut below = |end: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                (state >> 11) % end
-            };
+            let mut below = random(seed);
             let mut now = start();
             let mut by_run = Pacer::new(1 + below(9000));
             let mut by_one = by_run.clone();

@@ -1,6 +1,6 @@
-//! The end: the FIN and its answer, or a receiver that will not go on. Where the format lets it, the FIN leaves with the last of the data. While data is
-//! outstanding, the timers of data stand for both, and ACKs tell whether the FIN arrived; once everything is
-//! acknowledged, it has a timer of its own.
+//! The end: the FIN and its answer, or a receiver that will not go on. Where the format lets it, the FIN leaves with the
+//! last of the data. While data is outstanding, the timers of data stand for both, and ACKs tell whether the FIN
+//! arrived; once everything is acknowledged, it has a timer of its own.
 
 use std::time::Instant;
 
