@@ -111,11 +111,11 @@ impl Pair {
     /// As much as the sender takes, until the end.
     fn write(&mut self) {
         while self.written < BYTES
-            && let Ok(spare @ [_, ..]) = self.sender.spare()
+            && let Ok(room @ 1..) = self.sender.spare().map(|spare| spare.len())
         {
             // What is there is as good as anything else.
             let rest = usize::try_from(BYTES - self.written).unwrap_or(usize::MAX);
-            let n = spare.len().min(rest);
+            let n = room.min(rest);
             self.sender.advance(n);
             self.written += n as u64;
             if self.written == BYTES {

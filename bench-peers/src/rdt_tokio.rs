@@ -117,7 +117,7 @@ impl Making {
             if spare.is_empty() {
                 return Ok(());
             }
-            match source.read(spare)? {
+            match source.read_into(spare)? {
                 Fill::Bytes(n) => sender.advance(n),
                 Fill::Pending => return Ok(()),
                 Fill::End => {

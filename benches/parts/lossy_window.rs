@@ -161,8 +161,7 @@ impl Path {
     /// All that the sender may send is on the path.
     fn transmit(&mut self) {
         loop {
-            while let Ok(spare @ [_, ..]) = self.sender.spare() {
-                let n = spare.len();
+            while let Ok(n @ 1..) = self.sender.spare().map(|spare| spare.len()) {
                 self.sender.advance(n);
             }
             self.out.clear();

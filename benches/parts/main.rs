@@ -56,8 +56,7 @@ fn sender(c: &mut Criterion) {
             let mut acked = 0;
             b.iter(|| {
                 loop {
-                    while let Ok(spare @ [_, ..]) = sender.spare() {
-                        let n = spare.len();
+                    while let Ok(n @ 1..) = sender.spare().map(|spare| spare.len()) {
                         sender.advance(n);
                     }
                     out.clear();

@@ -249,8 +249,12 @@ impl Application<Sender> for Load {
     }
 
     fn refill(&mut self, sender: &mut Sender, batches: usize) -> Refill {
-        while let Ok(spare @ [_, ..]) = sender.spare_now(batches) {
-            let Ok(Fill::Bytes(n)) = self.source.read(spare) else { unreachable!("the array is endless") };
+        while let Ok(spare) = sender.spare_now(batches)
+            && !spare.is_empty()
+        {
+            let Ok(Fill::Bytes(n)) = self.source.read_into(spare) else {
+                unreachable!("the array is endless")
+            };
             sender.advance(n);
         }
         Refill::Done

@@ -40,7 +40,7 @@ impl Sending {
             if spare.is_empty() {
                 return Ok(());
             }
-            match source.read(spare)? {
+            match source.read_into(spare)? {
                 Fill::Bytes(n) => sender.advance(n),
                 Fill::Pending => {
                     sender.push();

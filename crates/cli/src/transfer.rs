@@ -78,7 +78,8 @@ impl Transfer {
         let input = data.name();
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
-        let mut sender = Sender::new(config)?;
+        let mut socket = Connected::new(io, address);
+        let mut sender = Sender::with_memory(config, socket.memory())?;
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if args.debug {
             let console = Console::default();
@@ -106,7 +107,6 @@ impl Transfer {
             next_line: None,
             end: None,
         };
-        let socket = Connected::new(io, address);
         Ok(Self { host: host.into(), address, sender, socket, waiter, sending, input, round_trips, qlog })
     }
 

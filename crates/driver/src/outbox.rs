@@ -2,11 +2,12 @@
 //! is full, and what each refusal means for the rest. Makes no calls itself.
 
 use std::io;
+use std::sync::Arc;
 
-use rdt_transport::{Ecn, Progress, TransmitBuf};
+use rdt_transport::{Ecn, Frame, SendMemory, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
-use crate::ring::{self, File, Ring, SLAB};
+use crate::ring::{self, File, Pages as _};
 use crate::shelf::BorrowedBatch;
 use crate::{Remote, UdpStats};
 
@@ -53,23 +54,17 @@ pub(crate) trait Kernel {
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
     /// Sends `datagrams`, which lie at `offset` of `file`, by reference. Says how many bytes went.
-    fn lend(&self, peer: Remote, file: &File, offset: usize, datagrams: Datagrams<'_>) -> io::Result<usize>;
+    fn lend(&self, peer: Remote, file: &File, offset: u64, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
     /// Takes reports of undelivered datagrams off the socket; says how many found nobody.
     fn drain_reports(&self) -> u64;
 }
 
-/// Smaller batches are copied: that is cheaper than to hand over their pages.
-const LEAST_LOAN: usize = 16 * 1024;
-
 /// The batch and the ways that are left to send it.
 pub(crate) struct Outbox {
-    /// The batch, unless it lies in the ring.
-    own: BorrowedBatch,
-    /// Memory that can be lent to the kernel, where that works.
-    ring: Option<Ring<File>>,
-    /// The slab of the ring in which the batch lies.
-    slab: Option<usize>,
+    batch: BorrowedBatch,
+    /// Batches that lie in here can be lent to the kernel, where that works.
+    file: Option<Arc<File>>,
     /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
     stuck: Option<(Remote, usize)>,
     gso: bool,
@@ -81,27 +76,31 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Uses segmentation offload only if `gso`, and `sendmmsg` only if that.
     pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
-        let own = BorrowedBatch::new();
-        Self { own, ring: None, slab: None, stuck: None, gso, sendmmsg, proven: false }
+        let batch = BorrowedBatch::new();
+        Self { batch, file: None, stuck: None, gso, sendmmsg, proven: false }
     }
 
-    /// Lends batches to the kernel from now on where both allow it, for a socket with one peer.
-    pub(crate) fn lend_batches(&mut self) {
-        if self.gso {
-            self.ring = ring::open().inspect_err(|error| tracing::debug!(%error, "batches are copied")).ok();
+    /// Memory for a sender whose batches leave here, for a socket with one peer: they are lent to the kernel where both
+    /// allow it.
+    pub(crate) fn memory(&mut self) -> SendMemory {
+        if !self.gso {
+            return SendMemory::new();
+        }
+        match ring::open() {
+            Ok((file, ring)) => {
+                self.file = Some(file);
+                SendMemory::of(Box::new(ring))
+            }
+            Err(error) => {
+                tracing::debug!(%error, "batches are copied");
+                SendMemory::new()
+            }
         }
     }
 
     /// Batches are lent to the kernel at present.
     pub(crate) fn lends(&self) -> bool {
-        self.gso && self.ring.as_ref().is_some_and(|ring| !ring.is_spent())
-    }
-
-    /// See [`rdt_transport::drive::DatagramIo::reclaim`].
-    pub(crate) fn reclaim(&mut self, progress: Progress) {
-        if let Some(ring) = &mut self.ring {
-            ring.reclaim(progress);
-        }
+        self.gso && self.file.as_ref().is_some_and(|file| !file.is_closed())
     }
 
     /// How more than one datagram is sent at present.
@@ -132,13 +131,7 @@ impl Outbox {
     /// The batch, emptied to be filled again. What is stuck would be lost.
     pub(crate) fn open(&mut self, kernel: &impl Kernel) -> &mut TransmitBuf {
         let max_segments = self.max_segments(kernel);
-        if self.slab.is_none() {
-            self.slab = self.ring.as_mut().and_then(Ring::take);
-        }
-        let batch = match (&mut self.ring, self.slab) {
-            (Some(ring), Some(slab)) => ring.slab_mut(slab),
-            _ => self.own.fetch(),
-        };
+        let batch = self.batch.fetch();
         batch.clear();
         batch.set_max_segments(max_segments);
         batch
@@ -147,16 +140,13 @@ impl Outbox {
     /// The batch is not needed for now: it is empty, or nothing of it is stuck.
     pub(crate) fn leave(&mut self) {
         if self.stuck.is_none() {
-            self.own.put_back();
+            self.batch.put_back();
         }
     }
 
     /// What is in the batch.
     pub(crate) fn batch(&self) -> &TransmitBuf {
-        match (&self.ring, self.slab) {
-            (Some(ring), Some(slab)) => ring.slab(slab),
-            _ => &self.own,
-        }
+        &self.batch
     }
 
     /// Sends the batch; what the socket does not take now is stuck.
@@ -278,18 +268,17 @@ impl Outbox {
     /// Lends the batch to the kernel, if it may be and is worth it.
     fn lend(&mut self, kernel: &impl Kernel, stats: &mut UdpStats, peer: Remote) -> Loan {
         let gso = self.call(kernel) == SendCall::Gso;
-        let (Some(ring), Some(slab)) = (&mut self.ring, self.slab) else { return Loan::None };
-        let batch = ring.slab(slab);
-        let len = batch.bytes().len();
-        let datagrams = Datagrams { bytes: batch.bytes(), size: batch.segment_size(), ecn: batch.ecn() };
-        let Some(until) = batch.lent_until().filter(|_| gso && len >= LEAST_LOAN) else { return Loan::None };
-        match kernel.lend(peer, ring.pages(), slab * SLAB, datagrams) {
-            Ok(taken) if taken == len => {
+        let (batch, Some(file)) = (&*self.batch, &self.file) else { return Loan::None };
+        let (bytes, size, ecn) = (batch.bytes(), batch.segment_size(), batch.ecn());
+        let worth = gso && bytes.len() >= Frame::LEAST_LOAN && !file.is_closed();
+        let Some(place) = batch.place().filter(|place| worth && place.file == file.name()) else {
+            return Loan::None;
+        };
+        match kernel.lend(peer, file, place.offset, Datagrams { bytes, size, ecn }) {
+            Ok(taken) if taken == bytes.len() => {
                 stats.send_calls += 1;
                 stats.sent += batch.segments() as u64;
                 stats.sent_by_reference += batch.segments() as u64;
-                ring.lend(until);
-                self.slab = None;
                 Loan::Made
             }
             Err(error) if classify(&error, false) == SendFailure::WouldBlock => {
@@ -309,27 +298,10 @@ impl Outbox {
             Err(error) if !is_loan_refused(&error) => Loan::None,
             refused => {
                 tracing::debug!(?refused, "the kernel takes no memory by reference; batches are copied");
-                self.stop_lending();
+                file.close();
                 Loan::None
             }
         }
-    }
-
-    /// Copies from now on. The batch moves to memory of its own; what is lent stays so.
-    fn stop_lending(&mut self) {
-        let Some(ring) = self.ring.take() else { return };
-        if let Some(slab) = self.slab.take() {
-            let batch = ring.slab(slab);
-            self.own.fetch().clear();
-            self.own.set_max_segments(batch.segments());
-            self.own.set_ecn(batch.ecn());
-            for datagram in batch.datagrams() {
-                if let Some(slot) = self.own.slot(datagram.len()) {
-                    slot.copy_from_slice(datagram);
-                }
-            }
-        }
-        ring::recycle(ring);
     }
 
     /// Gives up a way to send that the kernel refuses; true if it was this error's reason.
@@ -358,14 +330,6 @@ enum Loan {
     Blocked,
     /// It is to be copied.
     None,
-}
-
-impl Drop for Outbox {
-    fn drop(&mut self) {
-        if let Some(ring) = self.ring.take() {
-            ring::recycle(ring);
-        }
-    }
 }
 
 /// EINVAL, ENOSYS and EOPNOTSUPP from a kernel that takes no pages for a datagram, EIO from a card that cannot cut them,

@@ -117,7 +117,7 @@ impl Kernel for Port {
         Ok(bytes.len().div_ceil(size).max(1))
     }
 
-    fn lend(&self, peer: Remote, file: &File, offset: usize, datagrams: Datagrams<'_>) -> io::Result<usize> {
+    fn lend(&self, peer: Remote, file: &File, offset: u64, datagrams: Datagrams<'_>) -> io::Result<usize> {
         self.connect(peer)?;
         if self.segment.get() != datagrams.size {
             self.set_segment(datagrams.size)?;

@@ -37,7 +37,7 @@ pub(crate) struct BorrowedBatch {
 impl BorrowedBatch {
     /// One without memory.
     pub(crate) fn new() -> Self {
-        Self { batch: TransmitBuf::given(&mut []), here: false }
+        Self { batch: TransmitBuf::owning(Box::default()), here: false }
     }
 
     /// Sees that there is memory. What is in the batch stays; of a fresh one nobody knows what it holds.
@@ -55,7 +55,8 @@ impl BorrowedBatch {
         if !std::mem::take(&mut self.here) {
             return;
         }
-        let batch = std::mem::replace(&mut self.batch, TransmitBuf::given(&mut []));
+        let mut batch = std::mem::replace(&mut self.batch, TransmitBuf::owning(Box::default()));
+        batch.clear();
         SHELF.with_borrow_mut(|shelf| {
             if shelf.len() < KEPT {
                 shelf.push(batch);

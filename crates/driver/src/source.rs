@@ -1,17 +1,20 @@
 //! Where a sender's bytes come from.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut, Read};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
-use rdt_transport::dword_array;
+use rdt_transport::{Spare, dword_array};
 
 use crate::Waker;
 
 /// Bytes that one chunk of a pipe holds at most, and how many chunks are read ahead.
 const PIPE_CHUNK: usize = 256 * 1024;
 const PIPE_AHEAD: usize = 4;
+
+/// Pieces of a sender's room that one call to the system fills: all of a frame with packets of an Ethernet's size.
+const PIECES: usize = 64;
 
 /// What a read gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,28 @@ pub trait Source: Send {
     /// # Errors
     /// What reading the underlying file or pipe gave.
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill>;
+
+    /// The same into the room that a sender has.
+    ///
+    /// # Errors
+    /// As [`Source::read`].
+    fn read_into(&mut self, out: Spare<'_>) -> io::Result<Fill> {
+        let mut total = 0;
+        for piece in out {
+            // What an end or a pause after some bytes means is told again when they are asked for.
+            match self.read(piece)? {
+                Fill::Bytes(n) => {
+                    total += n;
+                    if n < piece.len() {
+                        break;
+                    }
+                }
+                rest if total == 0 => return Ok(rest),
+                Fill::Pending | Fill::End => break,
+            }
+        }
+        Ok(Fill::Bytes(total))
+    }
 }
 
 /// The first bytes of the course's payload.
@@ -64,6 +89,20 @@ impl Source for File {
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill> {
         loop {
             match Read::read(self, out) {
+                Ok(0) => return Ok(Fill::End),
+                Ok(n) => return Ok(Fill::Bytes(n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Many pieces in one call.
+    fn read_into(&mut self, mut out: Spare<'_>) -> io::Result<Fill> {
+        let mut pieces: [_; PIECES] =
+            std::array::from_fn(|_| IoSliceMut::new(out.next().unwrap_or_default()));
+        loop {
+            match self.read_vectored(&mut pieces) {
                 Ok(0) => return Ok(Fill::End),
                 Ok(n) => return Ok(Fill::Bytes(n)),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rdt_transport::drive::{DatagramIo, Received};
-use rdt_transport::{Ecn, Progress, TransmitBuf};
+use rdt_transport::{Ecn, SendMemory, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::{self, Reading};
@@ -428,15 +428,18 @@ impl Connected {
     pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
         io.report_unreachable();
         io.port.set_one_peer();
-        if io.by_reference {
-            io.outbox.lend_batches();
-        }
         Self { io, peer, strangers: 0, gauge: None, refused: 0 }
     }
 
     /// Sends no more than `gauge` has room for: its other side is the peer's socket, in this process.
     pub fn limit(&mut self, gauge: Arc<Gauge>) {
         self.gauge = Some(gauge);
+    }
+
+    /// Memory for the sender that this socket is for ([`Sender::with_memory`](rdt_transport::Sender::with_memory)): what is
+    /// written there leaves without a copy, where the kernel and [`UdpOptions`] allow it.
+    pub fn memory(&mut self) -> SendMemory {
+        if self.io.by_reference { self.io.outbox.memory() } else { SendMemory::new() }
     }
 
     /// The socket.
@@ -505,10 +508,6 @@ impl DatagramIo for Connected {
 
     fn present(&self, now: Instant) -> Instant {
         self.io.present(now)
-    }
-
-    fn reclaim(&mut self, progress: Progress) {
-        self.io.outbox.reclaim(progress);
     }
 }
 

@@ -273,4 +273,8 @@ impl<P: Copy> DatagramIo for NodeIo<'_, P> {
         let to = (self.address)(peer, self.default_peer);
         self.network.send(self.now, self.node, to, self.batch);
     }
+
+    fn leave(&mut self) {
+        self.batch.clear();
+    }
 }

@@ -77,13 +77,16 @@ impl SenderNode {
         while self.written < self.bytes {
             let Ok(spare) = self.sender.spare() else { return busy };
             let rest = usize::try_from(self.bytes - self.written).unwrap_or(usize::MAX);
-            let n = spare.len().min(rest);
+            let before = self.written;
+            for piece in spare.within(rest) {
+                dword_array::fill(self.written, piece);
+                self.written += piece.len() as u64;
+            }
+            let n = usize::try_from(self.written - before).unwrap_or(usize::MAX);
             if n == 0 {
                 return busy;
             }
-            dword_array::fill(self.written, &mut spare[..n]);
             self.sender.advance(n);
-            self.written += n as u64;
             busy = true;
             if self.written == self.bytes {
                 // The sender was opened when the node was made.

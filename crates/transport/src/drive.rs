@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::{Ecn, Endpoint, Progress, TransmitBuf};
+use crate::{Ecn, Endpoint, TransmitBuf};
 
 /// Where datagrams come from and go to: a socket, or a simulated network.
 pub trait DatagramIo {
@@ -26,7 +26,8 @@ pub trait DatagramIo {
     /// sent by a later call of `transmit_buf`.
     fn flush(&mut self, peer: Self::Peer);
 
-    /// A turn ends: unless something in it is stuck, others may use the memory of [`DatagramIo::transmit_buf`].
+    /// A turn ends: unless something in it is stuck, others may use the memory of [`DatagramIo::transmit_buf`], which is
+    /// to be cleared.
     fn leave(&mut self) {}
 
     /// The present, where `now` is what it was before the socket was read: what is sent next leaves now, and a round trip
@@ -34,9 +35,6 @@ pub trait DatagramIo {
     fn present(&self, now: Instant) -> Instant {
         now
     }
-
-    /// How far the endpoint's stream got: what was lent to the kernel may be free again.
-    fn reclaim(&mut self, _progress: Progress) {}
 }
 
 /// Datagrams from one peer, end to end, all with one codepoint: systems join no others.
@@ -59,6 +57,9 @@ pub struct Received<'a, P> {
 pub struct Budget {
     /// Received batches.
     pub receive: usize,
+    /// After so many received bytes no more batches are read: what is answered in good time keeps a sender going that
+    /// may have no more under way than fits the caches.
+    pub receive_bytes: usize,
     /// Transmitted datagrams.
     pub transmit: usize,
 }
@@ -66,7 +67,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         // A received batch may hold 64 datagrams, each of which may be answered.
-        Self { receive: 32, transmit: 32 * 64 }
+        Self { receive: 32, receive_bytes: 256 * 1024, transmit: 32 * 64 }
     }
 }
 
@@ -105,13 +106,13 @@ where
     R: FnOnce(&mut E),
 {
     let mut turn = Turn::default();
-    let now = take_in(endpoint, io, now, budget.receive, &mut turn);
+    let now = take_in(endpoint, io, now, budget, &mut turn);
     send_out(endpoint, io, now, budget.transmit, &mut turn, refill);
     turn
 }
 
-/// The first half of a turn: at most `budget` batches of datagrams in, and the due timer. Gives the present.
-pub fn take_in<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: usize, turn: &mut Turn) -> Instant
+/// The first half of a turn: as many datagrams in as the `budget` has, and the due timer. Gives the present.
+pub fn take_in<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
@@ -132,7 +133,6 @@ where
     if turn.received == received {
         return now;
     }
-    io.reclaim(endpoint.progress());
     now.max(io.present(now))
 }
 
@@ -156,17 +156,22 @@ pub fn send_out<E, I, R>(
 }
 
 /// The present, which is at least the time of the newest arrival: the clock was read before the socket.
-fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: usize, turn: &mut Turn) -> Instant
+fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
     I: DatagramIo<Peer = E::Peer>,
 {
     let mut now = now;
-    for _ in 0..budget {
+    let mut bytes = 0;
+    for _ in 0..budget.receive {
         let Some(batch) = io.recv() else { return now };
         now = now.max(batch.at);
+        bytes += batch.bytes.len();
         turn.received +=
             endpoint.handle_datagrams(batch.at, batch.peer, batch.ecn, batch.bytes, batch.stride);
+        if bytes >= budget.receive_bytes {
+            break;
+        }
     }
     turn.more = true;
     now
@@ -345,7 +350,7 @@ mod tests {
         // Nothing to send, a full socket, no budget left.
         for (to_send, room, transmit) in [(0, 9, 9), (3, 1, 9), (3, 9, 2)] {
             let (mut endpoint, mut io) = (Fake { to_send, ..Fake::default() }, FakeIo::new(&[], room));
-            turn(&mut endpoint, &mut io, epoch(), Budget { receive: 1, transmit });
+            turn(&mut endpoint, &mut io, epoch(), Budget { receive: 1, transmit, ..Budget::default() });
             assert_eq!(io.left, 1, "{to_send} to send, room for {room}, at most {transmit}");
         }
     }
@@ -384,10 +389,20 @@ mod tests {
     fn budgets_end_a_turn_and_say_so() {
         let (mut endpoint, mut io) =
             (Fake { to_send: 3, ..Fake::default() }, FakeIo::new(&[(b"a", 1), (b"b", 1)], 9));
-        let first = turn(&mut endpoint, &mut io, epoch(), Budget { receive: 1, transmit: 2 });
+        let budget = Budget { receive: 1, receive_bytes: 9, transmit: 2 };
+        let first = turn(&mut endpoint, &mut io, epoch(), budget);
         assert_eq!((first.received, first.transmitted, first.more), (1, 2, true));
-        let second = turn(&mut endpoint, &mut io, epoch(), Budget { receive: 2, transmit: 2 });
+        let second = turn(&mut endpoint, &mut io, epoch(), Budget { receive: 2, ..budget });
         assert_eq!((second.received, second.transmitted, second.more), (1, 1, false));
+    }
+
+    #[test]
+    fn many_bytes_end_a_turns_reading_with_their_batch() {
+        let mut io = FakeIo::new(&[(b"aaa", 3), (b"bbb", 3), (b"ccc", 3)], 9);
+        let budget = Budget { receive_bytes: 4, ..Budget::default() };
+        let mut endpoint = Fake::default();
+        let turns = [0; 2].map(|_| turn(&mut endpoint, &mut io, epoch(), budget));
+        assert_eq!(turns.map(|turn| (turn.received, turn.more)), [(2, true), (1, false)]);
     }
 
     #[test]

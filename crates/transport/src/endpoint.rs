@@ -56,12 +56,6 @@ pub trait Endpoint {
 
     /// The next thing that the application should know.
     fn poll_event(&mut self) -> Option<Self::Event>;
-
-    /// How far the stream got whose bytes the machine lends ([`TransmitBuf::lend`]); a machine that lends nothing
-    /// need not say.
-    fn progress(&self) -> Progress {
-        Progress::default()
-    }
 }
 
 /// [`Endpoint::handle_datagrams`] for a machine to which they have nothing in common.
@@ -83,14 +77,4 @@ pub fn one_by_one<E: Endpoint + ?Sized>(
         endpoint.handle_datagram(now, peer, ecn, datagram);
     }
     count
-}
-
-/// How far a stream got.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Everything before this byte was acknowledged.
-    pub acknowledged: u64,
-    /// Segments sent again so far: where the number grew, an earlier copy of something acknowledged may still be
-    /// under way.
-    pub resent: u64,
 }

@@ -29,6 +29,7 @@ pub mod dword_array;
 mod ecn;
 mod endpoint;
 mod error;
+mod frame;
 mod listener;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;
@@ -49,14 +50,15 @@ pub mod parts {
 }
 
 pub use ecn::Ecn;
-pub use endpoint::{Endpoint, Progress, one_by_one};
+pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
+pub use frame::{Frame, Place};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
 pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
 pub use recovery::{LossDetection, Reordering};
 pub use sender::{
-    Attempts, Blocked, EcnFailure, EcnState, RtoPolicy, SendMemory, Sender, SenderConfig, SenderEvent,
-    SenderStats, Waited,
+    Attempts, Blocked, EcnFailure, EcnState, Frames, RtoPolicy, SendMemory, Sender, SenderConfig,
+    SenderEvent, SenderStats, Spare, Waited, Wear,
 };
 pub use trace::{LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use transmit::{MAX_DATAGRAM, TransmitBuf};

@@ -1,10 +1,11 @@
 //! The batch of datagrams that goes to the kernel in one call: who may still be appended, and how.
 //!
-//! Owns its bytes for life; nothing is allocated or zeroed per datagram.
+//! Owns memory for life, or holds a sender's frame in which the datagrams lie already; nothing is allocated or zeroed per
+//! datagram.
 
-use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
-use crate::Ecn;
+use crate::{Ecn, Frame, Place};
 
 /// The largest UDP payload over IPv4, in bytes: 65,535 less 20 of IP header and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
@@ -16,41 +17,15 @@ const MAX_DATAGRAM_IPV6: usize = 65_527;
 /// size, but for a shorter last one.
 #[derive(Debug)]
 pub struct TransmitBuf {
-    slab: Slab,
+    slab: Box<[u8]>,
+    /// Where the datagrams lie in place of the slab, and from where on.
+    frame: Option<(Arc<Frame>, usize)>,
     len: usize,
     segment_size: usize,
     segments: usize,
     max_segments: usize,
     closed: bool,
     ecn: Ecn,
-    lent_until: Option<u64>,
-}
-
-/// Where the datagrams lie.
-#[derive(Debug)]
-enum Slab {
-    Own(Box<[u8]>),
-    Given(&'static mut [u8]),
-}
-
-impl Deref for Slab {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Own(bytes) => bytes,
-            Self::Given(bytes) => bytes,
-        }
-    }
-}
-
-impl DerefMut for Slab {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Own(bytes) => bytes,
-            Self::Given(bytes) => bytes,
-        }
-    }
 }
 
 impl TransmitBuf {
@@ -60,31 +35,22 @@ impl TransmitBuf {
     /// An empty batch of at most `max_segments` datagrams (at least 1) and [`MAX_DATAGRAM`] bytes in all, or of one
     /// datagram of up to 65,527, which IPv6 carries.
     pub fn new(max_segments: usize) -> Self {
-        Self::over(Slab::Own(vec![0; MAX_DATAGRAM_IPV6].into_boxed_slice()), max_segments)
+        let mut batch = Self::owning(vec![0; MAX_DATAGRAM_IPV6].into_boxed_slice());
+        batch.set_max_segments(max_segments);
+        batch
     }
 
     /// The same over memory of its own, [`TransmitBuf::SIZE`] bytes of it, for a caller who can do without.
     pub fn owning(memory: Box<[u8]>) -> Self {
-        Self::over(Slab::Own(memory), 1)
-    }
-
-    /// The same over memory of the driver's, of which it takes no more than [`MAX_DATAGRAM`] bytes.
-    pub fn given(memory: &'static mut [u8]) -> Self {
-        let len = memory.len().min(MAX_DATAGRAM);
-        Self::over(Slab::Given(&mut memory[..len]), 1)
-    }
-
-    fn over(slab: Slab, max_segments: usize) -> Self {
-        let max_segments = max_segments.max(1);
         Self {
-            slab,
+            slab: memory,
+            frame: None,
             len: 0,
             segment_size: 0,
             segments: 0,
-            max_segments,
+            max_segments: 1,
             closed: false,
             ecn: Ecn::NotEct,
-            lent_until: None,
         }
     }
 
@@ -107,7 +73,6 @@ impl TransmitBuf {
         }
         // A zero-length datagram cannot be told apart inside a batch.
         self.closed = len < self.segment_size || len == 0;
-        self.lent_until = None;
         let start = self.len;
         self.len += len;
         self.segments += 1;
@@ -127,21 +92,32 @@ impl TransmitBuf {
         self.len = 0;
         self.segments = 0;
         self.closed = false;
-        self.lent_until = None;
         self.ecn = Ecn::NotEct;
+        self.frame = None;
     }
 
-    /// All datagrams here are of the stream and left for the first time; what they hold of it ends at `until`, in
-    /// bytes. A datagram that is added later takes that back. Once the stream is acknowledged as far, and nothing was sent again meanwhile
-    /// ([`Progress`](crate::Progress)), nobody reads them any more: till then a driver may lend them to the kernel
-    /// in place of having them copied.
-    pub fn lend(&mut self, until: u64) {
-        self.lent_until = Some(until);
+    /// Takes no more datagrams.
+    pub fn close(&mut self) {
+        self.closed = true;
     }
 
-    /// What [`TransmitBuf::lend`] said since the batch was empty.
-    pub fn lent_until(&self) -> Option<u64> {
-        self.lent_until
+    /// The batch, which is empty, becomes `segments` datagrams of `size` bytes that lie in `frame` from `start` on, and takes
+    /// no more. Nobody writes the frame while the batch holds it.
+    ///
+    /// # Panics
+    /// If it is not empty.
+    pub fn borrow(&mut self, frame: Arc<Frame>, start: usize, size: usize, segments: usize) {
+        assert!(self.is_empty(), "a batch lies in one place");
+        self.frame = Some((frame, start));
+        (self.len, self.segment_size, self.segments) = (segments * size, size, segments);
+        self.closed = true;
+    }
+
+    /// Where the batch lies in memory that can be lent; `None` if it does not.
+    pub fn place(&self) -> Option<Place> {
+        let (frame, start) = self.frame.as_ref()?;
+        let Place { file, offset } = frame.place()?;
+        Some(Place { file, offset: offset + *start as u64 })
     }
 
     /// The codepoint that all datagrams of the batch leave with; [`Ecn::NotEct`] in an empty batch.
@@ -156,7 +132,15 @@ impl TransmitBuf {
 
     /// All datagrams end to end, each [`TransmitBuf::segment_size`] bytes but perhaps the last.
     pub fn bytes(&self) -> &[u8] {
-        &self.slab[..self.len]
+        match &self.frame {
+            Some((frame, start)) => &frame.bytes()[*start..*start + self.len],
+            None => &self.slab[..self.len],
+        }
+    }
+
+    /// Most datagrams in a batch.
+    pub fn max_segments(&self) -> usize {
+        self.max_segments
     }
 
     /// Bytes of every datagram but perhaps the last.
@@ -209,17 +193,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_to_a_lent_batch_takes_it_back() {
-        let mut batch = TransmitBuf::given(Box::leak(Box::new([0; 30])));
-        batch.set_max_segments(3);
-        assert!(batch.slot(10).is_some());
-        batch.lend(7);
-        assert_eq!(batch.lent_until(), Some(7));
-        assert!(batch.slot(10).is_some());
-        assert_eq!(batch.lent_until(), None);
-        batch.lend(8);
+    fn a_batch_that_lies_in_a_frame_is_complete_and_leaves_it_when_it_is_cleared() {
+        let mut frame = Frame::new();
+        frame.bytes_mut()[100..110].fill(1);
+        frame.bytes_mut()[110..120].fill(2);
+        let frame = Arc::new(frame);
+        let mut batch = TransmitBuf::new(9);
+        batch.borrow(Arc::clone(&frame), 100, 10, 2);
+        assert!(!batch.has_room(1) && batch.place().is_none());
+        assert_eq!(batch.datagrams().collect::<Vec<_>>(), [[1; 10], [2; 10]]);
+        assert_eq!(Arc::strong_count(&frame), 2);
         batch.clear();
-        assert_eq!(batch.lent_until(), None);
+        assert_eq!((Arc::strong_count(&frame), batch.slot(10).map(|slot| slot.len())), (1, Some(10)));
+        batch.close();
+        assert!(!batch.has_room(1));
+    }
+
+    #[test]
+    fn a_batch_says_where_it_lies_in_memory_that_can_be_lent() {
+        let place = Place { file: 7, offset: 1 << 16 };
+        let frame = Arc::new(Frame::lying_at(place, Box::leak(Box::new([0; Frame::SIZE]))));
+        let mut batch = TransmitBuf::new(9);
+        assert_eq!(batch.place(), None);
+        batch.borrow(frame, 100, 10, 2);
+        assert_eq!(batch.place(), Some(Place { file: 7, offset: (1 << 16) + 100 }));
     }
 
     #[test]

@@ -104,7 +104,7 @@ where
         let Some(slot) = &mut self.slots[key] else { return };
         let mut turn = Turn::default();
         let Member { endpoint, socket, .. } = &mut slot.member;
-        take_in(endpoint, socket, now, Budget::default().receive, &mut turn);
+        take_in(endpoint, socket, now, Budget::default(), &mut turn);
         // When it is due otherwise is known after its turn in the queue.
         self.deadlines[key] = turn.more.then_some(now);
         if !slot.queued {

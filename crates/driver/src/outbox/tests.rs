@@ -3,7 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+use rdt_transport::{Frames as _, Wear};
+
 use super::*;
+use crate::ring::Ring;
 
 const ENOSYS: i32 = 38;
 const EPERM: i32 = 1;
@@ -63,7 +66,7 @@ impl Kernel for Script {
         self.answers.borrow_mut().pop_front().unwrap_or(Ok(all)).map_err(io::Error::from_raw_os_error)
     }
 
-    fn lend(&self, _: Remote, _: &File, _: usize, datagrams: Datagrams<'_>) -> io::Result<usize> {
+    fn lend(&self, _: Remote, _: &File, _: u64, datagrams: Datagrams<'_>) -> io::Result<usize> {
         self.loans.set(self.loans.get() + 1);
         self.lends
             .borrow_mut()
@@ -148,7 +151,7 @@ fn memory_is_left_to_others_unless_something_is_stuck() {
     let (mut outbox, mut stats) = filled(&kernel, 3);
     outbox.send(&kernel, &mut stats, peer()).unwrap();
     outbox.leave();
-    assert!(outbox.own.slot(1).is_none(), "it has none any more");
+    assert!(outbox.batch.slot(1).is_none(), "it has none any more");
     for size in [5, 9, 5] {
         outbox.open(&kernel).slot(size);
     }
@@ -161,7 +164,7 @@ fn memory_is_left_to_others_unless_something_is_stuck() {
 fn every_call_names_the_codepoint_of_its_batch_and_the_next_batch_has_its_own() {
     let kernel = Script::new(64, &[Err(EIO), Ok(1), Err(EAGAIN)]);
     let (mut outbox, mut stats) = filled(&kernel, 3);
-    outbox.own.set_ecn(Ecn::Ect0);
+    outbox.batch.set_ecn(Ecn::Ect0);
     outbox.send(&kernel, &mut stats, peer()).unwrap();
     assert!(outbox.is_stuck(), "after offload failed and one of three went");
     outbox.resume(&kernel, &mut stats).unwrap();
@@ -196,48 +199,74 @@ fn a_refused_datagram_costs_itself_alone_and_is_counted() {
     assert_eq!(all, [vec![0, 1, 2, 3, 4], vec![1, 2, 3, 4], vec![2, 3, 4], vec![3, 4], vec![3, 4]]);
 }
 
-/// A batch of twenty datagrams of 1000 bytes, of the stream up to `until`.
-fn fill_to_lend(outbox: &mut Outbox, kernel: &Script, until: u64) {
-    let batch = outbox.open(kernel);
-    for i in 0..20 {
-        batch.slot(1000).unwrap().fill(i);
-    }
-    batch.lend(until);
+/// An outbox whose batches can be lent, and where they lie.
+struct Lending {
+    outbox: Outbox,
+    ring: Ring<File>,
+    stats: UdpStats,
 }
 
-fn lending(kernel: &Script) -> Option<(Outbox, UdpStats)> {
-    let (mut outbox, stats) = (Outbox::new(true, true), UdpStats::default());
-    outbox.lend_batches();
-    fill_to_lend(&mut outbox, kernel, 20_000);
-    outbox.lends().then_some((outbox, stats))
+impl Lending {
+    /// `None` where the kernel cannot do that.
+    fn new() -> Option<Self> {
+        let (file, ring) = ring::open().ok()?;
+        let mut outbox = Outbox::new(true, true);
+        outbox.file = Some(file);
+        Some(Self { outbox, ring, stats: UdpStats::default() })
+    }
+
+    /// A batch of so many datagrams of 1000 bytes.
+    fn fill(&mut self, kernel: &Script, datagrams: u8) {
+        let mut frame = self.ring.take().expect("one is free");
+        let bytes = Arc::get_mut(&mut frame).expect("nobody else holds it").bytes_mut();
+        (0..datagrams).zip(bytes[5000..].chunks_mut(1000)).for_each(|(i, datagram)| datagram.fill(i));
+        self.outbox.open(kernel).borrow(Arc::clone(&frame), 5000, 1000, datagrams.into());
+        self.ring.give_back(frame, Wear::Unread);
+    }
+
+    fn send(&mut self, kernel: &Script) {
+        self.outbox.send(kernel, &mut self.stats, peer()).unwrap();
+    }
 }
 
 #[test]
-fn large_batches_of_the_stream_are_lent_and_others_copied() {
+fn large_batches_that_lie_in_its_memory_are_lent_and_others_copied() {
     let kernel = Script::new(64, &[]);
-    let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
-    outbox.send(&kernel, &mut stats, peer()).unwrap();
-    fill(&mut outbox, &kernel, 3);
-    outbox.send(&kernel, &mut stats, peer()).unwrap();
-    assert_eq!(kernel.calls(), [(SendCall::Gso, vec![0, 1, 2])]);
-    assert_eq!((stats.sent, stats.sent_by_reference, stats.send_calls), (23, 20, 2));
-    // The slab that was copied from is used again, the one that was lent is not.
-    fill_to_lend(&mut outbox, &kernel, 40_000);
-    assert_eq!(outbox.slab, Some(1));
-    outbox.reclaim(Progress { acknowledged: 20_000, resent: 0 });
-    outbox.send(&kernel, &mut stats, peer()).unwrap();
-    fill_to_lend(&mut outbox, &kernel, 60_000);
-    assert_eq!(outbox.slab, Some(2), "the one that came back has to wait for its turn");
+    let Some(mut lending) = Lending::new() else { return };
+    lending.fill(&kernel, 20);
+    lending.send(&kernel);
+    fill(&mut lending.outbox, &kernel, 3);
+    lending.send(&kernel);
+    lending.fill(&kernel, 4);
+    lending.send(&kernel);
+    let own = Arc::new(Frame::new());
+    lending.outbox.open(&kernel).borrow(own, 0, 1000, 20);
+    lending.send(&kernel);
+    let copied = [vec![0, 1, 2], vec![0, 1, 2, 3], vec![0; 20]];
+    assert_eq!(kernel.calls(), copied.map(|datagrams| (SendCall::Gso, datagrams)));
+    assert_eq!((lending.stats.sent, lending.stats.sent_by_reference, lending.stats.send_calls), (47, 20, 4));
+}
+
+#[test]
+fn a_batch_in_the_memory_of_another_socket_is_copied() {
+    let kernel = Script::new(64, &[]);
+    let (Some(mut one), Some(mut other)) = (Lending::new(), Lending::new()) else { return };
+    std::mem::swap(&mut one.ring, &mut other.ring);
+    one.fill(&kernel, 20);
+    one.send(&kernel);
+    assert_eq!((kernel.calls().len(), one.stats.sent, one.stats.sent_by_reference), (1, 20, 0));
 }
 
 #[test]
 fn a_batch_that_the_full_socket_did_not_take_is_offered_again() {
     let kernel = Script::new(64, &[]);
-    let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+    let Some(mut lending) = Lending::new() else { return };
     kernel.lends.borrow_mut().push_back(Err(EAGAIN));
-    outbox.send(&kernel, &mut stats, peer()).unwrap();
-    assert!(outbox.is_stuck());
-    outbox.resume(&kernel, &mut stats).unwrap();
+    lending.fill(&kernel, 20);
+    lending.send(&kernel);
+    assert!(lending.outbox.is_stuck());
+    lending.outbox.resume(&kernel, &mut lending.stats).unwrap();
+    let Lending { outbox, stats, .. } = lending;
     assert_eq!((outbox.is_stuck(), stats.sent_by_reference, kernel.loans.get()), (false, 20, 2));
 }
 
@@ -245,15 +274,15 @@ fn a_batch_that_the_full_socket_did_not_take_is_offered_again() {
 fn a_kernel_that_takes_nothing_by_reference_gets_copies_from_then_on() {
     for refusal in [Err(EINVAL), Ok(7)] {
         let kernel = Script::new(64, &[]);
-        let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
-        outbox.ring.as_mut().unwrap().slab_mut(0).set_ecn(Ecn::Ect0);
+        let Some(mut lending) = Lending::new() else { return };
         kernel.lends.borrow_mut().push_back(refusal);
-        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        lending.fill(&kernel, 20);
+        lending.outbox.batch.set_ecn(Ecn::Ect0);
+        lending.send(&kernel);
         assert_eq!(kernel.calls(), [(SendCall::Gso, (0..20).collect())], "{refusal:?}");
         assert_eq!(kernel.codepoints.take(), [Ecn::Ect0], "{refusal:?}");
-        fill_to_lend(&mut outbox, &kernel, 40_000);
-        outbox.send(&kernel, &mut stats, peer()).unwrap();
-        assert_eq!((kernel.loans.get(), stats.sent, outbox.lends()), (1, 40, false));
+        assert!(lending.ring.take().is_none(), "the sender gets other memory");
+        assert_eq!((kernel.loans.get(), lending.stats.sent, lending.outbox.lends()), (1, 20, false));
     }
 }
 
@@ -261,11 +290,13 @@ fn a_kernel_that_takes_nothing_by_reference_gets_copies_from_then_on() {
 fn a_loan_that_failed_for_the_moment_is_copied_and_the_next_one_offered() {
     for errno in [ENOBUFS, EMSGSIZE, 113, ECONNREFUSED] {
         let kernel = Script::new(64, &[]);
-        let Some((mut outbox, mut stats)) = lending(&kernel) else { return };
+        let Some(mut lending) = Lending::new() else { return };
         kernel.lends.borrow_mut().push_back(Err(errno));
-        outbox.send(&kernel, &mut stats, peer()).unwrap();
-        fill_to_lend(&mut outbox, &kernel, 40_000);
-        outbox.send(&kernel, &mut stats, peer()).unwrap();
+        for _ in 0..2 {
+            lending.fill(&kernel, 20);
+            lending.send(&kernel);
+        }
+        let Lending { outbox, stats, .. } = lending;
         assert_eq!((stats.sent, stats.sent_by_reference, outbox.lends()), (40, 20, true), "{errno}");
     }
 }

@@ -2,34 +2,49 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
+use rdt_transport::{Frame, Place};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create, sendfile};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
-use super::{Pages, Ring, SLAB, SLABS};
+use super::{FRAMES, Pages, Ring};
 
-/// Bytes of the file, of which the slabs take the first part: one large page where small ones have 4 KiB.
+/// Bytes of the file, of which the frames take the first part: one large page where small ones have 4 KiB.
 const LARGE: usize = 2 * 1024 * 1024;
 /// `MADV_COLLAPSE` of `linux/mman.h`, which the libc crate lacks: Linux 6.1, unless large pages are denied to memory
 /// that is shared.
 const COLLAPSE: libc::c_int = 25;
 
-const _: () = assert!(SLABS * SLAB <= LARGE, "the slabs lie in one large page");
+const _: () = assert!(FRAMES * Frame::SIZE <= LARGE, "the frames lie in one large page");
 
 /// The memory, as a file without a name.
 pub(crate) struct File {
     file: OwnedFd,
     /// Where it is mapped.
     address: usize,
+    /// The kernel does not send from here, or there are no fresh pages.
+    closed: AtomicBool,
+}
+
+impl File {
+    /// What [`Place::file`] of its frames is.
+    pub(crate) fn name(&self) -> u64 {
+        self.address as u64
+    }
 }
 
 impl Pages for File {
-    fn renew(&self) -> bool {
+    fn renew(&self, frames: Range<usize>) -> bool {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&self.file, hole, 0, LARGE as u64).is_ok()
+        let (start, len) = (frames.start * Frame::SIZE, frames.len() * Frame::SIZE);
+        // A page is given up if it lies in the hole as a whole.
+        let len = if frames.len() == FRAMES { LARGE } else { len };
+        fallocate(&self.file, hole, start as u64, len as u64).is_ok()
     }
 
     #[expect(unsafe_code, reason = "neither libc nor rustix wraps this advice")]
@@ -43,28 +58,41 @@ impl Pages for File {
             _ => Err(io::Error::last_os_error()),
         }
     }
-}
 
-/// Rings whose sockets are gone. A mapping is never undone, because its slices are valid for good; so it is
-/// used again.
-static RETIRED: Mutex<Vec<Ring<File>>> = Mutex::new(Vec::new());
+    fn number(&self, frame: &Frame) -> usize {
+        let offset = frame.place().map_or(0, |place| place.offset);
+        usize::try_from(offset).unwrap_or(0) / Frame::SIZE
+    }
 
-/// Keeps a ring that is not needed any more for the next one who asks, without its memory.
-pub(crate) fn recycle(ring: Ring<File>) {
-    if ring.pages.renew()
-        && let Ok(mut retired) = RETIRED.lock()
-    {
-        let Ring { pages, slabs, .. } = ring;
-        retired.push(Ring::of(pages, slabs));
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>) {
+        if frames.len() == FRAMES
+            && self.renew(0..FRAMES)
+            && let Ok(mut retired) = RETIRED.lock()
+        {
+            self.closed.store(false, Ordering::Relaxed);
+            retired.push((self, frames));
+        }
     }
 }
 
-/// A ring, where the kernel can send from one.
-pub(crate) fn open() -> io::Result<Ring<File>> {
+/// Rings whose senders are gone. A mapping is never undone, because its slices are valid for good; so it is
+/// used again.
+static RETIRED: Mutex<Vec<(Arc<File>, Vec<Arc<Frame>>)>> = Mutex::new(Vec::new());
+
+/// A ring, and the file in which its frames lie, where the kernel can send from one.
+pub(crate) fn open() -> io::Result<(Arc<File>, Ring<File>)> {
     if let Ok(mut retired) = RETIRED.lock()
-        && let Some(ring) = retired.pop()
+        && let Some((file, frames)) = retired.pop()
     {
-        return Ok(ring);
+        return Ok((Arc::clone(&file), Ring::new(file, frames)));
     }
     if !splices_datagrams() {
         return Err(io::ErrorKind::Unsupported.into());
@@ -73,7 +101,11 @@ pub(crate) fn open() -> io::Result<Ring<File>> {
     ftruncate(&file, LARGE as u64)?;
     let memory = map(&file)?;
     let address = memory.as_ptr().addr();
-    Ok(Ring::new(File { file, address }, memory))
+    let places = (0..).step_by(Frame::SIZE).map(|offset| Place { file: address as u64, offset });
+    let slices = memory.chunks_exact_mut(Frame::SIZE);
+    let frames = places.zip(slices).map(|(place, slice)| Arc::new(Frame::lying_at(place, slice))).collect();
+    let file = Arc::new(File { file, address, closed: AtomicBool::new(false) });
+    Ok((Arc::clone(&file), Ring::new(file, frames)))
 }
 
 /// Maps the file where a large page can be, for good.
@@ -87,13 +119,13 @@ fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
         let aligned = place.map_addr(|address| address.next_multiple_of(LARGE));
         let (read_write, here) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
         let at = mmap(aligned, LARGE, read_write, here, file, 0)?;
-        Ok(std::slice::from_raw_parts_mut(at.cast::<u8>(), SLABS * SLAB))
+        Ok(std::slice::from_raw_parts_mut(at.cast::<u8>(), FRAMES * Frame::SIZE))
     }
 }
 
 /// Sends `len` bytes at `offset` as one datagram, or as many as the socket's segment size makes of them.
-pub(crate) fn send(socket: &UdpSocket, file: &File, offset: usize, len: usize) -> io::Result<usize> {
-    let mut at = offset as u64;
+pub(crate) fn send(socket: &UdpSocket, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+    let mut at = offset;
     Ok(sendfile(socket.as_fd(), file.file.as_fd(), Some(&mut at), len)?)
 }
 

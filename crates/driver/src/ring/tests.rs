@@ -1,134 +1,176 @@
-use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rdt_transport::Place;
 
 use super::*;
 
 /// Counts what it is asked for.
 #[derive(Default)]
 struct Counted {
-    renewed: Cell<u32>,
-    joined: Cell<u32>,
+    renewed: Mutex<Vec<Range<usize>>>,
+    joined: Mutex<u32>,
     no_new_ones: bool,
     /// Error number of a wish for a large page.
     no_large_ones: Option<i32>,
+    closed: AtomicBool,
+    retired: Mutex<usize>,
 }
 
 impl Pages for Counted {
-    fn renew(&self) -> bool {
-        self.renewed.set(self.renewed.get() + 1);
+    fn renew(&self, frames: Range<usize>) -> bool {
+        self.renewed.lock().unwrap().push(frames);
         !self.no_new_ones
     }
 
     fn join(&self) -> io::Result<()> {
-        self.joined.set(self.joined.get() + 1);
+        *self.joined.lock().unwrap() += 1;
         self.no_large_ones.map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
     }
-}
 
-fn ring(slabs: usize, pages: Counted) -> Ring<Counted> {
-    Ring::new(pages, Box::leak(vec![0; slabs * SLAB].into_boxed_slice()))
-}
+    fn number(&self, frame: &Frame) -> usize {
+        usize::try_from(frame.place().expect("it lies here").offset).unwrap()
+    }
 
-fn progress(acknowledged: u64, resent: u64) -> Progress {
-    Progress { acknowledged, resent }
-}
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
 
-/// Takes a slab and lends it until then; gives its place.
-fn lend<P: Pages>(ring: &mut Ring<P>, until: u64) -> Option<usize> {
-    let slab = ring.take()?;
-    assert_eq!(ring.take(), Some(slab), "the same until it is lent");
-    ring.lend(until);
-    Some(slab)
-}
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
 
-/// Lends so many slabs, each of which comes back at once.
-fn lend_in_turn(ring: &mut Ring<Counted>, slabs: u32) {
-    for _ in 0..slabs {
-        lend(ring, 0).expect("slabs come back");
-        ring.reclaim(ring.progress);
+    fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>) {
+        *self.retired.lock().unwrap() = frames.len();
     }
 }
 
-fn asked(ring: &Ring<Counted>) -> (u32, u32) {
-    (ring.pages().renewed.get(), ring.pages().joined.get())
+fn ring(frames: u64, pages: Counted) -> Ring<Counted> {
+    let memory = || Box::leak(Box::new([0; Frame::SIZE]));
+    let frame = |offset| Arc::new(Frame::lying_at(Place { file: 1, offset }, memory()));
+    Ring::new(Arc::new(pages), (0..frames).map(frame).collect())
+}
+
+fn number(ring: &Ring<Counted>, frame: &Frame) -> usize {
+    ring.pages.number(frame)
+}
+
+/// Takes all that there are; gives them by their numbers.
+fn take_all(ring: &mut Ring<Counted>) -> Vec<Arc<Frame>> {
+    std::iter::from_fn(|| ring.take()).collect()
+}
+
+fn numbers(ring: &Ring<Counted>, frames: &[Arc<Frame>]) -> Vec<usize> {
+    frames.iter().map(|frame| number(ring, frame)).collect()
+}
+
+fn give_all(ring: &mut Ring<Counted>, frames: Vec<Arc<Frame>>, wear: Wear) {
+    frames.into_iter().for_each(|frame| ring.give_back(frame, wear));
+}
+
+/// Lends so many frames, each of which comes back at once.
+fn lend_in_turn(ring: &mut Ring<Counted>, frames: u32) {
+    for _ in 0..frames {
+        let frame = ring.take().expect("frames come back");
+        ring.give_back(frame, Wear::Read);
+    }
+}
+
+/// What was renewed, and how often pages were to be joined.
+fn asked(ring: &Ring<Counted>) -> (Vec<Range<usize>>, u32) {
+    (ring.pages.renewed.lock().unwrap().clone(), *ring.pages.joined.lock().unwrap())
 }
 
 #[test]
-fn slabs_are_lent_in_turn_and_never_all_of_them() {
+fn frames_are_lent_in_turn_and_never_all_of_them() {
     let mut ring = ring(8, Counted::default());
-    let lent: Vec<_> = std::iter::from_fn(|| lend(&mut ring, 1)).collect();
-    assert_eq!(lent, [0, 1, 2, 3, 4, 5], "three quarters");
-    ring.reclaim(progress(1, 0));
-    let again: Vec<_> = std::iter::from_fn(|| lend(&mut ring, 2)).collect();
-    assert_eq!(again, [6, 7, 0, 1, 2, 3], "those that came back first, after those that were not lent");
+    let lent = take_all(&mut ring);
+    assert_eq!(numbers(&ring, &lent), [0, 1, 2, 3, 4, 5], "three quarters");
+    give_all(&mut ring, lent, Wear::Read);
+    let again = take_all(&mut ring);
+    assert_eq!(
+        numbers(&ring, &again),
+        [6, 7, 0, 1, 2, 3],
+        "those that came back first, after those that were not lent"
+    );
 }
 
 #[test]
-fn a_slab_is_free_again_when_all_of_it_is_acknowledged() {
+fn a_frame_that_nobody_read_is_the_next_one() {
+    let mut ring = ring(8, Counted::default());
+    let frame = ring.take().unwrap();
+    ring.give_back(frame, Wear::Unread);
+    assert_eq!(ring.take().map(|frame| number(&ring, &frame)), Some(0));
+}
+
+#[test]
+fn a_frame_that_a_batch_holds_waits() {
     let mut ring = ring(2, Counted::default());
-    let (a, b) = (lend(&mut ring, 100), lend(&mut ring, 200));
-    assert!(a.is_some() && b.is_some() && a != b);
-    assert_eq!(ring.take(), None);
-    ring.reclaim(progress(99, 0));
-    assert_eq!(ring.take(), None);
-    ring.reclaim(progress(199, 0));
-    assert_eq!((lend(&mut ring, 300), ring.take()), (a, None));
-    assert_eq!(asked(&ring), (0, 0));
+    let frame = ring.take().unwrap();
+    let batch = Arc::clone(&frame);
+    ring.give_back(frame, Wear::Unread);
+    let frame = ring.take().unwrap();
+    assert_eq!(number(&ring, &frame), 1);
+    ring.give_back(frame, Wear::Unread);
+    drop(batch);
+    assert_eq!(ring.take().map(|frame| number(&ring, &frame)), Some(1));
 }
 
 #[test]
-fn pages_of_which_a_copy_may_be_under_way_are_renewed_when_no_others_are_left() {
-    let mut ring = ring(3, Counted::default());
-    lend(&mut ring, 100);
-    ring.reclaim(progress(0, 1));
-    let second = lend(&mut ring, 200);
-    lend(&mut ring, 300);
-    ring.reclaim(progress(200, 1));
-    assert_eq!(lend(&mut ring, 400), second, "it left after something was sent again");
-    assert_eq!(asked(&ring), (0, 0));
+fn small_pages_of_which_a_copy_may_be_under_way_are_renewed_when_no_others_are_left() {
+    let mut ring = ring(4, Counted::default());
+    let mut lent = take_all(&mut ring);
+    let held = lent.pop().unwrap();
+    give_all(&mut ring, lent, Wear::Worn);
+    let other = ring.take().unwrap();
+    assert_eq!((number(&ring, &other), asked(&ring)), (3, (vec![], 0)));
+    let fresh = ring.take().unwrap();
+    assert_eq!(asked(&ring), (vec![1..2, 0..1], 0), "not that which is held");
+    drop((held, other, fresh));
+}
+
+#[test]
+fn all_pages_are_renewed_at_once_when_nobody_holds_any() {
+    let mut ring = ring(4, Counted::default());
+    ring.most = 4;
+    let lent = take_all(&mut ring);
+    give_all(&mut ring, lent, Wear::Worn);
     assert!(ring.take().is_some());
-    assert_eq!(asked(&ring), (1, 0));
-    assert_eq!(ring.free.len(), 2, "even what is still lent: its readers keep the old pages");
-    ring.reclaim(progress(400, 1));
-    assert_eq!(ring.free.len(), 2, "nothing comes back twice");
+    assert_eq!(asked(&ring), (vec![0..4], 0));
 }
 
 #[test]
-fn nothing_is_renewed_while_a_slab_is_written() {
-    let mut ring = ring(2, Counted::default());
-    lend(&mut ring, 100);
-    let written = ring.take();
-    ring.reclaim(progress(100, 1));
-    assert!(ring.worn);
-    assert_eq!((ring.take(), asked(&ring)), (written, (0, 0)));
-}
-
-#[test]
-fn worn_slabs_are_given_up_where_pages_cannot_be_renewed() {
+fn worn_frames_are_given_up_where_pages_cannot_be_renewed() {
     let mut ring = ring(2, Counted { no_new_ones: true, ..Counted::default() });
-    lend(&mut ring, 100);
-    lend(&mut ring, 200);
-    ring.reclaim(progress(100, 1));
-    assert_eq!(ring.take(), None);
-    assert!(!ring.is_spent(), "one may come back");
-    ring.reclaim(progress(200, 1));
-    assert_eq!(ring.take(), None);
-    assert!(ring.is_spent());
+    ring.most = 2;
+    let lent = take_all(&mut ring);
+    give_all(&mut ring, lent, Wear::Worn);
+    assert!(ring.take().is_none());
+    assert!(ring.pages.is_closed());
 }
 
 #[test]
 fn pages_become_one_large_page_in_calm_and_small_ones_after_a_loss() {
     let mut ring = ring(4, Counted::default());
     lend_in_turn(&mut ring, CALM - 1);
-    ring.reclaim(progress(0, 1));
-    lend_in_turn(&mut ring, CALM);
-    assert_eq!(asked(&ring), (0, 0), "the count began again");
-    lend_in_turn(&mut ring, 2 * CALM);
-    assert_eq!((asked(&ring), ring.grain), ((1, 1), Grain::Large));
-    while lend(&mut ring, 0).is_some() {}
-    ring.reclaim(progress(0, 2));
-    lend(&mut ring, 1).expect("one was not lent");
+    let worn = ring.take().unwrap();
+    ring.give_back(worn, Wear::Worn);
+    lend_in_turn(&mut ring, CALM - 1);
+    assert_eq!(asked(&ring), (vec![], 0), "the count began again");
+    let held = ring.take().unwrap();
     lend_in_turn(&mut ring, 1);
-    assert_eq!((asked(&ring), ring.grain), ((2, 1), Grain::Small { calm_for: 1 }));
+    assert!(ring.take().is_none(), "until nobody holds one");
+    ring.give_back(held, Wear::Read);
+    lend_in_turn(&mut ring, 1);
+    assert_eq!((asked(&ring), ring.grain), ((vec![0..4], 1), Grain::Large));
+    // A part of the large page cannot be given up.
+    let lent = take_all(&mut ring);
+    give_all(&mut ring, lent, Wear::Worn);
+    let held = ring.take().unwrap();
+    assert!(ring.take().is_none());
+    ring.give_back(held, Wear::Worn);
+    lend_in_turn(&mut ring, 1);
+    assert_eq!((asked(&ring), ring.grain), ((vec![0..4, 0..4], 1), Grain::Small { calm_for: 1 }));
 }
 
 #[test]
@@ -137,11 +179,25 @@ fn a_large_page_is_asked_for_again_unless_there_will_never_be_one() {
     for (number, asked_for) in [(12, 3), (22, 1)] {
         let mut ring = ring(4, Counted { no_large_ones: Some(number), ..Counted::default() });
         lend_in_turn(&mut ring, 3 * CALM + 1);
-        assert_eq!(ring.pages().joined.get(), asked_for, "error {number}");
+        assert_eq!(asked(&ring).1, asked_for, "error {number}");
     }
     let mut ring = ring(4, Counted { no_new_ones: true, ..Counted::default() });
     lend_in_turn(&mut ring, 3 * CALM);
-    assert_eq!((asked(&ring), ring.grain), ((1, 0), Grain::SmallOnly), "nor if there are no new ones");
+    assert_eq!(
+        (asked(&ring), ring.grain),
+        ((vec![0..4], 0), Grain::SmallOnly),
+        "nor if there are no new ones"
+    );
+}
+
+#[test]
+fn the_memory_is_given_back_with_all_frames() {
+    let mut ring = ring(4, Counted::default());
+    let lent = take_all(&mut ring);
+    give_all(&mut ring, lent, Wear::Worn);
+    let pages = Arc::clone(&ring.pages);
+    drop(ring);
+    assert_eq!(*pages.retired.lock().unwrap(), 4);
 }
 
 #[cfg(target_os = "linux")]
@@ -151,34 +207,36 @@ fn datagrams_lent_to_the_kernel_keep_their_bytes_when_the_pages_are_renewed() {
     let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     from.connect(to.local_addr().unwrap()).unwrap();
     let mut sent = 0;
-    let mut send_from = |ring: &mut Ring<File>| {
+    let mut send_from = |file: &File, ring: &mut Ring<File>, wear| {
         sent += 1;
-        let slab = ring.take().unwrap();
-        ring.slab_mut(slab).clear();
-        ring.slab_mut(slab).slot(5000).unwrap().fill(sent);
-        assert_eq!(send(&from, ring.pages(), slab * SLAB, 5000).unwrap(), 5000);
-        ring.lend(u64::from(sent));
+        let mut frame = ring.take().unwrap();
+        Arc::get_mut(&mut frame).unwrap().bytes_mut()[100..5100].fill(sent);
+        let offset = frame.place().unwrap().offset + 100;
+        assert_eq!(send(&from, file, offset, 5000).unwrap(), 5000);
+        ring.give_back(frame, wear);
     };
-    let Ok(mut ring) = open() else {
+    let Ok((file, mut ring)) = open() else {
         eprintln!("this kernel cannot send from a file: nothing to test");
         return;
     };
-    // Unread when their pages go: two of small pages, three of a large one where the kernel has it, one whose ring
-    // another socket uses next.
-    send_from(&mut ring);
-    send_from(&mut ring);
+    // Unread when their pages go: two of small pages that are renewed one by one, two that are renewed together, three of a
+    // large one where the kernel has it, one whose ring another socket uses next.
+    let held = ring.take().unwrap();
+    let rest = ring.free.split_off(1);
+    (0..2).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
+    ring.free.extend(rest);
+    ring.give_back(held, Wear::Worn);
+    (0..2).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
     ring.enlarge();
     if ring.grain != Grain::Large {
         eprintln!("no large page here: small ones are tested again");
     }
-    (0..3).for_each(|_| send_from(&mut ring));
-    assert!(ring.renew());
-    send_from(&mut ring);
-    recycle(ring);
-    let mut ring = open().unwrap();
-    send_from(&mut ring);
+    (0..3).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
+    drop(ring);
+    let (file, mut ring) = open().unwrap();
+    send_from(&file, &mut ring, Wear::Worn);
     let mut datagram = [0; 6000];
-    for byte in 1..=7 {
+    for byte in 1..=8 {
         assert_eq!(to.recv(&mut datagram).unwrap(), 5000);
         assert!(datagram[..5000].iter().all(|b| *b == byte), "of datagram {byte}");
     }

@@ -82,7 +82,7 @@ impl Sender {
     pub(super) fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let una = self.board.una_offset();
         self.keep_alive = self.is_idle().then(|| now + self.reminder());
-        self.buffer.release(una);
+        self.buffer.release(una, self.stats.retransmitted);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
         let deadline = self.recovery.deadline();

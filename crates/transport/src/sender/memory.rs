@@ -1,13 +1,35 @@
 //! Memory for bytes that are written and not yet acknowledged, which senders take from and give back to. Knows no
 //! streams.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of one chunk.
-pub(super) const CHUNK: usize = 64 * 1024;
-/// Free chunks kept for reuse; more are given back to the allocator. What one turn's ACKs free is taken again by the
+use crate::Frame;
+
+/// Free frames kept for reuse; more are given back to the allocator. What one turn's ACKs free is taken again by the
 /// next turn's data, so this is as much as a turn may acknowledge: 16 MiB.
-const FREE_CHUNKS: usize = 256;
+const FREE_FRAMES: usize = 256;
+
+/// Frames of a driver that hands their memory to the kernel in place of a copy, and knows when it can be written
+/// again.
+pub trait Frames: Send {
+    /// One that nobody else holds or reads; `None` if there is none now.
+    fn take(&mut self) -> Option<Arc<Frame>>;
+
+    /// All in a frame that was taken was acknowledged, or is needed no more.
+    fn give_back(&mut self, frame: Arc<Frame>, wear: Wear);
+}
+
+/// Who may still read a frame that comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wear {
+    /// Nobody: no batch of it left that was large enough to be lent.
+    Unread,
+    /// Nobody any more: each of its packets existed once, and the receiver has it.
+    Read,
+    /// Something was sent again since it left, or it was given up: an earlier copy may wait in a queue.
+    Worn,
+}
 
 /// Memory for what senders hold until it is acknowledged. Each has its own unless it is given another's
 /// ([`Sender::with_memory`](crate::Sender::with_memory)): many that run in turn on one thread should share one. Then
@@ -15,8 +37,14 @@ const FREE_CHUNKS: usize = 256;
 /// much of it as is in flight, however many they are.
 ///
 /// Clones are the same memory. It is not limited: the senders' windows do that.
-#[derive(Debug, Clone, Default)]
-pub struct SendMemory(Arc<Mutex<Vec<Box<[u8]>>>>);
+#[derive(Clone, Default)]
+pub struct SendMemory(Arc<Mutex<Free>>);
+
+#[derive(Default)]
+struct Free {
+    frames: Vec<Arc<Frame>>,
+    lendable: Option<Box<dyn Frames>>,
+}
 
 impl SendMemory {
     /// With nothing in it.
@@ -24,22 +52,42 @@ impl SendMemory {
         Self::default()
     }
 
-    /// The chunk that was given back last, holding whatever it held, or a new one.
-    pub(super) fn take(&self) -> Box<[u8]> {
-        let free = self.free().pop();
-        free.unwrap_or_else(|| vec![0; CHUNK].into_boxed_slice())
+    /// The same, whose memory is that of `frames` as long as these have some.
+    pub fn of(frames: Box<dyn Frames>) -> Self {
+        Self(Arc::new(Mutex::new(Free { frames: Vec::new(), lendable: Some(frames) })))
     }
 
-    pub(super) fn give_back(&self, chunk: Box<[u8]>) {
+    /// A frame that can be lent, or the one that was given back last, holding whatever it held, or a new one.
+    /// Nobody else holds it.
+    pub(super) fn take(&self) -> Arc<Frame> {
         let mut free = self.free();
-        if free.len() < FREE_CHUNKS {
-            free.push(chunk);
+        if let Some(frame) = free.lendable.as_mut().and_then(|frames| frames.take()) {
+            return frame;
+        }
+        let mut unshared = std::iter::from_fn(|| free.frames.pop());
+        unshared.find_map(|mut frame| Arc::get_mut(&mut frame).is_some().then_some(frame)).unwrap_or_default()
+    }
+
+    pub(super) fn give_back(&self, frame: Arc<Frame>, wear: Wear) {
+        let mut free = self.free();
+        if frame.place().is_none() {
+            if free.frames.len() < FREE_FRAMES {
+                free.frames.push(frame);
+            }
+        } else if let Some(frames) = &mut free.lendable {
+            frames.give_back(frame, wear);
         }
     }
 
     /// Nobody panics while it is locked, so a list that was left by one who did is whole.
-    fn free(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+    fn free(&self) -> MutexGuard<'_, Free> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SendMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendMemory").field("free", &self.free().frames.len()).finish_non_exhaustive()
     }
 }
 
@@ -48,22 +96,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_back_last_is_taken_first() {
+    fn what_was_given_back_last_is_taken_first_unless_somebody_holds_it() {
         let memory = SendMemory::new();
         let (first, second) = (memory.take(), memory.take());
-        let last = second.as_ptr();
-        memory.give_back(first);
-        memory.give_back(second);
-        let taken = memory.clone().take();
-        assert_eq!(taken.as_ptr(), last);
+        let (a, b) = (Arc::as_ptr(&first), Arc::as_ptr(&second));
+        memory.give_back(first, Wear::Read);
+        memory.give_back(second, Wear::Read);
+        let mut taken = memory.clone().take();
+        assert_eq!(Arc::as_ptr(&taken), b);
+        let batch = Arc::clone(&taken);
+        memory.give_back(taken, Wear::Read);
+        taken = memory.take();
+        assert_eq!(Arc::as_ptr(&taken), a);
+        assert_ne!(Arc::as_ptr(&memory.take()), Arc::as_ptr(&batch));
     }
 
     #[test]
     fn not_more_is_kept_than_a_turn_may_acknowledge() {
         let memory = SendMemory::new();
-        for _ in 0..=FREE_CHUNKS {
-            memory.give_back(Box::new([]));
+        let frames: Vec<_> = (0..=FREE_FRAMES).map(|_| memory.take()).collect();
+        frames.into_iter().for_each(|frame| memory.give_back(frame, Wear::Read));
+        assert_eq!(memory.free().frames.len(), FREE_FRAMES);
+    }
+
+    /// Gives one frame out, and remembers how it came back.
+    struct One(Option<Arc<Frame>>, Arc<Mutex<Vec<Wear>>>);
+
+    impl Frames for One {
+        fn take(&mut self) -> Option<Arc<Frame>> {
+            self.0.take()
         }
-        assert_eq!(memory.free().len(), FREE_CHUNKS);
+
+        fn give_back(&mut self, frame: Arc<Frame>, wear: Wear) {
+            self.0 = Some(frame);
+            self.1.lock().unwrap().push(wear);
+        }
+    }
+
+    #[test]
+    fn frames_that_can_be_lent_come_first_and_go_back_to_their_owner() {
+        let place = crate::Place { file: 1, offset: 0 };
+        let frame = Arc::new(Frame::lying_at(place, Box::leak(Box::new([0; Frame::SIZE]))));
+        let wears = Arc::new(Mutex::new(Vec::new()));
+        let memory = SendMemory::of(Box::new(One(Some(frame), Arc::clone(&wears))));
+        let (lendable, own) = (memory.take(), memory.take());
+        assert_eq!((lendable.place(), own.place()), (Some(place), None));
+        memory.give_back(own, Wear::Worn);
+        memory.give_back(lendable, Wear::Worn);
+        assert_eq!((memory.take().place(), memory.take().place()), (Some(place), None));
+        assert_eq!(*wears.lock().unwrap(), [Wear::Worn]);
     }
 }

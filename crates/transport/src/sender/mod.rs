@@ -4,6 +4,7 @@
 
 mod asking;
 mod base;
+mod chunk;
 mod closing;
 mod config;
 mod ecn;
@@ -33,14 +34,16 @@ use crate::planted;
 use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
 use crate::wire::native::{CloseReason, Params};
-use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Progress, Trace, TransferError, TransmitBuf};
+use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Trace, TransferError, TransmitBuf};
 use asking::Asking;
+use chunk::Cut;
+pub use chunk::Spare;
 use closing::Closing;
 pub use config::{Attempts, RtoPolicy, SenderConfig};
 use ecn::PathEcn;
 pub use ecn::{EcnFailure, EcnState};
 pub(crate) use flights::{Flight, Flights};
-pub use memory::SendMemory;
+pub use memory::{Frames, SendMemory, Wear};
 use path_mtu::PathMtu;
 use peer_window::PeerWindow;
 use rtt::Rtt;
@@ -237,11 +240,11 @@ impl Sender {
     }
 
     /// Room for the application's next bytes, empty while enough is waiting to be sent. Fill its beginning,
-    /// then call [`Sender::advance`] before anything else.
+    /// piece by piece, then call [`Sender::advance`] before anything else.
     ///
     /// # Errors
     /// [`TransferError::NotConnected`] before [`Sender::open`].
-    pub fn spare(&mut self) -> Result<&mut [u8], TransferError> {
+    pub fn spare(&mut self) -> Result<Spare<'_>, TransferError> {
         if self.state == State::Idle {
             return Err(TransferError::NotConnected);
         }
@@ -253,12 +256,11 @@ impl Sender {
         let asked = !self.finishing && self.state != State::Closed;
         self.waiting.on_asked(asked && waiting >= wanted);
         if !asked || waiting >= wanted {
-            return Ok(&mut []);
+            return Ok(Spare::default());
         }
-        let spare = self.buffer.spare();
-        let room = usize::try_from(wanted - waiting).unwrap_or(usize::MAX);
-        let len = if several { room.min(spare.len()) } else { spare.len() };
-        Ok(&mut spare[..len])
+        let room = if several { wanted - waiting } else { u64::MAX };
+        let spare = self.buffer.spare(self.cut());
+        Ok(spare.within(usize::try_from(room).unwrap_or(usize::MAX)))
     }
 
     /// As [`Sender::spare`], but only for what the windows would let out now, whole packets and at most so many
@@ -268,7 +270,7 @@ impl Sender {
     ///
     /// # Errors
     /// As [`Sender::spare`].
-    pub fn spare_now(&mut self, batches: usize) -> Result<&mut [u8], TransferError> {
+    pub fn spare_now(&mut self, batches: usize) -> Result<Spare<'_>, TransferError> {
         if self.state == State::Idle {
             return Err(TransferError::NotConnected);
         }
@@ -280,11 +282,15 @@ impl Sender {
         let asked = !self.finishing && self.state != State::Closed;
         self.waiting.on_asked(asked && waiting >= wanted);
         if !asked || waiting >= wanted {
-            return Ok(&mut []);
+            return Ok(Spare::default());
         }
-        let spare = self.buffer.spare();
-        let len = usize::try_from(wanted - waiting).map_or(spare.len(), |room| room.min(spare.len()));
-        Ok(&mut spare[..len])
+        let spare = self.buffer.spare(self.cut());
+        Ok(spare.within(usize::try_from(wanted - waiting).unwrap_or(usize::MAX)))
+    }
+
+    /// How what was not sent yet will be cut, as far as is known.
+    fn cut(&self) -> Cut {
+        Cut { offset: self.board.next_offset(), header: self.config.wire.data_header(), mss: self.mss }
     }
 
     /// Takes the first `n` bytes of [`Sender::spare`] into the stream.
@@ -303,11 +309,10 @@ impl Sender {
         let mut taken = 0;
         loop {
             let spare = self.spare()?;
-            let n = spare.len().min(bytes.len() - taken);
+            let n = spare.copy_from(&bytes[taken..]);
             if n == 0 {
                 return Ok(taken);
             }
-            spare[..n].copy_from_slice(&bytes[taken..taken + n]);
             self.advance(n);
             taken += n;
         }
@@ -536,10 +541,6 @@ impl Endpoint for Sender {
 
     fn poll_event(&mut self) -> Option<SenderEvent> {
         self.events.pop_front()
-    }
-
-    fn progress(&self) -> Progress {
-        Progress { acknowledged: self.board.una_offset(), resent: self.stats.retransmitted }
     }
 }
 

@@ -220,16 +220,12 @@ impl Sender {
 
     fn transmit_fresh(&mut self, now: Instant, len: usize, probe: bool, out: &mut TransmitBuf) -> Option<()> {
         let header = self.config.wire.data_header();
-        let lends = Self::holds_only_news(out);
         let slot = out.slot(header + len)?;
         let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
         let tx = self.flights.next_tx();
         let asks = probe || self.is_last(offset + len as u64);
-        let crc = put_segment(&self.codec, &self.buffer, DataHead { seq, tx, asks }, offset, slot);
+        let crc = put_segment(&self.codec, &mut self.buffer, DataHead { seq, tx, asks }, offset, slot);
         self.buffer.sent(len, crc);
-        if lends {
-            out.lend(offset + len as u64);
-        }
         let alone = self.board.is_empty();
         if alone {
             // Until now nothing was owed.
@@ -271,7 +267,7 @@ impl Sender {
         // The FIN, which would make the receiver acknowledge it, may have left before.
         let last = self.finishing && segment.end() == self.buffer.end();
         let asks = repeat.reason == Resend::Probe || last;
-        put_segment(&self.codec, &self.buffer, DataHead { seq, tx, asks }, segment.offset, slot);
+        put_segment(&self.codec, &mut self.buffer, DataHead { seq, tx, asks }, segment.offset, slot);
         self.note_flight(now, Some(segment.offset), u64::from(segment.len));
         self.board.resend(now, segment.offset, tx);
         self.note_sent(now, u64::from(segment.len));
@@ -377,7 +373,7 @@ impl Sender {
 /// is read where the payload comes from: where it goes, it may not be in the cache yet.
 pub(super) fn put_segment(
     codec: &Codec,
-    buffer: &SendBuffer,
+    buffer: &mut SendBuffer,
     head: DataHead,
     offset: u64,
     slot: &mut [u8],

@@ -5,13 +5,16 @@
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
+use super::chunk::Cut;
 use super::output::put_segment;
 use super::scoreboard::Acked;
+use super::send_buffer::Ready;
 use super::traces::Observed;
 use super::{Flight, Sender, State};
-use crate::TransmitBuf;
 use crate::recovery::{Delivered, Recovery};
+use crate::transmit::MAX_DATAGRAM;
 use crate::wire::DataHead;
+use crate::{Frame, TransmitBuf, crc};
 
 impl Sender {
     /// Encodes and accounts for as many full new segments as may leave one after the other: the usual case. Whatever
@@ -21,26 +24,21 @@ impl Sender {
         if most == 0 {
             return;
         }
-        let (alone, lends) = (out.is_empty(), Self::holds_only_news(out));
-        let (count, full) = self.put_run(now, most, out);
+        let alone = out.is_empty();
+        let (count, full) = match self.lend_run(now, most, out) {
+            Some(lent) => lent,
+            None => self.copy_run(now, most, out),
+        };
         if count == 0 {
             return;
         }
         self.note_run(now, count);
-        if lends {
-            out.lend(self.board.next_offset());
-        }
         if alone && full {
             self.batch = count * self.mss as u64;
         }
         self.recovery.on_sent(now, self.rtt.rto(), self.rtt.sampled(), false);
         self.stats.datagrams_sent += count;
         self.waiting.go(now);
-    }
-
-    /// True if all in the batch is of the stream and leaves for the first time.
-    pub(super) fn holds_only_news(out: &TransmitBuf) -> bool {
-        out.is_empty() || out.lent_until().is_some()
     }
 
     /// How many full new segments may leave, if nothing else wants to leave and nobody wants to hear of each.
@@ -63,22 +61,62 @@ impl Sender {
         written.min(cwnd).min(peer)
     }
 
+    /// Lets at most so many segments leave from where they were written, as far as the pace allows; gives how many those are, and
+    /// whether the batch takes no more. `None` if they lie elsewhere, or so few lie there that a copy makes the better batch.
+    fn lend_run(&mut self, now: Instant, most: u64, out: &mut TransmitBuf) -> Option<(u64, bool)> {
+        let cut = self.cut();
+        if !out.is_empty() || !out.has_room(cut.header + cut.mss) {
+            return None;
+        }
+        let most = most.min(out.max_segments() as u64);
+        let ready = self.buffer.ready(cut) as u64;
+        let few =
+            ready < most && ready.saturating_mul((cut.header + cut.mss) as u64) < Frame::LEAST_LOAN as u64;
+        if ready == 0 || few {
+            return None;
+        }
+        let allowed = self.pacer.as_ref().map_or(most, |pacer| pacer.allows(now, cut.mss as u64, most));
+        let count = ready.min(allowed);
+        let Ok(packets @ 1..) = usize::try_from(count) else { return Some((0, false)) };
+        let (seq, tx) = (self.board.snd_nxt(), self.flights.next_tx());
+        let (span, numbered) = (self.board.span(cut.mss), u64::from(self.delivery.is_some()));
+        let last = self.is_last(cut.offset + count * cut.mss as u64);
+        let codec = &self.codec;
+        let head = |number: u64, header: &mut [u8], payload: &[u8]| {
+            let asks = last && number + 1 == count;
+            let head = DataHead { seq: seq + number * span, tx: tx + number * numbered, asks };
+            let crc = codec.checks_packets().then(|| crc::hash(payload));
+            codec.encode_data(head, crc.unwrap_or(0), header);
+            crc
+        };
+        let Ready { frame, start } = self.buffer.lend(cut, packets, self.stats.retransmitted, head)?;
+        let size = cut.header + cut.mss;
+        out.borrow(frame, start, size, packets);
+        Some((count, packets == out.max_segments() || (packets + 1) * size > MAX_DATAGRAM))
+    }
+
     /// Encodes at most so many segments, as far as the pace allows and there is room; gives how many that are, and
     /// whether the room was too little.
-    fn put_run(&mut self, now: Instant, most: u64, out: &mut TransmitBuf) -> (u64, bool) {
-        let (size, mss) = (self.config.wire.data_header() + self.mss, self.mss as u64);
-        let (first, seq, tx) = (self.board.next_offset(), self.board.snd_nxt(), self.flights.next_tx());
+    fn copy_run(&mut self, now: Instant, most: u64, out: &mut TransmitBuf) -> (u64, bool) {
+        let cut @ Cut { offset: first, header, .. } = self.cut();
+        let (mss, seq, tx) = (self.mss as u64, self.board.snd_nxt(), self.flights.next_tx());
         let (span, numbered) = (self.board.span(self.mss), u64::from(self.delivery.is_some()));
+        let unready = self.buffer.unready(cut);
+        let most = most.min(unready.unwrap_or(most));
         let most = self.pacer.as_ref().map_or(most, |pacer| pacer.allows(now, mss, most));
         let mut count = 0;
         while count < most {
-            let Some(slot) = out.slot(size) else { return (count, true) };
+            let Some(slot) = out.slot(header + self.mss) else { return (count, true) };
             let offset = first + count * mss;
             let (seq, tx) = (seq + count * span, tx + count * numbered);
             let head = DataHead { seq, tx, asks: self.is_last(offset + mss) };
-            let crc = put_segment(&self.codec, &self.buffer, head, offset, slot);
+            let crc = put_segment(&self.codec, &mut self.buffer, head, offset, slot);
             self.buffer.sent(self.mss, crc);
             count += 1;
+        }
+        if unready == Some(count) {
+            // What follows leaves from where it lies, in a batch of its own.
+            out.close();
         }
         (count, false)
     }

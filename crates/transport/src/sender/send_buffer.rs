@@ -1,18 +1,24 @@
 //! The bytes that were written and are not yet acknowledged, addressed by their offset in the stream, and
-//! the CRC-32 of the stream. Knows no packets and no time.
+//! the CRC-32 of the stream. Knows no time, and of packets only where they will begin.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::memory::{CHUNK, SendMemory};
+use super::chunk::{Chunk, Cut, Spare};
+use super::memory::{SendMemory, Wear};
+use crate::Frame;
 use crate::crc::{self, Combiner};
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
-    chunks: VecDeque<Box<[u8]>>,
-    /// Where chunks come from and go to: they are reused, so the working set is what is in flight.
+    /// In the order of the stream, without gaps.
+    chunks: VecDeque<Chunk>,
+    /// Where frames come from and go to: they are reused, so the working set is what is in flight.
     memory: SendMemory,
-    /// Offset of the first byte of the first chunk.
-    base: u64,
+    /// How many chunks were released so far.
+    released: usize,
+    /// The chunk that was looked at last, counted from the first of all: the next look is there or nearby.
+    last: usize,
     /// One past the last byte written.
     end: u64,
     crc: Crc,
@@ -27,6 +33,22 @@ enum Crc {
     Sent { crc: u32, combiner: Box<Combiner> },
 }
 
+impl Crc {
+    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where packets have one.
+    fn sent(&mut self, len: usize, crc: Option<u32>) {
+        if let (Self::Sent { crc: whole, combiner }, Some(piece)) = (self, crc) {
+            *whole = combiner.append(*whole, piece, len);
+        }
+    }
+}
+
+/// A batch that leaves from where it was written.
+pub(crate) struct Ready {
+    pub(crate) frame: Arc<Frame>,
+    /// Where in the frame its first packet begins.
+    pub(crate) start: usize,
+}
+
 impl SendBuffer {
     /// `of_packets` if the caller will give the CRC-32 of each packet ([`SendBuffer::sent`]).
     pub(crate) fn new(of_packets: bool, memory: SendMemory) -> Self {
@@ -35,74 +57,137 @@ impl SendBuffer {
         } else {
             Crc::Written(crc32fast::Hasher::new())
         };
-        Self { chunks: VecDeque::new(), memory, base: 0, end: 0, crc }
+        Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc }
     }
 
-    /// Room for the next bytes: never empty, at most one chunk long.
-    pub(crate) fn spare(&mut self) -> &mut [u8] {
-        let used = self.index(self.end);
-        if used == self.chunks.len() * CHUNK {
-            self.chunks.push_back(self.memory.take());
+    /// Room for the next bytes: never empty, at most a frame. What is written there will be cut into packets as `cut`
+    /// has them.
+    pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {
+        if self.chunks.back_mut().is_none_or(|chunk| chunk.spare().is_none()) {
+            if let Some(chunk) = self.chunks.back_mut() {
+                chunk.seal();
+            }
+            self.chunks.push_back(Chunk::new(self.memory.take(), self.end, cut));
         }
-        &mut self.chunks[used / CHUNK][used % CHUNK..]
+        self.chunks.back_mut().and_then(Chunk::spare).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    fn seal(&mut self) {
+        self.chunks.back_mut().into_iter().for_each(Chunk::seal);
     }
 
     /// Takes the first `n` bytes of [`SendBuffer::spare`] as written.
     pub(crate) fn advance(&mut self, n: usize) {
-        let used = self.index(self.end);
-        assert!(n <= self.chunks.len() * CHUNK - used, "more than there was room for");
-        if n > 0 {
-            if let Crc::Written(crc) = &mut self.crc {
-                crc.update(&self.chunks[used / CHUNK][used % CHUNK..][..n]);
+        if n == 0 {
+            return;
+        }
+        let chunk = self.chunks.back_mut().filter(|chunk| n <= chunk.capacity - chunk.written);
+        let chunk = chunk.expect("more than there was room for");
+        let mut at = chunk.written;
+        chunk.written += n;
+        self.end += n as u64;
+        if let Crc::Written(crc) = &mut self.crc {
+            while at < chunk.written {
+                let piece = chunk.piece(at, chunk.written - at);
+                crc.update(piece);
+                at += piece.len();
             }
-            self.end += n as u64;
         }
     }
 
     /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where packets have one.
     pub(crate) fn sent(&mut self, len: usize, crc: Option<u32>) {
-        if let (Crc::Sent { crc: whole, combiner }, Some(piece)) = (&mut self.crc, crc) {
-            *whole = combiner.append(*whole, piece, len);
+        self.crc.sent(len, crc);
+    }
+
+    /// Full packets that can leave from where they were written, from `cut.offset` on.
+    pub(crate) fn ready(&mut self, cut: Cut) -> usize {
+        let at = self.find(cut.offset);
+        self.chunks.get(at).map_or(0, |chunk| chunk.ready(cut))
+    }
+
+    /// How many packets begin before the next place from which packets can leave as they lie: `None` if none is in
+    /// sight.
+    pub(crate) fn unready(&mut self, cut: Cut) -> Option<u64> {
+        let at = self.find(cut.offset);
+        let end = self.chunks.get(at)?.end();
+        let before = end.saturating_sub(cut.offset).div_ceil(cut.mss as u64);
+        let next = Cut { offset: cut.offset + before * cut.mss as u64, ..cut };
+        (self.chunks.get(at + 1)?.ready(next) > 0).then_some(before)
+    }
+
+    /// Lets the `count` packets leave that are [`SendBuffer::ready`]; `head` writes each one's header, knowing its number and
+    /// payload, and gives the payload's CRC-32 where packets have one. Segments were sent again `resent` times so far.
+    /// `None` if they cannot leave from there now.
+    pub(crate) fn lend(
+        &mut self,
+        cut: Cut,
+        count: usize,
+        resent: u64,
+        mut head: impl FnMut(u64, &mut [u8], &[u8]) -> Option<u32>,
+    ) -> Option<Ready> {
+        let at = self.find(cut.offset);
+        let chunk = self.chunks.get_mut(at)?;
+        let (start, packets) = chunk.packets(cut, count)?;
+        for (number, (header, payload)) in (0..).zip(packets) {
+            let crc = head(number, header, payload);
+            self.crc.sent(payload.len(), crc);
         }
+        chunk.lend(count * (cut.header + cut.mss), resent);
+        Some(Ready { frame: Arc::clone(&chunk.frame), start })
     }
 
     /// Copies the bytes from `offset` on into `out`; all of them must have been written and not released.
-    pub(crate) fn copy_to(&self, offset: u64, out: &mut [u8]) {
-        debug_assert!(offset >= self.base && offset + out.len() as u64 <= self.end);
-        let mut at = self.index(offset);
+    pub(crate) fn copy_to(&mut self, offset: u64, out: &mut [u8]) {
         let mut rest = out;
-        while !rest.is_empty() {
-            let chunk = &self.chunks[at / CHUNK][at % CHUNK..];
-            let n = chunk.len().min(rest.len());
-            let (head, tail) = rest.split_at_mut(n);
-            head.copy_from_slice(&chunk[..n]);
+        self.for_pieces(offset, rest.len(), |piece| {
+            let (head, tail) = std::mem::take(&mut rest).split_at_mut(piece.len());
+            head.copy_from_slice(piece);
             rest = tail;
-            at += n;
-        }
+        });
     }
 
     /// CRC-32 of the `len` bytes from `offset` on, which [`SendBuffer::copy_to`] would copy.
-    pub(crate) fn checksum(&self, offset: u64, len: usize) -> u32 {
+    pub(crate) fn checksum(&mut self, offset: u64, len: usize) -> u32 {
         let mut crc = crc::hasher();
-        let mut at = self.index(offset);
-        let mut rest = len;
-        while rest > 0 {
-            let chunk = &self.chunks[at / CHUNK][at % CHUNK..];
-            let n = chunk.len().min(rest);
-            crc.update(&chunk[..n]);
-            rest -= n;
-            at += n;
-        }
+        self.for_pieces(offset, len, |piece| crc.update(piece));
         crc.finalize()
     }
 
-    /// Forgets everything before `offset`. Who holds nothing has no memory either: the next byte is the first of a
-    /// chunk.
-    pub(crate) fn release(&mut self, offset: u64) {
-        while self.base + CHUNK as u64 <= offset || offset == self.end {
-            let Some(chunk) = self.chunks.pop_front() else { break };
-            self.memory.give_back(chunk);
-            self.base = (self.base + CHUNK as u64).min(self.end);
+    /// The `len` bytes from `offset` on, piece by piece.
+    fn for_pieces(&mut self, offset: u64, len: usize, mut take: impl FnMut(&[u8])) {
+        debug_assert!(offset + len as u64 <= self.end);
+        let mut chunk = self.find(offset);
+        let mut at = within(offset, self.chunks[chunk].base);
+        let mut rest = len;
+        while rest > 0 {
+            let here = &self.chunks[chunk];
+            if at == here.written {
+                (chunk, at) = (chunk + 1, 0);
+                continue;
+            }
+            let piece = here.piece(at, rest.min(here.written - at));
+            take(piece);
+            at += piece.len();
+            rest -= piece.len();
+        }
+    }
+
+    /// Forgets everything before `offset`; segments were sent again `resent` times so far. Who holds nothing has no
+    /// memory either: the next byte is the first of a chunk.
+    pub(crate) fn release(&mut self, offset: u64, resent: u64) {
+        while let Some(first) = self.chunks.front() {
+            // One that is not full is written on, unless nothing is held.
+            let done = first.written == first.capacity || offset == self.end;
+            if first.end() > offset || !done {
+                return;
+            }
+            let wear = first.wear(resent);
+            if let Some(chunk) = self.chunks.pop_front() {
+                self.memory.give_back(chunk.frame, wear);
+                self.released += 1;
+            }
         }
     }
 
@@ -119,102 +204,31 @@ impl SendBuffer {
         }
     }
 
-    /// Where `offset` lies in the chunks laid end to end. They hold the bytes in flight and one look-ahead,
-    /// which the caller keeps within memory, so the difference fits `usize`.
-    #[allow(clippy::cast_possible_truncation, reason = "the buffer is in memory")]
-    fn index(&self, offset: u64) -> usize {
-        (offset - self.base) as usize
+    /// The chunk that holds the byte at `offset`, or the last one for what is not written; 0 if there is none.
+    fn find(&mut self, offset: u64) -> usize {
+        let near = self.last.saturating_sub(self.released);
+        let holds = |chunk: &Chunk| chunk.base <= offset && offset < chunk.end();
+        let near = [near, near + 1].into_iter().find(|at| self.chunks.get(*at).is_some_and(holds));
+        let at = near
+            .unwrap_or_else(|| self.chunks.partition_point(|chunk| chunk.base <= offset).saturating_sub(1));
+        self.last = self.released + at;
+        at
     }
+}
+
+impl Drop for SendBuffer {
+    fn drop(&mut self) {
+        for chunk in self.chunks.drain(..) {
+            self.memory.give_back(chunk.frame, Wear::Worn);
+        }
+    }
+}
+
+/// Where `offset` lies in a chunk from `base` on: both are in memory.
+#[allow(clippy::cast_possible_truncation, reason = "a chunk is in memory")]
+fn within(offset: u64, base: u64) -> usize {
+    (offset - base) as usize
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(buffer: &mut SendBuffer, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let spare = buffer.spare();
-            let n = spare.len().min(bytes.len());
-            spare[..n].copy_from_slice(&bytes[..n]);
-            buffer.advance(n);
-            bytes = &bytes[n..];
-        }
-    }
-
-    #[test]
-    fn bytes_come_back_across_chunk_borders() {
-        let data: Vec<u8> = (0..300_000_u32).map(|i| (i % 251) as u8).collect();
-        let mut buffer = SendBuffer::new(false, SendMemory::new());
-        write(&mut buffer, &data);
-        let mut out = vec![0; 100_000];
-        buffer.copy_to(60_001, &mut out);
-        assert_eq!(out, &data[60_001..160_001]);
-        for (from, len) in [(60_001, 100_000), (7, 1444), (65_000, 1444), (65_536, 1)] {
-            assert_eq!(buffer.checksum(from as u64, len), crc32fast::hash(&data[from..from + len]));
-        }
-        assert_eq!(buffer.crc(), crc32fast::hash(&data));
-        assert_eq!(buffer.end(), 300_000);
-    }
-
-    #[test]
-    fn the_crc_of_packets_is_that_of_what_was_sent() {
-        let data: Vec<u8> = (0..10_000_u32).map(|i| (i % 251) as u8).collect();
-        let mut buffer = SendBuffer::new(true, SendMemory::new());
-        write(&mut buffer, &data);
-        assert_eq!(buffer.crc(), 0);
-        let mut sent = 0;
-        for len in [1444, 1444, 1444, 1444, 17, 1444] {
-            buffer.sent(len, Some(crc32fast::hash(&data[sent..sent + len])));
-            sent += len;
-            assert_eq!(buffer.crc(), crc32fast::hash(&data[..sent]));
-        }
-    }
-
-    #[test]
-    fn memory_follows_what_is_not_released() {
-        let mut buffer = SendBuffer::new(false, SendMemory::new());
-        for round in 0..1000_u64 {
-            write(&mut buffer, &vec![7; CHUNK]);
-            buffer.release(round * CHUNK as u64);
-            assert!(buffer.chunks.len() <= 2);
-        }
-    }
-
-    #[test]
-    fn who_holds_nothing_leaves_its_memory_to_others_and_begins_a_chunk_anew() {
-        let memory = SendMemory::new();
-        let (mut a, mut b) = (SendBuffer::new(false, memory.clone()), SendBuffer::new(false, memory));
-        write(&mut a, &vec![1; CHUNK + 10]);
-        a.release(CHUNK as u64 + 9);
-        assert_eq!(a.chunks.len(), 1, "one byte is left");
-        let last = a.chunks[0].as_ptr();
-        a.release(CHUNK as u64 + 10);
-        assert!(a.chunks.is_empty());
-        assert_eq!(b.spare().as_ptr(), last);
-        assert_eq!(a.spare().len(), CHUNK);
-        write(&mut a, &vec![2; CHUNK]);
-        let mut out = [0; 20];
-        a.copy_to(CHUNK as u64 + 10, &mut out);
-        assert_eq!(out, [2; 20]);
-    }
-
-    #[test]
-    #[should_panic(expected = "more than there was room for")]
-    fn room_does_not_outlast_the_memory() {
-        let mut buffer = SendBuffer::new(true, SendMemory::new());
-        buffer.spare();
-        buffer.release(0);
-        buffer.advance(1);
-    }
-
-    #[test]
-    fn releasing_to_the_end_of_a_full_chunk_leaves_a_usable_buffer() {
-        let mut buffer = SendBuffer::new(false, SendMemory::new());
-        write(&mut buffer, &vec![1; CHUNK]);
-        buffer.release(CHUNK as u64);
-        write(&mut buffer, &[2; 10]);
-        let mut out = [0; 10];
-        buffer.copy_to(CHUNK as u64, &mut out);
-        assert_eq!(out, [2; 10]);
-    }
-}
+mod tests;

@@ -179,8 +179,7 @@ fn spare_room_and_advance_are_the_same_as_write() {
     let written = pattern(0, 300);
     let mut rest = &written[..];
     while !rest.is_empty() {
-        let n = rest.len().min(77);
-        script.sender.spare().unwrap()[..n].copy_from_slice(&rest[..n]);
+        let n = script.sender.spare().unwrap().copy_from(&rest[..rest.len().min(77)]);
         script.sender.advance(n);
         rest = &rest[n..];
     }
@@ -322,4 +321,33 @@ fn who_finishes_or_was_not_opened_has_no_room_now() {
     let mut script = Script::connected(config(10), 100, 10);
     script.sender.finish().unwrap();
     assert!(script.sender.spare_now(1).unwrap().is_empty());
+}
+
+/// Nine packets and a piece, behind one that is in flight, as they leave: from where they were written, or copied behind
+/// another datagram.
+fn nine_packets(script: &mut Script, copied: bool) -> Vec<Vec<u8>> {
+    let mss = script.sender.mss;
+    script.write(mss).datagrams();
+    script.write(9 * mss + 7);
+    let mut batch = TransmitBuf::new(64);
+    if copied {
+        batch.slot(script.sender.config().wire.data_header() + mss).unwrap().fill(0);
+    }
+    script.sender.poll_transmit(script.now, &mut batch).unwrap();
+    batch.datagrams().skip(usize::from(copied)).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn what_leaves_from_where_it_was_written_is_what_a_copy_would_be() {
+    let classic = || Script::connected(config(1000), 100, 1000);
+    let native = || {
+        // No larger datagram is tried.
+        let config = SenderConfig { pacing: false, packet_size: 1200, ..SenderConfig::native(7) };
+        native::connected_to(SenderConfig { congestion: Algorithm::Fixed(100), ..config }, Params::default())
+    };
+    for open in [classic as fn() -> Script, native] {
+        let datagrams = [false, true].map(|copied| nine_packets(&mut open(), copied));
+        assert_eq!(datagrams[0].len(), 9);
+        assert_eq!(datagrams[0], datagrams[1]);
+    }
 }

@@ -1,0 +1,235 @@
+use super::*;
+use crate::Place;
+
+/// Room for packets in one frame.
+const PACKETS: u64 = 44;
+
+/// Packets with headers of 8 bytes from `offset` on.
+fn cut(offset: u64) -> Cut {
+    Cut { offset, header: 8, mss: 1464 }
+}
+
+fn data(len: u32) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+fn own(of_packets: bool) -> SendBuffer {
+    SendBuffer::new(of_packets, SendMemory::new())
+}
+
+fn write(buffer: &mut SendBuffer, cut: Cut, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let n = buffer.spare(cut).copy_from(bytes);
+        assert!(n > 0, "there is always room");
+        buffer.advance(n);
+        bytes = &bytes[n..];
+    }
+}
+
+fn read(buffer: &mut SendBuffer, from: usize, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    buffer.copy_to(from as u64, &mut out);
+    out
+}
+
+#[test]
+fn bytes_come_back_across_headers_and_frames() {
+    let data = data(300_000);
+    let mut buffer = own(false);
+    write(&mut buffer, cut(0), &data);
+    for (from, len) in [(60_001, 100_000), (7, 1444), (65_000, 1444), (64_416, 1), (64_415, 2), (0, 300_000)]
+    {
+        assert_eq!(read(&mut buffer, from, len), &data[from..from + len], "{len} from {from}");
+        assert_eq!(buffer.checksum(from as u64, len), crc32fast::hash(&data[from..from + len]));
+    }
+    assert_eq!(buffer.crc(), crc32fast::hash(&data));
+    assert_eq!(buffer.end(), 300_000);
+}
+
+#[test]
+fn the_crc_of_packets_is_that_of_what_was_sent() {
+    let data = data(10_000);
+    let mut buffer = own(true);
+    write(&mut buffer, cut(0), &data);
+    assert_eq!(buffer.crc(), 0);
+    let mut sent = 0;
+    for len in [1444, 1444, 1444, 1444, 17, 1444] {
+        buffer.sent(len, Some(crc32fast::hash(&data[sent..sent + len])));
+        sent += len;
+        assert_eq!(buffer.crc(), crc32fast::hash(&data[..sent]));
+    }
+}
+
+/// Lets all that is ready leave from where it lies; gives the batch's bytes.
+fn lend(buffer: &mut SendBuffer, cut: Cut) -> Vec<u8> {
+    let count = buffer.ready(cut);
+    let head = |number: u64, header: &mut [u8], payload: &[u8]| {
+        header[..8].copy_from_slice(&number.to_le_bytes());
+        Some(crc32fast::hash(payload))
+    };
+    let ready = buffer.lend(cut, count, 0, head).expect("nobody holds the frame");
+    ready.frame.bytes()[ready.start..ready.start + count * (cut.header + cut.mss)].to_vec()
+}
+
+#[test]
+fn packets_leave_from_where_they_were_written() {
+    let data = data(2000 + 70 * 1464);
+    let mut buffer = own(true);
+    write(&mut buffer, cut(0), &data);
+    let mut offset = 0;
+    for packets in [PACKETS, 71 - PACKETS] {
+        assert_eq!(buffer.ready(cut(offset)) as u64, packets, "from {offset}");
+        assert_eq!(buffer.ready(cut(offset + 1)), 0, "no packet begins there");
+        assert_eq!(buffer.ready(Cut { mss: 1463, ..cut(offset) }), 0, "they are cut otherwise");
+        for (number, packet) in (0_u64..).zip(lend(&mut buffer, cut(offset)).chunks(1472)) {
+            let at = usize::try_from(offset + number * 1464).unwrap();
+            assert_eq!((&packet[..8], &packet[8..]), (&number.to_le_bytes()[..], &data[at..at + 1464]));
+        }
+        offset += packets * 1464;
+    }
+    assert_eq!(buffer.ready(cut(offset)), 0, "a piece of a packet is none");
+    assert_eq!(buffer.crc(), crc32fast::hash(&data[..71 * 1464]));
+    assert_eq!(read(&mut buffer, 0, data.len()), data, "headers touch nothing");
+}
+
+#[test]
+fn a_frame_begins_with_the_rest_of_a_packet_that_began_before() {
+    let data = data(200_000);
+    for before in [1, 600, 1463, 1464, 100_000] {
+        let mut buffer = own(false);
+        // Packets are cut another way from here on.
+        write(&mut buffer, cut(0), &data[..before]);
+        let start = before as u64 - 1;
+        buffer.seal();
+        let cut = Cut { offset: start, header: 24, mss: 1000 };
+        write(&mut buffer, cut, &data[before..]);
+        assert_eq!(buffer.ready(cut), 0, "the first one lies in two frames");
+        assert_eq!(buffer.unready(cut), Some(1));
+        let next = Cut { offset: start + 1000, ..cut };
+        assert_eq!(buffer.ready(next), 63, "{before} bytes before");
+        let sent = lend(&mut buffer, next);
+        assert_eq!(&sent[24..1024], &data[before + 999..before + 1999]);
+        assert_eq!(read(&mut buffer, before - 1, 100_000), &data[before - 1..before + 99_999]);
+    }
+}
+
+#[test]
+fn packets_larger_than_a_frame_holds_lie_end_to_end() {
+    let (data, cut) = (data(200_000), Cut { offset: 0, header: 8, mss: 65_519 });
+    let mut buffer = own(false);
+    write(&mut buffer, cut, &data);
+    assert_eq!((buffer.ready(cut), buffer.unready(cut)), (0, None));
+    assert_eq!(read(&mut buffer, 10, 150_000), &data[10..150_010]);
+    // The largest one that fits.
+    let cut = Cut { offset: 0, header: 8, mss: 65_499 };
+    let mut buffer = own(false);
+    write(&mut buffer, cut, &data);
+    assert_eq!((buffer.ready(cut), lend(&mut buffer, cut).len()), (1, 65_507));
+}
+
+#[test]
+fn a_frame_that_a_batch_holds_is_written_no_more() {
+    let data = data(3 * 1464);
+    let mut buffer = own(false);
+    write(&mut buffer, cut(0), &data[..1464]);
+    let held = buffer.lend(cut(0), 1, 0, |_, _, _| None).expect("nobody holds it yet");
+    assert!(buffer.lend(cut(0), 1, 0, |_, _, _| None).is_none());
+    let before = held.frame.bytes().to_vec();
+    write(&mut buffer, cut(1464), &data[1464..]);
+    assert_eq!(held.frame.bytes(), before);
+    assert_eq!((buffer.chunks.len(), read(&mut buffer, 0, data.len())), (2, data));
+}
+
+#[test]
+fn memory_follows_what_is_not_released() {
+    let mut buffer = own(false);
+    for round in 0..1000_u64 {
+        write(&mut buffer, cut(round * PACKETS * 1464), &[7; 44 * 1464]);
+        buffer.release(round * PACKETS * 1464, 0);
+        assert!(buffer.chunks.len() <= 2);
+    }
+}
+
+#[test]
+fn who_holds_nothing_leaves_its_memory_to_others_and_begins_a_frame_anew() {
+    let memory = SendMemory::new();
+    let (mut a, mut b) = (SendBuffer::new(false, memory.clone()), SendBuffer::new(false, memory));
+    write(&mut a, cut(0), &[1; 44 * 1464 + 10]);
+    a.release(44 * 1464 + 9, 0);
+    assert_eq!(a.chunks.len(), 1, "one byte is left");
+    let last = Arc::as_ptr(&a.chunks[0].frame);
+    a.release(44 * 1464 + 10, 0);
+    assert!(a.chunks.is_empty());
+    b.spare(cut(0));
+    assert_eq!(Arc::as_ptr(&b.chunks[0].frame), last);
+    assert_eq!(a.spare(cut(44 * 1464 + 10)).len(), 44 * 1464);
+    write(&mut a, cut(44 * 1464 + 10), &[2; 44 * 1464]);
+    assert_eq!(read(&mut a, 44 * 1464 + 10, 20), [2; 20]);
+}
+
+#[test]
+#[should_panic(expected = "more than there was room for")]
+fn room_does_not_outlast_the_memory() {
+    let mut buffer = own(true);
+    buffer.spare(cut(0));
+    buffer.release(0, 0);
+    buffer.advance(1);
+}
+
+#[test]
+fn releasing_to_the_end_of_a_full_frame_leaves_a_usable_buffer() {
+    let mut buffer = own(false);
+    write(&mut buffer, cut(0), &[1; 44 * 1464]);
+    buffer.release(44 * 1464, 0);
+    write(&mut buffer, cut(44 * 1464), &[2; 10]);
+    assert_eq!(read(&mut buffer, 44 * 1464, 10), [2; 10]);
+}
+
+#[test]
+fn room_is_never_more_than_was_asked_for_and_comes_packet_by_packet() {
+    let mut buffer = own(false);
+    write(&mut buffer, cut(0), &[1; 1000]);
+    let pieces: Vec<_> = buffer.spare(cut(0)).within(2000).map(|piece| piece.len()).collect();
+    assert_eq!(pieces, [464, 1464, 72]);
+    assert_eq!(buffer.spare(cut(0)).within(0).count(), 0);
+    let room = buffer.spare(cut(0));
+    assert_eq!((room.len(), room.map(|piece| piece.len()).sum::<usize>()), (63_416, 63_416));
+}
+
+/// Gives frames out that can be lent, and remembers how they came back.
+struct Lendable(std::sync::mpsc::Sender<Wear>);
+
+impl crate::Frames for Lendable {
+    fn take(&mut self) -> Option<Arc<Frame>> {
+        let memory = Box::leak(Box::new([0; Frame::SIZE]));
+        Some(Arc::new(Frame::lying_at(Place { file: 1, offset: 0 }, memory)))
+    }
+
+    fn give_back(&mut self, _: Arc<Frame>, wear: Wear) {
+        self.0.send(wear).unwrap();
+    }
+}
+
+#[test]
+fn frames_come_back_with_what_is_known_of_their_readers() {
+    let (send, wears) = std::sync::mpsc::channel();
+    let mut buffer = SendBuffer::new(false, SendMemory::of(Box::new(Lendable(send))));
+    let frame = PACKETS * 1464;
+    write(&mut buffer, cut(0), &data(5 * 44 * 1464));
+    let leaves = |buffer: &mut SendBuffer, offset, count, resent| {
+        buffer.lend(cut(offset), count, resent, |_, _, _| None).expect("nobody holds it");
+    };
+    leaves(&mut buffer, 0, 44, 0);
+    buffer.release(frame, 0);
+    // Something is sent again after the first batch of the second one left, and before all of the third one does.
+    leaves(&mut buffer, frame, 20, 0);
+    leaves(&mut buffer, frame + 20 * 1464, 24, 1);
+    leaves(&mut buffer, 2 * frame, 44, 1);
+    buffer.release(3 * frame, 1);
+    // Batches that are too small to be lent.
+    leaves(&mut buffer, 3 * frame, 11, 1);
+    buffer.release(4 * frame, 2);
+    drop(buffer);
+    let wears: Vec<_> = wears.try_iter().collect();
+    assert_eq!(wears, [Wear::Read, Wear::Worn, Wear::Read, Wear::Unread, Wear::Worn]);
+}
