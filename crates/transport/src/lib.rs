@@ -52,7 +52,7 @@ pub use ecn::Ecn;
 pub use endpoint::{Endpoint, Progress, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
-pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
+pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, Share, WindowPolicy};
 pub use recovery::{LossDetection, Reordering};
 pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, RtoPolicy, SendMemory, Sender, SenderConfig, SenderEvent,
