@@ -1,6 +1,6 @@
 //! Many connections at once to one `rdt-recv --no-link --ack-every batch`:
 //! `cargo bench -p rdt-cli --bench connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: one and N
-//! alone; `--arrangements N`: the first N of four).
+//! alone; `--arrangement N`: the N-th of four alone; `--in-flight N`: packets that all windows hold together).
 //!
 //! Each connection is a real sender on a socket of its own, all in this process, in two arrangements: one thread
 //! for all of them, which takes them in turn as they have something to do, and a thread each, as `rdt-send` has
@@ -51,7 +51,10 @@ fn main() {
         "receiver's peak MB",
     ]);
     let arrangements = [(Threads::One, 1), (Threads::One, 2), (Threads::Each, 1), (Threads::Each, 2)];
-    let arrangements = &arrangements[..arrangements.len().min(count("--arrangements", 4))];
+    let arrangements = match count("--arrangement", 0) {
+        0 => &arrangements[..],
+        one => &arrangements[one - 1..one],
+    };
     let mut counts = CONNECTIONS.to_vec();
     match count("--connections", 0) {
         0 => {}
@@ -109,7 +112,7 @@ fn of(rows: &[Row], value: impl Fn(&Row) -> f64) -> f64 {
 }
 
 fn window(connections: usize) -> usize {
-    (IN_FLIGHT / connections).clamp(LEAST_WINDOW, MOST_WINDOW)
+    (count("--in-flight", IN_FLIGHT as u64) / connections).clamp(LEAST_WINDOW, MOST_WINDOW)
 }
 
 fn measure(senders: Threads, threads: usize, connections: usize, time: Duration) -> Row {

@@ -54,7 +54,7 @@ pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use frame::{Frame, Place};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
-pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy};
+pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, Share, WindowPolicy};
 pub use recovery::{LossDetection, Reordering};
 pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, Frames, RtoPolicy, SendMemory, Sender, SenderConfig,

@@ -9,6 +9,7 @@ mod notices;
 mod peers;
 mod replies;
 mod runs;
+mod shares;
 mod stats;
 mod unknown;
 
@@ -21,6 +22,7 @@ pub use admission::Admission;
 pub use config::ListenerConfig;
 use notices::{Notice, Notices};
 use peers::Peers;
+use shares::{Claim, Shares};
 pub use stats::ListenerStats;
 use unknown::Budget;
 
@@ -45,8 +47,8 @@ struct Entry {
     /// Its time in `timers`.
     timer: Option<Instant>,
     memory: u64,
-    /// Its transfer began and is not finished.
-    unfinished: bool,
+    /// Of the socket's buffer, while its transfer is not finished.
+    claim: Option<Claim>,
 }
 
 /// A set of receivers, one a peer.
@@ -76,10 +78,8 @@ pub struct Listener<P> {
     memory: u64,
     /// Receivers that hold some of it.
     holders: u64,
-    /// Receivers with a transfer that is not finished.
-    transfers: u64,
-    /// What each of them may have of the socket's buffer.
-    share: u64,
+    /// Of the socket's buffer, of receivers with a transfer that is not finished.
+    shares: Shares,
     stats: ListenerStats,
     gone: ReceiverStats,
 }
@@ -103,8 +103,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             events: VecDeque::new(),
             memory: 0,
             holders: 0,
-            transfers: 0,
-            share: share(config.socket_buffer, 0),
+            shares: Shares::new(config.socket_buffer),
             stats: ListenerStats::default(),
             gone: ReceiverStats::default(),
         }
@@ -170,7 +169,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.memory -= entry.memory;
         self.holders -= u64::from(entry.memory > 0);
-        self.count_transfers(entry.unfinished, false);
+        if let Some(claim) = entry.claim {
+            self.shares.close(claim);
+        }
         self.gone.merge(&entry.receiver.stats());
         if entry.queued {
             self.ready.retain(|p| *p != peer);
@@ -272,12 +273,13 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return self.close(peer);
         }
         entry.last_active = now;
-        let (held, unfinished) = (entry.memory, entry.unfinished);
-        let (allowance, share) = (self.allowance(held), self.share_of(unfinished));
-        self.with_latest(peer, |receiver| {
-            receiver.set_share(share);
-            receiver.handle(now, packet, ecn, allowance);
-        });
+        match packet {
+            Packet::Data(_) => entry.claim_on_data(now, &mut self.shares),
+            _ => entry.set_share(&self.shares),
+        }
+        let held = entry.memory;
+        let allowance = self.allowance(held);
+        self.with_latest(peer, |receiver| receiver.handle(now, packet, ecn, allowance));
         self.refuse_if_broken(peer);
     }
 
@@ -307,19 +309,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let others = self.holders - u64::from(held > 0);
         let free = self.config.memory_limit.saturating_sub(self.memory);
         self.config.peer_memory_limit.min(held + free / (others + 1))
-    }
-
-    /// What a peer may have of the socket's buffer, whose transfer began already and is `unfinished`, or may begin now.
-    fn share_of(&self, unfinished: bool) -> u64 {
-        if unfinished { self.share } else { share(self.config.socket_buffer, self.transfers + 1) }
-    }
-
-    /// The transfer of a peer began or ended.
-    fn count_transfers(&mut self, before: bool, after: bool) {
-        if before != after {
-            self.transfers = self.transfers - u64::from(before) + u64::from(after);
-            self.share = share(self.config.socket_buffer, self.transfers);
-        }
     }
 
     /// Something was put into or taken out of `idle` or `timers`.
@@ -360,8 +349,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.memory = self.memory - entry.memory + memory;
         self.holders = self.holders - u64::from(entry.memory > 0) + u64::from(memory > 0);
         entry.memory = memory;
-        let unfinished = entry.receiver.is_unfinished();
-        let before = std::mem::replace(&mut entry.unfinished, unfinished);
+        entry.note_claim(&mut self.shares);
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
         if !entry.queued && entry.receiver.may_reply(entry.last_active) {
             entry.queued = true;
@@ -377,17 +365,43 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.timers.insert((deadline, peer));
             self.set_deadline();
         }
-        self.count_transfers(before, unfinished);
     }
 }
 
-/// What each of so many transfers may have on its way to a socket with this buffer, in bytes as the system charges them.
-/// Linux gives room back only when a quarter of the buffer was read while more waits (`udp_rmem_release`), so three
-/// quarters are what there is.
-fn share(buffer: u64, transfers: u64) -> u64 {
-    match buffer {
-        u64::MAX => u64::MAX,
-        _ => buffer / 4 * 3 / transfers.max(1),
+impl Entry {
+    /// Its receiver hears what it may have on its way.
+    fn set_share(&mut self, shares: &Shares) {
+        self.receiver
+            .set_share(self.claim.map_or_else(|| shares.part_of_new(), |claim| shares.part_of(claim)));
+    }
+
+    /// Data is about to come to its receiver, which hears the same.
+    fn claim_on_data(&mut self, now: Instant, shares: &mut Shares) {
+        if let Some(claim) = &mut self.claim {
+            shares.on_data(now, claim);
+        }
+        self.set_share(shares);
+    }
+
+    /// Its receiver did something: its transfer began or ended, data came, more was offered.
+    fn note_claim(&mut self, shares: &mut Shares) {
+        if self.receiver.is_unfinished() {
+            let claim = self.claim.get_or_insert_with(|| shares.open());
+            shares.on_offer(claim, self.receiver.offered());
+        } else if let Some(claim) = self.claim.take() {
+            shares.close(claim);
+        }
+    }
+
+    /// Writes its next reply, which may offer more.
+    fn poll_reply(&mut self, now: Instant, shares: &mut Shares, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
+        if !self.receiver.may_offer() {
+            return self.receiver.poll_reply(now, out);
+        }
+        self.set_share(shares);
+        let len = self.receiver.poll_reply(now, out);
+        self.note_claim(shares);
+        len
     }
 }
 

@@ -62,7 +62,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             queued: false,
             timer: None,
             memory: 0,
-            unfinished: false,
+            claim: None,
         };
         self.peers.insert(peer, entry);
         self.idle.insert((idle_at, peer));

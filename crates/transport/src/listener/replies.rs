@@ -39,7 +39,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             else {
                 break;
             };
-            let Some(next) = entry.receiver.poll_reply(now, &mut self.scratch) else { break };
+            let Some(next) = entry.poll_reply(now, &mut self.shares, &mut self.scratch) else { break };
             self.notices.on_reply();
             len = next;
         }
@@ -59,7 +59,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            let reply = entry.receiver.poll_reply(now, &mut self.scratch);
+            let reply = entry.poll_reply(now, &mut self.shares, &mut self.scratch);
             entry.queued = entry.receiver.may_reply(now);
             if entry.queued {
                 self.ready.push_back(peer);

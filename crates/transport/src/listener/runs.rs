@@ -20,13 +20,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         bytes: &'d [u8],
         stride: usize,
     ) -> &'d [u8] {
-        let known = self.peers.get_mut(&peer).map(|entry| (entry.memory, entry.unfinished));
-        let Some((held, unfinished)) = known else { return bytes };
-        let (allowance, share) = (self.allowance(held), self.share_of(unfinished));
+        let Some(held) = self.peers.get_mut(&peer).map(|entry| entry.memory) else { return bytes };
+        let allowance = self.allowance(held);
         let most = self.config.receiver.max_datagram;
         let Some(entry) = self.peers.latest_mut() else { return bytes };
         let connection = entry.wire.connection_id();
-        entry.receiver.set_share(share);
         let (mut taken, mut peak) = (0, 0);
         for datagram in bytes.chunks(stride).take_while(|datagram| datagram.len() <= most) {
             // Looked at where it is: what opens a transfer is large, and so is what can hold it.
@@ -36,6 +34,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 break;
             }
             self.stats.received += 1;
+            if taken == 0 {
+                entry.claim_on_data(now, &mut self.shares);
+            }
             entry.receiver.handle(now, packet, ecn, allowance);
             taken += datagram.len();
             peak = peak.max(entry.receiver.memory());
@@ -45,6 +46,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         if taken > 0 {
             entry.last_active = now;
+            self.shares.on_bytes(taken);
             self.stats.max_memory = self.stats.max_memory.max(self.memory - held + peak);
             self.take_over(peer);
             self.refuse_if_broken(peer);

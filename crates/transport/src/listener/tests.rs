@@ -7,6 +7,7 @@ mod peers;
 mod random;
 mod replies;
 mod runs;
+mod shares;
 mod socket;
 mod unknown;
 
@@ -45,7 +46,7 @@ impl Script {
             script.syn(peer, 0);
             assert_eq!(script.events(), [(peer, ReceiverEvent::Connected), (peer, ReceiverEvent::Started)]);
         }
-        assert_eq!(script.replies().len(), peers.len());
+        assert_eq!(script.replies().len(), peers.chars().count());
         script
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::acks::{Acks, Order, Packet};
 use super::autotune::ReceiveWindow;
 use super::chunks::{CHUNK, SLOT};
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, Share};
 use super::packets::Packets;
 use super::reassembly::{self, Reassembly};
 use super::sack_list::SackList;
@@ -83,12 +83,19 @@ impl Body {
         }
     }
 
-    /// What the peer may have on its way of the socket's buffer, in bytes as the system charges them; `u64::MAX` for no
-    /// bound.
-    pub(crate) fn set_share(&mut self, share: u64) {
+    /// What the peer may have on its way of the socket's buffer.
+    pub(crate) fn set_share(&mut self, share: Share) {
         match self {
             Self::Packets(packets) => packets.in_flight.set_share(share),
             Self::Bytes(bytes) => bytes.in_flight.set_share(share),
+        }
+    }
+
+    /// What it was offered of that and has not arrived, in bytes as the system charges them.
+    pub(crate) fn offered(&self) -> u64 {
+        match self {
+            Self::Packets(packets) => packets.offered(),
+            Self::Bytes(bytes) => bytes.in_flight.held(bytes.window.arrived(), bytes.window.right_edge()),
         }
     }
 

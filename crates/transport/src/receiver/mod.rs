@@ -30,6 +30,7 @@ use body::{Body, Taken};
 use closing::End;
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 pub use event::ReceiverEvent;
+pub use in_flight::Share;
 pub use stats::ReceiverStats;
 
 /// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
@@ -64,8 +65,8 @@ pub struct Receiver {
     wire: Wire,
     state: State,
     body: Body,
-    /// What may be on its way of the socket's buffer, in bytes as the system charges them; `u64::MAX` for no bound.
-    share: u64,
+    /// What may be on its way of the socket's buffer.
+    share: Share,
     replies: VecDeque<Answer>,
     /// When to acknowledge: as configured, and no later than the sender wants.
     acks: AckConfig,
@@ -89,7 +90,7 @@ impl Receiver {
             wire: Wire::default(),
             state: State::Listening,
             body: Body::new(&config, Numbering::Packets, 0),
-            share: u64::MAX,
+            share: Share::UNBOUNDED,
             replies: VecDeque::new(),
             acks: config.acks,
             most_blocks: MAX_SACK_BLOCKS,
@@ -107,13 +108,23 @@ impl Receiver {
         self.idle = idle;
     }
 
-    /// The peer may have so much of the socket's buffer on its way, in bytes as the system charges them. `u64::MAX`, which
-    /// is so at first, is for no bound.
-    pub fn set_share(&mut self, share: u64) {
+    /// The peer may have so much of the socket's buffer on its way. At first there is no bound.
+    pub fn set_share(&mut self, share: Share) {
         if self.share != share {
             self.share = share;
             self.body.set_share(share);
         }
+    }
+
+    /// What of the socket's buffer it was offered and has not arrived, in bytes as the system charges
+    /// them: nothing where no more is to come.
+    pub fn offered(&self) -> u64 {
+        if matches!(self.state, State::Open { .. }) { self.body.offered() } else { 0 }
+    }
+
+    /// True if [`Receiver::poll_reply`] makes its reply when it is asked, with a window as it is then.
+    pub fn may_offer(&self) -> bool {
+        self.replies.is_empty() && self.acknowledges()
     }
 
     /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though

@@ -77,6 +77,11 @@ impl Packets {
         window
     }
 
+    /// What was offered of the socket's buffer and has not arrived, in bytes as the system charges them.
+    pub(super) fn offered(&self) -> u64 {
+        self.in_flight.held(self.reassembly.arrived(), self.edge)
+    }
+
     /// The answer to a packet: the cumulative ACK and the window.
     pub(super) fn answer(&mut self, now: Instant) -> (u64, u64) {
         let (before, arrived) = (self.edge, self.reassembly.arrived());

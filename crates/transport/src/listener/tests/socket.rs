@@ -4,16 +4,16 @@ use super::*;
 use crate::WindowPolicy;
 
 /// Three quarters of it have room for 120 packets of full size, each of which is charged 2304 bytes.
-const BUFFER: u64 = 120 * 2304 / 3 * 4;
-const FULL: [u8; 1464] = [7; 1464];
+pub(super) const BUFFER: u64 = 120 * 2304 / 3 * 4;
+pub(super) const FULL: [u8; 1464] = [7; 1464];
 
-fn bounded(window: WindowPolicy) -> ListenerConfig {
+pub(super) fn bounded(window: WindowPolicy) -> ListenerConfig {
     let receiver = ReceiverConfig { window, ..ReceiverConfig::reference() };
     ListenerConfig { socket_buffer: BUFFER, ..ListenerConfig::new(receiver) }
 }
 
 /// The window that `peer` is told for packet `seq`.
-fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
+pub(super) fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
     let [(to, FromReceiver::Ack { wnd, .. })] = script.data(peer, seq, &FULL).replies()[..] else {
         panic!("one ACK")
     };
@@ -34,14 +34,19 @@ fn a_window_grows_up_to_what_the_buffer_has_room_for() {
 fn peers_divide_the_buffer_and_no_right_edge_moves_back() {
     let mut script = Script::new(bounded(WindowPolicy::Fixed(80_000)));
     assert_eq!(script.syn('a', 0).replies(), [('a', syn_ack(0, 120))]);
-    assert_eq!(script.syn('b', 0).replies(), [('b', syn_ack(0, 60))]);
-    for seq in 0..60 {
+    assert_eq!(script.syn('b', 0).replies(), [('b', syn_ack(0, 30))], "half of the half that a may not keep");
+    for seq in 0..30 {
         assert_eq!(window(&mut script, 'a', seq), 119 - seq, "as far as was offered");
     }
-    assert_eq!(window(&mut script, 'a', 60), 60);
-    assert_eq!(window(&mut script, 'b', 0), 60);
+    assert_eq!(window(&mut script, 'a', 30), 90, "what b was not offered, which has not sent");
+    assert_eq!(window(&mut script, 'b', 0), 30, "there is no more");
+    for seq in 31..61 {
+        assert_eq!(window(&mut script, 'a', seq), 120 - seq, "it has more than its part");
+    }
+    assert_eq!(window(&mut script, 'a', 61), 60);
+    assert_eq!(window(&mut script, 'b', 1), 60);
     script.listener.close('b');
-    assert_eq!(window(&mut script, 'a', 61), 120);
+    assert_eq!(window(&mut script, 'a', 62), 120);
 }
 
 #[test]

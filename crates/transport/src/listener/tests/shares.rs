@@ -1,0 +1,181 @@
+//! Who has how much of a small socket buffer: those who sent lately, and what the others keep.
+
+use std::collections::BTreeMap;
+
+use super::socket::{BUFFER, FULL, bounded, window};
+use super::*;
+use crate::WindowPolicy;
+use crate::range_set::random;
+
+/// Packets that have room in [`BUFFER`].
+const ROOM: u32 = 120;
+const FIXED: WindowPolicy = WindowPolicy::Fixed(80_000);
+
+/// `peer` sends packets one by one, from nearby; gives the window that it was told last.
+fn send(script: &mut Script, peer: char, packets: std::ops::Range<u32>) -> u32 {
+    let mut send = |seq| {
+        script.now += Duration::from_micros(1);
+        window(script, peer, seq)
+    };
+    packets.map(&mut send).last().expect("some are sent")
+}
+
+fn many(count: u32) -> impl Iterator<Item = char> {
+    (0..count).map(|n| char::from_u32(0x4e00 + n).expect("a letter of a large block"))
+}
+
+#[test]
+fn forged_syns_take_no_more_than_half_however_many_they_are() {
+    let mut script = Script::connected(bounded(FIXED), "a");
+    send(&mut script, 'a', 0..200);
+    for peer in many(500) {
+        script.syn(peer, 0);
+    }
+    script.replies();
+    assert_eq!(send(&mut script, 'a', 200..400), ROOM / 2);
+    script.at(5000);
+    assert_eq!(send(&mut script, 'a', 400..600), ROOM / 2, "and when they are long silent");
+}
+
+#[test]
+fn who_is_silent_keeps_what_it_was_offered_and_leaves_its_part_to_the_others() {
+    let peers: String = many(12).collect();
+    let mut script = Script::connected(bounded(FIXED), &peers);
+    for seq in 0..100 {
+        for peer in peers.chars() {
+            send(&mut script, peer, seq..seq + 1);
+        }
+    }
+    let [busy, others @ ..] = &peers.chars().collect::<Vec<_>>()[..] else {
+        unreachable!("there are twelve")
+    };
+    assert_eq!(send(&mut script, *busy, 100..120), ROOM / 12);
+    script.at(90);
+    assert_eq!(send(&mut script, *busy, 120..140), ROOM / 12, "a moment is no silence");
+    script.at(400);
+    assert_eq!(send(&mut script, *busy, 140..300), ROOM / 2, "eleven hold 110, of which 60 count");
+    for peer in &others[6..] {
+        script.fin(*peer, 100);
+        script.listener.confirm(*peer);
+    }
+    script.replies();
+    assert_eq!(send(&mut script, *busy, 300..500), ROOM - 6 * 10, "six hold 60");
+}
+
+#[test]
+fn who_has_just_come_or_comes_back_gets_its_part_as_the_others_give_it_up() {
+    let mut script = Script::connected(bounded(FIXED), "a");
+    send(&mut script, 'a', 0..200);
+    assert_eq!(script.syn('b', 0).replies(), [('b', syn_ack(0, 2))], "what is on its way fills the buffer");
+    assert_eq!(send(&mut script, 'b', 0..2), 2);
+    assert_eq!(send(&mut script, 'a', 200..220), 100, "as far as was offered");
+    assert_eq!(send(&mut script, 'b', 2..3), 20);
+    assert_eq!(send(&mut script, 'a', 220..300), 60);
+    assert_eq!(send(&mut script, 'b', 3..4), 60);
+    script.at(1000);
+    assert_eq!(send(&mut script, 'a', 300..400), 60);
+    assert_eq!(send(&mut script, 'b', 4..14), 60);
+    script.at(2000);
+    assert_eq!(send(&mut script, 'b', 14..30), 60);
+    assert_eq!(send(&mut script, 'a', 400..500), 60);
+}
+
+#[test]
+fn a_large_buffer_is_not_used_up_by_a_few() {
+    let config = ListenerConfig { socket_buffer: 1 << 30, ..bounded(FIXED) };
+    let mut script = Script::connected(config, "a");
+    assert_eq!(send(&mut script, 'a', 0..5000), (16 << 20) / 2304);
+    let mut script = Script::connected(config, "abcd");
+    let windows = (0..7000).map(|seq| "abcd".chars().map(|peer| window(&mut script, peer, seq)).sum::<u32>());
+    assert!(windows.last().is_some_and(|all| (7270..=7282).contains(&all)));
+    assert_eq!(script.stats().receivers.socket_limited, 0, "a larger buffer were no use");
+    let mut script = Script::connected(config, &many(500).collect::<String>());
+    for peer in many(500) {
+        send(&mut script, peer, 0..1);
+    }
+    let mut late = many(500).skip(200);
+    assert!(late.all(|peer| send(&mut script, peer, 1..70) == 64), "each has what makes a batch");
+}
+
+/// One peer of the random test: the next packet that it sends, the number after the last that it was offered, and when it
+/// sent.
+#[derive(Clone, Copy)]
+struct Peer {
+    next: u32,
+    edge: u32,
+    sent: Option<u64>,
+    /// It never does.
+    is_forged: bool,
+}
+
+/// What all were offered and have not sent, in packets, and what they may have at `time`.
+fn offered(peers: &BTreeMap<char, Peer>, time: u64) -> (u32, u32) {
+    let held = |peer: &Peer| peer.edge - peer.next;
+    let is_quiet = |peer: &&Peer| peer.sent.is_none_or(|sent| sent + 100 <= time);
+    let quiet: u32 = peers.values().filter(is_quiet).map(held).sum();
+    let least = 2 * u32::try_from(peers.len()).expect("a few");
+    (peers.values().map(held).sum(), ROOM + least + quiet.saturating_sub(ROOM / 2))
+}
+
+fn run(seed: u64) {
+    let mut random = random(seed);
+    let mut script = Script::new(bounded(FIXED));
+    let (mut peers, mut time) = (BTreeMap::<char, Peer>::new(), 0);
+    for step in 0..1000 {
+        time += 1 + if random(10) == 0 { random(400) } else { random(2) };
+        script.at(time);
+        let name = char::from(b'a' + u8::try_from(random(12)).unwrap());
+        let before = offered(&peers, time).0;
+        match peers.get_mut(&name) {
+            None => {
+                let [(_, FromReceiver::SynAck { wnd, .. })] = script.syn(name, 0).replies()[..] else {
+                    panic!("one answer")
+                };
+                let mut peer = Peer { next: 0, edge: wnd, sent: None, is_forged: random(3) == 0 };
+                if !peer.is_forged {
+                    // At once, so that it is known to be near.
+                    peer = Peer { next: 1, edge: wnd.max(1 + send(&mut script, name, 0..1)), ..peer };
+                    peer.sent = Some(time);
+                }
+                peers.insert(name, peer);
+            }
+            Some(_) if random(40) == 0 => {
+                script.listener.close(name);
+                peers.remove(&name);
+            }
+            Some(peer) if peer.is_forged => {}
+            Some(peer) => {
+                // Together, as they come from a socket, sometimes with a hole.
+                let first = peer.next + u32::try_from(random(20) / 19).unwrap();
+                let most = u64::from(peer.edge.saturating_sub(first));
+                let end = first + u32::try_from(random(most + 1)).unwrap();
+                if first < end {
+                    let bytes = (first..end).flat_map(|seq| packet(0, seq, &FULL)).collect::<Vec<_>>();
+                    script.listener.handle_datagrams(script.now, name, Ecn::NotEct, &bytes, 8 + FULL.len());
+                    *peer = Peer { next: end, sent: Some(time), ..*peer };
+                }
+                for (to, reply) in script.replies() {
+                    let FromReceiver::Ack { ack, wnd } = reply else { panic!("{reply:?} to {to}") };
+                    peer.edge = peer.edge.max(u32::try_from(ack).unwrap() + wnd);
+                }
+            }
+        }
+        let (after, most) = offered(&peers, time);
+        // What is too much, because many came back who had been silent, becomes no more.
+        let least = if after > before + 2 { most } else { u32::MAX };
+        assert!(after <= least, "step {step}: {before}, now {after} of {most} packets");
+    }
+    script.at(time + 26 * SECOND);
+    assert_eq!(script.listener.active(), 0);
+    script.events();
+    assert_eq!(script.syn('A', 0).replies(), [('A', syn_ack(0, ROOM))], "nothing is kept of those who left");
+}
+
+#[test]
+fn what_all_are_offered_fits_the_buffer() {
+    assert_eq!(BUFFER / 4 * 3, u64::from(ROOM) * 2304);
+    for seed in 0..200 {
+        let outcome = std::panic::catch_unwind(|| run(seed));
+        assert!(outcome.is_ok(), "the failing seed is {seed}");
+    }
+}
