@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_batch_says_where_it_lies_in_memory_that_can_be_lent() {
         let place = Place { file: 7, offset: 1 << 16 };
-        let frame = Arc::new(Frame::lying_at(place, Box::leak(Box::new([0; Frame::SIZE]))));
+        let frame = Arc::new(Frame::lying_at(place, vec![0; Frame::SIZE].leak()));
         let mut batch = TransmitBuf::new(9);
         assert_eq!(batch.place(), None);
         batch.borrow(frame, 100, 10, 2);

@@ -24,7 +24,7 @@ const _: () = assert!(FRAMES * Frame::SIZE <= LARGE, "the frames lie in one larg
 
 /// The memory, as a file without a name.
 pub(crate) struct File {
-    file: OwnedFd,
+    memory: OwnedFd,
     /// Where it is mapped.
     address: usize,
     /// The kernel does not send from here, or there are no fresh pages.
@@ -44,13 +44,13 @@ impl Pages for File {
         let (start, len) = (frames.start * Frame::SIZE, frames.len() * Frame::SIZE);
         // A page is given up if it lies in the hole as a whole.
         let len = if frames.len() == FRAMES { LARGE } else { len };
-        fallocate(&self.file, hole, start as u64, len as u64).is_ok()
+        fallocate(&self.memory, hole, start as u64, len as u64).is_ok()
     }
 
     #[expect(unsafe_code, reason = "neither libc nor rustix wraps this advice")]
     fn join(&self) -> io::Result<()> {
         // Nothing is made of pages that are not there yet.
-        fallocate(&self.file, FallocateFlags::empty(), 0, LARGE as u64)?;
+        fallocate(&self.memory, FallocateFlags::empty(), 0, LARGE as u64)?;
         let memory = ptr::without_provenance_mut(self.address);
         // SAFETY: the mapping is ours and never undone; the advice changes no byte of it.
         match unsafe { libc::madvise(memory, LARGE, COLLAPSE) } {
@@ -83,9 +83,12 @@ impl Pages for File {
     }
 }
 
+/// A file that no sender uses, and its frames.
+type Retired = (Arc<File>, Vec<Arc<Frame>>);
+
 /// Rings whose senders are gone. A mapping is never undone, because its slices are valid for good; so it is
 /// used again.
-static RETIRED: Mutex<Vec<(Arc<File>, Vec<Arc<Frame>>)>> = Mutex::new(Vec::new());
+static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 
 /// A ring, and the file in which its frames lie, where the kernel can send from one.
 pub(crate) fn open() -> io::Result<(Arc<File>, Ring<File>)> {
@@ -104,7 +107,7 @@ pub(crate) fn open() -> io::Result<(Arc<File>, Ring<File>)> {
     let places = (0..).step_by(Frame::SIZE).map(|offset| Place { file: address as u64, offset });
     let slices = memory.chunks_exact_mut(Frame::SIZE);
     let frames = places.zip(slices).map(|(place, slice)| Arc::new(Frame::lying_at(place, slice))).collect();
-    let file = Arc::new(File { file, address, closed: AtomicBool::new(false) });
+    let file = Arc::new(File { memory: file, address, closed: AtomicBool::new(false) });
     Ok((Arc::clone(&file), Ring::new(file, frames)))
 }
 
@@ -126,7 +129,7 @@ fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
 /// Sends `len` bytes at `offset` as one datagram, or as many as the socket's segment size makes of them.
 pub(crate) fn send(socket: &UdpSocket, file: &File, offset: u64, len: usize) -> io::Result<usize> {
     let mut at = offset;
-    Ok(sendfile(socket.as_fd(), file.file.as_fd(), Some(&mut at), len)?)
+    Ok(sendfile(socket.as_fd(), file.memory.as_fd(), Some(&mut at), len)?)
 }
 
 /// Since Linux 6.5 a socket takes all pages of a call as one message.

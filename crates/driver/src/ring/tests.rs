@@ -8,7 +8,7 @@ use super::*;
 /// Counts what it is asked for.
 #[derive(Default)]
 struct Counted {
-    renewed: Mutex<Vec<Range<usize>>>,
+    renewed: Mutex<Vec<(usize, usize)>>,
     joined: Mutex<u32>,
     no_new_ones: bool,
     /// Error number of a wish for a large page.
@@ -19,17 +19,17 @@ struct Counted {
 
 impl Pages for Counted {
     fn renew(&self, frames: Range<usize>) -> bool {
-        self.renewed.lock().unwrap().push(frames);
+        self.renewed.lock().expect("nobody panicked").push((frames.start, frames.end));
         !self.no_new_ones
     }
 
     fn join(&self) -> io::Result<()> {
-        *self.joined.lock().unwrap() += 1;
+        *self.joined.lock().expect("nobody panicked") += 1;
         self.no_large_ones.map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
     }
 
     fn number(&self, frame: &Frame) -> usize {
-        usize::try_from(frame.place().expect("it lies here").offset).unwrap()
+        usize::try_from(frame.place().expect("it lies here").offset).expect("it is small")
     }
 
     fn is_closed(&self) -> bool {
@@ -41,12 +41,12 @@ impl Pages for Counted {
     }
 
     fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>) {
-        *self.retired.lock().unwrap() = frames.len();
+        *self.retired.lock().expect("nobody panicked") = frames.len();
     }
 }
 
 fn ring(frames: u64, pages: Counted) -> Ring<Counted> {
-    let memory = || Box::leak(Box::new([0; Frame::SIZE]));
+    let memory = || vec![0; Frame::SIZE].leak();
     let frame = |offset| Arc::new(Frame::lying_at(Place { file: 1, offset }, memory()));
     Ring::new(Arc::new(pages), (0..frames).map(frame).collect())
 }
@@ -65,7 +65,9 @@ fn numbers(ring: &Ring<Counted>, frames: &[Arc<Frame>]) -> Vec<usize> {
 }
 
 fn give_all(ring: &mut Ring<Counted>, frames: Vec<Arc<Frame>>, wear: Wear) {
-    frames.into_iter().for_each(|frame| ring.give_back(frame, wear));
+    for frame in frames {
+        ring.give_back(frame, wear);
+    }
 }
 
 /// Lends so many frames, each of which comes back at once.
@@ -76,9 +78,12 @@ fn lend_in_turn(ring: &mut Ring<Counted>, frames: u32) {
     }
 }
 
-/// What was renewed, and how often pages were to be joined.
-fn asked(ring: &Ring<Counted>) -> (Vec<Range<usize>>, u32) {
-    (ring.pages.renewed.lock().unwrap().clone(), *ring.pages.joined.lock().unwrap())
+/// What was renewed, from which frame to which, and how often pages were to be joined.
+fn asked(ring: &Ring<Counted>) -> (Vec<(usize, usize)>, u32) {
+    (
+        ring.pages.renewed.lock().expect("nobody panicked").clone(),
+        *ring.pages.joined.lock().expect("nobody panicked"),
+    )
 }
 
 #[test]
@@ -125,7 +130,7 @@ fn small_pages_of_which_a_copy_may_be_under_way_are_renewed_when_no_others_are_l
     let other = ring.take().unwrap();
     assert_eq!((number(&ring, &other), asked(&ring)), (3, (vec![], 0)));
     let fresh = ring.take().unwrap();
-    assert_eq!(asked(&ring), (vec![1..2, 0..1], 0), "not that which is held");
+    assert_eq!(asked(&ring), (vec![(1, 2), (0, 1)], 0), "not that which is held");
     drop((held, other, fresh));
 }
 
@@ -136,7 +141,7 @@ fn all_pages_are_renewed_at_once_when_nobody_holds_any() {
     let lent = take_all(&mut ring);
     give_all(&mut ring, lent, Wear::Worn);
     assert!(ring.take().is_some());
-    assert_eq!(asked(&ring), (vec![0..4], 0));
+    assert_eq!(asked(&ring), (vec![(0, 4)], 0));
 }
 
 #[test]
@@ -162,7 +167,7 @@ fn pages_become_one_large_page_in_calm_and_small_ones_after_a_loss() {
     assert!(ring.take().is_none(), "until nobody holds one");
     ring.give_back(held, Wear::Read);
     lend_in_turn(&mut ring, 1);
-    assert_eq!((asked(&ring), ring.grain), ((vec![0..4], 1), Grain::Large));
+    assert_eq!((asked(&ring), ring.grain), ((vec![(0, 4)], 1), Grain::Large));
     // A part of the large page cannot be given up.
     let lent = take_all(&mut ring);
     give_all(&mut ring, lent, Wear::Worn);
@@ -170,7 +175,7 @@ fn pages_become_one_large_page_in_calm_and_small_ones_after_a_loss() {
     assert!(ring.take().is_none());
     ring.give_back(held, Wear::Worn);
     lend_in_turn(&mut ring, 1);
-    assert_eq!((asked(&ring), ring.grain), ((vec![0..4, 0..4], 1), Grain::Small { calm_for: 1 }));
+    assert_eq!((asked(&ring), ring.grain), ((vec![(0, 4), (0, 4)], 1), Grain::Small { calm_for: 1 }));
 }
 
 #[test]
@@ -185,7 +190,7 @@ fn a_large_page_is_asked_for_again_unless_there_will_never_be_one() {
     lend_in_turn(&mut ring, 3 * CALM);
     assert_eq!(
         (asked(&ring), ring.grain),
-        ((vec![0..4], 0), Grain::SmallOnly),
+        ((vec![(0, 4)], 0), Grain::SmallOnly),
         "nor if there are no new ones"
     );
 }
@@ -197,7 +202,7 @@ fn the_memory_is_given_back_with_all_frames() {
     give_all(&mut ring, lent, Wear::Worn);
     let pages = Arc::clone(&ring.pages);
     drop(ring);
-    assert_eq!(*pages.retired.lock().unwrap(), 4);
+    assert_eq!(*pages.retired.lock().expect("nobody panicked"), 4);
 }
 
 #[cfg(target_os = "linux")]

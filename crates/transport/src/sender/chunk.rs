@@ -94,28 +94,19 @@ impl Chunk {
             return 0;
         };
         let fits = self.header == cut.header && self.mss == cut.mss && at >= self.lead;
-        if !fits || at > self.written || (at - self.lead) % self.mss != 0 {
+        if !fits || at > self.written || !(at - self.lead).is_multiple_of(self.mss) {
             return 0;
         }
         (self.written - at) / self.mss
     }
 
-    /// `count` packets, which are [`Chunk::ready`], header and payload each; and where the first one lies in the
-    /// frame. `None` if somebody holds the frame.
-    pub(super) fn packets(
-        &mut self,
-        cut: Cut,
-        count: usize,
-    ) -> Option<(usize, impl Iterator<Item = (&mut [u8], &[u8])>)> {
+    /// `count` packets end to end, which are [`Chunk::ready`], and where the first one lies in the frame. `None` if somebody
+    /// holds the frame.
+    pub(super) fn packets(&mut self, cut: Cut, count: usize) -> Option<(usize, &mut [u8])> {
         let at = usize::try_from(cut.offset - self.base).ok()?;
-        let (size, header) = (self.header + self.mss, self.header);
+        let size = self.header + self.mss;
         let start = self.lead + (at - self.lead) / self.mss * size;
-        let bytes = &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[start..start + count * size];
-        let packets = bytes.chunks_exact_mut(size).map(move |packet| {
-            let (header, payload) = packet.split_at_mut(header);
-            (header, &*payload)
-        });
-        Some((start, packets))
+        Some((start, &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[start..start + count * size]))
     }
 
     /// A batch of so many bytes leaves from here, when `resent` segments have been sent again.

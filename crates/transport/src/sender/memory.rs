@@ -115,7 +115,9 @@ mod tests {
     fn not_more_is_kept_than_a_turn_may_acknowledge() {
         let memory = SendMemory::new();
         let frames: Vec<_> = (0..=FREE_FRAMES).map(|_| memory.take()).collect();
-        frames.into_iter().for_each(|frame| memory.give_back(frame, Wear::Read));
+        for frame in frames {
+            memory.give_back(frame, Wear::Read);
+        }
         assert_eq!(memory.free().frames.len(), FREE_FRAMES);
     }
 
@@ -136,7 +138,7 @@ mod tests {
     #[test]
     fn frames_that_can_be_lent_come_first_and_go_back_to_their_owner() {
         let place = crate::Place { file: 1, offset: 0 };
-        let frame = Arc::new(Frame::lying_at(place, Box::leak(Box::new([0; Frame::SIZE]))));
+        let frame = Arc::new(Frame::lying_at(place, vec![0; Frame::SIZE].leak()));
         let wears = Arc::new(Mutex::new(Vec::new()));
         let memory = SendMemory::of(Box::new(One(Some(frame), Arc::clone(&wears))));
         let (lendable, own) = (memory.take(), memory.take());

@@ -130,11 +130,13 @@ impl SendBuffer {
         let at = self.find(cut.offset);
         let chunk = self.chunks.get_mut(at)?;
         let (start, packets) = chunk.packets(cut, count)?;
-        for (number, (header, payload)) in (0..).zip(packets) {
+        let len = packets.len();
+        for (number, packet) in (0..).zip(packets.chunks_exact_mut(cut.header + cut.mss)) {
+            let (header, payload) = packet.split_at_mut(cut.header);
             let crc = head(number, header, payload);
             self.crc.sent(payload.len(), crc);
         }
-        chunk.lend(count * (cut.header + cut.mss), resent);
+        chunk.lend(len, resent);
         Some(Ready { frame: Arc::clone(&chunk.frame), start })
     }
 

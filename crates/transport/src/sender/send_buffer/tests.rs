@@ -144,7 +144,7 @@ fn a_frame_that_a_batch_holds_is_written_no_more() {
 fn memory_follows_what_is_not_released() {
     let mut buffer = own(false);
     for round in 0..1000_u64 {
-        write(&mut buffer, cut(round * PACKETS * 1464), &[7; 44 * 1464]);
+        write(&mut buffer, cut(round * PACKETS * 1464), &vec![7; 44 * 1464]);
         buffer.release(round * PACKETS * 1464, 0);
         assert!(buffer.chunks.len() <= 2);
     }
@@ -154,7 +154,7 @@ fn memory_follows_what_is_not_released() {
 fn who_holds_nothing_leaves_its_memory_to_others_and_begins_a_frame_anew() {
     let memory = SendMemory::new();
     let (mut a, mut b) = (SendBuffer::new(false, memory.clone()), SendBuffer::new(false, memory));
-    write(&mut a, cut(0), &[1; 44 * 1464 + 10]);
+    write(&mut a, cut(0), &vec![1; 44 * 1464 + 10]);
     a.release(44 * 1464 + 9, 0);
     assert_eq!(a.chunks.len(), 1, "one byte is left");
     let last = Arc::as_ptr(&a.chunks[0].frame);
@@ -163,7 +163,7 @@ fn who_holds_nothing_leaves_its_memory_to_others_and_begins_a_frame_anew() {
     b.spare(cut(0));
     assert_eq!(Arc::as_ptr(&b.chunks[0].frame), last);
     assert_eq!(a.spare(cut(44 * 1464 + 10)).len(), 44 * 1464);
-    write(&mut a, cut(44 * 1464 + 10), &[2; 44 * 1464]);
+    write(&mut a, cut(44 * 1464 + 10), &vec![2; 44 * 1464]);
     assert_eq!(read(&mut a, 44 * 1464 + 10, 20), [2; 20]);
 }
 
@@ -179,7 +179,7 @@ fn room_does_not_outlast_the_memory() {
 #[test]
 fn releasing_to_the_end_of_a_full_frame_leaves_a_usable_buffer() {
     let mut buffer = own(false);
-    write(&mut buffer, cut(0), &[1; 44 * 1464]);
+    write(&mut buffer, cut(0), &vec![1; 44 * 1464]);
     buffer.release(44 * 1464, 0);
     write(&mut buffer, cut(44 * 1464), &[2; 10]);
     assert_eq!(read(&mut buffer, 44 * 1464, 10), [2; 10]);
@@ -201,7 +201,7 @@ struct Lendable(std::sync::mpsc::Sender<Wear>);
 
 impl crate::Frames for Lendable {
     fn take(&mut self) -> Option<Arc<Frame>> {
-        let memory = Box::leak(Box::new([0; Frame::SIZE]));
+        let memory = vec![0; Frame::SIZE].leak();
         Some(Arc::new(Frame::lying_at(Place { file: 1, offset: 0 }, memory)))
     }
 
