@@ -80,10 +80,11 @@ impl Port {
     }
 
     fn set_codepoint(&self, ecn: Ecn) -> io::Result<()> {
-        if self.codepoint.replace(ecn) == ecn {
-            return Ok(());
+        if self.codepoint.get() != ecn {
+            kernel::set_codepoint(&self.socket, ecn)?;
+            self.codepoint.set(ecn);
         }
-        kernel::set_codepoint(&self.socket, ecn)
+        Ok(())
     }
 }
 
@@ -144,5 +145,28 @@ impl Kernel for Port {
             nobody += u64::from(matches!(report.payload, TransportErrorPayload::Unreachable));
         }
         nobody
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+
+    use socket2::SockRef;
+
+    use super::*;
+
+    #[test]
+    fn a_codepoint_that_the_kernel_did_not_take_is_asked_for_again() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let state = UdpSocketState::new(UdpSockRef::from(&socket)).unwrap();
+        let mut port = Port::new(socket, state);
+        let no_socket = UdpSocket::from(OwnedFd::from(File::open("/dev/null").unwrap()));
+        let socket = std::mem::replace(&mut port.socket, Arc::new(no_socket));
+        port.set_codepoint(Ecn::Ect0).unwrap_err();
+        port.socket = socket;
+        port.set_codepoint(Ecn::Ect0).unwrap();
+        assert_eq!(SockRef::from(&*port.socket).tos_v4().unwrap(), u32::from(Ecn::Ect0.bits()));
     }
 }
