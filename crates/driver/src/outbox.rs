@@ -6,6 +6,7 @@ use std::io;
 use rdt_transport::{Ecn, Progress, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
+use crate::reports::Reports;
 use crate::ring::{self, File, Ring, SLAB};
 use crate::shelf::BorrowedBatch;
 use crate::{Remote, UdpStats};
@@ -55,8 +56,8 @@ pub(crate) trait Kernel {
     /// Sends `datagrams`, which lie at `offset` of `file`, by reference. Says how many bytes went.
     fn lend(&self, peer: Remote, file: &File, offset: usize, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
-    /// Takes reports of undelivered datagrams off the socket; says how many found nobody.
-    fn drain_reports(&self) -> u64;
+    /// Takes reports of undelivered datagrams off the socket. `error` is what a call failed with, if that told of them.
+    fn drain_reports(&self, error: Option<&io::Error>) -> Reports;
 }
 
 /// Smaller batches are copied: that is cheaper than to hand over their pages.
@@ -226,7 +227,7 @@ impl Outbox {
                     self.proven |= call == SendCall::Sendmmsg;
                     if taken < segments {
                         // The reason is not told: a report that nobody has read would keep the socket "ready".
-                        stats.unreachable += kernel.drain_reports();
+                        stats.note_reports(kernel.drain_reports(None));
                     }
                     taken
                 }
@@ -246,17 +247,19 @@ impl Outbox {
                             return result;
                         }
                         SendFailure::Unreachable => {
-                            stats.note_unreachable(&error, kernel.drain_reports());
+                            stats.note_reports(kernel.drain_reports(Some(&error)));
                             continue;
                         }
                         SendFailure::Soft => {
-                            let reports = kernel.drain_reports();
-                            stats.note_unreachable(&error, reports);
-                            if reports > 0 && retried.replace(at) != Some(at) {
+                            let reports = kernel.drain_reports(Some(&error));
+                            stats.note_reports(reports);
+                            if reports.count() > 0 && retried.replace(at) != Some(at) {
                                 continue;
                             }
-                            failure =
-                                if reports > 0 { SendFailure::Unreachable } else { SendFailure::Refused };
+                            failure = match reports.count() {
+                                0 => SendFailure::Refused,
+                                _ => SendFailure::Unreachable,
+                            };
                         }
                         _ => {}
                     }
@@ -297,12 +300,12 @@ impl Outbox {
                 Loan::Blocked
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                stats.note_unreachable(&error, kernel.drain_reports().max(1));
+                stats.note_reports(kernel.drain_reports(Some(&error)).or(&error));
                 Loan::None
             }
             // Either the copy will meet the same, or it was news of an earlier datagram and is told with it.
             Err(error) if classify(&error, false) == SendFailure::Soft && !is_loan_refused(&error) => {
-                stats.note_unreachable(&error, kernel.drain_reports());
+                stats.note_reports(kernel.drain_reports(Some(&error)));
                 Loan::None
             }
             // The copy will meet the same, and be counted.

@@ -12,6 +12,7 @@ use quinn_udp::{EcnCodepoint, Transmit, UdpSockRef, UdpSocketState};
 use rdt_transport::Ecn;
 
 use crate::outbox::{Datagrams, Kernel, SendCall};
+use crate::reports::Reports;
 use crate::ring::{self, File};
 use crate::{Remote, kernel, send_many};
 
@@ -127,24 +128,30 @@ impl Kernel for Port {
         ring::send(&self.socket, file, offset, datagrams.bytes.len())
     }
 
+    /// Only the one that was told in place of a message, or of an answer to a call.
     #[cfg(not(unix))]
-    fn drain_reports(&self) -> u64 {
-        // The one that was read in place of a message.
-        u64::from(self.reports)
+    fn drain_reports(&self, error: Option<&io::Error>) -> Reports {
+        let mut reports = Reports::default();
+        if let Some(error) = error.filter(|_| self.reports) {
+            reports.note(error);
+        }
+        reports
     }
 
-    /// Unread reports would keep the socket "ready".
+    /// Unread reports would keep the socket "ready". An error of a call repeats one of them.
     #[cfg(unix)]
-    fn drain_reports(&self) -> u64 {
-        let mut nobody = 0;
+    fn drain_reports(&self, _: Option<&io::Error>) -> Reports {
+        let mut reports = Reports::default();
         while self.reports
             && let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket))
         {
             tracing::debug!(?report, "the network reports an undelivered datagram");
             // Too big a datagram is reported here too, and counted where it was refused.
-            nobody += u64::from(matches!(report.payload, TransportErrorPayload::Unreachable));
+            if matches!(report.payload, TransportErrorPayload::Unreachable) {
+                reports.note(&io::Error::from_raw_os_error(report.raw_errno));
+            }
         }
-        nobody
+        reports
     }
 }
 

@@ -15,6 +15,7 @@ use crate::clock::{self, Reading};
 use crate::error::{ReadFailure, SendFailure, SocketError, classify_read};
 use crate::outbox::{Kernel as _, Outbox, SendCall};
 use crate::port::Port;
+use crate::reports::Reports;
 use crate::{Gauge, kernel, memory, send_many};
 
 /// Messages read in one call.
@@ -102,7 +103,8 @@ pub struct UdpStats {
     pub unreachable: u64,
     /// Those of them that say that nobody listens.
     pub refused: u64,
-    /// The newest of these says that there is no way there, and not that nobody listens.
+    /// The newest of these says that there is no way there, and not that nobody listens; of several sockets, that of each
+    /// which was told anything.
     pub no_way: bool,
     /// Messages that arrived and found the receive buffer full, where the system tells: lost in this host, not in the
     /// network. With receive offload a message is up to 64 datagrams, and how many they were nobody counts.
@@ -127,19 +129,20 @@ impl UdpStats {
         self.lost_no_buffers += other.lost_no_buffers;
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
+        // A socket that was told nothing says nothing, and one that was refused found a way.
+        let silent = |stats: &Self| stats.unreachable == 0;
+        self.no_way = (self.no_way || silent(self) && other.no_way) && (other.no_way || silent(other));
         self.unreachable += other.unreachable;
         self.refused += other.refused;
-        self.no_way |= other.no_way;
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
 
-    /// So many reports came, of which this error told.
-    pub(crate) fn note_unreachable(&mut self, error: &io::Error, reports: u64) {
-        self.unreachable += reports;
-        if reports > 0 {
-            self.no_way =
-                !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset);
-            self.refused += if self.no_way { 0 } else { reports };
+    /// These came, after all others.
+    pub(crate) fn note_reports(&mut self, reports: Reports) {
+        self.unreachable += reports.count();
+        self.refused += reports.refused;
+        if reports.count() > 0 {
+            self.no_way = reports.newest_no_way;
         }
     }
 
@@ -325,7 +328,7 @@ impl UdpIo {
                         }
                         return false;
                     }
-                    ReadFailure::Unreachable => self.stats.note_unreachable(&e, self.port.drain_reports()),
+                    ReadFailure::Unreachable => self.stats.note_reports(self.port.drain_reports(Some(&e))),
                     ReadFailure::Fatal => {
                         self.fatal = Some(SocketError::Receive(e));
                         return false;
@@ -532,4 +535,24 @@ fn request_buffers(socket: &RawSocket, options: &UdpOptions) {
 /// IPv6 addresses carry a scope and a flow label, which the sender of a reply need not repeat.
 fn same_address(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_found_no_way_if_each_that_was_told_anything_found_none() {
+        let told = |unreachable, no_way| UdpStats { unreachable, no_way, ..UdpStats::default() };
+        let merged = |mut a: UdpStats, b: UdpStats| {
+            a.merge(&b);
+            (a.unreachable, a.no_way)
+        };
+        assert_eq!(merged(told(1, true), told(0, false)), (1, true));
+        assert_eq!(merged(told(0, false), told(2, true)), (2, true));
+        assert_eq!(merged(told(1, true), told(2, true)), (3, true));
+        assert_eq!(merged(told(1, true), told(1, false)), (2, false));
+        assert_eq!(merged(told(1, false), told(1, true)), (2, false));
+        assert_eq!(merged(told(0, false), told(0, false)), (0, false));
+    }
 }
