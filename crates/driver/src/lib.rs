@@ -46,7 +46,7 @@ mod waiter;
 pub use error::SocketError;
 pub use gauge::Gauge;
 pub use many::{Ended, Many, Member};
-pub use outbox::SendCall;
+pub use outbox::{GivenUp, SendCall};
 pub use placement::{processor, start_elsewhere};
 pub use run::{Application, Flow, Refill, Socket, run, send_rest};
 pub use shelf::stock_batches;

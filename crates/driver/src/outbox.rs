@@ -15,7 +15,7 @@ use crate::{Remote, UdpStats};
 pub(crate) const MAX_SEGMENTS: usize = 64;
 
 /// How a batch is handed to the kernel, the cheapest way first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SendCall {
     /// As one large datagram that the kernel or the card cuts: segmentation offload.
     Gso,
@@ -34,6 +34,15 @@ impl SendCall {
             Self::Single => "single",
         }
     }
+}
+
+/// Ways to send that the kernel took for possible and then refused, each with the number of its error.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Segmentation offload.
+    pub gso: Option<i32>,
+    /// Many datagrams in one call.
+    pub sendmmsg: Option<i32>,
 }
 
 /// Datagrams of `size` bytes but perhaps the last, end to end.
@@ -77,13 +86,23 @@ pub(crate) struct Outbox {
     sendmmsg: bool,
     /// `sendmmsg` was not refused yet and has worked.
     proven: bool,
+    given_up: GivenUp,
 }
 
 impl Outbox {
     /// Uses segmentation offload only if `gso`, and `sendmmsg` only if that.
     pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
         let own = BorrowedBatch::new();
-        Self { own, ring: None, slab: None, stuck: None, gso, sendmmsg, proven: false }
+        Self {
+            own,
+            ring: None,
+            slab: None,
+            stuck: None,
+            gso,
+            sendmmsg,
+            proven: false,
+            given_up: GivenUp::default(),
+        }
     }
 
     /// Lends batches to the kernel from now on where both allow it, for a socket with one peer.
@@ -103,6 +122,11 @@ impl Outbox {
         if let Some(ring) = &mut self.ring {
             ring.reclaim(progress);
         }
+    }
+
+    /// What was refused so far.
+    pub(crate) fn given_up(&self) -> GivenUp {
+        self.given_up
     }
 
     /// How more than one datagram is sent at present.
@@ -341,11 +365,13 @@ impl Outbox {
             SendCall::Gso if classify(error, true) == SendFailure::Offload => {
                 tracing::info!(%error, "segmentation offload failed; sending without it");
                 self.gso = false;
+                self.given_up.gso = error.raw_os_error();
                 true
             }
             SendCall::Sendmmsg if is_call_refused(error, self.proven) => {
                 tracing::info!(%error, "sendmmsg failed; sending datagrams one by one");
                 self.sendmmsg = false;
+                self.given_up.sendmmsg = error.raw_os_error();
                 true
             }
             _ => false,

@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::{self, Reading};
 use crate::error::{ReadFailure, SendFailure, SocketError, classify_read};
-use crate::outbox::{Kernel as _, Outbox, SendCall};
+use crate::outbox::{GivenUp, Kernel as _, Outbox, SendCall};
 use crate::port::Port;
 use crate::reports::Reports;
 use crate::{Gauge, kernel, memory, send_many};
@@ -76,6 +76,20 @@ pub struct Offload {
     pub by_reference: bool,
     /// Segments that one received message may hold; 1 without offload.
     pub receive_segments: usize,
+    /// What was tried and is not any more.
+    pub given_up: GivenUp,
+}
+
+impl Offload {
+    /// Adds another socket's: what all of them can do at present, and what any gave up.
+    pub fn merge(&mut self, other: &Self) {
+        self.send_call = self.send_call.max(other.send_call);
+        self.send_segments = self.send_segments.min(other.send_segments);
+        self.by_reference &= other.by_reference;
+        self.receive_segments = self.receive_segments.min(other.receive_segments);
+        self.given_up.gso = self.given_up.gso.or(other.given_up.gso);
+        self.given_up.sendmmsg = self.given_up.sendmmsg.or(other.given_up.sendmmsg);
+    }
 }
 
 /// What a socket counted.
@@ -89,6 +103,8 @@ pub struct UdpStats {
     pub send_calls: u64,
     /// Datagrams read.
     pub received: u64,
+    /// Messages in which they came: receive offload joins many datagrams in one.
+    pub received_messages: u64,
     /// Calls that read them.
     pub receive_calls: u64,
     /// Times that the socket was full; the batch was kept.
@@ -124,6 +140,7 @@ impl UdpStats {
         self.sent_by_reference += other.sent_by_reference;
         self.send_calls += other.send_calls;
         self.received += other.received;
+        self.received_messages += other.received_messages;
         self.receive_calls += other.receive_calls;
         self.blocked += other.blocked;
         self.lost_no_buffers += other.lost_no_buffers;
@@ -288,6 +305,7 @@ impl UdpIo {
             send_segments: self.outbox.max_segments(&self.port),
             by_reference: self.outbox.lends(),
             receive_segments: if self.gro { self.port.state.gro_segments() } else { 1 },
+            given_up: self.outbox.given_up(),
         }
     }
 
@@ -376,6 +394,7 @@ impl DatagramIo for UdpIo {
         let start = index * MESSAGE;
         let datagrams = datagrams(meta);
         self.stats.received += datagrams as u64;
+        self.stats.received_messages += 1;
         if let Some(gauge) = &self.gauge {
             gauge.take(datagrams, meta.len);
         }
@@ -554,5 +573,26 @@ mod tests {
         assert_eq!(merged(told(1, true), told(1, false)), (2, false));
         assert_eq!(merged(told(1, false), told(1, true)), (2, false));
         assert_eq!(merged(told(0, false), told(0, false)), (0, false));
+    }
+
+    #[test]
+    fn sockets_together_do_what_the_weakest_does() {
+        let able = Offload {
+            send_call: SendCall::Gso,
+            send_segments: 64,
+            by_reference: true,
+            receive_segments: 64,
+            given_up: GivenUp::default(),
+        };
+        let given_up = GivenUp { gso: Some(22), sendmmsg: None };
+        let weak = Offload { send_call: SendCall::Sendmmsg, by_reference: false, given_up, ..able };
+        let weaker = Offload { send_call: SendCall::Single, send_segments: 1, receive_segments: 1, ..able };
+        for mut order in [[able, weak, weaker], [weaker, able, weak], [weak, weaker, able]] {
+            let [total, others @ ..] = &mut order;
+            for other in others {
+                total.merge(other);
+            }
+            assert_eq!(*total, Offload { given_up, by_reference: false, ..weaker });
+        }
     }
 }

@@ -118,6 +118,7 @@ fn offload_gives_way_to_sendmmsg_and_that_to_single_calls() {
     assert_eq!(kernel.calls(), expected);
     assert_eq!((outbox.call(&kernel), outbox.max_segments(&kernel)), (SendCall::Single, 1));
     assert_eq!((stats.sent, stats.send_calls, stats.lost_other), (3, 3, 0));
+    assert_eq!(outbox.given_up(), GivenUp { gso: Some(EIO), sendmmsg: Some(ENOSYS) });
 }
 
 #[test]
