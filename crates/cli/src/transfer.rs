@@ -90,7 +90,7 @@ impl Transfer {
         observers.extend(qlog.as_ref().map(QlogFile::observer));
         let round_trips = args.json.then(RoundTrips::default);
         if let Some(round_trips) = &round_trips {
-            observers.push(Box::new(round_trips.clone()));
+            observers.push(Box::new(round_trips.recorder()));
         }
         if !observers.is_empty() {
             sender.observe(Box::new(observers));

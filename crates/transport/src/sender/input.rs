@@ -85,9 +85,7 @@ impl Sender {
         self.buffer.release(una);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
-        let deadline = self.recovery.deadline();
-        let rto = self.rtt.rto();
-        self.trace(now, &Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample });
+        self.trace_moved(now, ack, sample);
         self.close_if_done();
         self.expect_fin_ack(now);
     }
