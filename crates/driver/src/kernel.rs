@@ -34,6 +34,15 @@ pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
     None
 }
 
+/// Lets the kernel say with each message how many found the socket's receive buffer full before it.
+#[cfg(target_os = "linux")]
+pub(crate) fn report_overflow(socket: &UdpSocket) {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn report_overflow(_socket: &UdpSocket) {}
+
 /// Lets the kernel hand over every datagram by itself; true if that is so now.
 #[cfg(target_os = "linux")]
 pub(crate) fn disable_receive_offload(socket: &UdpSocket) -> bool {

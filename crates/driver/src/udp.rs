@@ -195,6 +195,9 @@ pub struct UdpIo {
     metas: [RecvMeta; RECEIVE_BATCH],
     #[cfg(target_os = "linux")]
     envelopes: Box<crate::receive_many::Envelopes>,
+    /// Messages that found the buffer full, those that were handed on, modulo 2^32.
+    #[cfg(target_os = "linux")]
+    overflow: u32,
     /// Messages of the slab that hold something, and the next one to hand out.
     filled: usize,
     next: usize,
@@ -238,6 +241,7 @@ impl UdpIo {
         let socket: UdpSocket = raw.into();
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         kernel::allow_fragments(&socket);
+        kernel::report_overflow(&socket);
         let gro = options.gro || !kernel::disable_receive_offload(&socket);
         let stats = UdpStats {
             receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
@@ -252,6 +256,8 @@ impl UdpIo {
             metas: [RecvMeta::default(); RECEIVE_BATCH],
             #[cfg(target_os = "linux")]
             envelopes: crate::receive_many::Envelopes::new(),
+            #[cfg(target_os = "linux")]
+            overflow: 0,
             filled: 0,
             next: 0,
             drained: false,
@@ -408,6 +414,12 @@ impl DatagramIo for UdpIo {
             ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
             at,
         })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn take_overflow(&mut self) -> u64 {
+        let told = self.envelopes.overflow;
+        u64::from(told.wrapping_sub(std::mem::replace(&mut self.overflow, told)))
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {

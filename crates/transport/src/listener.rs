@@ -80,6 +80,8 @@ pub struct Listener<P> {
     transfers: u64,
     /// What each of them may have of the socket's buffer.
     share: u64,
+    /// Messages for which that had no room, modulo 2^32.
+    overflow: u32,
     stats: ListenerStats,
     gone: ReceiverStats,
 }
@@ -105,6 +107,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             holders: 0,
             transfers: 0,
             share: share(config.socket_buffer, 0),
+            overflow: 0,
             stats: ListenerStats::default(),
             gone: ReceiverStats::default(),
         }
@@ -274,8 +277,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         entry.last_active = now;
         let (held, unfinished) = (entry.memory, entry.unfinished);
         let (allowance, share) = (self.allowance(held), self.share_of(unfinished));
+        let overflow = self.overflow();
         self.with_latest(peer, |receiver| {
             receiver.set_share(share);
+            receiver.set_overflow(overflow);
             receiver.handle(now, packet, ecn, allowance);
         });
         self.refuse_if_broken(peer);
@@ -307,6 +312,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let others = self.holders - u64::from(held > 0);
         let free = self.config.memory_limit.saturating_sub(self.memory);
         self.config.peer_memory_limit.min(held + free / (others + 1))
+    }
+
+    /// What receivers may tell of it: where windows do not follow the buffer, only slowing down helps, as for the network's
+    /// losses.
+    fn overflow(&self) -> Option<u32> {
+        (self.config.socket_buffer != u64::MAX).then_some(self.overflow)
     }
 
     /// What a peer may have of the socket's buffer, whose transfer began already and is `unfinished`, or may begin now.

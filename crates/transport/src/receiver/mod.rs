@@ -71,6 +71,10 @@ pub struct Receiver {
     acks: AckConfig,
     /// Blocks that the longest ACK has which the sender takes.
     most_blocks: usize,
+    /// Messages for which the socket had no room, as the listener said last, if it bounds windows by that.
+    overflow: Option<u32>,
+    /// What they were when the transfer began, for a sender that wants to be told of more.
+    overflow_before: Option<u32>,
     /// Room for the blocks of an ACK.
     blocks: Vec<SackBlock>,
     events: VecDeque<ReceiverEvent>,
@@ -93,6 +97,8 @@ impl Receiver {
             replies: VecDeque::new(),
             acks: config.acks,
             most_blocks: MAX_SACK_BLOCKS,
+            overflow: None,
+            overflow_before: None,
             blocks: Vec::new(),
             events: VecDeque::new(),
             readable_told: false,
@@ -116,6 +122,11 @@ impl Receiver {
         }
     }
 
+    /// So many messages found the socket's buffer full so far, modulo 2^32; `None` if windows do not follow it.
+    pub fn set_overflow(&mut self, messages: Option<u32>) {
+        self.overflow = messages;
+    }
+
     /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though
     /// 128 KiB may be unread in any case.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
@@ -137,7 +148,8 @@ impl Receiver {
         if !self.acknowledges() {
             return None;
         }
-        let ack = self.body.take_ack(now, self.most_blocks, &mut self.blocks)?;
+        let mut ack = self.body.take_ack(now, self.most_blocks, &mut self.blocks)?;
+        ack.overflow = self.overflow.zip(self.overflow_before).map(|(now, before)| now.wrapping_sub(before));
         let connection_id = self.wire.connection_id()?;
         self.stats.replies += 1;
         Some(wire::encode_ack(connection_id, &ack, &self.blocks, out))
@@ -267,7 +279,9 @@ impl Receiver {
     fn heed(&mut self, wishes: Option<Wishes>) {
         let configured = self.config.acks;
         self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
-        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram));
+        self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
+        let tells = self.overflow_before.is_some();
+        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram, tells));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {
