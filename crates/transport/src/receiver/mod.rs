@@ -67,6 +67,8 @@ pub struct Receiver {
     /// What may be on its way of the socket's buffer, in bytes as the system charges them; `u64::MAX` for no bound.
     share: u64,
     replies: VecDeque<Answer>,
+    /// When the newest packet came of those in order that are answered together, as long as their answer was not made.
+    ack_due: Option<Instant>,
     /// When to acknowledge: as configured, and no later than the sender wants.
     acks: AckConfig,
     /// Blocks that the longest ACK has which the sender takes.
@@ -95,6 +97,7 @@ impl Receiver {
             body: Body::new(&config, Numbering::Packets, 0),
             share: u64::MAX,
             replies: VecDeque::new(),
+            ack_due: None,
             acks: config.acks,
             most_blocks: MAX_SACK_BLOCKS,
             overflow: None,
@@ -130,6 +133,9 @@ impl Receiver {
     /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though
     /// 128 KiB may be unread in any case.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
+        if !matches!(packet, Packet::Data(_)) {
+            self.make_due_ack();
+        }
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
@@ -142,6 +148,7 @@ impl Receiver {
 
     /// Writes the next packet for the peer into `out` and gives its length.
     pub fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
+        self.make_due_ack();
         if let Some(answer) = self.replies.pop_front() {
             return wire::encode_answer(self.wire, answer, || self.params(), out);
         }
@@ -157,7 +164,7 @@ impl Receiver {
 
     /// True if [`Receiver::poll_reply`] may have something.
     pub fn may_reply(&self, now: Instant) -> bool {
-        !self.replies.is_empty() || self.acknowledges() && self.body.may_ack(now)
+        self.ack_due.is_some() || !self.replies.is_empty() || self.acknowledges() && self.body.may_ack(now)
     }
 
     /// When [`Receiver::poll_reply`] will have something, if nothing else happens.
@@ -184,7 +191,9 @@ impl Receiver {
     pub fn consume(&mut self, n: usize) {
         self.body.consume(n);
         self.readable_told = false;
+        // An ACK that is due tells of the window as it is then.
         if matches!(self.state, State::Open { .. })
+            && self.ack_due.is_none()
             && let Some((ack, wnd)) = self.body.window_update()
         {
             self.reply(Answer::Ack { ack, wnd });
@@ -322,8 +331,12 @@ impl Receiver {
             // So the peer knows that somebody is there, and of the window.
             Taken::Unread => self.stats.no_memory += 1,
         }
-        if let Some((ack, wnd)) = self.body.plain_ack(now) {
-            self.reply(Answer::Ack { ack, wnd });
+        let together = self.config.ack == AckPolicy::Batch && taken == Taken::New { in_order: true };
+        if together && matches!(self.body, Body::Packets(_)) {
+            self.ack_due = Some(now);
+        } else {
+            self.make_due_ack();
+            self.answer(now);
         }
         self.finish_if_complete(now);
     }
@@ -332,6 +345,20 @@ impl Receiver {
         if !self.readable_told && !self.body.data().is_empty() {
             self.readable_told = true;
             self.events.push_back(ReceiverEvent::Readable);
+        }
+    }
+
+    /// Makes the answer to packets in order that is due, before anything else is said.
+    fn make_due_ack(&mut self) {
+        if let Some(came_at) = self.ack_due.take() {
+            self.answer(came_at);
+        }
+    }
+
+    /// Answers a packet, where each has an answer.
+    fn answer(&mut self, now: Instant) {
+        if let Some((ack, wnd)) = self.body.plain_ack(now) {
+            self.reply(Answer::Ack { ack, wnd });
         }
     }
 
