@@ -42,6 +42,7 @@ pub(crate) fn native(c: &mut Criterion) {
         duplicates: 0,
         ce: 0,
         ect: 70_000,
+        overflow: None,
     };
     let block = native::SackBlock { start: (1 << 33) + 1444, end: (1 << 33) + 14_440 };
     for blocks in [0, 4, 32] {

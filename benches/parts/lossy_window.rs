@@ -150,6 +150,7 @@ impl Path {
             duplicates: 0,
             ce: 0,
             ect: 0,
+            overflow: None,
         };
         let blocks = self.list.report(&self.held, MAX_BLOCKS).iter();
         let blocks: Vec<_> = blocks.map(|b| native::SackBlock { start: b.start, end: b.end }).collect();

@@ -339,6 +339,7 @@ impl Checker {
             duplicates: u32_at(datagram, 44),
             ce: 0,
             ect: 0,
+            overflow: None,
         };
         let mut blocks = Vec::new();
         match self.random(3) {

@@ -135,6 +135,7 @@ pub(crate) fn socket_json(stats: &UdpStats, offload: Offload) -> Value {
         "sent_by_reference": stats.sent_by_reference,
         "send_calls": stats.send_calls,
         "received": stats.received,
+        "received_messages": stats.received_messages,
         "receive_calls": stats.receive_calls,
         "blocked": stats.blocked,
         "lost_no_buffers": stats.lost_no_buffers,

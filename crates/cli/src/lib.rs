@@ -28,6 +28,7 @@ mod store;
 mod summary;
 mod target;
 mod transfer;
+mod usage;
 
 pub use args::{RecvArgs, SendArgs};
 pub use exit::Failure;

@@ -38,6 +38,13 @@ impl Logbook {
         }
     }
 
+    /// What is said beside the results.
+    pub(crate) fn aside(&self, line: &str) {
+        if matches!(self.log, Log::Text | Log::Talk) {
+            talk(line);
+        }
+    }
+
     pub(crate) fn json(&self, value: &Value) {
         if self.log == (Log::Json { quiet: false }) {
             self.console.line(&value.to_string());

@@ -20,6 +20,7 @@ use crate::service::Service;
 use crate::socket::{self, limit_line, overflow_line};
 use crate::status::micros;
 use crate::store::{Output, Store};
+use crate::usage::{received_line, warnings};
 use crate::{Failure, RecvArgs, crew, memory, native, target};
 
 /// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
@@ -97,6 +98,11 @@ impl Plan {
     fn announce(&self, args: &RecvArgs, address: SocketAddr) {
         let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
         self.logbook.line(&format!("{dummy}Receiver v{VERSION} has initialized on {address}"));
+        if self.seed.is_some() && args.ack_every == AckEvery::Batch {
+            self.logbook.aside(
+                "--ack-every batch has no effect: packets leave an emulated link one by one (see --no-link)",
+            );
+        }
         if let Some(seed) = self.seed {
             self.logbook.line(&format!("links draw from seed {seed}"));
         }
@@ -141,6 +147,10 @@ impl Plan {
         let limited = limit_line("socket's", &total.socket, &stats.listener.receivers);
         for line in overflow_line("socket's", &total.socket).into_iter().chain(limited) {
             self.logbook.line(&line);
+        }
+        let used = received_line(&total.socket, &total.offload);
+        for line in warnings(&total.socket, &total.offload).into_iter().chain(used) {
+            self.logbook.aside(&line);
         }
         let mut value = stats_json(stats);
         value["event"] = json!("summary");
@@ -238,6 +248,7 @@ impl WorkerEnd {
     fn merge(&mut self, other: Self) {
         self.stats.merge(&other.stats);
         self.socket.merge(&other.socket);
+        self.offload.merge(&other.offload);
         self.finished += other.finished;
         self.bytes += other.bytes;
         self.not_stored += other.not_stored;

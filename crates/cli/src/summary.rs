@@ -73,6 +73,7 @@ impl Transfer {
             "fast_retransmits": stats.fast_retransmits,
             "dup_acks": stats.dup_acks,
             "lost": stats.lost,
+            "lost_to_receiver_socket": stats.lost_to_socket,
             "recoveries": stats.recoveries,
             "spurious": stats.spurious,
             "probes": stats.probes,

@@ -24,6 +24,7 @@ use crate::send::failed;
 use crate::sending::{End, Sending};
 use crate::socket::overflow_line;
 use crate::status::Status;
+use crate::usage::{received_line, sent_line, warnings};
 use crate::{Failure, SendArgs, memory};
 
 /// Where and when the lines of a transfer are printed.
@@ -90,7 +91,7 @@ impl Transfer {
         observers.extend(qlog.as_ref().map(QlogFile::observer));
         let round_trips = args.json.then(RoundTrips::default);
         if let Some(round_trips) = &round_trips {
-            observers.push(Box::new(round_trips.clone()));
+            observers.push(Box::new(round_trips.recorder()));
         }
         if !observers.is_empty() {
             sender.observe(Box::new(observers));
@@ -161,9 +162,19 @@ impl Transfer {
         let ran = stats.handshake_rtt.is_some() || receiver.is_some();
         if ran && !self.sending.status.is_quiet() {
             talk_about(receiver, self.idle_share(&stats, receiver));
+            self.talk_about_socket();
         }
         self.sending.status.summary(&self.summary(&stats, failure.as_ref(), received, receiver));
         failure.map_or(Ok(()), Err)
+    }
+
+    /// How its datagrams left.
+    fn talk_about_socket(&self) {
+        let io = self.socket.io();
+        let (stats, offload) = (io.stats(), io.offload());
+        for line in warnings(&stats, &offload).into_iter().chain(sent_line(&stats, &offload)) {
+            talk(&line);
+        }
     }
 
     fn socket_failure(&self, error: &SocketError, stats: &SenderStats) -> End {
@@ -327,6 +338,7 @@ fn receiver_lines(end: &LocalEnd) -> Vec<String> {
     if no_memory > 0 {
         lines.push(format!("{no_memory} packets found the link's memory full: a larger --memory holds more"));
     }
+    lines.extend(received_line(&end.socket, &end.offload));
     if let Some(seed) = end.seed.filter(|_| forward.dropped_loss + reverse.dropped_loss > 0) {
         lines.push(format!("the same losses again: --seed {seed}"));
     }
@@ -348,7 +360,7 @@ fn talk_about(receiver: Option<&LocalEnd>, idle_share: Option<f64>) {
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::{Offload, SendCall, UdpStats};
+    use rdt_driver::{GivenUp, Offload, SendCall, UdpStats};
     use rdt_server::{Server, ServerConfig};
 
     use super::*;
@@ -390,6 +402,7 @@ mod tests {
             send_segments: 1,
             by_reference: false,
             receive_segments: 1,
+            given_up: GivenUp::default(),
         };
         let stats = Server::<SocketAddr>::new(ServerConfig::reference(1)).stats();
         let mut end = LocalEnd { seed: Some(1), stats, socket: UdpStats::default(), offload };

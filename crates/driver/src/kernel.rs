@@ -34,6 +34,15 @@ pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
     None
 }
 
+/// Lets the kernel say with each message how many found the socket's receive buffer full before it.
+#[cfg(target_os = "linux")]
+pub(crate) fn report_overflow(socket: &UdpSocket) {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn report_overflow(_socket: &UdpSocket) {}
+
 /// Lets the kernel hand over every datagram by itself; true if that is so now.
 #[cfg(target_os = "linux")]
 pub(crate) fn disable_receive_offload(socket: &UdpSocket) -> bool {
@@ -75,17 +84,21 @@ pub(crate) fn set_segment(_socket: &UdpSocket, _size: usize) -> std::io::Result<
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Gives the socket a codepoint for whatever is sent without one of its own.
+/// Gives the socket a codepoint for whatever is sent without one of its own. One that fails changes nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_transport::Ecn) -> std::io::Result<()> {
     let bits = libc::c_int::from(ecn.bits());
     let v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
-    // A socket of IPv6 may send over IPv4, too.
-    let v4 = set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, bits);
-    if if v6 { set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, bits) } else { v4 } {
-        return Ok(());
+    let (level, name) =
+        if v6 { (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) } else { (libc::IPPROTO_IP, libc::IP_TOS) };
+    if !set_option(socket, level, name, bits) {
+        return Err(std::io::Error::last_os_error());
     }
-    Err(std::io::Error::last_os_error())
+    if v6 {
+        // Such a socket may send over IPv4, too.
+        set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, bits);
+    }
+    Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -3,6 +3,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | socket | `udp.rs` | a UDP socket with batched reads and writes, what the kernel granted and refused |
+//! | reports | `reports.rs` | what the network reports of datagrams that were not delivered |
 //! | outbox | `outbox.rs` | the batch that leaves next, and how it is handed over: GSO, `sendmmsg`, single calls |
 //! | `sendmmsg` | `send_many.rs` | many datagrams in one call, on Linux |
 //! | `recvmmsg` | `receive_many.rs` | many messages in one call, with their codepoints, on Linux |
@@ -32,6 +33,7 @@ mod poller;
 mod port;
 #[cfg(target_os = "linux")]
 mod receive_many;
+mod reports;
 mod ring;
 mod run;
 mod send_many;
@@ -44,7 +46,7 @@ mod waiter;
 pub use error::SocketError;
 pub use gauge::Gauge;
 pub use many::{Ended, Many, Member};
-pub use outbox::SendCall;
+pub use outbox::{GivenUp, SendCall};
 pub use placement::{processor, start_elsewhere};
 pub use run::{Application, Flow, Refill, Socket, run, send_rest};
 pub use shelf::stock_batches;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rdt_transport::{Ecn, Frame, SendMemory, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
+use crate::reports::Reports;
 use crate::ring::{self, File, Pages as _};
 use crate::shelf::BorrowedBatch;
 use crate::{Remote, UdpStats};
@@ -15,7 +16,7 @@ use crate::{Remote, UdpStats};
 pub(crate) const MAX_SEGMENTS: usize = 64;
 
 /// How a batch is handed to the kernel, the cheapest way first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SendCall {
     /// As one large datagram that the kernel or the card cuts: segmentation offload.
     Gso,
@@ -34,6 +35,15 @@ impl SendCall {
             Self::Single => "single",
         }
     }
+}
+
+/// Ways to send that the kernel took for possible and then refused, each with the number of its error.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Segmentation offload.
+    pub gso: Option<i32>,
+    /// Many datagrams in one call.
+    pub sendmmsg: Option<i32>,
 }
 
 /// Datagrams of `size` bytes but perhaps the last, end to end.
@@ -56,8 +66,8 @@ pub(crate) trait Kernel {
     /// Sends `datagrams`, which lie at `offset` of `file`, by reference. Says how many bytes went.
     fn lend(&self, peer: Remote, file: &File, offset: u64, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
-    /// Takes reports of undelivered datagrams off the socket; says how many found nobody.
-    fn drain_reports(&self) -> u64;
+    /// Takes reports of undelivered datagrams off the socket. `error` is what a call failed with, if that told of them.
+    fn drain_reports(&self, error: Option<&io::Error>) -> Reports;
 }
 
 /// The batch and the ways that are left to send it.
@@ -71,13 +81,15 @@ pub(crate) struct Outbox {
     sendmmsg: bool,
     /// `sendmmsg` was not refused yet and has worked.
     proven: bool,
+    given_up: GivenUp,
 }
 
 impl Outbox {
     /// Uses segmentation offload only if `gso`, and `sendmmsg` only if that.
     pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
         let batch = BorrowedBatch::new();
-        Self { batch, file: None, stuck: None, gso, sendmmsg, proven: false }
+        let given_up = GivenUp::default();
+        Self { batch, file: None, stuck: None, gso, sendmmsg, proven: false, given_up }
     }
 
     /// Memory for a sender whose batches leave here, for a socket with one peer: they are lent to the kernel where both
@@ -101,6 +113,11 @@ impl Outbox {
     /// Batches are lent to the kernel at present.
     pub(crate) fn lends(&self) -> bool {
         self.gso && self.file.as_ref().is_some_and(|file| !file.is_closed())
+    }
+
+    /// What was refused so far.
+    pub(crate) fn given_up(&self) -> GivenUp {
+        self.given_up
     }
 
     /// How more than one datagram is sent at present.
@@ -216,7 +233,7 @@ impl Outbox {
                     self.proven |= call == SendCall::Sendmmsg;
                     if taken < segments {
                         // The reason is not told: a report that nobody has read would keep the socket "ready".
-                        stats.unreachable += kernel.drain_reports();
+                        stats.note_reports(kernel.drain_reports(None));
                     }
                     taken
                 }
@@ -236,17 +253,19 @@ impl Outbox {
                             return result;
                         }
                         SendFailure::Unreachable => {
-                            stats.note_unreachable(&error, kernel.drain_reports());
+                            stats.note_reports(kernel.drain_reports(Some(&error)));
                             continue;
                         }
                         SendFailure::Soft => {
-                            let reports = kernel.drain_reports();
-                            stats.note_unreachable(&error, reports);
-                            if reports > 0 && retried.replace(at) != Some(at) {
+                            let reports = kernel.drain_reports(Some(&error));
+                            stats.note_reports(reports);
+                            if reports.count() > 0 && retried.replace(at) != Some(at) {
                                 continue;
                             }
-                            failure =
-                                if reports > 0 { SendFailure::Unreachable } else { SendFailure::Refused };
+                            failure = match reports.count() {
+                                0 => SendFailure::Refused,
+                                _ => SendFailure::Unreachable,
+                            };
                         }
                         _ => {}
                     }
@@ -286,12 +305,12 @@ impl Outbox {
                 Loan::Blocked
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                stats.note_unreachable(&error, kernel.drain_reports().max(1));
+                stats.note_reports(kernel.drain_reports(Some(&error)).or(&error));
                 Loan::None
             }
             // Either the copy will meet the same, or it was news of an earlier datagram and is told with it.
             Err(error) if classify(&error, false) == SendFailure::Soft && !is_loan_refused(&error) => {
-                stats.note_unreachable(&error, kernel.drain_reports());
+                stats.note_reports(kernel.drain_reports(Some(&error)));
                 Loan::None
             }
             // The copy will meet the same, and be counted.
@@ -310,11 +329,13 @@ impl Outbox {
             SendCall::Gso if classify(error, true) == SendFailure::Offload => {
                 tracing::info!(%error, "segmentation offload failed; sending without it");
                 self.gso = false;
+                self.given_up.gso = error.raw_os_error();
                 true
             }
             SendCall::Sendmmsg if is_call_refused(error, self.proven) => {
                 tracing::info!(%error, "sendmmsg failed; sending datagrams one by one");
                 self.sendmmsg = false;
+                self.given_up.sendmmsg = error.raw_os_error();
                 true
             }
             _ => false,

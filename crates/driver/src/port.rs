@@ -12,6 +12,7 @@ use quinn_udp::{EcnCodepoint, Transmit, UdpSockRef, UdpSocketState};
 use rdt_transport::Ecn;
 
 use crate::outbox::{Datagrams, Kernel, SendCall};
+use crate::reports::Reports;
 use crate::ring::{self, File};
 use crate::{Remote, kernel, send_many};
 
@@ -80,10 +81,11 @@ impl Port {
     }
 
     fn set_codepoint(&self, ecn: Ecn) -> io::Result<()> {
-        if self.codepoint.replace(ecn) == ecn {
-            return Ok(());
+        if self.codepoint.get() != ecn {
+            kernel::set_codepoint(&self.socket, ecn)?;
+            self.codepoint.set(ecn);
         }
-        kernel::set_codepoint(&self.socket, ecn)
+        Ok(())
     }
 }
 
@@ -126,23 +128,52 @@ impl Kernel for Port {
         ring::send(&self.socket, file, offset, datagrams.bytes.len())
     }
 
+    /// Only the one that was told in place of a message, or of an answer to a call.
     #[cfg(not(unix))]
-    fn drain_reports(&self) -> u64 {
-        // The one that was read in place of a message.
-        u64::from(self.reports)
+    fn drain_reports(&self, error: Option<&io::Error>) -> Reports {
+        let mut reports = Reports::default();
+        if let Some(error) = error.filter(|_| self.reports) {
+            reports.note(error);
+        }
+        reports
     }
 
-    /// Unread reports would keep the socket "ready".
+    /// Unread reports would keep the socket "ready". An error of a call repeats one of them.
     #[cfg(unix)]
-    fn drain_reports(&self) -> u64 {
-        let mut nobody = 0;
+    fn drain_reports(&self, _: Option<&io::Error>) -> Reports {
+        let mut reports = Reports::default();
         while self.reports
             && let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket))
         {
             tracing::debug!(?report, "the network reports an undelivered datagram");
             // Too big a datagram is reported here too, and counted where it was refused.
-            nobody += u64::from(matches!(report.payload, TransportErrorPayload::Unreachable));
+            if matches!(report.payload, TransportErrorPayload::Unreachable) {
+                reports.note(&io::Error::from_raw_os_error(report.raw_errno));
+            }
         }
-        nobody
+        reports
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+
+    use socket2::SockRef;
+
+    use super::*;
+
+    #[test]
+    fn a_codepoint_that_the_kernel_did_not_take_is_asked_for_again() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let state = UdpSocketState::new(UdpSockRef::from(&socket)).unwrap();
+        let mut port = Port::new(socket, state);
+        let no_socket = UdpSocket::from(OwnedFd::from(File::open("/dev/null").unwrap()));
+        let socket = std::mem::replace(&mut port.socket, Arc::new(no_socket));
+        port.set_codepoint(Ecn::Ect0).unwrap_err();
+        port.socket = socket;
+        port.set_codepoint(Ecn::Ect0).unwrap();
+        assert_eq!(SockRef::from(&*port.socket).tos_v4().unwrap(), u32::from(Ecn::Ect0.bits()));
     }
 }

@@ -12,9 +12,9 @@ use quinn_udp::{EcnCodepoint, RecvMeta};
 
 /// Messages that one call reads at most.
 const BATCH: usize = 32;
-/// Bytes for the control messages of one: a time (32), a size (24), and of either version of IP an address (32, 40) and
+/// Bytes for the control messages of one: a time (32), a size (24), a count (24), and of either version of IP an address (32, 40) and
 /// a codepoint (24 each); a socket for both versions tells some twice.
-const ROOM: usize = 192;
+const ROOM: usize = 224;
 /// Bytes of an address.
 #[expect(clippy::cast_possible_truncation, reason = "128")]
 const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
@@ -28,6 +28,8 @@ struct Control([u8; ROOM]);
 pub(crate) struct Envelopes {
     names: [libc::sockaddr_storage; BATCH],
     controls: [Control; BATCH],
+    /// Messages that the socket had no room for before the newest one that was read, modulo 2^32.
+    pub(crate) overflow: u32,
 }
 
 impl Envelopes {
@@ -35,7 +37,7 @@ impl Envelopes {
     pub(crate) fn new() -> Box<Self> {
         // SAFETY: plain C data, for which all zeros is a value.
         let names = unsafe { std::mem::zeroed() };
-        Box::new(Self { names, controls: [Control([0; ROOM]); BATCH] })
+        Box::new(Self { names, controls: [Control([0; ROOM]); BATCH], overflow: 0 })
     }
 
     /// Reads a message into each of `rooms`, and what is told of it into `metas`: as many as there are of both, and
@@ -93,7 +95,7 @@ impl Envelopes {
             meta.len = message.msg_len as usize;
             meta.stride = meta.len;
             // SAFETY: the kernel has filled the control messages that the header points to.
-            unsafe { read_control(&message.msg_hdr, meta) };
+            unsafe { read_control(&message.msg_hdr, meta, &mut self.overflow) };
         }
         Ok(got)
     }
@@ -104,7 +106,7 @@ impl Envelopes {
 /// # Safety
 /// The header's control messages are as the kernel left them.
 #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
-unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta) {
+unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mut u32) {
     // SAFETY: as the caller promises.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !next.is_null() {
@@ -118,6 +120,8 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta) {
                     Some(Duration::new(time.tv_sec.try_into().ok()?, time.tv_nsec.try_into().ok()?))
                 });
             }
+            // Absent as long as it is 0.
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => *overflow = message.value().unwrap_or(*overflow),
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 let size = message.value::<libc::c_int>().and_then(|size| usize::try_from(size).ok());
                 meta.stride = size.unwrap_or(meta.stride);

@@ -13,8 +13,9 @@ use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::{self, Reading};
 use crate::error::{ReadFailure, SendFailure, SocketError, classify_read};
-use crate::outbox::{Kernel as _, Outbox, SendCall};
+use crate::outbox::{GivenUp, Kernel as _, Outbox, SendCall};
 use crate::port::Port;
+use crate::reports::Reports;
 use crate::{Gauge, kernel, memory, send_many};
 
 /// Messages read in one call.
@@ -75,6 +76,20 @@ pub struct Offload {
     pub by_reference: bool,
     /// Segments that one received message may hold; 1 without offload.
     pub receive_segments: usize,
+    /// What was tried and is not any more.
+    pub given_up: GivenUp,
+}
+
+impl Offload {
+    /// Adds another socket's: what all of them can do at present, and what any gave up.
+    pub fn merge(&mut self, other: &Self) {
+        self.send_call = self.send_call.max(other.send_call);
+        self.send_segments = self.send_segments.min(other.send_segments);
+        self.by_reference &= other.by_reference;
+        self.receive_segments = self.receive_segments.min(other.receive_segments);
+        self.given_up.gso = self.given_up.gso.or(other.given_up.gso);
+        self.given_up.sendmmsg = self.given_up.sendmmsg.or(other.given_up.sendmmsg);
+    }
 }
 
 /// What a socket counted.
@@ -88,6 +103,8 @@ pub struct UdpStats {
     pub send_calls: u64,
     /// Datagrams read.
     pub received: u64,
+    /// Messages in which they came: receive offload joins many datagrams in one.
+    pub received_messages: u64,
     /// Calls that read them.
     pub receive_calls: u64,
     /// Times that the socket was full; the batch was kept.
@@ -102,7 +119,8 @@ pub struct UdpStats {
     pub unreachable: u64,
     /// Those of them that say that nobody listens.
     pub refused: u64,
-    /// The newest of these says that there is no way there, and not that nobody listens.
+    /// The newest of these says that there is no way there, and not that nobody listens; of several sockets, that of each
+    /// which was told anything.
     pub no_way: bool,
     /// Messages that arrived and found the receive buffer full, where the system tells: lost in this host, not in the
     /// network. With receive offload a message is up to 64 datagrams, and how many they were nobody counts.
@@ -122,24 +140,26 @@ impl UdpStats {
         self.sent_by_reference += other.sent_by_reference;
         self.send_calls += other.send_calls;
         self.received += other.received;
+        self.received_messages += other.received_messages;
         self.receive_calls += other.receive_calls;
         self.blocked += other.blocked;
         self.lost_no_buffers += other.lost_no_buffers;
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
+        // A socket that was told nothing says nothing, and one that was refused found a way.
+        let silent = |stats: &Self| stats.unreachable == 0;
+        self.no_way = (self.no_way || silent(self) && other.no_way) && (other.no_way || silent(other));
         self.unreachable += other.unreachable;
         self.refused += other.refused;
-        self.no_way |= other.no_way;
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
 
-    /// So many reports came, of which this error told.
-    pub(crate) fn note_unreachable(&mut self, error: &io::Error, reports: u64) {
-        self.unreachable += reports;
-        if reports > 0 {
-            self.no_way =
-                !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset);
-            self.refused += if self.no_way { 0 } else { reports };
+    /// These came, after all others.
+    pub(crate) fn note_reports(&mut self, reports: Reports) {
+        self.unreachable += reports.count();
+        self.refused += reports.refused;
+        if reports.count() > 0 {
+            self.no_way = reports.newest_no_way;
         }
     }
 
@@ -175,6 +195,9 @@ pub struct UdpIo {
     metas: [RecvMeta; RECEIVE_BATCH],
     #[cfg(target_os = "linux")]
     envelopes: Box<crate::receive_many::Envelopes>,
+    /// Messages that found the buffer full, those that were handed on, modulo 2^32.
+    #[cfg(target_os = "linux")]
+    overflow: u32,
     /// Messages of the slab that hold something, and the next one to hand out.
     filled: usize,
     next: usize,
@@ -218,6 +241,7 @@ impl UdpIo {
         let socket: UdpSocket = raw.into();
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         kernel::allow_fragments(&socket);
+        kernel::report_overflow(&socket);
         let gro = options.gro || !kernel::disable_receive_offload(&socket);
         let stats = UdpStats {
             receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
@@ -232,6 +256,8 @@ impl UdpIo {
             metas: [RecvMeta::default(); RECEIVE_BATCH],
             #[cfg(target_os = "linux")]
             envelopes: crate::receive_many::Envelopes::new(),
+            #[cfg(target_os = "linux")]
+            overflow: 0,
             filled: 0,
             next: 0,
             drained: false,
@@ -285,6 +311,7 @@ impl UdpIo {
             send_segments: self.outbox.max_segments(&self.port),
             by_reference: self.outbox.lends(),
             receive_segments: if self.gro { self.port.state.gro_segments() } else { 1 },
+            given_up: self.outbox.given_up(),
         }
     }
 
@@ -325,7 +352,7 @@ impl UdpIo {
                         }
                         return false;
                     }
-                    ReadFailure::Unreachable => self.stats.note_unreachable(&e, self.port.drain_reports()),
+                    ReadFailure::Unreachable => self.stats.note_reports(self.port.drain_reports(Some(&e))),
                     ReadFailure::Fatal => {
                         self.fatal = Some(SocketError::Receive(e));
                         return false;
@@ -373,6 +400,7 @@ impl DatagramIo for UdpIo {
         let start = index * MESSAGE;
         let datagrams = datagrams(meta);
         self.stats.received += datagrams as u64;
+        self.stats.received_messages += 1;
         if let Some(gauge) = &self.gauge {
             gauge.take(datagrams, meta.len);
         }
@@ -386,6 +414,12 @@ impl DatagramIo for UdpIo {
             ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
             at,
         })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn take_overflow(&mut self) -> u64 {
+        let told = self.envelopes.overflow;
+        u64::from(told.wrapping_sub(std::mem::replace(&mut self.overflow, told)))
     }
 
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
@@ -531,4 +565,45 @@ fn request_buffers(socket: &RawSocket, options: &UdpOptions) {
 /// IPv6 addresses carry a scope and a flow label, which the sender of a reply need not repeat.
 fn same_address(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_found_no_way_if_each_that_was_told_anything_found_none() {
+        let told = |unreachable, no_way| UdpStats { unreachable, no_way, ..UdpStats::default() };
+        let merged = |mut a: UdpStats, b: UdpStats| {
+            a.merge(&b);
+            (a.unreachable, a.no_way)
+        };
+        assert_eq!(merged(told(1, true), told(0, false)), (1, true));
+        assert_eq!(merged(told(0, false), told(2, true)), (2, true));
+        assert_eq!(merged(told(1, true), told(2, true)), (3, true));
+        assert_eq!(merged(told(1, true), told(1, false)), (2, false));
+        assert_eq!(merged(told(1, false), told(1, true)), (2, false));
+        assert_eq!(merged(told(0, false), told(0, false)), (0, false));
+    }
+
+    #[test]
+    fn sockets_together_do_what_the_weakest_does() {
+        let able = Offload {
+            send_call: SendCall::Gso,
+            send_segments: 64,
+            by_reference: true,
+            receive_segments: 64,
+            given_up: GivenUp::default(),
+        };
+        let given_up = GivenUp { gso: Some(22), sendmmsg: None };
+        let weak = Offload { send_call: SendCall::Sendmmsg, by_reference: false, given_up, ..able };
+        let weaker = Offload { send_call: SendCall::Single, send_segments: 1, receive_segments: 1, ..able };
+        for mut order in [[able, weak, weaker], [weaker, able, weak], [weak, weaker, able]] {
+            let [total, others @ ..] = &mut order;
+            for other in others {
+                total.merge(other);
+            }
+            assert_eq!(*total, Offload { given_up, by_reference: false, ..weaker });
+        }
+    }
 }

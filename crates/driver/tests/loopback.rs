@@ -156,6 +156,28 @@ fn large_messages_are_read_a_few_at_a_time() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn what_the_socket_had_no_room_for_is_handed_on_once() {
+    let options = UdpOptions { receive_buffer: 4096, ..UdpOptions::default() };
+    let mut io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
+    let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let to = io.local_addr().expect("a bound socket has an address");
+    let send = || from.send_to(&[7; SIZE], to).expect("loopback takes it");
+    for _ in 0..100 {
+        send();
+    }
+    let lost = io.stats().receive_overflow.expect("Linux tells");
+    assert!(lost > 0, "100 kB do not fit");
+    while io.stats().received + lost < 100 {
+        let _ = io.recv();
+    }
+    assert_eq!(io.take_overflow(), 0, "those that fitted came before");
+    send();
+    while io.recv().is_none() {}
+    assert_eq!([0; 2].map(|_| io.take_overflow()), [lost, 0]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_report_that_nobody_listens_is_handed_on_once() {
     let (io, _) = bind(false);
     // Where others bind, one of them may get the port meanwhile.

@@ -362,6 +362,10 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         one_by_one(self, now, peer, ecn, bytes, stride)
     }
 
+    fn handle_overflow(&mut self, messages: u64) {
+        self.listener.handle_overflow(messages);
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
         self.listener.handle_timeout(now);

@@ -18,6 +18,11 @@ pub trait DatagramIo {
         0
     }
 
+    /// Messages that found the socket's buffer full, since the last call, as far as is known from those that were read.
+    fn take_overflow(&mut self) -> u64 {
+        0
+    }
+
     /// An empty batch to fill, or `None` while an earlier one is stuck: the endpoint has already counted
     /// it as sent, so it must leave first.
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf>;
@@ -119,6 +124,10 @@ where
 {
     let received = turn.received;
     let now = receive(endpoint, io, now, budget, turn);
+    let overflow = io.take_overflow();
+    if overflow > 0 {
+        endpoint.handle_overflow(overflow);
+    }
     let reports = io.take_refused();
     if reports > 0 {
         endpoint.handle_refused(now, reports);
@@ -221,6 +230,7 @@ mod tests {
         codepoints: Vec<Ecn>,
         to_send: usize,
         refused: u64,
+        overflow: u64,
         sent_at: Option<Instant>,
         deadline: Option<Instant>,
     }
@@ -236,6 +246,10 @@ mod tests {
 
         fn handle_refused(&mut self, _: Instant, reports: u64) {
             self.refused += reports;
+        }
+
+        fn handle_overflow(&mut self, messages: u64) {
+            self.overflow += messages;
         }
 
         fn handle_timeout(&mut self, _: Instant) {
@@ -266,6 +280,7 @@ mod tests {
         sent: usize,
         left: usize,
         refused: u64,
+        overflow: u64,
         at: Instant,
         reading_takes: Duration,
     }
@@ -283,6 +298,7 @@ mod tests {
                 sent: 0,
                 left: 0,
                 refused: 0,
+                overflow: 0,
                 at,
                 reading_takes,
             }
@@ -305,6 +321,10 @@ mod tests {
 
         fn take_refused(&mut self) -> u64 {
             std::mem::take(&mut self.refused)
+        }
+
+        fn take_overflow(&mut self) -> u64 {
+            std::mem::take(&mut self.overflow)
         }
 
         fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
@@ -373,6 +393,15 @@ mod tests {
         let (mut endpoint, mut io) = (Fake::default(), FakeIo { refused: 3, ..FakeIo::new(&[], 9) });
         let fired = [0; 2].map(|_| turn(&mut endpoint, &mut io, epoch(), Budget::default()).fired);
         assert_eq!((endpoint.refused, fired), (3, [true, false]));
+    }
+
+    #[test]
+    fn what_the_socket_had_no_room_for_is_told_before_anything_is_sent() {
+        let (mut endpoint, mut io) =
+            (Fake::default(), FakeIo { overflow: 3, ..FakeIo::new(&[(b"a", 1)], 9) });
+        take_in(&mut endpoint, &mut io, epoch(), 9, &mut Turn::default());
+        take_in(&mut endpoint, &mut io, epoch(), 9, &mut Turn::default());
+        assert_eq!((endpoint.got.len(), endpoint.overflow), (1, 3));
     }
 
     #[test]

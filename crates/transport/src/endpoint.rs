@@ -44,6 +44,10 @@ pub trait Endpoint {
     /// unreachable). Anybody who can guess the ports can say so, and it may pass. A machine with many peers need not ask.
     fn handle_refused(&mut self, _now: Instant, _reports: u64) {}
 
+    /// So many messages arrived since the last call and found the socket's buffer full: lost in this host, not in the
+    /// network. A message may be many datagrams, and whose they were is not known.
+    fn handle_overflow(&mut self, _messages: u64) {}
+
     /// Fires what is due at `now`; harmless if nothing is.
     fn handle_timeout(&mut self, now: Instant);
 

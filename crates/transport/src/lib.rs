@@ -60,6 +60,6 @@ pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, Frames, RtoPolicy, SendMemory, Sender, SenderConfig,
     SenderEvent, SenderStats, Spare, Waited, Wear,
 };
-pub use trace::{LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
+pub use trace::{Interest, LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use transmit::{MAX_DATAGRAM, TransmitBuf};
 pub use wire::{LinkProperties, Wire};

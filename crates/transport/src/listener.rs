@@ -80,6 +80,8 @@ pub struct Listener<P> {
     holders: u64,
     /// Of the socket's buffer, of receivers with a transfer that is not finished.
     shares: Shares,
+    /// Messages for which that buffer had no room, modulo 2^32.
+    overflow: u32,
     stats: ListenerStats,
     gone: ReceiverStats,
 }
@@ -104,6 +106,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             memory: 0,
             holders: 0,
             shares: Shares::new(config.socket_buffer),
+            overflow: 0,
             stats: ListenerStats::default(),
             gone: ReceiverStats::default(),
         }
@@ -278,8 +281,11 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             _ => entry.set_share(&self.shares),
         }
         let held = entry.memory;
-        let allowance = self.allowance(held);
-        self.with_latest(peer, |receiver| receiver.handle(now, packet, ecn, allowance));
+        let (allowance, overflow) = (self.allowance(held), self.overflow());
+        self.with_latest(peer, |receiver| {
+            receiver.set_overflow(overflow);
+            receiver.handle(now, packet, ecn, allowance);
+        });
         self.refuse_if_broken(peer);
     }
 
@@ -309,6 +315,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let others = self.holders - u64::from(held > 0);
         let free = self.config.memory_limit.saturating_sub(self.memory);
         self.config.peer_memory_limit.min(held + free / (others + 1))
+    }
+
+    /// What receivers may tell of it: where windows do not follow the buffer, only slowing down helps, as for the network's
+    /// losses.
+    fn overflow(&self) -> Option<u32> {
+        (self.config.socket_buffer != u64::MAX).then_some(self.overflow)
     }
 
     /// Something was put into or taken out of `idle` or `timers`.

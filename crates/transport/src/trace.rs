@@ -11,11 +11,19 @@ pub trait Observer: Send {
     /// Called once per fact, in order.
     fn on(&mut self, now: Instant, trace: &Trace);
 
-    /// False if nothing is lost on this observer when facts about single packets are left out that left for the first
-    /// time, or arrived that way: the sender then need not stop at each.
-    fn hears_of_each_packet(&self) -> bool {
-        true
+    /// What is not lost on this observer; it may be told more.
+    fn interest(&self) -> Interest {
+        Interest::Everything
     }
+}
+
+/// Which facts an observer wants to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Interest {
+    /// [`Trace::AckReceived`] alone, for its sample: the sender then need not stop at each packet or look for what changed.
+    RoundTrips,
+    /// All of them.
+    Everything,
 }
 
 /// Tells all of them, in their order.
@@ -26,8 +34,8 @@ impl Observer for Vec<Box<dyn Observer>> {
         }
     }
 
-    fn hears_of_each_packet(&self) -> bool {
-        self.iter().any(|observer| observer.hears_of_each_packet())
+    fn interest(&self) -> Interest {
+        self.iter().map(|observer| observer.interest()).max().unwrap_or(Interest::RoundTrips)
     }
 }
 

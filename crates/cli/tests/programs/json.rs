@@ -58,7 +58,9 @@ fn a_sender_tells_connection_intervals_and_summary() {
     let run = send("local 4 0.1 0 100 --power 13 --interval 100ms --json").with_code(0);
     let events = events(&run);
     assert_eq!(events[0], "connected");
-    assert!(run.summary()["receiver"]["socket"]["received"].as_u64() > Some(23), "as many as were sent");
+    let received = |key| run.summary()["receiver"]["socket"][key].as_u64();
+    assert!(received("received") > Some(23), "as many as were sent");
+    assert!(received("received_messages") > Some(0) && received("received_messages") <= received("received"));
     assert!(events[1..events.len() - 1].iter().all(|event| event == "interval") && events.len() > 3);
     let summary = run.summary();
     assert_eq!(summary["exit_code"], 0);

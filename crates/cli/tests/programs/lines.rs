@@ -59,6 +59,9 @@ fn a_transfer_prints_these_lines_and_no_others() {
     assert_eq!(read(FIN_ACK, end[0])[1..], ["45", "FC19A074"]);
     assert_eq!(read(FINISHED, end[1])[2], "FC19A074");
     read(LAST, end[2]);
+    for (start, times) in [("sent by ", 1), ("received ", 1), ("warning", 0)] {
+        assert_eq!(run.stderr.lines().filter(|line| line.starts_with(start)).count(), times, "{start}");
+    }
 }
 
 #[test]

@@ -137,3 +137,39 @@ fn once_stays_until_the_last_answer_left_a_long_link() {
     let receiver = Receiver::start("--once");
     send(&receiver.args("10 2.1 0 1000 --bytes 0")).with_code(0);
 }
+
+/// The receiver of one way to receive and to acknowledge, and a sender in each format and with each way to send.
+#[cfg(unix)]
+#[test]
+fn a_file_arrives_with_every_offload_in_both_formats_and_with_either_form_of_acks() {
+    for (gro, ack) in [("on", "1"), ("on", "batch"), ("off", "1"), ("off", "batch")] {
+        for gso in ["on", "off"] {
+            let options = format!("--gso {gso} --gro {gro}");
+            let receiver = Receiver::start(&format!("--no-link --json --ack-every {ack} {options}"));
+            for wire in ["classic", "native"] {
+                let format = if wire == "classic" { "1000 0 0 10000" } else { "--wire native" };
+                let args = receiver.args(&format!("{format} --bytes 20000000 --json {options}"));
+                let sent = send(&args).with_code(0).summary();
+                assert_eq!((&sent["bytes"], &sent["checked"]), (&20_000_000.into(), &true.into()));
+                assert!(gso == "on" || sent["socket"]["send_call"] != "gso", "{sent}");
+            }
+            let received = receiver.interrupted().with_code(0).summary();
+            assert_eq!((&received["finished"], &received["bytes"]), (&2.into(), &40_000_000.into()));
+            let socket = &received["socket"];
+            let (datagrams, messages) = (socket["received"].as_u64(), socket["received_messages"].as_u64());
+            assert!(messages > Some(0) && messages <= datagrams, "{socket}");
+            assert!(gro == "on" || messages == datagrams, "{socket}");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn that_one_ack_for_a_batch_has_no_effect_on_an_emulated_link_is_told() {
+    for (options, told) in [("", true), ("--no-link", false)] {
+        let receiver = Receiver::start(&format!("--ack-every batch {options}"));
+        send(&receiver.args("10 0 0 1000 --bytes 1000")).with_code(0);
+        let run = receiver.interrupted().with_code(0);
+        assert_eq!(run.stderr.contains("--ack-every batch has no effect"), told, "{}", run.stderr);
+    }
+}

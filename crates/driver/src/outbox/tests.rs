@@ -13,6 +13,7 @@ const EPERM: i32 = 1;
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 const ECONNREFUSED: i32 = 111;
+const EHOSTUNREACH: i32 = 113;
 const ENOBUFS: i32 = 105;
 const EMSGSIZE: i32 = 90;
 const EINVAL: i32 = 22;
@@ -26,8 +27,8 @@ struct Script {
     /// Of each call.
     codepoints: RefCell<Vec<Ecn>>,
     drained: Cell<u64>,
-    /// What the first call that drains them finds, and each one after it.
-    reports: Cell<u64>,
+    /// What each call that drains them finds; `None` is one report, of the error that told of it or of nobody.
+    reports: RefCell<Option<Vec<i32>>>,
     /// Answers each loan; then takes all.
     lends: RefCell<VecDeque<Result<usize, i32>>>,
     loans: Cell<u64>,
@@ -42,7 +43,7 @@ impl Script {
             calls: RefCell::default(),
             codepoints: RefCell::default(),
             drained: Cell::new(0),
-            reports: Cell::new(1),
+            reports: RefCell::default(),
             lends: RefCell::default(),
             loans: Cell::new(0),
         }
@@ -75,9 +76,14 @@ impl Kernel for Script {
             .map_err(io::Error::from_raw_os_error)
     }
 
-    fn drain_reports(&self) -> u64 {
+    fn drain_reports(&self, error: Option<&io::Error>) -> Reports {
         self.drained.set(self.drained.get() + 1);
-        self.reports.get()
+        let told = error.and_then(io::Error::raw_os_error).unwrap_or(ECONNREFUSED);
+        let mut reports = Reports::default();
+        for code in self.reports.borrow().clone().unwrap_or_else(|| vec![told]) {
+            reports.note(&io::Error::from_raw_os_error(code));
+        }
+        reports
     }
 }
 
@@ -115,6 +121,7 @@ fn offload_gives_way_to_sendmmsg_and_that_to_single_calls() {
     assert_eq!(kernel.calls(), expected);
     assert_eq!((outbox.call(&kernel), outbox.max_segments(&kernel)), (SendCall::Single, 1));
     assert_eq!((stats.sent, stats.send_calls, stats.lost_other), (3, 3, 0));
+    assert_eq!(outbox.given_up(), GivenUp { gso: Some(EIO), sendmmsg: Some(ENOSYS) });
 }
 
 #[test]
@@ -325,7 +332,7 @@ fn news_of_an_earlier_datagram_costs_none_and_a_refusal_of_this_one_costs_it() {
 
         // The second of three finds no way, and nothing was reported of the first.
         let kernel = Script::new(1, &[Ok(1), Err(errno)]);
-        kernel.reports.set(0);
+        kernel.reports.replace(Some(Vec::new()));
         let (mut outbox, mut stats) = filled(&kernel, 3);
         outbox.send(&kernel, &mut stats, peer()).unwrap();
         assert_eq!((stats.sent, stats.lost_other, stats.unreachable), (2, 1, 0), "error {errno}");
@@ -340,8 +347,27 @@ fn news_of_an_earlier_datagram_costs_none_and_a_refusal_of_this_one_costs_it() {
 #[test]
 fn what_never_worked_is_an_error() {
     let kernel = Script::new(1, &[Err(101)]);
-    kernel.reports.set(0);
+    kernel.reports.replace(Some(Vec::new()));
     let (mut outbox, mut stats) = filled(&kernel, 1);
     let error = outbox.send(&kernel, &mut stats, peer()).unwrap_err();
     assert_eq!((error.raw_os_error(), stats.lost_other), (Some(101), 1));
+}
+
+#[test]
+fn each_report_is_counted_by_its_own_reason() {
+    // What the call was told is the oldest, of five read together.
+    let kernel = Script::new(1, &[Err(ECONNREFUSED)]);
+    let read = vec![ECONNREFUSED, EHOSTUNREACH, ECONNREFUSED, ECONNREFUSED, EHOSTUNREACH];
+    kernel.reports.replace(Some(read));
+    let (mut outbox, mut stats) = filled(&kernel, 2);
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!((stats.unreachable, stats.refused, stats.no_way), (5, 3, true));
+
+    // A call that ends in the middle tells of none, and reads them.
+    let kernel = Script::new(1, &[Ok(1)]);
+    kernel.reports.replace(Some(vec![EHOSTUNREACH, ECONNREFUSED, ECONNREFUSED]));
+    let (mut outbox, mut stats) = filled(&kernel, 3);
+    stats.no_way = true;
+    outbox.send(&kernel, &mut stats, peer()).unwrap();
+    assert_eq!((stats.sent, stats.unreachable, stats.refused, stats.no_way), (3, 3, 2, false));
 }

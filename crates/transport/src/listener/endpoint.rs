@@ -42,6 +42,12 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         }
     }
 
+    fn handle_overflow(&mut self, messages: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, as ACKs tell it")]
+        let messages = messages as u32;
+        self.overflow = self.overflow.wrapping_add(messages);
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return;

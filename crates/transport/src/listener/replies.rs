@@ -57,8 +57,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if let Some(overdue) = self.notices.pop_overdue(&mut self.scratch) {
             return Some(overdue);
         }
+        let overflow = self.overflow();
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
+            entry.receiver.set_overflow(overflow);
             let reply = entry.poll_reply(now, &mut self.shares, &mut self.scratch);
             entry.queued = entry.receiver.may_reply(now);
             if entry.queued {

@@ -16,7 +16,7 @@ const EPOCH: Duration = Duration::from_millis(100);
 /// What all have together is this, or [`BATCH`] for each if that is more: a window is sent in one go by a thread that
 /// shares its processor, and what it holds until it is acknowledged lies in memory of its own. More of that is in
 /// nobody's cache, and no processor is busier for it. Measured: docs/PERFORMANCE.md, "Many connections".
-const ENOUGH: u64 = 16 << 20;
+const ENOUGH: u64 = 20 << 20;
 /// A window of less is not worth being woken for: what one call to the kernel takes, once and a half. Bytes.
 const BATCH: u64 = 144 << 10;
 /// What a host gets through in a second is at least this where so much arrives, bytes.

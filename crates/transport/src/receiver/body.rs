@@ -350,6 +350,7 @@ impl Bytes {
             duplicates: low(fields.duplicates),
             ce: low(fields.ce),
             ect: low(fields.ect0 + fields.ect1),
+            overflow: None,
         })
     }
 }

@@ -68,10 +68,16 @@ pub struct Receiver {
     /// What may be on its way of the socket's buffer.
     share: Share,
     replies: VecDeque<Answer>,
+    /// When the newest packet came of those in order that are answered together, as long as their answer was not made.
+    ack_due: Option<Instant>,
     /// When to acknowledge: as configured, and no later than the sender wants.
     acks: AckConfig,
     /// Blocks that the longest ACK has which the sender takes.
     most_blocks: usize,
+    /// Messages for which the socket had no room, as the listener said last, if it bounds windows by that.
+    overflow: Option<u32>,
+    /// What they were when the transfer began, for a sender that wants to be told of more.
+    overflow_before: Option<u32>,
     /// Room for the blocks of an ACK.
     blocks: Vec<SackBlock>,
     events: VecDeque<ReceiverEvent>,
@@ -92,8 +98,11 @@ impl Receiver {
             body: Body::new(&config, Numbering::Packets, 0),
             share: Share::UNBOUNDED,
             replies: VecDeque::new(),
+            ack_due: None,
             acks: config.acks,
             most_blocks: MAX_SACK_BLOCKS,
+            overflow: None,
+            overflow_before: None,
             blocks: Vec::new(),
             events: VecDeque::new(),
             readable_told: false,
@@ -122,14 +131,22 @@ impl Receiver {
         if matches!(self.state, State::Open { .. }) { self.body.offered() } else { 0 }
     }
 
+    /// So many messages found the socket's buffer full so far, modulo 2^32; `None` if windows do not follow it.
+    pub fn set_overflow(&mut self, messages: Option<u32>) {
+        self.overflow = messages;
+    }
+
     /// True if [`Receiver::poll_reply`] makes its reply when it is asked, with a window as it is then.
     pub fn may_offer(&self) -> bool {
-        self.replies.is_empty() && self.acknowledges()
+        self.ack_due.is_some() || self.replies.is_empty() && self.acknowledges()
     }
 
     /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though
     /// 128 KiB may be unread in any case.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
+        if !matches!(packet, Packet::Data(_)) {
+            self.make_due_ack();
+        }
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
@@ -142,13 +159,15 @@ impl Receiver {
 
     /// Writes the next packet for the peer into `out` and gives its length.
     pub fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
+        self.make_due_ack();
         if let Some(answer) = self.replies.pop_front() {
             return wire::encode_answer(self.wire, answer, || self.params(), out);
         }
         if !self.acknowledges() {
             return None;
         }
-        let ack = self.body.take_ack(now, self.most_blocks, &mut self.blocks)?;
+        let mut ack = self.body.take_ack(now, self.most_blocks, &mut self.blocks)?;
+        ack.overflow = self.overflow.zip(self.overflow_before).map(|(now, before)| now.wrapping_sub(before));
         let connection_id = self.wire.connection_id()?;
         self.stats.replies += 1;
         Some(wire::encode_ack(connection_id, &ack, &self.blocks, out))
@@ -156,7 +175,7 @@ impl Receiver {
 
     /// True if [`Receiver::poll_reply`] may have something.
     pub fn may_reply(&self, now: Instant) -> bool {
-        !self.replies.is_empty() || self.acknowledges() && self.body.may_ack(now)
+        self.ack_due.is_some() || !self.replies.is_empty() || self.acknowledges() && self.body.may_ack(now)
     }
 
     /// When [`Receiver::poll_reply`] will have something, if nothing else happens.
@@ -183,7 +202,9 @@ impl Receiver {
     pub fn consume(&mut self, n: usize) {
         self.body.consume(n);
         self.readable_told = false;
+        // An ACK that is due tells of the window as it is then.
         if matches!(self.state, State::Open { .. })
+            && self.ack_due.is_none()
             && let Some((ack, wnd)) = self.body.window_update()
         {
             self.reply(Answer::Ack { ack, wnd });
@@ -278,7 +299,9 @@ impl Receiver {
     fn heed(&mut self, wishes: Option<Wishes>) {
         let configured = self.config.acks;
         self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
-        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram));
+        self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
+        let tells = self.overflow_before.is_some();
+        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram, tells));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {
@@ -319,8 +342,12 @@ impl Receiver {
             // So the peer knows that somebody is there, and of the window.
             Taken::Unread => self.stats.no_memory += 1,
         }
-        if let Some((ack, wnd)) = self.body.plain_ack(now) {
-            self.reply(Answer::Ack { ack, wnd });
+        let together = self.config.ack == AckPolicy::Batch && taken == Taken::New { in_order: true };
+        if together && matches!(self.body, Body::Packets(_)) {
+            self.ack_due = Some(now);
+        } else {
+            self.make_due_ack();
+            self.answer(now);
         }
         self.finish_if_complete(now);
     }
@@ -329,6 +356,20 @@ impl Receiver {
         if !self.readable_told && !self.body.data().is_empty() {
             self.readable_told = true;
             self.events.push_back(ReceiverEvent::Readable);
+        }
+    }
+
+    /// Makes the answer to packets in order that is due, before anything else is said.
+    fn make_due_ack(&mut self) {
+        if let Some(came_at) = self.ack_due.take() {
+            self.answer(came_at);
+        }
+    }
+
+    /// Answers a packet, where each has an answer.
+    fn answer(&mut self, now: Instant) {
+        if let Some((ack, wnd)) = self.body.plain_ack(now) {
+            self.reply(Answer::Ack { ack, wnd });
         }
     }
 

@@ -16,11 +16,13 @@ pub(crate) struct Lost {
     /// How the connection stood when it was sent, where that is still known.
     pub(crate) state: Option<SentState>,
     pub(crate) trigger: LossTrigger,
+    /// The receiver's socket had no room for it.
+    pub(crate) to_socket: bool,
 }
 
 impl Lost {
     pub(super) fn new(segment: &Segment, state: Option<SentState>, trigger: LossTrigger) -> Self {
-        Self { offset: segment.offset, tx: segment.tx, bytes: segment.len, state, trigger }
+        Self { offset: segment.offset, tx: segment.tx, bytes: segment.len, state, trigger, to_socket: false }
     }
 }
 

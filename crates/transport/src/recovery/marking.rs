@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::dup_acks::{DupAcks, SackThreshold};
 use super::facts::{AckFacts, Delivered, Ended, Expired, Lost, Timing};
 use super::rack::{Rack, Times};
+use super::socket_losses::SocketLosses;
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{Leave, LossDetection, Reordering, Repeat, Resend};
 use crate::LossTrigger;
@@ -53,6 +54,8 @@ pub(crate) struct Marking {
     reordering_at: Option<Instant>,
     /// A transmission whose loss says nothing of congestion: it tried a size that the path may not carry.
     excused: Option<u64>,
+    /// What the receiver's socket had no room for: its loss says nothing of the network.
+    socket: SocketLosses,
     /// Losses that the machine has not heard of.
     lost: Vec<Lost>,
 }
@@ -73,6 +76,7 @@ impl Marking {
             probe_at: None,
             reordering_at: None,
             excused: None,
+            socket: SocketLosses::default(),
             lost: Vec::new(),
         }
     }
@@ -111,6 +115,11 @@ impl Marking {
     /// The loss of this transmission, and of no other, says nothing of congestion.
     pub(crate) fn excuse(&mut self, tx: Option<u64>) {
         self.excused = tx;
+    }
+
+    /// The socket of the receiver had no room for so many messages so far, and `next_tx` leaves next.
+    pub(crate) fn on_overflow(&mut self, messages: u32, next_tx: u64) {
+        self.socket.on_told(messages, next_tx);
     }
 
     /// A new segment left.
@@ -192,9 +201,18 @@ impl Marking {
         self.begin(board, flights, false)
     }
 
-    /// True if of the losses found since there were `before` any is not excused.
-    fn is_congestion(&self, before: usize) -> bool {
-        self.lost[before..].iter().any(|lost| Some(lost.tx) != self.excused)
+    /// True if of the losses found since there were `before` any is the network's and not excused.
+    fn is_congestion(&mut self, before: usize) -> bool {
+        let mut found = false;
+        for lost in &mut self.lost[before..] {
+            lost.to_socket = self.socket.covers(lost.tx);
+            found |= !lost.to_socket && Some(lost.tx) != self.excused;
+            if let (Detector::Rack(rack), true) = (&mut self.detector, lost.to_socket) {
+                // It was not late: those after it need no longer be waited for than after any other loss.
+                rack.on_loss();
+            }
+        }
+        found
     }
 
     /// What the ACK ended, to be asked after [`Marking::on_ack`].

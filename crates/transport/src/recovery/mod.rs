@@ -9,6 +9,7 @@ pub mod pacer;
 pub mod prr;
 mod rack;
 pub mod rto;
+mod socket_losses;
 mod tail_loss_probe;
 
 use std::fmt;

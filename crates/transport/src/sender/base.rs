@@ -118,7 +118,14 @@ impl Sender {
         if lost_to != LostTo::NoRoom {
             self.stats.lost += 1;
             if let Some(observer) = &mut self.observer {
-                let lost = Lost { offset: base.offset, tx: base.tx, bytes: base.len, state, trigger };
+                let lost = Lost {
+                    offset: base.offset,
+                    tx: base.tx,
+                    bytes: base.len,
+                    state,
+                    trigger,
+                    to_socket: false,
+                };
                 observer.on_lost(now, &lost, self.codec.numbers_transmissions());
             }
         }

@@ -157,6 +157,8 @@ impl SenderConfig {
                 max_datagram,
                 ack_every: self.ack_every(),
                 link: self.link_request,
+                // Who emulates a link bounds no windows by its socket's buffer, and does not tell.
+                overflow: self.link_request.is_none(),
                 ..Params::default()
             },
         )

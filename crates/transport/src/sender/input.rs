@@ -63,6 +63,9 @@ impl Sender {
         self.excuse_probe(prior_wnd);
         self.repeat_refused(now, ack, prior_wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
+        if let Some(messages) = ack.overflow {
+            rules.on_overflow(messages, self.flights.next_tx());
+        }
         let told = self.board.assumed();
         let begins = rules.on_ack(&facts, &mut self.board, &mut self.flights);
         facts.delivered = (facts.bytes + self.board.assumed()).saturating_sub(told);
@@ -85,9 +88,7 @@ impl Sender {
         self.buffer.release(una, self.stats.retransmitted);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
-        let deadline = self.recovery.deadline();
-        let rto = self.rtt.rto();
-        self.trace(now, &Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample });
+        self.trace_moved(now, ack, sample);
         self.close_if_done();
         self.expect_fin_ack(now);
     }
@@ -217,11 +218,12 @@ impl Sender {
                 continue;
             }
             self.stats.lost += 1;
+            self.stats.lost_to_socket += u64::from(lost.to_socket);
             if let Some(observer) = &mut self.observer {
                 observer.on_lost(now, &lost, self.codec.numbers_transmissions());
             }
-            // A size that the path does not carry says nothing of congestion.
-            if !excused {
+            // A size that the path does not carry, and a socket without room, say nothing of congestion.
+            if !excused && !lost.to_socket {
                 self.note_lost(now, u64::from(lost.bytes), lost.state);
             }
         }

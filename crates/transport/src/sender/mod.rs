@@ -161,7 +161,10 @@ pub struct Sender {
     waiting: Waiting,
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
+    /// Hears every fact.
     observer: Option<Observed>,
+    /// Hears of round trips alone.
+    sampler: Option<Box<dyn Observer>>,
 }
 
 impl Sender {
@@ -217,14 +220,10 @@ impl Sender {
             events: VecDeque::new(),
             stats: SenderStats::default(),
             observer: None,
+            sampler: None,
             codec,
             config,
         })
-    }
-
-    /// Tells `observer` every fact from now on.
-    pub fn observe(&mut self, observer: Box<dyn Observer>) {
-        self.observer = Some(Observed::new(observer));
     }
 
     /// Starts the handshake.

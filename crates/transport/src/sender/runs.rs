@@ -9,7 +9,6 @@ use super::chunk::Cut;
 use super::output::put_segment;
 use super::scoreboard::Acked;
 use super::send_buffer::Ready;
-use super::traces::Observed;
 use super::{Flight, Sender, State};
 use crate::recovery::{Delivered, Recovery};
 use crate::transmit::MAX_DATAGRAM;
@@ -44,7 +43,7 @@ impl Sender {
     /// How many full new segments may leave, if nothing else wants to leave and nobody wants to hear of each.
     fn run_len(&self) -> u64 {
         let busy = self.state != State::Open
-            || self.observer.as_ref().is_some_and(Observed::hears_of_each_packet)
+            || self.observer.is_some()
             || self.board.is_empty()
             || self.board.in_flight() == 0
             || self.prr.is_some()
@@ -147,9 +146,8 @@ impl Sender {
         ack: u64,
         largest_tx: Option<u64>,
     ) -> Option<(Acked, bool)> {
-        let hears = self.observer.as_ref().is_some_and(Observed::hears_of_each_packet);
         let repairs = matches!(&self.recovery, Recovery::Marking(rules) if rules.episode().is_some());
-        if hears || repairs {
+        if self.observer.is_some() || repairs {
             return None;
         }
         let run @ (first, last) = self.board.plain_run(ack)?;

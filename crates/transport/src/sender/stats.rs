@@ -46,6 +46,9 @@ pub struct SenderStats {
     pub retransmitted_bytes: u64,
     /// Packets declared lost, one as often as it was.
     pub lost: u64,
+    /// Those of them that are put down to the receiver's socket, which had no room: not the network's, and no reason to slow
+    /// down. 0 where the format does not tell.
+    pub lost_to_socket: u64,
     /// Episodes of recovery that ACKs began.
     pub recoveries: u64,
     /// Packets that arrived with the mark CE.

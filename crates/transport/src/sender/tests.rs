@@ -16,6 +16,7 @@ mod recovery;
 mod room;
 mod runs;
 mod silence;
+mod socket_losses;
 mod stream;
 mod window;
 

@@ -8,7 +8,7 @@ use super::{Segment, Sender};
 use crate::congestion::RateSample;
 use crate::recovery::{AckFacts, Lost};
 use crate::wire::{Ack, DataHead, Reply};
-use crate::{Blocked, Metrics, Observer, PacketKind, Resend, Timer, Trace};
+use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 
 /// An observer, and what it was told last.
 pub(super) struct Observed {
@@ -32,11 +32,6 @@ impl Observed {
             blocked: None,
             timers: [None; 4],
         }
-    }
-
-    /// See [`Observer::hears_of_each_packet`].
-    pub(super) fn hears_of_each_packet(&self) -> bool {
-        self.observer.hears_of_each_packet()
     }
 
     pub(super) fn on_acked(&mut self, now: Instant, segment: &Segment, numbered: bool) {
@@ -77,6 +72,27 @@ impl Observed {
 }
 
 impl Sender {
+    /// Tells `observer` every fact that it is interested in from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        (self.observer, self.sampler) = match observer.interest() {
+            Interest::Everything => (Some(Observed::new(observer)), None),
+            Interest::RoundTrips => (None, Some(observer)),
+        };
+    }
+
+    /// The cumulative edge moved, which is all that some want to hear.
+    pub(super) fn trace_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
+        if self.observer.is_none() && self.sampler.is_none() {
+            return;
+        }
+        let (rto, deadline) = (self.rtt.rto(), self.recovery.deadline());
+        let trace = Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample };
+        if let Some(sampler) = &mut self.sampler {
+            sampler.on(now, &trace);
+        }
+        self.trace(now, &trace);
+    }
+
     pub(super) fn trace(&mut self, now: Instant, trace: &Trace) {
         if let Some(observed) = &mut self.observer {
             observed.observer.on(now, trace);

@@ -80,6 +80,8 @@ pub(crate) struct Ack<'a> {
     pub(crate) duplicates: Option<u32>,
     /// Codepoints so far.
     pub(crate) marks: Option<Marks>,
+    /// Messages so far that found the buffer of the receiver's socket full.
+    pub(crate) overflow: Option<u32>,
 }
 
 /// With which codepoints packets of data arrived so far. Counts wrap.
@@ -336,6 +338,7 @@ impl From<FromReceiver> for Reply<'_> {
                 echo: None,
                 duplicates: None,
                 marks: None,
+                overflow: None,
             }),
             FromReceiver::FinAck { ack, crc } => Self::FinAck { ack, crc },
         }
@@ -359,6 +362,7 @@ impl<'d> From<native::FromReceiver<'d>> for Reply<'d> {
                 }),
                 duplicates: Some(ack.duplicates),
                 marks: Some(Marks { packets: ack.packets, ce: ack.ce, ect: ack.ect }),
+                overflow: ack.overflow,
             }),
             native::FromReceiver::FinAck(native::FinAck { length, crc }) => Self::FinAck { ack: length, crc },
             native::FromReceiver::Close(close) => {

@@ -7,7 +7,7 @@ use super::{FromSender, LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
 
 /// Bytes of the longest reply.
-pub const MAX_REPLY: usize = native::ACK_HEADER + 16 * native::MAX_SACK_BLOCKS;
+pub const MAX_REPLY: usize = native::ACK_HEADER + 16 * native::MAX_SACK_BLOCKS + 4;
 
 /// A packet of a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,6 +67,8 @@ pub struct Wishes {
     pub ack_delay: Duration,
     /// One at the latest after so many packets of data.
     pub ack_every: u32,
+    /// They tell what the receiver's socket had no room for.
+    pub overflow: bool,
 }
 
 /// The link that a sender asks for.
@@ -124,6 +126,7 @@ impl<'a> Packet<'a> {
                     max_datagram: usize::from(syn.params.max_datagram),
                     ack_delay: Duration::from_micros(u64::from(syn.params.ack_delay_max_us)),
                     ack_every: u32::from(syn.params.ack_every),
+                    overflow: syn.params.overflow,
                 }),
                 attempt: syn.params.attempt,
             }),
@@ -243,7 +246,7 @@ pub(crate) fn encode_ack(
     blocks: &[native::SackBlock],
     out: &mut [u8; MAX_REPLY],
 ) -> usize {
-    let len = native::ack_len(blocks.len());
+    let len = ack.len(blocks.len());
     native::encode_ack(connection_id, ack, blocks, &mut out[..len]);
     len
 }

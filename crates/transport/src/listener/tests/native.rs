@@ -20,7 +20,11 @@ fn connected_to(receiver: ReceiverConfig) -> (Script, Codec) {
 
 /// The same for a sender that says `params` of itself, and what the receiver said.
 fn met(config: ListenerConfig, params: Params) -> (Script, Codec, Params) {
-    let mut script = Script::new(config);
+    introduced(Script::new(config), params)
+}
+
+/// The same for a listener that is there already.
+fn introduced(mut script: Script, params: Params) -> (Script, Codec, Params) {
     let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, params);
     let mut said = None;
     for _ in 0..2 {
@@ -241,6 +245,31 @@ fn no_ack_is_longer_than_its_sender_takes() {
         assert_eq!(replies.iter().map(Vec::len).max(), Some(longest), "{max_datagram}");
         assert!(matches!(codec.decode(replies.last().unwrap(), 0, 100), Ok(Reply::Ack(_))), "{max_datagram}");
     }
+}
+
+#[test]
+fn acks_tell_a_sender_that_asks_what_the_socket_had_no_room_for_since_its_syn() {
+    let told = |socket_buffer, overflow| {
+        let receiver = ReceiverConfig::reference();
+        let config = ListenerConfig { secret: Some([1; 32]), socket_buffer, ..ListenerConfig::new(receiver) };
+        let mut script = Script::new(config);
+        script.listener.handle_overflow(u64::from(u32::MAX) - 1);
+        let (mut script, codec, _) = introduced(script, Params { overflow, ..Params::default() });
+        let mut told = Vec::new();
+        for (n, messages) in [(0, 0), (2, 3), (4, 0)] {
+            script.listener.handle_overflow(messages);
+            script.recv('a', &data(&codec, n)).recv('a', &data(&codec, n + 1));
+            let replies = script.datagrams();
+            match codec.decode(&replies[0], 0, 100) {
+                Ok(Reply::Ack(ack)) => told.push(ack.overflow),
+                other => panic!("{other:?}"),
+            }
+        }
+        told
+    };
+    assert_eq!(told(1 << 20, true), [Some(0), Some(3), Some(3)]);
+    assert_eq!(told(1 << 20, false), [None; 3], "who did not ask could not read it");
+    assert_eq!(told(u64::MAX, true), [None; 3], "where windows do not follow the buffer");
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn nothing_else_is_answered() {
         duplicates: 0,
         ce: 0,
         ect: 0,
+        overflow: None,
     };
     let mut acked = vec![0; native::ack_len(0)];
     native::encode_ack(7, &ack, &[], &mut acked);

@@ -23,7 +23,12 @@ fn blocks_after(script: &mut Script, tx: u64, seq: u64) -> Vec<SackBlock> {
 #[test]
 fn each_of_many_blocks_is_reported_in_time_in_acks_that_have_room_for_few() {
     let mut script = Script::new(keeping());
-    let wishes = Wishes { max_datagram: native::ack_len(FIT), ack_delay: Duration::ZERO, ack_every: 1 };
+    let wishes = Wishes {
+        max_datagram: native::ack_len(FIT),
+        ack_delay: Duration::ZERO,
+        ack_every: 1,
+        overflow: false,
+    };
     let wire = Wire::Native { connection_id: 7 };
     let open = Open { wire, seq: 0, cookie: None, link: None, wishes: Some(wishes), attempt: 1 };
     script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);

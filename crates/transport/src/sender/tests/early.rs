@@ -50,6 +50,7 @@ fn ack(tx: u64, below: u64) -> Vec<u8> {
         duplicates: 0,
         ce: 0,
         ect: 0,
+        overflow: None,
     };
     let mut reply = vec![0; ACK_HEADER];
     native::encode_ack(ID, &ack, &[], &mut reply);
@@ -220,6 +221,7 @@ fn a_probe_repairs_a_flight_that_was_lost_behind_its_syn() {
         duplicates: 0,
         ce: 0,
         ect: 0,
+        overflow: None,
     };
     native::encode_ack(ID, &ack, &[block], &mut reply);
     script.recv_bytes(&reply);

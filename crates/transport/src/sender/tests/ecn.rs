@@ -49,6 +49,7 @@ fn ack(script: &mut Script, arrived: u32, ce: u32, ect: u32) {
         duplicates: 0,
         ce,
         ect,
+        overflow: None,
     };
     let mut reply = [0; MAX_REPLY];
     let len = encode_ack(ID, &ack, &[], &mut reply);

@@ -41,8 +41,17 @@ fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * mss, end: end * mss }).collect();
     let (ack, window) = (below * mss, 1 << 20);
-    let ack =
-        native::Ack { echo_tx: tx, echo_delay_us: 0, ack, window, packets: 0, duplicates: 0, ce: 0, ect: 0 };
+    let ack = native::Ack {
+        echo_tx: tx,
+        echo_delay_us: 0,
+        ack,
+        window,
+        packets: 0,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+        overflow: None,
+    };
     let mut reply = vec![0; native::ack_len(blocks.len())];
     native::encode_ack(ID, &ack, &blocks, &mut reply);
     script.recv_bytes(&reply);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::{PacketKind, Timer};
+use crate::{Interest, PacketKind, Timer};
 
 #[test]
 fn syn_has_the_28_bytes_of_a_captured_one() {
@@ -300,11 +300,49 @@ fn an_observer_is_told_of_every_datagram_and_of_what_changed() {
     assert_eq!(told.iter().filter(|t| **t == Trace::TimerExpired { timer }).count(), 1);
 }
 
+#[test]
+fn who_wants_round_trips_alone_hears_of_each_ack_that_moves_the_base() {
+    struct Sampler(Log);
+
+    impl Observer for Sampler {
+        fn on(&mut self, now: Instant, trace: &Trace) {
+            self.0.on(now, trace);
+        }
+
+        fn interest(&self) -> Interest {
+            Interest::RoundTrips
+        }
+    }
+
+    let (log, both) = (Log::default(), Log::default());
+    observed_by(Box::new(Sampler(log.clone())));
+    observed_by(Box::new(vec![
+        Box::new(Sampler(Log::default())) as Box<dyn Observer>,
+        Box::new(both.clone()),
+    ]));
+    let samples = |trace: &Trace| match trace {
+        Trace::AckReceived { ack, sample, .. } => Some((*ack, *sample)),
+        _ => None,
+    };
+    let heard: Option<Vec<_>> = log.0.lock().unwrap().iter().map(samples).collect();
+    assert_eq!(heard, Some(vec![(1, None), (2, Some(ms(100)))]), "and of nothing else");
+    let of_all: Vec<_> = both.0.lock().unwrap().iter().filter_map(samples).collect();
+    assert_eq!(heard, Some(of_all), "and one beside it hears of everything else too");
+    assert!(both.0.lock().unwrap().len() > 10);
+}
+
 /// What is told of a transfer of two packets, the first of which is sent twice, and the start of its times.
 fn observed() -> (Vec<Trace>, Instant) {
     let log = Log::default();
+    let epoch = observed_by(Box::new(log.clone()));
+    let told = log.0.lock().unwrap().clone();
+    (told, epoch)
+}
+
+/// Tells this transfer to an observer.
+fn observed_by(observer: Box<dyn Observer>) -> Instant {
     let mut script = Script::new(config(2));
-    script.sender.observe(Box::new(log.clone()));
+    script.sender.observe(observer);
     script.write(2 * PAYLOAD).finish().sent();
     script.at(100).recv(&syn_ack(1)).sent();
     script.at(400).sent();
@@ -312,8 +350,7 @@ fn observed() -> (Vec<Trace>, Instant) {
     script.at(510).recv(&ack(1, 1)).sent();
     script.at(610).recv(&ack(2, 2)).sent();
     script.at(710).recv(&fin_ack(2, 0xABCD));
-    let told = log.0.lock().unwrap().clone();
-    (told, script.epoch)
+    script.epoch
 }
 
 fn in_the_words_of_the_course(trace: &Trace) -> bool {

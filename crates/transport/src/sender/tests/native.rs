@@ -71,7 +71,17 @@ pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlo
 
 /// Transmission `tx` is the newest, and nothing else is said.
 pub(super) fn answer_to(tx: u64) -> native::Ack {
-    native::Ack { echo_tx: tx, echo_delay_us: 0, ack: 0, window: 0, packets: 0, duplicates: 0, ce: 0, ect: 0 }
+    native::Ack {
+        echo_tx: tx,
+        echo_delay_us: 0,
+        ack: 0,
+        window: 0,
+        packets: 0,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+        overflow: None,
+    }
 }
 
 #[test]

@@ -14,8 +14,17 @@ fn syn_ack() -> Vec<u8> {
 }
 
 fn ack(echo_tx: u64, ack: u64, blocks: &[SackBlock]) -> Vec<u8> {
-    let ack =
-        Ack { echo_tx, echo_delay_us: 0, ack, window: 1 << 20, packets: 0, duplicates: 0, ce: 0, ect: 0 };
+    let ack = Ack {
+        echo_tx,
+        echo_delay_us: 0,
+        ack,
+        window: 1 << 20,
+        packets: 0,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+        overflow: None,
+    };
     let mut datagram = vec![0; native::ack_len(blocks.len())];
     native::encode_ack(ID, &ack, blocks, &mut datagram);
     datagram

@@ -119,8 +119,17 @@ fn config(random: &mut impl FnMut(u64) -> u64) -> SenderConfig {
 fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
     let (una, sent) = (sender.board.una_offset(), sender.board.next_offset());
     let (ack, echo_tx) = (una + random(sent - una + 1), random(sender.flights.next_tx() + 1));
-    let ack =
-        Ack { echo_tx, echo_delay_us: 0, ack, window: 1 << 20, packets: 0, duplicates: 0, ce: 0, ect: 0 };
+    let ack = Ack {
+        echo_tx,
+        echo_delay_us: 0,
+        ack,
+        window: 1 << 20,
+        packets: 0,
+        duplicates: 0,
+        ce: 0,
+        ect: 0,
+        overflow: None,
+    };
     let mut datagram = vec![0; native::ack_len(0)];
     native::encode_ack(ID, &ack, &[], &mut datagram);
     datagram

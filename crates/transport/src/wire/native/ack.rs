@@ -13,6 +13,10 @@ pub const FIN_ACK_LEN: usize = HEADER + 13;
 
 /// Bytes of a SACK block.
 const BLOCK: usize = 16;
+/// Bytes of the count of messages that a socket refused.
+const OVERFLOW: usize = 4;
+/// That the count follows the blocks, beside their number.
+const HAS_OVERFLOW: u16 = 1 << 15;
 /// The status of a transfer that is stored; others are reserved.
 const STORED: u8 = 0;
 
@@ -35,6 +39,16 @@ pub struct Ack {
     pub ce: u32,
     /// Those of `packets` that arrived with ECT(0) or ECT(1).
     pub ect: u32,
+    /// Messages, of whomever, that found the buffer of the receiver's socket full since it took the SYN; for a sender that
+    /// asked for it.
+    pub overflow: Option<u32>,
+}
+
+impl Ack {
+    /// Bytes with so many SACK blocks; those after the 32nd are left off.
+    pub fn len(&self, blocks: usize) -> usize {
+        ack_len(blocks) + self.overflow.map_or(0, |_| OVERFLOW)
+    }
 }
 
 /// Bytes of the stream that are here, beyond a hole.
@@ -79,23 +93,25 @@ pub struct FinAck {
     pub crc: u32,
 }
 
-/// Bytes of an ACK with so many SACK blocks; those after the 32nd are left off.
+/// Bytes of an ACK with so many SACK blocks and nothing beside; those after the 32nd are left off.
 pub fn ack_len(blocks: usize) -> usize {
     ACK_HEADER + BLOCK * blocks.min(MAX_SACK_BLOCKS)
 }
 
-/// SACK blocks of the longest ACK that fits a datagram of `bytes`.
-pub(crate) fn most_blocks(bytes: usize) -> usize {
-    (bytes.saturating_sub(ACK_HEADER) / BLOCK).min(MAX_SACK_BLOCKS)
+/// SACK blocks of the longest ACK that fits a datagram of `bytes`, and has a count of overflow or none.
+pub(crate) fn most_blocks(bytes: usize, overflow: bool) -> usize {
+    let rest = bytes.saturating_sub(ACK_HEADER + if overflow { OVERFLOW } else { 0 });
+    (rest / BLOCK).min(MAX_SACK_BLOCKS)
 }
 
-/// Writes an ACK; `out` has [`ack_len`] bytes. The block that changed last comes first (RFC 2018, section
+/// Writes an ACK; `out` has [`Ack::len`] bytes. The block that changed last comes first (RFC 2018, section
 /// 4); those after the 32nd are left off.
 pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) {
     let blocks = &blocks[..blocks.len().min(MAX_SACK_BLOCKS)];
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
     let count = blocks.len() as u16;
-    header::begin(kind::ACK, count, connection_id, out);
+    let flag = ack.overflow.map_or(0, |_| HAS_OVERFLOW);
+    header::begin(kind::ACK, count | flag, connection_id, out);
     put(out, HEADER, seq::wrap(ack.echo_tx).to_le_bytes());
     put(out, HEADER + 4, ack.echo_delay_us.to_le_bytes());
     put(out, HEADER + 8, ack.ack.to_le_bytes());
@@ -108,7 +124,10 @@ pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut
         put(slot, 0, block.start.to_le_bytes());
         put(slot, 8, block.end.to_le_bytes());
     }
-    header::seal(&mut out[..ack_len(blocks.len())], 0);
+    if let Some(overflow) = ack.overflow {
+        put(out, ack_len(blocks.len()), overflow.to_le_bytes());
+    }
+    header::seal(&mut out[..ack.len(blocks.len())], 0);
 }
 
 /// Writes a FIN-ACK; `out` has [`FIN_ACK_LEN`] bytes.
@@ -123,8 +142,13 @@ pub fn encode_fin_ack(connection_id: u64, fin_ack: &FinAck, out: &mut [u8]) {
 pub(super) fn decode_ack(datagram: &[u8], near_tx: u64) -> Result<(Ack, SackBlocks<'_>), WireError> {
     let (head, rest) = datagram.split_first_chunk::<ACK_HEADER>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
+    let (rest, overflow) = match rest.split_last_chunk::<OVERFLOW>() {
+        _ if info(head) & HAS_OVERFLOW == 0 => (rest, None),
+        Some((rest, count)) => (rest, Some(u32::from_le_bytes(*count))),
+        None => return Err(WireError::Length),
+    };
     let (blocks, tail) = rest.as_chunks::<BLOCK>();
-    if !tail.is_empty() || blocks.len() != usize::from(info(head)) {
+    if !tail.is_empty() || blocks.len() != usize::from(info(head) & !HAS_OVERFLOW) {
         return Err(WireError::Length);
     }
     let ack = Ack {
@@ -136,6 +160,7 @@ pub(super) fn decode_ack(datagram: &[u8], near_tx: u64) -> Result<(Ack, SackBloc
         duplicates: u32_at(head, HEADER + 28),
         ce: u32_at(head, HEADER + 32),
         ect: u32_at(head, HEADER + 36),
+        overflow,
     };
     ack.ack.checked_add(ack.window).ok_or(WireError::Window)?;
     let sack = SackBlocks { blocks };

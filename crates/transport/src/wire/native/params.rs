@@ -16,6 +16,7 @@ const VERSIONS: u16 = 6;
 const ECN: u16 = 7;
 const LINK: u16 = 8;
 const ATTEMPT: u16 = 9;
+const OVERFLOW: u16 = 10;
 
 /// Bytes of an identifier and a length.
 const ENTRY: usize = 4;
@@ -27,6 +28,8 @@ const LINK_VALUE: usize = 28;
 const LINK_LEN: u16 = 4 + 28;
 /// Bytes of the entry of a repeated SYN's number.
 const ATTEMPT_LEN: u16 = 4 + 1;
+/// Bytes of the entry that asks for counts of overflow; who asks for a link does not ask for that.
+const OVERFLOW_LEN: u16 = 4 + 1;
 /// Bytes of the longest list that we write.
 pub(super) const LEN_MAX: u16 = LEN + LINK_LEN + ATTEMPT_LEN;
 
@@ -54,6 +57,8 @@ pub struct Params {
     /// knows when the answered one left, and that an earlier one did not open the transfer. At least 1, and 255 for all
     /// after that. Default 1.
     pub attempt: u8,
+    /// A sender wants to be told in ACKs what the receiver's socket had no room for. Default: it does not.
+    pub overflow: bool,
 }
 
 impl Default for Params {
@@ -67,6 +72,7 @@ impl Default for Params {
             ecn: false,
             link: None,
             attempt: 1,
+            overflow: false,
         }
     }
 }
@@ -166,7 +172,8 @@ impl Params {
     pub(super) fn len(&self) -> u16 {
         let link = self.link.map_or(0, |_| LINK_LEN);
         let attempt = if self.is_repeated() { ATTEMPT_LEN } else { 0 };
-        LEN + link + attempt
+        let overflow = if self.overflow { OVERFLOW_LEN } else { 0 };
+        LEN + link + attempt + overflow
     }
 
     /// Most lists belong to the first SYN, and need not say so.
@@ -188,6 +195,9 @@ impl Params {
         }
         if self.is_repeated() {
             list.entry(ATTEMPT, [self.attempt]);
+        }
+        if self.overflow {
+            list.entry(OVERFLOW, [1]);
         }
     }
 
@@ -221,18 +231,22 @@ impl Params {
             ACK_EVERY => self.ack_every = u16::from_le_bytes(value.try_into().ok()?),
             IDLE_TIMEOUT => self.idle_timeout_ms = u32::from_le_bytes(value.try_into().ok()?),
             VERSIONS => self.versions = Versions::from_bits(u16::from_le_bytes(value.try_into().ok()?))?,
-            ECN => {
-                self.ecn = match value {
-                    [0] => false,
-                    [1] => true,
-                    _ => return None,
-                }
-            }
+            ECN => self.ecn = switch(value)?,
+            OVERFLOW => self.overflow = switch(value)?,
             LINK => self.link = Some(LinkRequest::from_bytes(value.try_into().ok()?)),
             ATTEMPT => self.attempt = u8::from_le_bytes(value.try_into().ok()?),
             _ => {}
         }
         Some(())
+    }
+}
+
+/// A byte that is 0 or 1.
+fn switch(value: &[u8]) -> Option<bool> {
+    match value {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
     }
 }
 

@@ -75,7 +75,7 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
         }
         Packet::Down(FromReceiver::Ack { ack, sack }) => {
             let blocks: Vec<SackBlock> = sack.iter().collect();
-            written(ack_len(blocks.len()), &|out| encode_ack(CID, ack, &blocks, out))
+            written(ack.len(blocks.len()), &|out| encode_ack(CID, ack, &blocks, out))
         }
         Packet::Down(FromReceiver::FinAck(fin_ack)) => {
             written(FIN_ACK_LEN, &|out| encode_fin_ack(CID, fin_ack, out))
@@ -128,12 +128,23 @@ fn full_params() -> Params {
             queue_bytes: 19_136,
         }),
         attempt: 2,
+        overflow: false,
     }
 }
 
 fn ack() -> Ack {
     let (echo_tx, ack) = (0x0102_0304, 14_440);
-    Ack { echo_tx, echo_delay_us: 250, ack, window: 1 << 20, packets: 12, duplicates: 1, ce: 2, ect: 9 }
+    Ack {
+        echo_tx,
+        echo_delay_us: 250,
+        ack,
+        window: 1 << 20,
+        packets: 12,
+        duplicates: 1,
+        ce: 2,
+        ect: 9,
+        overflow: None,
+    }
 }
 
 fn data(tx: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
@@ -141,9 +152,9 @@ fn data(tx: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
     Packet::Up(FromSender::Data(Data { header, payload, payload_crc: crc32fast::hash(payload) }))
 }
 
-const NAMES: [&str; 13] = [
-    "SYN", "SYN+", "RETRY", "SYN-ACK", "DATA", "EMPTY", "PROBE", "ACK", "FIN", "FIN-ACK", "CLOSE", "CLOSE+",
-    "VERSIONS",
+const NAMES: [&str; 15] = [
+    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "EMPTY", "PROBE", "ACK", "ACK+", "FIN", "FIN-ACK",
+    "CLOSE", "CLOSE+", "VERSIONS",
 ];
 
 #[test]
@@ -153,11 +164,16 @@ fn documented_vectors_hold_both_ways() {
     let expected = [
         Packet::Up(FromSender::Syn(Syn { cookie: None, params })),
         Packet::Up(FromSender::Syn(Syn { cookie: Some(cookie()), params: full_params() })),
+        Packet::Up(FromSender::Syn(Syn { cookie: None, params: Params { overflow: true, ..params } })),
         Packet::Down(FromReceiver::Retry(cookie())),
         Packet::Down(FromReceiver::SynAck(SynAck { window: 1 << 20, params })),
         data(0x0102_0304, 14_440, true, &[7, 9]),
         data(5, 1 << 33, true, &[]),
         Packet::Up(FromSender::Probe(Probe { tx: 6, len: 32 })),
+        Packet::Down(FromReceiver::Ack {
+            ack: Ack { overflow: Some(3), ..ack() },
+            sack: SackBlocks::default(),
+        }),
         Packet::Up(FromSender::Fin(Fin { tx: 7, length: 65_536, crc: fin_crc })),
         Packet::Down(FromReceiver::FinAck(FinAck { length: 65_536, crc: fin_crc })),
         Packet::Up(FromSender::Close(Close::new(CloseReason::Refused, "too busy"))),
@@ -369,6 +385,9 @@ fn lengths_are_exact_where_the_type_has_one() {
     assert_eq!(refused("SYN-ACK", |p| p.push(0)), WireError::Length);
     assert_eq!(refused("ACK", |p| p.push(0)), WireError::Length);
     assert_eq!(refused("ACK", |p| p[2] = 1), WireError::Length);
+    assert_eq!(refused("ACK+", |p| p.truncate(ACK_HEADER)), WireError::Length, "the count that it promises");
+    assert_eq!(refused("ACK+", |p| p[3] = 0), WireError::Length, "a count that nothing announces");
+    assert_eq!(refused("ACK", |p| p[3] = 0x40), WireError::Length, "the bits between are zero");
     assert_eq!(refused("DATA", |p| p.truncate(DATA_HEADER - 1)), WireError::Truncated);
     assert!(decode(&changed("SYN", |p| p.resize(1472, 0x77)), 0).is_ok(), "a SYN may be padded further");
     for len in [1, 31, 33, 255] {
@@ -445,4 +464,6 @@ fn no_answer_to_a_syn_is_longer_than_the_shortest_syn() {
     assert!(syn_ack_len(&syn_ack) <= SYN_MIN);
     assert_eq!(syn_len(&Syn { cookie: None, params: Params::default() }), SYN_MIN);
     assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: full_params() }), SYN_MIN);
+    let telling = Params { link: None, overflow: true, ..full_params() };
+    assert_eq!(syn_len(&Syn { cookie: Some(cookie()), params: telling }), SYN_MIN);
 }

@@ -1,0 +1,241 @@
+//! Whole transfers between real sockets in the middle of which the kernel takes a way to send away: they arrive all the
+//! same, by the next way, and the socket says so.
+
+#![cfg(target_os = "linux")]
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender as Told, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdt_driver::{
+    Application, Connected, DwordArray, Fill, Flow, Offload, Remote, SendCall, Source, UdpIo, UdpOptions,
+    UdpStats, Waiter, run,
+};
+use rdt_transport::{
+    AckPolicy, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, Sender,
+    SenderConfig, SenderEvent,
+};
+
+/// Bytes of a transfer, and their CRC-32 (docs/PROTOCOL.md, section 1).
+const BYTES: u64 = 4 << 20;
+const CRC: u32 = 0x05B0_360D;
+/// Acknowledged so far when something is taken away.
+const BEFORE: u64 = BYTES / 4;
+
+/// What is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// Segmentation offload: the kernel cuts nothing for a socket that computes no checksums.
+    Offload,
+    /// A system call, for the thread that sends: it fails with this error from then on.
+    Call(libc::c_long, i32),
+}
+
+const NO_SENDFILE: Loss = Loss::Call(libc::SYS_sendfile, libc::EPERM);
+const NO_SENDMMSG: Loss = Loss::Call(libc::SYS_sendmmsg, libc::ENOSYS);
+
+impl Loss {
+    fn strike(self, socket: &UdpSocket) {
+        match self {
+            Self::Offload => compute_no_checksums(socket),
+            Self::Call(number, error) => refuse(number, error),
+        }
+    }
+}
+
+/// Sends the course's array and takes ways to send away in the middle of it.
+struct Sending {
+    source: Option<DwordArray>,
+    socket: Arc<UdpSocket>,
+    losses: Vec<Loss>,
+    written: u64,
+    crc: Option<u32>,
+    until: Instant,
+}
+
+impl Application<Sender> for Sending {
+    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Flow {
+        assert!(now < self.until, "it does not end: {:?}", sender.stats());
+        while let Some(event) = sender.poll_event() {
+            match event {
+                SenderEvent::Connected { .. } => {}
+                SenderEvent::Finished { crc } => {
+                    self.crc = Some(crc);
+                    return Flow::Done;
+                }
+                SenderEvent::Failed { error, .. } => panic!("{error}"),
+            }
+        }
+        if sender.stats().bytes_acked >= BEFORE {
+            self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
+        }
+        while let Some(source) = &mut self.source
+            // Half of it is sent without what is taken away.
+            && (self.losses.is_empty() || self.written < BYTES / 2)
+        {
+            let spare = sender.spare().expect("it is open");
+            if spare.is_empty() {
+                break;
+            }
+            match source.read(spare).expect("computed") {
+                Fill::Bytes(n) => {
+                    sender.advance(n);
+                    self.written += n as u64;
+                }
+                Fill::Pending | Fill::End => {
+                    self.source = None;
+                    sender.finish().expect("it is open");
+                }
+            }
+        }
+        Flow::Wait(Some(self.until))
+    }
+}
+
+/// Confirms what arrives, and tells its checksum.
+struct Receiving(Told<u32>);
+
+impl Application<Listener<Remote>> for Receiving {
+    fn pump(&mut self, _: Instant, listener: &mut Listener<Remote>) -> Flow {
+        while let Some((peer, event)) = listener.poll_event() {
+            match event {
+                ReceiverEvent::Finished { crc, .. } => {
+                    listener.confirm(peer);
+                    self.0.send(crc).expect("the test waits for it");
+                    // The last turn sends the answer.
+                    return Flow::Done;
+                }
+                ReceiverEvent::Closed { unfinished } => assert!(!unfinished, "the sender failed"),
+                _ => {}
+            }
+        }
+        Flow::Wait(None)
+    }
+}
+
+/// A transfer to a receiver in a thread of its own; says how its sender sent before and afterwards.
+fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offload, UdpStats) {
+    let options = UdpOptions { gso, by_reference: true, ..UdpOptions::default() };
+    let mut far = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
+    let to = far.local_addr().expect("a bound socket has an address");
+    let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
+    let socket_buffer = far.stats().receive_buffer as u64;
+    let listening = ListenerConfig { secret: Some([1; 32]), socket_buffer, ..ListenerConfig::new(receiver) };
+    let (told, arrived) = channel();
+    let receiving = thread::spawn(move || {
+        let mut waiter = Waiter::new(far.socket(), Duration::ZERO).expect("a poller");
+        run(&mut Listener::new(listening), &mut far, &mut Receiving(told), &mut waiter).expect("it reads");
+    });
+    let losses = losses.to_vec();
+    // A filter of system calls is for a thread and stays.
+    let sending = thread::spawn(move || {
+        let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
+        let until = rdt_driver::clock::now() + Duration::from_secs(60);
+        let (socket, source) = (io.socket(), Some(DwordArray::new(BYTES)));
+        let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
+        let mut io = Connected::new(io, to);
+        let before = io.io().offload();
+        let mut sending = Sending { source, socket, losses, written: 0, crc: None, until };
+        let mut sender = Sender::new(config).expect("a valid configuration");
+        sender.open().expect("it is new");
+        run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
+        assert_eq!(sending.crc, Some(CRC), "as the receiver computed it");
+        (before, io.io().offload(), io.io().stats())
+    });
+    let ways = sending.join().expect("the sender ends");
+    assert_eq!(arrived.recv(), Ok(CRC));
+    receiving.join().expect("the receiver ends");
+    ways
+}
+
+/// Both formats.
+fn configs() -> [SenderConfig; 2] {
+    let link =
+        LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 100 };
+    [SenderConfig::new(512, link), SenderConfig::native(7)]
+}
+
+#[test]
+fn without_sending_by_reference_batches_are_copied() {
+    for config in configs() {
+        let (before, after, stats) = transfer(config, true, &[NO_SENDFILE]);
+        if before.by_reference {
+            assert!(stats.sent_by_reference > 0 && !after.by_reference, "{after:?}");
+        }
+        assert_eq!((after.send_call, after.given_up), (before.send_call, before.given_up));
+        assert_eq!(stats.lost_other, 0);
+    }
+}
+
+#[test]
+fn without_offload_many_leave_in_one_call() {
+    for config in configs() {
+        let (before, after, stats) = transfer(config, true, &[Loss::Offload]);
+        if before.send_call != SendCall::Gso {
+            return eprintln!("skipped: this system has no segmentation offload");
+        }
+        assert_eq!((after.send_call, after.by_reference), (SendCall::Sendmmsg, false));
+        assert!(after.given_up.gso.is_some() && after.given_up.sendmmsg.is_none(), "{after:?}");
+        assert_eq!(stats.lost_other, 0);
+    }
+}
+
+#[test]
+fn without_sendmmsg_either_datagrams_leave_one_by_one() {
+    for (gso, losses) in [(false, &[NO_SENDMMSG][..]), (true, &[Loss::Offload, NO_SENDMMSG])] {
+        for config in configs() {
+            let (before, after, stats) = transfer(config, gso, losses);
+            assert_ne!(before.send_call, SendCall::Single);
+            assert_eq!((after.send_call, after.send_segments), (SendCall::Single, 1));
+            assert_eq!(after.given_up.gso.is_some(), before.send_call == SendCall::Gso, "{after:?}");
+            assert_eq!(after.given_up.sendmmsg, Some(libc::ENOSYS));
+            assert_eq!(stats.lost_other, 0);
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "SO_NO_CHECK has no safe wrapper")]
+fn compute_no_checksums(socket: &UdpSocket) {
+    use std::os::fd::AsRawFd;
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of_val(&on)).expect("four bytes");
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length` bytes of `on`.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NO_CHECK,
+            (&raw const on).cast(),
+            length,
+        )
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Has system call `number` fail with `error` in this thread from now on: a filter, as a sandbox has them.
+#[expect(unsafe_code, reason = "filters of system calls have no safe wrapper")]
+fn refuse(number: libc::c_long, error: i32) {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let step =
+        |code: u32, jf, k| libc::sock_filter { code: u16::try_from(code).expect("a code"), jt: 0, jf, k };
+    let mut steps = [
+        // The number of the call is what the kernel tells first.
+        step(LOAD, 0, 0),
+        step(JUMP_IF_EQUAL, 1, u32::try_from(number).expect("a call")),
+        step(RETURN, 0, libc::SECCOMP_RET_ERRNO | error.cast_unsigned()),
+        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: steps.as_mut_ptr() };
+    // SAFETY: both calls concern this thread alone; the program and its steps outlive the second, which copies them.
+    let results = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+        ]
+    };
+    assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
+}

@@ -1,0 +1,84 @@
+//! Losses that the receiver's socket accounts for: it had no room for so many messages, and each of them was a run of
+//! datagrams that had left one after the other.
+
+/// Datagrams of one message at most: what receive offload joins.
+const JOINED: u32 = 64;
+
+/// What the receiver told of its socket, and which losses were put down to that.
+#[derive(Debug, Default)]
+pub(crate) struct SocketLosses {
+    /// Messages refused, modulo 2^32, as told last.
+    told: u32,
+    /// Those to which no loss was put down yet.
+    messages: u32,
+    /// Transmissions before this one had left when they were told.
+    until: u64,
+    /// The newest one that was put down to a message, and how many were to the same.
+    last: Option<(u64, u32)>,
+}
+
+impl SocketLosses {
+    /// The receiver's count is `messages`; `next_tx` leaves next.
+    pub(crate) fn on_told(&mut self, messages: u32, next_tx: u64) {
+        let more = messages.wrapping_sub(self.told);
+        // What seems to be half of all numbers is an ACK that was overtaken.
+        if more == 0 || more > u32::MAX / 2 {
+            return;
+        }
+        self.told = messages;
+        self.messages = self.messages.saturating_add(more);
+        self.until = next_tx;
+    }
+
+    /// True if the loss of transmission `tx` is put down to the socket. To be asked in the order in which they left.
+    pub(crate) fn covers(&mut self, tx: u64) -> bool {
+        if let Some((last, count)) = self.last
+            && last.checked_add(1) == Some(tx)
+            && count < JOINED
+        {
+            self.last = Some((tx, count + 1));
+            return true;
+        }
+        if tx >= self.until {
+            // Those before it were lost to nobody's knowledge, or were another's.
+            self.messages = 0;
+        }
+        let covered = self.messages > 0;
+        self.messages -= u32::from(covered);
+        self.last = covered.then_some((tx, 1));
+        covered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_covers_one_run_of_at_most_64() {
+        let mut losses = SocketLosses::default();
+        assert!(!losses.covers(3), "nothing was told");
+        losses.on_told(2, 1000);
+        assert!((10..74).all(|tx| losses.covers(tx)), "what came joined");
+        assert!(losses.covers(74), "the second message");
+        assert!(!losses.covers(80) && !losses.covers(81), "there is no third");
+        losses.on_told(2, 1000);
+        assert!(!losses.covers(90), "told again, it is the same");
+    }
+
+    #[test]
+    fn what_left_later_is_the_networks() {
+        let mut losses = SocketLosses::default();
+        losses.on_told(5, 100);
+        assert!(losses.covers(99));
+        assert!(!losses.covers(101) && !losses.covers(98), "what is left of the count was another's");
+    }
+
+    #[test]
+    fn counts_wrap_and_late_ones_are_ignored() {
+        let mut losses = SocketLosses { told: u32::MAX, ..SocketLosses::default() };
+        losses.on_told(0, 10);
+        losses.on_told(u32::MAX - 3, 10);
+        assert!(losses.covers(1) && !losses.covers(3));
+    }
+}
