@@ -28,10 +28,17 @@ impl Default for RoundTrips {
 }
 
 impl RoundTrips {
-    fn record(&self, sample: Duration) {
-        if let Ok(mut samples) = self.0.lock() {
+    /// Takes the samples of facts that occurred together: of most of them many are alike.
+    fn record(&self, traces: &[Trace]) {
+        let mut samples = None;
+        for alike in traces.chunk_by(|a, b| sample_of(a) == sample_of(b)) {
+            let Some(sample) = alike.first().and_then(sample_of) else { continue };
+            if samples.is_none() {
+                samples = self.0.lock().ok();
+            }
+            let Some(samples) = &mut samples else { return };
             let ns = u64::try_from(sample.as_nanos()).unwrap_or(MAX_NS);
-            samples.histogram.saturating_record(ns);
+            samples.histogram.saturating_record_n(ns, alike.len() as u64);
             samples.min_ns = samples.min_ns.min(ns);
         }
     }
@@ -49,13 +56,24 @@ impl RoundTrips {
 
 impl Observer for RoundTrips {
     fn on(&mut self, _: Instant, trace: &Trace) {
-        if let Trace::AckReceived { sample: Some(sample), .. } = trace {
-            self.record(*sample);
+        if sample_of(trace).is_some() {
+            self.record(std::slice::from_ref(trace));
         }
+    }
+
+    fn on_all(&mut self, _: Instant, traces: &[Trace]) {
+        self.record(traces);
     }
 
     fn hears_of_each_packet(&self) -> bool {
         false
+    }
+}
+
+fn sample_of(trace: &Trace) -> Option<Duration> {
+    match trace {
+        Trace::AckReceived { sample, .. } => *sample,
+        _ => None,
     }
 }
 
@@ -72,9 +90,16 @@ mod tests {
         let now = rdt_driver::clock::now();
         observer.on(now, &ack(None));
         assert_eq!(trips.quantile_us(0.5), None, "a packet that was sent again gives none");
-        for us in 1..=100 {
-            observer.on(now, &ack(Some(Duration::from_micros(us))));
+        // Some one by one, some together; of the latter some are alike and some are none.
+        let acks: Vec<Trace> = (1..=100).map(|us| ack(Some(Duration::from_micros(us)))).collect();
+        for trace in acks.iter().chain(&acks[..50]) {
+            observer.on(now, trace);
         }
+        observer.on_all(
+            now,
+            &acks[50..].iter().flat_map(|fact| [*fact, ack(None), ack(None)]).collect::<Vec<_>>(),
+        );
+        observer.on_all(now, &[ack(None), ack(None)]);
         assert_eq!(trips.quantile_us(0.0), Some(1.0));
         for (q, us) in [(0.5, 50.0), (0.99, 99.0)] {
             let found = trips.quantile_us(q).unwrap();

@@ -11,8 +11,17 @@ pub trait Observer: Send {
     /// Called once per fact, in order.
     fn on(&mut self, now: Instant, trace: &Trace);
 
+    /// Called with facts that occurred together, in order: the same as one call of [`Observer::on`] for each.
+    fn on_all(&mut self, now: Instant, traces: &[Trace]) {
+        for trace in traces {
+            self.on(now, trace);
+        }
+    }
+
     /// False if nothing is lost on this observer when facts about single packets are left out that left for the first
-    /// time, or arrived that way: the sender then need not stop at each.
+    /// time, or arrived that way: the sender then need not stop at each. So it is with ACKs that arrived joined and do
+    /// nothing but move the base, each of which is told as a [`Trace::AckReceived`] and as nothing else, and how the
+    /// sender stands is told after all that arrived joined.
     fn hears_of_each_packet(&self) -> bool {
         true
     }
@@ -23,6 +32,12 @@ impl Observer for Vec<Box<dyn Observer>> {
     fn on(&mut self, now: Instant, trace: &Trace) {
         for observer in self {
             observer.on(now, trace);
+        }
+    }
+
+    fn on_all(&mut self, now: Instant, traces: &[Trace]) {
+        for observer in self {
+            observer.on_all(now, traces);
         }
     }
 

@@ -80,14 +80,19 @@ impl Sender {
 
     /// The cumulative edge moved.
     pub(super) fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
+        let deadline = self.recovery.deadline();
+        let rto = self.rtt.rto();
+        self.trace(now, &Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample });
+        self.note_moved(now);
+    }
+
+    /// What the new edge means for all that is not part of the loss detector's business.
+    pub(super) fn note_moved(&mut self, now: Instant) {
         let una = self.board.una_offset();
         self.keep_alive = self.is_idle().then(|| now + self.reminder());
         self.buffer.release(una);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
-        let deadline = self.recovery.deadline();
-        let rto = self.rtt.rto();
-        self.trace(now, &Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample });
         self.close_if_done();
         self.expect_fin_ack(now);
     }

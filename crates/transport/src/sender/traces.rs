@@ -19,6 +19,8 @@ pub(super) struct Observed {
     phase: Option<&'static str>,
     blocked: Option<Discriminant<Blocked>>,
     timers: [Option<Instant>; 4],
+    /// Room for facts that are told together.
+    together: Vec<Trace>,
 }
 
 impl Observed {
@@ -31,12 +33,27 @@ impl Observed {
             phase: None,
             blocked: None,
             timers: [None; 4],
+            together: Vec::new(),
         }
     }
 
     /// See [`Observer::hears_of_each_packet`].
     pub(super) fn hears_of_each_packet(&self) -> bool {
         self.observer.hears_of_each_packet()
+    }
+
+    /// An ACK moved the base, as told with others when all that came with it were taken.
+    pub(super) fn note_ack(&mut self, fact: Trace) {
+        if let Trace::AckReceived { sample, .. } = fact {
+            self.latest_rtt = sample.or(self.latest_rtt);
+        }
+        self.together.push(fact);
+    }
+
+    /// Tells what was noted.
+    pub(super) fn tell_acks(&mut self, now: Instant) {
+        self.observer.on_all(now, &self.together);
+        self.together.clear();
     }
 
     pub(super) fn on_acked(&mut self, now: Instant, segment: &Segment, numbered: bool) {
