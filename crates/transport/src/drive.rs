@@ -399,8 +399,8 @@ mod tests {
     fn what_the_socket_had_no_room_for_is_told_before_anything_is_sent() {
         let (mut endpoint, mut io) =
             (Fake::default(), FakeIo { overflow: 3, ..FakeIo::new(&[(b"a", 1)], 9) });
-        take_in(&mut endpoint, &mut io, epoch(), 9, &mut Turn::default());
-        take_in(&mut endpoint, &mut io, epoch(), 9, &mut Turn::default());
+        take_in(&mut endpoint, &mut io, epoch(), Budget::default(), &mut Turn::default());
+        take_in(&mut endpoint, &mut io, epoch(), Budget::default(), &mut Turn::default());
         assert_eq!((endpoint.got.len(), endpoint.overflow), (1, 3));
     }
 

@@ -39,6 +39,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             else {
                 break;
             };
+            for _ in 0..entry.receiver.fill_acks(out) {
+                self.notices.on_reply();
+            }
+            if !out.has_room(len) {
+                break;
+            }
             let Some(next) = entry.poll_reply(now, &mut self.shares, &mut self.scratch) else { break };
             self.notices.on_reply();
             len = next;

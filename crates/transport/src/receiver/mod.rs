@@ -14,6 +14,7 @@ mod in_flight;
 mod in_order;
 mod packet_log;
 mod packets;
+mod plain_acks;
 mod reassembly;
 pub mod sack_list;
 mod stats;

@@ -5,6 +5,7 @@ mod application;
 mod blocks;
 mod data;
 mod model;
+mod plain_acks;
 mod promises;
 mod transfer;
 mod unread;

@@ -83,12 +83,17 @@ impl Sender {
 
     /// The cumulative edge moved.
     pub(super) fn on_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
+        self.trace_moved(now, ack, sample);
+        self.note_moved(now);
+    }
+
+    /// What the new edge means for all that is not part of the loss detector's business.
+    pub(super) fn note_moved(&mut self, now: Instant) {
         let una = self.board.una_offset();
         self.keep_alive = self.is_idle().then(|| now + self.reminder());
         self.buffer.release(una, self.stats.retransmitted);
         self.stats.bytes_acked = una;
         self.stats.last_ack_at = Some(now);
-        self.trace_moved(now, ack, sample);
         self.close_if_done();
         self.expect_fin_ack(now);
     }

@@ -2,6 +2,7 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod acks;
 mod asking;
 mod base;
 mod chunk;
@@ -488,6 +489,10 @@ impl Endpoint for Sender {
         self.on_datagram(now, datagram);
         self.trace_state(now);
         self.check();
+    }
+
+    fn handle_datagrams(&mut self, now: Instant, (): (), _: Ecn, bytes: &[u8], stride: usize) -> usize {
+        self.on_datagrams(now, bytes, stride)
     }
 
     fn handle_refused(&mut self, now: Instant, reports: u64) {

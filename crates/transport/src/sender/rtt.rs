@@ -9,33 +9,38 @@ use std::time::Duration;
 use super::RtoPolicy;
 use crate::recovery::rto::{RtoConfig, RtoEstimator};
 
-/// `rttvar` counts as at least this much once data has been acknowledged.
-const RTTVAR_FLOOR: Duration = Duration::from_millis(10);
+/// `rttvar` counts as at least this many nanoseconds once data has been acknowledged.
+const RTTVAR_FLOOR: u64 = 10_000_000;
 
 /// The timeout is no less than this until the first sample (RFC 6298, rule 2.1).
 const RTO_UNSAMPLED: Duration = Duration::from_secs(1);
 /// The timeout is no less than this until the first sample if the SYN was sent again (RFC 6298, rule 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-/// `srtt`, `rttvar` and the timeout that follows from them.
+/// `srtt`, `rttvar` and the timeout that follows from them, in nanoseconds: there may be a sample for each packet, and whole
+/// numbers are cheaper than `Duration`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReferenceRtt {
-    srtt: Duration,
-    rttvar: Duration,
-    rto: Duration,
+    srtt: u64,
+    rttvar: u64,
+    rto: u64,
 }
+
+/// Times count as no more than this, 36 years: so nothing here overflows.
+const LONGEST: u64 = u64::MAX / 16;
 
 impl ReferenceRtt {
     /// Starts from the handshake: `srtt` = R, `rttvar` = R / 2, hence an RTO of exactly 3 R, but not under
     /// `min_rto`.
     pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration) {
-        self.srtt = rtt;
-        self.rttvar = rtt / 2;
-        self.rto = (rtt * 3).max(min_rto);
+        self.srtt = nanos(rtt);
+        self.rttvar = self.srtt / 2;
+        self.rto = (self.srtt * 3).max(nanos(min_rto));
     }
 
     /// Takes one valid sample.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
+        let rtt = nanos(rtt);
         self.srtt = (self.srtt * 7 + rtt) / 8;
         self.rttvar = (self.rttvar * 3 + rtt.abs_diff(self.srtt)) / 4;
         self.rto = self.srtt + self.rttvar.max(RTTVAR_FLOOR) * 4;
@@ -43,13 +48,22 @@ impl ReferenceRtt {
 
     /// Smoothed round-trip time; zero before the handshake.
     pub(crate) fn srtt(&self) -> Duration {
-        self.srtt
+        Duration::from_nanos(self.srtt)
+    }
+
+    /// Its mean deviation; zero before the handshake.
+    pub(crate) fn rttvar(&self) -> Duration {
+        Duration::from_nanos(self.rttvar)
     }
 
     /// The retransmission timeout in force.
     pub(crate) fn rto(&self) -> Duration {
-        self.rto
+        Duration::from_nanos(self.rto)
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).map_or(LONGEST, |nanos| nanos.min(LONGEST))
 }
 
 /// The policy in force, and what both know.
@@ -146,7 +160,7 @@ impl Rtt {
     /// Its mean deviation; zero before the handshake.
     pub(crate) fn rttvar(&self) -> Duration {
         match &self.policy {
-            Policy::Reference(estimator) => estimator.rttvar,
+            Policy::Reference(estimator) => estimator.rttvar(),
             Policy::Rfc6298(estimator) => estimator.rttvar().unwrap_or_default(),
         }
     }

@@ -156,6 +156,12 @@ impl Scoreboard {
         }
     }
 
+    /// The one with this number, where packets are numbered.
+    pub(crate) fn numbered(&self, number: u64) -> Option<&Segment> {
+        debug_assert_eq!(self.numbering, Numbering::Packets);
+        self.segments.get(usize::try_from(number.checked_sub(self.snd_una)?).ok()?)
+    }
+
     /// The oldest segment.
     pub(crate) fn base(&self) -> Option<&Segment> {
         self.segments.front()

@@ -37,6 +37,14 @@ impl Wire {
         }
     }
 
+    /// Bytes of an ACK that says nothing but the edge and the window, if the format has one.
+    pub(crate) fn plain_ack_len(self) -> Option<usize> {
+        match self {
+            Self::Classic => Some(classic::REPLY_LEN),
+            Self::Native { .. } => None,
+        }
+    }
+
     /// The least packet size of a sender, bytes: that of a data packet with one byte, or what a receiver must take
     /// to be able to answer.
     pub(crate) fn smallest_packet(self) -> usize {
@@ -82,6 +90,21 @@ pub(crate) struct Ack<'a> {
     pub(crate) marks: Option<Marks>,
     /// Messages so far that found the buffer of the receiver's socket full.
     pub(crate) overflow: Option<u32>,
+}
+
+impl Ack<'_> {
+    /// One of a format that says no more than this.
+    pub(crate) fn plain(ack: u64, wnd: u64) -> Self {
+        Self {
+            ack,
+            wnd,
+            sack: SackBlocks::default(),
+            echo: None,
+            duplicates: None,
+            marks: None,
+            overflow: None,
+        }
+    }
 }
 
 /// With which codepoints packets of data arrived so far. Counts wrap.
@@ -304,6 +327,22 @@ impl Codec {
         }
     }
 
+    /// Bytes of an ACK that says nothing but the edge and the window, if the format has one.
+    pub(crate) fn plain_ack_len(&self) -> Option<usize> {
+        match self {
+            Self::Classic { .. } => Some(classic::REPLY_LEN),
+            Self::Native { .. } => None,
+        }
+    }
+
+    /// Reads the edge and the window of such an ACK, as [`Codec::decode`] would; `None` if it is anything else.
+    pub(crate) fn decode_plain_ack(&self, datagram: &[u8], snd_una: u64) -> Option<(u64, u64)> {
+        match (self, classic::decode_from_receiver(datagram, snd_una)) {
+            (Self::Classic { .. }, Ok(FromReceiver::Ack { ack, wnd })) => Some((ack, u64::from(wnd))),
+            _ => None,
+        }
+    }
+
     /// Reads a reply. Wrapped numbers are unwrapped around `snd_una` and `next_tx`.
     pub(crate) fn decode<'d>(
         &self,
@@ -331,15 +370,7 @@ impl From<FromReceiver> for Reply<'_> {
     fn from(reply: FromReceiver) -> Self {
         match reply {
             FromReceiver::SynAck { ack, wnd } => Self::SynAck { ack, wnd: u64::from(wnd), params: None },
-            FromReceiver::Ack { ack, wnd } => Self::Ack(Ack {
-                ack,
-                wnd: u64::from(wnd),
-                sack: SackBlocks::default(),
-                echo: None,
-                duplicates: None,
-                marks: None,
-                overflow: None,
-            }),
+            FromReceiver::Ack { ack, wnd } => Self::Ack(Ack::plain(ack, u64::from(wnd))),
             FromReceiver::FinAck { ack, crc } => Self::FinAck { ack, crc },
         }
     }

@@ -19,7 +19,8 @@ pub(crate) use codec::{Ack, Codec, DataHead, Echo, Marks, Reply};
 pub use codec::{Numbering, Wire};
 pub use link::LinkProperties;
 pub(crate) use packet::{
-    Answer, encode_ack, encode_answer, encode_close, encode_no_connection, encode_retry, encode_versions,
+    Answer, encode_ack, encode_answer, encode_close, encode_no_connection, encode_plain_ack, encode_retry,
+    encode_versions,
 };
 pub use packet::{LinkWanted, MAX_REPLY, Near, Open, Packet, Piece, Seal, Wishes};
 pub use seq::unwrap_near;

@@ -198,6 +198,16 @@ pub(crate) enum Answer {
     },
 }
 
+/// A window beyond 32 bits of packets is as good as the largest of them.
+fn packets(wnd: u64) -> u32 {
+    u32::try_from(wnd).unwrap_or(u32::MAX)
+}
+
+/// Writes an ACK as [`encode_answer`] would, for a format that has plain ones; `out` has their length.
+pub(crate) fn encode_plain_ack(ack: u64, wnd: u64, out: &mut [u8]) {
+    classic::encode_reply(&super::FromReceiver::Ack { ack, wnd: packets(wnd) }, out);
+}
+
 /// Writes a reply in the format of its transfer and gives its length; `None` if the format has no such reply.
 /// `params` is what a receiver says of
 /// itself in a SYN-ACK that can say it.
@@ -209,8 +219,6 @@ pub(crate) fn encode_answer(
 ) -> Option<usize> {
     let len = match wire {
         Wire::Classic => {
-            // A window beyond 32 bits of packets is as good as the largest of them.
-            let packets = |wnd| u32::try_from(wnd).unwrap_or(u32::MAX);
             let reply = match answer {
                 Answer::SynAck { ack, wnd, .. } => super::FromReceiver::SynAck { ack, wnd: packets(wnd) },
                 Answer::Ack { ack, wnd } => super::FromReceiver::Ack { ack, wnd: packets(wnd) },

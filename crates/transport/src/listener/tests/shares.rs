@@ -84,7 +84,7 @@ fn who_has_just_come_or_comes_back_gets_its_part_as_the_others_give_it_up() {
 fn a_large_buffer_is_not_used_up_by_a_few() {
     let config = ListenerConfig { socket_buffer: 1 << 30, ..bounded(FIXED) };
     let mut script = Script::connected(config, "a");
-    assert_eq!(send(&mut script, 'a', 0..5000), (16 << 20) / 2304);
+    assert_eq!(send(&mut script, 'a', 0..5000), (20 << 20) / 2304);
     let mut script = Script::connected(config, "abcd");
     let windows = (0..7000).map(|seq| "abcd".chars().map(|peer| window(&mut script, peer, seq)).sum::<u32>());
     assert!(windows.last().is_some_and(|all| (7270..=7282).contains(&all)));

@@ -1,0 +1,60 @@
+//! Replies that are written where they leave against the same one by one.
+
+use super::*;
+use crate::TransmitBuf;
+use crate::range_set::random;
+
+/// The next reply, if there is one.
+fn one(script: &mut Script) -> Option<Vec<u8>> {
+    let mut out = [0; MAX_REPLY];
+    let len = script.receiver.poll_reply(script.now, &mut out)?;
+    Some(out[..len].to_vec())
+}
+
+/// All that there is, as many plain ACKs at once as are first and have room.
+fn filled(script: &mut Script, random: &mut impl FnMut(u64) -> u64) -> Vec<Vec<u8>> {
+    let mut replies = Vec::new();
+    loop {
+        let most = 1 + usize::try_from(random(9)).unwrap();
+        let mut batch = TransmitBuf::new(most);
+        let count = script.receiver.fill_acks(&mut batch);
+        assert_eq!(count, batch.segments() as u64);
+        replies.extend(batch.datagrams().map(<[u8]>::to_vec));
+        if batch.segments() < most {
+            let Some(reply) = one(script) else { return replies };
+            replies.push(reply);
+        }
+    }
+}
+
+#[test]
+fn acks_that_leave_together_are_those_that_leave_one_by_one() {
+    for seed in 0..40 {
+        let mut random = random(seed);
+        let config =
+            if seed % 4 == 0 { ReceiverConfig { ack: AckPolicy::Batch, ..keeping() } } else { keeping() };
+        let mut scripts = [(); 2].map(|()| Script::open_at(config, 0));
+        for step in 0..300 {
+            let (seq, kind) = (scripts[0].receiver.rcv_nxt() + random(4) / 3, random(30));
+            for script in &mut scripts {
+                match kind {
+                    0 => script.syn(0),
+                    1 => script.fin(seq),
+                    2 => script.confirm(),
+                    3 => {
+                        script.read();
+                        script
+                    }
+                    _ => script.data(seq, &[7; 50]),
+                };
+            }
+            if random(8) == 0 {
+                let [together, single] = &mut scripts;
+                let expected: Vec<_> = std::iter::from_fn(|| one(single)).collect();
+                assert_eq!(filled(together, &mut random), expected, "seed {seed} step {step}");
+            }
+        }
+        let [together, single] = scripts.each_ref().map(|script| script.receiver.stats());
+        assert_eq!(format!("{together:?}"), format!("{single:?}"), "seed {seed}");
+    }
+}

@@ -1,0 +1,213 @@
+//! ACKs that arrive joined against the same one by one.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::range_set::random;
+use crate::{Interest, Metrics, Observer};
+
+/// What an observer was told, and how the sender stood last.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    facts: Vec<(Instant, Trace)>,
+    metrics: Option<Metrics>,
+}
+
+/// The same for one who wants round trips alone.
+struct Sparing(Log);
+
+impl Observer for Log {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        let mut told = self.0.lock().unwrap();
+        match trace {
+            Trace::MetricsUpdated(metrics) => told.metrics = Some(*metrics),
+            _ => told.facts.push((now, *trace)),
+        }
+    }
+}
+
+impl Observer for Sparing {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        assert!(matches!(trace, Trace::AckReceived { .. }), "told of nothing else: {trace:?}");
+        self.0.on(now, trace);
+    }
+
+    fn interest(&self) -> Interest {
+        Interest::RoundTrips
+    }
+}
+
+/// Two senders that get the same, one of them joined.
+struct Pair {
+    joined: Script,
+    single: Script,
+    logs: [Log; 2],
+}
+
+impl Pair {
+    /// Somebody hears of everything, or of round trips alone, or nobody does.
+    fn new(config: &SenderConfig, heard: u64) -> Self {
+        let logs = [Log::default(), Log::default()];
+        let [joined, mut single] = logs.each_ref().map(|log| {
+            let mut script = Script::new(config.clone());
+            let sparing: Box<dyn Observer> = Box::new(Sparing(log.clone()));
+            match heard {
+                0 => script.sender.observe(Box::new(log.clone())),
+                1 => script.sender.observe(Box::new(vec![sparing])),
+                _ => {}
+            }
+            script
+        });
+        (single.epoch, single.now) = (joined.epoch, joined.now);
+        let mut pair = Self { joined, single, logs };
+        pair.both(|script| {
+            script.sent();
+            script.at(100).recv(&syn_ack(config.window));
+        });
+        pair
+    }
+
+    fn both(&mut self, act: impl Fn(&mut Script)) {
+        act(&mut self.joined);
+        act(&mut self.single);
+    }
+
+    fn recv(&mut self, bytes: &[u8], stride: usize) {
+        let now = self.joined.now;
+        let count = self.joined.sender.handle_datagrams(now, (), Ecn::NotEct, bytes, stride);
+        assert_eq!(count, bytes.len().div_ceil(stride).max(1));
+        if bytes.is_empty() {
+            self.single.recv_bytes(bytes);
+        }
+        for datagram in bytes.chunks(stride) {
+            self.single.recv_bytes(datagram);
+        }
+    }
+
+    /// Both stand alike, said the same and told the same.
+    fn compare(&mut self, at: &str) {
+        let (joined, single) = (&mut self.joined, &mut self.single);
+        assert_eq!(joined.events(), single.events(), "{at}");
+        let (joined, single) = (&joined.sender, &single.sender);
+        assert_eq!(format!("{:?}", joined.stats()), format!("{:?}", single.stats()), "{at}");
+        assert_eq!(format!("{:?}", joined.rtt), format!("{:?}", single.rtt), "{at}");
+        assert_eq!(format!("{:?}", joined.recovery), format!("{:?}", single.recovery), "{at}");
+        assert_eq!(format!("{:?}", joined.congestion), format!("{:?}", single.congestion), "{at}");
+        assert_eq!(format!("{:?}", joined.board), format!("{:?}", single.board), "{at}");
+        assert_eq!(format!("{:?}", joined.snd_wnd), format!("{:?}", single.snd_wnd), "{at}");
+        assert_eq!(format!("{:?}", joined.state), format!("{:?}", single.state), "{at}");
+        assert_eq!(joined.refusals.is_some(), single.refusals.is_some(), "{at}");
+        assert_eq!(joined.poll_timeout(), single.poll_timeout(), "{at}");
+        let [joined, single] =
+            self.logs.each_ref().map(|log| std::mem::take(&mut log.0.lock().unwrap().facts));
+        assert_eq!(joined, single, "{at}");
+        let [joined, single] = self.logs.each_ref().map(|log| log.0.lock().unwrap().metrics);
+        assert_eq!(joined, single, "{at}");
+    }
+}
+
+/// Answers of a receiver that answers every packet, and now and then some that it would not give.
+fn answers(random: &mut impl FnMut(u64) -> u64, stats: &SenderStats) -> Vec<u8> {
+    let mut edge = stats.snd_una;
+    let mut bytes = Vec::new();
+    for _ in 0..=random(40) {
+        let wnd = if random(20) == 0 { u32::try_from(random(3)).unwrap() } else { 60 };
+        let reply = match random(40) {
+            0 => ack(random(1 << 32), wnd),
+            1 => ack(edge.saturating_sub(random(3)), wnd),
+            2 => fin_ack(edge, wnd),
+            3 => syn_ack(wnd),
+            4 => ack(stats.snd_nxt + random(2), wnd),
+            _ => {
+                // Not every ACK arrives.
+                edge += 1 + u64::from(random(6) == 0) * random(4);
+                ack(edge, wnd)
+            }
+        };
+        let mut datagram = [0; REPLY_LEN];
+        encode_reply(&reply, &mut datagram);
+        if random(60) == 0 {
+            datagram[usize::try_from(random(REPLY_LEN as u64)).unwrap()] ^= 1;
+        }
+        bytes.extend(datagram);
+    }
+    if random(10) == 0 {
+        bytes.truncate(usize::try_from(random(bytes.len() as u64)).unwrap());
+    }
+    bytes
+}
+
+/// Gives how many packets were acknowledged.
+fn run(seed: u64) -> u64 {
+    let mut random = random(seed);
+    let window = 1 + u32::try_from(random(60)).unwrap();
+    let attempts = Attempts { syn: 3, data: 50, fin: 50 };
+    let config = SenderConfig { attempts, give_up: Duration::from_secs(1000), ..config(window) };
+    let mut pair = Pair::new(&config, seed % 3);
+    let mut clock = ms(100);
+    for step in 0..600 {
+        let at = format!("seed {seed} step {step}");
+        match random(8) {
+            0 | 1 => {
+                let len = usize::try_from(random(9000)).unwrap();
+                pair.both(|script| {
+                    script.written += script.sender.write(&pattern(script.written, len)).unwrap();
+                });
+            }
+            2 | 3 => assert_eq!(pair.joined.datagrams(), pair.single.datagrams(), "{at}"),
+            4 => {
+                let most = if random(4) == 0 { 800_000 } else { 40_000 };
+                clock += Duration::from_micros(random(most));
+                pair.both(|script| {
+                    script.at_exactly(clock);
+                });
+            }
+            5 if random(4) == 0 => {
+                let now = pair.joined.now;
+                pair.both(|script| script.sender.handle_refused(now, 1));
+            }
+            5 if step > 500 => pair.both(|script| script.sender.finish().unwrap()),
+            _ => {
+                let bytes = answers(&mut random, &pair.joined.stats());
+                let stride = if random(30) == 0 { 1 + random(20) } else { REPLY_LEN as u64 };
+                pair.recv(&bytes, usize::try_from(stride).unwrap());
+            }
+        }
+        pair.compare(&at);
+    }
+    pair.joined.stats().snd_una
+}
+
+#[test]
+fn acks_that_come_joined_are_those_that_come_one_by_one() {
+    let moved = (0..60).filter(|seed| run(*seed) > 500).count();
+    assert!(moved > 30, "only {moved} transfers got anywhere");
+}
+
+#[test]
+fn a_run_is_taken_as_one_and_each_of_its_acks_is_a_fact() {
+    let log = Log::default();
+    let mut script = Script::flowing(60, 60);
+    script.sender.observe(Box::new(Sparing(log.clone())));
+    assert_eq!(script.data().len(), 60);
+    let acks: Vec<u8> = (1..=61)
+        .flat_map(|edge| {
+            let mut datagram = [0; REPLY_LEN];
+            encode_reply(&ack(edge.min(60), 60), &mut datagram);
+            datagram
+        })
+        .collect();
+    let now = script.at(200).now;
+    script.sender.handle_datagrams(now, (), Ecn::NotEct, &acks, REPLY_LEN);
+    let stats = script.stats();
+    assert_eq!((stats.snd_una, stats.datagrams_received, stats.stale), (60, 62, 1));
+    let facts = std::mem::take(&mut log.0.lock().unwrap().facts);
+    let edges = facts.iter().map(|(_, fact)| match fact {
+        Trace::AckReceived { ack, sample, .. } => (*ack, *sample),
+        other => panic!("{other:?}"),
+    });
+    assert!(edges.eq((1..=60).map(|edge| (edge, Some(ms(100))))), "{facts:?}");
+}
