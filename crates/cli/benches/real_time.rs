@@ -41,7 +41,8 @@ fn number(value: &Value, key: &str) -> f64 {
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let last = values.len() - 1;
+    values[last / 2].midpoint(values[last.div_ceil(2)])
 }
 
 /// The median over the status lines after the window has opened, of the median over runs.

@@ -105,10 +105,12 @@ pub(crate) fn rounds(default: u64) -> usize {
     usize::try_from(argument("--rounds", default)).expect("a number of rounds")
 }
 
+/// The middle value, between the two middle ones of an even number; not a number if there is none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    sorted[last / 2].midpoint(sorted[last.div_ceil(2)])
 }
 
 pub(crate) fn number(value: &Value, key: &str) -> f64 {
