@@ -116,7 +116,7 @@ impl Blast {
     }
 
     fn send(&self) -> Value {
-        let socket = self.socket(([127, 0, 0, 1], 0).into());
+        let mut socket = self.socket(([127, 0, 0, 1], 0).into());
         socket.connect(self.peer);
         let most = self.batch();
         let mut source = vec![0; SOURCE + most];
@@ -135,14 +135,14 @@ impl Blast {
             if self.work != Work::Bare {
                 crc.update(bytes);
             }
-            out.send(&socket, bytes, batch);
+            out.send(&mut socket, bytes, batch);
             sent += batch as u64;
         }
         json!({ "cpu_s": cpu(), "crc": crc.finalize() })
     }
 
     fn receive(&self) -> Value {
-        let socket = self.socket(self.peer);
+        let mut socket = self.socket(self.peer);
         println!("{}", json!({ "address": socket.local_addr().to_string() }));
         let mut message = vec![0; self.batch().max(LARGEST)];
         let mut kept = vec![0_u8; SOURCE + message.len()];
@@ -210,7 +210,7 @@ impl Out {
     }
 
     /// Sends `bytes`, which are `len` with their headers.
-    fn send(&mut self, socket: &Plain, bytes: &[u8], len: usize) {
+    fn send(&mut self, socket: &mut Plain, bytes: &[u8], len: usize) {
         match self {
             Self::Bare => socket.send(bytes),
             Self::Copy(own) => {
