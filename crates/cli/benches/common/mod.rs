@@ -113,6 +113,12 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     sorted[last / 2].midpoint(sorted[last.div_ceil(2)])
 }
 
+/// Whether figures are as they were asked to be, each by its name: judged before they are rounded.
+pub(crate) fn verdict(asked: &[(&str, bool)]) -> String {
+    let missed: Vec<_> = asked.iter().filter(|(_, met)| !met).map(|(name, _)| *name).collect();
+    if missed.is_empty() { "met".into() } else { format!("missed: {}", missed.join(", ")) }
+}
+
 pub(crate) fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or(f64::NAN)
 }
