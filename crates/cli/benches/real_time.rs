@@ -32,7 +32,11 @@ fn send(args: &str) -> Vec<Value> {
         .expect("rdt-send was built with this bench");
     assert!(output.status.success(), "rdt-send {args}: {}", output.status);
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    lines.lines().map(|line| serde_json::from_str(line).expect("each line is an object")).collect()
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("each line is an object")).collect();
+    let last = lines.last().expect("the summary");
+    assert_eq!(last["crc32"], last["crc32_received"], "rdt-send {args}");
+    lines
 }
 
 fn number(value: &Value, key: &str) -> f64 {
