@@ -145,29 +145,53 @@ pub(crate) fn table(columns: &[&str]) {
 }
 
 /// What else runs on this machine while a bench does: figures taken beside much of it say little.
-pub(crate) struct Surroundings(Option<(f64, f64)>, Instant);
+pub(crate) struct Surroundings(Option<Times>, Instant);
+
+/// Processor time since this system started, seconds.
+#[derive(Clone, Copy)]
+struct Times {
+    /// Of all programs, and of this process with the children that ended.
+    all: f64,
+    own: f64,
+    /// Of interrupts and of what the kernel puts off from them, such as datagrams that arrive.
+    irq: f64,
+    softirq: f64,
+    /// What the host gave to others while this machine had work.
+    steal: f64,
+}
 
 impl Surroundings {
     pub(crate) fn now() -> Self {
-        Self(Self::read(), clock::now())
+        Self(Times::read(), clock::now())
     }
 
     /// Prints how much processor time others took since then, where the system tells.
     pub(crate) fn report(&self) {
-        let (Some((all, own)), Some((all_now, own_now))) = (self.0, Self::read()) else { return };
-        // The kernel counts both in hundredths of a second.
-        let others = ((all_now - all) - (own_now - own)) / 100.0 / self.1.elapsed().as_secs_f64();
-        println!("\nOther processes took {:.2} processors meanwhile.", others.max(0.0));
+        let (Some(before), Some(after)) = (self.0, Times::read()) else { return };
+        let seconds = self.1.elapsed().as_secs_f64();
+        let spent = |of: fn(&Times) -> f64| ((of(&after) - of(&before)) / seconds).max(0.0);
+        println!(
+            "\nOther processes took {:.2} processors meanwhile, the host {:.3} (steal), interrupts {:.3} and {:.3} (irq, softirq).",
+            spent(|times| times.all - times.own),
+            spent(|times| times.steal),
+            spent(|times| times.irq),
+            spent(|times| times.softirq),
+        );
     }
+}
 
-    /// Processor time of everybody, and of this process with the children that ended.
-    fn read() -> Option<(f64, f64)> {
+impl Times {
+    fn read() -> Option<Self> {
+        // The kernel counts in hundredths of a second.
+        let numbers = |text: &str| -> Vec<f64> {
+            text.split_whitespace().filter_map(|n| n.parse::<f64>().ok()).map(|n| n / 100.0).collect()
+        };
         let stat = std::fs::read_to_string("/proc/stat").ok()?;
-        let all = stat.lines().next()?.split_whitespace().skip(1).take(3);
+        let [user, nice, system, _idle, _iowait, irq, softirq, steal] =
+            *numbers(stat.lines().next()?).first_chunk()?;
         let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // Behind the name: state, ten numbers, then user and system time, and the children's.
-        let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
-        let sum = |fields: &mut dyn Iterator<Item = &str>| fields.filter_map(|n| n.parse::<f64>().ok()).sum();
-        Some((sum(&mut all.into_iter()), sum(&mut own.into_iter())))
+        // Behind the name: a letter, ten numbers, then user and system time, and the children's.
+        let own = numbers(own.rsplit_once(')')?.1).get(10..14)?.iter().sum();
+        Some(Self { all: user + nice + system, own, irq, softirq, steal })
     }
 }
