@@ -213,7 +213,10 @@ impl Way {
             ..Scenario::default()
         };
         let mut simulation = Simulation::new();
-        let server = simulation.add_server(scenario.server_config());
+        let mut server = scenario.server_config();
+        // Without one nobody can prove an address, as native senders have to.
+        server.listener.secret = Some([1; 32]);
+        let server = simulation.add_server(server);
         let config = self.config(&scenario);
         // Numbers of the wire are bytes, or packets.
         let unit = if config.wire == Wire::Classic { 1.0 } else { self.payload() };
@@ -223,7 +226,8 @@ impl Way {
             simulation.run_until(simulation.elapsed() + Duration::from_millis(50));
             let stats = simulation.sender(sender).sender.stats();
             marks.push((simulation.elapsed().as_secs_f64(), stats.snd_una as f64 / unit));
-            assert!(marks.len() < 20 * 600, "the transfer was not over in 600 s");
+            let outcome = &simulation.sender(sender).outcome;
+            assert!(marks.len() < 20 * 600, "{self:?} was not over in 600 s: {outcome:?}, {stats:?}");
             if stats.bytes_acked == bytes {
                 break stats;
             }
