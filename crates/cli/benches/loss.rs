@@ -9,8 +9,8 @@
 //! transfer, from its SYN to its last byte. "Link busy" is the share of that time in which the link served packets:
 //! where it is as large as in virtual time, the host does not show.
 //!
-//! The model of native, which repairs what is lost and nothing else: the link is always busy, and each packet costs its
-//! time on it 1 / (1 - p) times.
+//! The model of native, which repairs what is lost and nothing else: the link is always busy. Packets are lost before it
+//! serves them (`emulator/link.rs`), so a lost one costs it no time, and the rate is the link's less headers.
 //!
 //! The model of classic. Let p be the loss probability and s a packet's time on the link.
 //! - One loss is mended without stopping the link: the third packet behind the hole repeats the ACK for the third
@@ -146,7 +146,7 @@ impl Way {
                 let rto = service / p + 0.04;
                 bits / (service + 3.0 * p * p * rto) / 1e9
             }
-            Self::Fixed | Self::Unpaced | Self::Untuned => bits / service * (1.0 - p) / 1e9,
+            Self::Fixed | Self::Unpaced | Self::Untuned => bits / service / 1e9,
         }
     }
 
