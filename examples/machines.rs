@@ -1,49 +1,85 @@
-//! A sender and a listener that hand each other their datagrams, with no socket, no link and no clock: what the machines
-//! alone do for a packet. `.ci/instructions` counts it. `cargo run --example machines -- native` (or `classic`).
+//! A sender and a listener that hand each other their datagrams as a kernel does that cuts and joins them, with no socket,
+//! no link and no clock: what the machines alone do for a packet at line rate. `.ci/instructions` counts it.
+//! `cargo run --example machines -- native`, or another of the cases.
 
 use std::env;
 use std::time::{Duration, Instant};
 
 use rdt::driver::clock;
+use rdt::transport::congestion::Algorithm;
 use rdt::transport::{
-    Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, Sender,
-    SenderConfig, SenderEvent, TransmitBuf,
+    AckPolicy, Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent,
+    Sender, SenderConfig, SenderEvent, TransmitBuf,
 };
 
 /// Bytes of the transfer, and of each packet's payload: small, so that its bytes hardly count.
-const BYTES: u64 = 4 << 20;
+const BYTES: u64 = 8 << 20;
 const PAYLOAD: usize = 100;
-/// From round to round.
-const ROUND: Duration = Duration::from_micros(100);
-/// Batches that leave in a round at most, of so many datagrams.
+/// Packets, in both formats.
+const WINDOW: u32 = 8192;
+/// From data to its ACK.
+const TRIP: Duration = Duration::from_micros(50);
+/// Batches that are written and leave one after the other, as the driver has it, of so many datagrams: of 1472 bytes a
+/// call to the kernel takes as many.
 const BATCHES: usize = 4;
-const BATCH: usize = 64;
-/// One datagram of so many is lost, a different one each round trip.
-const LOST: u64 = 1009;
+const BATCH: usize = 44;
+/// Where some are lost, one datagram of so many, a different one each round trip.
+const LOST: usize = 1009;
 /// There is no link, whatever is asked for.
 const NO_LINK: LinkProperties =
     LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
 
+/// What is counted.
+struct Case {
+    name: &'static str,
+    native: bool,
+    /// For packets of the classic format.
+    ack: AckPolicy,
+    lossy: bool,
+}
+
+const CASES: [Case; 5] = [
+    Case { name: "classic", native: false, ack: AckPolicy::EveryPacket, lossy: false },
+    Case { name: "classic-batch", native: false, ack: AckPolicy::Batch, lossy: false },
+    Case { name: "native", native: true, ack: AckPolicy::Batch, lossy: false },
+    Case { name: "classic-lossy", native: false, ack: AckPolicy::EveryPacket, lossy: true },
+    Case { name: "native-lossy", native: true, ack: AckPolicy::Batch, lossy: true },
+];
+
 fn main() {
-    let format = env::args().nth(1).unwrap_or_else(|| "native".into());
-    let mut config = match format.as_str() {
-        "classic" => SenderConfig::new(256, NO_LINK),
-        "native" => SenderConfig::native(7),
-        other => panic!("there is no format {other}: classic or native"),
+    let name = env::args().nth(1).unwrap_or_else(|| "native".into());
+    let Some(case) = CASES.iter().find(|case| case.name == name) else {
+        panic!("there is no case {name}: {}", CASES.map(|case| case.name).join(", "))
     };
-    config.packet_size = config.packet_size - config.payload_size() + PAYLOAD;
-    let mut pair = Pair::new(config);
+    let mut pair = Pair::new(case);
     while !pair.is_finished() {
         pair.round();
     }
     let stats = pair.sender.stats();
+    assert!(case.lossy || stats.retransmitted == 0, "nothing was lost");
     println!(
-        "{format}: {} packets of data, {} of them again, and {} answers in {:?} of virtual time",
+        "{name}: {} packets of data, {} of them again, and {} answers in {:?} of virtual time",
         BYTES.div_ceil(PAYLOAD as u64) + stats.retransmitted,
         stats.retransmitted,
         stats.datagrams_received,
         stats.elapsed(),
     );
+}
+
+/// Nothing is decided here but the window: neither its growth nor a pace.
+fn config(native: bool) -> SenderConfig {
+    let mut config = if native {
+        SenderConfig {
+            congestion: Algorithm::Fixed(WINDOW),
+            window: WINDOW,
+            pacing: false,
+            ..SenderConfig::native(7)
+        }
+    } else {
+        SenderConfig::new(WINDOW, NO_LINK)
+    };
+    config.packet_size = config.packet_size - config.payload_size() + PAYLOAD;
+    config
 }
 
 /// The two, and what lies between them.
@@ -53,14 +89,16 @@ struct Pair {
     now: Instant,
     out: TransmitBuf,
     written: u64,
-    sent: u64,
+    /// Datagrams that arrive before the next one that is lost.
+    until_loss: usize,
 }
 
 impl Pair {
-    fn new(config: SenderConfig) -> Self {
-        let mut sender = Sender::new(config).expect("a valid configuration");
+    fn new(case: &Case) -> Self {
+        let mut sender = Sender::new(config(case.native)).expect("a valid configuration");
         sender.open().expect("a new sender opens");
-        let mut listener = ListenerConfig::new(ReceiverConfig::reference());
+        let receiver = ReceiverConfig { ack: case.ack, ..ReceiverConfig::reference() };
+        let mut listener = ListenerConfig::new(receiver);
         // Else it is drawn at random.
         listener.secret = Some([1; 32]);
         Self {
@@ -70,48 +108,76 @@ impl Pair {
             now: clock::now(),
             out: TransmitBuf::new(BATCH),
             written: 0,
-            sent: 0,
+            until_loss: if case.lossy { LOST } else { usize::MAX },
         }
     }
 
-    /// What a round trip is made of.
+    /// A turn of the sender, then one of the listener.
     fn round(&mut self) {
-        self.now += ROUND;
-        advance_to(&mut self.sender, self.now);
+        let sent = self.carry_data();
+        self.now += TRIP;
         advance_to(&mut self.listener, self.now);
-        for _ in 0..BATCHES {
-            self.write();
+        let answered = self.carry_answers();
+        if !sent && !answered {
+            let due = [self.sender.poll_timeout(), self.listener.poll_timeout()];
+            self.now = due.into_iter().flatten().min().map_or(self.now, |due| due.max(self.now));
+        }
+        advance_to(&mut self.sender, self.now);
+    }
+
+    /// False if there was nothing to send.
+    fn carry_data(&mut self) -> bool {
+        self.write();
+        for batch in 0..BATCHES {
             self.out.clear();
             if self.sender.poll_transmit(self.now, &mut self.out).is_none() {
-                break;
+                return batch > 0;
             }
-            for datagram in self.out.datagrams() {
-                self.sent += 1;
-                if !self.sent.is_multiple_of(LOST) {
-                    self.listener.handle_datagram(self.now, (), self.out.ecn(), datagram);
-                }
+            self.deliver();
+        }
+        true
+    }
+
+    /// Hands the batch over as it arrives: joined, but for what is lost of it.
+    fn deliver(&mut self) {
+        let Self { listener, now, out, until_loss, .. } = self;
+        let (size, mut rest) = (out.segment_size(), out.bytes());
+        while !rest.is_empty() {
+            let (arriving, others) = rest.split_at(until_loss.saturating_mul(size).min(rest.len()));
+            if !arriving.is_empty() {
+                *until_loss -= listener.handle_datagrams(*now, (), out.ecn(), arriving, size);
+            }
+            rest = others;
+            if !rest.is_empty() {
+                rest = &rest[size.min(rest.len())..];
+                *until_loss = LOST - 1;
             }
         }
+    }
+
+    /// False if there were none.
+    fn carry_answers(&mut self) -> bool {
         while let Some(((), event)) = self.listener.poll_event() {
             if let ReceiverEvent::Finished { .. } = event {
                 self.listener.confirm(());
             }
         }
+        let mut answered = false;
         loop {
             self.out.clear();
             if self.listener.poll_transmit(self.now, &mut self.out).is_none() {
-                break;
+                return answered;
             }
-            for datagram in self.out.datagrams() {
-                self.sender.handle_datagram(self.now, (), Ecn::NotEct, datagram);
-            }
+            let (bytes, size) = (self.out.bytes(), self.out.segment_size());
+            self.sender.handle_datagrams(self.now, (), Ecn::NotEct, bytes, size);
+            answered = true;
         }
     }
 
-    /// As much as the sender takes, until the end.
+    /// As much as leaves at once, until the end.
     fn write(&mut self) {
         while self.written < BYTES
-            && let Ok(room @ 1..) = self.sender.spare().map(|spare| spare.len())
+            && let Ok(room @ 1..) = self.sender.spare_now(BATCHES).map(|spare| spare.len())
         {
             // What is there is as good as anything else.
             let rest = usize::try_from(BYTES - self.written).unwrap_or(usize::MAX);

@@ -1,5 +1,7 @@
-//! The sender's scoreboard alone: segments are sent, cross a path of one window's length and are acknowledged, every
-//! second one at once. Of those that are lost the third behind tells, and their repairs are never lost.
+//! The sender's scoreboard alone, as senders use it: segments leave in runs, cross a path of one window's length and are
+//! acknowledged. Where none is marked ever (classic), by an ACK for each or for all that came together; where segments
+//! are marked (native), by an ACK for all that came together, and where some are lost by one for each second segment:
+//! the third behind a hole tells of it, and repairs are never lost.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,8 +10,10 @@ use criterion::{Criterion, Throughput};
 use rdt::transport::parts::scoreboard::Scoreboard;
 use rdt::transport::wire::Numbering;
 
-/// Segments that are sent between two looks at the clock.
-const STEPS: u64 = 1000;
+/// Segments that leave and arrive together: a batch of 1472-byte datagrams.
+const RUN: u64 = 44;
+/// Such runs between two looks at the clock.
+const RUNS: u64 = 25;
 /// Bytes of a segment.
 const LEN: u32 = 1444;
 /// Where some are lost, every so many-th.
@@ -17,15 +21,35 @@ const LOST: u64 = 100;
 /// Segments behind a hole until it is known to be lost.
 const REORDERING: u64 = 3;
 
+/// What a run's arrival brings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Nothing is ever marked; an ACK for each segment.
+    ClassicEach,
+    /// The same; an ACK for the run.
+    ClassicBatch,
+    /// Segments may be marked; an ACK for the run.
+    Native,
+    /// The same; some are lost.
+    NativeLossy,
+}
+
+const WAYS: [(&str, Way); 4] = [
+    ("classic, an ACK for each", Way::ClassicEach),
+    ("classic, an ACK for a run", Way::ClassicBatch),
+    ("native, an ACK for a run", Way::Native),
+    ("native, 1 % lost", Way::NativeLossy),
+];
+
 /// Per segment: what sending it, its share of an ACK and its repair cost.
 pub(crate) fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("scoreboard");
-    group.throughput(Throughput::Elements(STEPS));
+    group.throughput(Throughput::Elements(RUN * RUNS));
     for window in [64, 8192, 100_000] {
-        for (name, lossy) in [("in order", false), ("1 % lost", true)] {
+        for (name, way) in WAYS {
             group.bench_function(format!("{window} segments, {name}"), |b| {
-                let mut flow = Flow::new(window, lossy);
-                b.iter(|| (0..STEPS).for_each(|_| flow.step()));
+                let mut flow = Flow::new(window, way);
+                b.iter(|| (0..RUNS).for_each(|_| flow.step()));
             });
         }
     }
@@ -34,13 +58,14 @@ pub(crate) fn bench(c: &mut Criterion) {
 
 struct Flow {
     board: Scoreboard,
-    /// Segments on the path.
+    /// Segments on the path, at least.
     window: u64,
-    lossy: bool,
+    way: Way,
     /// Nothing here depends on the time.
     now: Instant,
-    /// New segments that were sent, and all transmissions.
+    /// New segments that were sent, those of them that arrived or were lost, and all transmissions.
     sent: u64,
+    arrived: u64,
     transmissions: u64,
     /// Numbers of those lost whose repair has not arrived.
     holes: VecDeque<u64>,
@@ -48,62 +73,91 @@ struct Flow {
 
 impl Flow {
     /// With a full path, and holes as old as they get.
-    fn new(window: u64, lossy: bool) -> Self {
-        let board = Scoreboard::new(Numbering::Bytes);
+    fn new(window: u64, way: Way) -> Self {
+        let classic = matches!(way, Way::ClassicEach | Way::ClassicBatch);
+        let numbering = if classic { Numbering::Packets } else { Numbering::Bytes };
         let mut flow = Self {
-            board,
+            board: Scoreboard::new(numbering),
             window,
-            lossy,
+            way,
             now: super::epoch(),
             sent: 0,
+            arrived: 0,
             transmissions: 0,
             holes: VecDeque::new(),
         };
         while flow.sent < window {
             flow.push();
         }
-        for _ in 0..3 * window {
+        for _ in 0..3 * window / RUN {
             flow.step();
         }
         flow
     }
 
-    /// A segment leaves and another arrives.
+    /// A run leaves and another arrives.
     fn step(&mut self) {
-        let arriving = self.sent - self.window;
         self.push();
-        match arriving % LOST {
-            0 if self.lossy => self.holes.push_back(arriving),
-            REORDERING if self.lossy => {
-                let hole = offset(arriving - REORDERING);
+        let first = self.arrived;
+        self.arrived += RUN;
+        match self.way {
+            Way::ClassicEach => {
+                for segment in first..self.arrived {
+                    self.board.acknowledge_unmarked(segment + 1);
+                }
+            }
+            Way::ClassicBatch => {
+                self.board.acknowledge_unmarked(self.arrived);
+            }
+            Way::Native => self.acknowledge(self.arrived),
+            Way::NativeLossy => (first..self.arrived).for_each(|segment| self.arrive(segment)),
+        }
+    }
+
+    /// A run leaves; where transmissions are not numbered, all have the same number.
+    fn push(&mut self) {
+        let tx = self.transmissions;
+        match self.way {
+            Way::ClassicEach | Way::ClassicBatch => self.board.push_run(self.now, LEN, RUN, |_| tx),
+            Way::Native | Way::NativeLossy => {
+                self.board.push_run(self.now, LEN, RUN, |n| tx + n);
+                self.transmissions += RUN;
+            }
+        }
+        self.sent += RUN;
+    }
+
+    /// One segment of a path that loses some.
+    fn arrive(&mut self, segment: u64) {
+        match segment % LOST {
+            0 => self.holes.push_back(segment),
+            REORDERING => {
+                let hole = offset(segment - REORDERING);
                 self.board.mark_lost(hole);
                 self.board.resend(self.now, hole, self.transmissions);
                 self.transmissions += 1;
             }
             _ => {}
         }
-        if self.holes.front().is_some_and(|hole| hole + REORDERING + self.window == arriving) {
+        if self.holes.front().is_some_and(|hole| hole + REORDERING + self.window == segment) {
             self.holes.pop_front();
         }
-        if arriving % 2 == 1 {
-            self.acknowledge(arriving + 1);
+        if segment % 2 == 1 {
+            self.acknowledge(segment + 1);
         }
-    }
-
-    fn push(&mut self) {
-        self.board.push(self.now, LEN, self.transmissions);
-        self.sent += 1;
-        self.transmissions += 1;
     }
 
     /// An ACK of all that arrived before the segment `end`, with the block that grew.
     fn acknowledge(&mut self, end: u64) {
-        if !self.lossy {
-            self.board.acknowledge_unmarked(offset(end));
-            return;
+        let edge = offset(self.holes.front().copied().unwrap_or(end));
+        match self.board.plain_run(edge) {
+            Some(run) => {
+                self.board.acknowledge_run(edge, &run);
+            }
+            None => {
+                self.board.acknowledge(edge, |_| {});
+            }
         }
-        let edge = self.holes.front().copied().unwrap_or(end);
-        self.board.acknowledge(offset(edge), |_| {});
         if let Some(hole) = self.holes.back() {
             self.board.sack(&(offset(hole + 1)..offset(end)), |_| {});
         }

@@ -1,37 +1,70 @@
 //! Many connections at once to one `rdt-recv --no-link --ack-every batch`:
-//! `cargo bench -p rdt-cli --bench connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: one and N
-//! alone; `--arrangement N`: the N-th of four alone; `--in-flight N`: packets that all windows hold together).
+//! `cargo bench -p rdt-cli --bench connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone;
+//! `--arrangements N`: the first N of five; `--in-flight N`: 32768 packets).
+//!
+//! The windows of all connections hold 32768 packets together, but none more than 8192 (that of the published runs, and
+//! of one connection): with 512 that is 64 each, little more than the system joins in one message.
 //!
 //! Each connection is a real sender on a socket of its own, all in this process, in two arrangements: one thread
-//! for all of them, which takes them in turn as they have something to do, and a thread each, as `rdt-send` has
-//! it. The first leaves the receiver a core of two, so it shows what the receiver makes of many; in the second
-//! the system's scheduler decides who is next among hundreds, and is measured with them.
+//! for all of them, which takes them in turn as they have something to do (`driver::Many`, which no program uses: it is
+//! there for those who build on the library), and a thread each, as `rdt-send` has it. The first leaves the receiver a
+//! core of two, so it shows what the receiver makes of many; in the second the system's scheduler decides who is next
+//! among hundreds, and is measured with them.
+//!
+//! All are compared with one: a single connection that lends its batches to the kernel as `rdt-send` does, to one thread
+//! of the receiver. It runs in each round between the others. Many copy theirs, which among many senders in one process
+//! is faster; what copying costs a single one is a row of its own.
 //!
 //! All connections send for the same time; of that the middle is measured, in which all of them are open, so
 //! that neither handshakes nor stragglers count. Then they end as transfers should, and their checksums are
-//! compared. The windows of all of them together are the same number of packets, so what waits in the receiver's
-//! socket is bounded by that.
+//! compared.
 
 mod common;
+#[path = "connections/load.rs"]
+mod load;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Program, Surroundings, argument, median, number, rounds, table};
-use rdt_driver::{
-    Application, Connected, DwordArray, Fill, Flow, Many, Member, Refill, Source as _, UdpIo, UdpOptions,
-    Waiter, clock, run,
-};
-use rdt_transport::{Endpoint as _, LinkProperties, SendMemory, Sender, SenderConfig, SenderEvent};
+use common::{Program, Surroundings, argument, median, number, rounds, table, verdict};
+use load::Load;
+use rdt_driver::{Connected, Many, Member, UdpIo, UdpOptions, Waiter, clock, run};
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::{LinkProperties, SendMemory, Sender, SenderConfig};
 
-/// Packets that all windows hold together, and the least that one of them does.
-const IN_FLIGHT: usize = 32_768;
-const LEAST_WINDOW: usize = 16;
+/// Packets that all windows hold together.
+const IN_FLIGHT: u64 = 32_768;
+/// Packets of a window at most, whatever is in flight: that of the published runs.
 const MOST_WINDOW: usize = 8192;
 /// Until all connections are open and their windows too, and what each of them adds.
 const SETTLE: Duration = Duration::from_millis(700);
 const SETTLE_EACH: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 4] = [1, 8, 64, 512];
+/// Asked of many: this much of one connection's rate, and of Jain's index.
+const RATE: f64 = 0.85;
+const JAIN: f64 = 0.9;
+
+/// How the connections are sent and received.
+#[derive(Debug, Clone, Copy)]
+struct Arrangement {
+    senders: Threads,
+    /// Of the receiver.
+    threads: usize,
+    native: bool,
+    /// Batches are lent to the kernel.
+    lends: bool,
+}
+
+const COPIED: Arrangement = Arrangement { senders: Threads::One, threads: 1, native: false, lends: false };
+const ARRANGEMENTS: [Arrangement; 5] = [
+    COPIED,
+    Arrangement { threads: 2, ..COPIED },
+    Arrangement { senders: Threads::Each, ..COPIED },
+    Arrangement { senders: Threads::Each, threads: 2, ..COPIED },
+    Arrangement { native: true, ..COPIED },
+];
+/// What the others are compared with, one connection.
+const ONE: Arrangement = Arrangement { senders: Threads::Each, lends: true, ..COPIED };
 
 fn main() {
     let surroundings = Surroundings::now();
@@ -39,6 +72,8 @@ fn main() {
     println!("Medians of {rounds} interleaved rounds of {seconds} s, 1472-byte packets, an ACK a batch.\n");
     table(&[
         "senders",
+        "format",
+        "batches",
         "receiver's threads",
         "connections",
         "window",
@@ -49,41 +84,39 @@ fn main() {
         "receive overflow",
         "receiver's CPU s/GB",
         "receiver's peak MB",
+        "targets",
     ]);
-    let arrangements = [(Threads::One, 1), (Threads::One, 2), (Threads::Each, 1), (Threads::Each, 2)];
-    let arrangements = match count("--arrangement", 0) {
-        0 => &arrangements[..],
-        one => &arrangements[one - 1..one],
+    let counts = match count("--connections", 0) {
+        0 => CONNECTIONS.to_vec(),
+        asked => vec![asked],
     };
-    let mut counts = CONNECTIONS.to_vec();
-    match count("--connections", 0) {
-        0 => {}
-        asked => counts = vec![1, asked],
+    let arrangements = ARRANGEMENTS.iter().take(count("--arrangements", 5));
+    let many = arrangements.flat_map(|arrangement| counts.iter().map(|&count| (*arrangement, count)));
+    let mut rows: Vec<_> = [(ONE, 1)].into_iter().chain(many).map(|row| (row, Vec::new())).collect();
+    for _ in 0..rounds {
+        for ((arrangement, connections), runs) in &mut rows {
+            runs.push(arrangement.measure(*connections, Duration::from_secs(seconds)));
+        }
     }
-    for &(senders, threads) in arrangements {
-        let mut rows: Vec<Vec<Row>> = counts.iter().map(|_| Vec::new()).collect();
-        for _ in 0..rounds {
-            for (row, &connections) in rows.iter_mut().zip(&counts) {
-                row.push(measure(senders, threads, connections, Duration::from_secs(seconds)));
-            }
-        }
-        let one = of(&rows[0], |row| row.gbps);
-        for (row, &connections) in rows.iter().zip(&counts) {
-            let gbps = of(row, |row| row.gbps);
-            println!(
-                "| {} | {threads} | {connections} | {} | {gbps:.2} | {:.2} | {:.3} | {} | {} | {:.3} | {:.0} |",
-                if senders == Threads::One { "one thread" } else { "a thread each" },
-                window(connections),
-                gbps / one,
-                of(row, |row| row.jain),
-                of(row, |row| row.retransmitted),
-                of(row, |row| row.overflow),
-                of(row, |row| row.cpu_per_gb),
-                of(row, |row| row.peak_mb),
-            );
-        }
+    let one = of(&rows[0].1, |row| row.gbps);
+    for ((arrangement, connections), runs) in &rows {
+        println!("| {} | {} |", arrangement.cells(*connections), figures(runs, one));
     }
     surroundings.report();
+}
+
+/// Medians, beside the rate of one.
+fn figures(runs: &[Row], one: f64) -> String {
+    let (gbps, jain) = (of(runs, |row| row.gbps), of(runs, |row| row.jain));
+    format!(
+        "{gbps:.2} | {:.3} | {jain:.3} | {} | {} | {:.3} | {:.0} | {}",
+        gbps / one,
+        of(runs, |row| row.retransmitted),
+        of(runs, |row| row.overflow),
+        of(runs, |row| row.cpu_per_gb),
+        of(runs, |row| row.peak_mb),
+        verdict(&[("rate", gbps >= RATE * one), ("Jain's index", jain >= JAIN)]),
+    )
 }
 
 fn count(name: &str, default: u64) -> usize {
@@ -91,7 +124,7 @@ fn count(name: &str, default: u64) -> usize {
 }
 
 /// How many threads the senders have.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Threads {
     One,
     Each,
@@ -112,31 +145,45 @@ fn of(rows: &[Row], value: impl Fn(&Row) -> f64) -> f64 {
 }
 
 fn window(connections: usize) -> usize {
-    (count("--in-flight", IN_FLIGHT as u64) / connections).clamp(LEAST_WINDOW, MOST_WINDOW)
+    (count("--in-flight", IN_FLIGHT) / connections).clamp(1, MOST_WINDOW)
 }
 
-fn measure(senders: Threads, threads: usize, connections: usize, time: Duration) -> Row {
-    let (receiver, address) = Program::receiver(&format!("--no-link --ack-every batch --threads {threads}"));
-    let end = receiver.until_interrupted();
-    let address = address.parse().expect("the receiver tells its address");
-    let begin = clock::now() + SETTLE + SETTLE_EACH * u32::try_from(connections).expect("a few hundred");
-    let plan = Plan { address, window: window(connections), begin, end: begin + time };
-    let done = match senders {
-        Threads::One => in_turn(&plan, connections),
-        Threads::Each => thread::scope(|scope| {
-            let threads: Vec<_> = (0..connections).map(|_| scope.spawn(|| alone(&plan))).collect();
-            threads.into_iter().map(|t| t.join().expect("a connection succeeds")).collect()
-        }),
-    };
-    let received = end();
-    let rates: Vec<f64> = done.iter().map(|done| done.bps).collect();
-    Row {
-        gbps: rates.iter().sum::<f64>() / 1e9,
-        jain: jain(&rates),
-        retransmitted: done.iter().map(|done| done.retransmitted).sum(),
-        overflow: number(&received["socket"], "receive_overflow_messages"),
-        cpu_per_gb: number(&received, "processor_us") / 1e6 / (number(&received, "bytes") / 1e9),
-        peak_mb: number(&received, "memory_peak_bytes") / 1e6,
+impl Arrangement {
+    fn cells(self, connections: usize) -> String {
+        let senders = if self.senders == Threads::One { "one thread" } else { "a thread each" };
+        let format = if self.native { "native" } else { "classic" };
+        let batches = if self.lends { "lent" } else { "copied" };
+        let (threads, window) = (self.threads, window(connections));
+        format!("{senders} | {format} | {batches} | {threads} | {connections} | {window}")
+    }
+
+    fn measure(self, connections: usize, time: Duration) -> Row {
+        let threads = self.threads;
+        let (receiver, address) =
+            Program::receiver(&format!("--no-link --ack-every batch --threads {threads}"));
+        let end = receiver.until_interrupted();
+        let address = address.parse().expect("the receiver tells its address");
+        let begin = clock::now() + SETTLE + SETTLE_EACH * u32::try_from(connections).expect("a few hundred");
+        let plan = Plan { arrangement: self, address, window: window(connections), begin, end: begin + time };
+        let done = match self.senders {
+            Threads::One => in_turn(&plan, connections),
+            Threads::Each => thread::scope(|scope| {
+                let plan = &plan;
+                let threads: Vec<_> =
+                    (0..connections).map(|number| scope.spawn(move || alone(plan, number))).collect();
+                threads.into_iter().map(|t| t.join().expect("a connection succeeds")).collect()
+            }),
+        };
+        let received = end();
+        let rates: Vec<f64> = done.iter().map(|done| done.bps).collect();
+        Row {
+            gbps: rates.iter().sum::<f64>() / 1e9,
+            jain: jain(&rates),
+            retransmitted: done.iter().map(|done| done.retransmitted).sum(),
+            overflow: number(&received["socket"], "receive_overflow_messages"),
+            cpu_per_gb: number(&received, "processor_us") / 1e6 / (number(&received, "bytes") / 1e9),
+            peak_mb: number(&received, "memory_peak_bytes") / 1e6,
+        }
     }
 }
 
@@ -148,6 +195,7 @@ fn jain(rates: &[f64]) -> f64 {
 }
 
 struct Plan {
+    arrangement: Arrangement,
     address: std::net::SocketAddr,
     window: usize,
     begin: Instant,
@@ -164,31 +212,41 @@ struct Done {
 /// A sender, its socket and what it sends.
 type Connection = Member<Sender, Connected, Load>;
 
-fn connection(plan: &Plan, memory: SendMemory) -> Connection {
-    let link = LinkProperties {
-        rtt_s: 0.0,
-        speed_bps: 1e10,
-        loss_forward: 0.0,
-        loss_reverse: 0.0,
-        buffer: 1_000_000,
-    };
-    let window = u32::try_from(plan.window).expect("a window is small");
-    let config = SenderConfig::new(window, link);
-    let mut endpoint = Sender::with_memory(config, memory).expect("the configuration is valid");
-    endpoint.open().expect("a new sender opens");
+fn connection(plan: &Plan, number: usize, memory: SendMemory) -> Connection {
     let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
-    let socket = Connected::new(io, plan.address);
-    let source = DwordArray::new(u64::MAX);
-    Member {
-        endpoint,
-        socket,
-        application: Load { source, marks: Vec::new(), plan: [plan.begin, plan.end], crc: None },
+    let mut socket = Connected::new(io, plan.address);
+    let memory = if plan.arrangement.lends { socket.memory() } else { memory };
+    let mut endpoint = Sender::with_memory(plan.config(number), memory).expect("the configuration is valid");
+    endpoint.open().expect("a new sender opens");
+    Member { endpoint, socket, application: Load::new([plan.begin, plan.end]) }
+}
+
+impl Plan {
+    /// Of the connection with this number.
+    fn config(&self, number: usize) -> SenderConfig {
+        let window = u32::try_from(self.window).expect("a window is small");
+        if self.arrangement.native {
+            return SenderConfig {
+                congestion: Algorithm::Fixed(window),
+                window,
+                pacing: false,
+                ..SenderConfig::native(number as u64 + 1)
+            };
+        }
+        let link = LinkProperties {
+            rtt_s: 0.0,
+            speed_bps: 1e10,
+            loss_forward: 0.0,
+            loss_reverse: 0.0,
+            buffer: 1_000_000,
+        };
+        SenderConfig::new(window, link)
     }
 }
 
 /// Runs one on this thread.
-fn alone(plan: &Plan) -> Done {
-    let mut one = connection(plan, SendMemory::new());
+fn alone(plan: &Plan, number: usize) -> Done {
+    let mut one = connection(plan, number, SendMemory::new());
     let mut waiter = Waiter::new(one.socket.io().socket(), Duration::ZERO).expect("a poller");
     run(&mut one.endpoint, &mut one.socket, &mut one.application, &mut waiter).expect("the socket works");
     done(&one)
@@ -197,8 +255,8 @@ fn alone(plan: &Plan) -> Done {
 /// Runs all of them on this thread.
 fn in_turn(plan: &Plan, connections: usize) -> Vec<Done> {
     let (memory, mut many) = (SendMemory::new(), Many::new().expect("a poller"));
-    for _ in 0..connections {
-        many.add(connection(plan, memory.clone())).expect("a descriptor more");
+    for number in 0..connections {
+        many.add(connection(plan, number, memory.clone())).expect("a descriptor more");
     }
     let ended = many.run().expect("waiting works");
     ended
@@ -217,49 +275,6 @@ fn done(connection: &Connection) -> Done {
     let [(begin, before), (end, after)] = load.marks[..] else { panic!("the transfer ended early") };
     Done {
         bps: (after - before) as f64 * 8.0 / (end - begin).as_secs_f64(),
-        retransmitted: (stats.timeouts + stats.fast_retransmits) as f64,
-    }
-}
-
-/// Sends without end until the time is up, and notes what was acknowledged at its marks.
-struct Load {
-    source: DwordArray,
-    plan: [Instant; 2],
-    marks: Vec<(Instant, u64)>,
-    crc: Option<u32>,
-}
-
-impl Application<Sender> for Load {
-    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Flow {
-        while let Some(event) = sender.poll_event() {
-            match event {
-                SenderEvent::Connected { .. } => {}
-                SenderEvent::Finished { crc } => self.crc = Some(crc),
-                SenderEvent::Failed { phase, error } => panic!("{phase}: {error}"),
-            }
-        }
-        if self.crc.is_some() {
-            return Flow::Done;
-        }
-        let mark = self.plan.get(self.marks.len()).copied();
-        if mark.is_some_and(|mark| mark <= now) {
-            self.marks.push((now, sender.stats().bytes_acked));
-            if self.marks.len() == self.plan.len() {
-                sender.finish().expect("it was opened");
-            }
-        }
-        Flow::Wait(mark)
-    }
-
-    fn refill(&mut self, sender: &mut Sender, batches: usize) -> Refill {
-        while let Ok(spare) = sender.spare_now(batches)
-            && !spare.is_empty()
-        {
-            let Ok(Fill::Bytes(n)) = self.source.read_into(spare) else {
-                unreachable!("the array is endless")
-            };
-            sender.advance(n);
-        }
-        Refill::Done
+        retransmitted: stats.retransmitted as f64,
     }
 }

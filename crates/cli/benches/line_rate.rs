@@ -1,10 +1,11 @@
 //! The programs at the speed of the machine, beside the limit: `cargo bench -p rdt-cli --bench line_rate`.
 //!
 //! The limit is what the loopback can carry at all: a blast of the same datagrams over sockets of its own, without
-//! reliability (`line_rate/limit.rs`): as it is, with a copy and a CRC-32 of every byte on each side, and with batches
-//! lent to the kernel, of which only a CRC-32 is taken at the receiver, without and with a header in each datagram. Rows
-//! are compared with the limit with a copy, which whoever must keep its bytes has, and with the best with a CRC. It runs
-//! between the transfers, so that a change of the machine's mood meets both. Its rate counts whole datagrams, that of the transfers only payload.
+//! reliability (`line_rate/limit.rs`): as it is, with a CRC-32 of every byte on each side, with a copy of it as well, and
+//! with batches lent to the kernel, without and with a header in each datagram. Rows are compared with the limit with a
+//! CRC-32 and no copy, for that is what a receiver does that keeps nothing, as `rdt-recv` here, and with the best with a
+//! CRC-32. It runs between the transfers, so that a change of the machine's mood meets both. Its rate counts whole
+//! datagrams, that of the transfers only payload.
 //!
 //! `-- --rounds N --bytes N` (5, 4000000000, for every row); `--size N` and `--offload 0|1` leave the others out.
 
@@ -34,12 +35,13 @@ fn main() {
 /// The table.
 #[cfg(target_os = "linux")]
 mod table {
-    use crate::common::{self, Surroundings, argument, cpu_per_gb, median, number, rounds};
+    use crate::common::{self, Surroundings, argument, cpu_per_gb, median, number, rounds, verdict};
     use crate::limit::{self, Work};
 
     /// The limit's rows. By reference goes a batch that the kernel cuts, so not without offload.
-    const LIMITS: [(&str, Work); 4] = [
+    const LIMITS: [(&str, Work); 5] = [
         ("limit, bare", Work::Bare),
+        ("limit, CRC-32", Work::Checksum),
         ("limit, copy and CRC-32", Work::Copy),
         ("limit, by reference, CRC-32", Work::Reference),
         ("limit, by reference, CRC-32, headers", Work::Format),
@@ -51,6 +53,12 @@ mod table {
         ("--no-link, an ACK for a packet", "--no-link", ""),
         ("native, fixed window, --no-link", "--no-link", "--wire native --pacing off"),
     ];
+
+    /// Asked of a transfer: this much of the limit's rate at least, and of its processor time at most.
+    const RATE: f64 = 0.85;
+    const CPU: f64 = 1.25;
+    /// Gbit/s asked of 1472-byte datagrams with offload: 60 times what the course's own report reached.
+    const FIRST_GBPS: f64 = 60.0 * 0.42;
 
     pub(crate) fn print() {
         let surroundings = Surroundings::now();
@@ -67,15 +75,25 @@ mod table {
             "of the limit's",
             "sent again",
             "peak MB (sender, receiver)",
+            "targets",
         ]);
+        let mut first = None;
         let (only, with) = (argument("--size", 0), argument("--offload", 2));
         for (size, offload) in [(1472, true), (8972, true), (14_972, true), (65_507, true), (1472, false)] {
             if (only > 0 && only != size as u64) || (with < 2 && (with == 1) != offload) {
                 continue;
             }
-            compare(size, offload, rounds, bytes);
+            let rows = compare(size, offload, rounds, bytes, first);
+            first = first.or(offload.then_some(rows));
         }
         surroundings.report();
+    }
+
+    /// What rows are compared with: the limit with a CRC-32 and no copy, and the fastest with a CRC-32.
+    struct Limit {
+        gbps: f64,
+        cpu: f64,
+        best: f64,
     }
 
     /// One row's runs.
@@ -86,18 +104,43 @@ mod table {
         gbps: Vec<f64>,
         cpu: Vec<f64>,
         resent: Vec<f64>,
-        memory: Option<(f64, f64)>,
+        /// Peaks of sender and receiver, MB.
+        memory: [Vec<f64>; 2],
     }
 
     impl Runs {
         fn new(name: &'static str, work: Option<Work>) -> Self {
-            Self { name, work, gbps: Vec::new(), cpu: Vec::new(), resent: Vec::new(), memory: None }
+            Self {
+                name,
+                work,
+                gbps: Vec::new(),
+                cpu: Vec::new(),
+                resent: Vec::new(),
+                memory: [const { Vec::new() }; 2],
+            }
+        }
+
+        /// Name and medians, beside the limit.
+        fn cells(&self, of: &Limit) -> String {
+            let (gbps, cpu) = (median(&self.gbps), median(&self.cpu));
+            let resent = if self.resent.is_empty() { "-".into() } else { median(&self.resent).to_string() };
+            let [sender, receiver] = self.memory.each_ref().map(|peaks| median(peaks));
+            let memory = if sender.is_nan() { "-".into() } else { format!("{sender:.0}, {receiver:.0}") };
+            format!(
+                "{} | {gbps:.2} | {:.3} | {:.3} | {cpu:.3} | {:.3} | {resent} | {memory}",
+                self.name,
+                gbps / of.gbps,
+                gbps / of.best,
+                cpu / of.cpu,
+            )
         }
     }
 
-    fn compare(size: usize, offload: bool, rounds: usize, bytes: u64) {
+    /// Prints the rows of one size of datagrams and gives the transfers' rates; `first` are those of the smallest ones
+    /// with offload.
+    fn compare(size: usize, offload: bool, rounds: usize, bytes: u64, first: Option<[f64; 4]>) -> [f64; 4] {
         let switch = if offload { "on" } else { "off" };
-        let works = if offload { &LIMITS[..] } else { &LIMITS[..2] };
+        let works = if offload { &LIMITS[..] } else { &LIMITS[..3] };
         let mut limits: Vec<_> = works.iter().map(|(name, work)| Runs::new(name, Some(*work))).collect();
         let mut transfers = TRANSFERS.map(|(name, ..)| Runs::new(name, None));
         for _ in 0..rounds {
@@ -113,21 +156,23 @@ mod table {
         // Without offload nothing is lent.
         let checked = || limits.iter().filter(|row| row.work != Some(Work::Bare));
         let best = checked().map(|row| median(&row.gbps)).fold(f64::NAN, f64::max);
-        let copy = checked().find(|row| row.work == Some(Work::Copy)).expect("it is one of the rows");
-        let (limit, least) = (median(&copy.gbps), median(&copy.cpu));
-        for row in limits.iter().chain(&transfers) {
-            let (gbps, cpu) = (median(&row.gbps), median(&row.cpu));
-            let resent =
-                if row.resent.is_empty() { "-".into() } else { format!("{:.0}", median(&row.resent)) };
-            let memory = row.memory.map_or_else(|| "-".into(), |(s, r)| format!("{s:.0}, {r:.0}"));
-            println!(
-                "| {size} | {switch} | {} | {gbps:.2} | {:.2} | {:.2} | {cpu:.3} | {:.2} | {resent} | {memory} |",
-                row.name,
-                gbps / limit,
-                gbps / best,
-                cpu / least,
-            );
+        let limit = checked().find(|row| row.work == Some(Work::Checksum)).expect("it is one of the rows");
+        let of = Limit { gbps: median(&limit.gbps), cpu: median(&limit.cpu), best };
+        let datagram = format!("{size} | {switch}");
+        for row in &limits {
+            println!("| {datagram} | {} | - |", row.cells(&of));
         }
+        for (number, row) in transfers.iter().enumerate() {
+            let (gbps, cpu) = (median(&row.gbps), median(&row.cpu));
+            let mut asked = vec![("rate", gbps >= RATE * of.gbps), ("CPU", cpu <= CPU * of.cpu)];
+            if offload && size == 1472 {
+                asked.push(("60 of 0.42", gbps >= FIRST_GBPS));
+            } else if let Some(first) = first.filter(|_| offload) {
+                asked.push(("slower than 1472", gbps >= first[number]));
+            }
+            println!("| {datagram} | {} | {} |", row.cells(&of), verdict(&asked));
+        }
+        transfers.map(|row| median(&row.gbps))
     }
 
     /// One transfer between the two programs, with what each is told beside what all are told.
@@ -141,7 +186,8 @@ mod table {
         row.gbps.push(number(&sent, "goodput_bps") / 1e9);
         row.cpu.push(cpu_per_gb(&sent, &received));
         row.resent.push(number(&sent, "retransmitted"));
-        row.memory =
-            Some((number(&sent, "memory_peak_bytes") / 1e6, number(&received, "memory_peak_bytes") / 1e6));
+        for (peaks, program) in row.memory.iter_mut().zip([&sent, &received]) {
+            peaks.push(number(program, "memory_peak_bytes") / 1e6);
+        }
     }
 }

@@ -82,15 +82,18 @@ fn small_buffers(rounds: usize, bytes: u64) {
         "overflow",
     ]);
     let senders = ["8192 0 0 10000", "--cc fixed:8192", "--cc bbr"];
-    for buffer in BUFFERS {
-        for sender in senders {
+    let mut ways: Vec<_> =
+        BUFFERS.into_iter().flat_map(|buffer| senders.map(|sender| (buffer, sender, Vec::new()))).collect();
+    for _ in 0..rounds {
+        for (buffer, sender, runs) in &mut ways {
             let receiver = format!("--no-link --ack-every batch --socket-buffer {buffer}");
-            let run = || transfer(&receiver, &format!("{sender} --bytes {bytes}"));
-            let runs: Vec<_> = (0..rounds).map(|_| run()).collect();
-            let overflow: Vec<_> =
-                runs.iter().map(|(_, got)| number(&got["socket"], "receive_overflow_messages")).collect();
-            println!("| {buffer} | {sender} | {} | {} |", cells(&runs), median(&overflow));
+            runs.push(transfer(&receiver, &format!("{sender} --bytes {bytes}")));
         }
+    }
+    for (buffer, sender, runs) in &ways {
+        let overflow: Vec<_> =
+            runs.iter().map(|(_, got)| number(&got["socket"], "receive_overflow_messages")).collect();
+        println!("| {buffer} | {sender} | {} | {} |", cells(runs), median(&overflow));
     }
 }
 

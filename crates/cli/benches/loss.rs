@@ -1,13 +1,18 @@
 //! Random loss at full speed: `cargo bench -p rdt-cli --bench loss` (`-- --rounds N --bytes N`: 5, 4000000000).
 //!
 //! 0.1 % forward, RTT 0, W 8192 packets of 1472 bytes, link 10 Gbit/s, `rdt-send local`; each round has a seed of
-//! its own. Beside it stand the same transfers in virtual time, where hosts take no time and the same packets are
-//! lost, and a formula for what base-only recovery can do at all.
+//! its own, and the ways take turns. Beside each stand the same transfers in virtual time, where hosts take no time and
+//! the same packets are lost, and a model of what the way's recovery can do at all.
 //!
-//! The end is not measured: in the last window nothing new follows a hole, so each of its eight or so holes waits for
-//! the timer.
+//! Two rates. The steady one leaves out the opening of the window and the last window: there nothing new follows a hole,
+//! so each of its eight or so holes waits for the timer if only the base is sent again. The other one is that of the whole
+//! transfer, from its SYN to its last byte. "Link busy" is the share of that time in which the link served packets:
+//! where it is as large as in virtual time, the host does not show.
 //!
-//! The formula. Let p be the loss probability and s a packet's time on the link.
+//! The model of native, which repairs what is lost and nothing else: the link is always busy. Packets are lost before it
+//! serves them (`emulator/link.rs`), so a lost one costs it no time, and the rate is the link's less headers.
+//!
+//! The model of classic. Let p be the loss probability and s a packet's time on the link.
 //! - One loss is mended without stopping the link: the third packet behind the hole repeats the ACK for the third
 //!   time, the base goes out again, and while it waits in the queue the rest of the window is served. When it
 //!   arrives the base jumps to the next hole, and the packets that this lets out are as many as lie between the
@@ -25,149 +30,230 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Program, Surroundings, argument, median, number, rounds, table};
-use rdt_sim::Scenario;
-use serde_json::Value;
+use common::{Program, Surroundings, argument, assert_arrived, median, number, rounds, table};
+use rdt_sim::{Scenario, Simulation};
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::wire::native::LinkRequest;
+use rdt_transport::{SenderConfig, Wire};
 
 const WINDOW: u32 = 8192;
 const LOSS: f32 = 0.001;
 const RATE_BPS: f64 = 1e10;
 const PACKET: f64 = 1472.0;
-const PAYLOAD_BITS: f64 = 1464.0 * 8.0;
-/// Bytes of payload in a full native packet.
+/// Bytes of payload in a full packet of each format.
+const CLASSIC_PAYLOAD: f64 = 1464.0;
 const NATIVE_PAYLOAD: f64 = 1444.0;
+/// Packets that the link holds while they wait.
+const QUEUE: u32 = WINDOW + 50;
+
+/// A format and its recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Classic,
+    Fixed,
+    Unpaced,
+    Untuned,
+}
+
+const WAYS: [Way; 4] = [Way::Classic, Way::Fixed, Way::Unpaced, Way::Untuned];
 
 fn main() {
     let surroundings = Surroundings::now();
     let (rounds, bytes) = (rounds(5), argument("--bytes", 4_000_000_000));
-    println!("Loss {LOSS}, W {WINDOW}, RTT 0, 10 Gbit/s, {bytes} bytes; medians of {rounds} rounds.\n");
-    let seeds = 1..=rounds as u64;
-    let real: Vec<Row> = seeds.clone().map(|seed| real(seed, bytes)).collect();
-    let simulated: Vec<Row> = seeds.map(|seed| simulated(seed, bytes)).collect();
-    let of = |rows: &[Row], value: fn(&Row) -> f64| median(&rows.iter().map(value).collect::<Vec<_>>());
-    let (measured, limit) = (of(&real, |row| row.gbps), formula());
-    table(&["what", "Gbit/s", "measured of it", "packets lost", "sent again", "timeouts"]);
-    for (name, rows) in [("measured", &real), ("virtual time", &simulated)] {
-        let gbps = of(rows, |row| row.gbps);
-        println!(
-            "| {name} | {gbps:.3} | {:.3} | {} | {} | {} |",
-            measured / gbps,
-            of(rows, |row| row.lost),
-            of(rows, |row| row.retransmitted),
-            of(rows, |row| row.timeouts),
-        );
-    }
-    #[expect(clippy::cast_precision_loss, reason = "a count of packets")]
-    let packets = bytes as f64 * 8.0 / PAYLOAD_BITS;
-    let p = f64::from(LOSS);
     println!(
-        "| formula | {limit:.3} | {:.3} | {:.0} | {:.0} | {:.0} |",
-        measured / limit,
-        packets * p,
-        packets * p,
-        packets * 3.0 * p * p
+        "Loss {LOSS}, W {WINDOW}, RTT 0, 10 Gbit/s, {bytes} bytes; medians of {rounds} interleaved rounds.\n"
     );
-    native(rounds as u64, bytes);
+    let (mut real, mut virtual_time) = (WAYS.map(|_| Vec::new()), WAYS.map(|_| Vec::new()));
+    for seed in 1..=rounds as u64 {
+        for (runs, way) in real.iter_mut().zip(WAYS) {
+            runs.push(way.real(seed, bytes));
+        }
+        for (runs, way) in virtual_time.iter_mut().zip(WAYS) {
+            runs.push(way.simulated(seed, bytes));
+        }
+    }
+    table(&[
+        "way",
+        "where",
+        "steady Gbit/s",
+        "whole Gbit/s",
+        "model",
+        "steady of it",
+        "whole of it",
+        "link busy",
+        "packets lost",
+        "sent again",
+        "timeouts",
+        "host told as the limit",
+    ]);
+    for ((way, real), virtual_time) in WAYS.iter().zip(&real).zip(&virtual_time) {
+        println!("| {} | this host | {} |", way.name(), cells(*way, real));
+        println!("| {} | virtual time | {} |", way.name(), cells(*way, virtual_time));
+    }
     surroundings.report();
 }
 
-/// The native format on the same link, whole transfers: with the same fixed window, and with nothing told. What
-/// selective repair can do at all is to fill the link: each packet costs its time on it, 1 / (1 - p) times.
-fn native(rounds: u64, bytes: u64) {
-    let limit = RATE_BPS * NATIVE_PAYLOAD / PACKET * (1.0 - f64::from(LOSS)) / 1e9;
-    println!();
-    table(&["native", "Gbit/s", "model", "of it", "packets lost", "sent again", "timeouts"]);
-    let fixed = format!("local {WINDOW} 0 {LOSS} 10000 --wire native");
-    let untuned = format!("local --rtt 0s --rate 10gbit --loss {LOSS} --queue {}p", WINDOW + 50);
-    for (name, args) in [("RACK, fixed window", fixed), ("RACK, BBR, nothing told", untuned)] {
-        let run = |seed| {
-            let summary = Program::sender(&format!("{args} --bytes {bytes} --seed {seed}")).last_line();
-            assert_eq!(summary["exit_code"], 0, "{summary}");
-            summary
-        };
-        let runs: Vec<_> = (1..=rounds).map(run).collect();
-        let of = |key: &str| median(&runs.iter().map(|run| number(run, key)).collect::<Vec<_>>());
-        let lost = |run: &Value| number(&run["receiver"]["forward"], "dropped_loss");
-        let gbps = of("goodput_bps") / 1e9;
-        println!(
-            "| {name} | {gbps:.3} | {limit:.3} | {:.3} | {} | {} | {} |",
-            gbps / limit,
-            median(&runs.iter().map(lost).collect::<Vec<_>>()),
-            of("retransmitted"),
-            of("timeouts"),
-        );
-    }
+/// Medians.
+fn cells(way: Way, runs: &[Run]) -> String {
+    let of = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+    let (steady, whole, model) = (of(|run| run.steady), of(|run| run.whole), way.model());
+    format!(
+        "{steady:.3} | {whole:.3} | {model:.3} | {:.3} | {:.3} | {:.3} | {} | {} | {} | {} of {}",
+        steady / model,
+        whole / model,
+        of(|run| run.busy),
+        of(|run| run.lost),
+        of(|run| run.retransmitted),
+        of(|run| run.timeouts),
+        runs.iter().filter(|run| run.host_limited).count(),
+        runs.len(),
+    )
 }
 
-struct Row {
-    gbps: f64,
+/// What one transfer gave; rates in Gbit/s of payload.
+struct Run {
+    steady: f64,
+    whole: f64,
+    /// Share of the whole time.
+    busy: f64,
     lost: f64,
     retransmitted: f64,
     timeouts: f64,
+    host_limited: bool,
 }
 
-fn real(seed: u64, bytes: u64) -> Row {
-    let args = format!("local {WINDOW} 0 {LOSS} 10000 --bytes {bytes} --seed {seed} --interval 50ms");
-    let mut lines = Program::sender(&args).lines();
-    let summary = lines.pop().unwrap_or_default();
-    assert_eq!(summary["exit_code"], 0, "{summary}");
-    let intervals = lines.iter().filter(|line| line["event"] == "interval");
-    let marks = intervals.map(|line| (number(line, "time_us") / 1e6, number(line, "base_packets")));
-    Row {
-        gbps: steady(marks, number(&summary, "packets")),
-        lost: number(&summary["receiver"]["forward"], "dropped_loss"),
-        retransmitted: number(&summary, "retransmitted"),
-        timeouts: number(&summary, "timeouts"),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts and rates to three decimals")]
-fn simulated(seed: u64, bytes: u64) -> Row {
-    let scenario = Scenario {
-        window: WINDOW,
-        rtt_s: 0.0,
-        #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
-        speed_bps: RATE_BPS as f32,
-        loss_forward: LOSS,
-        buffer: WINDOW + 50,
-        bytes,
-        seed,
-        check_bytes: false,
-        ..Scenario::default()
-    };
-    let (mut simulation, sender, server) = scenario.prepare();
-    let mut marks = Vec::new();
-    let stats = loop {
-        simulation.run_until(simulation.elapsed() + Duration::from_millis(50));
-        let stats = simulation.sender(sender).sender.stats();
-        marks.push((simulation.elapsed().as_secs_f64(), stats.snd_una as f64));
-        assert!(marks.len() < 20 * 600, "the transfer was not over in 600 s");
-        if stats.bytes_acked == bytes {
-            break stats;
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Fixed => "native, fixed window",
+            Self::Unpaced => "native, fixed window, no pacing",
+            Self::Untuned => "native, BBR, nothing told",
         }
-    };
-    let forward = simulation.server(server).server.stats().forward;
-    Row {
-        gbps: steady(marks.into_iter(), stats.snd_una as f64),
-        lost: forward.dropped_loss as f64,
-        retransmitted: (stats.timeouts + stats.fast_retransmits) as f64,
-        timeouts: stats.timeouts as f64,
     }
-}
 
-/// Gbit/s of payload from the first to the last of these times and bases at which the window was open and its end
-/// was not the transfer's.
-fn steady(marks: impl Iterator<Item = (f64, f64)>, packets: f64) -> f64 {
-    let window = f64::from(WINDOW);
-    let marks: Vec<_> = marks.filter(|(_, base)| (2.0 * window..packets - window).contains(base)).collect();
-    let (Some((begin, first)), Some((end, last))) = (marks.first(), marks.last()) else { return f64::NAN };
-    (last - first) * PAYLOAD_BITS / (end - begin) / 1e9
-}
+    fn payload(self) -> f64 {
+        if self == Self::Classic { CLASSIC_PAYLOAD } else { NATIVE_PAYLOAD }
+    }
 
-/// Gbit/s of payload.
-fn formula() -> f64 {
-    let p = f64::from(LOSS);
-    let service = PACKET * 8.0 / RATE_BPS;
-    let rto = service / p + 0.04;
-    PAYLOAD_BITS / (service + 3.0 * p * p * rto) / 1e9
+    /// Gbit/s of payload.
+    fn model(self) -> f64 {
+        let p = f64::from(LOSS);
+        let service = PACKET * 8.0 / RATE_BPS;
+        let bits = self.payload() * 8.0;
+        match self {
+            Self::Classic => {
+                let rto = service / p + 0.04;
+                bits / (service + 3.0 * p * p * rto) / 1e9
+            }
+            Self::Fixed | Self::Unpaced | Self::Untuned => bits / service / 1e9,
+        }
+    }
+
+    fn real(self, seed: u64, bytes: u64) -> Run {
+        let link = match self {
+            Self::Classic => format!("{WINDOW} 0 {LOSS} 10000"),
+            Self::Fixed => format!("{WINDOW} 0 {LOSS} 10000 --wire native"),
+            Self::Unpaced => format!("{WINDOW} 0 {LOSS} 10000 --wire native --pacing off"),
+            Self::Untuned => format!("--rtt 0s --rate 10gbit --loss {LOSS} --queue {QUEUE}p"),
+        };
+        let args = format!("local {link} --bytes {bytes} --seed {seed} --interval 50ms");
+        let mut lines = Program::sender(&args).lines();
+        let summary = lines.pop().unwrap_or_default();
+        assert_arrived(&summary);
+        let intervals = lines.iter().filter(|line| line["event"] == "interval");
+        let marks = intervals.map(|line| (number(line, "time_us") / 1e6, number(line, "base_packets")));
+        let forward = &summary["receiver"]["forward"];
+        Run {
+            steady: self.steady(marks, number(&summary, "packets")),
+            whole: number(&summary, "goodput_bps") / 1e9,
+            busy: number(forward, "busy_us") / number(&summary, "elapsed_us"),
+            lost: number(forward, "dropped_loss"),
+            retransmitted: number(&summary, "retransmitted"),
+            timeouts: number(&summary, "timeouts"),
+            host_limited: summary["host_limited"] == true,
+        }
+    }
+
+    /// As the link of a transfer is that asks for it with its five arguments.
+    fn config(self, scenario: &Scenario) -> SenderConfig {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole numbers")]
+        let request = LinkRequest {
+            rtt_us: 0,
+            rate_bps: RATE_BPS as u64,
+            loss_forward_ppb: (LOSS * 1e9).round() as u32,
+            loss_reverse_ppb: 0,
+            queue_bytes: u64::from(QUEUE) * PACKET as u64,
+        };
+        let native = SenderConfig { link_request: Some(request), ..SenderConfig::native(1) };
+        match self {
+            Self::Classic => scenario.sender_config(),
+            Self::Untuned => native,
+            Self::Fixed | Self::Unpaced => SenderConfig {
+                congestion: Algorithm::Fixed(WINDOW),
+                window: WINDOW,
+                pacing: self == Self::Fixed,
+                ..native
+            },
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts and rates to three decimals")]
+    fn simulated(self, seed: u64, bytes: u64) -> Run {
+        let scenario = Scenario {
+            window: WINDOW,
+            rtt_s: 0.0,
+            #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
+            speed_bps: RATE_BPS as f32,
+            loss_forward: LOSS,
+            buffer: QUEUE,
+            bytes,
+            seed,
+            check_bytes: false,
+            ..Scenario::default()
+        };
+        let mut simulation = Simulation::new();
+        let mut server = scenario.server_config();
+        // Without one nobody can prove an address, as native senders have to.
+        server.listener.secret = Some([1; 32]);
+        let server = simulation.add_server(server);
+        let config = self.config(&scenario);
+        // Numbers of the wire are bytes, or packets.
+        let unit = if config.wire == Wire::Classic { 1.0 } else { self.payload() };
+        let sender = simulation.add_sender(config, server, bytes).expect("a valid configuration");
+        let mut marks = Vec::new();
+        let stats = loop {
+            simulation.run_until(simulation.elapsed() + Duration::from_millis(50));
+            let stats = simulation.sender(sender).sender.stats();
+            marks.push((simulation.elapsed().as_secs_f64(), stats.snd_una as f64 / unit));
+            let outcome = &simulation.sender(sender).outcome;
+            assert!(marks.len() < 20 * 600, "{self:?} was not over in 600 s: {outcome:?}, {stats:?}");
+            if stats.bytes_acked == bytes {
+                break stats;
+            }
+        };
+        let forward = simulation.server(server).server.stats().forward;
+        let elapsed = stats.elapsed().as_secs_f64();
+        Run {
+            steady: self.steady(marks.into_iter(), stats.snd_una as f64 / unit),
+            whole: bytes as f64 * 8.0 / elapsed / 1e9,
+            busy: forward.busy.as_secs_f64() / elapsed,
+            lost: forward.dropped_loss as f64,
+            retransmitted: stats.retransmitted as f64,
+            timeouts: stats.timeouts as f64,
+            host_limited: false,
+        }
+    }
+
+    /// Gbit/s of payload from the first to the last of these times and bases, in packets, at which the window was open
+    /// and its end was not the transfer's.
+    fn steady(self, marks: impl Iterator<Item = (f64, f64)>, packets: f64) -> f64 {
+        let window = f64::from(WINDOW);
+        let marks: Vec<_> =
+            marks.filter(|(_, base)| (2.0 * window..packets - window).contains(base)).collect();
+        let (Some((begin, first)), Some((end, last))) = (marks.first(), marks.last()) else {
+            return f64::NAN;
+        };
+        (last - first) * self.payload() * 8.0 / (end - begin) / 1e9
+    }
 }

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 
-use common::{Program, Surroundings, median, number, rounds, table};
+use common::{Program, Surroundings, assert_arrived, median, number, rounds, table};
 
 /// Share of the link that a transfer must get.
 const LEAST: f64 = 0.9;
@@ -78,7 +78,7 @@ impl Case {
                 let summary =
                     Program::sender(&format!("local --file {file} {} --seed {seed} --quiet", self.link))
                         .last_line();
-                assert_eq!(summary["exit_code"], 0, "{summary}");
+                assert_arrived(&summary);
                 summary
             })
             .collect();

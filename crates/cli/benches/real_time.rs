@@ -32,7 +32,11 @@ fn send(args: &str) -> Vec<Value> {
         .expect("rdt-send was built with this bench");
     assert!(output.status.success(), "rdt-send {args}: {}", output.status);
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
-    lines.lines().map(|line| serde_json::from_str(line).expect("each line is an object")).collect()
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("each line is an object")).collect();
+    let last = lines.last().expect("the summary");
+    assert_eq!(last["crc32"], last["crc32_received"], "rdt-send {args}");
+    lines
 }
 
 fn number(value: &Value, key: &str) -> f64 {
@@ -41,7 +45,8 @@ fn number(value: &Value, key: &str) -> f64 {
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let last = values.len() - 1;
+    values[last / 2].midpoint(values[last.div_ceil(2)])
 }
 
 /// The median over the status lines after the window has opened, of the median over runs.

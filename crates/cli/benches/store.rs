@@ -14,7 +14,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::{Program, RECV, Surroundings, argument, cpu_per_gb, median, number, rounds, table};
+use common::{
+    Program, RECV, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table,
+};
 use rdt_driver::clock;
 use serde_json::Value;
 
@@ -131,7 +133,7 @@ fn transfer(place: Place, format: &str, bytes: u64) -> Run {
     let send = |address: &str| {
         let began = clock::now();
         let sent = Program::sender(&format!("{address} {format} --bytes {bytes} --quiet")).last_line();
-        assert_eq!(sent["exit_code"], 0, "rdt-send {format}: {sent}");
+        assert_arrived(&sent);
         (sent, began.elapsed())
     };
     let mut args = "--no-link --ack-every batch --once".to_string();

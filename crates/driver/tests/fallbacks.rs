@@ -79,7 +79,7 @@ impl Application<Sender> for Sending {
             if spare.is_empty() {
                 break;
             }
-            match source.read(spare).expect("computed") {
+            match source.read_into(spare).expect("computed") {
                 Fill::Bytes(n) => {
                     sender.advance(n);
                     self.written += n as u64;
@@ -136,9 +136,10 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
         let (socket, source) = (io.socket(), Some(DwordArray::new(BYTES)));
         let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
         let mut io = Connected::new(io, to);
+        let memory = io.memory();
         let before = io.io().offload();
         let mut sending = Sending { source, socket, losses, written: 0, crc: None, until };
-        let mut sender = Sender::new(config).expect("a valid configuration");
+        let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");
         sender.open().expect("it is new");
         run(&mut sender, &mut io, &mut sending, &mut waiter).expect("it sends");
         assert_eq!(sending.crc, Some(CRC), "as the receiver computed it");

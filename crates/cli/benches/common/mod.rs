@@ -89,8 +89,18 @@ impl Drop for Program {
 pub(crate) fn transfer(receiver: &str, sender: &str) -> (Value, Value) {
     let (mut recv, address) = Program::receiver(&format!("{receiver} --once"));
     let sent = Program::sender(&format!("{address} {sender} --quiet")).last_line();
-    assert_eq!(sent["exit_code"], 0, "rdt-send {sender}: {sent}");
+    if receiver.contains("--dummy") {
+        assert_eq!(sent["exit_code"], 0, "rdt-send {sender}: {sent}");
+    } else {
+        assert_arrived(&sent);
+    }
     (sent, recv.last_line())
+}
+
+/// `rdt-send` ended well and its receiver has what it sent: it took the same CRC-32.
+pub(crate) fn assert_arrived(sent: &Value) {
+    let same = sent["crc32"].is_string() && sent["crc32"] == sent["crc32_received"];
+    assert!(sent["exit_code"] == 0 && same, "{sent}");
 }
 
 /// The value behind `--name` in this bench's arguments.
@@ -105,10 +115,18 @@ pub(crate) fn rounds(default: u64) -> usize {
     usize::try_from(argument("--rounds", default)).expect("a number of rounds")
 }
 
+/// The middle value, between the two middle ones of an even number; not a number if there is none.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    sorted[last / 2].midpoint(sorted[last.div_ceil(2)])
+}
+
+/// Whether figures are as they were asked to be, each by its name: judged before they are rounded.
+pub(crate) fn verdict(asked: &[(&str, bool)]) -> String {
+    let missed: Vec<_> = asked.iter().filter(|(_, met)| !met).map(|(name, _)| *name).collect();
+    if missed.is_empty() { "met".into() } else { format!("missed: {}", missed.join(", ")) }
 }
 
 pub(crate) fn number(value: &Value, key: &str) -> f64 {
@@ -127,29 +145,53 @@ pub(crate) fn table(columns: &[&str]) {
 }
 
 /// What else runs on this machine while a bench does: figures taken beside much of it say little.
-pub(crate) struct Surroundings(Option<(f64, f64)>, Instant);
+pub(crate) struct Surroundings(Option<Times>, Instant);
+
+/// Processor time since this system started, seconds.
+#[derive(Clone, Copy)]
+struct Times {
+    /// Of all programs, and of this process with the children that ended.
+    all: f64,
+    own: f64,
+    /// Of interrupts and of what the kernel puts off from them, such as datagrams that arrive.
+    irq: f64,
+    softirq: f64,
+    /// What the host gave to others while this machine had work.
+    steal: f64,
+}
 
 impl Surroundings {
     pub(crate) fn now() -> Self {
-        Self(Self::read(), clock::now())
+        Self(Times::read(), clock::now())
     }
 
     /// Prints how much processor time others took since then, where the system tells.
     pub(crate) fn report(&self) {
-        let (Some((all, own)), Some((all_now, own_now))) = (self.0, Self::read()) else { return };
-        // The kernel counts both in hundredths of a second.
-        let others = ((all_now - all) - (own_now - own)) / 100.0 / self.1.elapsed().as_secs_f64();
-        println!("\nOther processes took {:.2} processors meanwhile.", others.max(0.0));
+        let (Some(before), Some(after)) = (self.0, Times::read()) else { return };
+        let seconds = self.1.elapsed().as_secs_f64();
+        let spent = |of: fn(&Times) -> f64| ((of(&after) - of(&before)) / seconds).max(0.0);
+        println!(
+            "\nOther processes took {:.2} processors meanwhile, the host {:.3} (steal), interrupts {:.3} and {:.3} (irq, softirq).",
+            spent(|times| times.all - times.own),
+            spent(|times| times.steal),
+            spent(|times| times.irq),
+            spent(|times| times.softirq),
+        );
     }
+}
 
-    /// Processor time of everybody, and of this process with the children that ended.
-    fn read() -> Option<(f64, f64)> {
+impl Times {
+    fn read() -> Option<Self> {
+        // The kernel counts in hundredths of a second.
+        let numbers = |text: &str| -> Vec<f64> {
+            text.split_whitespace().filter_map(|n| n.parse::<f64>().ok()).map(|n| n / 100.0).collect()
+        };
         let stat = std::fs::read_to_string("/proc/stat").ok()?;
-        let all = stat.lines().next()?.split_whitespace().skip(1).take(3);
+        let [user, nice, system, _idle, _iowait, irq, softirq, steal] =
+            *numbers(stat.lines().next()?).first_chunk()?;
         let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // Behind the name: state, ten numbers, then user and system time, and the children's.
-        let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
-        let sum = |fields: &mut dyn Iterator<Item = &str>| fields.filter_map(|n| n.parse::<f64>().ok()).sum();
-        Some((sum(&mut all.into_iter()), sum(&mut own.into_iter())))
+        // Behind the name: a letter, ten numbers, then user and system time, and the children's.
+        let own = numbers(own.rsplit_once(')')?.1).get(10..14)?.iter().sum();
+        Some(Self { all: user + nice + system, own, irq, softirq, steal })
     }
 }

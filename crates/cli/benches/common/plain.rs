@@ -1,7 +1,7 @@
 //! A UDP socket with system calls of its own, for a limit that does not move with the driver that is measured beside
 //! it. Linux only; panics where a measurement would mean nothing.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem::zeroed;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use rdt_driver::clock;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 use rustix::time::Timespec;
 
 /// Datagrams in one call at most, as a message with segmentation offload has.
@@ -32,6 +31,8 @@ pub(crate) struct Plain {
     size: usize,
     /// The kernel cuts what is sent and joins what arrives.
     offload: bool,
+    /// For calls without offload.
+    messages: Messages,
 }
 
 impl Plain {
@@ -46,7 +47,7 @@ impl Plain {
                 set(&socket, libc::SOL_SOCKET, ask, BUFFER).expect("buffers can be asked for");
             }
         }
-        Self { socket, size, offload }
+        Self { socket, size, offload, messages: Messages::new() }
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
@@ -77,39 +78,27 @@ impl Plain {
     }
 
     /// Sends `bytes`, which are whole datagrams.
-    pub(crate) fn send(&self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         if self.offload || bytes.len() <= self.size {
             let sent = self.retry(PollFlags::OUT, || self.socket.send(bytes));
             assert_eq!(sent, bytes.len(), "a message leaves as a whole");
             return;
         }
-        let mut parts = [IoSlice::new(&[]); SEGMENTS];
-        let mut count = 0;
-        for (part, datagram) in parts.iter_mut().zip(bytes.chunks(self.size)) {
-            *part = IoSlice::new(datagram);
-            count += 1;
-        }
-        let mut controls: [SendAncillaryBuffer<'_, '_, '_>; SEGMENTS] =
-            std::array::from_fn(|_| SendAncillaryBuffer::default());
-        let mut messages: Vec<_> = parts[..count]
-            .iter()
-            .zip(&mut controls)
-            .map(|(part, control)| MMsgHdr::new(std::slice::from_ref(part), control))
-            .collect();
-        let mut gone = 0;
-        while gone < count {
-            gone += self.retry(PollFlags::OUT, || {
-                Ok(sendmmsg(&self.socket, &mut messages[gone..], SendFlags::empty())?)
-            });
+        let Self { socket, size, messages, .. } = self;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let sent = retry(socket, PollFlags::OUT, || messages.send(socket, rest, *size));
+            rest = &rest[sent..];
         }
     }
 
     /// Waits for datagrams and reads as many as one call gives, end to end: says how many bytes.
-    pub(crate) fn receive_many(&self, buffer: &mut [u8]) -> usize {
+    pub(crate) fn receive_many(&mut self, buffer: &mut [u8]) -> usize {
         if self.offload {
             return self.receive(buffer);
         }
-        self.retry(PollFlags::IN, || receive_many(&self.socket, buffer, self.size))
+        let Self { socket, size, messages, .. } = self;
+        retry(socket, PollFlags::IN, || messages.receive(socket, buffer, *size))
     }
 
     /// Waits for a message and reads it: says how many bytes.
@@ -123,29 +112,33 @@ impl Plain {
     }
 
     /// Calls until it is not refused for now.
-    pub(crate) fn retry<T>(&self, ready: PollFlags, mut call: impl FnMut() -> io::Result<T>) -> T {
-        let mut since = None;
-        loop {
-            match call() {
-                Ok(done) => return done,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => panic!("the loopback works: {error}"),
-            }
-            let now = clock::now();
-            if now - *since.get_or_insert(now) < LOOK {
-                // Whoever shares this processor may be the one that is waited for.
-                thread::yield_now();
-            } else {
-                self.sleep(ready);
-            }
+    pub(crate) fn retry<T>(&self, ready: PollFlags, call: impl FnMut() -> io::Result<T>) -> T {
+        retry(&self.socket, ready, call)
+    }
+}
+
+fn retry<T>(socket: &UdpSocket, ready: PollFlags, mut call: impl FnMut() -> io::Result<T>) -> T {
+    let mut since = None;
+    loop {
+        match call() {
+            Ok(done) => return done,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => panic!("the loopback works: {error}"),
+        }
+        let now = clock::now();
+        if now - *since.get_or_insert(now) < LOOK {
+            // Whoever shares this processor may be the one that is waited for.
+            thread::yield_now();
+        } else {
+            sleep(socket, ready);
         }
     }
+}
 
-    fn sleep(&self, ready: PollFlags) {
-        let silence = Timespec { tv_sec: SILENCE, tv_nsec: 0 };
-        let woken = poll(&mut [PollFd::new(&self.socket, ready)], Some(&silence)).expect("waiting works");
-        assert!(woken > 0, "something was lost: the socket's buffers are too small, see net.core.rmem_max");
-    }
+fn sleep(socket: &UdpSocket, ready: PollFlags) {
+    let silence = Timespec { tv_sec: SILENCE, tv_nsec: 0 };
+    let woken = poll(&mut [PollFd::new(socket, ready)], Some(&silence)).expect("waiting works");
+    assert!(woken > 0, "something was lost: the socket's buffers are too small, see net.core.rmem_max");
 }
 
 #[expect(unsafe_code, reason = "neither std nor rustix has these options")]
@@ -158,33 +151,65 @@ fn set(socket: &UdpSocket, level: libc::c_int, option: libc::c_int, value: libc:
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads datagrams of `size` bytes each, one behind the other; says how many bytes.
-#[expect(unsafe_code, reason = "rustix has no recvmmsg")]
-fn receive_many(socket: &UdpSocket, buffer: &mut [u8], size: usize) -> io::Result<usize> {
-    // SAFETY: both are plain C data, for which all zeros is a value.
-    let (mut parts, mut messages): ([libc::iovec; SEGMENTS], [libc::mmsghdr; SEGMENTS]) =
-        unsafe { (zeroed(), zeroed()) };
-    let mut count = 0;
-    for datagram in buffer.chunks_exact_mut(size).take(SEGMENTS) {
-        parts[count] = libc::iovec { iov_base: datagram.as_mut_ptr().cast(), iov_len: size };
-        messages[count].msg_hdr.msg_iov = &raw mut parts[count];
-        messages[count].msg_hdr.msg_iovlen = 1;
-        count += 1;
+/// What one call for many datagrams is told of them: made once, only the places change.
+struct Messages {
+    parts: [libc::iovec; SEGMENTS],
+    headers: [libc::mmsghdr; SEGMENTS],
+}
+
+impl Messages {
+    #[expect(unsafe_code, reason = "the structures of C have no constructors")]
+    fn new() -> Self {
+        // SAFETY: both are plain C data, for which all zeros is a value.
+        let (parts, headers) = unsafe { (zeroed(), zeroed()) };
+        Self { parts, headers }
     }
-    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
-    let length = count as libc::c_uint;
-    // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages point to `parts`, and
-    // these to disjoint parts of `buffer`, with their true lengths; all of them outlive the call.
-    let got = unsafe {
-        libc::recvmmsg(
-            socket.as_raw_fd(),
-            messages.as_mut_ptr(),
-            length,
-            libc::MSG_DONTWAIT as _,
-            std::ptr::null_mut(),
-        )
-    };
-    let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-    assert!(messages[..got].iter().all(|message| message.msg_len as usize == size), "whole datagrams");
-    Ok(got * size)
+
+    /// Points to the first datagrams of `size` bytes of so many `bytes` at `start`; says how many those are.
+    fn point_to(&mut self, start: *mut u8, bytes: usize, size: usize) -> libc::c_uint {
+        let mut count = 0;
+        for ((part, header), at) in
+            self.parts.iter_mut().zip(&mut self.headers).zip((0..).step_by(size)).take(bytes / size)
+        {
+            *part = libc::iovec { iov_base: start.wrapping_add(at).cast(), iov_len: size };
+            header.msg_hdr.msg_iov = part;
+            header.msg_hdr.msg_iovlen = 1;
+            count += 1;
+        }
+        count
+    }
+
+    /// Sends datagrams of `size` bytes each that lie one behind the other; says how many bytes left.
+    #[expect(unsafe_code, reason = "rustix makes the structures anew for each call")]
+    fn send(&mut self, socket: &UdpSocket, bytes: &[u8], size: usize) -> io::Result<usize> {
+        let count = self.point_to(bytes.as_ptr().cast_mut(), bytes.len(), size);
+        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` headers point to `parts`, and
+        // these to parts of `bytes` with their true lengths, which the kernel reads; all of them outlive the call.
+        let sent = unsafe {
+            libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _)
+        };
+        Ok(usize::try_from(sent).map_err(|_| io::Error::last_os_error())? * size)
+    }
+
+    /// Reads datagrams of `size` bytes each, one behind the other; says how many bytes.
+    #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
+    fn receive(&mut self, socket: &UdpSocket, buffer: &mut [u8], size: usize) -> io::Result<usize> {
+        let count = self.point_to(buffer.as_mut_ptr(), buffer.len(), size);
+        let no_timeout = std::ptr::null_mut();
+        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` headers point to `parts`, and
+        // these to disjoint parts of `buffer` with their true lengths; all of them outlive the call.
+        let got = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT as _,
+                no_timeout,
+            )
+        };
+        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        let whole = self.headers[..got].iter().all(|header| header.msg_len as usize == size);
+        assert!(whole, "whole datagrams");
+        Ok(got * size)
+    }
 }

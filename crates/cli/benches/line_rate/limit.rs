@@ -30,6 +30,9 @@ const SOURCE: usize = 256 << 10;
 pub(crate) enum Work {
     /// Nothing: the same ones leave each time, and nobody looks at what arrives.
     Bare,
+    /// Each side takes a CRC-32 of every byte where it lies; the kernel makes the only copies. This much nobody can do
+    /// without who checks what arrives and keeps none of it, as `rdt-recv` does without `--output`.
+    Checksum,
     /// Each side takes a CRC-32 of every byte and copies it once, beside the kernel's two copies.
     Copy,
     /// The sender takes a CRC-32 of every byte and writes it into memory that the kernel sends by reference; the
@@ -42,7 +45,7 @@ pub(crate) enum Work {
 
 /// The roles that this program can have, as its first argument.
 const ROLES: [&str; 2] = ["limit-receiver", "limit-sender"];
-const WORKS: [Work; 4] = [Work::Bare, Work::Copy, Work::Reference, Work::Format];
+const WORKS: [Work; 5] = [Work::Bare, Work::Checksum, Work::Copy, Work::Reference, Work::Format];
 
 /// What a blast gave.
 pub(crate) struct Outcome {
@@ -116,7 +119,7 @@ impl Blast {
     }
 
     fn send(&self) -> Value {
-        let socket = self.socket(([127, 0, 0, 1], 0).into());
+        let mut socket = self.socket(([127, 0, 0, 1], 0).into());
         socket.connect(self.peer);
         let most = self.batch();
         let mut source = vec![0; SOURCE + most];
@@ -135,14 +138,14 @@ impl Blast {
             if self.work != Work::Bare {
                 crc.update(bytes);
             }
-            out.send(&socket, bytes, batch);
+            out.send(&mut socket, bytes, batch);
             sent += batch as u64;
         }
         json!({ "cpu_s": cpu(), "crc": crc.finalize() })
     }
 
     fn receive(&self) -> Value {
-        let socket = self.socket(self.peer);
+        let mut socket = self.socket(self.peer);
         println!("{}", json!({ "address": socket.local_addr().to_string() }));
         let mut message = vec![0; self.batch().max(LARGEST)];
         let mut kept = vec![0_u8; SOURCE + message.len()];
@@ -158,7 +161,7 @@ impl Blast {
                     let at = usize::try_from(got % SOURCE as u64).expect("an index");
                     kept[at..at + n].copy_from_slice(&message[..n]);
                 }
-                Work::Reference => crc.update(&message[..n]),
+                Work::Checksum | Work::Reference => crc.update(&message[..n]),
                 Work::Format => message[..n].chunks(self.size).for_each(|d| crc.update(&d[HEADER..])),
             }
             got += n as u64;
@@ -177,7 +180,7 @@ impl Blast {
 /// From where datagrams leave.
 enum Out {
     /// From the source itself.
-    Bare,
+    Source,
     /// From one place, to which they are copied.
     Copy(Vec<u8>),
     /// From slabs in turn.
@@ -197,7 +200,7 @@ impl Out {
     /// For batches of at most `most` bytes in datagrams of `size`.
     fn new(work: Work, most: usize, size: usize) -> Self {
         match work {
-            Work::Bare => Self::Bare,
+            Work::Bare | Work::Checksum => Self::Source,
             Work::Copy => Self::Copy(vec![0; most]),
             Work::Reference | Work::Format => {
                 let count = usize::try_from(CREDIT).expect("a megabyte").div_ceil(most);
@@ -210,9 +213,9 @@ impl Out {
     }
 
     /// Sends `bytes`, which are `len` with their headers.
-    fn send(&mut self, socket: &Plain, bytes: &[u8], len: usize) {
+    fn send(&mut self, socket: &mut Plain, bytes: &[u8], len: usize) {
         match self {
-            Self::Bare => socket.send(bytes),
+            Self::Source => socket.send(bytes),
             Self::Copy(own) => {
                 own[..len].copy_from_slice(bytes);
                 socket.send(&own[..len]);

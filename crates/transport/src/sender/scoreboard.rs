@@ -54,7 +54,7 @@ impl Scoreboard {
     }
 
     /// The same for the next `count` segments of `len` bytes each; `tx` gives the number of each from its place.
-    pub(crate) fn push_run(&mut self, now: Instant, len: u32, count: u64, tx: impl Fn(u64) -> u64) {
+    pub fn push_run(&mut self, now: Instant, len: u32, count: u64, tx: impl Fn(u64) -> u64) {
         let (first, bytes) = (self.next_offset, u64::from(len));
         let segment = |n| {
             let offset = first + n * bytes;

@@ -46,7 +46,7 @@ impl Scoreboard {
 
     /// First and last of the segments that a cumulative ACK covers, if all of them left once, by transmissions that
     /// follow each other, and nothing is marked sacked or lost.
-    pub(crate) fn plain_run(&self, ack: u64) -> Option<(Segment, Segment)> {
+    pub fn plain_run(&self, ack: u64) -> Option<(Segment, Segment)> {
         if self.sacked() > 0 || !self.lost.is_empty() {
             return None;
         }
@@ -58,7 +58,7 @@ impl Scoreboard {
 
     /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, for which [`Scoreboard::plain_run`] has a run: so
     /// nothing has to be done for each segment.
-    pub(crate) fn acknowledge_run(&mut self, ack: u64, (first, last): &(Segment, Segment)) -> Acked {
+    pub fn acknowledge_run(&mut self, ack: u64, (first, last): &(Segment, Segment)) -> Acked {
         let count = self.covered(ack);
         let bytes = last.end() - first.offset;
         self.segments.drain(..count);

@@ -1,0 +1,44 @@
+//! Packets through one emulated link that queues, delays and loses them, with no machine at either end: what the emulator
+//! alone does for a packet. `.ci/instructions` counts it. `cargo run --example link`.
+
+use std::time::Duration;
+
+use rdt::driver::clock;
+use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
+
+const PACKETS: u32 = 100_000;
+/// Bytes of a packet, which are never looked at.
+const SIZE: usize = 1472;
+const RATE: Bitrate = Bitrate::from_bps(10_000_000_000);
+const DELAY: Duration = Duration::from_millis(1);
+/// From packet to packet: a little more than the link takes for one, so that some wait and none is too many.
+const INTERVAL: Duration = Duration::from_nanos(1200);
+/// Packets that come together.
+const BATCH: u32 = 44;
+
+fn main() {
+    let config = LinkConfig {
+        loss: Loss::Bernoulli(Probability::new(0.001).expect("a probability")),
+        rate: Some(RATE),
+        delay: DELAY,
+        ..LinkConfig::default()
+    };
+    let mut link = Link::new(config, 1, Direction::Forward);
+    // An epoch for times that are made up from here on.
+    let mut now = clock::now();
+    let (mut pool, mut delivered, mut dropped) = (Vec::new(), 0, 0);
+    for packet in 0..PACKETS {
+        if packet % BATCH == 0 {
+            now += INTERVAL * BATCH;
+        }
+        if let Err(gone) = link.push(now, pool.pop().unwrap_or_else(|| vec![0; SIZE])) {
+            dropped += 1;
+            pool.push(gone.packet);
+        }
+        while let Some(delivery) = link.pop(now) {
+            delivered += 1;
+            pool.push(delivery.packet);
+        }
+    }
+    println!("link: {PACKETS} packets, {delivered} delivered so far, {dropped} lost");
+}
