@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::crc::{Combiner, combine};
+use crate::crc::{self, Combiner, combine};
 
 #[derive(Debug)]
 struct Run {
@@ -62,7 +62,7 @@ impl StreamCrc {
             run.crc = self.combiner.extend(run.crc, bytes, crc);
             run.end = end;
         } else {
-            let crc = crc.unwrap_or_else(|| crc32fast::hash(bytes));
+            let crc = crc.unwrap_or_else(|| crc::hash(bytes));
             self.runs.insert(next, Run { start, end, crc });
         }
         let this = extended.unwrap_or(next);

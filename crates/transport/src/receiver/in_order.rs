@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use super::packet_log::{PacketLog, Run};
+use crate::crc::{self, Crc32};
 
 /// A read buffer larger than this is given back once it is empty.
 const KEEP_CAPACITY: usize = 1 << 20;
@@ -40,7 +41,7 @@ pub(super) struct InOrder {
     bytes: u64,
     largest: usize,
     /// Of everything but the end of `buffer` from `hashed` on; of all if there are runs.
-    crc: crc32fast::Hasher,
+    crc: Crc32,
     hashed: usize,
     /// Nothing more will come.
     ended: bool,
@@ -56,7 +57,7 @@ impl InOrder {
             run_bytes: 0,
             bytes: 0,
             largest: 0,
-            crc: crc32fast::Hasher::new(),
+            crc: Crc32::new(),
             hashed: 0,
             ended: false,
         }
@@ -169,9 +170,8 @@ impl InOrder {
         if !self.keep.checksum {
             return 0;
         }
-        let mut crc = self.crc.clone();
-        crc.update(&self.buffer[self.hashed..]);
-        crc.finalize()
+        let rest = &self.buffer[self.hashed..];
+        crc::combine(self.crc.sum(), crc::hash(rest), rest.len() as u64)
     }
 
     /// Memory of what is here, in bytes, and in the log; without what says where.

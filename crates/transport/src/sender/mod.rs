@@ -35,7 +35,7 @@ use crate::planted;
 use crate::recovery::{Expiry, Pacer, Prr, Recovery};
 use crate::wire::Codec;
 use crate::wire::native::{CloseReason, Params};
-use crate::{ConfigError, Ecn, Endpoint, Observer, Phase, Trace, TransferError, TransmitBuf};
+use crate::{ConfigError, Ecn, Endpoint, Frame, Observer, Phase, Trace, TransferError, TransmitBuf};
 use asking::Asking;
 use chunk::Cut;
 pub use chunk::Spare;
@@ -60,6 +60,8 @@ pub use waiting::{Blocked, Waited};
 /// Written bytes beyond what was sent that the buffer takes, or the congestion window's if they are fewer: several full
 /// batches for one connection, and not more than the caches hold for many.
 const LOOKAHEAD: u64 = 256 * 1024;
+/// Memory that packets are written to, and leave from together: what they carry is a little less.
+const FRAME: u64 = Frame::SIZE as u64;
 /// What is taken to be a batch before there was a full one, bytes: as much as any driver sends in one call.
 const FIRST_BATCH: u64 = 64 * 1024;
 /// After this long with nothing in flight and nothing to send, the receiver is reminded that there is a
@@ -250,17 +252,15 @@ impl Sender {
         }
         let waiting = self.buffer.end() - self.board.next_offset();
         let most = self.cwnd.min(LOOKAHEAD).max(2 * self.mss as u64);
-        // Of several batches whole ones, lest each round ends with the piece of one; but never less than a window.
-        let several = self.batch > 0 && most >= 2 * self.batch && self.cwnd >= LOOKAHEAD;
-        let wanted = if several { most - most % self.batch } else { most };
+        // Frames are filled, whose packets leave together: what is written of one must not end where the look ahead
+        // does. Of several no more than fit it; but never less than a window.
+        let wanted = if self.cwnd >= LOOKAHEAD { most - FRAME + 1 } else { most };
         let asked = !self.finishing && self.state != State::Closed;
         self.waiting.on_asked(asked && waiting >= wanted);
         if !asked || waiting >= wanted {
             return Ok(Spare::default());
         }
-        let room = if several { wanted - waiting } else { u64::MAX };
-        let spare = self.buffer.spare(self.cut());
-        Ok(spare.within(usize::try_from(room).unwrap_or(usize::MAX)))
+        Ok(self.buffer.spare(self.cut()))
     }
 
     /// As [`Sender::spare`], but only for what the windows would let out now, whole packets and at most so many
@@ -278,14 +278,16 @@ impl Sender {
         let batch = if self.batch > 0 { self.batch } else { FIRST_BATCH };
         let most = batch.saturating_mul(batches as u64);
         let mss = self.mss as u64;
-        let wanted = self.window_room().min((most - most % mss).max(mss));
+        let allowed = self.window_room();
+        let wanted = allowed.min((most - most % mss).max(mss));
         let asked = !self.finishing && self.state != State::Closed;
         self.waiting.on_asked(asked && waiting >= wanted);
         if !asked || waiting >= wanted {
             return Ok(Spare::default());
         }
+        // The last frame is filled, as far as the windows allow it.
         let spare = self.buffer.spare(self.cut());
-        Ok(spare.within(usize::try_from(wanted - waiting).unwrap_or(usize::MAX)))
+        Ok(spare.within(usize::try_from(allowed - waiting).unwrap_or(usize::MAX)))
     }
 
     /// How what was not sent yet will be cut, as far as is known.

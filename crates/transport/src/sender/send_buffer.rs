@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::chunk::{Chunk, Cut, Spare};
 use super::memory::{SendMemory, Wear};
 use crate::Frame;
-use crate::crc::{self, Combiner};
+use crate::crc::{Combiner, Crc32};
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
@@ -28,7 +28,7 @@ pub(crate) struct SendBuffer {
 #[derive(Debug)]
 enum Crc {
     /// Of what was written, read when it is.
-    Written(crc32fast::Hasher),
+    Written(Crc32),
     /// Of what was sent, put together from those of the packets, which are computed anyway.
     Sent { crc: u32, combiner: Box<Combiner> },
 }
@@ -55,7 +55,7 @@ impl SendBuffer {
         let crc = if of_packets {
             Crc::Sent { crc: 0, combiner: Box::default() }
         } else {
-            Crc::Written(crc32fast::Hasher::new())
+            Crc::Written(Crc32::new())
         };
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc }
     }
@@ -152,9 +152,9 @@ impl SendBuffer {
 
     /// CRC-32 of the `len` bytes from `offset` on, which [`SendBuffer::copy_to`] would copy.
     pub(crate) fn checksum(&mut self, offset: u64, len: usize) -> u32 {
-        let mut crc = crc::hasher();
+        let mut crc = Crc32::new();
         self.for_pieces(offset, len, |piece| crc.update(piece));
-        crc.finalize()
+        crc.sum()
     }
 
     /// The `len` bytes from `offset` on, piece by piece.
@@ -201,7 +201,7 @@ impl SendBuffer {
     /// CRC-32 (IEEE) of the stream so far: of what was written, or where packets have checks of what was sent.
     pub(crate) fn crc(&self) -> u32 {
         match &self.crc {
-            Crc::Written(crc) => crc.clone().finalize(),
+            Crc::Written(crc) => crc.sum(),
             Crc::Sent { crc, .. } => *crc,
         }
     }
