@@ -82,7 +82,7 @@ fn tell(main: &Sender<News>, news: News) {
 /// Ends a stream at its last event.
 #[expect(unsafe_code, reason = "the crate gives streams away as raw handles")]
 fn close_stream(stream: &StreamRef) {
-    // SAFETY: this is the stream's last event, and nobody else closes it.
+    // SAFETY: this is the stream's last event, and nobody else closes it. What its callback owns goes with it.
     drop(unsafe { Stream::from_raw(stream.as_raw()) });
 }
 
@@ -143,9 +143,9 @@ fn take(connection: &ConnectionRef, event: ConnectionEvent<'_>, bytes: u64, main
             });
         }
         ConnectionEvent::ShutdownComplete { .. } => {
-            // SAFETY: this is the connection's last event, and nobody else closes it.
-            drop(unsafe { Connection::from_raw(connection.as_raw()) });
             tell(main, News::Closed);
+            // SAFETY: this is the connection's last event, and nobody else closes it. `main` goes with it.
+            drop(unsafe { Connection::from_raw(connection.as_raw()) });
         }
         _ => {}
     }
