@@ -47,7 +47,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
         stream.write_all(&[1]).await?;
         stream.flush().await?;
         tokio::time::sleep(LINGER).await;
-        meter.print(seconds)
+        meter.print(seconds, None)
     })
 }
 
@@ -61,6 +61,6 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
         }
         stream.flush().await?;
         stream.read_exact(&mut [0]).await?;
-        meter::print_sent()
+        meter::print_sent(None)
     })
 }

@@ -58,16 +58,22 @@ impl Meter {
     }
 
     /// Tells the parent how it went, once the connection is closed.
-    pub(crate) fn print(&self, seconds: f64) -> Result<()> {
+    ///
+    /// `crc` is the checksum of the bytes, where the peer takes one.
+    pub(crate) fn print(&self, seconds: f64, crc: Option<u32>) -> Result<()> {
         ensure!(self.bytes == self.expected, "{} bytes of {} came", self.bytes, self.expected);
-        println!("{}", json!({ "bytes": self.bytes, "seconds": seconds, "processor_us": processor_us()? }));
+        let processor_us = processor_us()?;
+        println!(
+            "{}",
+            json!({ "bytes": self.bytes, "seconds": seconds, "processor_us": processor_us, "crc": crc })
+        );
         Ok(())
     }
 }
 
-/// The sender's last words.
-pub(crate) fn print_sent() -> Result<()> {
-    println!("{}", json!({ "processor_us": processor_us()? }));
+/// The sender's last words; the parent compares the checksum, if there is one.
+pub(crate) fn print_sent(crc: Option<u32>) -> Result<()> {
+    println!("{}", json!({ "processor_us": processor_us()?, "crc": crc }));
     Ok(())
 }
 
@@ -96,6 +102,7 @@ impl Hello {
         Ok(self.0["address"].as_str().context("no address")?.parse()?)
     }
 
+    #[cfg(any(feature = "quinn", feature = "s2n", feature = "quiche", feature = "msquic"))]
     pub(crate) fn certificate(&self) -> Result<&str> {
         self.0["certificate"].as_str().context("no certificate")
     }

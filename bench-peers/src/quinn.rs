@@ -87,7 +87,7 @@ pub(crate) fn receive(bytes: u64, control: Control) -> Result<()> {
         }
         let seconds = meter.seconds();
         connection.closed().await;
-        meter.print(seconds)
+        meter.print(seconds, None)
     })
 }
 
@@ -113,6 +113,6 @@ pub(crate) fn send(bytes: u64, control: Control) -> Result<()> {
         stream.stopped().await?;
         connection.close(VarInt::from_u32(0), b"");
         endpoint.wait_idle().await;
-        meter::print_sent()
+        meter::print_sent(None)
     })
 }

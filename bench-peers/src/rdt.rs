@@ -9,6 +9,25 @@ use crate::transfer::{self, Process, Run, number};
 
 pub(crate) const TUNED: &str = "window of 8192 packets (`--window`), 1472-byte packets, an ACK a batch, CRC-32 of the whole transfer, no emulated link";
 
+pub(crate) const TUNED_NATIVE: &str = "the native format with a fixed window as rdt has it (`--wire native --pacing off`), which its receiver acknowledges by the batch without being asked";
+
+/// The format of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Classic,
+    Native,
+}
+
+impl Wire {
+    /// What `rdt-send` is told of it.
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Classic => &[],
+            Self::Native => &["--wire", "native", "--pacing", "off"],
+        }
+    }
+}
+
 /// What `rdt-send --version` prints, less the name.
 pub(crate) fn version(directory: &Path) -> Result<String> {
     let program = directory.join("rdt-send");
@@ -22,7 +41,7 @@ pub(crate) fn version(directory: &Path) -> Result<String> {
 }
 
 /// One transfer.
-pub(crate) fn run(directory: &Path, bytes: u64, window: u32) -> Result<Run> {
+pub(crate) fn run(directory: &Path, bytes: u64, window: u32, wire: Wire) -> Result<Run> {
     let deadline = transfer::deadline();
     let mut command = Command::new(directory.join("rdt-recv"));
     command.args(["--no-link", "--ack-every", "batch", "--bind", "127.0.0.1:0", "--json", "--once"]);
@@ -31,7 +50,7 @@ pub(crate) fn run(directory: &Path, bytes: u64, window: u32) -> Result<Run> {
     let address = hello["address"].as_str().context("rdt-recv told no address")?;
     let mut command = Command::new(directory.join("rdt-send"));
     command.args([address, &window.to_string(), "0", "0", "10000", "--json", "--quiet"]);
-    command.args(["--bytes", &bytes.to_string()]);
+    command.args(["--bytes", &bytes.to_string()]).args(wire.arguments());
     let sent = Process::start("rdt-send", &mut command, "")?.last_line(deadline)?;
     let summary = receiver.last_line(deadline)?;
     transfer::check_bytes(&summary, bytes)?;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::transfer::Run;
 
 const NOTES: &str = "\
+- rdt, the limit and the rows of TCP that say so take a CRC-32 of every byte at both ends.
 - The QUIC stacks encrypt and authenticate every packet, rdt does not: AES-128-GCM alone costs bare UDP with a \
 checksum about a third of its rate.
 - With `TCP_MAXSEG` the kernel still builds packets of up to 64 KiB (GSO) which loopback never cuts: the row shows \
@@ -71,6 +72,15 @@ pub(crate) fn markdown(rows: &[Row], ours: Option<usize>, rounds: u32, bytes: u6
     text + NOTES
 }
 
+/// A line that names peers which were not built in, by their features; nothing if all were.
+pub(crate) fn left_out(features: impl Iterator<Item = &'static str>) -> String {
+    let features: Vec<_> = features.collect();
+    if features.is_empty() {
+        return String::new();
+    }
+    format!("- Not built in, so not measured: {} (`--features` of the same names).\n", features.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +103,15 @@ mod tests {
         assert!(text.contains("| slow | 1.0 | not | 8.00 | 1.500 | 2.50 |\n"), "{text}");
         assert!(text.contains("- gone: not measured: round 1: no luck\n"), "{text}");
         assert!(!text.contains("| gone"), "{text}");
+    }
+
+    #[test]
+    fn who_is_not_built_in_is_named() {
+        assert_eq!(left_out([].into_iter()), "");
+        let line = left_out(["quiche", "msquic"].into_iter());
+        assert_eq!(
+            line,
+            "- Not built in, so not measured: quiche, msquic (`--features` of the same names).\n"
+        );
     }
 }

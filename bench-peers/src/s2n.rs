@@ -67,7 +67,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
         let seconds = meter.seconds();
         // The sender closes the connection: no stream, or an error that says so.
         let _ = connection.accept_receive_stream().await;
-        meter.print(seconds)
+        meter.print(seconds, None)
     })
 }
 
@@ -90,6 +90,6 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
         stream.close().await?;
         connection.close(0u32.into());
         client.wait_idle().await?;
-        meter::print_sent()
+        meter::print_sent(None)
     })
 }

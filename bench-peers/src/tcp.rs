@@ -1,9 +1,11 @@
-//! The kernel's TCP, with loopback's own segments and with those of an Ethernet link.
+//! The kernel's TCP, with loopback's own segments and with those of an Ethernet link, without and with the check of
+//! every byte that rdt's rate includes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 use anyhow::Result;
+use crc32fast::Hasher;
 use socket2::{Domain, Socket, Type};
 
 use crate::meter::{self, Hello, Meter};
@@ -12,24 +14,42 @@ use crate::meter::{self, Hello, Meter};
 const CALL: usize = 128 << 10;
 
 /// What a link with 1500-byte packets announces: less the timestamps of 12 bytes, 1448 bytes of payload a segment.
-pub(crate) const MSS: u32 = 1460;
+const MSS: u32 = 1460;
 
 pub(crate) const TUNED: &str = "CUBIC, 128 KiB a call, the 64 KiB segments that loopback allows";
+pub(crate) const TUNED_CRC: &str =
+    "as TCP; each side takes a CRC-32 (crc32fast) of every block that it writes or reads";
 pub(crate) const TUNED_MSS: &str =
     "CUBIC, 128 KiB a call, segments of 1448 bytes (`TCP_MAXSEG` 1460 less timestamps)";
+pub(crate) const TUNED_MSS_CRC: &str = "as TCP with 1448-byte segments; each side takes a CRC-32 (crc32fast) of every block that it writes or reads";
 
-/// A socket that is neither connected nor listening, as `TCP_MAXSEG` has to be set before.
-fn socket(mss: Option<u32>) -> Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.set_tcp_congestion(b"cubic")?;
-    if let Some(mss) = mss {
-        socket.set_tcp_mss(mss)?;
-    }
-    Ok(socket)
+/// Which TCP.
+#[derive(Clone, Copy)]
+pub(crate) struct Variant {
+    /// Segments of an Ethernet link.
+    pub(crate) small: bool,
+    /// A CRC-32 at both ends.
+    pub(crate) checked: bool,
 }
 
-pub(crate) fn receive(bytes: u64, mss: Option<u32>) -> Result<()> {
-    let listener = socket(mss)?;
+impl Variant {
+    /// A socket that is neither connected nor listening, as `TCP_MAXSEG` has to be set before.
+    fn socket(self) -> Result<Socket> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_tcp_congestion(b"cubic")?;
+        if self.small {
+            socket.set_tcp_mss(MSS)?;
+        }
+        Ok(socket)
+    }
+
+    fn hasher(self) -> Option<Hasher> {
+        self.checked.then(Hasher::new)
+    }
+}
+
+pub(crate) fn receive(bytes: u64, variant: Variant) -> Result<()> {
+    let listener = variant.socket()?;
     listener.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
     listener.listen(1)?;
     let listener = std::net::TcpListener::from(listener);
@@ -37,26 +57,36 @@ pub(crate) fn receive(bytes: u64, mss: Option<u32>) -> Result<()> {
     let (mut stream, _) = listener.accept()?;
     let mut buffer = vec![0; CALL];
     let mut meter = Meter::new(bytes);
+    let mut crc = variant.hasher();
     while !meter.full() {
-        match stream.read(&mut buffer)? {
-            0 => break,
-            length => meter.count(length),
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            break;
+        }
+        meter.count(length);
+        if let Some(crc) = &mut crc {
+            crc.update(&buffer[..length]);
         }
     }
-    meter.print(meter.seconds())
+    meter.print(meter.seconds(), crc.map(Hasher::finalize))
 }
 
-pub(crate) fn send(bytes: u64, mss: Option<u32>) -> Result<()> {
-    let socket = socket(mss)?;
+pub(crate) fn send(bytes: u64, variant: Variant) -> Result<()> {
+    let socket = variant.socket()?;
     socket.connect(&Hello::read()?.address()?.into())?;
     let mut stream = std::net::TcpStream::from(socket);
     let source = meter::source();
+    let mut crc = variant.hasher();
     for block in meter::blocks(bytes, CALL) {
-        stream.write_all(&source[block])?;
+        let block = &source[block];
+        if let Some(crc) = &mut crc {
+            crc.update(block);
+        }
+        stream.write_all(block)?;
     }
     stream.shutdown(Shutdown::Write)?;
     // The receiver closes when it has everything.
     let rest = stream.read(&mut [0])?;
     anyhow::ensure!(rest == 0, "the receiver sent something");
-    meter::print_sent()
+    meter::print_sent(crc.map(Hasher::finalize))
 }

@@ -153,6 +153,8 @@ pub(crate) fn run_children(receive: &mut Command, transmit: &mut Command, bytes:
     let sent = sender.last_line(deadline)?;
     let summary = receiver.last_line(deadline)?;
     check_bytes(&summary, bytes)?;
+    let (theirs, ours) = (&summary["crc"], &sent["crc"]);
+    ensure!(theirs == ours, "checksum {theirs} came for {ours}");
     let seconds = summary["seconds"].as_f64().context("the receiver told no time")?;
     Ok(Run::new(bytes, seconds, number(&sent, "processor_us")? + number(&summary, "processor_us")?))
 }

@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use rscrypto::checksum::{Checksum as _, Crc32};
 
 /// Lengths of the input in bytes: small ones, payloads of datagrams of 1472 and 7472 bytes, a batch.
 const LENGTHS: [usize; 7] = [16, 64, 256, 1452, 1464, 7464, 65_536];
@@ -30,8 +31,9 @@ struct Library {
     checksum: fn(&[u8]) -> u32,
 }
 
-const LIBRARIES: [Library; 5] = [
+const LIBRARIES: [Library; 6] = [
     Library { name: "crc32fast", how: "", checksum: crc32fast::hash },
+    Library { name: "rscrypto", how: "", checksum: Crc32::checksum },
     Library { name: "crc-fast", how: "", checksum: crc_fast::crc32_iso_hdlc },
     Library { name: "zlib-rs", how: "", checksum: |bytes| zlib_rs::crc32::crc32(0, bytes) },
     Library { name: "libdeflater", how: "", checksum: libdeflater::crc32 },

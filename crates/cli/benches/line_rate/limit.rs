@@ -8,7 +8,7 @@ use std::env;
 use std::net::SocketAddr;
 use std::process::Command;
 
-use crc32fast::Hasher;
+use libdeflater::Crc;
 use rdt_driver::clock;
 use rdt_transport::dword_array;
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ impl Blast {
         let mut source = vec![0; SOURCE + most];
         dword_array::fill(0, &mut source);
         let mut out = Out::new(self.work, most, self.size);
-        let (mut sent, mut acked, mut crc) = (0, 0, Hasher::new());
+        let (mut sent, mut acked, mut crc) = (0, 0, Crc::new());
         while acked < self.bytes {
             let batch = most.min(usize::try_from(self.bytes - sent).unwrap_or(most));
             if batch == 0 || sent + batch as u64 - acked > CREDIT {
@@ -141,7 +141,7 @@ impl Blast {
             out.send(&mut socket, bytes, batch);
             sent += batch as u64;
         }
-        json!({ "cpu_s": cpu(), "crc": crc.finalize() })
+        json!({ "cpu_s": cpu(), "crc": crc.sum() })
     }
 
     fn receive(&self) -> Value {
@@ -149,7 +149,7 @@ impl Blast {
         println!("{}", json!({ "address": socket.local_addr().to_string() }));
         let mut message = vec![0; self.batch().max(LARGEST)];
         let mut kept = vec![0_u8; SOURCE + message.len()];
-        let (mut got, mut told, mut crc) = (0, 0, Hasher::new());
+        let (mut got, mut told, mut crc) = (0, 0, Crc::new());
         socket.accept();
         let start = clock::now();
         while got < self.bytes {
@@ -173,7 +173,7 @@ impl Blast {
         let seconds = start.elapsed().as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
         let gb = got as f64 / 1e9;
-        json!({ "gbps": gb * 8.0 / seconds, "gb": gb, "cpu_s": cpu(), "crc": crc.finalize() })
+        json!({ "gbps": gb * 8.0 / seconds, "gb": gb, "cpu_s": cpu(), "crc": crc.sum() })
     }
 }
 

@@ -9,7 +9,8 @@ impl Receiver {
     /// Writes those that [`Receiver::poll_reply`] would give next, as long as nothing else comes before them and the batch
     /// has room. Gives how many.
     pub(crate) fn fill_acks(&mut self, out: &mut TransmitBuf) -> u64 {
-        let Some(len) = self.wire.plain_ack_len() else { return 0 };
+        // One that is due takes the place of the one before it.
+        let Some(len) = self.wire.plain_ack_len().filter(|_| self.ack_due.is_none()) else { return 0 };
         let mut count = 0;
         while let Some(&Answer::Ack { ack, wnd }) = self.replies.front()
             && let Some(slot) = out.slot(len)

@@ -1,0 +1,296 @@
+//! The transports, and how each is made ready and run.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::foreign::{self, Library};
+use crate::rdt::{self, Wire};
+use crate::rdt_here::{self, Waiting};
+use crate::tcp::{self, Variant};
+use crate::transfer::{self, Run};
+use crate::{limit, locked};
+
+/// One transport, tuned in one way.
+pub(crate) struct Peer {
+    /// What it is called on command lines.
+    pub(crate) id: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) tuned: &'static str,
+    ways: Ways,
+}
+
+/// How its two ends run.
+enum Ways {
+    /// As rdt's two programs.
+    Programs(Wire),
+    /// As the program around a library of C++.
+    Foreign(&'static Library),
+    /// As children of this very program.
+    Children {
+        version: fn() -> Result<String>,
+        receive: fn(u64) -> Result<()>,
+        send: fn(u64, u32) -> Result<()>,
+    },
+}
+
+/// All that were built in, in the order of their runs.
+pub(crate) const PEERS: &[Peer] = &[
+    Peer { id: "rdt", name: "rdt", tuned: rdt::TUNED, ways: Ways::Programs(Wire::Classic) },
+    Peer {
+        id: "rdt-native",
+        name: "rdt, native",
+        tuned: rdt::TUNED_NATIVE,
+        ways: Ways::Programs(Wire::Native),
+    },
+    Peer {
+        id: "limit",
+        name: "limit, CRC-32",
+        tuned: limit::TUNED,
+        ways: Ways::Children { version: linux, receive: limit::receive, send: |bytes, _| limit::send(bytes) },
+    },
+    Peer {
+        id: "rdt-thread",
+        name: "rdt, a thread",
+        tuned: rdt_here::TUNED,
+        ways: Ways::Children {
+            version: || Ok("the same".to_owned()),
+            receive: |bytes| rdt_here::receive(bytes, Waiting::Thread),
+            send: |bytes, window| rdt_here::send(bytes, window, Waiting::Thread),
+        },
+    },
+    Peer {
+        id: "rdt-tokio",
+        name: "rdt over tokio",
+        tuned: rdt_here::TUNED_TOKIO,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| rdt_here::receive(bytes, Waiting::Tokio),
+            send: |bytes, window| rdt_here::send(bytes, window, Waiting::Tokio),
+        },
+    },
+    Peer {
+        id: "rdt-tokio-looks",
+        name: "rdt over tokio that looks",
+        tuned: rdt_here::TUNED_LOOKING,
+        ways: Ways::Children {
+            version: tokio,
+            receive: |bytes| rdt_here::receive(bytes, Waiting::TokioLooking),
+            send: |bytes, window| rdt_here::send(bytes, window, Waiting::TokioLooking),
+        },
+    },
+    Peer {
+        id: "tcp",
+        name: "TCP",
+        tuned: tcp::TUNED,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| tcp::receive(bytes, Variant { small: false, checked: false }),
+            send: |bytes, _| tcp::send(bytes, Variant { small: false, checked: false }),
+        },
+    },
+    Peer {
+        id: "tcp-crc",
+        name: "TCP, CRC-32 at both ends",
+        tuned: tcp::TUNED_CRC,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| tcp::receive(bytes, Variant { small: false, checked: true }),
+            send: |bytes, _| tcp::send(bytes, Variant { small: false, checked: true }),
+        },
+    },
+    Peer {
+        id: "tcp-mss",
+        name: "TCP, 1448-byte segments",
+        tuned: tcp::TUNED_MSS,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| tcp::receive(bytes, Variant { small: true, checked: false }),
+            send: |bytes, _| tcp::send(bytes, Variant { small: true, checked: false }),
+        },
+    },
+    Peer {
+        id: "tcp-mss-crc",
+        name: "TCP, 1448-byte segments, CRC-32 at both ends",
+        tuned: tcp::TUNED_MSS_CRC,
+        ways: Ways::Children {
+            version: linux,
+            receive: |bytes| tcp::receive(bytes, Variant { small: true, checked: true }),
+            send: |bytes, _| tcp::send(bytes, Variant { small: true, checked: true }),
+        },
+    },
+    #[cfg(feature = "quinn")]
+    Peer {
+        id: "quinn",
+        name: "quinn",
+        tuned: crate::quinn::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("quinn"),
+            receive: |bytes| crate::quinn::receive(bytes, crate::quinn::Control::Cubic),
+            send: |bytes, _| crate::quinn::send(bytes, crate::quinn::Control::Cubic),
+        },
+    },
+    #[cfg(feature = "quinn")]
+    Peer {
+        id: "quinn-bbr",
+        name: "quinn, BBR",
+        tuned: crate::quinn::TUNED_BBR,
+        ways: Ways::Children {
+            version: || locked::version("quinn"),
+            receive: |bytes| crate::quinn::receive(bytes, crate::quinn::Control::Bbr),
+            send: |bytes, _| crate::quinn::send(bytes, crate::quinn::Control::Bbr),
+        },
+    },
+    #[cfg(feature = "s2n")]
+    Peer {
+        id: "s2n",
+        name: "s2n-quic",
+        tuned: crate::s2n::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("s2n-quic"),
+            receive: crate::s2n::receive,
+            send: |bytes, _| crate::s2n::send(bytes),
+        },
+    },
+    #[cfg(feature = "quiche")]
+    Peer {
+        id: "quiche",
+        name: "quiche",
+        tuned: crate::quiche::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("quiche"),
+            receive: crate::quiche::receive,
+            send: |bytes, _| crate::quiche::send(bytes),
+        },
+    },
+    #[cfg(feature = "msquic")]
+    Peer {
+        id: "msquic",
+        name: "MsQuic",
+        tuned: crate::msquic::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("msquic"),
+            receive: crate::msquic::receive,
+            send: |bytes, _| crate::msquic::send(bytes),
+        },
+    },
+    #[cfg(feature = "kcp")]
+    Peer {
+        id: "kcp",
+        name: "KCP (tokio_kcp)",
+        tuned: crate::kcp::TUNED,
+        ways: Ways::Children {
+            version: || locked::version("tokio_kcp"),
+            receive: crate::kcp::receive,
+            send: |bytes, _| crate::kcp::send(bytes),
+        },
+    },
+    Peer { id: "udt", name: "UDT", tuned: foreign::UDT.tuned, ways: Ways::Foreign(&foreign::UDT) },
+    Peer { id: "srt", name: "SRT, file mode", tuned: foreign::SRT.tuned, ways: Ways::Foreign(&foreign::SRT) },
+];
+
+/// Cargo's features without which a peer is not built in, and whether they are there.
+const FEATURES: [(&str, bool); 5] = [
+    ("quinn", cfg!(feature = "quinn")),
+    ("s2n", cfg!(feature = "s2n")),
+    ("quiche", cfg!(feature = "quiche")),
+    ("msquic", cfg!(feature = "msquic")),
+    ("kcp", cfg!(feature = "kcp")),
+];
+
+/// Peers that this program was built without.
+pub(crate) fn left_out() -> impl Iterator<Item = &'static str> {
+    FEATURES.into_iter().filter(|(_, built)| !built).map(|(feature, _)| feature)
+}
+
+/// The one that a word of a command line means.
+pub(crate) fn named(id: &str) -> Result<&'static Peer> {
+    PEERS.iter().find(|peer| peer.id == id).with_context(|| match left_out().find(|feature| *feature == id) {
+        Some(feature) => format!("this program was built without --features {feature}"),
+        None => format!(
+            "there is no peer {id}: {}",
+            PEERS.iter().map(|peer| peer.id).collect::<Vec<_>>().join(", ")
+        ),
+    })
+}
+
+impl Peer {
+    /// Whether others are compared with it.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.ways, Ways::Programs(Wire::Classic))
+    }
+
+    /// Whether it can be left out where what it needs is missing.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.ways, Ways::Foreign(_))
+    }
+
+    /// Makes ready what it needs to run and tells its version.
+    pub(crate) fn prepare(&self, rdt: &Path) -> Result<String> {
+        match &self.ways {
+            Ways::Programs(_) => rdt::version(rdt),
+            Ways::Foreign(library) => library.prepare(),
+            Ways::Children { version, .. } => version(),
+        }
+    }
+
+    /// One transfer between two processes.
+    pub(crate) fn run(&self, bytes: u64, rdt: &Path, window: u32) -> Result<Run> {
+        match &self.ways {
+            Ways::Programs(wire) => return rdt::run(rdt, bytes, window, *wire),
+            Ways::Foreign(library) => return library.run(bytes),
+            Ways::Children { .. } => {}
+        }
+        let program = std::env::current_exe().context("the path of this program")?;
+        let (bytes_text, window) = (bytes.to_string(), window.to_string());
+        transfer::run_children(
+            Command::new(&program).args(["receive", self.id, &bytes_text]),
+            Command::new(&program).args(["send", self.id, &bytes_text, &window]),
+            bytes,
+        )
+    }
+
+    /// Takes one transfer.
+    pub(crate) fn receive(&self, bytes: u64) -> Result<()> {
+        match &self.ways {
+            Ways::Children { receive, .. } => receive(bytes),
+            _ => bail!("it runs in its own programs"),
+        }
+    }
+
+    /// Makes one transfer.
+    pub(crate) fn send(&self, bytes: u64, window: u32) -> Result<()> {
+        match &self.ways {
+            Ways::Children { send, .. } => send(bytes, window),
+            _ => bail!("it runs in its own programs"),
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as every version is told")]
+fn linux() -> Result<String> {
+    Ok(format!("Linux {}", rustix::system::uname().release().to_string_lossy()))
+}
+
+fn tokio() -> Result<String> {
+    Ok(format!("tokio {}", locked::version("tokio")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_is_found_by_its_name_and_no_other() {
+        for peer in PEERS {
+            assert_eq!(named(peer.id).unwrap().name, peer.name);
+        }
+        for feature in left_out() {
+            let error = named(feature).err().unwrap().to_string();
+            assert_eq!(error, format!("this program was built without --features {feature}"));
+        }
+        assert!(named("none").err().unwrap().to_string().starts_with("there is no peer none: rdt, "));
+        assert_eq!(PEERS.iter().filter(|peer| peer.is_ours()).count(), 1);
+    }
+}

@@ -1,0 +1,182 @@
+//! rdt's machines and sockets in this very program, told as its two programs tell theirs. Between its rows nothing
+//! differs but how a loop waits.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rdt_driver::{
+    Application, Connected, DwordArray, Fill, Flow, Remote, Socket, Source as _, UdpIo, UdpOptions, Waiter,
+};
+use rdt_server::{LinkMode, Server, ServerConfig};
+use rdt_transport::{
+    AckPolicy, Endpoint, LinkProperties, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
+};
+
+use crate::meter::{self, Hello, Meter};
+use crate::rdt_tokio;
+
+pub(crate) const TUNED: &str =
+    "as rdt, a thread and its `Waiter` a process, but in the children of this program as the next two are";
+pub(crate) const TUNED_TOKIO: &str = "the same machines, sockets (batches are lent) and order of things, but each loop is \
+    a task of a current-thread runtime that waits with `AsyncFd` and tokio's timer, at once";
+pub(crate) const TUNED_LOOKING: &str =
+    "the same over tokio, but it looks at the socket for 20 us before it waits";
+
+/// How the loops wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A thread that looks and then sleeps.
+    Thread,
+    /// tokio's reactor and timer.
+    Tokio,
+    /// tokio's, after a look as the thread's.
+    TokioLooking,
+}
+
+/// How long the last ACK may be lost and asked for again.
+const LINGER: Duration = Duration::from_millis(50);
+/// What `rdt-recv` and `rdt-send` ask for where only ACKs pass, bytes.
+const ACKS: usize = 4 << 20;
+/// What `rdt-recv` may hold for senders unless it is told otherwise, bytes.
+const MEMORY: u64 = 1 << 30;
+
+fn run<E, S, A>(
+    waiting: Waiting,
+    endpoint: &mut E,
+    io: &mut S,
+    application: &mut A,
+    socket: Arc<UdpSocket>,
+) -> Result<()>
+where
+    E: Endpoint,
+    S: Socket<Peer = E::Peer>,
+    A: Application<E>,
+{
+    match waiting {
+        Waiting::Thread => {
+            let mut waiter = Waiter::new(socket, Duration::ZERO)?;
+            Ok(rdt_driver::run(endpoint, io, application, &mut waiter)?)
+        }
+        Waiting::Tokio | Waiting::TokioLooking => {
+            let looks = waiting == Waiting::TokioLooking;
+            meter::runtime()?.block_on(rdt_tokio::run(endpoint, io, application, socket, looks))
+        }
+    }
+}
+
+/// Takes one transfer.
+struct Taking {
+    meter: Meter,
+    end: Option<Instant>,
+    /// When the last byte was there, by the machine.
+    seconds: f64,
+    crc: u32,
+}
+
+impl Application<Server<Remote>> for Taking {
+    fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
+        while let Some((peer, event)) = server.poll_event() {
+            if let ReceiverEvent::Finished { bytes, elapsed, crc, .. } = event {
+                server.confirm(now, peer);
+                self.meter.count(usize::try_from(bytes).unwrap_or(usize::MAX));
+                (self.seconds, self.crc) = (elapsed.as_secs_f64(), crc);
+                self.end = Some(now + LINGER);
+            }
+        }
+        match self.end {
+            Some(end) if end <= now => Flow::Done,
+            end => Flow::Wait(end),
+        }
+    }
+}
+
+/// As `rdt-recv --no-link --ack-every batch --once`.
+pub(crate) fn receive(bytes: u64, waiting: Waiting) -> Result<()> {
+    let options = UdpOptions { send_buffer: ACKS, ..UdpOptions::default() };
+    let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
+    let receiver =
+        ReceiverConfig { ack: AckPolicy::Batch, max_datagram: usize::MAX, ..ReceiverConfig::reference() };
+    let mut config = ServerConfig::new(receiver, LinkMode::None).with_memory(MEMORY);
+    config.listener.socket_buffer = io.stats().receive_buffer as u64;
+    meter::print_hello(io.local_addr()?, None);
+    let mut server = Server::new(config);
+    let mut taking = Taking { meter: Meter::new(bytes), end: None, seconds: 0.0, crc: 0 };
+    let socket = io.socket();
+    run(waiting, &mut server, &mut io, &mut taking, socket)?;
+    taking.meter.print(taking.seconds, Some(taking.crc))
+}
+
+/// Makes one transfer.
+struct Making {
+    source: Option<DwordArray>,
+    crc: Option<u32>,
+    failed: bool,
+}
+
+impl Making {
+    /// As `rdt-send` does it, before a turn.
+    fn fill(&mut self, sender: &mut Sender) -> std::io::Result<()> {
+        while let Some(source) = &mut self.source {
+            let Ok(spare) = sender.spare() else { return Ok(()) };
+            if spare.is_empty() {
+                return Ok(());
+            }
+            match source.read_into(spare)? {
+                Fill::Bytes(n) => sender.advance(n),
+                Fill::Pending => return Ok(()),
+                Fill::End => {
+                    self.source = None;
+                    let _ = sender.finish();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Application<Sender> for Making {
+    fn pump(&mut self, _: Instant, sender: &mut Sender) -> Flow {
+        while let Some(event) = sender.poll_event() {
+            match event {
+                SenderEvent::Connected { .. } => {}
+                SenderEvent::Finished { crc } => self.crc = Some(crc),
+                SenderEvent::Failed { .. } => self.failed = true,
+            }
+        }
+        self.failed |= self.fill(sender).is_err();
+        if self.failed || self.crc.is_some() { Flow::Done } else { Flow::Wait(None) }
+    }
+}
+
+/// As `rdt-send HOST W 0 0 10000`.
+pub(crate) fn send(bytes: u64, window: u32, waiting: Waiting) -> Result<()> {
+    let address = Hello::read()?.address()?;
+    let link = LinkProperties {
+        rtt_s: 0.0,
+        speed_bps: 1e10,
+        loss_forward: 0.0,
+        loss_reverse: 0.0,
+        buffer: window.saturating_add(50),
+    };
+    let config = SenderConfig::new(window, link);
+    let outstanding = (window as usize).saturating_mul(config.packet_size);
+    let options = UdpOptions {
+        receive_buffer: ACKS,
+        send_buffer: outstanding.clamp(256 << 10, 32 << 20),
+        by_reference: true,
+        ..UdpOptions::default()
+    };
+    let io = UdpIo::bind((Ipv4Addr::UNSPECIFIED, 0).into(), options)?;
+    let socket = io.socket();
+    let mut io = Connected::new(io, address);
+    let mut sender = Sender::with_memory(config, io.memory())?;
+    sender.open().context("opening")?;
+    let mut making = Making { source: Some(DwordArray::new(bytes)), crc: None, failed: false };
+    run(waiting, &mut sender, &mut io, &mut making, socket)?;
+    let Some(theirs) = making.crc.filter(|_| !making.failed) else { bail!("the transfer failed") };
+    let ours = sender.stats().crc;
+    ensure!(theirs == ours, "checksum {theirs:08x} came for {ours:08x}");
+    meter::print_sent(Some(ours))
+}
