@@ -5,12 +5,10 @@
 use std::collections::VecDeque;
 
 use super::packet_log::{PacketLog, Run};
-use crate::crc::{self, Crc32};
+use crate::crc::{Crc32, combine};
 
 /// A read buffer larger than this is given back once it is empty.
 const KEEP_CAPACITY: usize = 1 << 20;
-/// Bytes read of a buffer that is not empty are given back from this many on, once they are half of it.
-const COMPACT: usize = 64 * 1024;
 /// Bytes in order of which the CRC-32 is computed at the latest. The library is twice as fast at pieces of some thousand
 /// bytes as at packets, and what is read later than this has left the cache.
 const PIECE: usize = 64 * 1024;
@@ -31,9 +29,8 @@ pub(crate) struct Keep {
 #[derive(Debug)]
 pub(super) struct InOrder {
     keep: Keep,
-    /// What is read first, and how many bytes of it were.
-    buffer: Vec<u8>,
-    read: usize,
+    /// What is read first.
+    buffer: VecDeque<u8>,
     /// What is read after that, in the log, and how many bytes it is. As long as there is any, what follows goes to the
     /// log as well.
     runs: VecDeque<Run>,
@@ -51,8 +48,7 @@ impl InOrder {
     pub(super) fn new(keep: Keep) -> Self {
         Self {
             keep,
-            buffer: Vec::new(),
-            read: 0,
+            buffer: VecDeque::new(),
             runs: VecDeque::new(),
             run_bytes: 0,
             bytes: 0,
@@ -102,26 +98,22 @@ impl InOrder {
     /// The next bytes that were not consumed, up to where they lie in one piece.
     pub(super) fn data<'a>(&'a self, log: &'a PacketLog) -> &'a [u8] {
         match self.runs.front() {
-            Some(run) if self.read == self.buffer.len() => log.bytes(*run),
-            _ => &self.buffer[self.read..],
+            Some(run) if self.buffer.is_empty() => log.bytes(*run),
+            _ => self.buffer.as_slices().0,
         }
     }
 
     /// Takes the next `n` bytes as read, or as many as there are.
     pub(super) fn consume(&mut self, n: usize, log: &mut PacketLog) {
         self.hash();
-        let first = n.min(self.buffer.len() - self.read);
-        self.read += first;
+        let first = n.min(self.buffer.len());
         self.consume_runs(n - first, log);
-        if self.read == self.buffer.len() {
-            self.read = 0;
+        if first < self.buffer.len() {
+            self.buffer.drain(..first);
+        } else if self.ended || self.buffer.capacity() > KEEP_CAPACITY {
+            self.buffer = VecDeque::new();
+        } else {
             self.buffer.clear();
-            if self.ended || self.buffer.capacity() > KEEP_CAPACITY {
-                self.buffer = Vec::new();
-            }
-        } else if self.read >= COMPACT && self.read * 2 >= self.buffer.len() {
-            self.buffer.drain(..self.read);
-            self.read = 0;
         }
         self.hashed = self.buffer.len();
     }
@@ -130,7 +122,7 @@ impl InOrder {
     pub(super) fn leave(&mut self, log: &PacketLog) {
         self.hash();
         for run in self.runs.drain(..) {
-            self.buffer.extend_from_slice(log.bytes(run));
+            self.buffer.extend(log.bytes(run));
         }
         self.run_bytes = 0;
         self.hashed = self.buffer.len();
@@ -140,9 +132,9 @@ impl InOrder {
     pub(super) fn end(&mut self) {
         self.ended = true;
         if self.unread() == 0 {
-            self.buffer = Vec::new();
+            self.buffer = VecDeque::new();
             self.runs = VecDeque::new();
-            (self.read, self.hashed) = (0, 0);
+            self.hashed = 0;
         }
     }
 
@@ -152,7 +144,7 @@ impl InOrder {
 
     /// Bytes that were not consumed.
     pub(super) fn unread(&self) -> u64 {
-        (self.buffer.len() - self.read + self.run_bytes) as u64
+        (self.buffer.len() + self.run_bytes) as u64
     }
 
     /// Bytes so far, read or not.
@@ -170,8 +162,11 @@ impl InOrder {
         if !self.keep.checksum {
             return 0;
         }
-        let rest = &self.buffer[self.hashed..];
-        crc::combine(self.crc.sum(), crc::hash(rest), rest.len() as u64)
+        let mut crc = Crc32::new();
+        for piece in rest(&self.buffer, self.hashed) {
+            crc.update(piece);
+        }
+        combine(self.crc.sum(), crc.sum(), (self.buffer.len() - self.hashed) as u64)
     }
 
     /// Memory of what is here, in bytes, and in the log; without what says where.
@@ -198,7 +193,7 @@ impl InOrder {
     }
 
     fn buffer(&mut self, payload: &[u8]) {
-        self.buffer.extend_from_slice(payload);
+        self.buffer.extend(payload);
         if self.buffer.len() - self.hashed >= PIECE {
             self.hash();
         }
@@ -234,8 +229,16 @@ impl InOrder {
     /// Computes the CRC of all that is in order.
     fn hash(&mut self) {
         if self.keep.checksum {
-            self.crc.update(&self.buffer[self.hashed..]);
+            for piece in rest(&self.buffer, self.hashed) {
+                self.crc.update(piece);
+            }
         }
         self.hashed = self.buffer.len();
     }
+}
+
+/// What comes from the byte `at` on.
+fn rest(buffer: &VecDeque<u8>, at: usize) -> [&[u8]; 2] {
+    let (first, second) = buffer.as_slices();
+    [first.get(at..).unwrap_or_default(), &second[at.saturating_sub(first.len())..]]
 }

@@ -11,6 +11,9 @@ use crate::wire::Numbering;
 
 /// Payload of a packet before any has come, bytes: that of a full one.
 const PAYLOAD: u64 = 1464;
+/// Bytes that an application may leave unread in any case, as far as there is memory: what it takes to ride out a pause of
+/// a disk at a few hundred megabytes a second.
+const UNREAD: u64 = 32 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Packets {
@@ -101,7 +104,7 @@ impl Packets {
             0 => full,
             // Or its sender would count how often it was sent in vain.
             _ if self.refused => 0,
-            backlog => full.min(self.memory.saturating_sub(backlog) / self.reassembly.largest().max(1)),
+            backlog => full.min(self.room().saturating_sub(backlog) / self.reassembly.largest().max(1)),
         };
         self.narrowed = window < full;
         self.edge = self.edge.max(ack + window);
@@ -126,9 +129,16 @@ impl Packets {
         window.min((self.memory / 2 / largest).max(1))
     }
 
-    /// Unread bytes, if the application is behind: 0 for one that left no more than half of the memory unread.
+    /// Unread bytes, if the application is behind: 0 for one that left no more than half of its room unread.
     fn backlog(&self) -> u64 {
         let unread = self.reassembly.unread();
-        if unread > self.memory / 2 { unread } else { 0 }
+        if unread > self.room() / 2 { unread } else { 0 }
+    }
+
+    /// Of the memory, what an application may fill with what it does not read, in bytes: as much again as may be on its way, for
+    /// that must find room when it falls behind, and no more for a sender that has no larger window.
+    fn room(&self) -> u64 {
+        let on_its_way = self.full_window().saturating_mul(self.reassembly.largest());
+        self.memory.min(UNREAD.max(on_its_way.saturating_mul(2)))
     }
 }
