@@ -165,6 +165,10 @@ impl<P: Pages> Frames for Ring<P> {
         frame
     }
 
+    fn are_lent_out(&self) -> bool {
+        self.held >= self.most && !self.pages.is_closed()
+    }
+
     fn give_back(&mut self, frame: Arc<Frame>, wear: Wear) {
         self.held = self.held.saturating_sub(1);
         match wear {

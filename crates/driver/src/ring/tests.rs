@@ -91,7 +91,9 @@ fn frames_are_lent_in_turn_and_never_all_of_them() {
     let mut ring = ring(8, Counted::default());
     let lent = take_all(&mut ring);
     assert_eq!(numbers(&ring, &lent), [0, 1, 2, 3, 4, 5], "three quarters");
+    assert!(ring.are_lent_out());
     give_all(&mut ring, lent, Wear::Read);
+    assert!(!ring.are_lent_out());
     let again = take_all(&mut ring);
     assert_eq!(
         numbers(&ring, &again),

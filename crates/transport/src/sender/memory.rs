@@ -16,6 +16,9 @@ pub trait Frames: Send {
     /// One that nobody else holds or reads; `None` if there is none now.
     fn take(&mut self) -> Option<Arc<Frame>>;
 
+    /// Senders hold as many as they may: one can be taken when what another holds was acknowledged.
+    fn are_lent_out(&self) -> bool;
+
     /// All in a frame that was taken was acknowledged, or is needed no more.
     fn give_back(&mut self, frame: Arc<Frame>, wear: Wear);
 }
@@ -66,6 +69,11 @@ impl SendMemory {
         }
         let mut unshared = std::iter::from_fn(|| free.frames.pop());
         unshared.find_map(|mut frame| Arc::get_mut(&mut frame).is_some().then_some(frame)).unwrap_or_default()
+    }
+
+    /// There are frames that can be lent, and none can be taken before others come back.
+    pub(super) fn is_lent_out(&self) -> bool {
+        self.free().lendable.as_ref().is_some_and(|frames| frames.are_lent_out())
     }
 
     pub(super) fn give_back(&self, frame: Arc<Frame>, wear: Wear) {
@@ -129,6 +137,10 @@ mod tests {
             self.0.take()
         }
 
+        fn are_lent_out(&self) -> bool {
+            self.0.is_none()
+        }
+
         fn give_back(&mut self, frame: Arc<Frame>, wear: Wear) {
             self.0 = Some(frame);
             self.1.lock().unwrap().push(wear);
@@ -141,7 +153,9 @@ mod tests {
         let frame = Arc::new(Frame::lying_at(place, vec![0; Frame::SIZE].leak()));
         let wears = Arc::new(Mutex::new(Vec::new()));
         let memory = SendMemory::of(Box::new(One(Some(frame), Arc::clone(&wears))));
+        assert!(!memory.is_lent_out() && !SendMemory::new().is_lent_out());
         let (lendable, own) = (memory.take(), memory.take());
+        assert!(memory.is_lent_out());
         assert_eq!((lendable.place(), own.place()), (Some(place), None));
         memory.give_back(own, Wear::Worn);
         memory.give_back(lendable, Wear::Worn);

@@ -228,10 +228,7 @@ impl Sender {
         self.buffer.sent(len, crc);
         let alone = self.board.is_empty();
         if alone {
-            // Until now nothing was owed.
-            self.heard_at = Some(now);
-            self.keep_alive = None;
-            self.remind = false;
+            self.start_flight(now);
         }
         self.note_flight(now, Some(offset), len as u64);
         // A packet's payload is at most 65,499 bytes.
@@ -250,6 +247,13 @@ impl Sender {
         self.trace_sent_data(now, seq, tx, offset, len, None);
         self.trace_data(now, seq, 1, None);
         Some(())
+    }
+
+    /// Something leaves while nothing is outstanding: until now nothing was owed.
+    pub(super) fn start_flight(&mut self, now: Instant) {
+        self.heard_at = Some(now);
+        self.keep_alive = None;
+        self.remind = false;
     }
 
     fn transmit_again(&mut self, now: Instant, repeat: Repeat, out: &mut TransmitBuf) -> Option<()> {

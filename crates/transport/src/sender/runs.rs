@@ -23,7 +23,7 @@ impl Sender {
         if most == 0 {
             return;
         }
-        let alone = out.is_empty();
+        let (alone, starts) = (out.is_empty(), self.board.is_empty());
         let (count, full) = match self.lend_run(now, most, out) {
             Some(lent) => lent,
             None => self.copy_run(now, most, out),
@@ -31,11 +31,21 @@ impl Sender {
         if count == 0 {
             return;
         }
+        if starts {
+            self.start_flight(now);
+        }
         self.note_run(now, count);
         if alone && full {
             self.batch = count * self.mss as u64;
         }
-        self.recovery.on_sent(now, self.rtt.rto(), self.rtt.sampled(), false);
+        let (rto, srtt) = (self.rtt.rto(), self.rtt.sampled());
+        if starts {
+            self.recovery.on_sent(now, rto, srtt, true);
+        }
+        if !starts || count > 1 {
+            self.recovery.on_sent(now, rto, srtt, false);
+        }
+        self.stats.first_data_at.get_or_insert(now);
         self.stats.datagrams_sent += count;
         self.waiting.go(now);
     }
@@ -44,8 +54,7 @@ impl Sender {
     fn run_len(&self) -> u64 {
         let busy = self.state != State::Open
             || self.observer.is_some()
-            || self.board.is_empty()
-            || self.board.in_flight() == 0
+            || (!self.board.is_empty() && self.board.in_flight() == 0)
             || self.prr.is_some()
             || self.next_repeat().is_some()
             || self.mtu_probe_len().is_some()
@@ -69,9 +78,10 @@ impl Sender {
         }
         let most = most.min(out.max_segments() as u64);
         let ready = self.buffer.ready(cut) as u64;
-        let few =
-            ready < most && ready.saturating_mul((cut.header + cut.mss) as u64) < Frame::LEAST_LOAN as u64;
-        if ready == 0 || few {
+        // Of a few that more follow, a copy makes the better batch.
+        let followed = ready < most || self.buffer.end() > cut.offset + ready * cut.mss as u64;
+        let few = ready.saturating_mul((cut.header + cut.mss) as u64) < Frame::LEAST_LOAN as u64;
+        if ready == 0 || (few && followed) {
             return None;
         }
         let allowed = self.pacer.as_ref().map_or(most, |pacer| pacer.allows(now, cut.mss as u64, most));

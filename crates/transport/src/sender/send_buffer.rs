@@ -77,6 +77,12 @@ impl SendBuffer {
         self.chunks.back_mut().into_iter().for_each(Chunk::seal);
     }
 
+    /// What is written next would lie in memory that cannot be lent, because all that can be is.
+    pub(crate) fn is_lent_out(&self) -> bool {
+        let full = self.chunks.back().is_none_or(|chunk| chunk.written == chunk.capacity);
+        full && self.memory.is_lent_out()
+    }
+
     /// Takes the first `n` bytes of [`SendBuffer::spare`] as written.
     pub(crate) fn advance(&mut self, n: usize) {
         if n == 0 {

@@ -205,6 +205,10 @@ impl crate::Frames for Lendable {
         Some(Arc::new(Frame::lying_at(Place { file: 1, offset: 0 }, memory)))
     }
 
+    fn are_lent_out(&self) -> bool {
+        false
+    }
+
     fn give_back(&mut self, _: Arc<Frame>, wear: Wear) {
         self.0.send(wear).unwrap();
     }
