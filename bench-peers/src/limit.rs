@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Result;
-use crc32fast::Hasher;
+use libdeflater::Crc;
 
 use crate::meter::{self, Hello, Meter, SOURCE};
 use crate::plain::{LARGEST, Plain};
@@ -29,7 +29,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
     let mut socket = bind();
     meter::print_hello(socket.local_addr(), None);
     let mut message = vec![0; LARGEST];
-    let (mut got, mut told, mut crc) = (0, 0, Hasher::new());
+    let (mut got, mut told, mut crc) = (0, 0, Crc::new());
     let mut meter = Meter::new(bytes);
     socket.accept();
     while !meter.full() {
@@ -42,7 +42,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
             told = got;
         }
     }
-    meter.print(meter.seconds(), Some(crc.finalize()))
+    meter.print(meter.seconds(), Some(crc.sum()))
 }
 
 pub(crate) fn send(bytes: u64) -> Result<()> {
@@ -50,7 +50,7 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
     socket.connect(Hello::read()?.address()?);
     // A batch may begin anywhere in the source.
     let source: Vec<u8> = (0..=u8::MAX).cycle().take(SOURCE + BATCH).collect();
-    let (mut sent, mut acked, mut crc) = (0, 0, Hasher::new());
+    let (mut sent, mut acked, mut crc) = (0, 0, Crc::new());
     while acked < bytes {
         let batch = BATCH.min(usize::try_from(bytes - sent).unwrap_or(BATCH));
         if batch == 0 || sent + batch as u64 - acked > CREDIT {
@@ -63,7 +63,7 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
         socket.send(block);
         sent += batch as u64;
     }
-    meter::print_sent(Some(crc.finalize()))
+    meter::print_sent(Some(crc.sum()))
 }
 
 /// Waits for a count, and reads all that are there.

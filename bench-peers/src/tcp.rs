@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 use anyhow::Result;
-use crc32fast::Hasher;
+use libdeflater::Crc;
 use socket2::{Domain, Socket, Type};
 
 use crate::meter::{self, Hello, Meter};
@@ -18,10 +18,10 @@ const MSS: u32 = 1460;
 
 pub(crate) const TUNED: &str = "CUBIC, 128 KiB a call, the 64 KiB segments that loopback allows";
 pub(crate) const TUNED_CRC: &str =
-    "as TCP; each side takes a CRC-32 (crc32fast) of every block that it writes or reads";
+    "as TCP; each side takes a CRC-32 (libdeflate) of every block that it writes or reads";
 pub(crate) const TUNED_MSS: &str =
     "CUBIC, 128 KiB a call, segments of 1448 bytes (`TCP_MAXSEG` 1460 less timestamps)";
-pub(crate) const TUNED_MSS_CRC: &str = "as TCP with 1448-byte segments; each side takes a CRC-32 (crc32fast) of every block that it writes or reads";
+pub(crate) const TUNED_MSS_CRC: &str = "as TCP with 1448-byte segments; each side takes a CRC-32 (libdeflate) of every block that it writes or reads";
 
 /// Which TCP.
 #[derive(Clone, Copy)]
@@ -43,8 +43,8 @@ impl Variant {
         Ok(socket)
     }
 
-    fn hasher(self) -> Option<Hasher> {
-        self.checked.then(Hasher::new)
+    fn hasher(self) -> Option<Crc> {
+        self.checked.then(Crc::new)
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn receive(bytes: u64, variant: Variant) -> Result<()> {
             crc.update(&buffer[..length]);
         }
     }
-    meter.print(meter.seconds(), crc.map(Hasher::finalize))
+    meter.print(meter.seconds(), crc.map(|crc| crc.sum()))
 }
 
 pub(crate) fn send(bytes: u64, variant: Variant) -> Result<()> {
@@ -88,5 +88,5 @@ pub(crate) fn send(bytes: u64, variant: Variant) -> Result<()> {
     // The receiver closes when it has everything.
     let rest = stream.read(&mut [0])?;
     anyhow::ensure!(rest == 0, "the receiver sent something");
-    meter::print_sent(crc.map(Hasher::finalize))
+    meter::print_sent(crc.map(|crc| crc.sum()))
 }

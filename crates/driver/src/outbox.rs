@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use rdt_transport::{Ecn, Frame, SendMemory, TransmitBuf};
+use rdt_transport::{Ecn, SendMemory, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
 use crate::reports::Reports;
@@ -289,8 +289,8 @@ impl Outbox {
         let gso = self.call(kernel) == SendCall::Gso;
         let (batch, Some(file)) = (&*self.batch, &self.file) else { return Loan::None };
         let (bytes, size, ecn) = (batch.bytes(), batch.segment_size(), batch.ecn());
-        let worth = gso && bytes.len() >= Frame::LEAST_LOAN && !file.is_closed();
-        let Some(place) = batch.place().filter(|place| worth && place.file == file.name()) else {
+        let may = gso && !file.is_closed();
+        let Some(place) = batch.place().filter(|place| may && place.file == file.name()) else {
             return Loan::None;
         };
         match kernel.lend(peer, file, place.offset, Datagrams { bytes, size, ecn }) {

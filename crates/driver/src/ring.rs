@@ -4,12 +4,12 @@
 //! A frame that was lent is written again only when nobody can read it any more. That is so once everything in it was
 //! acknowledged and nothing was sent twice: then each of its datagrams existed once, and the receiver has it. If
 //! something was sent again meanwhile, a first copy may still wait in some queue, and the frame is worn. When no other is
-//! left, the pages of those that are worn are given up to whoever reads them, and new ones take their place.
+//! left, and no sender holds one, all pages are given up to whoever reads them, and new ones take their place; a part of
+//! them cannot be, for the kernel may have made large ones of them, where a hole would be zeros under the eyes of its readers.
 //!
 //! Pages are small at first. Once much has left without a loss they become one large page, if the kernel has one: both
-//! sides then count who reads it in one place instead of one for each 4 KiB. A large page can only be given up as a whole (a
-//! hole in it would be zeros under the eyes of its readers), hence when no sender holds a frame. Nor can pages be joined
-//! while one does.
+//! sides then count who reads it in one place instead of one for each 4 KiB. Nor can pages be joined while a sender holds a
+//! frame.
 //!
 //! This takes for granted that nobody between copies a datagram without copying its bytes and hands it on after the
 //! original was acknowledged, as an emulator that duplicates packets within this host may. Then the late copy can be
@@ -17,7 +17,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use rdt_transport::{Frame, Frames, Wear};
@@ -34,14 +33,11 @@ const CALM: u32 = 1024;
 
 /// Memory in which frames lie.
 pub(crate) trait Pages: Send + Sync {
-    /// Puts fresh small pages in the place of those in `frames`; false if that cannot be done.
-    fn renew(&self, frames: Range<usize>) -> bool;
+    /// Puts fresh small pages in the place of all; false if that cannot be done.
+    fn renew(&self) -> bool;
 
     /// Makes one large page of fresh ones, which stay as they are if that fails.
     fn join(&self) -> io::Result<()>;
-
-    /// The number of a frame that lies here.
-    fn number(&self, frame: &Frame) -> usize;
 
     /// Nobody sends from here any more.
     fn is_closed(&self) -> bool;
@@ -49,7 +45,7 @@ pub(crate) trait Pages: Send + Sync {
     /// From now on.
     fn close(&self);
 
-    /// Takes the memory back: no sender has any of it.
+    /// Takes the memory back: no sender has any of it, though a batch may.
     fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>);
 }
 
@@ -102,44 +98,31 @@ impl<P: Pages> Ring<P> {
         };
     }
 
-    /// Leaves all pages to whoever reads them, so that every frame is free. No sender holds one.
+    /// Leaves all pages to whoever reads them, so that every frame is free. No sender holds one, nor a batch that the
+    /// socket did not take: it would find zeros there.
     fn renew_all(&mut self) -> bool {
-        if !self.pages.renew(0..self.free.len() + self.worn.len()) {
+        if !self.pages.renew() {
             return false;
         }
         self.free.extend(self.worn.drain(..));
         true
     }
 
-    /// The same for the small pages of those that are worn, while senders hold others.
-    fn renew_worn(&mut self) -> bool {
-        while let Some(frame) = self.worn.last() {
-            let number = self.pages.number(frame);
-            if !self.pages.renew(number..number + 1) {
-                return false;
-            }
-            self.free.extend(self.worn.pop());
-        }
-        true
-    }
-
     /// Sees that frames are free, if that can be.
     fn refresh(&mut self) {
-        let may_join = matches!(self.grain, Grain::Small { calm_for } if calm_for >= CALM);
-        if may_join {
-            if self.held == 0 {
-                self.enlarge();
+        if self.held > 0
+            || self.free.iter_mut().chain(&mut self.worn).any(|frame| Arc::get_mut(frame).is_none())
+        {
+            return;
+        }
+        if matches!(self.grain, Grain::Small { calm_for } if calm_for >= CALM) {
+            self.enlarge();
+        } else if self.free.is_empty() && !self.worn.is_empty() {
+            if !self.renew_all() {
+                self.pages.close();
+            } else if self.grain == Grain::Large {
+                self.grain = Grain::Small { calm_for: 0 };
             }
-            return;
-        }
-        if !self.free.is_empty() || self.worn.is_empty() || self.grain == Grain::Large && self.held > 0 {
-            return;
-        }
-        let renewed = if self.held == 0 { self.renew_all() } else { self.renew_worn() };
-        if !renewed {
-            self.pages.close();
-        } else if self.grain == Grain::Large {
-            self.grain = Grain::Small { calm_for: 0 };
         }
     }
 
@@ -215,7 +198,6 @@ pub(crate) use elsewhere::{File, open, send};
 mod elsewhere {
     use std::io;
     use std::net::UdpSocket;
-    use std::ops::Range;
     use std::sync::Arc;
 
     use rdt_transport::Frame;
@@ -232,15 +214,11 @@ mod elsewhere {
     }
 
     impl Pages for File {
-        fn renew(&self, _: Range<usize>) -> bool {
+        fn renew(&self) -> bool {
             match *self {}
         }
 
         fn join(&self) -> io::Result<()> {
-            match *self {}
-        }
-
-        fn number(&self, _: &Frame) -> usize {
             match *self {}
         }
 

@@ -113,9 +113,10 @@ impl TransmitBuf {
         self.closed = true;
     }
 
-    /// Where the batch lies in memory that can be lent; `None` if it does not.
+    /// Where the batch lies in memory that can be lent; `None` if it does not, or is so small that whoever wrote it does
+    /// not expect it to be lent ([`Frame::LEAST_LOAN`]).
     pub fn place(&self) -> Option<Place> {
-        let (frame, start) = self.frame.as_ref()?;
+        let (frame, start) = self.frame.as_ref().filter(|_| self.len >= Frame::LEAST_LOAN)?;
         let Place { file, offset } = frame.place()?;
         Some(Place { file, offset: offset + *start as u64 })
     }
@@ -215,7 +216,10 @@ mod tests {
         let frame = Arc::new(Frame::lying_at(place, vec![0; Frame::SIZE].leak()));
         let mut batch = TransmitBuf::new(9);
         assert_eq!(batch.place(), None);
-        batch.borrow(frame, 100, 10, 2);
+        batch.borrow(Arc::clone(&frame), 100, 1000, 16);
+        assert_eq!(batch.place(), None, "it is too small");
+        batch.clear();
+        batch.borrow(frame, 100, 1000, 17);
         assert_eq!(batch.place(), Some(Place { file: 7, offset: (1 << 16) + 100 }));
     }
 

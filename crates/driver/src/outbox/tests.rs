@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use rdt_transport::{Frames as _, Wear};
+use rdt_transport::{Frame, Frames as _, Wear};
 
 use super::*;
 use crate::ring::Ring;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::UdpSocket;
-use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,12 +38,9 @@ impl File {
 }
 
 impl Pages for File {
-    fn renew(&self, frames: Range<usize>) -> bool {
+    fn renew(&self) -> bool {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let (start, len) = (frames.start * Frame::SIZE, frames.len() * Frame::SIZE);
-        // A page is given up if it lies in the hole as a whole.
-        let len = if frames.len() == FRAMES { LARGE } else { len };
-        fallocate(&self.memory, hole, start as u64, len as u64).is_ok()
+        fallocate(&self.memory, hole, 0, LARGE as u64).is_ok()
     }
 
     #[expect(unsafe_code, reason = "neither libc nor rustix wraps this advice")]
@@ -59,11 +55,6 @@ impl Pages for File {
         }
     }
 
-    fn number(&self, frame: &Frame) -> usize {
-        let offset = frame.place().map_or(0, |place| place.offset);
-        usize::try_from(offset).unwrap_or(0) / Frame::SIZE
-    }
-
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
@@ -72,9 +63,11 @@ impl Pages for File {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>) {
+    fn retire(self: Arc<Self>, mut frames: Vec<Arc<Frame>>) {
+        // One that a batch still holds is left to it, and with it the rest.
         if frames.len() == FRAMES
-            && self.renew(0..FRAMES)
+            && frames.iter_mut().all(|frame| Arc::get_mut(frame).is_some())
+            && self.renew()
             && let Ok(mut retired) = RETIRED.lock()
         {
             self.closed.store(false, Ordering::Relaxed);

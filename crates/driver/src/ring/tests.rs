@@ -8,7 +8,7 @@ use super::*;
 /// Counts what it is asked for.
 #[derive(Default)]
 struct Counted {
-    renewed: Mutex<Vec<(usize, usize)>>,
+    renewed: Mutex<u32>,
     joined: Mutex<u32>,
     no_new_ones: bool,
     /// Error number of a wish for a large page.
@@ -18,18 +18,14 @@ struct Counted {
 }
 
 impl Pages for Counted {
-    fn renew(&self, frames: Range<usize>) -> bool {
-        self.renewed.lock().expect("nobody panicked").push((frames.start, frames.end));
+    fn renew(&self) -> bool {
+        *self.renewed.lock().expect("nobody panicked") += 1;
         !self.no_new_ones
     }
 
     fn join(&self) -> io::Result<()> {
         *self.joined.lock().expect("nobody panicked") += 1;
         self.no_large_ones.map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
-    }
-
-    fn number(&self, frame: &Frame) -> usize {
-        usize::try_from(frame.place().expect("it lies here").offset).expect("it is small")
     }
 
     fn is_closed(&self) -> bool {
@@ -51,8 +47,8 @@ fn ring(frames: u64, pages: Counted) -> Ring<Counted> {
     Ring::new(Arc::new(pages), (0..frames).map(frame).collect())
 }
 
-fn number(ring: &Ring<Counted>, frame: &Frame) -> usize {
-    ring.pages.number(frame)
+fn number(frame: &Frame) -> u64 {
+    frame.place().expect("it lies in the ring").offset
 }
 
 /// Takes all that there are; gives them by their numbers.
@@ -60,8 +56,8 @@ fn take_all(ring: &mut Ring<Counted>) -> Vec<Arc<Frame>> {
     std::iter::from_fn(|| ring.take()).collect()
 }
 
-fn numbers(ring: &Ring<Counted>, frames: &[Arc<Frame>]) -> Vec<usize> {
-    frames.iter().map(|frame| number(ring, frame)).collect()
+fn numbers(frames: &[Arc<Frame>]) -> Vec<u64> {
+    frames.iter().map(|frame| number(frame)).collect()
 }
 
 fn give_all(ring: &mut Ring<Counted>, frames: Vec<Arc<Frame>>, wear: Wear) {
@@ -78,10 +74,10 @@ fn lend_in_turn(ring: &mut Ring<Counted>, frames: u32) {
     }
 }
 
-/// What was renewed, from which frame to which, and how often pages were to be joined.
-fn asked(ring: &Ring<Counted>) -> (Vec<(usize, usize)>, u32) {
+/// How often pages were to be renewed, and to be joined.
+fn asked(ring: &Ring<Counted>) -> (u32, u32) {
     (
-        ring.pages.renewed.lock().expect("nobody panicked").clone(),
+        *ring.pages.renewed.lock().expect("nobody panicked"),
         *ring.pages.joined.lock().expect("nobody panicked"),
     )
 }
@@ -90,13 +86,13 @@ fn asked(ring: &Ring<Counted>) -> (Vec<(usize, usize)>, u32) {
 fn frames_are_lent_in_turn_and_never_all_of_them() {
     let mut ring = ring(8, Counted::default());
     let lent = take_all(&mut ring);
-    assert_eq!(numbers(&ring, &lent), [0, 1, 2, 3, 4, 5], "three quarters");
+    assert_eq!(numbers(&lent), [0, 1, 2, 3, 4, 5], "three quarters");
     assert!(ring.are_lent_out());
     give_all(&mut ring, lent, Wear::Read);
     assert!(!ring.are_lent_out());
     let again = take_all(&mut ring);
     assert_eq!(
-        numbers(&ring, &again),
+        numbers(&again),
         [6, 7, 0, 1, 2, 3],
         "those that came back first, after those that were not lent"
     );
@@ -107,7 +103,7 @@ fn a_frame_that_nobody_read_is_the_next_one() {
     let mut ring = ring(8, Counted::default());
     let frame = ring.take().unwrap();
     ring.give_back(frame, Wear::Unread);
-    assert_eq!(ring.take().map(|frame| number(&ring, &frame)), Some(0));
+    assert_eq!(ring.take().map(|frame| number(&frame)), Some(0));
 }
 
 #[test]
@@ -117,33 +113,27 @@ fn a_frame_that_a_batch_holds_waits() {
     let batch = Arc::clone(&frame);
     ring.give_back(frame, Wear::Unread);
     let frame = ring.take().unwrap();
-    assert_eq!(number(&ring, &frame), 1);
+    assert_eq!(number(&frame), 1);
     ring.give_back(frame, Wear::Unread);
     drop(batch);
-    assert_eq!(ring.take().map(|frame| number(&ring, &frame)), Some(1));
+    assert_eq!(ring.take().map(|frame| number(&frame)), Some(1));
 }
 
 #[test]
-fn small_pages_of_which_a_copy_may_be_under_way_are_renewed_when_no_others_are_left() {
-    let mut ring = ring(4, Counted::default());
-    let mut lent = take_all(&mut ring);
-    let held = lent.pop().unwrap();
-    give_all(&mut ring, lent, Wear::Worn);
-    let other = ring.take().unwrap();
-    assert_eq!((number(&ring, &other), asked(&ring)), (3, (vec![], 0)));
-    let fresh = ring.take().unwrap();
-    assert_eq!(asked(&ring), (vec![(1, 2), (0, 1)], 0), "not that which is held");
-    drop((held, other, fresh));
-}
-
-#[test]
-fn all_pages_are_renewed_at_once_when_nobody_holds_any() {
+fn pages_of_which_a_copy_may_be_under_way_are_renewed_when_nobody_holds_any() {
     let mut ring = ring(4, Counted::default());
     ring.most = 4;
-    let lent = take_all(&mut ring);
+    let mut lent = take_all(&mut ring);
+    let held = lent.pop().expect("four were taken");
     give_all(&mut ring, lent, Wear::Worn);
+    assert!(ring.take().is_none());
+    let batch = Arc::clone(&held);
+    ring.give_back(held, Wear::Worn);
+    assert!(ring.take().is_none(), "a batch that has not left lies there");
+    assert_eq!(asked(&ring), (0, 0));
+    drop(batch);
     assert!(ring.take().is_some());
-    assert_eq!(asked(&ring), (vec![(0, 4)], 0));
+    assert_eq!((asked(&ring), ring.free.len()), ((1, 0), 3));
 }
 
 #[test]
@@ -163,13 +153,13 @@ fn pages_become_one_large_page_in_calm_and_small_ones_after_a_loss() {
     let worn = ring.take().unwrap();
     ring.give_back(worn, Wear::Worn);
     lend_in_turn(&mut ring, CALM - 1);
-    assert_eq!(asked(&ring), (vec![], 0), "the count began again");
+    assert_eq!(asked(&ring), (0, 0), "the count began again");
     let held = ring.take().unwrap();
     lend_in_turn(&mut ring, 1);
     assert!(ring.take().is_none(), "until nobody holds one");
     ring.give_back(held, Wear::Read);
     lend_in_turn(&mut ring, 1);
-    assert_eq!((asked(&ring), ring.grain), ((vec![(0, 4)], 1), Grain::Large));
+    assert_eq!((asked(&ring), ring.grain), ((1, 1), Grain::Large));
     // A part of the large page cannot be given up.
     let lent = take_all(&mut ring);
     give_all(&mut ring, lent, Wear::Worn);
@@ -177,7 +167,7 @@ fn pages_become_one_large_page_in_calm_and_small_ones_after_a_loss() {
     assert!(ring.take().is_none());
     ring.give_back(held, Wear::Worn);
     lend_in_turn(&mut ring, 1);
-    assert_eq!((asked(&ring), ring.grain), ((vec![(0, 4), (0, 4)], 1), Grain::Small { calm_for: 1 }));
+    assert_eq!((asked(&ring), ring.grain), ((2, 1), Grain::Small { calm_for: 1 }));
 }
 
 #[test]
@@ -190,11 +180,7 @@ fn a_large_page_is_asked_for_again_unless_there_will_never_be_one() {
     }
     let mut ring = ring(4, Counted { no_new_ones: true, ..Counted::default() });
     lend_in_turn(&mut ring, 3 * CALM);
-    assert_eq!(
-        (asked(&ring), ring.grain),
-        ((vec![(0, 4)], 0), Grain::SmallOnly),
-        "nor if there are no new ones"
-    );
+    assert_eq!((asked(&ring), ring.grain), ((1, 0), Grain::SmallOnly), "nor if there are no new ones");
 }
 
 #[test]
@@ -226,14 +212,9 @@ fn datagrams_lent_to_the_kernel_keep_their_bytes_when_the_pages_are_renewed() {
         eprintln!("this kernel cannot send from a file: nothing to test");
         return;
     };
-    // Unread when their pages go: two of small pages that are renewed one by one, two that are renewed together, three of a
-    // large one where the kernel has it, one whose ring another socket uses next.
-    let held = ring.take().unwrap();
-    let rest = ring.free.split_off(1);
-    (0..2).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
-    ring.free.extend(rest);
-    ring.give_back(held, Wear::Worn);
-    (0..2).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
+    // Unread when their pages go: four of small pages, three of a large one where the kernel has it, one whose ring
+    // another socket uses next.
+    (0..4).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
     ring.enlarge();
     if ring.grain != Grain::Large {
         eprintln!("no large page here: small ones are tested again");

@@ -190,7 +190,9 @@ impl Marking {
     pub(crate) fn on_ack(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) -> bool {
         let was_lost = self.lost.len();
         self.detect(ack, board, flights);
-        self.is_congestion(was_lost) && self.on_loss(board, flights)
+        let congestion = self.is_congestion(was_lost);
+        self.socket.settle(board.base().map(|base| base.tx));
+        congestion && self.on_loss(board, flights)
     }
 
     /// Losses that count as congestion were found; gives true if an episode begins.
@@ -205,7 +207,9 @@ impl Marking {
     fn is_congestion(&mut self, before: usize) -> bool {
         let mut found = false;
         for lost in &mut self.lost[before..] {
-            lost.to_socket = self.socket.covers(lost.tx);
+            // NewReno finds one hole after the other within an episode, which a loss that begins none would not give it.
+            let asks = !matches!(self.detector, Detector::NewReno(_));
+            lost.to_socket = asks && self.socket.covers(lost.tx);
             found |= !lost.to_socket && Some(lost.tx) != self.excused;
             if let (Detector::Rack(rack), true) = (&mut self.detector, lost.to_socket) {
                 // It was not late: those after it need no longer be waited for than after any other loss.
@@ -233,6 +237,7 @@ impl Marking {
         }
         let largest = ack.largest_tx?;
         match self.probe.on_ack(board.una_offset(), largest, ack.duplicates)? {
+            Ending::Repaired if self.socket.covers_repaired() => None,
             Ending::Repaired => Some(Ended::RepairedByProbe),
             Ending::Harmless => None,
         }

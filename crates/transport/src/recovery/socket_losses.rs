@@ -30,6 +30,21 @@ impl SocketLosses {
         self.until = next_tx;
     }
 
+    /// Of what may still be found lost, the oldest transmission is this one: what was told of those before it and
+    /// accounted for none of them was another sender's.
+    pub(crate) fn settle(&mut self, oldest: Option<u64>) {
+        if oldest.is_none_or(|tx| tx >= self.until) {
+            self.messages = 0;
+        }
+    }
+
+    /// True if the loss is put down to the socket that a probe repaired before anything was found to be lost.
+    pub(crate) fn covers_repaired(&mut self) -> bool {
+        let covered = self.messages > 0;
+        self.messages -= u32::from(covered);
+        covered
+    }
+
     /// True if the loss of transmission `tx` is put down to the socket. To be asked in the order in which they left.
     pub(crate) fn covers(&mut self, tx: u64) -> bool {
         if let Some((last, count)) = self.last
@@ -64,6 +79,19 @@ mod tests {
         assert!(!losses.covers(80) && !losses.covers(81), "there is no third");
         losses.on_told(2, 1000);
         assert!(!losses.covers(90), "told again, it is the same");
+    }
+
+    #[test]
+    fn what_accounts_for_no_loss_of_its_time_was_anothers() {
+        let mut losses = SocketLosses::default();
+        losses.on_told(5, 100);
+        losses.settle(Some(99));
+        assert!(losses.covers_repaired() && losses.covers(99));
+        losses.settle(Some(100));
+        assert!(!losses.covers(99 + 64) && !losses.covers_repaired());
+        losses.on_told(6, 200);
+        losses.settle(None);
+        assert!(!losses.covers(150));
     }
 
     #[test]
