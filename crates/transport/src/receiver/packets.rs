@@ -13,7 +13,7 @@ use crate::wire::Numbering;
 const PAYLOAD: u64 = 1464;
 /// Bytes that an application may leave unread in any case, as far as there is memory: what it takes to ride out a pause of
 /// a disk at a few hundred megabytes a second.
-const UNREAD: u64 = 32 << 20;
+const UNREAD: u64 = 16 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Packets {
