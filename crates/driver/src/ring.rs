@@ -70,9 +70,8 @@ pub(crate) struct Ring<P: Pages> {
     worn: Vec<Arc<Frame>>,
     /// How many senders hold.
     held: usize,
-    /// How many they may hold. What is written beyond is copied when it leaves, which slows a sender down that is faster
-    /// than its receiver: many frames would grow cold in the receiver's queue, and a receiver that reads cold memory falls
-    /// further behind.
+    /// How many they may hold: more would grow cold in the receiver's queue, and a receiver that reads cold memory falls
+    /// further behind. A sender whose round trips are short waits for one; what others write beyond is copied when it leaves.
     most: usize,
     grain: Grain,
 }

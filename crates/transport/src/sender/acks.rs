@@ -16,7 +16,7 @@ const MOST: usize = 128;
 impl Sender {
     /// See [`Endpoint::handle_datagrams`].
     pub(super) fn on_datagrams(&mut self, now: Instant, bytes: &[u8], stride: usize) -> usize {
-        if bytes.is_empty() || self.codec.plain_ack_len() != Some(stride) {
+        if bytes.is_empty() || self.config.wire.plain_ack_len() != Some(stride) {
             return one_by_one(self, now, (), Ecn::NotEct, bytes, stride);
         }
         let mut rest = bytes;

@@ -130,7 +130,7 @@ impl Sender {
         (count, false)
     }
 
-    /// Accounts for so many full new segments, which left while others were in flight.
+    /// Accounts for so many full new segments, which left one after the other.
     fn note_run(&mut self, now: Instant, count: u64) {
         let (offset, mss, tx) = (self.board.next_offset(), self.mss as u64, self.flights.next_tx());
         // A packet's payload is at most 65,499 bytes.

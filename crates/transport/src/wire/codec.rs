@@ -327,15 +327,7 @@ impl Codec {
         }
     }
 
-    /// Bytes of an ACK that says nothing but the edge and the window, if the format has one.
-    pub(crate) fn plain_ack_len(&self) -> Option<usize> {
-        match self {
-            Self::Classic { .. } => Some(classic::REPLY_LEN),
-            Self::Native { .. } => None,
-        }
-    }
-
-    /// Reads the edge and the window of such an ACK, as [`Codec::decode`] would; `None` if it is anything else.
+    /// Reads the edge and the window of an ACK that says nothing else ([`Wire::plain_ack_len`]), as [`Codec::decode`] would; `None` if it is anything else.
     pub(crate) fn decode_plain_ack(&self, datagram: &[u8], snd_una: u64) -> Option<(u64, u64)> {
         match (self, classic::decode_from_receiver(datagram, snd_una)) {
             (Self::Classic { .. }, Ok(FromReceiver::Ack { ack, wnd })) => Some((ack, u64::from(wnd))),
