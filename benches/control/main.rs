@@ -1,0 +1,27 @@
+//! Congestion control, loss recovery and flow control of whole native transfers in virtual time, one table for each
+//! question: `cargo bench --bench control` (`-- losses` for one table; the names are in [`TABLES`]).
+//!
+//! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/PERFORMANCE.md.
+
+mod losses;
+mod run;
+
+use std::env;
+
+/// The tables by name.
+const TABLES: &[(&str, fn())] = &[("losses", losses::table)];
+
+fn main() {
+    // Cargo passes options of its own, such as `--bench`.
+    let wanted: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (name, table) in TABLES {
+        if wanted.is_empty() || wanted.iter().any(|word| word == name) {
+            table();
+        }
+    }
+}
+
+/// The last cell of a row.
+fn verdict(met: bool) -> &'static str {
+    if met { "ok" } else { "MISSED" }
+}

@@ -1,0 +1,75 @@
+//! Transfers over one wire, for all tables.
+
+use std::time::Duration;
+
+use rdt::emulator::{Bitrate, Path, PathConfig, QueueSize};
+use rdt::server::{LinkMode, ServerConfig};
+use rdt::sim::{NodeId, Simulation, WireId};
+use rdt::transport::congestion::Algorithm;
+use rdt::transport::{ReceiverConfig, SenderConfig, SenderStats};
+
+/// Bytes that IP and UDP add to a datagram.
+pub(crate) const IP_UDP: u32 = 28;
+
+/// One or more senders on one wire to one receiver.
+pub(crate) struct Run {
+    pub(crate) path: PathConfig,
+    pub(crate) senders: Vec<SenderConfig>,
+    /// Bytes of each sender.
+    pub(crate) bytes: u64,
+    pub(crate) seed: u64,
+}
+
+/// A run that has begun.
+pub(crate) struct Running {
+    pub(crate) simulation: Simulation,
+    pub(crate) server: NodeId,
+    pub(crate) senders: Vec<NodeId>,
+    pub(crate) wire: WireId,
+}
+
+/// A symmetric path whose packets carry IP and UDP headers, with queues of `products` bandwidth-delay products.
+pub(crate) fn path(bps: u64, rtt: Duration, products: f64) -> PathConfig {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few products")]
+    let millionths = (products * 1e6) as u64;
+    let mut path =
+        PathConfig::symmetric(rtt, Bitrate::from_bps(bps)).queue_size(QueueSize::BdpMillionths(millionths));
+    path.forward.overhead = IP_UDP;
+    path.reverse.overhead = IP_UDP;
+    path
+}
+
+/// The native sender with this controller.
+pub(crate) fn native(congestion: Algorithm) -> SenderConfig {
+    SenderConfig { congestion, ..SenderConfig::native(7) }
+}
+
+impl Run {
+    /// One sender without end.
+    pub(crate) fn new(path: PathConfig, config: SenderConfig) -> Self {
+        Self { path, senders: vec![config], bytes: u64::MAX / 2, seed: 1 }
+    }
+
+    pub(crate) fn start(&self) -> Running {
+        let mut simulation = Simulation::new();
+        let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
+        server.listener.secret = Some([1; 32]);
+        let server = simulation.add_server(server);
+        let wire = simulation.add_wire(Path::new(self.path.clone(), self.seed));
+        let add = |config: &SenderConfig| {
+            let sender = simulation.add_sender(config.clone(), server, self.bytes);
+            let sender = sender.expect("a table's configuration is valid");
+            simulation.route(sender, server, wire);
+            sender
+        };
+        let senders = self.senders.iter().map(add).collect();
+        Running { simulation, server, senders, wire }
+    }
+}
+
+impl Running {
+    /// Counters of sender `index`.
+    pub(crate) fn stats(&self, index: usize) -> SenderStats {
+        self.simulation.sender(self.senders[index]).sender.stats()
+    }
+}
