@@ -3,13 +3,20 @@
 //!
 //! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/PERFORMANCE.md.
 
+mod bad_paths;
 mod losses;
 mod run;
 
 use std::env;
 
 /// The tables by name.
-const TABLES: &[(&str, fn())] = &[("losses", losses::table)];
+const TABLES: &[(&str, fn())] = &[
+    ("losses", losses::table),
+    ("heavy", bad_paths::heavy),
+    ("half", bad_paths::half),
+    ("jitter", bad_paths::jitter),
+    ("outages", bad_paths::outages),
+];
 
 fn main() {
     // Cargo passes options of its own, such as `--bench`.
