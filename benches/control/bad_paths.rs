@@ -37,9 +37,11 @@ fn steady(path: PathConfig, config: SenderConfig, seed: u64) -> (f64, SenderStat
 }
 
 fn counts(stats: &SenderStats) -> String {
-    let SenderStats { lost, retransmitted, recoveries, timeouts, spurious, probes, .. } = stats;
+    let SenderStats {
+        lost, retransmitted, recoveries, timeouts, spurious, probes, srtt, min_rtt, rto, ..
+    } = stats;
     format!(
-        "{lost} lost, {retransmitted} again, {recoveries} recoveries, {timeouts} timeouts, {spurious} spurious, {probes} probes"
+        "{lost} lost, {retransmitted} again, {recoveries} recoveries, {timeouts} timeouts, {spurious} spurious, {probes} probes {srtt:?} {min_rtt:?} {rto:?}"
     )
 }
 

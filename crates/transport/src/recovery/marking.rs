@@ -35,6 +35,14 @@ struct Episode {
     spurious: u32,
     /// The timer began it.
     timeout: bool,
+    /// Number of the first transmission after the first of the timeouts in a row, of which this one is the last.
+    series_tx: u64,
+    /// Something was delivered since it began.
+    answered: bool,
+    /// Offset of the first segment that was sent again after that timeout, and when its only transmission before had left.
+    original: Option<(u64, Instant)>,
+    /// The round trip of that transmission, which arrived after all.
+    late_rtt: Option<Duration>,
     /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
     forced: bool,
     /// Where nobody says what arrived, a timeout's segments go again only as answers to those before come: so many now.
@@ -107,6 +115,11 @@ impl Marking {
         self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
+    /// Packets were seen to overtake each other.
+    pub(crate) fn reorders(&self) -> bool {
+        matches!(&self.detector, Detector::Rack(rack) if rack.reorders())
+    }
+
     /// Takes the losses found since the last call.
     pub(crate) fn take_lost(&mut self) -> impl Iterator<Item = Lost> + use<> {
         std::mem::take(&mut self.lost).into_iter()
@@ -130,9 +143,12 @@ impl Marking {
         self.arm_probe(now, timing);
     }
 
-    /// A segment left again.
-    pub(crate) fn on_resent(&mut self, now: Instant, timing: &Timing, reason: Resend) {
+    /// A segment left again, of which `before` was known until then.
+    pub(crate) fn on_resent(&mut self, now: Instant, timing: &Timing, before: &Segment) {
         if let Some(episode) = &mut self.episode {
+            if episode.resent == 0 && before.sent_count == 1 {
+                episode.original.get_or_insert((before.offset, before.sent_at));
+            }
             if std::mem::take(&mut episode.forced) {
                 // Its answer is due a round trip from now, whatever was waited for before.
                 self.rto_at = Some(now + timing.rto);
@@ -159,7 +175,7 @@ impl Marking {
 
     /// A segment is newly delivered.
     pub(crate) fn on_delivered(&mut self, delivered: &Delivered<'_>) {
-        let Delivered { now, segment, largest_tx, next_tx } = *delivered;
+        let Delivered { now, segment, largest_tx, next_tx, srtt } = *delivered;
         let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
         let again = later.is_none() && segment.fate == Fate::InFlight;
         if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
@@ -167,15 +183,21 @@ impl Marking {
             // As slow start has it: one for that which is no longer out, and one more.
             episode.credit = episode.credit.map(|credit| credit.saturating_add(2));
         }
+        if let Some(episode) = &mut self.episode {
+            episode.answered = true;
+            // What arrived instead may be what an earlier timeout of the series sent again: that one was none too early.
+            let of_series = |largest: u64| (episode.series_tx..episode.first_tx).contains(&largest);
+            if later.is_some_and(|largest| segment.fate == Fate::InFlight && !of_series(largest)) {
+                episode.spurious += 1;
+                let original = episode.original.filter(|(offset, _)| *offset == segment.offset);
+                episode.late_rtt =
+                    episode.late_rtt.or(original.map(|(_, sent_at)| now.saturating_duration_since(sent_at)));
+            }
+        }
         let Detector::Rack(rack) = &mut self.detector else { return };
         match later {
-            None => rack.on_delivered(now, segment),
-            Some(_) if segment.fate == Fate::InFlight => {
-                rack.on_spurious(segment.tx, next_tx);
-                if let Some(episode) = &mut self.episode {
-                    episode.spurious += 1;
-                }
-            }
+            None => rack.on_delivered(now, segment, srtt),
+            Some(_) if segment.fate == Fate::InFlight => rack.on_spurious(now, segment, next_tx),
             Some(_) => {}
         }
     }
@@ -229,7 +251,7 @@ impl Marking {
             if spurious && (done || proves_all(ack, &episode)) {
                 board.unmark_lost();
                 self.end_episode();
-                return Some(Ended::Spurious { timeout: episode.timeout });
+                return Some(Ended::Spurious { timeout: episode.timeout, late_rtt: episode.late_rtt });
             }
             if done {
                 self.end_episode();
@@ -372,9 +394,14 @@ impl Marking {
         self.probe.cancel();
         self.probe_at = None;
         let blind = timeout && matches!(self.detector, Detector::NewReno(_));
+        let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
             recover: board.next_offset(),
             first_tx: flights.next_tx(),
+            series_tx: series.map_or(flights.next_tx(), |series| series.series_tx),
+            answered: false,
+            original: series.and_then(|series| series.original),
+            late_rtt: None,
             resent: 0,
             spurious: 0,
             timeout,
