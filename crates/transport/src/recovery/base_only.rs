@@ -242,6 +242,23 @@ mod tests {
     }
 
     #[test]
+    fn an_echo_from_before_the_loss_disproves_it() {
+        for (largest, disproved) in [(None, false), (Some(6), true), (Some(7), false)] {
+            let mut recovery = BaseOnly::default();
+            let base = base(1);
+            assert!(recovery.begin_episode(&base, 1000, 7, true));
+            // Another timeout of the same base: what counts is the first.
+            assert!(recovery.begin_episode(&base, 1000, 8, true));
+            let suspect = recovery.disproved(largest);
+            assert_eq!(suspect.is_some(), disproved, "{largest:?}");
+            assert_eq!(recovery.episode().is_none(), disproved, "{largest:?}");
+            let later = base.sent_at + Duration::from_millis(300);
+            let rtt = suspect.and_then(|suspect| suspect.late_rtt(later));
+            assert_eq!(rtt.is_some(), disproved, "{largest:?}");
+        }
+    }
+
+    #[test]
     fn the_attempt_limit_holds_for_both_reasons() {
         let mut recovery = BaseOnly::default();
         for _ in 0..3 {

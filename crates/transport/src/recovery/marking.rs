@@ -17,6 +17,10 @@ use crate::sender::{Fate, Flights, Scoreboard, Segment};
 /// What a receiver may wait before it acknowledges a single segment, unless it says otherwise.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
+/// Holes repaired after one timeout without SACK, from which on a repetition of what the receiver had makes room for
+/// another one.
+const MANY_HOLES: u32 = 16;
+
 #[derive(Debug)]
 enum Detector {
     Rack(Rack),
@@ -32,6 +36,8 @@ struct Episode {
     /// Number of the first transmission after it began.
     first_tx: u64,
     resent: u32,
+    /// Segments whose repetition was what arrived.
+    repaired: u32,
     spurious: u32,
     /// The timer began it.
     timeout: bool,
@@ -115,7 +121,7 @@ impl Marking {
         self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
-    /// Packets were seen to overtake each other.
+    /// See [`Rack::reorders`].
     pub(crate) fn reorders(&self) -> bool {
         matches!(&self.detector, Detector::Rack(rack) if rack.reorders())
     }
@@ -177,11 +183,18 @@ impl Marking {
     pub(crate) fn on_delivered(&mut self, delivered: &Delivered<'_>) {
         let Delivered { now, segment, largest_tx, next_tx, srtt } = *delivered;
         let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
-        let again = later.is_none() && segment.fate == Fate::InFlight;
+        let again = segment.fate == Fate::InFlight;
         if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
         {
-            // As slow start has it: one for that which is no longer out, and one more.
-            episode.credit = episode.credit.map(|credit| credit.saturating_add(2));
+            // As slow start has it: one for that which is no longer out, and one more for the one that moved the edge. What
+            // the receiver had already is thrift where few are lost: with one hole a round trip many take too long.
+            let more = match later {
+                None => 2,
+                Some(_) if episode.repaired >= MANY_HOLES => 1,
+                Some(_) => 0,
+            };
+            episode.repaired += u32::from(later.is_none());
+            episode.credit = episode.credit.map(|credit| credit.saturating_add(more));
         }
         if let Some(episode) = &mut self.episode {
             episode.answered = true;
@@ -202,10 +215,10 @@ impl Marking {
         }
     }
 
-    /// An ACK is about to tell what was delivered.
-    pub(crate) fn on_ack_begins(&mut self) {
+    /// See [`Rack::on_ack_begins`].
+    pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
         if let Detector::Rack(rack) = &mut self.detector {
-            rack.on_ack_begins();
+            rack.on_ack_begins(now, srtt, full, next_tx);
         }
     }
 
@@ -279,7 +292,11 @@ impl Marking {
             self.probe_at = None;
             return;
         }
-        self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+        let blind = matches!(self.detector, Detector::NewReno(_));
+        let repairs = self.episode.is_some_and(|episode| !episode.timeout && episode.resent >= MANY_HOLES);
+        if !(blind && repairs && self.rto_at.is_some()) {
+            self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+        }
         self.probe_at = None;
         self.arm_probe(now, timing);
     }
@@ -320,8 +337,8 @@ impl Marking {
         if due(self.probe_at) {
             self.probe_at = None;
             self.probe.pending = !board.is_empty();
-            // What a timeout sent again is probed for before the next timeout, which stays where it is.
-            if !self.episode.is_some_and(|episode| episode.timeout) {
+            // Within a recovery, a probe comes before the timer and does not move it.
+            if self.episode.is_none() {
                 self.rto_at = Some(now + rto);
             }
         }
@@ -403,6 +420,7 @@ impl Marking {
             original: series.and_then(|series| series.original),
             late_rtt: None,
             resent: 0,
+            repaired: 0,
             spurious: 0,
             timeout,
             forced: !timeout,
@@ -444,9 +462,8 @@ impl Marking {
             let timeout = TailLossProbe::timeout(srtt, timing.one_segment, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
             let at = now + timeout;
-            let backs_off = self.episode.is_some_and(|episode| episode.timeout);
             self.probe_at = match self.rto_at {
-                Some(rto_at) if rto_at <= at => Some(rto_at).filter(|_| !backs_off),
+                Some(rto_at) if rto_at <= at => Some(rto_at).filter(|_| self.episode.is_none()),
                 _ => Some(at),
             };
         }

@@ -60,6 +60,11 @@ pub(crate) struct Rack {
     recoveries: u32,
     /// The window that was last in force.
     given: Duration,
+    /// When the last ACK came, and by when at the earliest the one that is being taken could have told what it tells.
+    ack_at: Option<Instant>,
+    known_at: Option<Instant>,
+    /// ACKs were too short to tell everything of the transmissions before this one.
+    untold: u64,
     /// The reordering window in quarters of the smallest round-trip time, less one (`reo_wnd_mult`).
     widened: u32,
     /// It is not widened again before this transmission was delivered (`dsack_round`).
@@ -81,14 +86,24 @@ impl Rack {
             late: [Duration::ZERO; 2],
             recoveries: 0,
             given: Duration::ZERO,
+            ack_at: None,
+            known_at: None,
+            untold: 0,
             widened: 0,
             widened_until: None,
             persist: 0,
         }
     }
 
-    /// An ACK is about to tell what was delivered.
-    pub(crate) fn on_ack_begins(&mut self) {
+    /// An ACK is about to tell what was delivered. If it is `full`, it has as many blocks as there may be, and what arrived
+    /// of the transmissions before `next_tx` may be told by a later one.
+    pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
+        if full {
+            self.untold = next_tx;
+        }
+        // ACKs may have been lost meanwhile: then what this one tells may have been known long ago.
+        let prior = self.ack_at.replace(now);
+        self.known_at = Some(prior.map_or(now, |prior| now.min(prior + srtt / 4)));
         self.prior_fack = self.fack;
         self.prior_newest = self.newest;
     }
@@ -96,9 +111,9 @@ impl Rack {
     /// A segment was delivered, by its last transmission.
     pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, srtt: Duration) {
         self.fack = self.fack.max(segment.end());
-        if segment.end() <= self.prior_fack && segment.sent_count == 1 {
+        if segment.end() <= self.prior_fack && segment.sent_count == 1 && segment.tx >= self.untold {
             self.reordering_seen = true;
-            self.on_late(now, segment.sent_at, srtt);
+            self.on_late(segment.sent_at, srtt);
         }
         if self.newest.is_none_or(|(tx, ..)| tx < segment.tx) {
             self.newest = Some((segment.tx, segment.sent_at, now));
@@ -106,10 +121,11 @@ impl Rack {
     }
 
     /// A transmission that left at `sent_at` arrived after a later one had.
-    pub(crate) fn on_late(&mut self, now: Instant, sent_at: Instant, srtt: Duration) {
-        if let Some((_, newest_sent_at, delivered_at)) = self.prior_newest {
+    fn on_late(&mut self, sent_at: Instant, srtt: Duration) {
+        if let (Some((_, newest_sent_at, delivered_at)), Some(known_at)) = (self.prior_newest, self.known_at)
+        {
             let due = sent_at + delivered_at.saturating_duration_since(newest_sent_at).max(srtt);
-            self.late[0] = self.late[0].max(now.saturating_duration_since(due));
+            self.late[0] = self.late[0].max(known_at.saturating_duration_since(due));
         }
     }
 
@@ -149,9 +165,9 @@ impl Rack {
         self.patient = false;
     }
 
-    /// Segments were seen to overtake each other.
+    /// Segments came later than a smoothed round trip because others overtook them.
     pub(crate) fn reorders(&self) -> bool {
-        self.reordering_seen
+        self.late.iter().any(|late| !late.is_zero())
     }
 
     /// How much later than the newest delivery a transmission may still arrive (section 6.2 step 4).
@@ -269,7 +285,7 @@ mod tests {
         rack.on_delivered(epoch + ms(100), &segment(epoch, 3, 3, 1), ms(120));
         rack.on_delivered(epoch + ms(100), &segment(epoch, 1, 1, 1), ms(120));
         assert_eq!(window(&rack, false, 3), ms(0), "one ACK tells no order");
-        rack.on_ack_begins();
+        rack.on_ack_begins(epoch + ms(100), ms(120), false, 9);
         rack.on_delivered(epoch + ms(101), &segment(epoch, 0, 4, 2), ms(120));
         assert_eq!(window(&rack, false, 3), ms(0), "what was sent again overtook nothing");
         rack.on_delivered(epoch + ms(102), &segment(epoch, 2, 2, 1), ms(120));
@@ -309,6 +325,51 @@ mod tests {
         assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(0));
         rack.on_spurious(epoch, &segment(epoch, 0, 0, 2), 1);
         assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(50));
+    }
+
+    #[test]
+    fn measured_lateness_widens_the_window() {
+        let epoch = epoch();
+        let at = |n| epoch + ms(n);
+        let deliver = |rack: &mut Rack, now, index, tx| {
+            rack.on_ack_begins(now, ms(120), false, 9);
+            rack.on_delivered(now, &segment(epoch, index, tx, 1), ms(120));
+        };
+        let mut rack = Rack::new(Reordering::UntilLoss);
+        deliver(&mut rack, at(105), 5, 5);
+        deliver(&mut rack, at(110), 4, 4);
+        assert!(!rack.reorders(), "within a smoothed round trip");
+        deliver(&mut rack, at(130), 3, 3);
+        // Due at 123 ms: 7 ms late. As nothing was lost yet, it may become a round trip.
+        assert_eq!(rack.reordering_window(&times(at(130), false), 0), ms(120));
+        rack.on_loss();
+        assert_eq!(
+            rack.reordering_window(&times(at(130), true), 0),
+            ms(25),
+            "a quarter is more than twice 7 ms"
+        );
+        deliver(&mut rack, at(155), 2, 2);
+        assert_eq!(rack.reordering_window(&times(at(155), true), 0), 2 * ms(33));
+        for _ in 0..PERSIST {
+            rack.on_recovered();
+        }
+        assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(33) * 5 / 4);
+        for _ in 0..PERSIST {
+            rack.on_recovered();
+        }
+        assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(25), "forgotten");
+    }
+
+    #[test]
+    fn acks_with_all_their_blocks_tell_no_lateness() {
+        let epoch = epoch();
+        let mut rack = Rack::new(Reordering::UntilLoss);
+        for (at, index, full) in [(105, 5, true), (130, 3, false)] {
+            let now = epoch + ms(at);
+            rack.on_ack_begins(now, ms(120), full, 9);
+            rack.on_delivered(now, &segment(epoch, index, index, 1), ms(120));
+        }
+        assert!(!rack.reorders() && !rack.reordering_seen);
     }
 
     #[test]

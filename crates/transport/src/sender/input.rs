@@ -8,6 +8,7 @@ use super::Sender;
 use super::silence::LostTo;
 use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
 use crate::planted::{self, Bug};
+use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::{AckFacts, Delivered, Ended, Expired, Prr, PrrAck, Recovery};
 use crate::wire::{Ack, Reply};
 use crate::{MAX_DATAGRAM, Trace};
@@ -121,7 +122,7 @@ impl Sender {
         let overtaking = prior_largest.filter(|_| heeds_sack);
         let mut overtaken: Option<(u64, Instant)> = None;
         if let Recovery::Marking(rules) = &mut self.recovery {
-            rules.on_ack_begins();
+            rules.on_ack_begins(now, srtt, ack.sack.iter().count() >= MAX_BLOCKS, next_tx);
         }
         // Where a record is missing, a segment has what is to be known of it.
         let recorded = fresh_echo.is_none() || echoed.is_some();
