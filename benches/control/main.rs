@@ -13,9 +13,8 @@ use std::env;
 const TABLES: &[(&str, fn())] = &[
     ("losses", losses::table),
     ("heavy", bad_paths::heavy),
-    ("half", bad_paths::half),
     ("jitter", bad_paths::jitter),
-    ("outages", bad_paths::outages),
+    ("changes", bad_paths::changes),
 ];
 
 fn main() {
