@@ -69,6 +69,7 @@ impl Rows {
 fn steady(path: PathConfig, config: SenderConfig, seed: u64) -> (f64, SenderStats) {
     let mut running = Run { seed, ..Run::new(path, config) }.start();
     running.simulation.run_until(SPAN);
+    assert!(running.simulation.wire(running.wire).forward.ledger().balances());
     let stats = running.stats(0);
     #[expect(clippy::cast_precision_loss, reason = "a minute's bytes")]
     let mbps = stats.bytes_acked as f64 * 8.0 / SPAN.as_secs_f64() / 1e6;

@@ -22,6 +22,7 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const MANY_HOLES: u32 = 16;
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a sender has one, and asks it per ACK")]
 enum Detector {
     Rack(Rack),
     Sack(SackThreshold),

@@ -189,7 +189,7 @@ impl Sender {
             let samples = self.board.in_flight() / (2 * self.mss as u64);
             self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
             let mean = self.mean_rtt.unwrap_or(sample);
-            self.mean_rtt = Some(mean - mean / 16 + sample / 16);
+            self.mean_rtt = Some((mean * 15 + sample) / 16);
         }
         let sample = sample.or(late);
         // News of the window is no duplicate, and neither is the answer to a packet for which there was no room.
