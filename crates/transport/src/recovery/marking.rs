@@ -187,8 +187,8 @@ impl Marking {
         let again = segment.fate == Fate::InFlight;
         if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
         {
-            // As slow start has it: one for that which is no longer out, and one more for the one that moved the edge. What
-            // the receiver had already is thrift where few are lost: with one hole a round trip many take too long.
+            // As in slow start, a repaired hole makes room for two. A repetition that the receiver did not need makes room
+            // for none at first, which keeps repetitions few. With many holes that would repair one a round trip.
             let more = match later {
                 None => 2,
                 Some(_) if episode.repaired >= MANY_HOLES => 1,
