@@ -15,7 +15,7 @@ use crate::verdict;
 const CLEAN: u64 = 125_000;
 /// Losses are measured from here on for [`SPAN`].
 const FROM: Duration = Duration::from_secs(25);
-const SPAN: Duration = Duration::from_secs(60);
+const SPAN: Duration = Duration::from_secs(600);
 
 /// Losses with probability `p` from packet `first` on.
 fn random_from(first: u64, p: f64, seed: u64) -> Loss {

@@ -11,6 +11,7 @@ use std::fmt;
 use std::time::Instant;
 
 use super::Sender;
+use super::input::Prior;
 use crate::Ecn;
 use crate::congestion::Cause;
 use crate::wire::Marks;
@@ -167,12 +168,12 @@ impl PathEcn {
 
 impl Sender {
     /// What an ACK with these counts says of marks. `tx` is the newest transmission that the receiver has.
-    pub(super) fn heed_marks(&mut self, now: Instant, marks: Marks, tx: Option<u64>, outstanding: u64) {
+    pub(super) fn heed_marks(&mut self, now: Instant, marks: Marks, tx: Option<u64>, prior: Prior) {
         let marked = self.ecn.on_report(marks);
         self.stats.ce_marks += u64::from(marked);
         if marked > 0 && tx.is_some_and(|tx| self.ecn.is_news(tx)) {
             self.stats.ecn_reductions += 1;
-            self.slow_down(now, Cause::Ecn, outstanding);
+            self.slow_down(now, Cause::Ecn, prior);
         }
     }
 }

@@ -452,7 +452,7 @@ impl Sender {
         let facts = self.quiet_facts(now);
         // The timer backs off, but not beyond the time at which the receiver is given up.
         let (rto, next_rto) = (self.rtt.rto(), self.rtt.backed_off().min(self.patience(now)));
-        let lost_to = self.silent_for();
+        let (lost_to, prior) = (self.silent_for(), self.prior());
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => {
                 if !rules.expire(now) {
@@ -465,9 +465,8 @@ impl Sender {
                 }
             }
             Recovery::Marking(rules) => {
-                let outstanding = self.board.outstanding();
                 let expired = rules.expire(&facts, rto, next_rto, &mut self.board, &mut self.flights);
-                self.on_losses(now, expired, outstanding, lost_to);
+                self.on_losses(now, expired, prior, lost_to);
             }
         }
     }

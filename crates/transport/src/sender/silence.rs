@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::input::Prior;
 use super::path_mtu::PathMtu;
 use super::{Segment, Sender, State};
 use crate::TransferError;
@@ -89,8 +90,8 @@ impl Sender {
         }
     }
 
-    /// Nothing was heard of `outstanding` bytes until the timer fired.
-    pub(super) fn back_down(&mut self, now: Instant, outstanding: u64, lost_to: LostTo) {
+    /// Answers a retransmission timeout, before which things stood at `prior`.
+    pub(super) fn back_down(&mut self, now: Instant, prior: Prior, lost_to: LostTo) {
         self.give_up_or_go_on(now);
         if lost_to != LostTo::Network {
             return;
@@ -99,7 +100,7 @@ impl Sender {
         if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
             self.resize();
         }
-        self.slow_down(now, Cause::Timeout, outstanding);
+        self.slow_down(now, Cause::Timeout, prior);
     }
 
     pub(super) fn give_up_or_go_on(&mut self, now: Instant) {

@@ -222,13 +222,13 @@ fn a_receiver_that_takes_back_what_it_reported_is_given_up() {
 
 #[test]
 fn duplicate_acks_keep_data_flowing_while_newreno_recovers() {
-    // RFC 5681, section 3.2, steps 1, 2 and 4, as RFC 9937 paces them: 12 are out when the third comes, half of that is
-    // the threshold, so every second duplicate lets one out until the flight is there, and then each does.
+    // RFC 5681, section 3.2: of the 12 segments outstanding at the third duplicate, limited transmit sent two, which step 2
+    // excludes. So ssthresh is 5. RFC 9937 then sends one segment for every second duplicate until 5 are in flight.
     let mut script = connected_by(LossDetection::NewReno, Algorithm::Reno);
     script.write(40 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
     script.at(200);
-    let expected: [&[u64]; 9] = [&[10], &[11], &[0], &[], &[12], &[], &[], &[13], &[14]];
+    let expected: [&[u64]; 9] = [&[10], &[11], &[0], &[], &[12], &[], &[13], &[], &[]];
     for (n, expected) in (1..).zip(expected) {
         ack(&mut script, n, 0, &[]);
         let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
@@ -239,7 +239,8 @@ fn duplicate_acks_keep_data_flowing_while_newreno_recovers() {
     ack(&mut script, 12, 10, &[]);
     let stats = script.stats();
     assert_eq!((stats.recoveries, stats.retransmitted, stats.timeouts), (1, 1, 0));
-    assert!(stats.in_flight <= 6 * MSS + MSS, "{stats:?}");
+    assert_eq!(stats.ssthresh, Some(5 * MSS));
+    assert!(stats.in_flight <= 5 * MSS + MSS, "{stats:?}");
 }
 
 #[test]
