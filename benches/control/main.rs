@@ -3,13 +3,16 @@
 //!
 //! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/PERFORMANCE.md.
 
+#![allow(clippy::cast_precision_loss, reason = "figures are printed to three digits")]
+
 mod losses;
+mod rules;
 mod run;
 
 use std::env;
 
 /// The tables by name.
-const TABLES: &[(&str, fn())] = &[("losses", losses::table)];
+const TABLES: &[(&str, fn())] = &[("losses", losses::table), ("rules", rules::table)];
 
 fn main() {
     // Cargo passes options of its own, such as `--bench`.

@@ -133,7 +133,7 @@ impl Marking {
     /// A segment left again.
     pub(crate) fn on_resent(&mut self, now: Instant, timing: &Timing, reason: Resend) {
         if let Some(episode) = &mut self.episode {
-            if std::mem::take(&mut episode.forced) {
+            if std::mem::take(&mut episode.forced) && !episode.timeout {
                 // Its answer is due a round trip from now, whatever was waited for before.
                 self.rto_at = Some(now + timing.rto);
             }
@@ -243,7 +243,22 @@ impl Marking {
         }
     }
 
-    /// Sets the timers anew after an ACK that delivered something.
+    /// Restarts the timers after an ACK that delivered something. An ACK that leaves the base where it was restarts the
+    /// retransmission timer only if the base left again after all that the receiver has. Else selective ACKs of later
+    /// data would put off the timeout of a lost retransmission for as long as data flows (RFC 6298, rule 5.3).
+    pub(crate) fn on_progress(&mut self, ack: &AckFacts, timing: &Timing, board: &Scoreboard) {
+        let overtaken =
+            board.base().is_some_and(|base| ack.largest_tx.is_none_or(|largest| base.tx <= largest));
+        let running = self.rto_at.filter(|_| !ack.moved && overtaken);
+        self.rearm(ack.now, timing, board);
+        if running.is_some() {
+            self.rto_at = running;
+            self.probe_at = None;
+            self.arm_probe(ack.now, timing);
+        }
+    }
+
+    /// Restarts the timers.
     pub(crate) fn rearm(&mut self, now: Instant, timing: &Timing, board: &Scoreboard) {
         if board.is_empty() {
             let reordering_at = self.reordering_at.take();
@@ -264,6 +279,7 @@ impl Marking {
                 Some(Episode { timeout: true, credit: Some(0), .. }) if board.in_flight() > 0 => {
                     (Resend::Timeout, Leave::AfterAnswer)
                 }
+                Some(Episode { timeout: true, forced: true, .. }) => (Resend::Timeout, Leave::Forced),
                 Some(Episode { timeout: true, .. }) => (Resend::Timeout, Leave::InWindow),
                 Some(Episode { forced: true, .. }) => (Resend::Lost, Leave::Forced),
                 _ => (Resend::Lost, Leave::InWindow),
@@ -297,7 +313,7 @@ impl Marking {
         }
         if due(self.rto_at) {
             self.stop();
-            self.give_all_up(board, flights);
+            self.mark_timed_out(ack, board, flights);
             self.begin(board, flights, true);
             self.rto_at = Some(now + next_rto);
             return Expired::Timeout;
@@ -370,7 +386,7 @@ impl Marking {
             resent: 0,
             spurious: 0,
             timeout,
-            forced: !timeout,
+            forced: true,
             credit: blind.then_some(1),
         });
         true
@@ -385,11 +401,20 @@ impl Marking {
         }
     }
 
+    /// Marks the base lost, and each segment that has been in flight for longer than a round trip: later ones may still be
+    /// answered, and selective ACKs tell of their loss (RFC 8985, section 6.3). Without selective ACKs, or before there
+    /// is a sample, all are marked.
+    ///
     /// What is selectively acknowledged stays so: receivers may not take it back (PROTOCOL.md, N3), and RFC 6675,
     /// section 5.1, clears the marks for no other reason.
-    fn give_all_up(&mut self, board: &mut Scoreboard, flights: &mut Flights) {
-        let flying = |segment: &&Segment| segment.fate == Fate::InFlight;
-        let segments: Vec<Segment> = board.segments().filter(flying).copied().collect();
+    fn mark_timed_out(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) {
+        let base = board.una_offset();
+        let blind = matches!(self.detector, Detector::NewReno(_)) || ack.srtt.is_zero();
+        let timed_out = |segment: &&Segment| {
+            let late = blind || segment.offset == base || segment.sent_at + ack.srtt <= ack.now;
+            segment.fate == Fate::InFlight && late
+        };
+        let segments: Vec<Segment> = board.segments().filter(timed_out).copied().collect();
         for segment in segments {
             let state = flights.get(segment.tx).map(|flight| flight.state);
             self.lost.push(Lost::new(&segment, state, LossTrigger::Timeout));

@@ -358,7 +358,7 @@ impl Sender {
         if facts.bytes > 0 || facts.moved {
             let timing = self.timing();
             if let Recovery::Marking(rules) = &mut self.recovery {
-                rules.rearm(now, &timing, &self.board);
+                rules.on_progress(facts, &timing, &self.board);
             }
         }
         self.pace(now);
