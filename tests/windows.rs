@@ -234,3 +234,9 @@ second: window in packets at each tenth of it
 4: 284 285 286 287 288 289 290 291 292 292
 5: 293 294 294 295 295 295 296 296 296 297
 ";
+#[test]
+fn tmp_trace() {
+    let run = Transfer::wide(Algorithm::Reno, at_equal_distances(100));
+    let series = run.record(Duration::from_millis(25), Duration::from_secs(30));
+    for i in 800..900 { println!("{:.3} cwnd {:.2} ss {:.2} fl {:.2} srtt {:.3}", series.time_s[i], series.cwnd[i] as f64/run.mss(), series.ssthresh[i].unwrap_or(0) as f64/run.mss(), series.in_flight[i] as f64/run.mss(), series.srtt_s[i]); }
+}

@@ -300,7 +300,7 @@ impl Sender {
         Prior {
             in_flight,
             flight_size: if limited { self.cwnd } else { self.cwnd.min(in_flight) },
-            recover_fs: self.board.outstanding() - self.board.sacked() - self.board.assumed(),
+            recover_fs: self.board.undelivered(),
             wnd: self.snd_wnd.size(),
         }
     }
