@@ -1,14 +1,13 @@
 //! Reno and CUBIC once a path begins to lose packets at random: 100 Mbit/s, 100 ms, a queue of one bandwidth-delay
 //! product.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rdt::emulator::{CoDelConfig, Discipline, Loss, QueueLimit};
-use rdt::transport::congestion::{Algorithm, Cause};
-use rdt::transport::{Observer, Trace};
+use rdt::sim::Reductions;
+use rdt::transport::congestion::Algorithm;
 
 use crate::run::{Run, Running, native, path};
 use crate::verdict;
@@ -37,42 +36,6 @@ fn model(congestion: Algorithm, p: f64, rtt: f64) -> f64 {
     match congestion {
         Algorithm::Cubic => reno.max((0.4_f64 * 3.7 / 1.2).powf(0.25) * (rtt / p).powf(0.75)),
         _ => reno,
-    }
-}
-
-/// Windows before and thresholds after each reduction for a loss.
-#[derive(Clone, Default)]
-struct Reductions(Arc<Mutex<Seen>>);
-
-#[derive(Default)]
-struct Seen {
-    cwnd: u64,
-    /// The window that a recovery began with, until its threshold is known.
-    began: Option<u64>,
-    ratios: Vec<f64>,
-}
-
-impl Observer for Reductions {
-    fn on(&mut self, _: Instant, trace: &Trace) {
-        let mut seen = self.0.lock().expect("one thread");
-        match trace {
-            Trace::RecoveryBegan { cause: Cause::Loss } => seen.began = Some(seen.cwnd),
-            Trace::MetricsUpdated(metrics) => {
-                if let (Some(before), Some(ssthresh)) = (seen.began.take(), metrics.ssthresh) {
-                    seen.ratios.push(ssthresh as f64 / before as f64);
-                }
-                seen.cwnd = metrics.cwnd;
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Reductions {
-    /// Number and mean of `ssthresh / cwnd`.
-    fn mean(&self) -> (usize, f64) {
-        let seen = self.0.lock().expect("one thread");
-        (seen.ratios.len(), seen.ratios.iter().sum::<f64>() / seen.ratios.len().max(1) as f64)
     }
 }
 
@@ -105,7 +68,7 @@ fn random() {
             let mbps = rate(&mut running, FROM, SPAN);
             let model = model(congestion, p, 0.1) * 1444.0 * 8.0 / 0.1 / 1e6;
             let ratio = mbps / model;
-            let (count, mean) = reductions.mean();
+            let (count, mean) = (reductions.ratios().len(), reductions.mean().unwrap_or_default());
             let met = (0.9..=1.4).contains(&ratio) && (mean - beta).abs() <= 0.02;
             let stats = running.stats(0);
             println!(

@@ -17,6 +17,8 @@ const SLACK: f64 = 32.0;
 const ANY: Duration = Duration::from_secs(5);
 /// The same where an end may be given up, once by each of two senders.
 const GIVEN_UP: Duration = Duration::from_secs(70);
+/// Windows below this have too few ACKs to make up for a lost one, packets.
+const SMALL_WINDOW: u32 = 8;
 /// The smallest timeout.
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// An ACK that waits for a second packet.
@@ -59,7 +61,12 @@ pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
     }
     let q = gone(&facts.reverse) / facts.reverse.sent.max(1) as f64;
     let needed = 1.05 * (1.0 + q) * gone(&facts.forward);
-    let small = matches!(plan.sender.congestion, Algorithm::Fixed(..8));
+    let small = match plan.sender.congestion {
+        Algorithm::Fixed(packets) => packets < SMALL_WINDOW,
+        // The mean window of Mathis et al. 1997.
+        Algorithm::Reno | Algorithm::Cubic => plan.loss.0 * f64::from(SMALL_WINDOW).powi(2) > 1.5,
+        _ => false,
+    };
     if rack && plan.kind == Kind::RandomLoss && !small {
         return Some(needed + SLACK);
     }
