@@ -5,6 +5,7 @@
 
 #![allow(clippy::cast_precision_loss, reason = "figures are printed to three digits")]
 
+mod fairness;
 mod losses;
 mod rules;
 mod run;
@@ -12,7 +13,8 @@ mod run;
 use std::env;
 
 /// The tables by name.
-const TABLES: &[(&str, fn())] = &[("losses", losses::table), ("rules", rules::table)];
+const TABLES: &[(&str, fn())] =
+    &[("losses", losses::table), ("rules", rules::table), ("fairness", fairness::table)];
 
 fn main() {
     // Cargo passes options of its own, such as `--bench`.
