@@ -5,6 +5,7 @@
 
 #![allow(clippy::cast_precision_loss, reason = "figures are printed to three digits")]
 
+mod bad_paths;
 mod fairness;
 mod losses;
 mod rules;
@@ -13,8 +14,15 @@ mod run;
 use std::env;
 
 /// The tables by name.
-const TABLES: &[(&str, fn())] =
-    &[("losses", losses::table), ("rules", rules::table), ("fairness", fairness::table)];
+const TABLES: &[(&str, fn())] = &[
+    ("losses", losses::table),
+    ("rules", rules::table),
+    ("fairness", fairness::table),
+    ("heavy", bad_paths::heavy),
+    ("half", bad_paths::half),
+    ("jitter", bad_paths::jitter),
+    ("outages", bad_paths::outages),
+];
 
 fn main() {
     // Cargo passes options of its own, such as `--bench`.

@@ -137,12 +137,13 @@ impl Marking {
                 // Its answer is due a round trip from now, whatever was waited for before.
                 self.rto_at = Some(now + timing.rto);
             }
-            if reason != Resend::Probe {
-                episode.resent += 1;
-                episode.credit = episode.credit.map(|credit| credit.saturating_sub(1));
-            }
+            episode.resent += 1;
+            episode.credit = episode.credit.map(|credit| credit.saturating_sub(1));
         }
         self.rto_at.get_or_insert(now + timing.rto);
+        if self.episode.is_some() {
+            self.arm_probe(now, timing);
+        }
     }
 
     /// A probe left: segment `tx`, new or repeated.
@@ -236,6 +237,10 @@ impl Marking {
             }
         }
         let largest = ack.largest_tx?;
+        if self.episode.is_some() {
+            self.probe.on_ack_in_recovery(largest);
+            return None;
+        }
         match self.probe.on_ack(board.una_offset(), largest, ack.duplicates)? {
             Ending::Repaired if self.socket.covers_repaired() => None,
             Ending::Repaired => Some(Ended::RepairedByProbe),
@@ -309,7 +314,10 @@ impl Marking {
         if due(self.probe_at) {
             self.probe_at = None;
             self.probe.pending = !board.is_empty();
-            self.rto_at = Some(now + rto);
+            // What a timeout sent again is probed for before the next timeout, which stays where it is.
+            if !self.episode.is_some_and(|episode| episode.timeout) {
+                self.rto_at = Some(now + rto);
+            }
         }
         if due(self.rto_at) {
             self.stop();
@@ -428,13 +436,17 @@ impl Marking {
     }
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing) {
-        let probes = matches!(self.detector, Detector::Rack(_)) && self.episode.is_none();
+        let probes = matches!(self.detector, Detector::Rack(_));
         // RFC 8985, section 7.2, would wait for 1 s where nothing was measured, which the first timeout does, too.
         if let Some(srtt) = timing.srtt.filter(|_| probes && self.probe.is_ready()) {
             let timeout = TailLossProbe::timeout(srtt, timing.one_segment, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
             let at = now + timeout;
-            self.probe_at = Some(self.rto_at.map_or(at, |rto_at| at.min(rto_at)));
+            let backs_off = self.episode.is_some_and(|episode| episode.timeout);
+            self.probe_at = match self.rto_at {
+                Some(rto_at) if rto_at <= at => Some(rto_at).filter(|_| !backs_off),
+                _ => Some(at),
+            };
         }
     }
 }

@@ -68,6 +68,12 @@ impl TailLossProbe {
         Some(if probe.repeated && !twice { Ending::Repaired } else { Ending::Harmless })
     }
 
+    /// The same during a recovery, which finds all losses itself: there may be another probe once the receiver has one.
+    pub(crate) fn on_ack_in_recovery(&mut self, largest_tx: u64) {
+        self.pending = false;
+        self.out.take_if(|probe| probe.tx <= largest_tx);
+    }
+
     /// The retransmission timer fired, or a recovery began: they take over.
     pub(crate) fn cancel(&mut self) {
         *self = Self::default();

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::send_buffer::SendBuffer;
-use super::{Blocked, Closing, Flight, Sender, State};
+use super::{Blocked, Closing, Fate, Flight, Sender, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Leave, Recovery, Repeat, Timing};
 use crate::wire::native::CloseReason;
@@ -55,6 +55,12 @@ impl Sender {
     }
 
     fn next_unpaced(&self) -> Next {
+        let len = self.fresh_len();
+        if let Recovery::Marking(rules) = &self.recovery
+            && rules.probe_pending()
+        {
+            return self.next_probe(len);
+        }
         if let Some(repeat) = self.next_repeat() {
             let allowed = match repeat.leave {
                 Leave::Forced => true,
@@ -63,14 +69,8 @@ impl Sender {
             };
             return if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) };
         }
-        let len = self.fresh_len();
         // Whoever writes only what the windows let out has written nothing where they let nothing out.
         let wanted = if len == 0 && self.waiting.has_more() { self.mss } else { len };
-        if let Recovery::Marking(rules) = &self.recovery
-            && rules.probe_pending()
-        {
-            return self.next_probe(len);
-        }
         if let Some(len) = self.mtu_probe_len() {
             let fits = self.cwnd_allows(len);
             return if fits { Next::Fresh { len, probe: false } } else { Next::Wait(Blocked::Cwnd) };
@@ -120,13 +120,17 @@ impl Sender {
         room.max(u64::from(alone) * mss).max(larger as u64)
     }
 
-    /// New data if there is any that the receiver has room for, else the last segment again (RFC 8985,
-    /// section 7.3).
+    /// A segment known to be lost, else new data if there is any that the receiver has room for, else the last segment
+    /// in flight again (RFC 8985, section 7.3).
     fn next_probe(&self, len: usize) -> Next {
+        if let Some(lost) = self.board.first_lost() {
+            let (reason, leave) = (Resend::Probe, Leave::Forced);
+            return Next::Again(Repeat { offset: lost.offset, reason, leave });
+        }
         if len > 0 && self.peer_allows(len) {
             return Next::Fresh { len, probe: true };
         }
-        let last = self.board.segments().next_back();
+        let last = self.board.segments().rev().find(|segment| segment.fate == Fate::InFlight);
         last.map_or(Next::Wait(Blocked::NoData), |last| {
             Next::Again(Repeat { offset: last.offset, reason: Resend::Probe, leave: Leave::Forced })
         })
@@ -278,6 +282,8 @@ impl Sender {
         self.stats.retransmitted += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
         let (timing, rest) = (self.timing(), self.patience(now));
+        // A receiver without room is asked again by the timer alone.
+        let timing = Timing { srtt: timing.srtt.filter(|_| self.has_room()), ..timing };
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => {
                 rules.on_resent(now, timing.rto.min(rest));

@@ -25,7 +25,7 @@
 //! evidence, so that random loss is again taken for congestion. It can be switched off in
 //! [`BbrConfig`](super::BbrConfig).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scale::{PPM, mul_div};
 
@@ -34,7 +34,11 @@ const WINDOW: u64 = 8192;
 /// Packets below which there is no evidence.
 const ENOUGH: u64 = 64;
 /// The largest base, parts per million.
-const MAX_BASE: u64 = PPM / 8;
+const MAX_BASE: u64 = PPM / 2;
+/// The largest base that no test at half the rate has confirmed.
+const MAX_UNTESTED: u64 = PPM / 8;
+/// Time between tests.
+const TEST_INTERVAL: Duration = Duration::from_secs(5);
 /// Of the smallest round trip: how much more still means an empty queue.
 const CALM: u32 = 8;
 /// Standard deviations that chance is granted.
@@ -56,6 +60,15 @@ struct Tally {
 }
 
 impl Tally {
+    fn sent(&self) -> u64 {
+        self.acked + self.lost
+    }
+
+    /// Share that was lost, parts per million.
+    fn ppm(&self) -> u64 {
+        mul_div(self.lost, PPM, self.sent().max(1))
+    }
+
     fn halve(&mut self) {
         self.acked /= 2;
         self.lost /= 2;
@@ -68,6 +81,17 @@ pub(super) struct BaseLoss {
     evidence: Tally,
     round: Tally,
     awaiting_growth: Tally,
+    test: Test,
+}
+
+/// Loss at half the rate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Test {
+    /// Of the test that is on, or was.
+    tally: Tally,
+    /// What the last one found, parts per million.
+    found: u64,
+    began: Option<Instant>,
 }
 
 impl BaseLoss {
@@ -107,11 +131,31 @@ impl BaseLoss {
 
     /// The base loss rate, parts per million of what is sent.
     pub(super) fn ppm(&self, mss: u64) -> u64 {
-        let sent = self.evidence.acked + self.evidence.lost;
-        if sent < ENOUGH * mss {
+        if self.evidence.sent() < ENOUGH * mss {
             return 0;
         }
-        mul_div(self.evidence.lost, PPM, sent).min(MAX_BASE)
+        self.evidence.ppm().min(self.test.found.clamp(MAX_UNTESTED, MAX_BASE))
+    }
+
+    /// There is more loss than is believed without a test, and the last test was long ago.
+    pub(super) fn wants_test(&self, now: Instant, mss: u64) -> bool {
+        let much = self.evidence.sent() >= ENOUGH * mss && self.evidence.ppm() > MAX_UNTESTED;
+        much && self.test.began.is_none_or(|began| now > began + TEST_INTERVAL)
+    }
+
+    /// Sends at half the rate from now on.
+    pub(super) fn on_test_begins(&mut self, now: Instant) {
+        self.test.began = Some(now);
+        self.test.tally = Tally::default();
+    }
+
+    /// Takes an ACK of what was sent at half the rate.
+    pub(super) fn on_test_ack(&mut self, acked: u64, lost: u64, mss: u64) {
+        self.test.tally.acked += acked;
+        self.test.tally.lost += lost;
+        if self.test.tally.sent() >= ENOUGH * mss {
+            self.test.found = self.test.tally.ppm();
+        }
     }
 
     /// Loss, in bytes, that the base and chance explain among `sent` bytes.
@@ -126,7 +170,7 @@ impl BaseLoss {
     fn commit(&mut self, round: Tally, mss: u64) {
         self.evidence.acked += round.acked;
         self.evidence.lost += round.lost;
-        if self.evidence.acked + self.evidence.lost > WINDOW * mss {
+        if self.evidence.sent() > WINDOW * mss {
             self.evidence.halve();
         }
     }

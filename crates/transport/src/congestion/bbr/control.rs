@@ -76,6 +76,15 @@ impl Bbr {
         }
     }
 
+    /// Paces no slower than a segment each round trip. The bandwidth measured over back-offs of the retransmission timer
+    /// is next to nothing, and what the timer then sends again would wait for the pace of that.
+    pub(super) fn keep_least_pace(&mut self, srtt: Duration) {
+        let nanos = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
+        if nanos > 0 {
+            self.pacing_rate = self.pacing_rate.max(mul_div(self.config.mss, 1_000_000_000, nanos));
+        }
+    }
+
     /// What must be sent for `delivered` to arrive: the model's bandwidth is of what arrives, and a link is
     /// only full if what is lost before it is sent as well.
     fn before_base_loss(&self, delivered: u64) -> u64 {

@@ -285,6 +285,11 @@ impl Bbr {
         }
     }
 
+    /// Half the rate is to show whether loss answers to it.
+    fn wants_loss_test(&self, now: Instant) -> bool {
+        self.config.base_loss && self.base_loss.wants_test(now, self.config.mss)
+    }
+
     /// Loss among `sent` bytes that is no sign of congestion.
     fn explained_loss(&self, sent: u64) -> u64 {
         if self.config.base_loss { self.base_loss.explained(sent, self.config.mss) } else { 0 }
@@ -325,6 +330,7 @@ impl Controller for Bbr {
             None => self.loss_round.count(event.acked, event.lost, event.in_recovery()),
         }
         self.set_pacing_rate();
+        self.keep_least_pace(event.srtt);
         self.set_cwnd(event);
     }
 

@@ -28,15 +28,21 @@ impl ProbeRtt {
 impl Bbr {
     /// `CheckProbeRTT`.
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack<'_>) {
-        if self.state != State::ProbeRtt && self.min_rtt.probe_due() && !self.idle_restart {
+        let tests = self.full_bw.reached() && self.wants_loss_test(ack.event.now);
+        if self.state != State::ProbeRtt && (self.min_rtt.probe_due() || tests) && !self.idle_restart {
+            self.base_loss.on_test_begins(ack.event.now);
             self.save_cwnd();
             self.state = State::ProbeRtt;
             self.probe_rtt.done_at = None;
+            self.probe_rtt.round_done = false;
             self.cycle.stop_probing();
             self.rounds.restart(self.delivered);
         }
         if self.state == State::ProbeRtt {
             self.handle_probe_rtt(ack);
+        }
+        if self.probe_rtt.round_done && self.probe_rtt.limits(&ack.sample) {
+            self.base_loss.on_test_ack(ack.event.acked, ack.event.lost, self.config.mss);
         }
         if ack.sample.delivered > 0 {
             self.idle_restart = false;

@@ -108,7 +108,8 @@ fn it_is_not_sent_again_while_data_is_outstanding() {
     script.at(200);
     ack(&mut script, 3, 0, &[(1, 3)]);
     let mut last = script.timer().unwrap();
-    for _ in 0..6 {
+    // Timeouts, and a probe between each two.
+    for _ in 0..12 {
         let sent = leaving(&mut script);
         assert!(sent.iter().all(|packet| packet.starts_with("0/")), "{sent:?}");
         last = script.expire();
