@@ -115,11 +115,12 @@ impl Body {
         }
     }
 
-    /// The window to offer for a start at `seq`.
+    /// The window to offer for a start at `seq`, counted from there: data that followed an earlier copy of the SYN may
+    /// have been taken already, beyond what is offered.
     pub(crate) fn first_window(&mut self, now: Instant, seq: u64) -> u64 {
         match self {
             Self::Packets(packets) => packets.first_window(now, seq),
-            Self::Bytes(bytes) => bytes.offer(now) - bytes.stream.rcv_nxt(),
+            Self::Bytes(bytes) => bytes.offer(now) - seq,
         }
     }
 

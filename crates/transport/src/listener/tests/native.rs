@@ -95,6 +95,22 @@ fn the_first_window_is_taken_whatever_is_offered() {
     assert_eq!((ack.ack, ack.wnd), (FIRST_WINDOW, 0), "and not a byte more");
 }
 
+#[test]
+fn repeated_syn_after_early_data_is_offered_the_same_window() {
+    let stream_window = WindowConfig { initial: 250, max: 250, mss: 100 };
+    let receiver = ReceiverConfig { stream_window, keep_payload: true, ..ReceiverConfig::reference() };
+    let (mut script, codec) = connected_to(receiver);
+    for n in 0..4 {
+        script.recv('a', &data(&codec, n));
+    }
+    script.datagrams();
+    let mut syn = vec![0; codec.syn_len()];
+    codec.encode_syn(&mut syn);
+    let answer = script.recv('a', &syn).datagrams().pop().unwrap();
+    let Ok(Reply::SynAck { wnd, .. }) = codec.decode(&answer, 0, 0) else { panic!() };
+    assert_eq!(wnd, 250, "counted from the first byte, although 400 were taken");
+}
+
 fn fin(packets: u64, tx: u64) -> Vec<u8> {
     let length = packets * PAYLOAD as u64;
     let crc = crc32fast::hash(&vec![0; usize::try_from(length).unwrap()]);
