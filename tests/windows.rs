@@ -250,15 +250,15 @@ fn slow_start_into_cubic_on_a_clean_path() {
 }
 
 /// The cookie, and data behind it; slow start that doubles ten packets of the smallest size, which are eight of those
-/// that the path is then found to carry, and is slowed by `HyStart++` beyond the 172 packets of the path; two
-/// reductions by 0.7, because the first leaves about what the path and its queue of 170 packets hold; the cubic's
+/// that the path is then found to carry, and is slowed by `HyStart++`, after eight of the 16 ACKs of a round, beyond the 172
+/// packets of the path; two reductions by 0.7, because the first leaves about what the path and its queue of 170 packets hold; the cubic's
 /// concave part.
 const TRAJECTORY: &str = "\
 second: window in packets at each tenth of it
-0:   0   8   8  16  32  62 123 245 393 435
-1: 323 323 323 323 325 330 335 340 346 245
-2: 245 245 245 247 250 253 256 259 261 263
-3: 266 268 270 272 274 275 277 279 280 282
-4: 283 284 285 287 288 289 290 290 291 292
-5: 293 293 294 294 295 295 296 296 296 297
+0:   0   8   8  16  32  62 123 244 403 491
+1: 366 366 366 366 367 257 257 257 260 263
+2: 266 268 271 274 276 278 281 283 285 287
+3: 289 290 292 294 295 297 298 299 301 302
+4: 303 304 305 305 306 307 308 308 309 309
+5: 310 310 311 311 311 311 312 312 312 312
 ";

@@ -5,6 +5,7 @@
 
 #![allow(clippy::cast_precision_loss, reason = "figures are printed to three digits")]
 
+mod acks;
 mod bad_paths;
 mod fairness;
 mod losses;
@@ -15,6 +16,7 @@ use std::env;
 
 /// The tables by name.
 const TABLES: &[(&str, fn())] = &[
+    ("acks", acks::table),
     ("losses", losses::table),
     ("rules", rules::table),
     ("fairness", fairness::table),

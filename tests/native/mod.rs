@@ -13,6 +13,7 @@ mod one_machine;
 mod path_mtu;
 mod recovery;
 mod restart;
+mod return_path;
 mod sack_and_window;
 mod sharing;
 mod slow_reader;

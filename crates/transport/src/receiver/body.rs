@@ -143,14 +143,14 @@ impl Body {
     /// A packet that carries nothing wants an answer.
     pub(crate) fn on_probe(&mut self, now: Instant, tx: u64, ecn: Ecn) {
         if let Self::Bytes(bytes) = self {
-            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true });
+            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true, every: 0 });
         }
     }
 
     /// The FIN came; it is acknowledged at once if it came `early`, else it has an answer of its own.
     pub(crate) fn on_fin(&mut self, now: Instant, tx: u64, ecn: Ecn, early: bool) {
         if let Self::Bytes(bytes) = self {
-            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: early });
+            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: early, every: 0 });
         }
     }
 
@@ -253,7 +253,7 @@ impl Bytes {
     fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Taken {
         let tx = piece.tx.unwrap_or(self.largest_tx);
         if piece.payload.is_empty() {
-            self.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true });
+            self.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true, every: 0 });
             return Taken::Duplicate;
         }
         let segment = Segment { offset: piece.seq, payload: piece.payload, crc: piece.crc };
@@ -287,7 +287,7 @@ impl Bytes {
             self.window.on_arrival(now, end, self.stream.rcv_nxt());
             self.read |= !self.kept;
         }
-        self.note(now, Packet { tx, ecn, order, asks: piece.asks || refused });
+        self.note(now, Packet { tx, ecn, order, asks: piece.asks || refused, every: piece.ack_every });
         match arrival {
             _ if arrival.new > 0 => Taken::New { in_order: arrival.advanced > 0 },
             _ if unread => Taken::Unread,
@@ -337,6 +337,7 @@ impl Bytes {
         let report = self.sacks.report(self.stream.held(), most);
         blocks.clear();
         blocks.extend(report.iter().map(|range| SackBlock { start: range.start, end: range.end }));
+        blocks.sort_unstable_by_key(|block| block.start);
         let ack = self.stream.rcv_nxt();
         // Counts wrap on the wire, and a delay stays at the largest that it can say.
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]

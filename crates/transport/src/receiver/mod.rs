@@ -301,8 +301,7 @@ impl Receiver {
         let configured = self.config.acks;
         self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
         self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
-        let tells = self.overflow_before.is_some();
-        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram, tells));
+        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {

@@ -439,7 +439,7 @@ impl Marking {
         let probes = matches!(self.detector, Detector::Rack(_));
         // RFC 8985, section 7.2, would wait for 1 s where nothing was measured, which the first timeout does, too.
         if let Some(srtt) = timing.srtt.filter(|_| probes && self.probe.is_ready()) {
-            let timeout = TailLossProbe::timeout(srtt, timing.one_segment, self.max_ack_delay);
+            let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
             let at = now + timeout;
             let backs_off = self.episode.is_some_and(|episode| episode.timeout);

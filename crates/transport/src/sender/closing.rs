@@ -65,7 +65,8 @@ impl Sender {
     }
 
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        let head = DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true };
+        let head =
+            DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true, ack_every: 0 };
         let slot = out.slot(self.codec.fin_len())?;
         self.codec.encode_fin(head, self.buffer.crc(), slot);
         self.note_flight(now, None, 0);

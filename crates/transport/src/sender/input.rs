@@ -188,8 +188,8 @@ impl Sender {
             (None, _) => acked.karn.map(|sent_at| now.saturating_duration_since(sent_at)),
         };
         if let Some(sample) = sample {
-            // One ACK for two packets, as a rule.
-            let samples = self.board.in_flight() / (2 * self.mss as u64);
+            // One ACK for two packets, unless fewer were asked for.
+            let samples = self.board.in_flight() / (u64::from(self.ack_every.max(2)) * self.mss as u64);
             self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
         }
         // News of the window is no duplicate, and neither is the answer to a packet for which there was no room.

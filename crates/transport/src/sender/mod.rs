@@ -2,6 +2,7 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod ack_frequency;
 mod acks;
 mod asking;
 mod base;
@@ -157,6 +158,8 @@ pub struct Sender {
     largest_tx: Option<u64>,
     /// The first transmission that left, or will, after the receiver was heard of.
     opened_tx: u64,
+    /// Packets that an ACK may wait for, as the newest packet of data said; 0: as the handshake said.
+    ack_every: u16,
     /// Payload of the last full batch of new segments, bytes; 0 before there was one.
     batch: u64,
     /// When the receiver was last heard of, or began to owe an answer.
@@ -218,6 +221,7 @@ impl Sender {
             duplicates: 0,
             largest_tx: None,
             opened_tx: 0,
+            ack_every: 0,
             batch: 0,
             heard_at: None,
             refusals: None,

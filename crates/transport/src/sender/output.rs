@@ -228,7 +228,9 @@ impl Sender {
         let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
         let tx = self.flights.next_tx();
         let asks = probe || self.is_last(offset + len as u64);
-        let crc = put_segment(&self.codec, &mut self.buffer, DataHead { seq, tx, asks }, offset, slot);
+        let ack_every = self.ask_for_acks();
+        let head = DataHead { seq, tx, asks, ack_every };
+        let crc = put_segment(&self.codec, &mut self.buffer, head, offset, slot);
         self.buffer.sent(len, crc);
         let alone = self.board.is_empty();
         if alone {
@@ -275,7 +277,9 @@ impl Sender {
         // The FIN, which would make the receiver acknowledge it, may have left before.
         let last = self.finishing && segment.end() == self.buffer.end();
         let asks = repeat.reason == Resend::Probe || last;
-        put_segment(&self.codec, &mut self.buffer, DataHead { seq, tx, asks }, segment.offset, slot);
+        let ack_every = self.ask_for_acks();
+        let head = DataHead { seq, tx, asks, ack_every };
+        put_segment(&self.codec, &mut self.buffer, head, segment.offset, slot);
         self.note_flight(now, Some(segment.offset), u64::from(segment.len));
         self.board.resend(now, segment.offset, tx);
         self.note_sent(now, u64::from(segment.len));
@@ -348,13 +352,14 @@ impl Sender {
         Timing {
             rto: self.rtt.rto(),
             srtt: self.rtt.sampled(),
-            one_segment: self.board.outstanding() <= self.mss as u64,
+            may_wait: self.board.outstanding() <= u64::from(self.ack_every.max(1)) * self.mss as u64,
         }
     }
 
     /// Something that every receiver answers and none delivers.
     fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
-        let head = DataHead { seq: self.board.snd_una(), tx: self.flights.next_tx(), asks: true };
+        let head =
+            DataHead { seq: self.board.snd_una(), tx: self.flights.next_tx(), asks: true, ack_every: 0 };
         self.codec.encode_keep_alive(head, out.slot(self.codec.keep_alive_len(head))?);
         self.note_flight(now, None, 0);
         self.remind = false;

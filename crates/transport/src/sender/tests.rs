@@ -1,5 +1,6 @@
 //! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
 
+mod ack_frequency;
 mod acks;
 mod close;
 mod early;

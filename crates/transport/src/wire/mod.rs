@@ -119,6 +119,9 @@ pub enum WireError {
     /// A parameter that is repeated, cut, or out of range.
     #[error("bad parameters")]
     Params,
+    /// A number of variable length that is too large, or longer than it needs to be.
+    #[error("bad number of variable length")]
+    Varint,
     /// A window that ends beyond what offsets can count.
     #[error("window out of range")]
     Window,

@@ -7,7 +7,7 @@ use super::{FromSender, LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
 
 /// Bytes of the longest reply.
-pub const MAX_REPLY: usize = native::ACK_HEADER + 16 * native::MAX_SACK_BLOCKS + 4;
+pub const MAX_REPLY: usize = native::ack_len(native::MAX_SACK_BLOCKS);
 
 /// A packet of a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,6 +93,8 @@ pub struct Piece<'a> {
     pub crc: Option<u32>,
     /// An answer is wanted at once.
     pub asks: bool,
+    /// An answer is wanted at the latest after so many packets; 0: as was agreed with the SYN.
+    pub ack_every: u16,
 }
 
 /// What sequence numbers are unwrapped around.
@@ -136,6 +138,7 @@ impl<'a> Packet<'a> {
                 tx: Some(data.header.tx),
                 crc: Some(data.payload_crc),
                 asks: data.header.ack_now,
+                ack_every: data.header.ack_every,
             }),
             native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
             native::FromSender::Fin(fin) => {
@@ -172,7 +175,7 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
                 attempt: 1,
             }),
             FromSender::Data { seq, payload } => {
-                Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })
+                Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false, ack_every: 0 })
             }
             FromSender::Fin { seq } => Self::Fin { seq, seal: None },
         }
@@ -247,16 +250,14 @@ pub(crate) fn encode_answer(
     Some(len)
 }
 
-/// Writes a selective ACK and gives its length.
+/// Writes a selective ACK, whose blocks ascend, and gives its length.
 pub(crate) fn encode_ack(
     connection_id: u64,
     ack: &native::Ack,
     blocks: &[native::SackBlock],
     out: &mut [u8; MAX_REPLY],
 ) -> usize {
-    let len = ack.len(blocks.len());
-    native::encode_ack(connection_id, ack, blocks, &mut out[..len]);
-    len
+    native::encode_ack(connection_id, ack, blocks, out)
 }
 
 /// Writes a RETRY and gives its length.

@@ -71,7 +71,14 @@ fn what_was_reported_stays_here() {
                 0 => Packet::Syn(open),
                 1 => Packet::Probe { tx },
                 2 => Packet::Fin { seq: LENGTH, seal: Some(Seal { crc: crc32fast::hash(&stream), tx }) },
-                _ => Packet::Data(Piece { seq: start * UNIT, payload, tx: Some(tx), crc, asks: true }),
+                _ => Packet::Data(Piece {
+                    seq: start * UNIT,
+                    payload,
+                    tx: Some(tx),
+                    crc,
+                    asks: true,
+                    ack_every: 0,
+                }),
             };
             exchange(&mut script, &packet, &mut reported, seed);
             if random(10) == 0 {

@@ -53,7 +53,8 @@ fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
         overflow: None,
     };
     let mut reply = vec![0; native::ack_len(blocks.len())];
-    native::encode_ack(ID, &ack, &blocks, &mut reply);
+    let len = native::encode_ack(ID, &ack, &blocks, &mut reply);
+    reply.truncate(len);
     script.recv_bytes(&reply);
 }
 

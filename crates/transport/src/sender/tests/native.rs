@@ -64,8 +64,9 @@ pub(super) fn ack_bytes(script: &mut Script, tx: u64, below: u64, window: u64) {
 }
 
 pub(super) fn recv_ack(script: &mut Script, ack: &native::Ack, blocks: &[SackBlock]) {
-    let mut reply = [0; MAX_REPLY];
-    let len = encode_ack(ID, ack, blocks, &mut reply);
+    let (mut reply, mut blocks) = ([0; MAX_REPLY], blocks.to_vec());
+    blocks.sort_unstable_by_key(|block| block.start);
+    let len = encode_ack(ID, ack, &blocks, &mut reply);
     script.recv_bytes(&reply[..len]);
 }
 
