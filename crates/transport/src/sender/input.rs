@@ -46,7 +46,7 @@ impl Sender {
         self.snd_wnd.on_ack(ack, ack.ack > self.board.snd_una(), self.flights.next_tx());
         let outstanding = self.board.outstanding();
         if outstanding == 0 {
-            self.note_storing(ack);
+            self.note_storing(now, ack);
             return self.stats.stale += 1;
         }
         match self.recovery {
@@ -61,6 +61,7 @@ impl Sender {
         self.trace_ack(now, ack, &facts);
         self.note_progress(&facts);
         self.excuse_probe(prior_wnd);
+        self.back_off_probes(now, ack);
         self.repeat_refused(now, ack, prior_wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         if let Some(messages) = ack.overflow {
