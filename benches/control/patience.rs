@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rdt::emulator::{Loss, Mtu, Outage, Path, PathConfig, Probability};
+use rdt::emulator::{GilbertElliott, Loss, Mtu, Outage, Path, PathConfig, Probability};
 use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::{Outcome, Reading, Simulation};
 use rdt::transport::congestion::Algorithm;
@@ -31,6 +31,7 @@ pub(crate) fn table() {
     outages();
     shrinking_paths();
     handshakes();
+    lossy_paths();
 }
 
 /// A reader that stalls for 120 s: packets that leave once its window is closed, and how long after the reader is
@@ -177,6 +178,37 @@ fn handshakes() {
         }
         let met = verdict(done >= asked);
         println!("| {runs} | {done} | {asked} | {:.1} | {met} |", slowest.as_secs_f64());
+    }
+}
+
+/// Transfers of 1 MB over paths that lose so much that their senders must not lose patience.
+fn lossy_paths() {
+    const RUNS: u64 = 100;
+    let half = |p| Loss::Bernoulli(Probability::new(p).expect("a probability"));
+    let bursts = Loss::GilbertElliott(GilbertElliott {
+        p: Probability::new(0.001).expect("a probability"),
+        r: Probability::new(0.05).expect("a probability"),
+        loss_good: Probability::default(),
+        loss_bad: Probability::new(1.0).expect("a probability"),
+    });
+    println!("\n| loss each way, 1 MB at 50 Mbit/s, 40 ms | finished | asked | slowest, s |  |");
+    println!("|---|---|---|---|---|");
+    for (name, loss) in [("30 %", half(0.3)), ("50 %", half(0.5)), ("bursts of 20, 0.1 %", bursts)] {
+        for congestion in CONTROLLERS {
+            let (mut finished, mut slowest) = (0, Duration::ZERO);
+            for seed in 1..=RUNS {
+                let path = both_ways(50_000_000, ms(40), |link| link.loss(loss.clone()));
+                let mut run = Run::new(path, native(congestion));
+                (run.bytes, run.seed) = (1_000_000, seed);
+                let mut running = run.start();
+                let _ = running.simulation.run_senders(secs(36_000));
+                let outcome = &running.simulation.sender(running.senders[0]).outcome;
+                finished += u64::from(matches!(outcome, Outcome::Finished { .. }));
+                slowest = slowest.max(running.simulation.elapsed());
+            }
+            let met = verdict(finished == RUNS);
+            println!("| {name}, {congestion} | {finished} | {RUNS} | {:.0} | {met} |", slowest.as_secs_f64());
+        }
     }
 }
 
