@@ -9,6 +9,7 @@ mod acks;
 mod bad_paths;
 mod fairness;
 mod losses;
+mod patience;
 mod rules;
 mod run;
 
@@ -24,6 +25,7 @@ const TABLES: &[(&str, fn())] = &[
     ("half", bad_paths::half),
     ("jitter", bad_paths::jitter),
     ("outages", bad_paths::outages),
+    ("patience", patience::table),
 ];
 
 fn main() {

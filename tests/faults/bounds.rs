@@ -16,9 +16,11 @@ const SLACK: f64 = 32.0;
 /// is a sample.
 const ANY: Duration = Duration::from_secs(5);
 /// The same where an end may be given up, once by each of two senders.
-const GIVEN_UP: Duration = Duration::from_secs(70);
+const GIVEN_UP: Duration = Duration::from_secs(210);
 /// Windows below this have too few ACKs to make up for a lost one, packets.
 const SMALL_WINDOW: u32 = 8;
+/// Payload of a datagram of 548 bytes.
+const SMALLEST_MSS: u64 = 520;
 /// The smallest timeout.
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// An ACK that waits for a second packet.
@@ -80,7 +82,9 @@ pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
 /// start. Each packet lost costs a timeout and a round trip. All of it twice, and the serial time, and for as long as
 /// anything stands still.
 pub(super) fn longest(plan: &Plan, facts: &Facts) -> Duration {
-    let packets = plan.bytes.div_ceil(MSS) as f64;
+    // Where the path may shrink, segments may be as small as every path carries them.
+    let mss = if plan.path.forward.mtu == Mtu::unlimited() { MSS } else { SMALLEST_MSS };
+    let packets = plan.bytes.div_ceil(mss) as f64;
     let wire = Duration::from_secs_f64(plan.bytes as f64 * 8.0 / plan.rate as f64);
     let (fixed, growing) = match plan.sender.congestion {
         Algorithm::Fixed(packets) => (u64::from(packets), 0.0),

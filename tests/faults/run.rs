@@ -15,7 +15,7 @@ use crate::faults::plan::{Kind, Plan, Restart};
 /// Longer than any transfer takes to finish or fail.
 const LIMIT: Duration = Duration::from_secs(36_000);
 /// Longer than a receiver remembers a silent peer.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(150);
 
 /// What came of a plan that broke no rule.
 #[derive(Debug, Clone)]

@@ -11,6 +11,7 @@ mod long_path;
 mod matrix;
 mod one_machine;
 mod path_mtu;
+mod patience;
 mod recovery;
 mod restart;
 mod return_path;

@@ -117,7 +117,7 @@ pub struct SendArgs {
     pub interval: String,
     /// Classic: how often a SYN, a packet and a FIN are sent at most; one number is for packets and FIN. A
     /// receiver that is silent for longer than attempts x RTO (50 x 40 ms = 2 s on a short path) ends the
-    /// transfer; one that answers that it has no room is waited for [default: 3/50/50]
+    /// transfer; one that answers that it has no room is waited for [default: 30/50/50]
     #[arg(long, value_name = "SYN/DATA/FIN", allow_negative_numbers = true)]
     pub attempts: Option<String>,
     /// Largest send buffer; with HOST `local` also the receiver's memory, which is 1gib at least
@@ -145,9 +145,12 @@ pub struct SendArgs {
     /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: 64mib]
     #[arg(long, value_name = "SIZE", help_heading = NATIVE)]
     pub rwnd: Option<String>,
-    /// A receiver that owes an answer for so long is given up, 1s at least [default: 30s]
+    /// Give up after this long without an answer from the receiver, 1s at least [default: 100s]
     #[arg(long, value_name = "TIME", help_heading = NATIVE)]
     pub give_up: Option<String>,
+    /// Give up after this long without an answer to the SYN, 1s at least [default: 180s, or --give-up if that is given]
+    #[arg(long, value_name = "TIME", help_heading = NATIVE)]
+    pub connect_give_up: Option<String>,
     /// Round-trip time: 20ms, 1.5s [default: 0s]
     #[arg(long, value_name = "TIME", help_heading = LINK)]
     pub rtt: Option<String>,

@@ -49,6 +49,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.notices.on_reply();
             len = next;
         }
+        if found && self.peers.get_mut(&peer).is_some() {
+            self.set_timer(peer);
+        }
         (!out.is_empty()).then_some(peer)
     }
 
@@ -72,6 +75,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             if entry.queued {
                 self.ready.push_back(peer);
             }
+            // An ACK that opens a window is to be repeated.
+            self.set_timer(peer);
             if let Some(len) = reply {
                 self.notices.on_reply();
                 return Some((peer, len));

@@ -147,6 +147,11 @@ impl ReceiveWindow {
         self.most < self.read.saturating_add(self.window())
     }
 
+    /// Bytes of stream in a packet of full size.
+    pub fn mss(&self) -> u64 {
+        self.config.mss
+    }
+
     /// Offset after the last byte that arrived.
     pub fn arrived(&self) -> u64 {
         self.arrived

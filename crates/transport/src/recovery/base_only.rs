@@ -31,6 +31,8 @@ pub(crate) struct BaseOnly {
     since_no_room: Option<u32>,
     pending: Option<Resend>,
     episode: Option<Episode>,
+    /// Transmission of a segment that was cut into pieces when it was lost. The pieces but the first have this number still.
+    recut: Option<u64>,
 }
 
 /// Losses of one flight.
@@ -60,7 +62,7 @@ impl BaseOnly {
 
     /// Nothing waits for an answer any more.
     pub(crate) fn stop(&mut self) {
-        *self = Self { episode: self.episode, ..Self::default() };
+        *self = Self { episode: self.episode, recut: self.recut, ..Self::default() };
     }
 
     /// The base is lost, with everything below `recover` sent. True if that is a congestion of its own: by the timer,
@@ -88,6 +90,19 @@ impl BaseOnly {
         self.stop();
         if in_flight {
             self.arm(now, rto);
+        }
+    }
+
+    /// The segment that transmission `tx` carried is lost and leaves in pieces.
+    pub(crate) fn on_recut(&mut self, tx: u64) {
+        self.recut = Some(tx);
+    }
+
+    /// An ACK moved the base to what transmission `tx` carried. If the piece before it was a part of the same, it is lost
+    /// as well, and no timer has to say so.
+    pub(crate) fn on_next_piece(&mut self, tx: u64) {
+        if self.recut == Some(tx) {
+            self.repeat();
         }
     }
 

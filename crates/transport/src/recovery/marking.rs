@@ -37,7 +37,8 @@ struct Episode {
     timeout: bool,
     /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
     forced: bool,
-    /// Where nobody says what arrived, a timeout's segments go again only as answers to those before come: so many now.
+    /// Where nobody says what arrived, and where the timer fired again without an answer, a timeout's segments go again only
+    /// as answers to those before come: so many now.
     credit: Option<u32>,
 }
 
@@ -50,6 +51,8 @@ pub(crate) struct Marking {
     max_ack_delay: Duration,
     episode: Option<Episode>,
     rto_at: Option<Instant>,
+    /// The timer fired, and nothing was delivered since.
+    silent: bool,
     probe_at: Option<Instant>,
     reordering_at: Option<Instant>,
     /// A transmission whose loss says nothing of congestion: it tried a size that the path may not carry.
@@ -73,6 +76,7 @@ impl Marking {
             max_ack_delay: MAX_ACK_DELAY,
             episode: None,
             rto_at: None,
+            silent: false,
             probe_at: None,
             reordering_at: None,
             excused: None,
@@ -160,6 +164,7 @@ impl Marking {
     /// A segment is newly delivered.
     pub(crate) fn on_delivered(&mut self, delivered: &Delivered<'_>) {
         let Delivered { now, segment, largest_tx, next_tx } = *delivered;
+        self.silent = false;
         let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
         let again = later.is_none() && segment.fate == Fate::InFlight;
         if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
@@ -277,6 +282,22 @@ impl Marking {
         self.arm_probe(now, timing);
     }
 
+    /// Nothing but this time makes anything leave again.
+    pub(crate) fn wait_until(&mut self, at: Instant) {
+        self.rto_at = Some(at);
+        self.probe_at = None;
+    }
+
+    /// The receiver was silent for want of room and has some now: what it refused may leave.
+    pub(crate) fn reopen(&mut self) {
+        self.silent = false;
+        if let Some(episode) =
+            self.episode.as_mut().filter(|_| !matches!(self.detector, Detector::NewReno(_)))
+        {
+            episode.credit = None;
+        }
+    }
+
     /// The segment to send again next.
     pub(crate) fn next(&self, board: &Scoreboard) -> Option<Repeat> {
         if let Some(lost) = board.first_lost() {
@@ -323,6 +344,7 @@ impl Marking {
             self.stop();
             self.mark_timed_out(ack, board, flights);
             self.begin(board, flights, true);
+            self.silent = true;
             self.rto_at = Some(now + next_rto);
             return Expired::Timeout;
         }
@@ -387,7 +409,8 @@ impl Marking {
         }
         self.probe.cancel();
         self.probe_at = None;
-        let blind = timeout && matches!(self.detector, Detector::NewReno(_));
+        // The timer backs off to a second only: what leaves by it must not load a path that carries nothing.
+        let blind = timeout && (self.silent || matches!(self.detector, Detector::NewReno(_)));
         self.episode = Some(Episode {
             recover: board.next_offset(),
             first_tx: flights.next_tx(),

@@ -43,6 +43,7 @@ impl Sender {
             self.on_base_moved(now, ack, facts.latest_rtt);
         }
         // Last, for what was decided before is void once the base moved.
+        self.back_off_probes(now, ack);
         self.repeat_refused(now, ack, prior.wnd);
     }
 
@@ -70,6 +71,9 @@ impl Sender {
     fn on_base_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
         rules.on_base_moved(now, self.rtt.rto(), !self.board.is_empty());
+        if let Some(base) = self.board.base() {
+            rules.on_next_piece(base.tx);
+        }
         self.on_moved(now, ack, sample);
     }
 

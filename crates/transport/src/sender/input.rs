@@ -60,7 +60,7 @@ impl Sender {
         let prior = self.prior();
         self.snd_wnd.on_ack(ack, ack.ack > self.board.snd_una(), self.flights.next_tx());
         if self.board.is_empty() {
-            self.note_storing(ack);
+            self.note_storing(now, ack);
             return self.stats.stale += 1;
         }
         match self.recovery {
@@ -74,6 +74,7 @@ impl Sender {
         self.trace_ack(now, ack, &facts);
         self.note_progress(&facts);
         self.excuse_probe(prior.wnd);
+        self.back_off_probes(now, ack);
         self.repeat_refused(now, ack, prior.wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         if let Some(messages) = ack.overflow {

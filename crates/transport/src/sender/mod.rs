@@ -47,11 +47,12 @@ pub use ecn::{EcnFailure, EcnState};
 pub(crate) use flights::{Flight, Flights};
 pub use memory::{Frames, SendMemory, Wear};
 use path_mtu::PathMtu;
+pub(crate) use path_mtu::SMALLEST as SMALLEST_PATH;
 use peer_window::PeerWindow;
 use rtt::Rtt;
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
 use send_buffer::SendBuffer;
-use silence::Refusals;
+use silence::{Persist, Refusals};
 pub use stats::SenderStats;
 use syns::Syns;
 use traces::Observed;
@@ -130,6 +131,8 @@ pub struct Sender {
     prr: Option<Prr>,
     pacer: Option<Pacer>,
     snd_wnd: PeerWindow,
+    /// Back-off of zero-window probes.
+    persist: Persist,
     /// What the receiver says of itself, once it did.
     peer: Option<Params>,
     /// The search for the largest datagram, where the format lets segments be cut again.
@@ -206,6 +209,7 @@ impl Sender {
             cwnd: config.within_memory(congestion.cwnd(), config.first_payload_size()),
             congestion,
             snd_wnd: PeerWindow::default(),
+            persist: Persist::default(),
             peer: None,
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
@@ -435,17 +439,18 @@ impl Sender {
     }
 
     /// The timer of a SYN or FIN is due.
-    fn on_control_timeout(&mut self) {
-        let limit = self.config.attempts;
+    fn on_control_timeout(&mut self, now: Instant) {
+        let limit = self.config.attempts.syn;
+        let silent = self.syns.elapsed(now) >= self.config.handshake_give_up;
         match self.state {
-            State::Opening { attempts, .. } if attempts >= limit.syn => {
+            State::Opening { attempts, .. } if attempts >= limit || silent => {
                 self.fail(self.phase(), TransferError::Timeout { packet: 0, attempts });
             }
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
             State::Open if self.asking.is_some() => self.on_params_timeout(),
-            State::Open => self.on_fin_timeout(),
+            State::Open => self.on_fin_timeout(now),
             State::Idle | State::Aborting { .. } | State::Closed => {}
         }
     }
@@ -454,6 +459,7 @@ impl Sender {
     fn on_data_timeout(&mut self, now: Instant) {
         let limit = self.config.attempts.data;
         let facts = self.quiet_facts(now);
+        self.note_probe_due(now);
         // The timer backs off, but not beyond the time at which the receiver is given up.
         let (rto, next_rto) = (self.rtt.rto(), self.rtt.backed_off().min(self.patience(now)));
         let (lost_to, prior) = (self.silent_for(), self.prior());
@@ -525,7 +531,7 @@ impl Endpoint for Sender {
         }
         if self.control_at.is_some_and(|at| at <= now) {
             self.control_at = None;
-            self.on_control_timeout();
+            self.on_control_timeout(now);
         }
         if self.recovery.deadline().is_some_and(|at| at <= now) {
             self.on_data_timeout(now);

@@ -265,8 +265,14 @@ impl Sender {
     fn transmit_again(&mut self, now: Instant, repeat: Repeat, out: &mut TransmitBuf) -> Option<()> {
         let header = self.config.wire.data_header();
         // The path may have shrunk since it was cut.
+        let whole = self.board.find(repeat.offset)?.len;
         self.board.recut(repeat.offset, u32::try_from(self.mss).unwrap_or(u32::MAX));
         let segment = *self.board.find(repeat.offset)?;
+        if let Recovery::BaseOnly(rules) = &mut self.recovery
+            && segment.len < whole
+        {
+            rules.on_recut(segment.tx);
+        }
         let slot = out.slot(header + segment.len as usize)?;
         if let Some(mtu) = &mut self.mtu {
             // Rules that declare nothing lost send it again all the same.

@@ -4,8 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-/// What every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
+/// What nearly every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
 pub(crate) const BASE: usize = 1200;
+/// What every path carries (`MIN_PLPMTU` of the same section): 576 bytes with the headers of IPv4 and UDP (RFC 1122, section
+/// 3.3.3).
+pub(crate) const SMALLEST: usize = 548;
 /// What Ethernet leaves after the headers of IPv4 and UDP: tried first, for it is nearly always right.
 const ETHERNET: usize = 1472;
 /// What other links leave: IPv6's minimum, tunnels, Ethernet with IPv6, jumbo frames with IPv6 and IPv4.
@@ -17,6 +20,9 @@ const STEP: usize = 16;
 /// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3): as many as a
 /// probe has tries. Where the window is a packet or two, two in a row are nothing but a quarter of all packets lost.
 const BLACK_HOLE_TIMEOUTS: u32 = MAX_PROBES;
+/// The same for those of the base size, which few paths do not carry: where half of all packets are lost, six in a row are
+/// no rarity.
+const SMALL_PATH_TIMEOUTS: u32 = 2 * MAX_PROBES;
 /// A search that is over is begun again after this long, for the path may have changed (`PMTU_RAISE_TIMER` of RFC
 /// 8899, section 5.1.1).
 const RAISE: Duration = Duration::from_secs(600);
@@ -69,6 +75,10 @@ impl PathMtu {
         let fits = |size: &usize| (self.confirmed + 1..end).contains(size);
         if self.probe.is_some() {
             return None;
+        }
+        // The path is small, or was dead for a while: this size tells the two apart.
+        if fits(&BASE) {
+            return Some(BASE);
         }
         if fits(&ETHERNET) {
             return Some(ETHERNET);
@@ -137,10 +147,13 @@ impl PathMtu {
     /// stays so.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
-        if self.timeouts < BLACK_HOLE_TIMEOUTS || self.confirmed <= BASE {
+        let (confirmed, most) =
+            if self.confirmed > BASE { (BASE, BLACK_HOLE_TIMEOUTS) } else { (SMALLEST, SMALL_PATH_TIMEOUTS) };
+        if self.timeouts < most || self.confirmed <= confirmed {
             return false;
         }
-        *self = Self { refused: self.refused, raise_at: self.raise_at, ..Self::new(self.ceiling) };
+        let Self { refused, raise_at, .. } = *self;
+        *self = Self { confirmed, refused, raise_at, ..Self::new(self.ceiling) };
         true
     }
 }
@@ -275,6 +288,27 @@ mod tests {
         assert_eq!(search(&mut mtu, 1400), [1472, 1452, 1420, 1372, 1396, 1408]);
         assert_eq!(mtu.size(), 1396);
         assert!((0..9).all(|_| !PathMtu::new(1200).on_timeout()));
+    }
+
+    #[test]
+    fn nine_timeouts_in_a_row_fall_to_the_smallest_path() {
+        for path in [SMALLEST, 572, 972, 1172, BASE, 1472] {
+            let mut mtu = PathMtu::new(1472);
+            search(&mut mtu, 1472);
+            assert!(fall(&mut mtu) && !fall(&mut mtu) && fall(&mut mtu));
+            assert_eq!((mtu.size(), mtu.candidate()), (SMALLEST, Some(BASE)));
+            assert!(!fall(&mut mtu) && !fall(&mut mtu), "nothing is smaller");
+            search(&mut mtu, path);
+            assert!(mtu.size() <= path && path - mtu.size() < 2 * STEP, "{path}: {}", mtu.size());
+        }
+    }
+
+    #[test]
+    fn peer_that_takes_less_is_no_smaller_path() {
+        let mut mtu = PathMtu::new(1472);
+        mtu.limit(300);
+        assert!(!fall(&mut mtu) && !fall(&mut mtu));
+        assert_eq!(mtu.size(), 300);
     }
 
     #[test]

@@ -228,8 +228,10 @@ impl Codec {
         }
     }
 
-    pub(crate) fn fin_len(&self) -> usize {
+    /// Bytes of the FIN, which is `again` sent or for the first time. Of foreign receivers some may not know the longer form.
+    pub(crate) fn fin_len(&self, again: bool) -> usize {
         match self {
+            Self::Classic { .. } if again => classic::HEEDING_FIN_LEN,
             Self::Classic { .. } => classic::FIN_LEN,
             Self::Native { .. } => native::FIN_LEN,
         }

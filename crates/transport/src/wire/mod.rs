@@ -41,6 +41,8 @@ pub enum FromSender<'a> {
     Fin {
         /// One past the number of the last data packet.
         seq: u64,
+        /// Its sender knows that an ACK says that the receiver is still storing.
+        heeds_ack: bool,
     },
 }
 

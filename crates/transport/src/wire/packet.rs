@@ -27,6 +27,8 @@ pub enum Packet<'a> {
         seq: u64,
         /// What the format says beside, where it does: then the FIN may come before all of the stream.
         seal: Option<Seal>,
+        /// Its sender knows that an ACK says that the receiver is still storing.
+        heeds_ack: bool,
     },
     /// The sender gave up.
     Close,
@@ -142,7 +144,8 @@ impl<'a> Packet<'a> {
             }),
             native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
             native::FromSender::Fin(fin) => {
-                Self::Fin { seq: fin.length, seal: Some(Seal { crc: fin.crc, tx: fin.tx }) }
+                let seal = Some(Seal { crc: fin.crc, tx: fin.tx });
+                Self::Fin { seq: fin.length, seal, heeds_ack: true }
             }
             native::FromSender::Close(_) => Self::Close,
         };
@@ -177,7 +180,7 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
             FromSender::Data { seq, payload } => {
                 Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false, ack_every: 0 })
             }
-            FromSender::Fin { seq } => Self::Fin { seq, seal: None },
+            FromSender::Fin { seq, heeds_ack } => Self::Fin { seq, seal: None, heeds_ack },
         }
     }
 }

@@ -219,7 +219,7 @@ fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
 fn the_idle_time_that_is_announced_is_that_of_the_listener() {
     let config = ListenerConfig {
         secret: Some([1; 32]),
-        idle: Duration::from_secs(7),
+        native_idle: Duration::from_secs(7),
         ..ListenerConfig::new(ReceiverConfig::reference())
     };
     let (.., said) = met(config, Params::default());
@@ -252,8 +252,8 @@ fn a_receiver_acknowledges_no_rarer_and_no_later_than_its_sender_wants() {
 
 #[test]
 fn no_ack_is_longer_than_its_sender_takes() {
-    // 70 bytes and 20 for each block are the longest.
-    for (max_datagram, most) in [(128, 2), (300, 11), (1472, 32)] {
+    // 70 bytes and 20 for each block are the longest, in 548 bytes at most.
+    for (max_datagram, most) in [(128, 2), (300, 11), (1472, 23)] {
         let config =
             ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
         let (mut script, codec, _) = met(config, Params { max_datagram, ..Params::default() });
@@ -362,4 +362,36 @@ fn a_peer_that_always_has_something_to_say_keeps_no_stranger_out() {
         order.extend(script.listener.poll_transmit(script.now, &mut script.batch));
     }
     assert_eq!(order, "asasas");
+}
+
+#[test]
+fn finished_peer_makes_room_for_a_new_one_after_25_seconds() {
+    let config = ListenerConfig {
+        secret: Some([1; 32]),
+        max_peers: 1,
+        ..ListenerConfig::new(ReceiverConfig::reference())
+    };
+    for finished in [true, false] {
+        let (mut script, codec, _) = met(config, Params::default());
+        if finished {
+            let mut fin = vec![0; FIN_LEN];
+            codec.encode_fin(DataHead { seq: 0, tx: 0, asks: true, ack_every: 0 }, 0, &mut fin);
+            script.recv('a', &fin);
+            script.listener.confirm('a');
+            script.datagrams();
+        }
+        script.at(24 * SECOND).syn('b', 0);
+        assert!(!script.listener.knows('b'), "finished: {finished}");
+        script.at(26 * SECOND).syn('b', 0);
+        assert_eq!((script.listener.knows('b'), script.listener.knows('a')), (finished, !finished));
+    }
+}
+
+#[test]
+fn native_peer_is_remembered_for_120_seconds() {
+    let (mut script, ..) = connected(false);
+    script.at(119 * SECOND);
+    assert!(script.listener.knows('a'));
+    script.at(121 * SECOND);
+    assert!(!script.listener.knows('a'));
 }
