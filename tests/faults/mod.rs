@@ -78,8 +78,7 @@ fn search(seeds: Range<u64>, enough: usize, prepare: impl Fn() + Sync) -> (Vec<F
 fn no_drawn_fault_breaks_a_rule() {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let only = number("RDT_SEED");
-    let (from, count) =
-        (number("RDT_FAULTS_FROM").unwrap_or(0), number("RDT_FAULTS").unwrap_or(TRANSFERS));
+    let (from, count) = (number("RDT_FAULTS_FROM").unwrap_or(0), number("RDT_FAULTS").unwrap_or(TRANSFERS));
     let seeds = only.map_or(from..from + count, |seed| seed..seed + 1);
     let (mut faults, done) = search(seeds, 20, || ());
     faults.sort();
