@@ -73,6 +73,11 @@ struct Connection {
     id: u64,
     /// Packets that were outstanding when a retransmission timer fired, of all that fired.
     at_stake: u64,
+    /// What was acknowledged when the timer fired last; timeouts that found the same.
+    timed_out_at: Option<u64>,
+    in_a_row: u32,
+    /// Times that a SYN or a FIN was sent again by the timer.
+    controls: u32,
     /// The number of the first transmission that was seen, and how many there were.
     first_tx: Option<u32>,
     transmissions: u32,
@@ -233,6 +238,12 @@ impl Checker {
     fn timed_out(&mut self) {
         let c = &mut self.connection;
         c.at_stake += (c.sent - c.acked).div_ceil(MSS);
+        c.in_a_row += u32::from(c.timed_out_at.replace(c.acked) == Some(c.acked));
+    }
+
+    /// Timeouts in a row beyond the first, and SYNs and FINs sent again by the timer.
+    pub(super) fn repeated(&self) -> (u32, u32) {
+        (self.connection.in_a_row, self.connection.controls)
     }
 
     /// Packets that the timer found outstanding, of all timeouts: what they may have sent again.
@@ -417,6 +428,10 @@ impl Observer for Shared {
         let rate = match *trace {
             Trace::Paced { rate } => rate,
             Trace::TimerExpired { timer: Timer::Retransmission } => return checker.timed_out(),
+            Trace::TimerExpired { timer: Timer::Control } => {
+                checker.connection.controls += 1;
+                return;
+            }
             _ => return,
         };
         let rate = rate.max(1) as f64;

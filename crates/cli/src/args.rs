@@ -120,7 +120,7 @@ pub struct SendArgs {
     /// transfer; one that answers that it has no room is waited for [default: 30/50/50]
     #[arg(long, value_name = "SYN/DATA/FIN", allow_negative_numbers = true)]
     pub attempts: Option<String>,
-    /// Largest send buffer; with HOST `local` also the receiver's memory, which is 1gib at least
+    /// Largest send buffer; with HOST `local` also the receiver's memory, if that is more than its default
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
     /// Congestion control: fixed:N (packets), reno, cubic or bbr [default: bbr, with W fixed:W]
@@ -142,7 +142,7 @@ pub struct SendArgs {
     /// and --cc answers marks, as all but fixed:N do [default: on]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, help_heading = NATIVE)]
     pub ecn: Option<Switch>,
-    /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: 64mib]
+    /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: an eighth of its memory]
     #[arg(long, value_name = "SIZE", help_heading = NATIVE)]
     pub rwnd: Option<String>,
     /// Give up after this long without an answer from the receiver, 1s at least [default: 100s]
@@ -221,10 +221,11 @@ pub struct RecvArgs {
     #[arg(long)]
     pub once: bool,
     /// Memory for packets: half for those not yet written, half on the links; a quarter of a half for one sender
-    #[arg(long, value_name = "SIZE", default_value = "1gib")]
-    pub memory: String,
+    /// [default: a quarter of the host's, at least 1gib]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
     /// Largest window of a native sender, at least 64kib; it opens as the data is read. At most what --memory
-    /// leaves to one sender, an eighth [default: 64mib]
+    /// leaves to one sender, an eighth [default: that]
     #[arg(long, value_name = "SIZE")]
     pub rwnd: Option<String>,
     /// Threads that serve, each with a socket of its own on the same port; --memory and --max-peers are
