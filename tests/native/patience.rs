@@ -127,7 +127,7 @@ fn handshakes_finish_where_half_is_lost_each_way() {
 }
 
 #[test]
-fn silent_receiver_is_given_up_after_the_time_of_each_phase() {
+fn silent_receiver_is_given_up_in_each_phase() {
     // RFC 1122, section 4.2.3.5: 3 minutes for the SYN, 100 s for data.
     for (dead_from, ends_at) in [(secs(0), 180), (secs(2), 102)] {
         let outage = Outage::once(dead_from, secs(1000));

@@ -17,6 +17,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// The next reply; peers that have some take turns.
     pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
         let (peer, len) = self.next_reply(now)?;
+        if self.peers.get_mut(&peer).is_some() {
+            self.set_timer(peer);
+        }
         Some((peer, &self.scratch[..len]))
     }
 
@@ -49,7 +52,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.notices.on_reply();
             len = next;
         }
-        if found && self.peers.get_mut(&peer).is_some() {
+        if found {
+            // An ACK that opens a window is to be repeated.
             self.set_timer(peer);
         }
         (!out.is_empty()).then_some(peer)
@@ -75,8 +79,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             if entry.queued {
                 self.ready.push_back(peer);
             }
-            // An ACK that opens a window is to be repeated.
-            self.set_timer(peer);
             if let Some(len) = reply {
                 self.notices.on_reply();
                 return Some((peer, len));

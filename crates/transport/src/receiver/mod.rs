@@ -24,8 +24,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::Ecn;
-use crate::sender::SMALLEST_PATH;
-use crate::wire::native::{MAX_SACK_BLOCKS, Params, SackBlock, most_blocks};
+use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, SackBlock, most_blocks};
 use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire, Wishes};
 use acks::AckConfig;
 use body::{Body, Taken};

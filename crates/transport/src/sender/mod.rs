@@ -47,7 +47,6 @@ pub use ecn::{EcnFailure, EcnState};
 pub(crate) use flights::{Flight, Flights};
 pub use memory::{Frames, SendMemory, Wear};
 use path_mtu::PathMtu;
-pub(crate) use path_mtu::SMALLEST as SMALLEST_PATH;
 use peer_window::PeerWindow;
 use rtt::Rtt;
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment};

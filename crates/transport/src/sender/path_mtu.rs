@@ -4,11 +4,12 @@
 
 use std::time::{Duration, Instant};
 
+use crate::wire::native::SMALLEST_PATH;
+
 /// What nearly every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
 pub(crate) const BASE: usize = 1200;
-/// What every path carries (`MIN_PLPMTU` of the same section): 576 bytes with the headers of IPv4 and UDP (RFC 1122, section
-/// 3.3.3).
-pub(crate) const SMALLEST: usize = 548;
+/// What every path carries (`MIN_PLPMTU` of the same section).
+const SMALLEST: usize = SMALLEST_PATH;
 /// What Ethernet leaves after the headers of IPv4 and UDP: tried first, for it is nearly always right.
 const ETHERNET: usize = 1472;
 /// What other links leave: IPv6's minimum, tunnels (1400 and 1420 bytes of IP, or of UDP within one), Ethernet with IPv6,
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_timeouts_in_a_row_fall_to_the_smallest_path() {
+    fn nine_timeouts_fall_to_the_smallest_path() {
         for path in [SMALLEST, 572, 972, 1172, BASE, 1472] {
             let mut mtu = PathMtu::new(1472);
             search(&mut mtu, 1472);

@@ -365,7 +365,7 @@ fn a_peer_that_always_has_something_to_say_keeps_no_stranger_out() {
 }
 
 #[test]
-fn finished_peer_makes_room_for_a_new_one_after_25_seconds() {
+fn finished_peer_makes_room_after_25_seconds() {
     let config = ListenerConfig {
         secret: Some([1; 32]),
         max_peers: 1,

@@ -203,7 +203,7 @@ fn second_timeout_in_a_row_sends_one_segment() {
 }
 
 #[test]
-fn base_only_sends_pieces_of_a_lost_segment_without_further_timeouts() {
+fn base_only_sends_pieces_without_further_timeouts() {
     let config = SenderConfig {
         recovery: LossDetection::BaseOnly,
         pacing: false,

@@ -46,6 +46,9 @@ pub use stream::{
     encode_probe,
 };
 
+/// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC 1122, section 3.3.3).
+pub(crate) const SMALLEST_PATH: usize = 548;
+
 /// A packet that a sender sends. Its connection is what [`connection_id`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FromSender<'a> {
