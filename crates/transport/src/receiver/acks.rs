@@ -198,15 +198,15 @@ impl Acks {
     fn patience(&mut self, packet: &Packet) -> u32 {
         let named = packet.every > 0;
         let in_order = packet.order == Order::InOrder || packet.order == Order::BeyondHole && named;
-        let urgent = packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet.tx);
-        let overtaken = self.largest.is_some_and(|largest| packet.tx < largest.tx);
-        self.urgent += u32::from(urgent);
-        match (self.urgent, named) {
-            (0, false) => self.config.every,
-            (0, true) => u32::from(packet.every),
-            (..MAX_URGENT, true) if !overtaken => u32::from(packet.every).div_ceil(2),
-            (_, _) => 1,
+        if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet.tx) {
+            self.urgent += 1;
         }
+        let every = if named { u32::from(packet.every) } else { self.config.every };
+        if self.urgent == 0 {
+            return every;
+        }
+        let overtaken = self.largest.is_some_and(|largest| packet.tx < largest.tx);
+        if named && !overtaken && self.urgent < MAX_URGENT { every.div_ceil(2) } else { 1 }
     }
 
     /// A number that does not follow the largest tells of a loss or of packets that changed places, even
