@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueLimit};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Recorder, Series, Simulation};
+use rdt::sim::{NodeId, Recorder, Reductions, Series, Simulation};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{ReceiverConfig, Reordering, SenderConfig};
 
@@ -72,6 +72,15 @@ impl Transfer {
     fn mean_window(&self, settle: f64, end: f64) -> f64 {
         let series = self.record(Duration::from_millis(20), Duration::from_secs_f64(end));
         series.mean_cwnd(&(settle..end)).unwrap() / self.mss()
+    }
+
+    /// Mean of `ssthresh / cwnd` at each reduction until `end`, s.
+    fn mean_reduction(&self, end: f64) -> f64 {
+        let (mut simulation, sender) = self.simulation();
+        let reductions = Reductions::default();
+        simulation.sender_mut(sender).sender.observe(Box::new(reductions.clone()));
+        simulation.run_until(Duration::from_secs_f64(end));
+        reductions.mean().unwrap()
     }
 }
 
@@ -141,10 +150,13 @@ fn assert_window(congestion: Algorithm, loss: Loss, model: f64, seconds: f64) {
 
 #[test]
 fn renos_mean_window_follows_the_square_root_of_loss() {
-    for (n, seconds) in [(100, 500.0), (1000, 1000.0), (10_000, 2400.0)] {
+    for (n, seconds) in [(20, 200.0), (100, 500.0), (1000, 1000.0), (10_000, 2400.0)] {
         let model = reno_model(1.0 / f64::from(n));
         assert_window(Algorithm::Reno, at_random(n), model, seconds);
-        assert_window(Algorithm::Reno, at_equal_distances(n), model, seconds / 4.0);
+        // A window of five segments spends a fifth of its time in recovery, which the formula leaves aside.
+        if n > 20 {
+            assert_window(Algorithm::Reno, at_equal_distances(n), model, seconds / 4.0);
+        }
     }
 }
 
@@ -159,9 +171,25 @@ fn cubics_mean_window_follows_its_formula() {
 
 #[test]
 fn cubics_mean_window_follows_its_rules_when_losses_come_at_random() {
-    for (n, seconds) in [(100, 500.0), (1000, 1000.0), (10_000, 1200.0)] {
+    for (n, seconds) in [(20, 200.0), (100, 500.0), (1000, 1000.0), (10_000, 1200.0)] {
         let model = cubic_rounds(1.0 / f64::from(n), 1);
         assert_window(Algorithm::Cubic, at_random(n), model, seconds);
+    }
+}
+
+#[test]
+fn reductions_keep_the_controllers_share_of_the_window() {
+    for (congestion, beta) in [(Algorithm::Reno, 0.5), (Algorithm::Cubic, BETA)] {
+        for (n, seconds) in [(20, 100.0), (100, 200.0), (1000, 300.0), (10_000, 500.0)] {
+            for loss in [at_random(n), at_equal_distances(n)] {
+                let run = Transfer::wide(congestion, loss);
+                let mean = run.mean_reduction(seconds);
+                println!("{congestion}, {:?}, seed {}: {mean:.3} of the window", run.loss, run.seed);
+                // Two segments are the least, which is more than the share at one loss in twenty.
+                let most = if n == 20 { 0.1 } else { 0.02 };
+                assert!((-0.02..=most).contains(&(mean - beta)), "{congestion}, {:?}: {mean:.3}", run.loss);
+            }
+        }
     }
 }
 
@@ -222,15 +250,15 @@ fn slow_start_into_cubic_on_a_clean_path() {
 }
 
 /// The cookie, and data behind it; slow start that doubles ten packets of the smallest size, which are eight of those
-/// that the path is then found to carry, and is slowed by `HyStart++` beyond the 172 packets of the path; two
-/// reductions by 0.7, because the first leaves about what the path and its queue of 170 packets hold; the cubic's
+/// that the path is then found to carry, and is slowed by `HyStart++`, after eight of the 16 ACKs of a round, beyond the 172
+/// packets of the path; two reductions by 0.7, because the first leaves about what the path and its queue of 170 packets hold; the cubic's
 /// concave part.
 const TRAJECTORY: &str = "\
 second: window in packets at each tenth of it
-0:   0   8   8  16  32  62 123 245 393 435
-1: 325 325 325 325 327 332 337 342 347 246
-2: 246 246 246 249 252 255 258 260 262 265
-3: 267 269 271 273 275 276 278 280 281 282
-4: 284 285 286 287 288 289 290 291 292 292
-5: 293 294 294 295 295 295 296 296 296 297
+0:   0   8   8  16  32  62 123 244 403 491
+1: 366 366 366 366 367 257 257 257 260 263
+2: 266 268 271 274 276 278 281 283 285 287
+3: 289 291 292 294 295 297 298 299 300 302
+4: 303 304 305 305 306 307 308 308 309 309
+5: 310 310 311 311 311 311 312 312 312 312
 ";

@@ -3,18 +3,28 @@
 //!
 //! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/PERFORMANCE.md.
 
+#![allow(clippy::cast_precision_loss, reason = "figures are printed to three digits")]
+
+mod acks;
 mod bad_paths;
+mod fairness;
 mod losses;
+mod patience;
+mod rules;
 mod run;
 
 use std::env;
 
 /// The tables by name.
 const TABLES: &[(&str, fn())] = &[
+    ("acks", acks::table),
     ("losses", losses::table),
+    ("rules", rules::table),
+    ("fairness", fairness::table),
     ("heavy", bad_paths::heavy),
     ("jitter", bad_paths::jitter),
     ("changes", bad_paths::changes),
+    ("patience", patience::table),
 ];
 
 fn main() {

@@ -6,7 +6,7 @@ use rdt::emulator::{Bitrate, Path, PathConfig, QueueSize};
 use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::{NodeId, Simulation, WireId};
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::{ReceiverConfig, SenderConfig, SenderStats};
+use rdt::transport::{Observer, ReceiverConfig, SenderConfig, SenderStats};
 
 /// Bytes that IP and UDP add to a datagram.
 pub(crate) const IP_UDP: u32 = 28;
@@ -68,6 +68,11 @@ impl Run {
 }
 
 impl Running {
+    /// Tells `observer` of all that sender `index` does.
+    pub(crate) fn observe(&mut self, index: usize, observer: Box<dyn Observer>) {
+        self.simulation.sender_mut(self.senders[index]).sender.observe(observer);
+    }
+
     /// Counters of sender `index`.
     pub(crate) fn stats(&self, index: usize) -> SenderStats {
         self.simulation.sender(self.senders[index]).sender.stats()

@@ -153,9 +153,11 @@ impl Path {
             overflow: None,
         };
         let blocks = self.list.report(&self.held, MAX_BLOCKS).iter();
-        let blocks: Vec<_> = blocks.map(|b| native::SackBlock { start: b.start, end: b.end }).collect();
+        let mut blocks: Vec<_> = blocks.map(|b| native::SackBlock { start: b.start, end: b.end }).collect();
+        blocks.sort_unstable_by_key(|block| block.start);
         let mut reply = vec![0; native::ack_len(blocks.len())];
-        native::encode_ack(ID, &ack, &blocks, &mut reply);
+        let len = native::encode_ack(ID, &ack, &blocks, &mut reply);
+        reply.truncate(len);
         reply
     }
 

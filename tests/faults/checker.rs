@@ -73,6 +73,11 @@ struct Connection {
     id: u64,
     /// Packets that were outstanding when a retransmission timer fired, of all that fired.
     at_stake: u64,
+    /// What was acknowledged when the timer fired last; timeouts that found the same.
+    timed_out_at: Option<u64>,
+    in_a_row: u32,
+    /// Times that a SYN or a FIN was sent again by the timer.
+    controls: u32,
     /// The number of the first transmission that was seen, and how many there were.
     first_tx: Option<u32>,
     transmissions: u32,
@@ -121,6 +126,43 @@ fn u32_at(datagram: &[u8], at: usize) -> u32 {
 
 fn u64_at(datagram: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(datagram[at..at + 8].try_into().unwrap())
+}
+
+/// Takes a number of variable length off the beginning.
+fn take_varint(rest: &mut &[u8]) -> u64 {
+    let len = 1 + rest.iter().position(|byte| byte & 0x80 == 0).unwrap();
+    let (bytes, tail) = rest.split_at(len);
+    *rest = tail;
+    bytes.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7F))
+}
+
+/// An ACK without its counts of codepoints.
+fn read_ack(datagram: &[u8]) -> (Ack, Vec<SackBlock>) {
+    let (echo, mut rest) = (u32_at(datagram, 16), &datagram[20..]);
+    let [delay, ack, window, missing, duplicates] = std::array::from_fn(|_| take_varint(&mut rest));
+    if datagram[3] & 0x40 != 0 {
+        take_varint(&mut rest);
+        take_varint(&mut rest);
+    }
+    let mut edge = ack;
+    let blocks = (0..datagram[2]).map(|_| {
+        let start = edge + take_varint(&mut rest);
+        edge = start + take_varint(&mut rest);
+        SackBlock { start, end: edge }
+    });
+    let blocks = blocks.collect();
+    let ack = Ack {
+        echo_tx: u64::from(echo),
+        echo_delay_us: delay as u32,
+        ack,
+        window,
+        packets: echo.wrapping_add(1).wrapping_sub(missing as u32),
+        duplicates: duplicates as u32,
+        ce: 0,
+        ect: 0,
+        overflow: None,
+    };
+    (ack, blocks)
 }
 
 /// True if a datagram is as its sender made it.
@@ -196,6 +238,12 @@ impl Checker {
     fn timed_out(&mut self) {
         let c = &mut self.connection;
         c.at_stake += (c.sent - c.acked).div_ceil(MSS);
+        c.in_a_row += u32::from(c.timed_out_at.replace(c.acked) == Some(c.acked));
+    }
+
+    /// Timeouts in a row beyond the first, and SYNs and FINs sent again by the timer.
+    pub(super) fn repeated(&self) -> (u32, u32) {
+        (self.connection.in_a_row, self.connection.controls)
     }
 
     /// Packets that the timer found outstanding, of all timeouts: what they may have sent again.
@@ -258,7 +306,7 @@ impl Checker {
 
     fn ack_sent(&mut self, now: Instant, datagram: &[u8]) {
         let c = &self.connection;
-        let (ack, window) = (u64_at(datagram, 24), u64_at(datagram, 32));
+        let (Ack { ack, window, .. }, blocks) = read_ack(datagram);
         let (offered, missing) = (c.offered, c.arrived.first_missing());
         let echo = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
         // Of what arrives at one time, a turn may leave the rest to the next.
@@ -269,8 +317,7 @@ impl Checker {
         self.rule(ack + window >= offered, |_| format!("the window's edge goes back from {offered}"));
         self.rule(fresh, |_| format!("echo of {echo} when {newest:?} was the newest"));
         self.connection.offered = ack + window;
-        for block in datagram[56..].chunks(16) {
-            let (start, end) = (u64_at(block, 0), u64_at(block, 8));
+        for SackBlock { start, end } in blocks {
             let held = start > ack && self.connection.arrived.holds(start, end);
             self.rule(held, |_| format!("SACK of {start}..{end} that did not arrive"));
         }
@@ -308,7 +355,7 @@ impl Checker {
         match datagram[1] {
             SYN_ACK => c.edge = c.edge.max(Some(u64_at(datagram, 16))),
             ACK => {
-                let (ack, window) = (u64_at(datagram, 24), u64_at(datagram, 32));
+                let (Ack { ack, window, .. }, _) = read_ack(datagram);
                 c.acked = c.acked.max(ack);
                 c.edge = c.edge.max(Some(ack + window));
                 if self.forged > 0 {
@@ -329,18 +376,8 @@ impl Checker {
         if self.random(1000) >= u64::from(self.forged) {
             return Vec::new();
         }
-        let (ack, sent, id) = (u64_at(datagram, 24), self.connection.sent, self.connection.id);
-        let mut forged = Ack {
-            echo_tx: u64::from(u32_at(datagram, 16)),
-            echo_delay_us: u32_at(datagram, 20),
-            ack,
-            window: u64_at(datagram, 32),
-            packets: u32_at(datagram, 40),
-            duplicates: u32_at(datagram, 44),
-            ce: 0,
-            ect: 0,
-            overflow: None,
-        };
+        let (mut forged, _) = read_ack(datagram);
+        let (ack, sent, id) = (forged.ack, self.connection.sent, self.connection.id);
         let mut blocks = Vec::new();
         match self.random(3) {
             0 => {
@@ -354,7 +391,8 @@ impl Checker {
             }
         }
         let mut bytes = vec![0; native::ack_len(blocks.len())];
-        native::encode_ack(id, &forged, &blocks, &mut bytes);
+        let len = native::encode_ack(id, &forged, &blocks, &mut bytes);
+        bytes.truncate(len);
         vec![bytes]
     }
 }
@@ -390,6 +428,10 @@ impl Observer for Shared {
         let rate = match *trace {
             Trace::Paced { rate } => rate,
             Trace::TimerExpired { timer: Timer::Retransmission } => return checker.timed_out(),
+            Trace::TimerExpired { timer: Timer::Control } => {
+                checker.connection.controls += 1;
+                return;
+            }
             _ => return,
         };
         let rate = rate.max(1) as f64;

@@ -1,6 +1,6 @@
 //! A search for faults: transfers in the native format over drawn paths on which everything goes wrong, each held
-//! against rules that no honest transport breaks. `RDT_FAULTS` says how many (2,000 by default), `RDT_SEED` runs a
-//! single one again. `plan.rs` draws, `run.rs` judges the ends, `checker.rs` the wire between them.
+//! against rules that no honest transport breaks. `RDT_FAULTS` says how many (2,000 by default), `RDT_FAULTS_FROM` the
+//! first seed (0), `RDT_SEED` runs a single one again. `plan.rs` draws, `run.rs` judges the ends, `checker.rs` the wire between them.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -76,9 +76,10 @@ fn search(seeds: Range<u64>, enough: usize, prepare: impl Fn() + Sync) -> (Vec<F
 
 #[test]
 fn no_drawn_fault_breaks_a_rule() {
-    let only: Option<u64> = env::var("RDT_SEED").ok().and_then(|s| s.parse().ok());
-    let count = env::var("RDT_FAULTS").ok().and_then(|s| s.parse().ok()).unwrap_or(TRANSFERS);
-    let seeds = only.map_or(0..count, |seed| seed..seed + 1);
+    let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let only = number("RDT_SEED");
+    let (from, count) = (number("RDT_FAULTS_FROM").unwrap_or(0), number("RDT_FAULTS").unwrap_or(TRANSFERS));
+    let seeds = only.map_or(from..from + count, |seed| seed..seed + 1);
     let (mut faults, done) = search(seeds, 20, || ());
     faults.sort();
     for fault in &faults {

@@ -15,7 +15,7 @@ use crate::faults::plan::{Kind, Plan, Restart};
 /// Longer than any transfer takes to finish or fail.
 const LIMIT: Duration = Duration::from_secs(36_000);
 /// Longer than a receiver remembers a silent peer.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(150);
 
 /// What came of a plan that broke no rule.
 #[derive(Debug, Clone)]
@@ -204,7 +204,9 @@ impl Run<'_> {
     fn facts(&self) -> Facts {
         let path = self.simulation.wire(self.wire);
         let (forward, reverse) = (*path.forward.ledger(), *path.reverse.ledger());
-        Facts { forward, reverse, at_stake: self.shared.0.lock().unwrap().at_stake() }
+        let checker = self.shared.0.lock().unwrap();
+        let (in_a_row, controls) = checker.repeated();
+        Facts { forward, reverse, at_stake: checker.at_stake(), in_a_row, controls }
     }
 
     /// How much of the time that it may take it took.

@@ -2,7 +2,6 @@
 //! be wrong with it.
 
 use rdt::emulator::Outage;
-use rdt::transport::Attempts;
 
 use super::*;
 
@@ -17,13 +16,6 @@ fn probability(share: f64) -> Probability {
 /// Within which all of the fifty must be over.
 const LIMIT: Duration = secs(120);
 
-/// What `rdt-send --give-up 120s` configures. Where half of all questions get no answer and the timer has backed off to
-/// 6 s, the 30 s of the default are eight attempts: too few for one of some 200 transfers.
-fn patient(connection_id: u64) -> SenderConfig {
-    let attempts = Attempts { syn: 60, data: u32::MAX, fin: 62 };
-    SenderConfig { give_up: LIMIT, attempts, ..SenderConfig::native(connection_id) }
-}
-
 /// Fifty transfers of 1 KiB side by side on one wire; all must be over in two minutes, whatever is drawn.
 fn fifty_small_ones(change: impl Fn(Run) -> Run) {
     for seed in seed()..seed() + 10 {
@@ -34,7 +26,7 @@ fn fifty_small_ones(change: impl Fn(Run) -> Run) {
         let wire = simulation.add_wire(Path::new(run.path.clone(), seed));
         let senders: Vec<NodeId> = (0..50)
             .map(|index| {
-                let config = patient(seed * 1000 + index);
+                let config = SenderConfig::native(seed * 1000 + index);
                 let sender = simulation.add_sender(config, server, 1024).unwrap();
                 simulation.route(sender, server, wire);
                 sender

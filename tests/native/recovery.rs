@@ -177,9 +177,11 @@ fn by_the_letter_of_the_rfc_it_is_until_reordering_is_seen() {
 
 #[test]
 fn what_was_sent_again_for_nothing_is_noticed_and_taken_back() {
-    // No larger than a sender begins with: nothing but reordering is at work.
+    // Datagrams no larger than a sender begins with, and a window that fits the queue: nothing but reordering is at work.
     let config = SenderConfig { packet_size: 1200, ..native(Algorithm::Reno) };
-    let run = path(LossDetection::Rack).config(config).queue(1000).bytes(10_000_000);
+    let mut run = path(LossDetection::Rack).config(config).queue(1000).bytes(10_000_000);
+    run.receiver.stream_window.initial = 1 << 20;
+    run.receiver.stream_window.max = 1 << 20;
     let clean = run.run();
     let late = run.forward(|link| link.reorder(Probability::new(0.003).unwrap(), ms(60)));
     let done = late.run();

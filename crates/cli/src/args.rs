@@ -117,10 +117,10 @@ pub struct SendArgs {
     pub interval: String,
     /// Classic: how often a SYN, a packet and a FIN are sent at most; one number is for packets and FIN. A
     /// receiver that is silent for longer than attempts x RTO (50 x 40 ms = 2 s on a short path) ends the
-    /// transfer; one that answers that it has no room is waited for [default: 3/50/50]
+    /// transfer; one that answers that it has no room is waited for [default: 30/50/50]
     #[arg(long, value_name = "SYN/DATA/FIN", allow_negative_numbers = true)]
     pub attempts: Option<String>,
-    /// Largest send buffer; with HOST `local` also the receiver's memory, which is 1gib at least
+    /// Largest send buffer; with HOST `local` also the receiver's memory, if that is more than its default
     #[arg(long, value_name = "SIZE", default_value = "1gib")]
     pub memory: String,
     /// Congestion control: fixed:N (packets), reno, cubic or bbr [default: bbr, with W fixed:W]
@@ -142,12 +142,15 @@ pub struct SendArgs {
     /// and --cc answers marks, as all but fixed:N do [default: on]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, help_heading = NATIVE)]
     pub ecn: Option<Switch>,
-    /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: 64mib]
+    /// Largest window of the embedded receiver (HOST `local`), at least 64kib [default: an eighth of its memory]
     #[arg(long, value_name = "SIZE", help_heading = NATIVE)]
     pub rwnd: Option<String>,
-    /// A receiver that owes an answer for so long is given up, 1s at least [default: 30s]
+    /// Give up after this long without an answer from the receiver, 1s at least [default: 100s]
     #[arg(long, value_name = "TIME", help_heading = NATIVE)]
     pub give_up: Option<String>,
+    /// Give up after this long without an answer to the SYN, 1s at least [default: 180s, or --give-up if that is given]
+    #[arg(long, value_name = "TIME", help_heading = NATIVE)]
+    pub connect_give_up: Option<String>,
     /// Round-trip time: 20ms, 1.5s [default: 0s]
     #[arg(long, value_name = "TIME", help_heading = LINK)]
     pub rtt: Option<String>,
@@ -218,10 +221,11 @@ pub struct RecvArgs {
     #[arg(long)]
     pub once: bool,
     /// Memory for packets: half for those not yet written, half on the links; a quarter of a half for one sender
-    #[arg(long, value_name = "SIZE", default_value = "1gib")]
-    pub memory: String,
+    /// [default: a quarter of the host's, at least 1gib]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
     /// Largest window of a native sender, at least 64kib; it opens as the data is read. At most what --memory
-    /// leaves to one sender, an eighth [default: 64mib]
+    /// leaves to one sender, an eighth [default: that]
     #[arg(long, value_name = "SIZE")]
     pub rwnd: Option<String>,
     /// Threads that serve, each with a socket of its own on the same port; --memory and --max-peers are

@@ -11,15 +11,12 @@ use rdt_driver::{
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{ReceiverConfig, SenderConfig, Wire};
 
-use crate::Failure;
 use crate::interrupt::Stop;
 use crate::logbook::Logbook;
 use crate::receive::SPIN;
 use crate::service::Service;
 use crate::store::Store;
-
-/// The least memory for packets: what a receiver of its own has.
-const MEMORY: u64 = 1 << 30;
+use crate::{Failure, memory};
 
 /// The receiver's thread.
 pub(crate) struct LocalReceiver {
@@ -54,8 +51,9 @@ impl LocalReceiver {
         };
         receiver.stream_window.max = rwnd.unwrap_or(receiver.stream_window.max);
         receiver.stream_window.mss = sender.payload_size() as u64;
-        // One sender gets an eighth.
-        let memory = sender.memory_limit.max(MEMORY).max(receiver.stream_window.max.saturating_mul(8));
+        // At least what a receiver of its own has. One sender gets an eighth.
+        let memory = sender.memory_limit.max(memory::for_packets());
+        let memory = memory.max(rwnd.unwrap_or(0).saturating_mul(8));
         let asked = sender.wire == Wire::Classic || sender.link_request.is_some();
         let (link, spin) =
             if asked { (LinkMode::Emulated { seed }, SPIN) } else { (LinkMode::None, Duration::ZERO) };

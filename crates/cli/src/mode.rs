@@ -85,6 +85,7 @@ impl<'a> Mode<'a> {
             ("--ecn", args.ecn.is_some()),
             ("--rwnd", args.rwnd.is_some()),
             ("--give-up", args.give_up.is_some()),
+            ("--connect-give-up", args.connect_give_up.is_some()),
             ("--queue", args.queue.is_some()),
         ];
         match options.iter().find(|(_, given)| *given) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdt_emulator::{parse_bytes, parse_duration};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::wire::native::LinkRequest;
-use rdt_transport::{Attempts, ConfigError, LossDetection, MAX_DATAGRAM, SenderConfig};
+use rdt_transport::{ConfigError, LossDetection, MAX_DATAGRAM, SenderConfig};
 
 use crate::args::Switch;
 use crate::mode::{Course, Mode};
@@ -21,10 +21,6 @@ const MIN_DATAGRAM: usize = 128;
 const MIN_RWND: u64 = 64 << 10;
 /// Shortest time after which a receiver is given up: that of one SYN.
 const MIN_GIVE_UP: Duration = Duration::from_secs(1);
-/// Smallest retransmission timeout.
-const MIN_RTO: Duration = Duration::from_millis(200);
-/// Longest time between two attempts of a SYN or a FIN.
-const MAX_CONTROL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The configuration that the arguments ask for.
 pub(crate) fn configure(args: &SendArgs, mode: &Mode<'_>) -> Result<SenderConfig, Failure> {
@@ -51,9 +47,11 @@ pub(crate) fn configure(args: &SendArgs, mode: &Mode<'_>) -> Result<SenderConfig
     if let Some(text) = &args.initial_window {
         config.initial_window = initial_window(text, config.congestion)?;
     }
-    let give_up = args.give_up.as_deref().map_or(Ok(config.give_up), parse_give_up)?;
-    config.give_up = give_up;
-    config.attempts = attempts(give_up, config.recovery);
+    let give_up = args.give_up.as_deref().map(|text| parse_give_up("--give-up", text)).transpose()?;
+    let connect = args.connect_give_up.as_deref();
+    let connect = connect.map(|text| parse_give_up("--connect-give-up", text)).transpose()?;
+    config.handshake_give_up = connect.or(give_up).unwrap_or(config.handshake_give_up);
+    config.give_up = give_up.unwrap_or(config.give_up);
     config.window = match config.congestion {
         Algorithm::Fixed(packets) => packets,
         _ => config.largest_window(),
@@ -145,37 +143,12 @@ fn initial_window(text: &str, congestion: Algorithm) -> Result<u32, Failure> {
     })
 }
 
-fn parse_give_up(text: &str) -> Result<Duration, Failure> {
+fn parse_give_up(option: &str, text: &str) -> Result<Duration, Failure> {
     match parse_duration(text) {
         Ok(time) if time >= MIN_GIVE_UP => Ok(time),
-        Ok(_) => Err(usage("--give-up must be at least 1s")),
-        Err(error) => Err(usage(format!("--give-up: {error}"))),
+        Ok(_) => Err(usage(format!("{option} must be at least 1s"))),
+        Err(error) => Err(usage(format!("{option}: {error}"))),
     }
-}
-
-/// As many attempts as fit the time after which a receiver is given up.
-fn attempts(give_up: Duration, recovery: LossDetection) -> Attempts {
-    let count = |first: Duration| {
-        let mut spent = first;
-        let mut timeout = first;
-        let mut attempts = 1;
-        loop {
-            timeout = (timeout * 2).min(MAX_CONTROL_TIMEOUT);
-            spent = spent.saturating_add(timeout);
-            if spent > give_up || attempts == u32::from(u16::MAX) {
-                return attempts;
-            }
-            attempts += 1;
-        }
-    };
-    let data = match recovery {
-        // It sends again at the pace of the timer and counts, as the course does.
-        LossDetection::BaseOnly => {
-            u32::try_from(give_up.as_millis() / MIN_RTO.as_millis()).unwrap_or(u32::MAX)
-        }
-        _ => u32::MAX,
-    };
-    Attempts { syn: count(Duration::from_secs(1)), data, fin: count(MIN_RTO) }
 }
 
 fn usage(sentence: impl Into<String>) -> Failure {
@@ -184,17 +157,21 @@ fn usage(sentence: impl Into<String>) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     #[test]
-    fn attempts_fit_the_time_to_give_up() {
-        let of = |seconds| attempts(Duration::from_secs(seconds), LossDetection::Rack);
-        // 1 s; 0.2 + 0.4 s, and the next would end at 1.4 s.
-        assert_eq!(of(1), Attempts { syn: 1, data: u32::MAX, fin: 2 });
-        assert_eq!(of(3).syn, 2);
-        // 1 + 14 * 2 s; 0.2 + 0.4 + 0.8 + 1.6 + 13 * 2 s.
-        assert_eq!(of(30), Attempts { syn: 15, data: u32::MAX, fin: 17 });
-        assert_eq!(attempts(Duration::from_secs(2), LossDetection::BaseOnly).data, 10);
-        assert!(attempts(Duration::MAX, LossDetection::Rack).syn > 1000);
+    fn handshake_is_given_up_as_data_unless_named() {
+        let seconds = |options: &str| {
+            let line = format!("rdt-send local {options}");
+            let args = SendArgs::try_parse_from(line.split_whitespace()).unwrap();
+            let config = configure(&args, &Mode::parse(&args).unwrap()).unwrap();
+            (config.give_up.as_secs(), config.handshake_give_up.as_secs())
+        };
+        assert_eq!(seconds(""), (100, 180));
+        assert_eq!(seconds("--give-up 5s"), (5, 5));
+        assert_eq!(seconds("--connect-give-up 7s"), (100, 7));
+        assert_eq!(seconds("--give-up 5s --connect-give-up 7s"), (5, 7));
     }
 }

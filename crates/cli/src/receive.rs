@@ -263,7 +263,10 @@ impl WorkerEnd {
 fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let keep_payload = args.output.is_some();
     let reference = ReceiverConfig { keep_payload, ..ReceiverConfig::reference() };
-    let memory = parse_bytes(&args.memory).map_err(|e| Failure::Usage(format!("--memory: {e}")))?;
+    let memory = match &args.memory {
+        Some(text) => parse_bytes(text).map_err(|e| Failure::Usage(format!("--memory: {e}")))?,
+        None => memory::for_packets(),
+    };
     if memory < 1 << 20 {
         return Err(Failure::Usage("--memory must be at least 1mib".into()));
     }

@@ -164,9 +164,9 @@ mod tests {
     #[test]
     fn attempts_are_three_numbers_or_one() {
         let read = |text| attempts(text).ok();
-        assert_eq!(read("3/50/50"), Some(Attempts::default()));
+        assert_eq!(read("30/50/50"), Some(Attempts::default()));
         assert_eq!(read("1/2/3"), Some(Attempts { syn: 1, data: 2, fin: 3 }));
-        assert_eq!(read("500"), Some(Attempts { syn: 3, data: 500, fin: 500 }));
+        assert_eq!(read("500"), Some(Attempts { syn: 30, data: 500, fin: 500 }));
         for bad in ["", "0", "1/2", "1/2/3/4", "1/0/3", "1//3", "-1", "1.5", "4294967296", "x"] {
             assert_eq!(read(bad), None, "{bad}");
         }

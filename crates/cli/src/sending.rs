@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Fill, Flow, Source};
-use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError};
+use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError, Wire};
 
 use crate::interrupt::Stop;
 use crate::status::{Status, next_line};
@@ -57,10 +57,15 @@ impl Sending {
 
     fn on_event(&mut self, now: Instant, sender: &Sender, event: SenderEvent) {
         match event {
-            SenderEvent::Connected { .. } => {
+            SenderEvent::Connected { rtt } => {
                 self.next_line = Some(now + self.interval);
                 self.syns = sender.stats().datagrams_sent;
-                self.status.connected(now, &self.host, now.saturating_duration_since(self.opened_at));
+                // The reference prints the last SYN's round trip.
+                let took = match sender.config().wire {
+                    Wire::Classic => rtt,
+                    Wire::Native { .. } => now.saturating_duration_since(self.opened_at),
+                };
+                self.status.connected(now, &self.host, took);
             }
             SenderEvent::Finished { crc } => {
                 self.status.fin_ack(now, &sender.stats(), crc);

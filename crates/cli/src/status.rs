@@ -29,6 +29,8 @@ pub(crate) struct Status {
     congestion: Algorithm,
     /// Payload that the link asked for carries, bits per second, where the model heeds it.
     ceiling_bps: f64,
+    /// When the handshake ended, from which status lines count.
+    connected_at: Instant,
     /// Base and time at the line before.
     last: (u64, Instant),
 }
@@ -48,6 +50,7 @@ impl Status {
             wire: config.wire,
             congestion: config.congestion,
             ceiling_bps: ceiling,
+            connected_at: start,
             last: (0, start),
         }
     }
@@ -112,6 +115,7 @@ impl Status {
     }
 
     pub(crate) fn connected(&mut self, now: Instant, host: &str, took: Duration) {
+        self.connected_at = now;
         self.last.1 = now;
         self.text(&format!(
             "Main:\tconnected to {host} in {:.3} sec, pkt size {} bytes",
@@ -131,7 +135,7 @@ impl Status {
         let payload = self.bytes(stats.snd_una) - self.bytes(base);
         let (una, nxt) = (self.packets(stats.snd_una), self.packets(stats.snd_nxt));
         let bps = rate_bps(payload, now.saturating_duration_since(at));
-        let time = now.saturating_duration_since(self.start);
+        let time = now.saturating_duration_since(self.connected_at);
         self.text(&format!(
             "[{:3.0}] B {:6} ({:5.1} MB) N {:6} T {} F {} W {} S {:.3} Mbps RTT {:.3}",
             time.as_secs_f64(),

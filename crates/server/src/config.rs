@@ -5,8 +5,8 @@ use rdt_transport::{ListenerConfig, ReceiverConfig};
 /// What lies between a peer and its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkMode {
-    /// The path that the peer's first SYN asks for. Connection n draws its losses from
-    /// `child_seed(seed, n)`, n counting from 0 in the order of admission.
+    /// The path that the peer's first SYN asks for. The first connection draws its losses from `seed`, so they are those
+    /// of any link with this seed; connection n, counted from 0 in the order of admission, from `child_seed(seed, n)`.
     Emulated {
         /// Seed of all draws.
         seed: u64,

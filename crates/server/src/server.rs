@@ -190,7 +190,12 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             Some(LinkWanted::Bytes(link)) => path_by_bytes(&link, memory),
             None => (Duration::ZERO, PathConfig::default()),
         };
-        let path = Path::new(config, child_seed(seed, self.connections));
+        // The first draws as a link of its own with this seed does: its packet n has the fate of packet n there.
+        let seed = match self.connections {
+            0 => seed,
+            n => child_seed(seed, n),
+        };
+        let path = Path::new(config, seed);
         self.connections += 1;
         self.paths.insert(peer, PeerPath { path, rtt, wakeup: None });
     }

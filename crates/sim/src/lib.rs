@@ -10,6 +10,7 @@ mod network;
 mod node;
 mod reading;
 mod record;
+mod reductions;
 mod scenario;
 mod simulation;
 
@@ -17,5 +18,6 @@ pub use network::{Remark, Tap, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
 pub use reading::Reading;
 pub use record::{Recorder, Series};
+pub use reductions::Reductions;
 pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;

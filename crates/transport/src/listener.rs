@@ -16,7 +16,7 @@ mod unknown;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use admission::Admission;
 pub use config::ListenerConfig;
@@ -368,6 +368,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             self.ready.push_back(peer);
         }
         // Even for one that is queued: it may turn out to have nothing to say yet.
+        self.set_timer(peer);
+    }
+
+    /// Keeps the time at which the receiver of the peer that was found last will have something to say.
+    fn set_timer(&mut self, peer: P) {
+        let Some(entry) = self.peers.latest_mut() else { return };
         if let Some(deadline) = entry.receiver.deadline()
             && entry.timer.is_none_or(|timer| deadline < timer)
         {
@@ -376,6 +382,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             }
             self.timers.insert((deadline, peer));
             self.set_deadline();
+        }
+    }
+
+    /// After so long without a packet a peer is forgotten whose transfer has this format.
+    fn idle_limit(&self, wire: Wire) -> Duration {
+        match wire.connection_id() {
+            Some(_) => self.config.native_idle,
+            None => self.config.idle,
         }
     }
 }

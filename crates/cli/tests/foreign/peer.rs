@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::array::crc32;
 use crate::process::{Outcome, Program};
 use crate::raw::{PATIENCE, Raw};
-use crate::wire::{FIN, MAGIC, MAX_WINDOW, SYN, ack, fin_ack, hex, number, syn_ack};
+use crate::wire::{ACK, FIN, MAGIC, MAX_WINDOW, SYN, ack, fin_ack, hex, number, syn_ack};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packet {
@@ -166,7 +166,8 @@ impl Peer {
         &self.held[&seq]
     }
 
-    /// Checks a datagram's form: a SYN has 28 bytes, a FIN 8, and what comes again comes unchanged.
+    /// Checks a datagram's form: a SYN has 28 bytes, a FIN 8, and what comes again comes unchanged. But a FIN that comes again
+    /// says in four more bytes that its sender heeds ACKs.
     fn take(&mut self, bytes: &[u8]) -> Packet {
         self.raw.check(bytes.len() >= 8 && bytes[1..4] == MAGIC, || "that is no packet".into());
         let seq = number(bytes, 4);
@@ -177,8 +178,13 @@ impl Peer {
                 self.raw.check(same, || "the SYN is not repeated as it was".into());
                 Packet::Syn
             }
-            (FIN, 8) => {
+            (FIN, 8) if self.fin.is_none() => {
                 self.fin = Some(seq);
+                Packet::Fin(seq)
+            }
+            (FIN, 12) if self.fin == Some(seq) => {
+                let heeds = bytes[8] == ACK && bytes[9..] == MAGIC;
+                self.raw.check(heeds, || format!("a FIN ends in {}", hex(bytes)));
                 Packet::Fin(seq)
             }
             (0, _) => {

@@ -59,7 +59,7 @@ fn a_sender_without_an_answer_can_be_interrupted() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let sender = Program::start(&mut rdt_send(&format!("{address} 10 5 0 1000 --debug")));
-    sender.line("--> SYN 0 (attempt 1 of 3, RTO 10.000)");
+    sender.line("--> SYN 0 (attempt 1 of 30, RTO 10.000)");
     sender.signal("INT");
     let run = sender.ended().with_code(130);
     assert!(

@@ -138,14 +138,14 @@ fn debug_adds_a_line_for_every_packet() {
         assert!(count(format) > 0 || format == TIMEOUT || format == STATUS, "no line as {format}");
     }
     let syn = read(SYN, run.lines()[2]);
-    assert_eq!(syn[1..], ["0", "1", "3", "1.000", "127.0.0.1"]);
+    assert_eq!(syn[1..], ["0", "1", "30", "1.000", "127.0.0.1"]);
     let attempts = run.lines().iter().filter_map(|l| values(FAST, l)).all(|v| v[3] == "50" && v[2] != "1");
     assert!(attempts, "a packet that is sent again says how often it was");
 }
 
 #[test]
 fn attempts_are_as_asked_for() {
-    for (attempts, [syn, data, fin]) in [("5/6/7", ["5", "6", "7"]), ("60", ["3", "60", "60"])] {
+    for (attempts, [syn, data, fin]) in [("5/6/7", ["5", "6", "7"]), ("60", ["30", "60", "60"])] {
         let run = send(&format!("local 10 0 0 1000 --bytes 1 --debug --attempts {attempts}")).with_code(0);
         for (format, limit) in [(SYN, syn), (DATA, data), (FIN, fin)] {
             let sent = run.lines().into_iter().find_map(|line| values(format, line));

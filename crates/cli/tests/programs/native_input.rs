@@ -88,7 +88,7 @@ fn options_that_make_no_sense_where_they_are() {
     for (args, word) in [
         ("--rwnd x", "--rwnd"),
         ("--rwnd 1kb", "at least 64kib"),
-        ("--rwnd 1gib", "8 times"),
+        ("--rwnd 1gib --memory 1gib", "8 times"),
         ("--rwnd 1mib --memory 1mib", "8 times"),
     ] {
         refused("rdt-recv", &mut rdt_recv(args), 64, word);

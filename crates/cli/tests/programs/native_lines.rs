@@ -74,8 +74,6 @@ fn debug_prints_byte_offsets() {
     let offsets: Vec<u32> = sent.iter().map(|offset| offset.parse().unwrap()).collect();
     assert!(offsets[0] == 0 && offsets.is_sorted() && offsets.len() >= 3, "{offsets:?}");
     assert!(offsets[2] > 2000 && offsets.iter().all(|offset| *offset < 4332), "bytes: {offsets:?}");
-    assert!(run.lines().iter().any(|line| line.contains("--> FIN 4332 (attempt 1 of ")));
-    assert!(
-        run.lines().iter().any(|line| line.contains("] --> SYN 0 (attempt 1 of 15, RTO 1.000) to 127.0.0.1"))
-    );
+    assert!(run.lines().iter().any(|line| line.contains("--> FIN 4332 (attempt 1, RTO ")));
+    assert!(run.lines().iter().any(|line| line.contains("] --> SYN 0 (attempt 1, RTO 1.000) to 127.0.0.1")));
 }

@@ -59,7 +59,7 @@ fn ipv6_all_the_way() {
     let receiver = Receiver::from(command.arg(directory.path()));
     assert!(receiver.address.is_ipv6());
     let run = send(&receiver.args("20 0 0 1000 --bytes 50kb --debug")).with_code(0);
-    assert!(run.lines().iter().any(|line| line.contains("--> SYN 0 (attempt 1 of 3, RTO 1.000) to ::1")));
+    assert!(run.lines().iter().any(|line| line.contains("--> SYN 0 (attempt 1 of 30, RTO 1.000) to ::1")));
     let connected = run.line("Main:\tconnected to ").to_string();
     assert!(connected.contains(&format!("connected to {} in", receiver.address)), "as typed: {connected}");
     assert!(receiver.program.line("connected").contains("] [::1]:"));
@@ -159,7 +159,7 @@ fn a_silence_is_explained() {
         (full.address, "no answer from".into()),
     ]
     .map(|(address, wanted)| {
-        (Program::start(&mut rdt_send(&format!("{address} 10 0 0 1000 --debug"))), wanted)
+        (Program::start(&mut rdt_send(&format!("{address} 10 0 0 1000 --debug --attempts 3/50/50"))), wanted)
     });
     for (sender, wanted) in cases {
         let run = sender.ended().with_code(5);

@@ -40,28 +40,32 @@ pub(crate) struct Wish {
     pub(crate) sack: u8,
     /// What comes in this time at the beginning is not counted, milliseconds.
     pub(crate) omit: u64,
+    /// `tcp_recovery` of the kernel: 1 for RACK, 0 for the rules by counts.
+    pub(crate) recovery: u8,
 }
 
 impl Wish {
     /// One flow for so long, all else as the kernel has it.
     pub(crate) fn new(congestion: &str, millis: u64) -> Self {
-        Self { congestion: congestion.to_owned(), millis, flows: 1, window: 0, sack: 1, omit: 0 }
+        Self { congestion: congestion.to_owned(), millis, flows: 1, window: 0, sack: 1, omit: 0, recovery: 1 }
     }
 
-    fn asked() -> Self {
+    pub(crate) fn asked() -> Self {
         env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).expect("a wish")
     }
 
-    /// In the network of this end.
-    fn allow_sack(&self) {
-        fs::write("/proc/sys/net/ipv4/tcp_sack", self.sack.to_string()).expect("a network of its own");
+    /// Sets the recovery rules of this end's network.
+    fn set_rules(&self) {
+        for (name, value) in [("tcp_sack", self.sack), ("tcp_recovery", self.recovery)] {
+            fs::write(format!("/proc/sys/net/ipv4/{name}"), value.to_string()).expect("a network of its own");
+        }
     }
 }
 
 impl fmt::Display for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { congestion, millis, flows, window, sack, omit } = self;
-        write!(f, "{congestion} {millis} {flows} {window} {sack} {omit}")
+        let Self { congestion, millis, flows, window, sack, omit, recovery } = self;
+        write!(f, "{congestion} {millis} {flows} {window} {sack} {omit} {recovery}")
     }
 }
 
@@ -70,7 +74,7 @@ impl FromStr for Wish {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let words: Vec<_> = text.split(' ').collect();
-        let [congestion, millis, flows, window, sack, omit] = words[..] else { return Err(()) };
+        let [congestion, millis, flows, window, sack, omit, recovery] = words[..] else { return Err(()) };
         Ok(Self {
             congestion: congestion.to_owned(),
             millis: number(millis)?,
@@ -78,6 +82,7 @@ impl FromStr for Wish {
             window: number(window)?,
             sack: number(sack)?,
             omit: number(omit)?,
+            recovery: number(recovery)?,
         })
     }
 }
@@ -176,7 +181,7 @@ fn address(name: &str) -> IpAddr {
 /// Counts what comes on each connection, and answers with bytes and microseconds at its end; for ever.
 pub(crate) fn count() {
     let wish = Wish::asked();
-    wish.allow_sack();
+    wish.set_rules();
     let listener = socket(&wish);
     listener.bind(&SocketAddr::new(address("RDT_LOCAL"), PORT).into()).expect("a port that is free");
     listener.listen(16).expect("a socket that listens");
@@ -204,7 +209,7 @@ fn count_one(wish: &Wish, mut stream: &TcpStream) {
 /// Sends all flows at once, and prints what became of each.
 pub(crate) fn send() {
     let wish = Wish::asked();
-    wish.allow_sack();
+    wish.set_rules();
     let flows: Vec<_> = (0..wish.flows)
         .map(|_| {
             let wish = wish.clone();

@@ -4,8 +4,9 @@ use std::env;
 use std::process::{Command, Stdio};
 
 use crate::flow::{self, Flow, VARIABLE, Wish};
+use crate::native;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
 /// The link that TCP is to fill.
 const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];
@@ -28,7 +29,19 @@ pub(crate) fn main() {
     if is_asked("--send") {
         return flow::send();
     }
-    let tables: [(&str, fn()); 3] = [("link", link), ("shares", shares), ("windows", windows)];
+    if is_asked("--beside") {
+        return native::send_beside();
+    }
+    if is_asked("--in-turn") {
+        return native::send_in_turn();
+    }
+    let tables: [(&str, fn()); 5] = [
+        ("link", link),
+        ("shares", shares),
+        ("windows", windows),
+        ("beside", native::beside_table),
+        ("rules", native::rules_table),
+    ];
     let all = !tables.iter().any(|(name, _)| is_asked(name));
     for (_, table) in tables.iter().filter(|(name, _)| all || is_asked(name)) {
         table();

@@ -134,6 +134,32 @@ fn each_peer_has_its_own_path_and_its_own_draws() {
 }
 
 #[test]
+fn first_peer_draws_what_a_link_with_the_seed_draws() {
+    const PACKETS: u64 = 300;
+    let lossy = LinkProperties { loss_forward: 0.3, buffer: 1000, speed_bps: 1e9, ..LINK };
+    let mut script = Script::new(|_| {});
+    let mut alone = Path::new(classic_path(&lossy, u64::MAX).1, 1);
+    let lost = |script: &Script| script.server.path_ledgers(1).unwrap().0.dropped_loss;
+    let mut fates = Vec::new();
+    // The SYN is packet 0 of the link.
+    script.syn(0, 1, lossy);
+    fates.push(lost(&script) > 0);
+    for seq in 0..PACKETS {
+        let before = lost(&script);
+        script.data(1_000_000, 1, seq, 1);
+        fates.push(lost(&script) > before);
+    }
+    let same: Vec<bool> = (0..=PACKETS)
+        .map(|_| {
+            let packet = emulator::Packet::from(vec![0; 9]);
+            alone.push(Direction::Forward, script.at(1_000_000), packet).is_err()
+        })
+        .collect();
+    assert_eq!(fates, same);
+    assert!(fates.iter().filter(|lost| **lost).count() > 50);
+}
+
+#[test]
 fn the_queue_keeps_one_packet_more_than_its_buffer() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);

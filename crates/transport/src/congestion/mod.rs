@@ -94,7 +94,8 @@ pub struct CongestionEvent {
     pub now: Instant,
     /// What was noticed.
     pub cause: Cause,
-    /// Bytes outstanding just before it was noticed, those now lost included (`FlightSize` of RFC 5681).
+    /// `FlightSize` just before it was noticed, bytes, those now lost included: the window if it was in full use, else
+    /// what was in flight (RFC 5681, section 3.1; RFC 9438, section 4.6). Never more than the window.
     pub flight_size: u64,
 }
 

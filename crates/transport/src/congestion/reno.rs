@@ -51,11 +51,16 @@ impl Reno {
         self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(u64::MAX));
     }
 
-    /// One segment for each window of bytes (RFC 3465, section 2.1).
+    /// One segment for each window of bytes (RFC 3465, section 2.1), counted in whole segments: the fraction of a
+    /// segment that a halved window may have is never in flight, and would slow a small window's growth by a tenth.
     fn congestion_avoidance(&mut self, acked: u64) {
         self.bytes_acked += acked;
-        while self.bytes_acked >= self.window.cwnd {
-            self.bytes_acked -= self.window.cwnd;
+        loop {
+            let window = self.window.cwnd - self.window.cwnd % self.mss;
+            if self.bytes_acked < window {
+                return;
+            }
+            self.bytes_acked -= window;
             self.window.cwnd += self.mss;
         }
     }

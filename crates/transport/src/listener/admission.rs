@@ -10,6 +10,9 @@ use crate::wire::Open;
 use crate::wire::native::CloseReason;
 use crate::{Receiver, ReceiverEvent};
 
+/// Peers that are looked at to find a finished one when there is no room for a new one.
+const MAX_SEARCHED: usize = 64;
+
 /// What to do with a SYN of a new peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
@@ -45,6 +48,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return Admission::Known;
         }
         if self.peers.len() >= self.config.max_peers {
+            self.forget_finished(now);
+        }
+        if self.peers.len() >= self.config.max_peers {
             self.stats.refused += 1;
             if let Some(connection_id) = open.wire.connection_id() {
                 self.notices.answer(peer, connection_id, Notice::Close(CloseReason::Refused));
@@ -52,8 +58,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return Admission::Refused;
         }
         let mut receiver = Receiver::new(self.config.receiver);
-        receiver.set_idle(self.config.idle);
-        let idle_at = now + self.config.idle;
+        receiver.set_idle(self.config.native_idle);
+        let idle_at = now + self.idle_limit(open.wire);
         let entry = Entry {
             receiver,
             wire: open.wire,
@@ -71,6 +77,18 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.stats.max_active = self.stats.max_active.max(self.peers.len());
         self.events.push_back((peer, ReceiverEvent::Connected));
         Admission::New
+    }
+
+    /// Forgets one of the peers that were admitted first which has finished and was silent for as long as peers without
+    /// a proof of address are remembered. Senders that were answered are gone, and are many more than those that were not.
+    fn forget_finished(&mut self, now: Instant) {
+        let silent =
+            |entry: &Entry| !entry.receiver.is_unfinished() && entry.last_active + self.config.idle <= now;
+        let mut oldest = self.idle.iter().map(|(_, peer)| *peer).take(MAX_SEARCHED);
+        let found = oldest.find(|peer| self.peers.get(peer).is_some_and(silent));
+        if let Some(peer) = found {
+            self.close(peer);
+        }
     }
 
     /// True if the SYN shows a cookie of ours, where its wire knows them; else the peer is asked for it, and

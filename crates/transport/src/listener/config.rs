@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ReceiverConfig;
-use crate::receiver::DEFAULT_IDLE;
+use crate::receiver::{CLASSIC_IDLE, NATIVE_IDLE};
 
 /// Limits of a listener, and the configuration of its receivers.
 #[derive(Debug, Clone, Copy)]
@@ -21,24 +21,27 @@ pub struct ListenerConfig {
     /// that what is on its way has room there, but for what a network of some length holds. `u64::MAX` for no bound:
     /// where the way from the socket is long, as over an emulated link.
     pub socket_buffer: u64,
-    /// A peer that is silent for this long is forgotten.
+    /// A peer that is silent for this long is forgotten, where its format has no proof of address.
     pub idle: Duration,
+    /// The same where it has one. A finished one may be forgotten after [`idle`](Self::idle), if there is no room for another.
+    pub native_idle: Duration,
     /// What the cookies are made with that prove a peer's address; nobody may guess it. Without one, transfers
     /// whose wire knows cookies are left unanswered.
     pub secret: Option<[u8; 32]>,
 }
 
 impl ListenerConfig {
-    /// Default limits: 4096 peers, 512 MiB in all, 128 MiB a peer (which holds the 80,000 packets of 1464
-    /// bytes that the reference accepts ahead), 25 s of silence.
+    /// Default limits: 4096 peers, 2 GiB in all, 512 MiB a peer (10 Gbit/s over 100 ms hold 125 MB, and four times that
+    /// may lie beyond a hole while it is filled), 25 s of silence, 120 s of native peers.
     pub fn new(receiver: ReceiverConfig) -> Self {
         Self {
             receiver,
             max_peers: 4096,
-            memory_limit: 512 << 20,
-            peer_memory_limit: 128 << 20,
+            memory_limit: 2 << 30,
+            peer_memory_limit: 512 << 20,
             socket_buffer: u64::MAX,
-            idle: DEFAULT_IDLE,
+            idle: CLASSIC_IDLE,
+            native_idle: NATIVE_IDLE,
             secret: None,
         }
     }

@@ -57,11 +57,14 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         {
             self.idle.pop_first();
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            let deadline = entry.last_active + self.config.idle;
+            let (last_active, wire) = (entry.last_active, entry.wire);
+            let deadline = last_active + self.idle_limit(wire);
             if deadline <= now {
                 self.close(peer);
             } else {
-                entry.idle_at = deadline;
+                if let Some(entry) = self.peers.get_mut(&peer) {
+                    entry.idle_at = deadline;
+                }
                 self.idle.insert((deadline, peer));
             }
         }

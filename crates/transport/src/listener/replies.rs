@@ -17,6 +17,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// The next reply; peers that have some take turns.
     pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
         let (peer, len) = self.next_reply(now)?;
+        if self.peers.get_mut(&peer).is_some() {
+            self.set_timer(peer);
+        }
         Some((peer, &self.scratch[..len]))
     }
 
@@ -48,6 +51,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             let Some(next) = entry.poll_reply(now, &mut self.shares, &mut self.scratch) else { break };
             self.notices.on_reply();
             len = next;
+        }
+        if found {
+            // An ACK that opens a window is to be repeated.
+            self.set_timer(peer);
         }
         (!out.is_empty()).then_some(peer)
     }

@@ -6,7 +6,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::sack_list::MAX_BLOCKS;
 use crate::Ecn;
+
+/// After so many packets that the sender should hear of soon it hears of them at once: each may begin a block, and what
+/// finds no room in an ACK is taken for lost.
+const MAX_URGENT: u32 = 16;
+const _: () = assert!(MAX_URGENT as usize <= MAX_BLOCKS / 2);
 
 /// When to acknowledge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +64,9 @@ pub struct Packet {
     pub order: Order,
     /// It asks for an ACK at once.
     pub asks: bool,
+    /// It asks for one at the latest after so many packets, and for no more of them than twice as many where the sender
+    /// should know at once; 0: as configured.
+    pub every: u16,
 }
 
 /// What an ACK says beside the stream's state. The counts are of packets since the beginning.
@@ -94,6 +103,8 @@ pub struct Acks {
     waiting: u32,
     /// An ACK is due whatever the time.
     due: bool,
+    /// Of the packets that wait, those that the sender should hear of soon.
+    urgent: u32,
     /// When an ACK is due; there is one while packets wait.
     deadline: Option<Instant>,
     packets: u64,
@@ -111,6 +122,7 @@ impl Acks {
             largest: None,
             waiting: 0,
             due: false,
+            urgent: 0,
             deadline: None,
             packets: 0,
             duplicates: 0,
@@ -131,11 +143,7 @@ impl Acks {
             Ecn::Ce => self.ce += 1,
         }
         self.waiting = self.waiting.saturating_add(1);
-        self.due |= packet.asks
-            || packet.ecn == Ecn::Ce
-            || packet.order != Order::InOrder
-            || self.is_out_of_order(packet.tx)
-            || self.waiting >= self.config.every;
+        self.due |= packet.asks || self.waiting >= self.patience(&packet);
         if self.deadline.is_none() {
             self.deadline = Some(now + self.config.max_delay);
         }
@@ -168,6 +176,7 @@ impl Acks {
         let largest = self.largest?;
         self.waiting = 0;
         self.due = false;
+        self.urgent = 0;
         self.deadline = None;
         Some(AckFields {
             largest_tx: largest.tx,
@@ -178,6 +187,26 @@ impl Acks {
             ect1: self.ect1,
             ce: self.ce,
         })
+    }
+
+    /// How many packets may wait with this one that just came.
+    ///
+    /// Where the sender named a number, what it should know soon waits for half of that. So losses of every other packet
+    /// cost at most twice as many ACKs as none, and a hole is reported once: of what follows it in order the
+    /// sender hears at the ordinary rate. A packet that others overtook waits for nothing: its sender is about to take
+    /// it for lost.
+    fn patience(&mut self, packet: &Packet) -> u32 {
+        let named = packet.every > 0;
+        let in_order = packet.order == Order::InOrder || packet.order == Order::BeyondHole && named;
+        if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet.tx) {
+            self.urgent += 1;
+        }
+        let every = if named { u32::from(packet.every) } else { self.config.every };
+        if self.urgent == 0 {
+            return every;
+        }
+        let overtaken = self.largest.is_some_and(|largest| packet.tx < largest.tx);
+        if named && !overtaken && self.urgent < MAX_URGENT { every.div_ceil(2) } else { 1 }
     }
 
     /// A number that does not follow the largest tells of a loss or of packets that changed places, even
@@ -194,7 +223,7 @@ mod tests {
     const NONE: Option<AckFields> = None;
 
     fn packet(tx: u64) -> Packet {
-        Packet { tx, ecn: Ecn::NotEct, order: Order::InOrder, asks: false }
+        Packet { tx, ecn: Ecn::NotEct, order: Order::InOrder, asks: false, every: 0 }
     }
 
     fn ms(n: u64) -> Duration {
@@ -252,6 +281,68 @@ mod tests {
             acks.on_packet(epoch, packet_at_once);
             assert!(acks.take(epoch).is_some(), "{name}");
         }
+    }
+
+    /// Transmissions of which `lost` says so do not arrive, the others ask for an ACK after 32. Gives the numbers that
+    /// were acknowledged at once.
+    fn acked(count: u64, lost: impl Fn(u64) -> bool) -> Vec<u64> {
+        let (mut acks, epoch) = start();
+        let mut hole = false;
+        let mut acked = Vec::new();
+        for tx in (0..count).filter(|tx| !lost(*tx)) {
+            hole |= tx > 0 && lost(tx - 1);
+            let order = if hole { Order::BeyondHole } else { Order::InOrder };
+            acks.on_packet(epoch, Packet { order, every: 32, ..packet(tx) });
+            acked.extend(acks.take(epoch).map(|ack| ack.largest_tx));
+        }
+        acked
+    }
+
+    #[test]
+    fn packets_that_name_a_number_are_acknowledged_so_often() {
+        assert_eq!(acked(130, |_| false), [31, 63, 95, 127]);
+    }
+
+    #[test]
+    fn a_hole_is_told_after_half_the_number_and_once() {
+        assert_eq!(acked(130, |tx| tx == 40), [31, 48, 80, 112], "sixteen after the last ACK");
+        assert_eq!(acked(130, |tx| tx == 60), [31, 61, 93, 125], "more than that have arrived");
+    }
+
+    #[test]
+    fn losses_of_many_packets_double_the_acks() {
+        assert_eq!(acked(320, |tx| tx % 2 == 1).len(), 10, "one each sixteen that arrive");
+        assert_eq!(acked(320, |tx| tx % 64 == 63).len(), 9, "315 arrive");
+    }
+
+    #[test]
+    fn an_ack_waits_for_no_more_blocks_than_it_reports() {
+        let (mut acks, epoch) = start();
+        for n in 0..u64::from(MAX_URGENT) {
+            assert_eq!(acks.take(epoch), NONE, "{n}");
+            acks.on_packet(epoch, Packet { order: Order::BeyondHole, every: 256, ..packet(2 * n + 1) });
+        }
+        // The first number of all follows none.
+        assert_eq!(acks.take(epoch), NONE);
+        acks.on_packet(epoch, Packet { order: Order::BeyondHole, every: 256, ..packet(1000) });
+        assert!(acks.take(epoch).is_some());
+    }
+
+    #[test]
+    fn each_packet_is_judged_by_its_own_number() {
+        let (mut acks, epoch) = start();
+        for (tx, every) in [(0, 100), (1, 100), (2, 100)] {
+            acks.on_packet(epoch, Packet { every, ..packet(tx) });
+        }
+        assert_eq!(acks.take(epoch), NONE);
+        acks.on_packet(epoch, Packet { every: 4, ..packet(3) });
+        assert!(acks.take(epoch).is_some(), "the window became small");
+        acks.on_packet(epoch, Packet { every: 100, ..packet(4) });
+        acks.on_packet(epoch, packet(5));
+        assert!(acks.take(epoch).is_some(), "no number: every second one");
+        acks.on_packet(epoch, Packet { every: 100, ..packet(6) });
+        assert_eq!((acks.take(epoch + ms(24)), acks.deadline()), (NONE, Some(epoch + ms(25))));
+        assert!(acks.take(epoch + ms(25)).is_some(), "no later than ever");
     }
 
     #[test]

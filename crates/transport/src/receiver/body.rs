@@ -2,7 +2,7 @@
 //! packets or by bytes. The receiver wires either to its state.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::acks::{Acks, Order, Packet};
 use super::autotune::ReceiveWindow;
@@ -17,6 +17,10 @@ use crate::Ecn;
 use crate::planted;
 use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
 use crate::wire::{Numbering, Piece};
+
+/// The news that a window opened is repeated after this at the soonest, and so often, each time after twice as long.
+const REOPENED_AGAIN: Duration = Duration::from_millis(200);
+const REOPENED_TIMES: u32 = 4;
 
 /// What became of a packet of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +55,28 @@ pub(crate) struct Bytes {
     read: bool,
     /// Bytes that may be held, unread or beyond holes, as the listener said last.
     memory: u64,
+    /// The window of the last ACK, bytes.
+    told: u64,
     /// What comes next was not taken when it came, and the application has not caught up since.
     refused: bool,
+    /// The news that the window opened, until something arrives.
+    reopened: Option<Reopened>,
     /// Newest transmission received.
     largest_tx: u64,
     /// The application's side is not kept, so everything in order counts as read.
     kept: bool,
+}
+
+/// An ACK that opens a window in which nothing could be sent. If it is lost nobody asks for a long time, for zero-window
+/// probes back off (RFC 9293, section 3.8.6.1): so it is repeated.
+#[derive(Debug, Clone, Copy)]
+struct Reopened {
+    /// When to say it again.
+    at: Instant,
+    /// How long was waited for that.
+    wait: Duration,
+    /// How often it may still be said.
+    left: u32,
 }
 
 impl Body {
@@ -77,6 +97,8 @@ impl Body {
                 read: false,
                 memory: LEAST_UNREAD,
                 refused: false,
+                told: FIRST_WINDOW,
+                reopened: None,
                 largest_tx: planted::first_tx(),
                 kept: payload,
             })),
@@ -115,11 +137,12 @@ impl Body {
         }
     }
 
-    /// The window to offer for a start at `seq`.
+    /// The window to offer for a start at `seq`, counted from there: data that followed an earlier copy of the SYN may
+    /// have been taken already, beyond what is offered.
     pub(crate) fn first_window(&mut self, now: Instant, seq: u64) -> u64 {
         match self {
             Self::Packets(packets) => packets.first_window(now, seq),
-            Self::Bytes(bytes) => bytes.offer(now) - bytes.stream.rcv_nxt(),
+            Self::Bytes(bytes) => bytes.offer(now) - seq,
         }
     }
 
@@ -142,14 +165,14 @@ impl Body {
     /// A packet that carries nothing wants an answer.
     pub(crate) fn on_probe(&mut self, now: Instant, tx: u64, ecn: Ecn) {
         if let Self::Bytes(bytes) = self {
-            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true });
+            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true, every: 0 });
         }
     }
 
     /// The FIN came; it is acknowledged at once if it came `early`, else it has an answer of its own.
     pub(crate) fn on_fin(&mut self, now: Instant, tx: u64, ecn: Ecn, early: bool) {
         if let Self::Bytes(bytes) = self {
-            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: early });
+            bytes.note(now, Packet { tx, ecn, order: Order::InOrder, asks: early, every: 0 });
         }
     }
 
@@ -229,7 +252,7 @@ impl Body {
     pub(crate) fn may_ack(&self, now: Instant) -> bool {
         match self {
             Self::Packets(..) => false,
-            Self::Bytes(bytes) => bytes.read || bytes.acks.is_due(now),
+            Self::Bytes(bytes) => bytes.read || bytes.acks.is_due(now) || bytes.repeats(now),
         }
     }
 
@@ -237,7 +260,10 @@ impl Body {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Packets(..) => None,
-            Self::Bytes(bytes) => bytes.acks.deadline(),
+            Self::Bytes(bytes) => {
+                let again = bytes.reopened.map(|reopened| reopened.at);
+                [bytes.acks.deadline(), again].into_iter().flatten().min()
+            }
         }
     }
 
@@ -252,7 +278,7 @@ impl Bytes {
     fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Taken {
         let tx = piece.tx.unwrap_or(self.largest_tx);
         if piece.payload.is_empty() {
-            self.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true });
+            self.note(now, Packet { tx, ecn, order: Order::InOrder, asks: true, every: 0 });
             return Taken::Duplicate;
         }
         let segment = Segment { offset: piece.seq, payload: piece.payload, crc: piece.crc };
@@ -286,7 +312,7 @@ impl Bytes {
             self.window.on_arrival(now, end, self.stream.rcv_nxt());
             self.read |= !self.kept;
         }
-        self.note(now, Packet { tx, ecn, order, asks: piece.asks || refused });
+        self.note(now, Packet { tx, ecn, order, asks: piece.asks || refused, every: piece.ack_every });
         match arrival {
             _ if arrival.new > 0 => Taken::New { in_order: arrival.advanced > 0 },
             _ if unread => Taken::Unread,
@@ -318,8 +344,32 @@ impl Bytes {
     }
 
     fn note(&mut self, now: Instant, packet: Packet) {
+        self.reopened = None;
         self.largest_tx = self.largest_tx.max(packet.tx);
         self.acks.on_packet(now, packet);
+    }
+
+    /// True if the news that the window opened is due again.
+    fn repeats(&self, now: Instant) -> bool {
+        self.reopened.is_some_and(|reopened| reopened.at <= now)
+    }
+
+    /// An ACK tells of this window. If the one before left no room for a packet, its sender waits for this news.
+    fn note_told(&mut self, now: Instant, window: u64) {
+        let mss = self.window.mss();
+        let shut = std::mem::replace(&mut self.told, window) < mss;
+        self.reopened = match self.reopened {
+            _ if window < mss => None,
+            Some(Reopened { at, wait, left }) if at <= now => {
+                (left > 1).then(|| Reopened { at: now + 2 * wait, wait: 2 * wait, left: left - 1 })
+            }
+            None if shut => {
+                // An answer takes a round trip.
+                let wait = REOPENED_AGAIN.max(2 * self.window.rtt().unwrap_or_default());
+                Some(Reopened { at: now + wait, wait, left: REOPENED_TIMES })
+            }
+            reopened => reopened,
+        };
     }
 
     fn take_ack(&mut self, now: Instant, most: usize, blocks: &mut Vec<SackBlock>) -> Option<Ack> {
@@ -332,11 +382,18 @@ impl Bytes {
                 self.acks.request();
             }
         }
+        if self.repeats(now) {
+            self.acks.request();
+        }
         let fields = self.acks.take(now)?;
         let report = self.sacks.report(self.stream.held(), most);
         blocks.clear();
         blocks.extend(report.iter().map(|range| SackBlock { start: range.start, end: range.end }));
+        blocks.sort_unstable_by_key(|block| block.start);
         let ack = self.stream.rcv_nxt();
+        // Or its sender would go on sending in vain.
+        let window = if self.refused { 0 } else { self.offer(now).saturating_sub(ack) };
+        self.note_told(now, window);
         // Counts wrap on the wire, and a delay stays at the largest that it can say.
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]
         let low = |count: u64| count as u32;
@@ -344,8 +401,7 @@ impl Bytes {
             echo_tx: fields.largest_tx,
             echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
             ack,
-            // Or its sender would go on sending in vain.
-            window: if self.refused { 0 } else { self.offer(now).saturating_sub(ack) },
+            window,
             packets: low(fields.packets),
             duplicates: low(fields.duplicates),
             ce: low(fields.ce),

@@ -14,8 +14,17 @@ pub(super) struct End {
     pub(super) crc: u32,
 }
 
+/// A FIN.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fin {
+    pub(super) seq: u64,
+    pub(super) seal: Option<Seal>,
+    /// Its sender knows what an ACK says to it.
+    pub(super) heeds_ack: bool,
+}
+
 impl Receiver {
-    pub(super) fn on_fin(&mut self, now: Instant, seq: u64, seal: Option<Seal>, ecn: Ecn) {
+    pub(super) fn on_fin(&mut self, now: Instant, Fin { seq, seal, heeds_ack }: Fin, ecn: Ecn) {
         match (self.state, seal) {
             (State::Finished { seq: finished, crc }, _) if seq == finished => {
                 self.reply(Answer::FinAck { ack: seq, crc });
@@ -24,7 +33,9 @@ impl Receiver {
             (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
                 match seal {
                     Some(Seal { tx, .. }) => self.body.on_fin(now, tx, ecn, true),
-                    None => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
+                    None if heeds_ack => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
+                    // Foreign senders take any answer for the FIN-ACK, and its window for the checksum.
+                    None => {}
                 }
             }
             (State::Open { mut end }, Some(Seal { crc, tx })) if seq >= self.rcv_nxt() => {

@@ -61,8 +61,9 @@ pub struct ReceiverConfig {
 impl ReceiverConfig {
     /// Largest window, and the range, of the reference receiver in packets.
     pub const REFERENCE_WINDOW: u32 = 80_000;
-    /// Largest window for senders whose wire counts bytes: 1 Gbit/s over half a second.
-    const STREAM_WINDOW: u64 = 64 << 20;
+    /// Largest window for senders whose wire counts bytes: above what a listener leaves to one of them, which is the bound
+    /// in force.
+    const STREAM_WINDOW: u64 = 4 << 30;
     /// Largest datagram that the reference receiver takes, in bytes.
     pub const REFERENCE_DATAGRAM: usize = 1472;
 

@@ -24,11 +24,11 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::Ecn;
-use crate::wire::native::{MAX_SACK_BLOCKS, Params, SackBlock, most_blocks};
+use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, SackBlock, most_blocks};
 use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire, Wishes};
 use acks::AckConfig;
 use body::{Body, Taken};
-use closing::End;
+use closing::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 pub use event::ReceiverEvent;
 pub use in_flight::Share;
@@ -40,8 +40,10 @@ const MAX_REPLIES: usize = 4096;
 /// Bytes that the application may leave unread of a peer however little memory the others leave, so that none starves.
 const LEAST_UNREAD: u64 = 128 << 10;
 
-/// A receiver that nobody looks after is forgotten as a listener's is.
-pub(crate) const DEFAULT_IDLE: Duration = Duration::from_secs(25);
+/// A peer that has no proof of its address is forgotten when it was silent for this long, as by the reference.
+pub(crate) const CLASSIC_IDLE: Duration = Duration::from_secs(25);
+/// One that has is waited for longer than a sender waits (100 s), so that a path that comes back finds its transfer.
+pub(crate) const NATIVE_IDLE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -92,7 +94,7 @@ impl Receiver {
     /// A receiver that waits for its SYN.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
-            idle: DEFAULT_IDLE,
+            idle: NATIVE_IDLE,
             config,
             wire: Wire::default(),
             state: State::Listening,
@@ -152,7 +154,10 @@ impl Receiver {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
             Packet::Probe { tx } => self.body.on_probe(now, *tx, ecn),
-            Packet::Fin { seq, seal } => self.on_fin(now, *seq, *seal, ecn),
+            Packet::Fin { seq, seal, heeds_ack } => {
+                let fin = Fin { seq: *seq, seal: *seal, heeds_ack: *heeds_ack };
+                self.on_fin(now, fin, ecn);
+            }
             // Its listener forgets the peer.
             Packet::Close => {}
         }
@@ -301,8 +306,9 @@ impl Receiver {
         let configured = self.config.acks;
         self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
         self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
-        let tells = self.overflow_before.is_some();
-        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(want.max_datagram, tells));
+        // An ACK must pass wherever data does: its sender may have found out that the path carries no more.
+        let longest = |want: Wishes| want.max_datagram.min(SMALLEST_PATH);
+        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {

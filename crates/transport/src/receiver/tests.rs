@@ -7,6 +7,7 @@ mod data;
 mod model;
 mod plain_acks;
 mod promises;
+mod reopened;
 mod transfer;
 mod unread;
 
@@ -62,7 +63,7 @@ impl Script {
     }
 
     fn fin(&mut self, seq: u64) -> &mut Self {
-        self.packet(&FromSender::Fin { seq })
+        self.packet(&FromSender::Fin { seq, heeds_ack: false })
     }
 
     fn packet(&mut self, packet: &FromSender<'_>) -> &mut Self {

@@ -32,6 +32,8 @@ pub(crate) struct BaseOnly {
     pending: Option<Resend>,
     episode: Option<Episode>,
     suspect: Option<Suspect>,
+    /// Transmission of a segment that was cut into pieces when it was lost. The pieces but the first have this number still.
+    recut: Option<u64>,
 }
 
 /// Losses of one flight.
@@ -79,7 +81,8 @@ impl BaseOnly {
 
     /// Nothing waits for an answer any more.
     pub(crate) fn stop(&mut self) {
-        *self = Self { episode: self.episode, suspect: self.suspect, ..Self::default() };
+        let Self { episode, suspect, recut, .. } = *self;
+        *self = Self { episode, suspect, recut, ..Self::default() };
     }
 
     /// The base is lost, with everything below `recover` sent; `next_tx` leaves next. True if that is a congestion of its
@@ -126,6 +129,19 @@ impl BaseOnly {
         self.stop();
         if in_flight {
             self.arm(now, rto);
+        }
+    }
+
+    /// The segment that transmission `tx` carried is lost and leaves in pieces.
+    pub(crate) fn on_recut(&mut self, tx: u64) {
+        self.recut = Some(tx);
+    }
+
+    /// An ACK moved the base to what transmission `tx` carried. If the piece before it was a part of the same, it is lost
+    /// as well, and no timer has to say so.
+    pub(crate) fn on_next_piece(&mut self, tx: u64) {
+        if self.recut == Some(tx) {
+            self.repeat();
         }
     }
 

@@ -15,8 +15,8 @@ pub(crate) struct SackThreshold {
 }
 
 impl SackThreshold {
-    /// Tells `on_lost` each segment that is lost and left before transmission `before`: what was sent again in
-    /// this episode is not judged by ACKs of what left earlier.
+    /// Tells `on_lost` each segment that is lost. A segment that was sent again in this episode, by transmission `before`
+    /// or a later one, is not judged by ACKs of what left earlier (`HighRxt` of section 4).
     pub(crate) fn detect(
         &mut self,
         board: &mut Scoreboard,
@@ -29,7 +29,9 @@ impl SackThreshold {
         let lost: Vec<Segment> = board
             .segments_from(from)
             .take_while(|segment| segment.offset < edge)
-            .filter(|segment| segment.fate == Fate::InFlight && segment.tx < before)
+            .filter(|segment| {
+                segment.fate == Fate::InFlight && (segment.tx < before || segment.sent_count == 1)
+            })
             .copied()
             .collect();
         for segment in lost {

@@ -32,8 +32,8 @@ pub(crate) struct Timing {
     pub(crate) rto: Duration,
     /// `None` until it was measured on the path as it is.
     pub(crate) srtt: Option<Duration>,
-    /// At most one segment is outstanding.
-    pub(crate) one_segment: bool,
+    /// No more is outstanding than the receiver may wait with.
+    pub(crate) may_wait: bool,
 }
 
 /// What an ACK said, after the scoreboard took it.

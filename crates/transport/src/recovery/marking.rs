@@ -52,7 +52,8 @@ struct Episode {
     late_rtt: Option<Duration>,
     /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
     forced: bool,
-    /// Where nobody says what arrived, a timeout's segments go again only as answers to those before come: so many now.
+    /// Where nobody says what arrived, and where the timer fired again without an answer, a timeout's segments go again only
+    /// as answers to those before come: so many now.
     credit: Option<u32>,
 }
 
@@ -65,6 +66,8 @@ pub(crate) struct Marking {
     max_ack_delay: Duration,
     episode: Option<Episode>,
     rto_at: Option<Instant>,
+    /// The timer fired, and nothing was delivered since.
+    silent: bool,
     probe_at: Option<Instant>,
     reordering_at: Option<Instant>,
     /// A transmission whose loss says nothing of congestion: it tried a size that the path may not carry.
@@ -88,6 +91,7 @@ impl Marking {
             max_ack_delay: MAX_ACK_DELAY,
             episode: None,
             rto_at: None,
+            silent: false,
             probe_at: None,
             reordering_at: None,
             excused: None,
@@ -156,7 +160,7 @@ impl Marking {
             if episode.resent == 0 && before.sent_count == 1 {
                 episode.original.get_or_insert((before.offset, before.sent_at));
             }
-            if std::mem::take(&mut episode.forced) {
+            if std::mem::take(&mut episode.forced) && !episode.timeout {
                 // Its answer is due a round trip from now, whatever was waited for before.
                 self.rto_at = Some(now + timing.rto);
             }
@@ -183,6 +187,7 @@ impl Marking {
     /// A segment is newly delivered.
     pub(crate) fn on_delivered(&mut self, delivered: &Delivered<'_>) {
         let Delivered { now, segment, largest_tx, next_tx, srtt } = *delivered;
+        self.silent = false;
         let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
         let again = segment.fate == Fate::InFlight;
         if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
@@ -284,7 +289,22 @@ impl Marking {
         }
     }
 
-    /// Sets the timers anew after an ACK that delivered something.
+    /// Restarts the timers after an ACK that delivered something. An ACK that leaves the base where it was restarts the
+    /// retransmission timer only if the base left again after all that the receiver has. Else selective ACKs of later
+    /// data would put off the timeout of a lost retransmission for as long as data flows (RFC 6298, rule 5.3).
+    pub(crate) fn on_progress(&mut self, ack: &AckFacts, timing: &Timing, board: &Scoreboard) {
+        let overtaken =
+            board.base().is_some_and(|base| ack.largest_tx.is_none_or(|largest| base.tx <= largest));
+        let running = self.rto_at.filter(|_| !ack.moved && overtaken);
+        self.rearm(ack.now, timing, board);
+        if running.is_some() {
+            self.rto_at = running;
+            self.probe_at = None;
+            self.arm_probe(ack.now, timing);
+        }
+    }
+
+    /// Restarts the timers.
     pub(crate) fn rearm(&mut self, now: Instant, timing: &Timing, board: &Scoreboard) {
         if board.is_empty() {
             let reordering_at = self.reordering_at.take();
@@ -302,6 +322,22 @@ impl Marking {
         self.arm_probe(now, timing);
     }
 
+    /// Nothing but this time makes anything leave again.
+    pub(crate) fn wait_until(&mut self, at: Instant) {
+        self.rto_at = Some(at);
+        self.probe_at = None;
+    }
+
+    /// The receiver was silent for want of room and has some now: what it refused may leave.
+    pub(crate) fn reopen(&mut self) {
+        self.silent = false;
+        if let Some(episode) =
+            self.episode.as_mut().filter(|_| !matches!(self.detector, Detector::NewReno(_)))
+        {
+            episode.credit = None;
+        }
+    }
+
     /// The segment to send again next.
     pub(crate) fn next(&self, board: &Scoreboard) -> Option<Repeat> {
         if let Some(lost) = board.first_lost() {
@@ -309,6 +345,7 @@ impl Marking {
                 Some(Episode { timeout: true, credit: Some(0), .. }) if board.in_flight() > 0 => {
                     (Resend::Timeout, Leave::AfterAnswer)
                 }
+                Some(Episode { timeout: true, forced: true, .. }) => (Resend::Timeout, Leave::Forced),
                 Some(Episode { timeout: true, .. }) => (Resend::Timeout, Leave::InWindow),
                 Some(Episode { forced: true, .. }) => (Resend::Lost, Leave::Forced),
                 _ => (Resend::Lost, Leave::InWindow),
@@ -345,8 +382,9 @@ impl Marking {
         }
         if due(self.rto_at) {
             self.stop();
-            self.give_all_up(board, flights);
+            self.mark_timed_out(ack, board, flights);
             self.begin(board, flights, true);
+            self.silent = true;
             self.rto_at = Some(now + next_rto);
             return Expired::Timeout;
         }
@@ -411,7 +449,8 @@ impl Marking {
         }
         self.probe.cancel();
         self.probe_at = None;
-        let blind = timeout && matches!(self.detector, Detector::NewReno(_));
+        // The timer backs off to a second only: what leaves by it must not load a path that carries nothing.
+        let blind = timeout && (self.silent || matches!(self.detector, Detector::NewReno(_)));
         let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
             recover: board.next_offset(),
@@ -424,7 +463,7 @@ impl Marking {
             repaired: 0,
             spurious: 0,
             timeout,
-            forced: !timeout,
+            forced: true,
             credit: blind.then_some(1),
         });
         true
@@ -439,11 +478,20 @@ impl Marking {
         }
     }
 
+    /// Marks the base lost, and each segment that has been in flight for longer than a round trip: later ones may still be
+    /// answered, and selective ACKs tell of their loss (RFC 8985, section 6.3). Without selective ACKs, or before there
+    /// is a sample, all are marked.
+    ///
     /// What is selectively acknowledged stays so: receivers may not take it back (PROTOCOL.md, N3), and RFC 6675,
     /// section 5.1, clears the marks for no other reason.
-    fn give_all_up(&mut self, board: &mut Scoreboard, flights: &mut Flights) {
-        let flying = |segment: &&Segment| segment.fate == Fate::InFlight;
-        let segments: Vec<Segment> = board.segments().filter(flying).copied().collect();
+    fn mark_timed_out(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) {
+        let base = board.una_offset();
+        let blind = matches!(self.detector, Detector::NewReno(_)) || ack.srtt.is_zero();
+        let timed_out = |segment: &&Segment| {
+            let late = blind || segment.offset == base || segment.sent_at + ack.srtt <= ack.now;
+            segment.fate == Fate::InFlight && late
+        };
+        let segments: Vec<Segment> = board.segments().filter(timed_out).copied().collect();
         for segment in segments {
             let state = flights.get(segment.tx).map(|flight| flight.state);
             self.lost.push(Lost::new(&segment, state, LossTrigger::Timeout));
@@ -460,7 +508,7 @@ impl Marking {
         let probes = matches!(self.detector, Detector::Rack(_));
         // RFC 8985, section 7.2, would wait for 1 s where nothing was measured, which the first timeout does, too.
         if let Some(srtt) = timing.srtt.filter(|_| probes && self.probe.is_ready()) {
-            let timeout = TailLossProbe::timeout(srtt, timing.one_segment, self.max_ack_delay);
+            let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
             let at = now + timeout;
             self.probe_at = match self.rto_at {

@@ -133,7 +133,7 @@ impl Recovery {
         match self {
             Self::BaseOnly(rules) if alone => rules.arm(now, rto),
             Self::BaseOnly(_) => {}
-            Self::Marking(rules) => rules.on_sent(now, &Timing { rto, srtt, one_segment: alone }),
+            Self::Marking(rules) => rules.on_sent(now, &Timing { rto, srtt, may_wait: alone }),
         }
     }
 }

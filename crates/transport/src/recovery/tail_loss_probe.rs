@@ -40,9 +40,9 @@ pub(crate) enum Ending {
 
 impl TailLossProbe {
     /// The probe timeout (section 7.2): two round trips, of which the second is at least [`MARGIN`], and the receiver's
-    /// delay if one segment is out.
-    pub(crate) fn timeout(srtt: Duration, one_segment: bool, max_ack_delay: Duration) -> Duration {
-        srtt + srtt.max(MARGIN) + if one_segment { max_ack_delay } else { Duration::ZERO }
+    /// delay if it may wait with all that is out: one segment, or as many as the sender lets it.
+    pub(crate) fn timeout(srtt: Duration, may_wait: bool, max_ack_delay: Duration) -> Duration {
+        srtt + srtt.max(MARGIN) + if may_wait { max_ack_delay } else { Duration::ZERO }
     }
 
     /// True if there may be another one.

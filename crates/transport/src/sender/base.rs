@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::Sender;
+use super::input::Prior;
 use super::path_mtu::PathMtu;
 use super::silence::LostTo;
 use crate::LossTrigger;
@@ -13,12 +14,11 @@ use crate::recovery::{AckFacts, Lost, Recovery};
 use crate::wire::Ack;
 
 impl Sender {
-    pub(super) fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64, prior_wnd: u64) {
+    pub(super) fn on_base_ack(&mut self, now: Instant, ack: &Ack<'_>, prior: Prior) {
         if self.delivery.is_none() {
             return self.on_plain_base_ack(now, ack);
         }
-        let prior_in_flight = self.board.in_flight();
-        let facts = self.apply(now, ack, prior_wnd);
+        let facts = self.apply(now, ack, prior.wnd);
         self.flights.forget_resolved(&self.board);
         self.note_progress(&facts);
         self.trace_ack(now, ack, &facts);
@@ -26,16 +26,16 @@ impl Sender {
             self.note_no_room();
         }
         if facts.repeats && self.note_dup_ack(now, ack) {
-            self.lose_base(now, LossTrigger::DupAcks, outstanding);
+            self.lose_base(now, LossTrigger::DupAcks, prior);
         }
         if let Some(marks) = ack.marks {
-            self.heed_marks(now, marks, facts.largest_tx, outstanding);
+            self.heed_marks(now, marks, facts.largest_tx, prior);
         }
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
         let episode = rules.episode();
         let disproved = if facts.moved { rules.disproved(facts.largest_tx) } else { None };
         let ended = rules.end_episode(self.board.una_offset());
-        self.tell_of_ack(&facts, prior_in_flight, episode);
+        self.tell_of_ack(&facts, prior.in_flight, episode);
         if let Some(suspect) = disproved {
             self.respond_to_spurious(&facts, suspect.timeout, suspect.late_rtt(now));
         } else if ended {
@@ -46,7 +46,8 @@ impl Sender {
             self.on_base_moved(now, ack, facts.latest_rtt);
         }
         // Last, for what was decided before is void once the base moved.
-        self.repeat_refused(now, ack, prior_wnd);
+        self.back_off_probes(now, ack);
+        self.repeat_refused(now, ack, prior.wnd);
     }
 
     /// There is no record of what left, so there is nothing to tell a controller.
@@ -73,6 +74,9 @@ impl Sender {
     fn on_base_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
         rules.on_base_moved(now, self.rtt.rto(), !self.board.is_empty());
+        if let Some(base) = self.board.base() {
+            rules.on_next_piece(base.tx);
+        }
         self.on_moved(now, ack, sample);
     }
 
@@ -104,12 +108,12 @@ impl Sender {
         if self.delivery.is_none() {
             return self.give_up_or_go_on(now);
         }
-        self.lose_base(now, LossTrigger::Timeout, self.board.outstanding());
+        self.lose_base(now, LossTrigger::Timeout, self.prior());
     }
 
     /// The base is lost, the last time that it was sent. All losses of a flight that ACKs tell of are one congestion;
     /// each timeout is one of its own (RFC 5681, section 3.1).
-    fn lose_base(&mut self, now: Instant, trigger: LossTrigger, outstanding: u64) {
+    fn lose_base(&mut self, now: Instant, trigger: LossTrigger, prior: Prior) {
         let Some(base) = self.board.base().copied() else { return };
         let state = self.flights.get(base.tx).map(|flight| flight.state);
         let timeout = trigger == LossTrigger::Timeout;
@@ -144,10 +148,10 @@ impl Sender {
             self.trace(now, &Trace::RecoveryBegan { cause });
         }
         if timeout {
-            self.back_down(now, outstanding, lost_to);
+            self.back_down(now, prior, lost_to);
         } else if begins {
             self.stats.recoveries += 1;
-            self.slow_down(now, Cause::Loss, outstanding);
+            self.slow_down(now, Cause::Loss, prior);
         }
     }
 }

@@ -32,9 +32,16 @@ struct SentFin {
     at: Instant,
     /// The receiver has it.
     arrived: bool,
+    /// It was not the first.
+    again: bool,
 }
 
 impl Closing {
+    /// The FIN that left last repeats another one.
+    pub(super) fn is_repeated(&self) -> bool {
+        self.sent.is_some_and(|sent| sent.again)
+    }
+
     /// A FIN left, so that there may be an answer.
     pub(super) fn is_sent(&self) -> bool {
         self.sent.is_some()
@@ -65,12 +72,18 @@ impl Sender {
     }
 
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        let head = DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true };
-        let slot = out.slot(self.codec.fin_len())?;
+        let head =
+            DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true, ack_every: 0 };
+        let again = self.closing.is_some_and(|closing| closing.is_sent());
+        let slot = out.slot(self.codec.fin_len(again))?;
         self.codec.encode_fin(head, self.buffer.crc(), slot);
         self.note_flight(now, None, 0);
-        let rto = self.config.fin_timeout(self.rtt.rto(), attempt);
-        let sent = SentFin { tx: head.tx, at: now, arrived: false };
+        if attempt == 1 && self.board.is_empty() {
+            // Nothing was owed until now.
+            self.heard_at = Some(now);
+        }
+        let rto = self.config.fin_timeout(self.rtt.rto(), attempt).min(self.patience(now));
+        let sent = SentFin { tx: head.tx, at: now, arrived: false, again };
         self.closing = Some(Closing { attempts: attempt, send: false, sent: Some(sent) });
         if self.state == State::Open && self.board.is_empty() {
             self.control_at = Some(now + rto);
@@ -112,18 +125,20 @@ impl Sender {
 
     /// Everything was acknowledged before. An ACK that echoes the FIN, or where none is echoed one that offers nothing,
     /// says that the receiver is there and still at storing: what was sent of the FIN was not in vain.
-    pub(super) fn note_storing(&mut self, ack: &Ack<'_>) {
+    pub(super) fn note_storing(&mut self, now: Instant, ack: &Ack<'_>) {
         let Some(closing) = &mut self.closing else { return };
         let Some(fin) = &closing.sent else { return };
         if ack.echo.map_or(ack.wnd == 0, |echo| echo.tx == fin.tx) {
             closing.attempts = 0;
+            self.heard_at = Some(now);
         }
     }
 
     /// The timer of the FIN is due.
-    pub(super) fn on_fin_timeout(&mut self) {
+    pub(super) fn on_fin_timeout(&mut self, now: Instant) {
+        let patient = !self.patience(now).is_zero();
         let Some(closing) = &mut self.closing else { return };
-        if closing.attempts < self.config.attempts.fin {
+        if closing.attempts < self.config.attempts.fin && patient {
             closing.send = true;
             return;
         }

@@ -24,9 +24,9 @@ pub struct Attempts {
 }
 
 impl Default for Attempts {
-    /// The limits of the course's third part: 3, 50, 50.
+    /// The limits of the reference sender: 30, 50, 50.
     fn default() -> Self {
-        Self { syn: 3, data: 50, fin: 50 }
+        Self { syn: 30, data: 50, fin: 50 }
     }
 }
 
@@ -39,8 +39,7 @@ pub enum RtoPolicy {
     Rfc6298 {
         /// The bound used instead.
         min: Duration,
-        /// The back-off ends here and not at 60 s: a receiver that forgets silent peers must hear of its sender
-        /// several times before it does.
+        /// The back-off ends here and not at 60 s, so that a path that comes back is found soon.
         backoff_max: Duration,
     },
 }
@@ -65,9 +64,11 @@ pub struct SenderConfig {
     pub pacing: bool,
     /// The retransmission timeout.
     pub rto: RtoPolicy,
-    /// A receiver that was silent for this long when the retransmission timer fires is given up. The course's
-    /// rules have no such limit and count attempts instead.
+    /// A receiver that owed an answer to data or the FIN for this long is given up (RFC 1122, section 4.2.3.5: R2). The
+    /// course's rules have no such limit and count attempts instead.
     pub give_up: Duration,
+    /// The same for the SYN, from the first one on.
+    pub handshake_give_up: Duration,
     /// The link to ask the receiver for.
     pub link: LinkProperties,
     /// The same in the native format, where a link need not be asked for.
@@ -101,6 +102,7 @@ impl SenderConfig {
             pacing: false,
             rto: RtoPolicy::Reference,
             give_up: Duration::MAX,
+            handshake_give_up: Duration::MAX,
             link,
             link_request: None,
             packet_size: 1472,
@@ -122,9 +124,11 @@ impl SenderConfig {
             recovery: LossDetection::Rack,
             pacing: true,
             ecn: true,
-            rto: RtoPolicy::Rfc6298 { min: Duration::from_millis(200), backoff_max: Duration::from_secs(6) },
-            give_up: Duration::from_secs(30),
-            attempts: Attempts { syn: 12, data: u32::MAX, fin: 30 },
+            rto: RtoPolicy::Rfc6298 { min: Duration::from_millis(200), backoff_max: Duration::from_secs(1) },
+            // RFC 1122, section 4.2.3.5: at least 100 s, and 3 minutes for the SYN.
+            give_up: Duration::from_secs(100),
+            handshake_give_up: Duration::from_secs(180),
+            attempts: Attempts { syn: u32::MAX, data: u32::MAX, fin: u32::MAX },
             ..Self::new(1, link)
         };
         config.window = config.largest_window();
@@ -208,7 +212,7 @@ impl SenderConfig {
     /// In the native format 1 s, doubled up to 2 s.
     pub(crate) fn syn_timeout(&self, attempt: u32) -> Duration {
         if let RtoPolicy::Rfc6298 { .. } = self.rto {
-            return doubled(Duration::from_secs(1), attempt);
+            return doubled(Duration::from_secs(1), attempt, MAX_SYN_TIMEOUT);
         }
         let two_rtt = Duration::try_from_secs_f32(2.0 * self.link.rtt_s).unwrap_or_default();
         two_rtt.max(Duration::from_secs(1))
@@ -218,7 +222,7 @@ impl SenderConfig {
     pub(crate) fn fin_timeout(&self, rto: Duration, attempt: u32) -> Duration {
         match self.rto {
             RtoPolicy::Reference => rto,
-            RtoPolicy::Rfc6298 { .. } => doubled(rto, attempt),
+            RtoPolicy::Rfc6298 { backoff_max, .. } => doubled(rto, attempt, backoff_max),
         }
     }
 
@@ -252,11 +256,11 @@ impl SenderConfig {
     }
 }
 
-/// Longest time between two attempts of a SYN or FIN that back off.
-const MAX_CONTROL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest time between two attempts of a SYN that backs off.
+const MAX_SYN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// `first`, doubled with each attempt after the first, up to the longest.
-fn doubled(first: Duration, attempt: u32) -> Duration {
+/// `first`, doubled with each attempt after the first, up to `longest`, unless `first` is longer.
+fn doubled(first: Duration, attempt: u32, longest: Duration) -> Duration {
     let factor = 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
-    first.saturating_mul(factor).min(MAX_CONTROL_TIMEOUT)
+    first.saturating_mul(factor).min(longest.max(first))
 }

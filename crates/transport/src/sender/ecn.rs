@@ -11,6 +11,7 @@ use std::fmt;
 use std::time::Instant;
 
 use super::Sender;
+use super::input::Prior;
 use crate::Ecn;
 use crate::congestion::Cause;
 use crate::wire::Marks;
@@ -145,9 +146,11 @@ impl PathEcn {
         }
     }
 
-    /// True if a mark on transmission `tx`, or later ones, calls for an answer.
-    fn is_news(&self, tx: u64) -> bool {
-        tx >= self.answered.below
+    /// True if an ACK of `arrived` packets up to transmission `tx`, of which so many are `marked`, calls for an answer:
+    /// one mark at least is of a packet that left after the last answer.
+    fn is_news(&self, tx: u64, arrived: u32, marked: u32) -> bool {
+        let new = (tx + 1).saturating_sub(self.answered.below);
+        u64::from(marked) > u64::from(arrived).saturating_sub(new)
     }
 
     /// True if the loss of transmission `tx`, or earlier ones, was answered with a mark.
@@ -167,12 +170,13 @@ impl PathEcn {
 
 impl Sender {
     /// What an ACK with these counts says of marks. `tx` is the newest transmission that the receiver has.
-    pub(super) fn heed_marks(&mut self, now: Instant, marks: Marks, tx: Option<u64>, outstanding: u64) {
+    pub(super) fn heed_marks(&mut self, now: Instant, marks: Marks, tx: Option<u64>, prior: Prior) {
+        let arrived = marks.packets.wrapping_sub(self.ecn.counts.packets);
         let marked = self.ecn.on_report(marks);
         self.stats.ce_marks += u64::from(marked);
-        if marked > 0 && tx.is_some_and(|tx| self.ecn.is_news(tx)) {
+        if tx.is_some_and(|tx| self.ecn.is_news(tx, arrived, marked)) {
             self.stats.ecn_reductions += 1;
-            self.slow_down(now, Cause::Ecn, outstanding);
+            self.slow_down(now, Cause::Ecn, prior);
         }
     }
 }
@@ -264,12 +268,14 @@ mod tests {
     #[test]
     fn a_mark_is_answered_once_for_all_that_left_before_the_answer() {
         let mut ecn = PathEcn::new(true);
-        assert!(ecn.is_news(0));
+        assert!(ecn.is_news(0, 1, 1));
         ecn.on_answered(Cause::Ecn, 20);
-        assert!(!ecn.is_news(19) && ecn.is_news(20));
+        assert!(!ecn.is_news(19, 1, 1) && ecn.is_news(20, 1, 1) && !ecn.is_news(20, 1, 0));
+        assert!(!ecn.is_news(24, 16, 11), "eleven of them had left before the answer");
+        assert!(ecn.is_news(24, 16, 12), "and one of the marks is of another");
         assert!(ecn.covers_loss(19) && !ecn.covers_loss(20));
         ecn.on_answered(Cause::Loss, 40);
-        assert!(!ecn.is_news(39) && ecn.is_news(40));
+        assert!(!ecn.is_news(39, 1, 1) && ecn.is_news(40, 1, 1));
         assert!(!ecn.covers_loss(39), "losses are told apart by the rules that find them");
     }
 }

@@ -16,6 +16,21 @@ use crate::{MAX_DATAGRAM, Trace};
 /// Segments that one call to the kernel takes at most.
 const MAX_SEGMENTS: usize = 64;
 
+/// Window and flight just before an ACK or a timer: reductions count from them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Prior {
+    /// Bytes in flight (`pipe` of RFC 6675).
+    pub(super) in_flight: u64,
+    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else the smaller of it and
+    /// `pipe`. Excludes what was selectively acknowledged and what limited transmit sent (RFC 5681, section 3.2, step 2;
+    /// RFC 6675, section 5, step 4.2).
+    pub(super) flight_size: u64,
+    /// `RecoverFS`, bytes: outstanding, less what SACK or duplicate ACKs already reported as delivered (RFC 9937, section 6).
+    pub(super) recover_fs: u64,
+    /// The receiver's window, in the wire's numbers.
+    pub(super) wnd: u64,
+}
+
 impl Sender {
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
         let reply = self.codec.decode(datagram, self.board.snd_una(), self.flights.next_tx());
@@ -43,26 +58,25 @@ impl Sender {
             return self.stats.acks_beyond += 1;
         }
         self.open_by_answer(now);
-        let prior_wnd = self.snd_wnd.size();
+        let prior = self.prior();
         self.snd_wnd.on_ack(ack, ack.ack > self.board.snd_una(), self.flights.next_tx());
-        let outstanding = self.board.outstanding();
-        if outstanding == 0 {
-            self.note_storing(ack);
+        if self.board.is_empty() {
+            self.note_storing(now, ack);
             return self.stats.stale += 1;
         }
         match self.recovery {
-            Recovery::BaseOnly(_) => self.on_base_ack(now, ack, outstanding, prior_wnd),
-            Recovery::Marking(_) => self.on_marking_ack(now, ack, outstanding, prior_wnd),
+            Recovery::BaseOnly(_) => self.on_base_ack(now, ack, prior),
+            Recovery::Marking(_) => self.on_marking_ack(now, ack, prior),
         }
     }
 
-    fn on_marking_ack(&mut self, now: Instant, ack: &Ack<'_>, outstanding: u64, prior_wnd: u64) {
-        let prior_in_flight = self.board.in_flight();
-        let mut facts = self.apply(now, ack, prior_wnd);
+    fn on_marking_ack(&mut self, now: Instant, ack: &Ack<'_>, prior: Prior) {
+        let mut facts = self.apply(now, ack, prior.wnd);
         self.trace_ack(now, ack, &facts);
         self.note_progress(&facts);
-        self.excuse_probe(prior_wnd);
-        self.repeat_refused(now, ack, prior_wnd);
+        self.excuse_probe(prior.wnd);
+        self.back_off_probes(now, ack);
+        self.repeat_refused(now, ack, prior.wnd);
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         if let Some(messages) = ack.overflow {
             rules.on_overflow(messages, self.flights.next_tx());
@@ -72,11 +86,11 @@ impl Sender {
         facts.delivered = (facts.bytes + self.board.assumed()).saturating_sub(told);
         self.stats.dup_acks += u64::from(facts.repeats);
         let expired = if begins { Expired::Episode } else { Expired::Nothing };
-        self.on_losses(now, expired, outstanding, LostTo::Network);
+        self.on_losses(now, expired, prior, LostTo::Network);
         if let Some(marks) = ack.marks {
-            self.heed_marks(now, marks, facts.largest_tx, outstanding);
+            self.heed_marks(now, marks, facts.largest_tx, prior);
         }
-        self.control_congestion(&facts, prior_in_flight, outstanding);
+        self.control_congestion(&facts, prior);
         if facts.moved {
             self.on_moved(now, ack, facts.latest_rtt);
         }
@@ -185,8 +199,8 @@ impl Sender {
         };
         let late = overtaken.map(|(_, sent_at)| now.saturating_duration_since(sent_at));
         for sample in [sample, late].into_iter().flatten() {
-            // One ACK for two packets, as a rule.
-            let samples = self.board.in_flight() / (2 * self.mss as u64);
+            // One ACK for two packets, unless fewer were asked for.
+            let samples = self.board.in_flight() / (u64::from(self.ack_every.max(2)) * self.mss as u64);
             self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
             let mean = self.mean_rtt.unwrap_or(sample);
             self.mean_rtt = Some((mean * 15 + sample) / 16);
@@ -224,7 +238,7 @@ impl Sender {
 
     /// Tells of the losses that the detector found, and of the episode that began. If the timer fired, `lost_to` is
     /// what the silence before it is put down to.
-    pub(super) fn on_losses(&mut self, now: Instant, expired: Expired, outstanding: u64, lost_to: LostTo) {
+    pub(super) fn on_losses(&mut self, now: Instant, expired: Expired, prior: Prior, lost_to: LostTo) {
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         let refused = expired == Expired::Timeout && lost_to == LostTo::NoRoom;
         for lost in rules.take_lost() {
@@ -250,14 +264,14 @@ impl Sender {
             Expired::Episode => {
                 self.stats.recoveries += 1;
                 self.trace(now, &Trace::RecoveryBegan { cause: Cause::Loss });
-                self.slow_down(now, Cause::Loss, outstanding);
+                self.slow_down(now, Cause::Loss, prior);
             }
             Expired::Timeout => {
                 self.stats.timeouts += 1;
                 self.trace(now, &Trace::RecoveryBegan { cause: Cause::Timeout });
                 self.rtt.on_timeout();
                 self.prr = None;
-                self.back_down(now, outstanding, lost_to);
+                self.back_down(now, prior, lost_to);
             }
         }
     }
@@ -293,13 +307,25 @@ impl Sender {
         }
     }
 
-    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, flight_size: u64) {
+    /// State that the next ACK or timer finds.
+    pub(super) fn prior(&self) -> Prior {
+        let in_flight = self.board.in_flight();
+        let limited = self.waiting.used_cwnd(self.cwnd, self.congestion.pacing_rate().is_none());
+        Prior {
+            in_flight,
+            flight_size: if limited { self.cwnd } else { self.cwnd.min(in_flight) },
+            recover_fs: self.board.undelivered(),
+            wnd: self.snd_wnd.size(),
+        }
+    }
+
+    pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
         // One that has a model of its own tells losses from marks, and wants to hear of both.
         let reduces = self.congestion.uses_prr();
         let covered =
             cause == Cause::Loss && reduces && self.largest_tx.is_some_and(|tx| self.ecn.covers_loss(tx));
         if !covered {
-            self.congestion.on_congestion(&CongestionEvent { now, cause, flight_size });
+            self.congestion.on_congestion(&CongestionEvent { now, cause, flight_size: prior.flight_size });
             if reduces || cause == Cause::Ecn {
                 self.ecn.on_answered(cause, self.flights.next_tx());
             }
@@ -308,19 +334,19 @@ impl Sender {
         if cause != Cause::Ecn {
             let marking = matches!(self.recovery, Recovery::Marking(_));
             let reduces = marking && cause == Cause::Loss && reduces && self.congestion.ssthresh().is_some();
-            self.prr = reduces.then(|| Prr::new(self.mss as u64, flight_size));
+            self.prr = reduces.then(|| Prr::new(self.mss as u64, prior.recover_fs));
         }
         self.pace(now);
     }
 
-    /// The controller hears of an ACK before which `outstanding` bytes were out, and the window of a recovery follows it.
-    fn control_congestion(&mut self, facts: &AckFacts, prior_in_flight: u64, outstanding: u64) {
+    /// Reports an ACK to the controller and lets the window of a recovery follow it.
+    fn control_congestion(&mut self, facts: &AckFacts, prior: Prior) {
         let Recovery::Marking(rules) = &mut self.recovery else { return };
         let episode = rules.episode();
         let now = facts.now;
         let found = self.lost_since_ack > 0;
         let ended = rules.ended(facts, &mut self.board);
-        self.tell_of_ack(facts, prior_in_flight, episode);
+        self.tell_of_ack(facts, prior.in_flight, episode);
         match ended {
             Some(Ended::Spurious { timeout, late_rtt }) => {
                 self.respond_to_spurious(facts, timeout, late_rtt);
@@ -331,7 +357,7 @@ impl Sender {
             }
             Some(Ended::RepairedByProbe) => {
                 self.trace(now, &Trace::ProbeRepaired);
-                self.slow_down(now, Cause::Loss, outstanding);
+                self.slow_down(now, Cause::Loss, prior);
                 self.prr = None;
             }
             None => {}
@@ -344,7 +370,7 @@ impl Sender {
         if facts.bytes > 0 || facts.moved {
             let timing = self.timing();
             if let Recovery::Marking(rules) = &mut self.recovery {
-                rules.rearm(now, &timing, &self.board);
+                rules.on_progress(facts, &timing, &self.board);
             }
         }
         self.pace(now);

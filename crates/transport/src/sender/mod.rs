@@ -2,6 +2,7 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod ack_frequency;
 mod acks;
 mod asking;
 mod base;
@@ -50,7 +51,7 @@ use peer_window::PeerWindow;
 use rtt::Rtt;
 pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
 use send_buffer::SendBuffer;
-use silence::Refusals;
+use silence::{Persist, Refusals};
 pub use stats::SenderStats;
 use syns::Syns;
 use traces::Observed;
@@ -131,6 +132,8 @@ pub struct Sender {
     prr: Option<Prr>,
     pacer: Option<Pacer>,
     snd_wnd: PeerWindow,
+    /// Back-off of zero-window probes.
+    persist: Persist,
     /// What the receiver says of itself, once it did.
     peer: Option<Params>,
     /// The search for the largest datagram, where the format lets segments be cut again.
@@ -159,6 +162,8 @@ pub struct Sender {
     largest_tx: Option<u64>,
     /// The first transmission that left, or will, after the receiver was heard of.
     opened_tx: u64,
+    /// Packets that an ACK may wait for, as the newest packet of data said; 0: as the handshake said.
+    ack_every: u16,
     /// Payload of the last full batch of new segments, bytes; 0 before there was one.
     batch: u64,
     /// When the receiver was last heard of, or began to owe an answer.
@@ -206,6 +211,7 @@ impl Sender {
             cwnd: config.within_memory(congestion.cwnd(), config.first_payload_size()),
             congestion,
             snd_wnd: PeerWindow::default(),
+            persist: Persist::default(),
             peer: None,
             mss: config.first_payload_size(),
             mtu: config.path_mtu(),
@@ -221,6 +227,7 @@ impl Sender {
             duplicates: 0,
             largest_tx: None,
             opened_tx: 0,
+            ack_every: 0,
             batch: 0,
             heard_at: None,
             refusals: None,
@@ -434,17 +441,18 @@ impl Sender {
     }
 
     /// The timer of a SYN or FIN is due.
-    fn on_control_timeout(&mut self) {
-        let limit = self.config.attempts;
+    fn on_control_timeout(&mut self, now: Instant) {
+        let limit = self.config.attempts.syn;
+        let silent = self.syns.elapsed(now) >= self.config.handshake_give_up;
         match self.state {
-            State::Opening { attempts, .. } if attempts >= limit.syn => {
+            State::Opening { attempts, .. } if attempts >= limit || silent => {
                 self.fail(self.phase(), TransferError::Timeout { packet: 0, attempts });
             }
             State::Opening { attempts, sent_at, .. } => {
                 self.state = State::Opening { attempts, sent_at, send: true };
             }
             State::Open if self.asking.is_some() => self.on_params_timeout(),
-            State::Open => self.on_fin_timeout(),
+            State::Open => self.on_fin_timeout(now),
             State::Idle | State::Aborting { .. } | State::Closed => {}
         }
     }
@@ -453,9 +461,10 @@ impl Sender {
     fn on_data_timeout(&mut self, now: Instant) {
         let limit = self.config.attempts.data;
         let facts = self.quiet_facts(now);
+        self.note_probe_due(now);
         // The timer backs off, but not beyond the time at which the receiver is given up.
         let (rto, next_rto) = (self.rtt.rto(), self.rtt.backed_off().min(self.patience(now)));
-        let lost_to = self.silent_for();
+        let (lost_to, prior) = (self.silent_for(), self.prior());
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => {
                 if !rules.expire(now) {
@@ -468,9 +477,8 @@ impl Sender {
                 }
             }
             Recovery::Marking(rules) => {
-                let outstanding = self.board.outstanding();
                 let expired = rules.expire(&facts, rto, next_rto, &mut self.board, &mut self.flights);
-                self.on_losses(now, expired, outstanding, lost_to);
+                self.on_losses(now, expired, prior, lost_to);
             }
         }
     }
@@ -525,7 +533,7 @@ impl Endpoint for Sender {
         }
         if self.control_at.is_some_and(|at| at <= now) {
             self.control_at = None;
-            self.on_control_timeout();
+            self.on_control_timeout(now);
         }
         if self.recovery.deadline().is_some_and(|at| at <= now) {
             self.on_data_timeout(now);

@@ -31,7 +31,8 @@ impl Sender {
             self.rtt.on_syn_again();
         }
         self.syns.on_sent(now);
-        let rto = self.config.syn_timeout(attempt);
+        let rest = self.config.handshake_give_up.saturating_sub(self.syns.elapsed(now));
+        let rto = self.config.syn_timeout(attempt).min(rest);
         self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
         self.control_at = Some(now + rto);
         self.trace_sent(now, PacketKind::Syn, u64::from(attempt - 1), 0, None);

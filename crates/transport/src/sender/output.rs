@@ -228,7 +228,9 @@ impl Sender {
         let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
         let tx = self.flights.next_tx();
         let asks = probe || self.is_last(offset + len as u64);
-        let crc = put_segment(&self.codec, &mut self.buffer, DataHead { seq, tx, asks }, offset, slot);
+        let ack_every = self.ask_for_acks();
+        let head = DataHead { seq, tx, asks, ack_every };
+        let crc = put_segment(&self.codec, &mut self.buffer, head, offset, slot);
         self.buffer.sent(len, crc);
         let alone = self.board.is_empty();
         if alone {
@@ -263,8 +265,14 @@ impl Sender {
     fn transmit_again(&mut self, now: Instant, repeat: Repeat, out: &mut TransmitBuf) -> Option<()> {
         let header = self.config.wire.data_header();
         // The path may have shrunk since it was cut.
+        let whole = self.board.find(repeat.offset)?.len;
         self.board.recut(repeat.offset, u32::try_from(self.mss).unwrap_or(u32::MAX));
         let segment = *self.board.find(repeat.offset)?;
+        if let Recovery::BaseOnly(rules) = &mut self.recovery
+            && segment.len < whole
+        {
+            rules.on_recut(segment.tx);
+        }
         let slot = out.slot(header + segment.len as usize)?;
         if let Some(mtu) = &mut self.mtu {
             // Rules that declare nothing lost send it again all the same.
@@ -275,7 +283,9 @@ impl Sender {
         // The FIN, which would make the receiver acknowledge it, may have left before.
         let last = self.finishing && segment.end() == self.buffer.end();
         let asks = repeat.reason == Resend::Probe || last;
-        put_segment(&self.codec, &mut self.buffer, DataHead { seq, tx, asks }, segment.offset, slot);
+        let ack_every = self.ask_for_acks();
+        let head = DataHead { seq, tx, asks, ack_every };
+        put_segment(&self.codec, &mut self.buffer, head, segment.offset, slot);
         self.note_flight(now, Some(segment.offset), u64::from(segment.len));
         self.board.resend(now, segment.offset, tx);
         self.note_sent(now, u64::from(segment.len));
@@ -348,13 +358,14 @@ impl Sender {
         Timing {
             rto: self.rtt.rto(),
             srtt: self.rtt.sampled(),
-            one_segment: self.board.outstanding() <= self.mss as u64,
+            may_wait: self.board.outstanding() <= u64::from(self.ack_every.max(1)) * self.mss as u64,
         }
     }
 
     /// Something that every receiver answers and none delivers.
     fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
-        let head = DataHead { seq: self.board.snd_una(), tx: self.flights.next_tx(), asks: true };
+        let head =
+            DataHead { seq: self.board.snd_una(), tx: self.flights.next_tx(), asks: true, ack_every: 0 };
         self.codec.encode_keep_alive(head, out.slot(self.codec.keep_alive_len(head))?);
         self.note_flight(now, None, 0);
         self.remind = false;

@@ -4,19 +4,27 @@
 
 use std::time::{Duration, Instant};
 
-/// What every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
+use crate::wire::native::SMALLEST_PATH;
+
+/// What nearly every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
 pub(crate) const BASE: usize = 1200;
+/// What every path carries (`MIN_PLPMTU` of the same section).
+const SMALLEST: usize = SMALLEST_PATH;
 /// What Ethernet leaves after the headers of IPv4 and UDP: tried first, for it is nearly always right.
 const ETHERNET: usize = 1472;
-/// What other links leave: IPv6's minimum, tunnels, Ethernet with IPv6, jumbo frames with IPv6 and IPv4.
-const COMMON: [usize; 6] = [1232, 1372, 1420, 1452, 8952, 8972];
+/// What other links leave: IPv6's minimum, tunnels (1400 and 1420 bytes of IP, or of UDP within one), Ethernet with IPv6,
+/// jumbo frames with IPv6 and IPv4.
+const COMMON: [usize; 8] = [1232, 1372, 1392, 1400, 1420, 1452, 8952, 8972];
 /// A size is given up after so many probes in a row (`MAX_PROBES`).
 const MAX_PROBES: u32 = 3;
-/// The search ends when less than this is to be gained.
-const STEP: usize = 16;
+/// The search ends when less than this is to be gained, bytes. A size that is refused costs three segments sent again.
+const STEP: usize = 4;
 /// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3): as many as a
 /// probe has tries. Where the window is a packet or two, two in a row are nothing but a quarter of all packets lost.
 const BLACK_HOLE_TIMEOUTS: u32 = MAX_PROBES;
+/// The same for those of the base size, which few paths do not carry: where half of all packets are lost, six in a row are
+/// no rarity.
+const SMALL_PATH_TIMEOUTS: u32 = 2 * MAX_PROBES;
 /// A search that is over is begun again after this long, for the path may have changed (`PMTU_RAISE_TIMER` of RFC
 /// 8899, section 5.1.1).
 const RAISE: Duration = Duration::from_secs(600);
@@ -69,6 +77,10 @@ impl PathMtu {
         let fits = |size: &usize| (self.confirmed + 1..end).contains(size);
         if self.probe.is_some() {
             return None;
+        }
+        // The path is small, or was dead for a while: this size tells the two apart.
+        if fits(&BASE) {
+            return Some(BASE);
         }
         if fits(&ETHERNET) {
             return Some(ETHERNET);
@@ -137,10 +149,13 @@ impl PathMtu {
     /// stays so.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
-        if self.timeouts < BLACK_HOLE_TIMEOUTS || self.confirmed <= BASE {
+        let (confirmed, most) =
+            if self.confirmed > BASE { (BASE, BLACK_HOLE_TIMEOUTS) } else { (SMALLEST, SMALL_PATH_TIMEOUTS) };
+        if self.timeouts < most || self.confirmed <= confirmed {
             return false;
         }
-        *self = Self { refused: self.refused, raise_at: self.raise_at, ..Self::new(self.ceiling) };
+        let Self { refused, raise_at, .. } = *self;
+        *self = Self { confirmed, refused, raise_at, ..Self::new(self.ceiling) };
         true
     }
 }
@@ -272,9 +287,30 @@ mod tests {
         mtu.on_delivered(50);
         assert!(fall(&mut mtu));
         assert_eq!(mtu.size(), BASE);
-        assert_eq!(search(&mut mtu, 1400), [1472, 1452, 1420, 1372, 1396, 1408]);
-        assert_eq!(mtu.size(), 1396);
+        assert_eq!(search(&mut mtu, 1400), [1472, 1452, 1420, 1400, 1410, 1405, 1402]);
+        assert_eq!(mtu.size(), 1400);
         assert!((0..9).all(|_| !PathMtu::new(1200).on_timeout()));
+    }
+
+    #[test]
+    fn nine_timeouts_fall_to_the_smallest_path() {
+        for path in [SMALLEST, 572, 972, 1172, BASE, 1472] {
+            let mut mtu = PathMtu::new(1472);
+            search(&mut mtu, 1472);
+            assert!(fall(&mut mtu) && !fall(&mut mtu) && fall(&mut mtu));
+            assert_eq!((mtu.size(), mtu.candidate()), (SMALLEST, Some(BASE)));
+            assert!(!fall(&mut mtu) && !fall(&mut mtu), "nothing is smaller");
+            search(&mut mtu, path);
+            assert!(mtu.size() <= path && path - mtu.size() < 2 * STEP, "{path}: {}", mtu.size());
+        }
+    }
+
+    #[test]
+    fn peer_that_takes_less_is_no_smaller_path() {
+        let mut mtu = PathMtu::new(1472);
+        mtu.limit(300);
+        assert!(!fall(&mut mtu) && !fall(&mut mtu));
+        assert_eq!(mtu.size(), 300);
     }
 
     #[test]

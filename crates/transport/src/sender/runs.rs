@@ -90,15 +90,18 @@ impl Sender {
         let (seq, tx) = (self.board.snd_nxt(), self.flights.next_tx());
         let (span, numbered) = (self.board.span(cut.mss), u64::from(self.delivery.is_some()));
         let last = self.is_last(cut.offset + count * cut.mss as u64);
-        let codec = &self.codec;
+        let (codec, frequency, in_flight) = (&self.codec, self.ack_frequency(), self.board.in_flight());
+        let mut ack_every = 0;
         let head = |number: u64, header: &mut [u8], payload: &[u8]| {
             let asks = last && number + 1 == count;
-            let head = DataHead { seq: seq + number * span, tx: tx + number * numbered, asks };
+            ack_every = frequency.every(in_flight + number * cut.mss as u64);
+            let head = DataHead { seq: seq + number * span, tx: tx + number * numbered, asks, ack_every };
             let crc = codec.checks_packets().then(|| crc::hash(payload));
             codec.encode_data(head, crc.unwrap_or(0), header);
             crc
         };
         let Ready { frame, start } = self.buffer.lend(cut, packets, self.stats.retransmitted, head)?;
+        self.ack_every = ack_every;
         let size = cut.header + cut.mss;
         out.borrow(frame, start, size, packets);
         Some((count, packets == out.max_segments() || (packets + 1) * size > MAX_DATAGRAM))
@@ -110,6 +113,7 @@ impl Sender {
         let cut @ Cut { offset: first, header, .. } = self.cut();
         let (mss, seq, tx) = (self.mss as u64, self.board.snd_nxt(), self.flights.next_tx());
         let (span, numbered) = (self.board.span(self.mss), u64::from(self.delivery.is_some()));
+        let (frequency, in_flight) = (self.ack_frequency(), self.board.in_flight());
         let unready = self.buffer.unready(cut);
         let most = most.min(unready.unwrap_or(most));
         let most = self.pacer.as_ref().map_or(most, |pacer| pacer.allows(now, mss, most));
@@ -118,7 +122,8 @@ impl Sender {
             let Some(slot) = out.slot(header + self.mss) else { return (count, true) };
             let offset = first + count * mss;
             let (seq, tx) = (seq + count * span, tx + count * numbered);
-            let head = DataHead { seq, tx, asks: self.is_last(offset + mss) };
+            self.ack_every = frequency.every(in_flight + count * mss);
+            let head = DataHead { seq, tx, asks: self.is_last(offset + mss), ack_every: self.ack_every };
             let crc = put_segment(&self.codec, &mut self.buffer, head, offset, slot);
             self.buffer.sent(self.mss, crc);
             count += 1;

@@ -254,6 +254,11 @@ impl Scoreboard {
         self.next_offset - self.una_offset()
     }
 
+    /// Bytes outstanding that no ACK reported as delivered: in flight or lost.
+    pub(crate) fn undelivered(&self) -> u64 {
+        self.outstanding() - self.sacked() - self.assumed.min(self.in_flight)
+    }
+
     /// Bytes selectively acknowledged.
     pub(crate) fn sacked(&self) -> u64 {
         self.sacked.bytes()

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::input::Prior;
 use super::path_mtu::PathMtu;
 use super::{Segment, Sender, State};
 use crate::TransferError;
@@ -21,6 +22,18 @@ const REFUSED_TIMES: u64 = 5;
 pub(super) struct Refusals {
     since: Instant,
     reports: u64,
+}
+
+/// Longest time between an answer without room and the next zero-window probe (RFC 6298, rule 2.5).
+const MAX_PERSIST: Duration = Duration::from_secs(60);
+
+/// Zero-window probes that were answered without room since the window closed: the time to the next one doubles with each
+/// (RFC 9293, section 3.8.6.1). One that is not answered is repeated as any other segment is.
+#[derive(Debug, Default)]
+pub(super) struct Persist {
+    answered: u32,
+    /// Number of the last one.
+    tx: Option<u64>,
 }
 
 /// Why a packet was not heard of.
@@ -67,6 +80,37 @@ impl Sender {
         }
     }
 
+    /// If this ACK refuses the base once more, the next probe waits for twice as long, but not for so long that the receiver
+    /// would forget the sender.
+    pub(super) fn back_off_probes(&mut self, now: Instant, ack: &Ack<'_>) {
+        if self.has_room() {
+            self.persist = Persist::default();
+            return;
+        }
+        let heard = |base: &&Segment| ack.echo.is_some_and(|echo| echo.tx >= base.tx);
+        let Some(tx) = self.board.base().filter(heard).map(|base| base.tx) else { return };
+        if self.persist.tx.replace(tx) == Some(tx) {
+            return;
+        }
+        let factor = 1_u32.checked_shl(self.persist.answered).unwrap_or(u32::MAX);
+        self.persist.answered = self.persist.answered.saturating_add(1);
+        let idle = Duration::from_millis(u64::from(self.peer.unwrap_or_default().idle_timeout_ms));
+        let rto = self.rtt.rto();
+        let wait = rto.saturating_mul(factor).min(MAX_PERSIST.min(idle / 3).max(rto));
+        match &mut self.recovery {
+            Recovery::BaseOnly(rules) => rules.arm(now, wait),
+            Recovery::Marking(rules) => rules.wait_until(now + wait),
+        }
+    }
+
+    /// A timer of data is due. If that is the time of a zero-window probe, and the one before was answered, nothing was owed
+    /// until now.
+    pub(super) fn note_probe_due(&mut self, now: Instant) {
+        if self.persist.tx.is_some() && self.persist.tx == self.board.base().map(|base| base.tx) {
+            self.heard_at = Some(now);
+        }
+    }
+
     /// Before this ACK the window was `prior_wnd`. If it opens now, what the receiver had and did not take leaves again at
     /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
     pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {
@@ -84,13 +128,14 @@ impl Sender {
             Recovery::Marking(rules) => {
                 self.board.mark_lost(base.offset);
                 self.flights.forget_resolved(&self.board);
+                rules.reopen();
                 rules.rearm(now, &timing, &self.board);
             }
         }
     }
 
-    /// Nothing was heard of `outstanding` bytes until the timer fired.
-    pub(super) fn back_down(&mut self, now: Instant, outstanding: u64, lost_to: LostTo) {
+    /// Answers a retransmission timeout, before which things stood at `prior`.
+    pub(super) fn back_down(&mut self, now: Instant, prior: Prior, lost_to: LostTo) {
         self.give_up_or_go_on(now);
         if lost_to != LostTo::Network {
             return;
@@ -99,7 +144,7 @@ impl Sender {
         if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
             self.resize();
         }
-        self.slow_down(now, Cause::Timeout, outstanding);
+        self.slow_down(now, Cause::Timeout, prior);
     }
 
     pub(super) fn give_up_or_go_on(&mut self, now: Instant) {

@@ -1,12 +1,14 @@
 //! When each SYN left that may be answered, by the number that it bears. Where the format has such numbers the answer
 //! names the SYN that it is to, and nothing has to be guessed (Karn).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The SYNs with the cookie that is known, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Syns {
     sent_at: Vec<Instant>,
+    /// The first of all, with a cookie or without.
+    first: Option<Instant>,
 }
 
 impl Syns {
@@ -22,8 +24,14 @@ impl Syns {
 
     /// It left; those that share the last number count as the newest of them.
     pub(super) fn on_sent(&mut self, now: Instant) {
+        self.first.get_or_insert(now);
         self.sent_at.truncate(usize::from(u8::MAX) - 1);
         self.sent_at.push(now);
+    }
+
+    /// For how long the handshake has been going on.
+    pub(super) fn elapsed(&self, now: Instant) -> Duration {
+        self.first.map_or(Duration::ZERO, |first| now.saturating_duration_since(first))
     }
 
     /// When the one with this number left; `None` if there was none.
@@ -34,8 +42,6 @@ impl Syns {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

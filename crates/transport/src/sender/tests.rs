@@ -1,5 +1,6 @@
 //! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
 
+mod ack_frequency;
 mod acks;
 mod close;
 mod early;
@@ -161,7 +162,7 @@ impl Script {
     fn note(&mut self, datagram: &[u8]) -> Sent {
         match decode_from_sender(datagram, self.payloads.len() as u64).unwrap() {
             FromSender::Syn(_) => Sent::Syn,
-            FromSender::Fin { seq } => Sent::Fin(seq),
+            FromSender::Fin { seq, .. } => Sent::Fin(seq),
             FromSender::Data { seq, payload } => {
                 let index = usize::try_from(seq).unwrap();
                 if index == self.payloads.len() {

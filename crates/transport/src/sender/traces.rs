@@ -113,8 +113,8 @@ impl Sender {
         }
         let length = match kind {
             PacketKind::Syn => self.codec.syn_len(),
-            PacketKind::Fin => self.codec.fin_len(),
-            _ => self.codec.keep_alive_len(DataHead { seq, tx, asks: true }),
+            PacketKind::Fin => self.codec.fin_len(self.closing.is_some_and(|closing| closing.is_repeated())),
+            _ => self.codec.keep_alive_len(DataHead { seq, tx, asks: true, ack_every: 0 }),
         };
         let number = if kind == PacketKind::Syn || self.codec.numbers_transmissions() { tx } else { seq };
         let offset = self.board.next_offset();

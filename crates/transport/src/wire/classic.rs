@@ -8,8 +8,10 @@ use super::{FromReceiver, FromSender, LinkProperties, Syn, WireError, seq};
 pub const DATA_HEADER: usize = 8;
 /// Bytes of a SYN, exactly.
 pub const SYN_LEN: usize = 28;
-/// Bytes of a FIN as sent; more are tolerated when received, because senders exist that append.
+/// Bytes of a FIN as sent first; more are tolerated when received, because senders exist that append.
 pub const FIN_LEN: usize = 8;
+/// Bytes of a FIN that says that its sender heeds ACKs: the first four of such an ACK follow.
+pub(super) const HEEDING_FIN_LEN: usize = 12;
 /// Bytes of every packet that a receiver sends, exactly.
 pub const REPLY_LEN: usize = 12;
 
@@ -28,7 +30,10 @@ pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, 
     match flags {
         0 => Ok(FromSender::Data { seq: unwrap(raw, near)?, payload }),
         SYN => decode_syn(raw, datagram).map(FromSender::Syn),
-        FIN => Ok(FromSender::Fin { seq: unwrap(raw, near)? }),
+        FIN => Ok(FromSender::Fin {
+            seq: unwrap(raw, near)?,
+            heeds_ack: *payload == flags_word(ACK).to_le_bytes(),
+        }),
         _ => Err(WireError::Flags),
     }
 }
@@ -70,10 +75,13 @@ pub fn encode_data_header(seq: u64, out: &mut [u8]) {
     put(out, 4, seq::wrap(seq));
 }
 
-/// Writes a FIN; `out` is [`FIN_LEN`] bytes.
+/// Writes a FIN; `out` is [`FIN_LEN`] bytes, or 12 for one that says that its sender heeds ACKs.
 pub fn encode_fin(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(FIN));
     put(out, 4, seq::wrap(seq));
+    if out.len() == HEEDING_FIN_LEN {
+        put(out, 8, flags_word(ACK));
+    }
 }
 
 /// Writes a packet of a receiver; `out` is [`REPLY_LEN`] bytes.
@@ -168,10 +176,18 @@ mod tests {
         let mut out = [0; FIN_LEN];
         encode_fin(45, &mut out);
         assert_eq!(out.as_slice(), bytes("80aa1183 2d000000"));
-        assert_eq!(decode_from_sender(&out, 45), Ok(FromSender::Fin { seq: 45 }));
+        assert_eq!(decode_from_sender(&out, 45), Ok(FromSender::Fin { seq: 45, heeds_ack: false }));
+        let mut heeding = [0; HEEDING_FIN_LEN];
+        encode_fin(45, &mut heeding);
+        assert_eq!(heeding[..], bytes("80aa1183 2d000000 40aa1183")[..]);
+        assert_eq!(decode_from_sender(&heeding, 45), Ok(FromSender::Fin { seq: 45, heeds_ack: true }));
         let mut long = out.to_vec();
         long.resize(28, 0x55);
-        assert_eq!(decode_from_sender(&long, 45), Ok(FromSender::Fin { seq: 45 }), "a FIN of 28 bytes");
+        assert_eq!(
+            decode_from_sender(&long, 45),
+            Ok(FromSender::Fin { seq: 45, heeds_ack: false }),
+            "a FIN of 28 bytes"
+        );
     }
 
     #[test]

@@ -161,6 +161,8 @@ pub(crate) struct DataHead {
     pub(crate) tx: u64,
     /// It is to be acknowledged at once, where the format can say so.
     pub(crate) asks: bool,
+    /// It is to be acknowledged at the latest after so many packets, where the format can say so; 0: as agreed.
+    pub(crate) ack_every: u16,
 }
 
 /// The format of one transfer.
@@ -226,8 +228,10 @@ impl Codec {
         }
     }
 
-    pub(crate) fn fin_len(&self) -> usize {
+    /// Bytes of the FIN, which is `again` sent or for the first time. Of foreign receivers some may not know the longer form.
+    pub(crate) fn fin_len(&self, again: bool) -> usize {
         match self {
+            Self::Classic { .. } if again => classic::HEEDING_FIN_LEN,
             Self::Classic { .. } => classic::FIN_LEN,
             Self::Native { .. } => native::FIN_LEN,
         }
@@ -355,7 +359,7 @@ impl Codec {
 }
 
 fn data_header(head: DataHead) -> native::DataHeader {
-    native::DataHeader { tx: head.tx, offset: head.seq, ack_now: head.asks }
+    native::DataHeader { tx: head.tx, offset: head.seq, ack_now: head.asks, ack_every: head.ack_every }
 }
 
 impl From<FromReceiver> for Reply<'_> {

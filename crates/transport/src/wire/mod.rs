@@ -41,6 +41,8 @@ pub enum FromSender<'a> {
     Fin {
         /// One past the number of the last data packet.
         seq: u64,
+        /// Its sender knows that an ACK says that the receiver is still storing.
+        heeds_ack: bool,
     },
 }
 
@@ -119,6 +121,9 @@ pub enum WireError {
     /// A parameter that is repeated, cut, or out of range.
     #[error("bad parameters")]
     Params,
+    /// A number of variable length that is too large, or longer than it needs to be.
+    #[error("bad number of variable length")]
+    Varint,
     /// A window that ends beyond what offsets can count.
     #[error("window out of range")]
     Window,

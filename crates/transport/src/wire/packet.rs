@@ -7,7 +7,7 @@ use super::{FromSender, LinkProperties, Wire, WireError, classic};
 use crate::cookie::Cookie;
 
 /// Bytes of the longest reply.
-pub const MAX_REPLY: usize = native::ACK_HEADER + 16 * native::MAX_SACK_BLOCKS + 4;
+pub const MAX_REPLY: usize = native::ack_len(native::MAX_SACK_BLOCKS);
 
 /// A packet of a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +27,8 @@ pub enum Packet<'a> {
         seq: u64,
         /// What the format says beside, where it does: then the FIN may come before all of the stream.
         seal: Option<Seal>,
+        /// Its sender knows that an ACK says that the receiver is still storing.
+        heeds_ack: bool,
     },
     /// The sender gave up.
     Close,
@@ -93,6 +95,8 @@ pub struct Piece<'a> {
     pub crc: Option<u32>,
     /// An answer is wanted at once.
     pub asks: bool,
+    /// An answer is wanted at the latest after so many packets; 0: as was agreed with the SYN.
+    pub ack_every: u16,
 }
 
 /// What sequence numbers are unwrapped around.
@@ -136,10 +140,12 @@ impl<'a> Packet<'a> {
                 tx: Some(data.header.tx),
                 crc: Some(data.payload_crc),
                 asks: data.header.ack_now,
+                ack_every: data.header.ack_every,
             }),
             native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
             native::FromSender::Fin(fin) => {
-                Self::Fin { seq: fin.length, seal: Some(Seal { crc: fin.crc, tx: fin.tx }) }
+                let seal = Some(Seal { crc: fin.crc, tx: fin.tx });
+                Self::Fin { seq: fin.length, seal, heeds_ack: true }
             }
             native::FromSender::Close(_) => Self::Close,
         };
@@ -172,9 +178,9 @@ impl<'a> From<&FromSender<'a>> for Packet<'a> {
                 attempt: 1,
             }),
             FromSender::Data { seq, payload } => {
-                Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false })
+                Self::Data(Piece { seq, payload, tx: None, crc: None, asks: false, ack_every: 0 })
             }
-            FromSender::Fin { seq } => Self::Fin { seq, seal: None },
+            FromSender::Fin { seq, heeds_ack } => Self::Fin { seq, seal: None, heeds_ack },
         }
     }
 }
@@ -247,16 +253,14 @@ pub(crate) fn encode_answer(
     Some(len)
 }
 
-/// Writes a selective ACK and gives its length.
+/// Writes a selective ACK, whose blocks ascend, and gives its length.
 pub(crate) fn encode_ack(
     connection_id: u64,
     ack: &native::Ack,
     blocks: &[native::SackBlock],
     out: &mut [u8; MAX_REPLY],
 ) -> usize {
-    let len = ack.len(blocks.len());
-    native::encode_ack(connection_id, ack, blocks, &mut out[..len]);
-    len
+    native::encode_ack(connection_id, ack, blocks, out)
 }
 
 /// Writes a RETRY and gives its length.

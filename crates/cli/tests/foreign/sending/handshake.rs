@@ -32,8 +32,8 @@ fn the_syn_asks_for_what_the_arguments_say() {
 }
 
 #[test]
-fn the_syn_is_sent_three_times_a_second_apart_and_then_the_status_is_5() {
-    let mut peer = Peer::start("10 0.1 0 14 --power 0");
+fn the_syn_is_sent_a_second_apart_and_then_the_status_is_5() {
+    let mut peer = Peer::start("10 0.1 0 14 --power 0 --attempts 3/50/50");
     peer.expect(Packet::Syn);
     for _ in 0..2 {
         let start = clock::now();

@@ -114,6 +114,30 @@ fn the_status_lines_add_up() {
     assert!(lines.iter().any(|line| value(line[4]) > 0.0), "timeouts are counted: {outcome:#?}");
 }
 
+#[test]
+fn status_lines_count_from_the_end_of_the_handshake() {
+    let mut peer = Peer::start("10 0.1 0 14 --power 9 --interval 1s");
+    peer.connect_after(Duration::from_millis(700), 1);
+    peer.expect(Packet::Data(0));
+    peer.pass(Duration::from_millis(1400));
+    let outcome = peer.complete();
+    outcome.expect(0);
+    // From the start of the program the line comes at 1.7 s.
+    assert_eq!(fields(&outcome, STATS)[0], "1", "{outcome:#?}");
+}
+
+#[test]
+fn connection_time_is_that_of_the_last_syn() {
+    let mut peer = Peer::start("10 0.1 0 14 --power 9 --interval 10s");
+    peer.expect(Packet::Syn);
+    peer.connect_after(SLOWLY, 2);
+    peer.serve();
+    let outcome = peer.complete();
+    outcome.expect(0);
+    let took = value(fields(&outcome, "Main:\tconnected to %s in %.3f sec, pkt size %d bytes")[1]);
+    assert!((SLOWLY.as_secs_f64()..1.0).contains(&took), "{outcome:#?}");
+}
+
 const SYN: &str = "[%6.3f] --> SYN %d (attempt %d of %d, RTO %.3f) to %s";
 const SYN_ACK: &str = "[%6.3f] <-- SYN-ACK %d window %d; setting initial RTO to %.3f";
 const FIN: &str = "[%6.3f] --> FIN %d (attempt %d of %d, RTO %.3f)";
@@ -139,7 +163,7 @@ fn the_lines_of_each_packet_are_the_courses() {
     peer.expect(Packet::Fin(3));
     let outcome = peer.close(0xF15F_689B);
     outcome.expect(0);
-    assert_eq!(fields(&outcome, SYN)[1..4], ["0", "1", "3"]);
+    assert_eq!(fields(&outcome, SYN)[1..4], ["0", "1", "30"]);
     assert_eq!(fields(&outcome, SYN)[4..], ["1.000", "127.0.0.1"]);
     assert_eq!(fields(&outcome, SYN_ACK)[1..3], ["0", "2"]);
     assert_eq!(fields(&outcome, FAST)[1..4], ["0", "2", "50"]);

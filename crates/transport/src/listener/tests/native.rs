@@ -45,7 +45,11 @@ fn introduced(mut script: Script, params: Params) -> (Script, Codec, Params) {
 pub(super) fn data(codec: &Codec, n: u64) -> Vec<u8> {
     let mut datagram = vec![0; DATA_HEADER + PAYLOAD];
     let crc = crc32fast::hash(&datagram[DATA_HEADER..]);
-    codec.encode_data(DataHead { seq: n * PAYLOAD as u64, tx: n, asks: false }, crc, &mut datagram);
+    codec.encode_data(
+        DataHead { seq: n * PAYLOAD as u64, tx: n, asks: false, ack_every: 0 },
+        crc,
+        &mut datagram,
+    );
     datagram
 }
 
@@ -93,6 +97,22 @@ fn the_first_window_is_taken_whatever_is_offered() {
     let last = script.datagrams().pop().unwrap();
     let Ok(Reply::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
     assert_eq!((ack.ack, ack.wnd), (FIRST_WINDOW, 0), "and not a byte more");
+}
+
+#[test]
+fn repeated_syn_after_early_data_is_offered_the_same_window() {
+    let stream_window = WindowConfig { initial: 250, max: 250, mss: 100 };
+    let receiver = ReceiverConfig { stream_window, keep_payload: true, ..ReceiverConfig::reference() };
+    let (mut script, codec) = connected_to(receiver);
+    for n in 0..4 {
+        script.recv('a', &data(&codec, n));
+    }
+    script.datagrams();
+    let mut syn = vec![0; codec.syn_len()];
+    codec.encode_syn(&mut syn);
+    let answer = script.recv('a', &syn).datagrams().pop().unwrap();
+    let Ok(Reply::SynAck { wnd, .. }) = codec.decode(&answer, 0, 0) else { panic!() };
+    assert_eq!(wnd, 250, "counted from the first byte, although 400 were taken");
 }
 
 fn fin(packets: u64, tx: u64) -> Vec<u8> {
@@ -199,7 +219,7 @@ fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
 fn the_idle_time_that_is_announced_is_that_of_the_listener() {
     let config = ListenerConfig {
         secret: Some([1; 32]),
-        idle: Duration::from_secs(7),
+        native_idle: Duration::from_secs(7),
         ..ListenerConfig::new(ReceiverConfig::reference())
     };
     let (.., said) = met(config, Params::default());
@@ -232,7 +252,8 @@ fn a_receiver_acknowledges_no_rarer_and_no_later_than_its_sender_wants() {
 
 #[test]
 fn no_ack_is_longer_than_its_sender_takes() {
-    for (max_datagram, longest) in [(128, 56 + 4 * 16), (300, 56 + 15 * 16), (1472, 56 + 32 * 16)] {
+    // 70 bytes and 20 for each block are the longest, in 548 bytes at most.
+    for (max_datagram, most) in [(128, 2), (300, 11), (1472, 23)] {
         let config =
             ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
         let (mut script, codec, _) = met(config, Params { max_datagram, ..Params::default() });
@@ -242,8 +263,12 @@ fn no_ack_is_longer_than_its_sender_takes() {
             script.recv('a', &data(&codec, 2 * n + 1));
             replies.extend(script.datagrams());
         }
-        assert_eq!(replies.iter().map(Vec::len).max(), Some(longest), "{max_datagram}");
-        assert!(matches!(codec.decode(replies.last().unwrap(), 0, 100), Ok(Reply::Ack(_))), "{max_datagram}");
+        assert!(replies.iter().all(|reply| reply.len() <= usize::from(max_datagram)), "{max_datagram}");
+        let blocks = replies.iter().map(|reply| match codec.decode(reply, 0, 100) {
+            Ok(Reply::Ack(ack)) => ack.sack.len(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(blocks.max(), Some(most), "{max_datagram}");
     }
 }
 
@@ -337,4 +362,36 @@ fn a_peer_that_always_has_something_to_say_keeps_no_stranger_out() {
         order.extend(script.listener.poll_transmit(script.now, &mut script.batch));
     }
     assert_eq!(order, "asasas");
+}
+
+#[test]
+fn finished_peer_makes_room_after_25_seconds() {
+    let config = ListenerConfig {
+        secret: Some([1; 32]),
+        max_peers: 1,
+        ..ListenerConfig::new(ReceiverConfig::reference())
+    };
+    for finished in [true, false] {
+        let (mut script, codec, _) = met(config, Params::default());
+        if finished {
+            let mut fin = vec![0; FIN_LEN];
+            codec.encode_fin(DataHead { seq: 0, tx: 0, asks: true, ack_every: 0 }, 0, &mut fin);
+            script.recv('a', &fin);
+            script.listener.confirm('a');
+            script.datagrams();
+        }
+        script.at(24 * SECOND).syn('b', 0);
+        assert!(!script.listener.knows('b'), "finished: {finished}");
+        script.at(26 * SECOND).syn('b', 0);
+        assert_eq!((script.listener.knows('b'), script.listener.knows('a')), (finished, !finished));
+    }
+}
+
+#[test]
+fn native_peer_is_remembered_for_120_seconds() {
+    let (mut script, ..) = connected(false);
+    script.at(119 * SECOND);
+    assert!(script.listener.knows('a'));
+    script.at(121 * SECOND);
+    assert!(!script.listener.knows('a'));
 }

@@ -352,7 +352,7 @@ fn a_stream_with_another_checksum_than_its_fin_says_is_refused() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     open_native(&mut script, 'a', 5);
     let mut data = vec![7; native::DATA_HEADER + 9];
-    let header = native::DataHeader { tx: 0, offset: 0, ack_now: false };
+    let header = native::DataHeader { tx: 0, offset: 0, ack_now: false, ack_every: 0 };
     let crc = crc32fast::hash(&data[native::DATA_HEADER..]);
     native::encode_data_header(5, &header, crc, &mut data);
     let fin = |crc| {

@@ -35,7 +35,7 @@ impl Model {
                 }
                 Some(ack(self.expected, self.window()))
             }
-            FromSender::Fin { seq } => {
+            FromSender::Fin { seq, .. } => {
                 if self.open && seq == self.expected && self.held.is_empty() {
                     self.fin = Some(fin_ack(seq, crc32fast::hash(&self.delivered)));
                 }
@@ -71,7 +71,7 @@ fn replies_to_any_sequence_of_packets_are_those_of_a_plain_model() {
             let payload = vec![random(256).to_le_bytes()[0]; usize::try_from(random(4)).unwrap()];
             let packet = match random(40) {
                 0 => FromSender::Syn(Syn { seq: u32::try_from(random(200_000)).unwrap(), link: LINK }),
-                1 | 2 => FromSender::Fin { seq },
+                1 | 2 => FromSender::Fin { seq, heeds_ack: false },
                 _ => FromSender::Data { seq, payload: &payload },
             };
             let expected = model.reply(&packet);

@@ -70,8 +70,18 @@ fn what_was_reported_stays_here() {
             let packet = match random(40) {
                 0 => Packet::Syn(open),
                 1 => Packet::Probe { tx },
-                2 => Packet::Fin { seq: LENGTH, seal: Some(Seal { crc: crc32fast::hash(&stream), tx }) },
-                _ => Packet::Data(Piece { seq: start * UNIT, payload, tx: Some(tx), crc, asks: true }),
+                2 => {
+                    let seal = Some(Seal { crc: crc32fast::hash(&stream), tx });
+                    Packet::Fin { seq: LENGTH, seal, heeds_ack: true }
+                }
+                _ => Packet::Data(Piece {
+                    seq: start * UNIT,
+                    payload,
+                    tx: Some(tx),
+                    crc,
+                    asks: true,
+                    ack_every: 0,
+                }),
             };
             exchange(&mut script, &packet, &mut reported, seed);
             if random(10) == 0 {

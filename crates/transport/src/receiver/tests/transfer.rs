@@ -111,12 +111,16 @@ fn fin_is_answered_only_after_the_application_confirmed() {
 }
 
 #[test]
-fn a_fin_that_is_repeated_while_the_application_stores_is_told_that_there_is_no_room() {
+fn repeated_fin_is_answered_while_storing_only_if_heeded() {
     let mut script = Script::open();
     script.data(0, b"abc").at(10).fin(1);
     script.replies();
     script.events();
-    script.at(50).fin(1).at(90).fin(0).fin(1);
+    // Foreign senders take any answer for the FIN-ACK.
+    script.at(50).fin(1).at(70).fin(1);
+    assert_eq!(script.replies(), []);
+    let heeding = |seq| FromSender::Fin { seq, heeds_ack: true };
+    script.at(80).packet(&heeding(1)).at(90).packet(&heeding(0)).packet(&heeding(1));
     assert_eq!(script.replies(), [ack(1, 0); 2]);
     assert_eq!(script.events(), []);
     script.confirm();

@@ -136,7 +136,7 @@ fn without_keeping_the_window_is_that_of_the_reference_however_little_memory_the
 /// The native format's ACK to a segment at `offset`, the `tx`-th; and whether it was taken.
 fn native_data(script: &mut Script, offset: u64, tx: u64) -> native::Ack {
     let payload = &[7; 1 << 14];
-    let piece = Piece { seq: offset, payload, tx: Some(tx), crc: None, asks: true };
+    let piece = Piece { seq: offset, payload, tx: Some(tx), crc: None, asks: true, ack_every: 0 };
     script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
     native_ack(script).expect("an ACK was asked for")
 }

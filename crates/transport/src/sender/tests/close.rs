@@ -33,6 +33,21 @@ fn fin_is_exactly_8_bytes() {
 }
 
 #[test]
+fn repeated_fin_says_that_acks_are_heeded() {
+    let mut script = Script::flowing(4, 3);
+    script.finish().sent();
+    script.recv(&ack(3, 4));
+    script.datagrams();
+    for _ in 0..3 {
+        script.expire();
+        let fins = script.datagrams();
+        assert_eq!(fins, [[0x80, 0xaa, 0x11, 0x83, 3, 0, 0, 0, 0x40, 0xaa, 0x11, 0x83]]);
+        // The receiver is still storing, so the attempts count from here.
+        script.recv(&ack(3, 0));
+    }
+}
+
+#[test]
 fn a_transfer_without_bytes_is_syn_and_fin_0() {
     for finish_early in [true, false] {
         let mut script = Script::new(config(4));

@@ -1,7 +1,7 @@
 //! Data that follows the SYN before it is answered.
 
 use super::*;
-use crate::wire::native::{self, ACK_HEADER, Params, RETRY_LEN, SynAck, Versions};
+use crate::wire::native::{self, Params, RETRY_LEN, SynAck, Versions};
 use crate::wire::{Near, Packet, Wire};
 use crate::{Ecn, LossDetection, SenderConfig, TransmitBuf};
 
@@ -52,8 +52,9 @@ fn ack(tx: u64, below: u64) -> Vec<u8> {
         ect: 0,
         overflow: None,
     };
-    let mut reply = vec![0; ACK_HEADER];
-    native::encode_ack(ID, &ack, &[], &mut reply);
+    let mut reply = vec![0; native::ack_len(0)];
+    let len = native::encode_ack(ID, &ack, &[], &mut reply);
+    reply.truncate(len);
     reply
 }
 
@@ -223,7 +224,8 @@ fn a_probe_repairs_a_flight_that_was_lost_behind_its_syn() {
         ect: 0,
         overflow: None,
     };
-    native::encode_ack(ID, &ack, &[block], &mut reply);
+    let len = native::encode_ack(ID, &ack, &[block], &mut reply);
+    reply.truncate(len);
     script.recv_bytes(&reply);
     assert_eq!(leaving(&mut script), ["0/4", "1/5", "2/6"]);
     assert_eq!(script.stats().timeouts, 0);

@@ -29,7 +29,7 @@ fn closing() -> Script {
 fn leaving(script: &mut Script) -> Vec<String> {
     let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
         Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.tx.unwrap()),
-        Packet::Fin { seq, seal } => format!("FIN {seq}/{}", seal.unwrap().tx),
+        Packet::Fin { seq, seal, .. } => format!("FIN {seq}/{}", seal.unwrap().tx),
         other => panic!("{other:?}"),
     };
     script.datagrams().iter().map(read).collect()
@@ -53,7 +53,8 @@ fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
         overflow: None,
     };
     let mut reply = vec![0; native::ack_len(blocks.len())];
-    native::encode_ack(ID, &ack, &blocks, &mut reply);
+    let len = native::encode_ack(ID, &ack, &blocks, &mut reply);
+    reply.truncate(len);
     script.recv_bytes(&reply);
 }
 
@@ -140,4 +141,31 @@ fn an_answer_before_all_was_sent_is_ignored() {
     native::encode_fin_ack(ID, &FinAck { length: 299, crc: 5 }, &mut reply);
     script.recv_bytes(&reply);
     assert_eq!((script.events(), script.stats().stale), (vec![], 1));
+}
+
+#[test]
+fn fin_is_given_up_by_time_not_by_count() {
+    let mut script = closing();
+    script.at(200);
+    ack(&mut script, 3, 3, &[]);
+    let mut last = script.now;
+    let mut fins = 0;
+    while script.timer().is_some() {
+        script.expire();
+        assert!(script.now - last <= Duration::from_secs(1), "{fins} FINs");
+        last = script.now;
+        fins += leaving(&mut script).len();
+        if fins == 30 {
+            // The receiver has it and is still storing: patience begins anew.
+            let tx = script.sender.flights.next_tx() - 1;
+            ack(&mut script, tx, 3, &[]);
+        }
+        if fins < 30 {
+            assert_eq!(script.events(), []);
+        }
+    }
+    let failed = script.events();
+    assert!(matches!(failed[..], [SenderEvent::Failed { phase: Phase::Close, .. }]), "{failed:?}");
+    let took = script.now - script.epoch;
+    assert!((Duration::from_secs(125)..Duration::from_secs(135)).contains(&took), "{took:?}, {fins} FINs");
 }

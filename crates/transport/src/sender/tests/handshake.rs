@@ -25,17 +25,17 @@ fn nothing_is_sent_before_open_and_one_syn_after_it() {
 }
 
 #[test]
-fn syn_is_sent_three_times_and_then_connecting_times_out() {
+fn syn_is_sent_thirty_times_once_a_second() {
     let mut script = Script::new(config(1));
     let mut sent_at = Vec::new();
     while script.sent() == [Sent::Syn] {
         sent_at.push(script.now - script.epoch);
         script.expire();
     }
-    assert_eq!(sent_at, [ms(0), ms(1000), ms(2000)]);
-    assert_eq!(script.now - script.epoch, ms(3000), "the third attempt waits as long as the others");
+    assert_eq!(sent_at, (0..30).map(|n| ms(1000 * n)).collect::<Vec<_>>());
+    assert_eq!(script.now - script.epoch, ms(30_000), "the last attempt waits as long as the others");
     let events = script.events();
-    assert_eq!(events, [timeout(Phase::Connect, 0, 3)]);
+    assert_eq!(events, [timeout(Phase::Connect, 0, 30)]);
     let [SenderEvent::Failed { error, .. }] = &events[..] else { unreachable!() };
     assert_eq!(error.status(), 5);
     assert!(script.timer().is_none());
@@ -132,12 +132,12 @@ fn before_the_syn_ack_every_other_reply_is_ignored() {
 #[test]
 fn a_syn_ack_after_the_failure_is_ignored() {
     let mut script = Script::new(config(1));
-    for _ in 0..3 {
+    for _ in 0..30 {
         script.sent();
         script.expire();
     }
     assert_eq!(script.events().len(), 1);
-    script.at(3001).recv(&syn_ack(1));
+    script.at(30_001).recv(&syn_ack(1));
     assert_eq!((script.events(), script.sent(), script.timer()), (vec![], vec![], None));
 }
 
@@ -235,7 +235,7 @@ fn an_observer_is_told_the_facts_of_a_transfer_in_order() {
         resend,
     };
     let expected = [
-        Trace::SynSent { seq: 0, attempt: 1, of: 3, rto: ms(1000) },
+        Trace::SynSent { seq: 0, attempt: 1, of: 30, rto: ms(1000) },
         Trace::SynAckReceived { ack: 0, wnd: 1, rto },
         data(0, 1, 400, None),
         data(0, 2, 700, Some(Resend::Timeout)),

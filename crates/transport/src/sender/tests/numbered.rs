@@ -26,7 +26,8 @@ fn ack(echo_tx: u64, ack: u64, blocks: &[SackBlock]) -> Vec<u8> {
         overflow: None,
     };
     let mut datagram = vec![0; native::ack_len(blocks.len())];
-    native::encode_ack(ID, &ack, blocks, &mut datagram);
+    let len = native::encode_ack(ID, &ack, blocks, &mut datagram);
+    datagram.truncate(len);
     datagram
 }
 

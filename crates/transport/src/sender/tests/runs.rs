@@ -131,7 +131,8 @@ fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
         overflow: None,
     };
     let mut datagram = vec![0; native::ack_len(0)];
-    native::encode_ack(ID, &ack, &[], &mut datagram);
+    let len = native::encode_ack(ID, &ack, &[], &mut datagram);
+    datagram.truncate(len);
     datagram
 }
 

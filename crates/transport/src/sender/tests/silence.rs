@@ -1,6 +1,6 @@
 //! What is put down to the network, and what to a receiver without room or to a size that was tried.
 
-use super::native::{MSS, ack_with_window, connected_by, connected_to, leaving};
+use super::native::{MSS, ack_bytes, ack_with_window, connected_by, connected_to, leaving};
 use super::*;
 use crate::LossDetection;
 
@@ -8,7 +8,7 @@ const RULES: [LossDetection; 4] =
     [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
 
 #[test]
-fn the_timer_of_the_base_alone_backs_off_and_ends_with_the_patience() {
+fn base_only_timer_backs_off_until_patience_ends() {
     let mut script = connected_by(LossDetection::BaseOnly, Algorithm::Fixed(10));
     script.write(PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 1);
@@ -17,9 +17,9 @@ fn the_timer_of_the_base_alone_backs_off_and_ends_with_the_patience() {
         fired.push(script.expire());
         leaving(&mut script);
     }
-    // 3 R, doubled up to 6 s each time (RFC 6298, rule 5.5), and 30 s after the packet left.
-    assert_eq!(fired[..5], [ms(400), ms(1000), ms(2200), ms(4600), ms(9400)]);
-    assert_eq!(fired.last(), Some(&ms(30_100)));
+    // 3 R, doubled up to 1 s each time (RFC 6298, rule 5.5), and 100 s after the packet left.
+    assert_eq!(fired[..5], [ms(400), ms(1000), ms(2000), ms(3000), ms(4000)]);
+    assert_eq!(fired.last(), Some(&ms(100_100)));
     assert!(matches!(script.events()[..], [SenderEvent::Failed { .. }]));
 }
 
@@ -61,6 +61,86 @@ fn a_receiver_without_room_is_asked_again_and_nothing_counts_as_lost() {
 }
 
 #[test]
+fn answered_zero_window_probes_back_off_to_forty_seconds() {
+    for rule in RULES {
+        let mut script = without_room(rule);
+        let mut waited = Vec::new();
+        for _ in 0..11 {
+            let [(10, tx, _)] = leaving(&mut script)[..] else { panic!("{rule}: one probe") };
+            let answered = script.now;
+            // The second answer to the same probe is no news.
+            ack_with_window(&mut script, tx, 10, &[], 0);
+            ack_with_window(&mut script, tx, 10, &[], 0);
+            script.expire();
+            waited.push((script.now - answered).as_millis());
+        }
+        // Twice as long each time (RFC 9293, section 3.8.6.1), of a timeout that shrinks a little with each answer; and no
+        // longer than a third of the time after which a receiver forgets its sender, 120 s.
+        assert_eq!(waited[0], 300, "{rule}");
+        assert_eq!(waited[8..], [40_000; 3], "{rule}");
+        let doubles = |pair: &[u128]| pair[1] * 10 > pair[0] * 17 && pair[1] < pair[0] * 11 / 5;
+        assert!(waited[..8].windows(2).all(doubles), "{rule}: {waited:?}");
+    }
+}
+
+#[test]
+fn unanswered_zero_window_probe_is_repeated_like_data() {
+    for rule in RULES {
+        let mut script = without_room(rule);
+        for _ in 0..9 {
+            let (_, tx, _) = leaving(&mut script)[0];
+            ack_with_window(&mut script, tx, 10, &[], 0);
+            script.expire();
+        }
+        let last_answer = script.now;
+        let mut before = script.now;
+        leaving(&mut script);
+        while script.timer().is_some() {
+            script.expire();
+            leaving(&mut script);
+            assert!(script.now - before <= Duration::from_secs(1), "{rule}");
+            before = script.now;
+        }
+        // Patience begins with the probe that got no answer, not with the answer before it.
+        assert_eq!(script.now - last_answer, script.sender.config().give_up, "{rule}");
+        assert!(matches!(script.events()[..], [SenderEvent::Failed { .. }]), "{rule}");
+    }
+}
+
+#[test]
+fn opening_window_ends_probe_back_off() {
+    let mut script = without_room(LossDetection::Rack);
+    for _ in 0..6 {
+        let (_, tx, _) = leaving(&mut script)[0];
+        ack_with_window(&mut script, tx, 10, &[], 0);
+        script.expire();
+    }
+    let (_, tx, _) = leaving(&mut script)[0];
+    ack_with_window(&mut script, tx, 11, &[], MSS);
+    let (_, tx, _) = leaving(&mut script)[0];
+    ack_with_window(&mut script, tx, 12, &[], 0);
+    let (_, tx, _) = leaving(&mut script)[0];
+    ack_with_window(&mut script, tx, 12, &[], 0);
+    let shut = script.now;
+    script.expire();
+    assert!(script.now - shut < Duration::from_millis(500));
+}
+
+/// A sender of 20 segments whose receiver took ten and has room for no more.
+fn without_room(rule: LossDetection) -> Script {
+    let params = Params { idle_timeout_ms: 120_000, ..Params::default() };
+    let base = SenderConfig::native(7);
+    let packet_size = base.wire.data_header() + PAYLOAD;
+    let config = SenderConfig { recovery: rule, pacing: false, window: 10, packet_size, ..base };
+    let mut script = connected_to(SenderConfig { congestion: Algorithm::Reno, ..config }, params);
+    script.write(20 * PAYLOAD);
+    let (_, tx, _) = *leaving(&mut script).last().unwrap();
+    script.at(200);
+    ack_with_window(&mut script, tx, 10, &[], 0);
+    script
+}
+
+#[test]
 fn news_of_the_window_repeats_nothing() {
     for rule in [LossDetection::NewReno, LossDetection::BaseOnly] {
         let mut script = connected_by(rule, Algorithm::Reno);
@@ -94,4 +174,60 @@ fn a_size_that_does_not_arrive_is_lost_and_slows_nobody_down() {
         script.expire();
         assert!(script.stats().ssthresh.is_some(), "{rule}: that was no matter of its size");
     }
+}
+
+#[test]
+fn second_timeout_in_a_row_sends_one_segment() {
+    for rule in [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno] {
+        let mut script = connected_by(rule, Algorithm::Fixed(10));
+        script.write(10 * PAYLOAD);
+        assert_eq!(leaving(&mut script).len(), 10, "{rule}");
+        for timeout in 0..20 {
+            while script.stats().timeouts == timeout {
+                script.expire();
+                if script.stats().timeouts == timeout {
+                    leaving(&mut script);
+                }
+            }
+            let sent = leaving(&mut script);
+            // The window of NewReno is not known to be empty after the first one either.
+            let first = timeout == 0 && rule != LossDetection::NewReno;
+            assert_eq!(sent.len(), if first { 10 } else { 1 }, "{rule}, timeout {timeout}");
+            assert_eq!(sent[0].0, 0, "{rule}");
+        }
+        // An answer lets as many out as slow start does.
+        let newest = script.sender.flights.next_tx() - 1;
+        ack_with_window(&mut script, newest, 1, &[], 1 << 20);
+        assert_eq!(leaving(&mut script).len(), 2, "{rule}");
+    }
+}
+
+#[test]
+fn base_only_sends_pieces_without_further_timeouts() {
+    let config = SenderConfig {
+        recovery: LossDetection::BaseOnly,
+        pacing: false,
+        congestion: Algorithm::Fixed(10),
+        packet_size: 1200,
+        ..SenderConfig::native(7)
+    };
+    let mut script = connected_to(config, Params::default());
+    script.write(2 * 1172);
+    script.sender.push();
+    assert_eq!(script.datagrams().len(), 2);
+    let mut sizes = Vec::new();
+    while sizes.last() != Some(&548) {
+        script.expire();
+        sizes.extend(script.datagrams().iter().map(Vec::len));
+    }
+    // Two pieces of 520 bytes and one of 132 were one segment; then comes one that was not cut.
+    for acked in [520, 1040] {
+        let newest = script.sender.flights.next_tx() - 1;
+        ack_bytes(&mut script, newest, acked, 1 << 20);
+        let sent: Vec<usize> = script.datagrams().iter().map(Vec::len).collect();
+        assert_eq!(sent, [if acked == 520 { 548 } else { 28 + 132 }], "{acked}");
+    }
+    let newest = script.sender.flights.next_tx() - 1;
+    ack_bytes(&mut script, newest, 1172, 1 << 20);
+    assert_eq!(script.datagrams().len(), 0, "the next one is not known to be lost");
 }

@@ -2,20 +2,25 @@
 
 use super::super::{WireError, seq};
 use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
+use super::varint::{self, put_varint};
 use super::{check, stream};
 
-/// Bytes of an ACK before its SACK blocks.
-pub const ACK_HEADER: usize = HEADER + 40;
+/// Bytes of an ACK before its varints.
+pub const ACK_HEADER: usize = HEADER + 4;
 /// SACK blocks of an ACK at most.
 pub const MAX_SACK_BLOCKS: usize = 32;
 /// Bytes of a FIN-ACK, exactly.
 pub const FIN_ACK_LEN: usize = HEADER + 13;
 
-/// Bytes of a SACK block.
-const BLOCK: usize = 16;
-/// Bytes of the count of messages that a socket refused.
-const OVERFLOW: usize = 4;
-/// That the count follows the blocks, beside their number.
+/// Bytes of the longest ACK without SACK blocks: two varints of 64 bits and six of 32.
+const LONGEST: usize = ACK_HEADER + 2 * varint::MAX_U64 + 6 * varint::MAX_U32;
+/// Bytes of the longest SACK block.
+const BLOCK: usize = 2 * varint::MAX_U64;
+/// In the type-specific half-word: the number of blocks.
+const BLOCKS: u16 = (1 << 6) - 1;
+/// The counts of codepoints are there.
+const HAS_MARKS: u16 = 1 << 14;
+/// The count of messages that found the socket full is there.
 const HAS_OVERFLOW: u16 = 1 << 15;
 /// The status of a transfer that is stored; others are reserved.
 const STORED: u8 = 0;
@@ -44,13 +49,6 @@ pub struct Ack {
     pub overflow: Option<u32>,
 }
 
-impl Ack {
-    /// Bytes with so many SACK blocks; those after the 32nd are left off.
-    pub fn len(&self, blocks: usize) -> usize {
-        ack_len(blocks) + self.overflow.map_or(0, |_| OVERFLOW)
-    }
-}
-
 /// Bytes of the stream that are here, beyond a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SackBlock {
@@ -60,27 +58,36 @@ pub struct SackBlock {
     pub end: u64,
 }
 
-/// The SACK blocks of an ACK, read as they are asked for. Each has `ack < start < end`; nothing is promised
-/// of their order, and they may overlap.
+/// The SACK blocks of an ACK, read as they are asked for: `ack < start < end`, and each begins beyond the end of the one
+/// before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks<'a> {
-    blocks: &'a [[u8; BLOCK]],
+    /// What the first block counts from.
+    ack: u64,
+    count: usize,
+    /// For each block two varints that were found valid: its distance from the end of the one before, its length.
+    varints: &'a [u8],
 }
 
 impl<'a> SackBlocks<'a> {
-    /// The blocks in the order in which they were sent, at most [`MAX_SACK_BLOCKS`].
-    pub fn iter(self) -> impl ExactSizeIterator<Item = SackBlock> + DoubleEndedIterator + 'a {
-        self.blocks.iter().map(|block| SackBlock { start: u64_at(block, 0), end: u64_at(block, 8) })
+    /// The blocks in ascending order, at most [`MAX_SACK_BLOCKS`].
+    pub fn iter(self) -> impl ExactSizeIterator<Item = SackBlock> + 'a {
+        let Self { ack: mut edge, count, mut varints } = self;
+        (0..count).map(move |_| {
+            let start = edge + varint::take_valid(&mut varints);
+            edge = start + varint::take_valid(&mut varints);
+            SackBlock { start, end: edge }
+        })
     }
 
     /// Their number.
     pub fn len(self) -> usize {
-        self.blocks.len()
+        self.count
     }
 
     /// True if nothing is known beyond `ack`.
     pub fn is_empty(self) -> bool {
-        self.blocks.is_empty()
+        self.count == 0
     }
 }
 
@@ -93,41 +100,56 @@ pub struct FinAck {
     pub crc: u32,
 }
 
-/// Bytes of an ACK with so many SACK blocks and nothing beside; those after the 32nd are left off.
-pub fn ack_len(blocks: usize) -> usize {
-    ACK_HEADER + BLOCK * blocks.min(MAX_SACK_BLOCKS)
+/// Bytes of the longest ACK with so many SACK blocks; those after the 32nd are left off.
+pub const fn ack_len(blocks: usize) -> usize {
+    LONGEST + BLOCK * if blocks < MAX_SACK_BLOCKS { blocks } else { MAX_SACK_BLOCKS }
 }
 
-/// SACK blocks of the longest ACK that fits a datagram of `bytes`, and has a count of overflow or none.
-pub(crate) fn most_blocks(bytes: usize, overflow: bool) -> usize {
-    let rest = bytes.saturating_sub(ACK_HEADER + if overflow { OVERFLOW } else { 0 });
-    (rest / BLOCK).min(MAX_SACK_BLOCKS)
+/// SACK blocks of an ACK that fits a datagram of `bytes` whatever its numbers are.
+pub(crate) fn most_blocks(bytes: usize) -> usize {
+    (bytes.saturating_sub(LONGEST) / BLOCK).min(MAX_SACK_BLOCKS)
 }
 
-/// Writes an ACK; `out` has [`Ack::len`] bytes. The block that changed last comes first (RFC 2018, section
-/// 4); those after the 32nd are left off.
-pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) {
+/// Writes an ACK and gives its length; `out` has [`ack_len`] bytes. The blocks ascend and do not touch; those after the
+/// 32nd are left off.
+pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
     let blocks = &blocks[..blocks.len().min(MAX_SACK_BLOCKS)];
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
-    let count = blocks.len() as u16;
-    let flag = ack.overflow.map_or(0, |_| HAS_OVERFLOW);
-    header::begin(kind::ACK, count | flag, connection_id, out);
-    put(out, HEADER, seq::wrap(ack.echo_tx).to_le_bytes());
-    put(out, HEADER + 4, ack.echo_delay_us.to_le_bytes());
-    put(out, HEADER + 8, ack.ack.to_le_bytes());
-    put(out, HEADER + 16, ack.window.to_le_bytes());
-    put(out, HEADER + 24, ack.packets.to_le_bytes());
-    put(out, HEADER + 28, ack.duplicates.to_le_bytes());
-    put(out, HEADER + 32, ack.ce.to_le_bytes());
-    put(out, HEADER + 36, ack.ect.to_le_bytes());
-    for (slot, block) in out[ACK_HEADER..].chunks_exact_mut(BLOCK).zip(blocks) {
-        put(slot, 0, block.start.to_le_bytes());
-        put(slot, 8, block.end.to_le_bytes());
+    let mut info = blocks.len() as u16;
+    let has_marks = ack.ce != 0 || ack.ect != 0;
+    info |= if has_marks { HAS_MARKS } else { 0 };
+    info |= ack.overflow.map_or(0, |_| HAS_OVERFLOW);
+    header::begin(kind::ACK, info, connection_id, out);
+    let echo_tx = seq::wrap(ack.echo_tx);
+    put(out, HEADER, echo_tx.to_le_bytes());
+    let mut at = ACK_HEADER;
+    let mut write = |value: u64| at += put_varint(value, &mut out[at..]);
+    write(u64::from(ack.echo_delay_us));
+    write(ack.ack);
+    write(ack.window);
+    write(u64::from(missing(echo_tx, ack.packets)));
+    write(u64::from(ack.duplicates));
+    if has_marks {
+        write(u64::from(ack.ce));
+        write(u64::from(ack.packets.wrapping_sub(ack.ect).wrapping_sub(ack.ce)));
+    }
+    let mut edge = ack.ack;
+    for block in blocks {
+        write(block.start - edge);
+        write(block.end - block.start);
+        edge = block.end;
     }
     if let Some(overflow) = ack.overflow {
-        put(out, ack_len(blocks.len()), overflow.to_le_bytes());
+        write(u64::from(overflow));
     }
-    header::seal(&mut out[..ack.len(blocks.len())], 0);
+    header::seal(&mut out[..at], 0);
+    at
+}
+
+/// Transmissions up to the largest that did not arrive, less copies that the network made. Gives the count of packets
+/// if it is passed this number.
+fn missing(echo_tx: u32, packets: u32) -> u32 {
+    echo_tx.wrapping_add(1).wrapping_sub(packets)
 }
 
 /// Writes a FIN-ACK; `out` has [`FIN_ACK_LEN`] bytes.
@@ -140,34 +162,45 @@ pub fn encode_fin_ack(connection_id: u64, fin_ack: &FinAck, out: &mut [u8]) {
 }
 
 pub(super) fn decode_ack(datagram: &[u8], near_tx: u64) -> Result<(Ack, SackBlocks<'_>), WireError> {
-    let (head, rest) = datagram.split_first_chunk::<ACK_HEADER>().ok_or(WireError::Truncated)?;
+    let (head, mut rest) = datagram.split_first_chunk::<ACK_HEADER>().ok_or(WireError::Truncated)?;
     check::verify(datagram, 0)?;
-    let (rest, overflow) = match rest.split_last_chunk::<OVERFLOW>() {
-        _ if info(head) & HAS_OVERFLOW == 0 => (rest, None),
-        Some((rest, count)) => (rest, Some(u32::from_le_bytes(*count))),
-        None => return Err(WireError::Length),
-    };
-    let (blocks, tail) = rest.as_chunks::<BLOCK>();
-    if !tail.is_empty() || blocks.len() != usize::from(info(head) & !HAS_OVERFLOW) {
+    let info = info(head);
+    if info & !(BLOCKS | HAS_MARKS | HAS_OVERFLOW) != 0 {
+        return Err(WireError::Reserved);
+    }
+    let low_tx = u32_at(head, HEADER);
+    let echo_tx = stream::transmission(low_tx, near_tx)?;
+    let echo_delay_us = varint::take_u32(&mut rest)?;
+    let ack = varint::take(&mut rest)?;
+    let window = varint::take(&mut rest)?;
+    ack.checked_add(window).ok_or(WireError::Window)?;
+    let packets = missing(low_tx, varint::take_u32(&mut rest)?);
+    let duplicates = varint::take_u32(&mut rest)?;
+    let (mut ce, mut ect) = (0, 0);
+    if info & HAS_MARKS != 0 {
+        ce = varint::take_u32(&mut rest)?;
+        ect = packets.wrapping_sub(varint::take_u32(&mut rest)?).wrapping_sub(ce);
+    }
+    let sack = take_blocks(ack, usize::from(info & BLOCKS), &mut rest)?;
+    let overflow = if info & HAS_OVERFLOW == 0 { None } else { Some(varint::take_u32(&mut rest)?) };
+    if !rest.is_empty() {
         return Err(WireError::Length);
     }
-    let ack = Ack {
-        echo_tx: stream::transmission(u32_at(head, HEADER), near_tx)?,
-        echo_delay_us: u32_at(head, HEADER + 4),
-        ack: u64_at(head, HEADER + 8),
-        window: u64_at(head, HEADER + 16),
-        packets: u32_at(head, HEADER + 24),
-        duplicates: u32_at(head, HEADER + 28),
-        ce: u32_at(head, HEADER + 32),
-        ect: u32_at(head, HEADER + 36),
-        overflow,
-    };
-    ack.ack.checked_add(ack.window).ok_or(WireError::Window)?;
-    let sack = SackBlocks { blocks };
-    if blocks.len() > MAX_SACK_BLOCKS || sack.iter().any(|b| b.start <= ack.ack || b.end <= b.start) {
+    let ack = Ack { echo_tx, echo_delay_us, ack, window, packets, duplicates, ce, ect, overflow };
+    Ok((ack, sack))
+}
+
+/// Checks `count` blocks at the beginning of `rest` and takes them off it.
+fn take_blocks<'a>(ack: u64, count: usize, rest: &mut &'a [u8]) -> Result<SackBlocks<'a>, WireError> {
+    if count > MAX_SACK_BLOCKS {
         return Err(WireError::Sack);
     }
-    Ok((ack, sack))
+    let (varints, mut edge) = (*rest, ack);
+    for _ in 0..2 * count {
+        let step = varint::take(rest)?;
+        edge = edge.checked_add(step).filter(|_| step > 0).ok_or(WireError::Sack)?;
+    }
+    Ok(SackBlocks { ack, count, varints: &varints[..varints.len() - rest.len()] })
 }
 
 pub(super) fn decode_fin_ack(datagram: &[u8]) -> Result<FinAck, WireError> {

@@ -11,6 +11,7 @@
 //! | `handshake.rs`, `params.rs` | SYN, RETRY, SYN-ACK, VERSIONS and the parameters in them |
 //! | `stream.rs` | DATA, PROBE, FIN |
 //! | `ack.rs` | ACK, FIN-ACK |
+//! | `varint.rs` | numbers of variable length |
 //! | `close.rs` | CLOSE |
 
 mod ack;
@@ -22,6 +23,7 @@ mod params;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod varint;
 
 use super::WireError;
 use crate::cookie::Cookie;
@@ -40,8 +42,12 @@ pub use handshake::{
 pub use header::{HEADER, VERSION, connection_id, recognize};
 pub use params::{LinkRequest, Params, Versions};
 pub use stream::{
-    DATA_HEADER, Data, DataHeader, FIN_LEN, Fin, Probe, encode_data_header, encode_fin, encode_probe,
+    DATA_HEADER, Data, DataHeader, FIN_LEN, Fin, MAX_ACK_EVERY, Probe, encode_data_header, encode_fin,
+    encode_probe,
 };
+
+/// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC 1122, section 3.3.3).
+pub(crate) const SMALLEST_PATH: usize = 548;
 
 /// A packet that a sender sends. Its connection is what [`connection_id`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

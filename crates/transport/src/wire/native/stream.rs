@@ -14,6 +14,10 @@ pub const FIN_LEN: usize = HEADER + 16;
 const TX: usize = HEADER;
 const OFFSET: usize = HEADER + 4;
 const ACK_NOW: u16 = 1;
+/// Bits 1 to 15 of the flags: [`DataHeader::ack_every`].
+const ACK_EVERY_SHIFT: u32 = 1;
+/// Largest value of [`DataHeader::ack_every`].
+pub const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 
 /// A piece of the stream, as received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct DataHeader {
     pub offset: u64,
     /// The sender wants an ACK at once.
     pub ack_now: bool,
+    /// An ACK is wanted at the latest after so many packets, at most [`MAX_ACK_EVERY`]; 0: as the parameters say.
+    pub ack_every: u16,
 }
 
 /// A packet that is as large as a path is hoped to carry. Its payload is not of the stream.
@@ -60,7 +66,7 @@ pub struct Fin {
 /// Writes the header of a DATA packet into the first [`DATA_HEADER`] bytes of `out`. The payload that
 /// follows has the CRC-32 `payload_crc`.
 pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
-    let flags = if data.ack_now { ACK_NOW } else { 0 };
+    let flags = data.ack_every << ACK_EVERY_SHIFT | if data.ack_now { ACK_NOW } else { 0 };
     // Put together aside: memory that the network reads by reference is slow to have back, and the check reads it.
     let mut head = [0; DATA_HEADER];
     header::begin(kind::DATA, flags, connection_id, &mut head);
@@ -93,13 +99,11 @@ pub fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
 pub(super) fn decode_data(datagram: &[u8], near_tx: u64) -> Result<Data<'_>, WireError> {
     let (head, payload, payload_crc) = split(datagram)?;
     let flags = info(head);
-    if flags & !ACK_NOW != 0 {
-        return Err(WireError::Reserved);
-    }
     let offset = u64_at(head, OFFSET);
     offset.checked_add(payload.len() as u64).ok_or(WireError::Sequence)?;
     let tx = transmission(u32_at(head, TX), near_tx)?;
-    let header = DataHeader { tx, offset, ack_now: flags & ACK_NOW != 0 };
+    let header =
+        DataHeader { tx, offset, ack_now: flags & ACK_NOW != 0, ack_every: flags >> ACK_EVERY_SHIFT };
     Ok(Data { header, payload, payload_crc })
 }
 

@@ -75,7 +75,10 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
         }
         Packet::Down(FromReceiver::Ack { ack, sack }) => {
             let blocks: Vec<SackBlock> = sack.iter().collect();
-            written(ack.len(blocks.len()), &|out| encode_ack(CID, ack, &blocks, out))
+            let mut out = vec![0xEE; ack_len(blocks.len())];
+            let len = encode_ack(CID, ack, &blocks, &mut out);
+            out.truncate(len);
+            out
         }
         Packet::Down(FromReceiver::FinAck(fin_ack)) => {
             written(FIN_ACK_LEN, &|out| encode_fin_ack(CID, fin_ack, out))
@@ -148,13 +151,23 @@ fn ack() -> Ack {
 }
 
 fn data(tx: u64, offset: u64, ack_now: bool, payload: &[u8]) -> Packet<'_> {
-    let header = DataHeader { tx, offset, ack_now };
+    let header = DataHeader { tx, offset, ack_now, ack_every: 0 };
     Packet::Up(FromSender::Data(Data { header, payload, payload_crc: crc32fast::hash(payload) }))
 }
 
-const NAMES: [&str; 15] = [
-    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "EMPTY", "PROBE", "ACK", "ACK+", "FIN", "FIN-ACK",
-    "CLOSE", "CLOSE+", "VERSIONS",
+fn no_blocks(ack: u64) -> SackBlocks<'static> {
+    let mut datagram = vec![0; ack_len(0)];
+    let len = encode_ack(CID, &Ack { ack, ..self::ack() }, &[], &mut datagram);
+    datagram.truncate(len);
+    match decode_from_receiver(datagram.leak(), 0) {
+        Ok(FromReceiver::Ack { sack, .. }) => sack,
+        other => panic!("{other:?}"),
+    }
+}
+
+const NAMES: [&str; 17] = [
+    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "PROBE", "ACK", "ACK+", "ACK-",
+    "FIN", "FIN-ACK", "CLOSE", "CLOSE+", "VERSIONS",
 ];
 
 #[test]
@@ -168,11 +181,17 @@ fn documented_vectors_hold_both_ways() {
         Packet::Down(FromReceiver::Retry(cookie())),
         Packet::Down(FromReceiver::SynAck(SynAck { window: 1 << 20, params })),
         data(0x0102_0304, 14_440, true, &[7, 9]),
+        Packet::Up(FromSender::Data(Data {
+            header: DataHeader { tx: 0x0102_0304, offset: 14_440, ack_now: false, ack_every: 64 },
+            payload: &[7, 9],
+            payload_crc: crc32fast::hash(&[7, 9]),
+        })),
         data(5, 1 << 33, true, &[]),
         Packet::Up(FromSender::Probe(Probe { tx: 6, len: 32 })),
+        Packet::Down(FromReceiver::Ack { ack: Ack { overflow: Some(3), ..ack() }, sack: no_blocks(14_440) }),
         Packet::Down(FromReceiver::Ack {
-            ack: Ack { overflow: Some(3), ..ack() },
-            sack: SackBlocks::default(),
+            ack: Ack { echo_tx: 9, packets: 10, duplicates: 0, ce: 0, ect: 0, ..ack() },
+            sack: no_blocks(14_440),
         }),
         Packet::Up(FromSender::Fin(Fin { tx: 7, length: 65_536, crc: fin_crc })),
         Packet::Down(FromReceiver::FinAck(FinAck { length: 65_536, crc: fin_crc })),
@@ -189,7 +208,7 @@ fn documented_vectors_hold_both_ways() {
 
     let bytes = vector("ACK");
     let Ok(FromReceiver::Ack { ack: decoded, sack }) = decode_from_receiver(&bytes, 0) else { panic!() };
-    let blocks = [SackBlock { start: 17_328, end: 18_772 }, SackBlock { start: 15_884, end: 15_886 }];
+    let blocks = [SackBlock { start: 15_884, end: 15_886 }, SackBlock { start: 17_328, end: 18_772 }];
     assert_eq!((decoded, sack.iter().collect::<Vec<_>>()), (ack(), blocks.to_vec()));
     assert_eq!((sack.len(), sack.is_empty()), (2, false));
     assert_eq!(encode(&Packet::Down(FromReceiver::Ack { ack: decoded, sack })), bytes);
@@ -308,7 +327,7 @@ fn transmission_numbers_are_unwrapped_and_none_is_below_zero() {
         assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
     }
     let before = Ack { echo_tx: u64::MAX, ..ack() };
-    let packet = Packet::Down(FromReceiver::Ack { ack: before, sack: SackBlocks::default() });
+    let packet = Packet::Down(FromReceiver::Ack { ack: before, sack: no_blocks(14_440) });
     assert_eq!(decode(&encode(&packet), 3), Err(WireError::Sequence));
 }
 
@@ -361,12 +380,8 @@ fn reserved_bits_and_fields_are_refused() {
             assert_eq!(refused(name, |p| p[byte] = 1), WireError::Reserved, "{name}");
         }
     }
-    for flag in 1..16 {
-        assert_eq!(
-            refused("DATA", |p| p[2 + flag / 8] ^= 1 << (flag % 8)),
-            WireError::Reserved,
-            "bit {flag}"
-        );
+    for bit in 6..14 {
+        assert_eq!(refused("ACK", |p| p[2 + bit / 8] ^= 1 << (bit % 8)), WireError::Reserved, "bit {bit}");
     }
     assert_eq!(refused("FIN-ACK", |p| p[28] = 1), WireError::Reserved);
     for bits in [0, 1, 3] {
@@ -385,9 +400,10 @@ fn lengths_are_exact_where_the_type_has_one() {
     assert_eq!(refused("SYN-ACK", |p| p.push(0)), WireError::Length);
     assert_eq!(refused("ACK", |p| p.push(0)), WireError::Length);
     assert_eq!(refused("ACK", |p| p[2] = 1), WireError::Length);
-    assert_eq!(refused("ACK+", |p| p.truncate(ACK_HEADER)), WireError::Length, "the count that it promises");
-    assert_eq!(refused("ACK+", |p| p[3] = 0), WireError::Length, "a count that nothing announces");
-    assert_eq!(refused("ACK", |p| p[3] = 0x40), WireError::Length, "the bits between are zero");
+    assert_eq!(refused("ACK+", |p| p.truncate(34)), WireError::Length, "the count that it promises");
+    assert_eq!(refused("ACK+", |p| p[3] = 0x40), WireError::Length, "a count that nothing announces");
+    assert_eq!(refused("ACK-", |p| p[3] = 0x40), WireError::Length, "no counts of codepoints");
+    assert_eq!(refused("ACK-", |p| p.truncate(ACK_HEADER - 1)), WireError::Truncated);
     assert_eq!(refused("DATA", |p| p.truncate(DATA_HEADER - 1)), WireError::Truncated);
     assert!(decode(&changed("SYN", |p| p.resize(1472, 0x77)), 0).is_ok(), "a SYN may be padded further");
     for len in [1, 31, 33, 255] {
@@ -399,26 +415,54 @@ fn lengths_are_exact_where_the_type_has_one() {
 fn offsets_windows_and_blocks_stay_countable() {
     assert_eq!(refused("DATA", |p| p[20..28].fill(0xFF)), WireError::Sequence);
     assert!(decode(&changed("EMPTY", |p| p[20..28].fill(0xFF)), 0).is_ok());
-    assert_eq!(refused("ACK", |p| p[32..40].fill(0xFF)), WireError::Window);
-    let with = |blocks: &[(u64, u64)]| {
-        let blocks: Vec<_> = blocks.iter().map(|&(start, end)| SackBlock { start, end }).collect();
-        let mut out = vec![0; ack_len(blocks.len())];
-        encode_ack(CID, &ack(), &blocks, &mut out);
-        decode_from_receiver(&out, 0).map(|_| ())
+    let numbers = |ack: u64, window: u64, steps: &[u64], blocks: u8| {
+        changed("ACK-", |p| {
+            p[2] = blocks;
+            p.truncate(ACK_HEADER);
+            for number in [250, ack, window, 0, 0].iter().chain(steps) {
+                let mut varint = [0; 10];
+                let len = varint::put_varint(*number, &mut varint);
+                p.extend(&varint[..len]);
+            }
+        })
     };
-    assert_eq!(with(&[]), Ok(()));
-    assert_eq!(with(&[(14_441, u64::MAX), (20_000, 20_001)]), Ok(()));
-    for bad in [(14_440, 14_500), (0, 100), (20_000, 20_000), (20_000, 19_000), (u64::MAX, 0)] {
-        assert_eq!(with(&[(30_000, 31_000), bad]), Err(WireError::Sack), "{bad:?}");
+    let read = |ack, window, steps: &[u64]| {
+        let blocks = u8::try_from(steps.len() / 2).unwrap();
+        decode(&numbers(ack, window, steps, blocks), 0).map(|_| ())
+    };
+    assert_eq!(read(14_440, u64::MAX - 14_440, &[]), Ok(()));
+    assert_eq!(read(14_440, u64::MAX - 14_439, &[]), Err(WireError::Window));
+    assert_eq!(read(10, 1, &[1, 1, 1, u64::MAX - 13]), Ok(()), "up to the last offset");
+    for bad in [[0, 1], [1, 0], [1, u64::MAX - 10], [u64::MAX, 1]] {
+        assert_eq!(read(10, 1, &bad), Err(WireError::Sack), "{bad:?}");
     }
-    assert_eq!(with(&[(20_000, 20_001); 33]), Ok(()), "the 33rd is left off");
-    assert_eq!((ack_len(33), ack_len(32)), (568, 568));
-    let many = changed("ACK", |p| {
-        let block = p[72..].to_vec();
-        p.extend(block.repeat(31));
-        p[2] = 33;
-    });
-    assert_eq!(decode(&many, 0), Err(WireError::Sack));
+    assert_eq!(read(10, 1, &[1; 64]), Ok(()));
+    assert_eq!(read(10, 1, &[1; 66]), Err(WireError::Sack), "33 blocks");
+    assert_eq!(decode(&numbers(10, 1, &[1; 3], 2), 0), Err(WireError::Length));
+    let blocks: Vec<_> = (1..=33).map(|n| SackBlock { start: 20_000 * n, end: 20_000 * n + 1 }).collect();
+    let mut out = vec![0; ack_len(33)];
+    let len = encode_ack(CID, &ack(), &blocks, &mut out);
+    let Ok(FromReceiver::Ack { sack, .. }) = decode_from_receiver(&out[..len], 0) else { panic!() };
+    assert!(sack.iter().eq(blocks[..32].iter().copied()), "the 33rd is left off");
+}
+
+#[test]
+fn no_ack_is_longer_than_said() {
+    let most = Ack {
+        echo_delay_us: u32::MAX,
+        ack: u64::MAX - 100,
+        window: 100,
+        packets: 0x0102_0306,
+        duplicates: u32::MAX,
+        ce: u32::MAX,
+        ect: 0x0102_0308,
+        overflow: Some(u32::MAX),
+        ..ack()
+    };
+    let mut out = vec![0; ack_len(0)];
+    // A window of 64 bits does not go with an edge of as many.
+    assert_eq!(encode_ack(CID, &most, &[], &mut out), ack_len(0) - 9);
+    assert_eq!((ack_len(33), most_blocks(ack_len(7)), most_blocks(ack_len(7) - 1)), (ack_len(32), 7, 6));
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! Jain's index of two and of ten native flows that share a drop-tail link, from 60 s on for 240 s.
+
+use std::time::Duration;
+
+use rdt::transport::SenderConfig;
+use rdt::transport::congestion::Algorithm;
+
+use crate::run::{Run, native, path};
+use crate::verdict;
+
+const FROM: Duration = Duration::from_secs(60);
+const SPAN: Duration = Duration::from_secs(240);
+
+/// (Sum of x)^2 / (n * sum of x^2): 1 if all are equal, 1 / n if one has everything (Jain et al. 1984).
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+pub(crate) fn table() {
+    println!(
+        "\n| native flows, 50 Mbit/s | flows | Jain's index, asked 0.95 | of the link | least and largest share | |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for congestion in [Algorithm::Bbr, Algorithm::Cubic, Algorithm::Reno] {
+        for rtt in [20, 100] {
+            for products in [1.0, 4.0] {
+                for flows in [2, 10] {
+                    row(congestion, rtt, products, flows);
+                }
+            }
+        }
+    }
+}
+
+fn row(congestion: Algorithm, rtt: u64, products: f64, flows: u64) {
+    let path = path(50_000_000, Duration::from_millis(rtt), products);
+    let flow = |id| SenderConfig { congestion, ..SenderConfig::native(id) };
+    let run = Run { senders: (1..=flows).map(flow).collect(), ..Run::new(path, native(congestion)) };
+    let mut running = run.start();
+    let acked = |running: &crate::run::Running| -> Vec<f64> {
+        (0..run.senders.len()).map(|index| running.stats(index).bytes_acked as f64).collect()
+    };
+    running.simulation.run_until(FROM);
+    let before = acked(&running);
+    running.simulation.run_until(FROM + SPAN);
+    let shares: Vec<f64> =
+        acked(&running).iter().zip(&before).map(|(after, before)| after - before).collect();
+    let sum: f64 = shares.iter().sum();
+    let used = sum * 8.0 / SPAN.as_secs_f64() / 50e6 * 1500.0 / 1444.0;
+    let bound = |of: fn(f64, f64) -> f64, first| shares.iter().copied().fold(first, of) / sum;
+    let index = jain(&shares);
+    println!(
+        "| {congestion}, {rtt} ms, {products} BDP | {flows} | {index:.3} | {used:.3} | {:.2} to {:.2} | {} |",
+        bound(f64::min, f64::INFINITY),
+        bound(f64::max, 0.0),
+        verdict(index >= 0.95)
+    );
+}

@@ -1,0 +1,70 @@
+//! The news that a window opened, which is repeated until something arrives.
+
+use super::autotune::WindowConfig;
+use super::*;
+use crate::wire::native;
+use crate::wire::{Open, Piece, Wire};
+
+const MSS: u64 = 1000;
+/// Bytes of the whole window.
+const WINDOW: u64 = 20 * MSS;
+
+/// Windows that the receiver tells of now.
+fn told(script: &mut Script) -> Vec<u64> {
+    let mut out = [0; MAX_REPLY];
+    let mut windows = Vec::new();
+    while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
+        if let Ok(native::FromReceiver::Ack { ack, .. }) = native::decode_from_receiver(&out[..len], 0) {
+            windows.push(ack.window);
+        }
+    }
+    windows
+}
+
+fn data(script: &mut Script, number: u64) {
+    let payload = [7; 1000];
+    let crc = Some(crc32fast::hash(&payload));
+    let piece =
+        Piece { seq: number * MSS, payload: &payload, tx: Some(number), crc, asks: true, ack_every: 0 };
+    script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+}
+
+/// A receiver whose window is full at 0 ms; its application reads everything at 5000 ms.
+fn opened() -> Script {
+    let stream_window = WindowConfig { initial: WINDOW, max: WINDOW, mss: MSS };
+    let mut script = Script::new(ReceiverConfig { stream_window, ..keeping() });
+    let wire = Wire::Native { connection_id: 7 };
+    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
+    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+    told(&mut script);
+    for number in 0..WINDOW / MSS {
+        data(&mut script, number);
+    }
+    assert_eq!(told(&mut script).last(), Some(&0));
+    assert_eq!(script.receiver.deadline(), None, "a full window is no news");
+    script.at(5000);
+    script.receiver.consume(script.receiver.data().len());
+    assert_eq!(told(&mut script), [WINDOW]);
+    script
+}
+
+#[test]
+fn news_of_open_window_is_repeated_four_times() {
+    let mut script = opened();
+    let mut times = Vec::new();
+    while let Some(at) = script.receiver.deadline() {
+        script.now = at;
+        assert_eq!(told(&mut script), [WINDOW]);
+        times.push((at - script.epoch).as_millis());
+    }
+    assert_eq!(times, [5200, 5600, 6400, 8000]);
+}
+
+#[test]
+fn arriving_packet_ends_repetition_of_window_news() {
+    let mut script = opened();
+    script.at(5100);
+    data(&mut script, WINDOW / MSS);
+    told(&mut script);
+    assert_eq!(script.receiver.deadline(), None);
+}

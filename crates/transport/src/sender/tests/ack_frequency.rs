@@ -1,0 +1,75 @@
+//! How often data asks to be acknowledged.
+
+use super::native::{MSS, connected_to};
+use super::*;
+use crate::wire::native::Params;
+use crate::wire::{Near, Packet};
+use crate::{LossDetection, SenderConfig};
+
+/// What the packets of a first flight of `window` say, on a path of 100 ms.
+fn asked(window: u32, change: impl FnOnce(&mut SenderConfig)) -> Vec<u16> {
+    let base = SenderConfig::native(7);
+    let packet_size = base.wire.data_header() + usize::try_from(MSS).unwrap();
+    let mut config = SenderConfig {
+        congestion: Algorithm::Fixed(window),
+        initial_window: window,
+        window,
+        packet_size,
+        ..base
+    };
+    change(&mut config);
+    let mut script = connected_to(config, Params::default());
+    let bytes = 1 << 20;
+    let mut sent = 0;
+    let mut asked = Vec::new();
+    for at in 100..1100 {
+        if sent < bytes {
+            sent += script.sender.write(&vec![0; bytes - sent]).unwrap();
+        }
+        for datagram in script.at(at).datagrams() {
+            if let Packet::Data(piece) = Packet::decode(&datagram, Near::default()).unwrap().1 {
+                asked.push(piece.ack_every);
+            }
+        }
+        if asked.len() >= window as usize {
+            break;
+        }
+    }
+    asked.truncate(window as usize);
+    asked
+}
+
+#[test]
+fn each_packet_asks_by_what_is_in_flight() {
+    let asked = asked(2000, |_| {});
+    for (at, every) in [(0, 0), (63, 0), (64, 4), (79, 4), (80, 5), (1023, 63), (1024, 64), (1999, 64)] {
+        assert_eq!(asked[at], every, "with {at} packets in flight");
+    }
+}
+
+#[test]
+fn a_rate_needs_half_as_many_acks_as_a_window() {
+    let asked = asked(200, |config| config.congestion = Algorithm::Bbr);
+    for (at, every) in [(31, 0), (32, 4), (79, 9), (80, 10)] {
+        assert_eq!(asked[at], every, "with {at} packets in flight");
+    }
+}
+
+#[test]
+fn rules_that_count_duplicates_ask_for_nothing() {
+    for (recovery, asks) in [
+        (LossDetection::Rack, true),
+        (LossDetection::Sack, true),
+        (LossDetection::NewReno, false),
+        (LossDetection::BaseOnly, false),
+    ] {
+        let asked = asked(200, |config| config.recovery = recovery);
+        assert_eq!(asked.iter().any(|every| *every > 0), asks, "{recovery}");
+    }
+}
+
+#[test]
+fn bursts_are_no_longer_than_before_without_pacing() {
+    let asked = asked(200, |config| config.pacing = false);
+    assert!(asked.iter().all(|every| *every == 0), "{asked:?}");
+}

@@ -1,0 +1,142 @@
+//! How long a transfer waits for a reader, a path or an answer, and how soon it goes on.
+
+use rdt::emulator::{Mtu, Outage};
+
+use super::*;
+
+const RULES: [LossDetection; 4] =
+    [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
+const CONTROLLERS: [Algorithm; 3] = [Algorithm::Bbr, Algorithm::Cubic, Algorithm::Reno];
+
+fn pairs() -> impl Iterator<Item = (Algorithm, LossDetection)> {
+    CONTROLLERS.into_iter().flat_map(|congestion| RULES.map(|recovery| (congestion, recovery)))
+}
+
+/// Runs until `at`, and then for at most `limit` until an ACK moves the base; gives how long that took.
+fn progress_after(running: &mut Running, at: Duration, limit: Duration) -> Option<Duration> {
+    running.simulation.run_until(at);
+    let acked = |running: &Running| running.simulation.sender(running.sender).sender.stats().bytes_acked;
+    let before = acked(running);
+    let ticks = (1..).map(|tick| ms(10) * tick).take_while(|time| *time <= limit);
+    ticks.into_iter().find(|time| {
+        running.simulation.run_until(at + *time);
+        acked(running) > before
+    })
+}
+
+#[test]
+fn transfer_goes_on_within_two_seconds_of_an_outage() {
+    for (length, (congestion, recovery)) in [25, 60, 90, 30].into_iter().cycle().zip(pairs()) {
+        let config = SenderConfig { recovery, ..native(congestion) };
+        let outage = Outage::once(secs(3), secs(3 + length));
+        let run = Run::new(5_000_000, ms(40)).bytes(u64::MAX / 2).config(config);
+        let mut running = run.both_ways(|link| link.outage(outage.clone())).start();
+        let took = progress_after(&mut running, secs(3 + length), secs(2));
+        assert!(took.is_some(), "{congestion}, {recovery}, {length} s");
+        // What was found of the path before holds after it. The base alone is sent again once a timeout, in small pieces.
+        running.simulation.run_until(secs(10 + length));
+        let size = running.simulation.sender(running.sender).sender.stats().packet_size;
+        let repairs = recovery == LossDetection::BaseOnly;
+        assert!(size == 1472 || repairs, "{congestion}, {recovery}: {size}");
+    }
+}
+
+#[test]
+fn fin_waits_for_a_path_that_was_dead() {
+    // The stream arrives before 1 s; the answer to its FIN is lost with the path.
+    for at in (200..420).step_by(20) {
+        let outage = Outage::once(ms(at), secs(90));
+        let run = Run::new(10_000_000, ms(100)).bytes(40_000);
+        let done = run.both_ways(|link| link.outage(outage.clone())).run();
+        assert!(done.took < secs(92), "{at} ms: {:?}", done.took);
+    }
+}
+
+#[test]
+fn shrinking_path_is_survived_with_every_controller_and_rule() {
+    for (mtu, (congestion, recovery)) in [1000, 600, 576].into_iter().cycle().zip(pairs()) {
+        let config = SenderConfig { recovery, ..native(congestion) };
+        let mtu_after = Mtu::new(1500).then(secs(1), mtu);
+        let run = Run::new(10_000_000, ms(30)).bytes(1_500_000).config(config);
+        let run = run.both_ways(|link| link.overhead(IP_UDP).mtu(mtu_after.clone()));
+        let done = Run { limit: secs(120), ..run }.run();
+        let size = done.stats.packet_size;
+        let most = usize::try_from(mtu - IP_UDP).unwrap();
+        assert!((548..=most).contains(&size), "{congestion}, {recovery}, {mtu}: {size}");
+    }
+}
+
+#[test]
+fn path_of_576_bytes_is_found_from_the_beginning() {
+    for congestion in CONTROLLERS {
+        let run = Run::new(10_000_000, ms(30)).bytes(200_000).config(native(congestion));
+        let done = run.both_ways(|link| link.overhead(IP_UDP).mtu(Mtu::new(576))).run();
+        assert!(done.took < secs(15), "{congestion}: {:?}", done.took);
+    }
+}
+
+/// A receiver whose window is 256 KiB at most.
+fn small() -> ReceiverConfig {
+    let mut receiver = receiver();
+    receiver.stream_window.max = 256 << 10;
+    receiver
+}
+
+#[test]
+fn stalled_reader_is_asked_at_most_fifteen_times() {
+    let reading = Reading::Stalled { from: secs(1), length: secs(120) };
+    for (congestion, recovery) in pairs() {
+        let config = SenderConfig { recovery, ..native(congestion) };
+        let run = Run::new(20_000_000, ms(100)).bytes(u64::MAX / 2).config(config);
+        let mut running = Run { receiver: small(), reading: Some(reading), ..run }.start();
+        let sent =
+            |running: &Running| running.simulation.sender(running.sender).sender.stats().datagrams_sent;
+        // The window of 256 KiB is full 105 ms after the reader stops.
+        running.simulation.run_until(ms(1300));
+        let before = sent(&running);
+        running.simulation.run_until(ms(120_990));
+        let probes = sent(&running) - before;
+        assert!((5..=15).contains(&probes), "{congestion}, {recovery}: {probes}");
+        assert!(progress_after(&mut running, secs(121), ms(300)).is_some(), "{congestion}, {recovery}");
+    }
+}
+
+#[test]
+fn lost_news_of_an_open_window_is_repeated() {
+    let reading = Reading::Stalled { from: secs(1), length: secs(60) };
+    for lost_for in [ms(150), ms(500), ms(1500)] {
+        let outage = Outage::once(ms(60_990), secs(61) + lost_for);
+        let run = Run::new(20_000_000, ms(100)).bytes(u64::MAX / 2);
+        let mut running = Run { receiver: small(), reading: Some(reading), ..run }
+            .both_ways(|link| link.outage(outage.clone()))
+            .start();
+        let took = progress_after(&mut running, secs(61), 3 * lost_for + ms(500));
+        assert!(took.is_some(), "lost for {lost_for:?}");
+    }
+}
+
+#[test]
+fn handshakes_finish_where_half_is_lost_each_way() {
+    for seed in seed()..seed() + 50 {
+        let run = Run { seed, ..Run::new(50_000_000, ms(40)).bytes(1000) };
+        let mut running = run.loss_both_ways(&bernoulli(0.5)).start();
+        running.simulation.run_until(secs(60));
+        let stats = running.simulation.sender(running.sender).sender.stats();
+        assert!(stats.handshake_rtt.is_some(), "seed {seed}: {stats:?}");
+    }
+}
+
+#[test]
+fn silent_receiver_is_given_up_in_each_phase() {
+    // RFC 1122, section 4.2.3.5: 3 minutes for the SYN, 100 s for data.
+    for (dead_from, ends_at) in [(secs(0), 180), (secs(2), 102)] {
+        let outage = Outage::once(dead_from, secs(1000));
+        let run = Run::new(10_000_000, ms(40)).bytes(u64::MAX / 2);
+        let mut running = run.both_ways(|link| link.outage(outage.clone())).start();
+        assert!(running.simulation.run_senders(secs(1000)));
+        let took = running.simulation.elapsed().as_secs_f64();
+        assert!((took - f64::from(ends_at)).abs() < 0.2, "{took} s");
+        let (_, outcome) = running.done();
+        assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+    }
+}
