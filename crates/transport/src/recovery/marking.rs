@@ -269,11 +269,11 @@ impl Marking {
             // Everything sent again so far had arrived before: what is still marked was judged as hastily.
             if spurious && (done || proves_all(ack, &episode)) {
                 board.unmark_lost();
-                self.end_episode();
+                self.end_episode(true);
                 return Some(Ended::Spurious { timeout: episode.timeout, late_rtt: episode.late_rtt });
             }
             if done {
-                self.end_episode();
+                self.end_episode(false);
                 return Some(Ended::Recovered);
             }
         }
@@ -469,10 +469,10 @@ impl Marking {
         true
     }
 
-    fn end_episode(&mut self) {
+    fn end_episode(&mut self, spurious: bool) {
         self.episode = None;
         match &mut self.detector {
-            Detector::Rack(rack) => rack.on_recovered(),
+            Detector::Rack(rack) => rack.on_recovered(spurious),
             Detector::Sack(rule) => rule.reset(),
             Detector::NewReno(dup_acks) => dup_acks.reset(),
         }
