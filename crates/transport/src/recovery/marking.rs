@@ -404,8 +404,14 @@ impl Marking {
         let in_recovery = self.episode.is_some();
         match &mut self.detector {
             Detector::Rack(rack) => {
-                let times =
-                    Times { now: ack.now, srtt: ack.srtt, min_rtt: ack.min_rtt, mss: ack.mss, in_recovery };
+                let times = Times {
+                    now: ack.now,
+                    srtt: ack.srtt,
+                    rttvar: ack.rttvar,
+                    min_rtt: ack.min_rtt,
+                    mss: ack.mss,
+                    in_recovery,
+                };
                 self.reordering_at = rack.detect(&times, board, flights, |segment, state| {
                     lost.push(Lost::new(segment, state, LossTrigger::TimeThreshold));
                 });

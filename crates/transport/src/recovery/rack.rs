@@ -33,6 +33,7 @@ pub enum Reordering {
 pub(crate) struct Times {
     pub(crate) now: Instant,
     pub(crate) srtt: Duration,
+    pub(crate) rttvar: Duration,
     pub(crate) min_rtt: Duration,
     /// Bytes of a full segment.
     pub(crate) mss: u64,
@@ -182,7 +183,9 @@ impl Rack {
         if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
-        let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).min(times.srtt);
+        // What is known of the first round trips is their mean deviation, half of the handshake's to begin with.
+        let varies = if self.patient { times.rttvar } else { Duration::ZERO };
+        let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).max(varies).min(times.srtt);
         by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_LATE)))
     }
 
@@ -265,7 +268,7 @@ mod tests {
     }
 
     fn times(now: Instant, in_recovery: bool) -> Times {
-        Times { now, srtt: ms(120), min_rtt: ms(100), mss: MSS, in_recovery }
+        Times { now, srtt: ms(120), rttvar: ms(0), min_rtt: ms(100), mss: MSS, in_recovery }
     }
 
     fn epoch() -> Instant {
