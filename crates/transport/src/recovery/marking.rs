@@ -313,7 +313,12 @@ impl Marking {
             self.probe_at = None;
             return;
         }
-        self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+        let blind = matches!(self.detector, Detector::NewReno(_));
+        let repairs =
+            self.episode.is_some_and(|episode| !episode.timeout && episode.resent >= 4 * MANY_HOLES);
+        if !(blind && repairs && self.rto_at.is_some()) {
+            self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+        }
         self.probe_at = None;
         self.arm_probe(now, timing);
     }
