@@ -15,8 +15,12 @@
 //!
 //! What a round gave is used from the next one on, so that a burst of loss cannot excuse itself. Chance is
 //! allowed for: with a base of p and n packets three times sqrt(n p), which is three standard deviations, and 4/3.
-//! Without a base there is no allowance either, and the draft's rule is left as it stands. The base is never
-//! taken above 1/8; what it rests on counts half after [`WINDOW`] packets and after each cycle of probing.
+//! Without a base there is no allowance either, and the draft's rule is left as it stands. What the base rests on
+//! counts half after [`WINDOW`] packets and after each cycle of probing.
+//!
+//! Above 1/8 the base is believed only as far as a test confirms it: `ProbeRTT` halves what is in flight, and loss
+//! that answers to the rate is then less. Without the test, four flows that share a queue of five packets take each
+//! other's losses for the path's and rise to 50 % loss; with it they stay at 15 %. The base is never above 1/2.
 //!
 //! Loss at a full queue counts apart, up to 1/16: what is lost in phases that do not probe is caused by other flows.
 //! A flow that answered it would be starved by one that does not, as version 1 of BBR in Linux.
@@ -255,6 +259,26 @@ mod tests {
         base.on_startup_round(false, MSS);
         base.on_startup_done();
         assert_eq!(base.ppm(MSS), 20_000, "half the second round was lost, and the rate grew no more");
+    }
+
+    #[test]
+    fn more_than_an_eighth_needs_a_test_at_half_the_rate() {
+        let now = crate::congestion::bbr::tests::origin();
+        let mut base = BaseLoss::default();
+        base.on_calm_ack(700 * MSS, 300 * MSS);
+        base.on_round(MSS);
+        assert!(base.wants_test(now, MSS));
+        assert_eq!(base.ppm(MSS), MAX_UNTESTED);
+        base.on_test_begins(now);
+        assert!(!base.wants_test(now + TEST_INTERVAL, MSS));
+        base.on_test_ack(50 * MSS, 13 * MSS, MSS);
+        assert_eq!(base.ppm(MSS), MAX_UNTESTED, "63 packets are not enough");
+        base.on_test_ack(20 * MSS, 17 * MSS, MSS);
+        assert_eq!(base.ppm(MSS), 300_000);
+        // At half the rate a twentieth is lost: the rest answers to the rate.
+        base.on_test_begins(now + 2 * TEST_INTERVAL);
+        base.on_test_ack(95 * MSS, 5 * MSS, MSS);
+        assert_eq!(base.ppm(MSS), MAX_UNTESTED);
     }
 
     #[test]
