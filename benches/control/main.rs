@@ -3,13 +3,14 @@
 //!
 //! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/PERFORMANCE.md.
 
+mod long;
 mod losses;
 mod run;
 
 use std::env;
 
 /// The tables by name.
-const TABLES: &[(&str, fn())] = &[("losses", losses::table)];
+const TABLES: &[(&str, fn())] = &[("losses", losses::table), ("long", long::table)];
 
 fn main() {
     // Cargo passes options of its own, such as `--bench`.

@@ -50,7 +50,7 @@ fn gone(ledger: &Ledger) -> f64 {
 fn disorder(link: &LinkConfig) -> Duration {
     let jitter = link.jitter.map_or(Duration::ZERO, |jitter| match jitter.shape {
         JitterShape::Uniform(most) => most,
-        _ => unreachable!("no other shape is drawn"),
+        JitterShape::Normal(_) => unreachable!("no other shape is drawn"),
     });
     jitter + link.reorder.map_or(Duration::ZERO, |reorder| reorder.extra)
 }
