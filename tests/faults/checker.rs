@@ -19,7 +19,7 @@ const ACK: u8 = 6;
 const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;
 /// Bytes that may be sent before the receiver says how many.
-const FIRST_WINDOW: u64 = 131_072;
+const FIRST_WINDOW: u64 = 65_536;
 /// The most that leaves at once, bytes: what one call to the kernel takes.
 const BATCH: u64 = 65_507 / MSS * MSS;
 

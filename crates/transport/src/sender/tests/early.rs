@@ -92,7 +92,7 @@ fn no_more_follows_than_every_receiver_takes() {
     script.write(200 * 1172);
     script.datagrams();
     script.recv_bytes(&retry());
-    assert_eq!(leaving(&mut script).len(), 1 + 111, "packets of 1200 bytes");
+    assert_eq!(leaving(&mut script).len(), 1 + 55, "packets of 1200 bytes");
 }
 
 #[test]
