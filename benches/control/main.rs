@@ -8,6 +8,7 @@
 mod acks;
 mod bad_paths;
 mod fairness;
+mod long;
 mod losses;
 mod patience;
 mod rules;
@@ -25,6 +26,7 @@ const TABLES: &[(&str, fn())] = &[
     ("jitter", bad_paths::jitter),
     ("changes", bad_paths::changes),
     ("patience", patience::table),
+    ("long", long::table),
 ];
 
 fn main() {
