@@ -2,7 +2,6 @@
 //! `cargo bench --bench control -- heavy jitter changes`.
 
 use rdt::emulator::Jitter;
-use rdt::transport::Attempts;
 
 use super::*;
 
@@ -44,10 +43,7 @@ fn loss_that_answers_to_the_rate_stays_congestion() {
 #[test]
 fn half_of_all_packets_lost_delays_and_ends_nothing() {
     for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
-        let attempts = Attempts { syn: 90, data: u32::MAX, fin: 90 };
-        let rto = RtoPolicy::Rfc6298 { min: ms(200), backoff_max: secs(2) };
-        let config = SenderConfig { give_up: secs(100), rto, attempts, ..native(congestion) };
-        let run = fifty().bytes(200_000).loss_both_ways(&bernoulli(0.5)).config(config);
+        let run = fifty().bytes(200_000).loss_both_ways(&bernoulli(0.5)).config(native(congestion));
         for seed in seed()..seed() + 20 {
             Run { seed, ..run.clone() }.run();
         }

@@ -56,6 +56,7 @@ pub(crate) struct AckFacts {
     /// The sample that it gave.
     pub(crate) latest_rtt: Option<Duration>,
     pub(crate) srtt: Duration,
+    pub(crate) rttvar: Duration,
     pub(crate) min_rtt: Duration,
     pub(crate) mss: u64,
 }

@@ -269,11 +269,11 @@ impl Marking {
             // Everything sent again so far had arrived before: what is still marked was judged as hastily.
             if spurious && (done || proves_all(ack, &episode)) {
                 board.unmark_lost();
-                self.end_episode();
+                self.end_episode(true);
                 return Some(Ended::Spurious { timeout: episode.timeout, late_rtt: episode.late_rtt });
             }
             if done {
-                self.end_episode();
+                self.end_episode(false);
                 return Some(Ended::Recovered);
             }
         }
@@ -404,8 +404,14 @@ impl Marking {
         let in_recovery = self.episode.is_some();
         match &mut self.detector {
             Detector::Rack(rack) => {
-                let times =
-                    Times { now: ack.now, srtt: ack.srtt, min_rtt: ack.min_rtt, mss: ack.mss, in_recovery };
+                let times = Times {
+                    now: ack.now,
+                    srtt: ack.srtt,
+                    rttvar: ack.rttvar,
+                    min_rtt: ack.min_rtt,
+                    mss: ack.mss,
+                    in_recovery,
+                };
                 self.reordering_at = rack.detect(&times, board, flights, |segment, state| {
                     lost.push(Lost::new(segment, state, LossTrigger::TimeThreshold));
                 });
@@ -469,10 +475,10 @@ impl Marking {
         true
     }
 
-    fn end_episode(&mut self) {
+    fn end_episode(&mut self, spurious: bool) {
         self.episode = None;
         match &mut self.detector {
-            Detector::Rack(rack) => rack.on_recovered(),
+            Detector::Rack(rack) => rack.on_recovered(spurious),
             Detector::Sack(rule) => rule.reset(),
             Detector::NewReno(dup_acks) => dup_acks.reset(),
         }

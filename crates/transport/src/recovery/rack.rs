@@ -33,6 +33,7 @@ pub enum Reordering {
 pub(crate) struct Times {
     pub(crate) now: Instant,
     pub(crate) srtt: Duration,
+    pub(crate) rttvar: Duration,
     pub(crate) min_rtt: Duration,
     /// Bytes of a full segment.
     pub(crate) mss: u64,
@@ -44,6 +45,8 @@ pub(crate) struct Times {
 pub(crate) struct Rack {
     /// Reordering is given time although none was seen.
     patient: bool,
+    /// It was before the recovery that is on.
+    was_patient: bool,
     /// While it is: the oldest transmission in flight that a later one overtook, and since when that is known.
     overtaken: Option<(u64, Instant)>,
     /// Number of the newest transmission that was delivered, when it left, and when its delivery was known.
@@ -77,6 +80,7 @@ impl Rack {
         let patient = reordering == Reordering::UntilLoss;
         Self {
             patient,
+            was_patient: false,
             overtaken: None,
             newest: None,
             fack: 0,
@@ -147,8 +151,10 @@ impl Rack {
         }
     }
 
-    /// A recovery ended.
-    pub(crate) fn on_recovered(&mut self) {
+    /// A recovery ended; if it was `spurious`, nothing had been lost.
+    pub(crate) fn on_recovered(&mut self, spurious: bool) {
+        self.patient |= spurious && self.was_patient;
+        self.was_patient = false;
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
             self.widened = 0;
@@ -162,6 +168,7 @@ impl Rack {
 
     /// A segment was lost by the network.
     pub(crate) fn on_loss(&mut self) {
+        self.was_patient |= self.patient;
         self.patient = false;
     }
 
@@ -176,7 +183,9 @@ impl Rack {
         if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
-        let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).min(times.srtt);
+        // What is known of the first round trips is their mean deviation, half of the handshake's to begin with.
+        let varies = if self.patient { times.rttvar } else { Duration::ZERO };
+        let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).max(varies).min(times.srtt);
         by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_LATE)))
     }
 
@@ -259,7 +268,7 @@ mod tests {
     }
 
     fn times(now: Instant, in_recovery: bool) -> Times {
-        Times { now, srtt: ms(120), min_rtt: ms(100), mss: MSS, in_recovery }
+        Times { now, srtt: ms(120), rttvar: ms(0), min_rtt: ms(100), mss: MSS, in_recovery }
     }
 
     fn epoch() -> Instant {
@@ -308,10 +317,10 @@ mod tests {
             rack.on_spurious(epoch, &segment(epoch, 0, 30, 2), 40);
             assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(120), "srtt and no more");
             for _ in 0..15 {
-                rack.on_recovered();
+                rack.on_recovered(false);
             }
             assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(120));
-            rack.on_recovered();
+            rack.on_recovered(false);
             assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(25));
         }
     }
@@ -351,11 +360,11 @@ mod tests {
         deliver(&mut rack, at(155), 2, 2);
         assert_eq!(rack.reordering_window(&times(at(155), true), 0), 2 * ms(33));
         for _ in 0..PERSIST {
-            rack.on_recovered();
+            rack.on_recovered(false);
         }
         assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(33) * 5 / 4);
         for _ in 0..PERSIST {
-            rack.on_recovered();
+            rack.on_recovered(false);
         }
         assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(25), "forgotten");
     }

@@ -231,6 +231,7 @@ impl Sender {
             duplicates: self.duplicates,
             latest_rtt: None,
             srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar(),
             min_rtt: self.rtt.min_rtt().unwrap_or_default(),
             mss: self.mss as u64,
         }
