@@ -22,7 +22,7 @@
 //! that answers to the rate is then less. Without the test, four flows that share a queue of five packets take each
 //! other's losses for the path's and rise to 50 % loss; with it they stay at 15 %. The base is never above 1/2.
 //!
-//! Loss at a full queue counts apart, up to 1/16: what is lost in phases that do not probe is caused by other flows.
+//! Loss at a full queue counts apart, up to 1/16: what is lost in `CRUISE` is caused by other flows.
 //! A flow that answered it would be starved by one that does not, as version 1 of BBR in Linux.
 //!
 //! Where it errs: a policer, and a queue shorter than 1/8 of the round trip that other flows keep full, lose
@@ -88,7 +88,7 @@ impl Tally {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BaseLoss {
     evidence: Tally,
-    /// The same at whatever round trip, outside `Startup`.
+    /// The same at whatever round trip, in `CRUISE`.
     shared: Tally,
     round: Tally,
     awaiting_growth: Tally,
@@ -122,8 +122,7 @@ impl BaseLoss {
         self.round.lost += lost;
     }
 
-    /// Takes one ACK, at whatever round trip, of a time after `Startup` in which nothing sent above the bandwidth is
-    /// being acknowledged.
+    /// Takes one ACK of `CRUISE`, at whatever round trip.
     pub(super) fn on_slow_ack(&mut self, acked: u64, lost: u64, mss: u64) {
         self.shared.acked += acked;
         self.shared.lost += lost;

@@ -299,7 +299,7 @@ impl Bbr {
             self.base_loss.on_round(self.config.mss);
         }
         let slow = !self.cycle.awaits_feedback() && self.state != State::ProbeBwUp;
-        if slow && !startup {
+        if slow && self.state == State::ProbeBwCruise {
             self.base_loss.on_slow_ack(acked, lost, self.config.mss);
         }
         if let (Some(rtt), Some(min_rtt)) = (ack.event.latest_rtt, self.min_rtt.get())
