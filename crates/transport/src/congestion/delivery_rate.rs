@@ -7,7 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{LostPacket, RateSample};
+use super::trains::Trains;
+use super::{LostPacket, RateSample, TrainRate};
 
 /// What the estimator must remember of one transmission. Times are nanoseconds since the estimator's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +56,7 @@ pub struct DeliveryRate {
     newest: Option<SentState>,
     /// The last time converted, and what it gave: many packets share one.
     clock: (Instant, u64),
+    trains: Trains,
 }
 
 impl DeliveryRate {
@@ -69,6 +71,7 @@ impl DeliveryRate {
             app_limited_until: 0,
             newest: None,
             clock: (epoch, 0),
+            trains: Trains::default(),
         }
     }
 
@@ -157,6 +160,7 @@ impl DeliveryRate {
             self.app_limited_until = 0;
         }
         let state = self.newest.take()?;
+        self.trains.on_ack(self.delivered_at, state.sent_at, self.delivered);
         let send_elapsed = state.sent_at.saturating_sub(state.first_sent_at);
         let ack_elapsed = self.delivered_at.saturating_sub(state.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);
@@ -171,6 +175,11 @@ impl DeliveryRate {
             tx_in_flight: state.tx_in_flight,
             app_limited: state.app_limited,
         })
+    }
+
+    /// What trains of segments told of the bottleneck so far.
+    pub fn train(&self) -> Option<TrainRate> {
+        self.trains.rate()
     }
 
     /// 64 bits of nanoseconds are 584 years.
