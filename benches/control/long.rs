@@ -87,7 +87,7 @@ fn whole() {
         ("25 Mbit/s, 600 ms, 20 MB", path(25 * MBIT, ms(600), 1.0), 25, 20, 8.533),
         ("250 Mbit/s, 600 ms, 100 MB", satellite(), 250, 100, 5.5),
         ("250 Mbit/s, 600 ms, 100 MB, each 64th lost", each_64th(satellite()), 250, 100, 7.5),
-        ("100 Mbit/s, 200 ms, 20 MB", path(100 * MBIT, ms(200), 1.0), 100, 20, 3.14),
+        ("100 Mbit/s, 200 ms, 20 MB", path(100 * MBIT, ms(200), 1.0), 100, 20, 3.15),
         ("1 Mbit/s, 600 ms, 1 MB", path(MBIT, ms(600), 1.0), 1, 1, 11.01),
         ("10 Mbit/s, 300 ms, 5 MB, a queue of 25 packets", short_queue, 10, 5, 5.85),
     ];

@@ -160,7 +160,6 @@ impl DeliveryRate {
             self.app_limited_until = 0;
         }
         let state = self.newest.take()?;
-        self.trains.on_ack(self.delivered_at, state.sent_at, self.delivered);
         let send_elapsed = state.sent_at.saturating_sub(state.first_sent_at);
         let ack_elapsed = self.delivered_at.saturating_sub(state.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);
@@ -177,8 +176,10 @@ impl DeliveryRate {
         })
     }
 
-    /// What trains of segments told of the bottleneck so far.
-    pub fn train(&self) -> Option<TrainRate> {
+    /// What trains of segments told of the bottleneck so far, with the ACK in hand; before [`sample`](Self::sample).
+    pub fn train(&mut self) -> Option<TrainRate> {
+        let newest = self.newest?;
+        self.trains.on_ack(self.delivered_at, newest.sent_at, self.delivered);
         self.trains.rate()
     }
 

@@ -384,12 +384,12 @@ impl Sender {
         let Some(delivery) = &mut self.delivery else { return };
         let now = facts.now;
         let lost = std::mem::take(&mut self.lost_since_ack);
-        let rate = delivery.sample(now, facts.min_rtt);
         if self.congestion.train() > 0
             && let Some(train) = delivery.train()
         {
             self.congestion.on_train(train);
         }
+        let rate = delivery.sample(now, facts.min_rtt);
         if let Some(observer) = &mut self.observer {
             observer.note_rate(rate);
         }
