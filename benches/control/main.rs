@@ -24,10 +24,10 @@ const TABLES: &[(&str, fn())] = &[
     ("rules", rules::table),
     ("fairness", fairness::table),
     ("heavy", bad_paths::heavy),
-    ("half", bad_paths::half),
     ("jitter", bad_paths::jitter),
-    ("outages", bad_paths::outages),
+    ("changes", bad_paths::changes),
     ("patience", patience::table),
+    ("long", long::table),
 ];
 
 fn main() {

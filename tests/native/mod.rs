@@ -5,6 +5,7 @@
 //! The longer ones: `cargo test --release --test main native -- --include-ignored --nocapture`.
 
 mod adverse;
+mod bad_paths;
 mod ecn;
 mod goodput;
 mod long_path;

@@ -31,6 +31,7 @@ pub(crate) struct BaseOnly {
     since_no_room: Option<u32>,
     pending: Option<Resend>,
     episode: Option<Episode>,
+    suspect: Option<Suspect>,
     /// Transmission of a segment that was cut into pieces when it was lost. The pieces but the first have this number still.
     recut: Option<u64>,
 }
@@ -42,6 +43,24 @@ struct Episode {
     recover: u64,
     /// The timer found it.
     timeout: bool,
+}
+
+/// A base whose loss began an episode, until an ACK moves it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Suspect {
+    /// Number of the first transmission after it was taken for lost.
+    first_tx: u64,
+    /// When its only transmission until then had left.
+    sent_at: Option<Instant>,
+    /// The timer found it.
+    pub(crate) timeout: bool,
+}
+
+impl Suspect {
+    /// How long the transmission took that was taken for lost, if it was its only one.
+    pub(crate) fn late_rtt(&self, now: Instant) -> Option<Duration> {
+        self.sent_at.map(|sent_at| now.saturating_duration_since(sent_at))
+    }
 }
 
 impl BaseOnly {
@@ -62,17 +81,37 @@ impl BaseOnly {
 
     /// Nothing waits for an answer any more.
     pub(crate) fn stop(&mut self) {
-        *self = Self { episode: self.episode, recut: self.recut, ..Self::default() };
+        let Self { episode, suspect, recut, .. } = *self;
+        *self = Self { episode, suspect, recut, ..Self::default() };
     }
 
-    /// The base is lost, with everything below `recover` sent. True if that is a congestion of its own: by the timer,
-    /// or the first loss of a flight.
-    pub(crate) fn begin_episode(&mut self, recover: u64, timeout: bool) -> bool {
+    /// The base is lost, with everything below `recover` sent; `next_tx` leaves next. True if that is a congestion of its
+    /// own: by the timer, or the first loss of a flight.
+    pub(crate) fn begin_episode(
+        &mut self,
+        base: &Segment,
+        recover: u64,
+        next_tx: u64,
+        timeout: bool,
+    ) -> bool {
         let begins = timeout || self.episode.is_none();
         if begins {
             self.episode = Some(Episode { recover, timeout });
+            let sent_at = (base.sent_count == 1).then_some(base.sent_at);
+            self.suspect.get_or_insert(Suspect { first_tx: next_tx, sent_at, timeout });
         }
         begins
+    }
+
+    /// An ACK moves the base, of a receiver that has nothing newer than `largest_tx`. Gives the loss that began the
+    /// episode if it was none: the receiver has nothing that left since (RFC 3522).
+    pub(crate) fn disproved(&mut self, largest_tx: Option<u64>) -> Option<Suspect> {
+        let suspect = self.suspect.take()?;
+        let disproved = largest_tx.is_some_and(|largest| largest < suspect.first_tx);
+        if disproved {
+            self.episode = None;
+        }
+        Some(suspect).filter(|_| disproved)
     }
 
     /// What the recovery that is on began with.
@@ -192,13 +231,16 @@ mod tests {
     #[test]
     fn the_losses_of_a_flight_are_one_congestion_and_each_timeout_is_one() {
         let mut recovery = BaseOnly::default();
-        assert!(recovery.begin_episode(1000, false) && recovery.episode() == Some(Cause::Loss));
-        recovery.on_base_moved(base(1).sent_at, Duration::ZERO, true);
-        assert!(!recovery.begin_episode(2000, false) && !recovery.end_episode(999));
+        let base = base(1);
+        let begin =
+            |recovery: &mut BaseOnly, recover, timeout| recovery.begin_episode(&base, recover, 7, timeout);
+        assert!(begin(&mut recovery, 1000, false) && recovery.episode() == Some(Cause::Loss));
+        recovery.on_base_moved(base.sent_at, Duration::ZERO, true);
+        assert!(!begin(&mut recovery, 2000, false) && !recovery.end_episode(999));
         assert!(recovery.end_episode(1000) && !recovery.end_episode(1000));
-        assert!(recovery.begin_episode(2000, false) && recovery.begin_episode(3000, true));
-        assert!(recovery.begin_episode(4000, true) && recovery.episode() == Some(Cause::Timeout));
-        assert!(!recovery.begin_episode(5000, false) && recovery.end_episode(4000));
+        assert!(begin(&mut recovery, 2000, false) && begin(&mut recovery, 3000, true));
+        assert!(begin(&mut recovery, 4000, true) && recovery.episode() == Some(Cause::Timeout));
+        assert!(!begin(&mut recovery, 5000, false) && recovery.end_episode(4000));
     }
 
     #[test]
@@ -213,6 +255,23 @@ mod tests {
         assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Exhausted);
         recovery.on_base_moved(base.sent_at, Duration::ZERO, true);
         assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Exhausted, "another base, another count");
+    }
+
+    #[test]
+    fn an_echo_from_before_the_loss_disproves_it() {
+        for (largest, disproved) in [(None, false), (Some(6), true), (Some(7), false)] {
+            let mut recovery = BaseOnly::default();
+            let base = base(1);
+            assert!(recovery.begin_episode(&base, 1000, 7, true));
+            // Another timeout of the same base: what counts is the first.
+            assert!(recovery.begin_episode(&base, 1000, 8, true));
+            let suspect = recovery.disproved(largest);
+            assert_eq!(suspect.is_some(), disproved, "{largest:?}");
+            assert_eq!(recovery.episode().is_none(), disproved, "{largest:?}");
+            let later = base.sent_at + Duration::from_millis(300);
+            let rtt = suspect.and_then(|suspect| suspect.late_rtt(later));
+            assert_eq!(rtt.is_some(), disproved, "{largest:?}");
+        }
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub(crate) struct Delivered<'a> {
     pub(crate) largest_tx: Option<u64>,
     /// Number of the next transmission.
     pub(crate) next_tx: u64,
+    pub(crate) srtt: Duration,
 }
 
 /// How an episode, or an episode of probing, ended.
@@ -81,6 +82,8 @@ pub(crate) enum Ended {
     Spurious {
         /// The timer had fired too early.
         timeout: bool,
+        /// The round trip of what was sent again first, where that had left once before.
+        late_rtt: Option<Duration>,
     },
     /// A probe repaired a loss.
     RepairedByProbe,

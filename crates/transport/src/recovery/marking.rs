@@ -17,7 +17,12 @@ use crate::sender::{Fate, Flights, Scoreboard, Segment};
 /// What a receiver may wait before it acknowledges a single segment, unless it says otherwise.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
+/// Holes repaired after one timeout without SACK, from which on a repetition of what the receiver had makes room for
+/// another one.
+const MANY_HOLES: u32 = 16;
+
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a sender has one, and asks it per ACK")]
 enum Detector {
     Rack(Rack),
     Sack(SackThreshold),
@@ -32,9 +37,19 @@ struct Episode {
     /// Number of the first transmission after it began.
     first_tx: u64,
     resent: u32,
+    /// Segments whose repetition was what arrived.
+    repaired: u32,
     spurious: u32,
     /// The timer began it.
     timeout: bool,
+    /// Number of the first transmission after the first of the timeouts in a row, of which this one is the last.
+    series_tx: u64,
+    /// Something was delivered since it began.
+    answered: bool,
+    /// Offset of the first segment that was sent again after that timeout, and when its only transmission before had left.
+    original: Option<(u64, Instant)>,
+    /// The round trip of that transmission, which arrived after all.
+    late_rtt: Option<Duration>,
     /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
     forced: bool,
     /// Where nobody says what arrived, and where the timer fired again without an answer, a timeout's segments go again only
@@ -111,6 +126,11 @@ impl Marking {
         self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
+    /// See [`Rack::reorders`].
+    pub(crate) fn reorders(&self) -> bool {
+        matches!(&self.detector, Detector::Rack(rack) if rack.reorders())
+    }
+
     /// Takes the losses found since the last call.
     pub(crate) fn take_lost(&mut self) -> impl Iterator<Item = Lost> + use<> {
         std::mem::take(&mut self.lost).into_iter()
@@ -134,9 +154,12 @@ impl Marking {
         self.arm_probe(now, timing);
     }
 
-    /// A segment left again.
-    pub(crate) fn on_resent(&mut self, now: Instant, timing: &Timing, reason: Resend) {
+    /// A segment left again, of which `before` was known until then.
+    pub(crate) fn on_resent(&mut self, now: Instant, timing: &Timing, before: &Segment) {
         if let Some(episode) = &mut self.episode {
+            if episode.resent == 0 && before.sent_count == 1 {
+                episode.original.get_or_insert((before.offset, before.sent_at));
+            }
             if std::mem::take(&mut episode.forced) && !episode.timeout {
                 // Its answer is due a round trip from now, whatever was waited for before.
                 self.rto_at = Some(now + timing.rto);
@@ -163,32 +186,45 @@ impl Marking {
 
     /// A segment is newly delivered.
     pub(crate) fn on_delivered(&mut self, delivered: &Delivered<'_>) {
-        let Delivered { now, segment, largest_tx, next_tx } = *delivered;
+        let Delivered { now, segment, largest_tx, next_tx, srtt } = *delivered;
         self.silent = false;
         let later = largest_tx.filter(|largest| segment.sent_count > 1 && *largest < segment.tx);
-        let again = later.is_none() && segment.fate == Fate::InFlight;
+        let again = segment.fate == Fate::InFlight;
         if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
         {
-            // As slow start has it: one for that which is no longer out, and one more.
-            episode.credit = episode.credit.map(|credit| credit.saturating_add(2));
+            // As in slow start, a repaired hole makes room for two. A repetition that the receiver did not need makes room
+            // for none at first, which keeps repetitions few. With many holes that would repair one a round trip.
+            let more = match later {
+                None => 2,
+                Some(_) if episode.repaired >= MANY_HOLES => 1,
+                Some(_) => 0,
+            };
+            episode.repaired += u32::from(later.is_none());
+            episode.credit = episode.credit.map(|credit| credit.saturating_add(more));
+        }
+        if let Some(episode) = &mut self.episode {
+            episode.answered = true;
+            // What arrived instead may be what an earlier timeout of the series sent again: that one was none too early.
+            let of_series = |largest: u64| (episode.series_tx..episode.first_tx).contains(&largest);
+            if later.is_some_and(|largest| segment.fate == Fate::InFlight && !of_series(largest)) {
+                episode.spurious += 1;
+                let original = episode.original.filter(|(offset, _)| *offset == segment.offset);
+                episode.late_rtt =
+                    episode.late_rtt.or(original.map(|(_, sent_at)| now.saturating_duration_since(sent_at)));
+            }
         }
         let Detector::Rack(rack) = &mut self.detector else { return };
         match later {
-            None => rack.on_delivered(now, segment),
-            Some(_) if segment.fate == Fate::InFlight => {
-                rack.on_spurious(segment.tx, next_tx);
-                if let Some(episode) = &mut self.episode {
-                    episode.spurious += 1;
-                }
-            }
+            None => rack.on_delivered(now, segment, srtt),
+            Some(_) if segment.fate == Fate::InFlight => rack.on_spurious(now, segment, next_tx),
             Some(_) => {}
         }
     }
 
-    /// An ACK is about to tell what was delivered.
-    pub(crate) fn on_ack_begins(&mut self) {
+    /// See [`Rack::on_ack_begins`].
+    pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
         if let Detector::Rack(rack) = &mut self.detector {
-            rack.on_ack_begins();
+            rack.on_ack_begins(now, srtt, full, next_tx);
         }
     }
 
@@ -234,7 +270,7 @@ impl Marking {
             if spurious && (done || proves_all(ack, &episode)) {
                 board.unmark_lost();
                 self.end_episode();
-                return Some(Ended::Spurious { timeout: episode.timeout });
+                return Some(Ended::Spurious { timeout: episode.timeout, late_rtt: episode.late_rtt });
             }
             if done {
                 self.end_episode();
@@ -277,7 +313,11 @@ impl Marking {
             self.probe_at = None;
             return;
         }
-        self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+        let blind = matches!(self.detector, Detector::NewReno(_));
+        let repairs = self.episode.is_some_and(|episode| !episode.timeout && episode.resent >= MANY_HOLES);
+        if !(blind && repairs && self.rto_at.is_some()) {
+            self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+        }
         self.probe_at = None;
         self.arm_probe(now, timing);
     }
@@ -335,8 +375,8 @@ impl Marking {
         if due(self.probe_at) {
             self.probe_at = None;
             self.probe.pending = !board.is_empty();
-            // What a timeout sent again is probed for before the next timeout, which stays where it is.
-            if !self.episode.is_some_and(|episode| episode.timeout) {
+            // Within a recovery, a probe comes before the timer and does not move it.
+            if self.episode.is_none() {
                 self.rto_at = Some(now + rto);
             }
         }
@@ -411,10 +451,16 @@ impl Marking {
         self.probe_at = None;
         // The timer backs off to a second only: what leaves by it must not load a path that carries nothing.
         let blind = timeout && (self.silent || matches!(self.detector, Detector::NewReno(_)));
+        let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
             recover: board.next_offset(),
             first_tx: flights.next_tx(),
+            series_tx: series.map_or(flights.next_tx(), |series| series.series_tx),
+            answered: false,
+            original: series.and_then(|series| series.original),
+            late_rtt: None,
             resent: 0,
+            repaired: 0,
             spurious: 0,
             timeout,
             forced: true,
@@ -465,9 +511,8 @@ impl Marking {
             let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
             let at = now + timeout;
-            let backs_off = self.episode.is_some_and(|episode| episode.timeout);
             self.probe_at = match self.rto_at {
-                Some(rto_at) if rto_at <= at => Some(rto_at).filter(|_| !backs_off),
+                Some(rto_at) if rto_at <= at => Some(rto_at).filter(|_| self.episode.is_none()),
                 _ => Some(at),
             };
         }

@@ -12,6 +12,9 @@ const PERSIST: u32 = 16;
 /// Selectively acknowledged bytes, in full segments, from which on an unseen reordering is given no time
 /// (`DupThresh` of RFC 8985, section 6.2 step 4).
 const DUP_THRESHOLD: u64 = 3;
+/// Time that reordering is given at most, or a smoothed round trip where that is longer. It is half of the least
+/// retransmission timeout.
+const MAX_LATE: Duration = Duration::from_millis(100);
 
 /// Whether segments are given time to overtake each other before any was seen to do so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +50,21 @@ pub(crate) struct Rack {
     newest: Option<(u64, Instant, Instant)>,
     /// One past the highest byte delivered.
     fack: u64,
-    /// The same before the ACK that is being taken: what one ACK tells of arrived in an order that it does not tell.
+    /// Both before the ACK that is being taken: what one ACK tells of arrived in an order that it does not tell.
     prior_fack: u64,
+    prior_newest: Option<(u64, Instant, Instant)>,
     reordering_seen: bool,
+    /// How much longer than the round trip of a later one a segment took at most, in the recoveries that [`PERSIST`]
+    /// counts and in those before.
+    late: [Duration; 2],
+    recoveries: u32,
+    /// The window that was last in force.
+    given: Duration,
+    /// When the last ACK came, and by when at the earliest the one that is being taken could have told what it tells.
+    ack_at: Option<Instant>,
+    known_at: Option<Instant>,
+    /// ACKs were too short to tell everything of the transmissions before this one.
+    untold: u64,
     /// The reordering window in quarters of the smallest round-trip time, less one (`reo_wnd_mult`).
     widened: u32,
     /// It is not widened again before this transmission was delivered (`dsack_round`).
@@ -66,26 +81,51 @@ impl Rack {
             newest: None,
             fack: 0,
             prior_fack: 0,
+            prior_newest: None,
             reordering_seen: false,
+            late: [Duration::ZERO; 2],
+            recoveries: 0,
+            given: Duration::ZERO,
+            ack_at: None,
+            known_at: None,
+            untold: 0,
             widened: 0,
             widened_until: None,
             persist: 0,
         }
     }
 
-    /// An ACK is about to tell what was delivered.
-    pub(crate) fn on_ack_begins(&mut self) {
+    /// An ACK is about to tell what was delivered. If it is `full`, it has as many blocks as there may be, and what arrived
+    /// of the transmissions before `next_tx` may be told by a later one.
+    pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
+        if full {
+            self.untold = next_tx;
+        }
+        // ACKs may have been lost meanwhile: then what this one tells may have been known long ago.
+        let prior = self.ack_at.replace(now);
+        self.known_at = Some(prior.map_or(now, |prior| now.min(prior + srtt / 4)));
         self.prior_fack = self.fack;
+        self.prior_newest = self.newest;
     }
 
     /// A segment was delivered, by its last transmission.
-    pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment) {
+    pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, srtt: Duration) {
         self.fack = self.fack.max(segment.end());
-        if segment.end() <= self.prior_fack && segment.sent_count == 1 {
+        if segment.end() <= self.prior_fack && segment.sent_count == 1 && segment.tx >= self.untold {
             self.reordering_seen = true;
+            self.on_late(segment.sent_at, srtt);
         }
         if self.newest.is_none_or(|(tx, ..)| tx < segment.tx) {
             self.newest = Some((segment.tx, segment.sent_at, now));
+        }
+    }
+
+    /// A transmission that left at `sent_at` arrived after a later one had.
+    fn on_late(&mut self, sent_at: Instant, srtt: Duration) {
+        if let (Some((_, newest_sent_at, delivered_at)), Some(known_at)) = (self.prior_newest, self.known_at)
+        {
+            let due = sent_at + delivered_at.saturating_duration_since(newest_sent_at).max(srtt);
+            self.late[0] = self.late[0].max(known_at.saturating_duration_since(due));
         }
     }
 
@@ -93,9 +133,14 @@ impl Rack {
     /// been given too little time. `again_tx` is the last one, `next_tx` will be the next of all: what left again before
     /// that was sent with the window as it was, and widens it no further. Section 6.2, step 4, which is not told which
     /// transmission arrived, waits until `SND.UNA` is beyond all of it, a round trip or, while a hole holds that, more.
-    pub(crate) fn on_spurious(&mut self, again_tx: u64, next_tx: u64) {
+    ///
+    /// It was late by the time that it had been given and by what passed since it left again.
+    pub(crate) fn on_spurious(&mut self, now: Instant, again: &Segment, next_tx: u64) {
         self.reordering_seen = true;
         self.persist = PERSIST;
+        let late = self.given + now.saturating_duration_since(again.sent_at);
+        self.late[0] = self.late[0].max(late);
+        let again_tx = again.tx;
         if self.widened_until.is_none_or(|until| again_tx >= until) {
             self.widened = self.widened.saturating_add(1);
             self.widened_until = Some(next_tx);
@@ -108,11 +153,21 @@ impl Rack {
         if self.persist == 0 {
             self.widened = 0;
         }
+        self.recoveries += 1;
+        if self.recoveries == PERSIST {
+            self.recoveries = 0;
+            self.late = [Duration::ZERO, self.late[0]];
+        }
     }
 
     /// A segment was lost by the network.
     pub(crate) fn on_loss(&mut self) {
         self.patient = false;
+    }
+
+    /// Segments came later than a smoothed round trip because others overtook them.
+    pub(crate) fn reorders(&self) -> bool {
+        self.late.iter().any(|late| !late.is_zero())
     }
 
     /// How much later than the newest delivery a transmission may still arrive (section 6.2 step 4).
@@ -121,7 +176,18 @@ impl Rack {
         if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
-        (times.min_rtt / 4 * (self.widened + 1)).min(times.srtt)
+        let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).min(times.srtt);
+        by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_LATE)))
+    }
+
+    /// How late a segment may come by what was measured. The first few segments show a part of that.
+    fn expected_late(&self, srtt: Duration) -> Duration {
+        let learnt = self.late[0].max(self.late[1]) * 5 / 4;
+        match self.late {
+            [_, before] if !before.is_zero() => learnt,
+            [late, _] if self.patient && !late.is_zero() => srtt.max(2 * late),
+            [late, _] => 2 * late,
+        }
     }
 
     /// When a segment is lost unless it is delivered before. A queue that has grown shorter since it left makes the
@@ -148,7 +214,9 @@ impl Rack {
     ) -> Option<Instant> {
         let (newest, sent_at, delivered_at) = self.newest?;
         let rtt = delivered_at.saturating_duration_since(sent_at);
+        let rtt = if self.reordering_seen { rtt.max(times.srtt) } else { rtt };
         let reordering = self.reordering_window(times, board.sacked());
+        self.given = reordering;
         flights.forget_acknowledged(board.una_offset(), newest);
         while let Some((tx, flight)) = flights.first()
             && tx < newest
@@ -214,13 +282,13 @@ mod tests {
         };
         assert_eq!((window(&rack, false, 2), window(&rack, false, 3)), (ms(25), ms(0)));
         assert_eq!(window(&rack, true, 0), ms(0));
-        rack.on_delivered(epoch + ms(100), &segment(epoch, 3, 3, 1));
-        rack.on_delivered(epoch + ms(100), &segment(epoch, 1, 1, 1));
+        rack.on_delivered(epoch + ms(100), &segment(epoch, 3, 3, 1), ms(120));
+        rack.on_delivered(epoch + ms(100), &segment(epoch, 1, 1, 1), ms(120));
         assert_eq!(window(&rack, false, 3), ms(0), "one ACK tells no order");
-        rack.on_ack_begins();
-        rack.on_delivered(epoch + ms(101), &segment(epoch, 0, 4, 2));
+        rack.on_ack_begins(epoch + ms(100), ms(120), false, 9);
+        rack.on_delivered(epoch + ms(101), &segment(epoch, 0, 4, 2), ms(120));
         assert_eq!(window(&rack, false, 3), ms(0), "what was sent again overtook nothing");
-        rack.on_delivered(epoch + ms(102), &segment(epoch, 2, 2, 1));
+        rack.on_delivered(epoch + ms(102), &segment(epoch, 2, 2, 1), ms(120));
         assert_eq!((window(&rack, false, 3), window(&rack, true, 9)), (ms(25), ms(25)));
     }
 
@@ -232,12 +300,12 @@ mod tests {
             for (round, quarters) in [(0, 2), (1, 3), (2, 4)] {
                 // Ten in a round trip of ten transmissions.
                 for n in 0..10 {
-                    rack.on_spurious(10 * round + n, 10 * round + 10);
+                    rack.on_spurious(epoch, &segment(epoch, 0, 10 * round + n, 2), 10 * round + 10);
                 }
                 let expected = (quarters * ms(25)).min(ms(120));
                 assert_eq!(rack.reordering_window(&times(epoch, true), 0), expected);
             }
-            rack.on_spurious(30, 40);
+            rack.on_spurious(epoch, &segment(epoch, 0, 30, 2), 40);
             assert_eq!(rack.reordering_window(&times(epoch, true), 0), ms(120), "srtt and no more");
             for _ in 0..15 {
                 rack.on_recovered();
@@ -255,8 +323,53 @@ mod tests {
         assert_eq!(rack.reordering_window(&times(epoch, true), 9 * MSS), ms(25));
         rack.on_loss();
         assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(0));
-        rack.on_spurious(0, 1);
+        rack.on_spurious(epoch, &segment(epoch, 0, 0, 2), 1);
         assert_eq!(rack.reordering_window(&times(epoch, false), 3 * MSS), ms(50));
+    }
+
+    #[test]
+    fn measured_lateness_widens_the_window() {
+        let epoch = epoch();
+        let at = |n| epoch + ms(n);
+        let deliver = |rack: &mut Rack, now, index, tx| {
+            rack.on_ack_begins(now, ms(120), false, 9);
+            rack.on_delivered(now, &segment(epoch, index, tx, 1), ms(120));
+        };
+        let mut rack = Rack::new(Reordering::UntilLoss);
+        deliver(&mut rack, at(105), 5, 5);
+        deliver(&mut rack, at(110), 4, 4);
+        assert!(!rack.reorders(), "within a smoothed round trip");
+        deliver(&mut rack, at(130), 3, 3);
+        // Due at 123 ms: 7 ms late. As nothing was lost yet, it may become a round trip.
+        assert_eq!(rack.reordering_window(&times(at(130), false), 0), ms(120));
+        rack.on_loss();
+        assert_eq!(
+            rack.reordering_window(&times(at(130), true), 0),
+            ms(25),
+            "a quarter is more than twice 7 ms"
+        );
+        deliver(&mut rack, at(155), 2, 2);
+        assert_eq!(rack.reordering_window(&times(at(155), true), 0), 2 * ms(33));
+        for _ in 0..PERSIST {
+            rack.on_recovered();
+        }
+        assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(33) * 5 / 4);
+        for _ in 0..PERSIST {
+            rack.on_recovered();
+        }
+        assert_eq!(rack.reordering_window(&times(at(155), true), 0), ms(25), "forgotten");
+    }
+
+    #[test]
+    fn acks_with_all_their_blocks_tell_no_lateness() {
+        let epoch = epoch();
+        let mut rack = Rack::new(Reordering::UntilLoss);
+        for (at, index, full) in [(105, 5, true), (130, 3, false)] {
+            let now = epoch + ms(at);
+            rack.on_ack_begins(now, ms(120), full, 9);
+            rack.on_delivered(now, &segment(epoch, index, index, 1), ms(120));
+        }
+        assert!(!rack.reorders() && !rack.reordering_seen);
     }
 
     #[test]
@@ -271,7 +384,7 @@ mod tests {
                 board.push(epoch + ms(tx), 1000, tx);
             }
             let now = epoch + ms(103);
-            board.sack(&(MSS..4 * MSS), |segment| rack.on_delivered(now, segment));
+            board.sack(&(MSS..4 * MSS), |segment| rack.on_delivered(now, segment, ms(120)));
             let mut lost = Vec::new();
             let again = rack.detect(&times(now, false), &mut board, &mut flights, |s, _| lost.push(s.offset));
             assert_eq!(again, due.map(|due| epoch + due), "{reordering:?}");

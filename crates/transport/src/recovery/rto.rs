@@ -72,9 +72,10 @@ impl RtoEstimator {
     }
 
     /// The timer fired although nothing was lost, only late: its answer took `rtt`. The timeout is to bear that
-    /// the next time (RFC 4015, section 3.2, step 9).
+    /// the next time (RFC 4015, section 3.2, step 9). It ends the back-off, as any sample does.
     pub fn on_spurious_timeout(&mut self, rtt: Duration) {
         self.smoothed = self.smoothed.map(|(srtt, rttvar)| (srtt.max(rtt), rttvar.max(rtt / 2)));
+        self.backoff = 0;
     }
 
     /// The samples so far were wrong; the next one is the first.

@@ -33,9 +33,12 @@ impl Sender {
         }
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
         let episode = rules.episode();
+        let disproved = if facts.moved { rules.disproved(facts.largest_tx) } else { None };
         let ended = rules.end_episode(self.board.una_offset());
         self.tell_of_ack(&facts, prior.in_flight, episode);
-        if ended {
+        if let Some(suspect) = disproved {
+            self.respond_to_spurious(&facts, suspect.timeout, suspect.late_rtt(now));
+        } else if ended {
             self.trace(now, &Trace::RecoveryEnded { spurious: false });
         }
         self.pace(now);
@@ -138,7 +141,8 @@ impl Sender {
             self.note_lost(now, u64::from(base.len), state);
         }
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
-        let begins = congestion && rules.begin_episode(self.board.next_offset(), timeout);
+        let (recover, next_tx) = (self.board.next_offset(), self.flights.next_tx());
+        let begins = congestion && rules.begin_episode(&base, recover, next_tx, timeout);
         if begins {
             let cause = if timeout { Cause::Timeout } else { Cause::Loss };
             self.trace(now, &Trace::RecoveryBegan { cause });

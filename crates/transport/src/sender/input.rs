@@ -8,6 +8,7 @@ use super::Sender;
 use super::silence::LostTo;
 use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
 use crate::planted::{self, Bug};
+use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::{AckFacts, Delivered, Ended, Expired, Prr, PrrAck, Recovery};
 use crate::wire::{Ack, Reply};
 use crate::{MAX_DATAGRAM, Trace};
@@ -116,6 +117,7 @@ impl Sender {
     pub(super) fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) -> AckFacts {
         let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.flights.next_tx());
         let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
+        let prior_largest = self.largest_tx;
         self.largest_tx = self.largest_tx.max(largest_tx);
         self.duplicates = ack.duplicates.unwrap_or(self.duplicates);
         let echoed = fresh_echo
@@ -128,9 +130,13 @@ impl Sender {
         let mut unrecorded = None;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
-        let next_tx = self.flights.next_tx();
+        let (next_tx, srtt) = (self.flights.next_tx(), self.rtt.srtt());
+        // The newest segment sent once that a later one overtook: an ACK for it left at once, and echoes the later one.
+        // Without SACK there is no telling when it came.
+        let overtaking = prior_largest.filter(|_| heeds_sack);
+        let mut overtaken: Option<(u64, Instant)> = None;
         if let Recovery::Marking(rules) = &mut self.recovery {
-            rules.on_ack_begins();
+            rules.on_ack_begins(now, srtt, ack.sack.iter().count() >= MAX_BLOCKS, next_tx);
         }
         // Where a record is missing, a segment has what is to be known of it.
         let recorded = fresh_echo.is_none() || echoed.is_some();
@@ -144,13 +150,16 @@ impl Sender {
             if Some(segment.tx) == fresh_echo {
                 unrecorded = Some(segment.sent_at);
             }
+            if segment.sent_count == 1 && overtaking.is_some_and(|largest| segment.tx < largest) {
+                overtaken = overtaken.max(Some((segment.tx, segment.sent_at)));
+            }
             if let Some(delivery) = delivery.as_mut()
                 && let Some(flight) = flights.get(segment.tx)
             {
                 delivery.on_delivered(now, &flight.state, u64::from(segment.len));
             }
             if let Recovery::Marking(rules) = &mut *recovery {
-                rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx });
+                rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx, srtt });
             }
             grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(segment.tx));
         };
@@ -188,11 +197,15 @@ impl Sender {
             (Some(_), None) => None,
             (None, _) => acked.karn.map(|sent_at| now.saturating_duration_since(sent_at)),
         };
-        if let Some(sample) = sample {
+        let late = overtaken.map(|(_, sent_at)| now.saturating_duration_since(sent_at));
+        for sample in [sample, late].into_iter().flatten() {
             // One ACK for two packets, unless fewer were asked for.
             let samples = self.board.in_flight() / (u64::from(self.ack_every.max(2)) * self.mss as u64);
             self.rtt.on_sample(sample, u32::try_from(samples).unwrap_or(u32::MAX));
+            let mean = self.mean_rtt.unwrap_or(sample);
+            self.mean_rtt = Some((mean * 15 + sample) / 16);
         }
+        let sample = sample.or(late);
         // News of the window is no duplicate, and neither is the answer to a packet for which there was no room.
         let repeats = !acked.moved && ack.wnd == prior_wnd && self.has_room();
         AckFacts {
@@ -335,10 +348,8 @@ impl Sender {
         let ended = rules.ended(facts, &mut self.board);
         self.tell_of_ack(facts, prior.in_flight, episode);
         match ended {
-            Some(Ended::Spurious { timeout }) => {
-                self.stats.spurious += 1;
-                self.trace(now, &Trace::RecoveryEnded { spurious: true });
-                self.respond_to_spurious(facts, timeout);
+            Some(Ended::Spurious { timeout, late_rtt }) => {
+                self.respond_to_spurious(facts, timeout, late_rtt);
             }
             Some(Ended::Recovered) => {
                 self.trace(now, &Trace::RecoveryEnded { spurious: false });
@@ -367,14 +378,21 @@ impl Sender {
 
     /// Nothing had been lost: the response of RFC 4015, section 3.2. Step 8 lets no burst out, for which a pacer does as
     /// well; step 9 makes the next such delay no timeout.
-    fn respond_to_spurious(&mut self, facts: &AckFacts, timeout: bool) {
+    pub(super) fn respond_to_spurious(
+        &mut self,
+        facts: &AckFacts,
+        timeout: bool,
+        late_rtt: Option<Duration>,
+    ) {
+        self.stats.spurious += 1;
+        self.trace(facts.now, &Trace::RecoveryEnded { spurious: true });
         self.congestion.on_spurious(facts.now);
         self.prr = None;
         if self.pacer.is_none() {
             let first = u64::from(self.config.initial_window) * self.mss as u64;
             self.congestion.reopen_from(self.board.in_flight() + facts.bytes.min(first));
         }
-        if let Some(sample) = facts.latest_rtt.filter(|_| timeout) {
+        if let Some(sample) = late_rtt.or(facts.latest_rtt).filter(|_| timeout) {
             self.rtt.on_spurious_timeout(sample);
         }
     }
@@ -389,6 +407,7 @@ impl Sender {
         {
             self.congestion.on_train(train);
         }
+        let reorders = matches!(&self.recovery, Recovery::Marking(rules) if rules.reorders());
         let rate = delivery.sample(now, facts.min_rtt);
         if let Some(observer) = &mut self.observer {
             observer.note_rate(rate);
@@ -401,7 +420,7 @@ impl Sender {
             in_flight: self.board.in_flight(),
             cwnd_limited: self.waiting.used_cwnd(self.cwnd, self.congestion.pacing_rate().is_none()),
             episode,
-            latest_rtt: facts.latest_rtt,
+            latest_rtt: facts.latest_rtt.and(if reorders { self.mean_rtt } else { facts.latest_rtt }),
             srtt: facts.srtt,
             min_rtt: facts.min_rtt,
             delivered: delivery.delivered(),

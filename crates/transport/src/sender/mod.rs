@@ -120,6 +120,8 @@ pub struct Sender {
     /// Every transmission, where the wire numbers them.
     flights: Flights,
     rtt: Rtt,
+    /// Mean of the last samples.
+    mean_rtt: Option<Duration>,
     syns: Syns,
     /// What is lost and what is sent again; the timers of data.
     recovery: Recovery,
@@ -200,6 +202,7 @@ impl Sender {
             board: Scoreboard::new(codec.numbering()),
             flights: Flights::new(planted::first_tx()),
             rtt: Rtt::new(config.rto),
+            mean_rtt: None,
             syns: Syns::default(),
             recovery: Recovery::new(config.recovery, config.reordering),
             delivery: None,

@@ -299,7 +299,7 @@ impl Sender {
                 rules.on_resent(now, timing.rto.min(rest));
                 self.stats.timeouts += u64::from(repeat.reason == Resend::Timeout);
             }
-            Recovery::Marking(rules) => rules.on_resent(now, &timing, repeat.reason),
+            Recovery::Marking(rules) => rules.on_resent(now, &timing, &segment),
         }
         match repeat.reason {
             Resend::Timeout => {}

@@ -166,7 +166,7 @@ impl Sender {
             return None;
         }
         let run @ (first, last) = self.board.plain_run(ack)?;
-        let (txs, next_tx) = (first.tx..=last.tx, self.flights.next_tx());
+        let (txs, next_tx, srtt) = (first.tx..=last.tx, self.flights.next_tx(), self.rtt.srtt());
         let flight = self.flights.get(first.tx).filter(|_| self.flights.has(&txs))?;
         // The edge of an ACK before may lie inside the first one.
         if flight.offset != Some(first.offset) {
@@ -179,7 +179,7 @@ impl Sender {
         if let Recovery::Marking(rules) = &mut self.recovery {
             // Those between tell nothing that these two do not.
             for segment in [&first, &last] {
-                rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx });
+                rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx, srtt });
             }
         }
         let grown = self.try_size_of(&txs);

@@ -1,5 +1,6 @@
 //! "ProbeRTT": halve what is in flight for 200 ms to see the round trip of an empty path. Also "Restarting From
-//! Idle", for which a pause is as good a look at the empty path.
+//! Idle", for which a pause is as good a look at the empty path. A deviation: the probe also tells whether loss answers to
+//! the rate, and is made for that where more than an eighth is lost (`base_loss.rs`).
 
 use std::time::{Duration, Instant};
 
