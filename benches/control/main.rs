@@ -19,6 +19,7 @@ use std::env;
 /// The tables by name.
 const TABLES: &[(&str, fn())] = &[
     ("acks", acks::table),
+    ("long", long::table),
     ("losses", losses::table),
     ("rules", rules::table),
     ("fairness", fairness::table),

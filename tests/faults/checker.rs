@@ -58,7 +58,7 @@ struct Bucket {
 impl Bucket {
     fn capacity(rate: f64) -> f64 {
         // A train on a long path.
-        (BATCH as f64).min(rate / 1000.0).max(10.0 * MSS as f64)
+        (BATCH as f64).min(rate / 1000.0).max(16.0 * MSS as f64)
     }
 
     fn settle(&mut self, now: Instant) {

@@ -2,7 +2,7 @@
 //! 100 ms and more, growth by the round trip takes seconds in which short transfers end.
 //!
 //! The first window is that of RFC 6928 for each 50 ms of round trip, up to twelve times, so its rate is that of such a
-//! window where round trips are 50 ms. Segments leave in trains of ten, no more than an unpaced first window, and the
+//! window where round trips are 50 ms. Segments leave in trains of sixteen, of which four ACKs tell even where the way back is thin, and the
 //! dispersion of their ACKs tells the bottleneck's rate after one round trip (`trains.rs`). As picoquic does, half of that
 //! is sent at from there on; all of it where trains agree in rate and round trip, which a queue of others in motion or
 //! hosts that join packets do not let them. No step is more than 80 times what was delivered before (8 times where trains
@@ -24,7 +24,7 @@ const WINDOW_RTT: Duration = Duration::from_millis(50);
 /// ... and at most so many of them.
 const MAX_WINDOWS: u128 = 12;
 /// Segments of a train.
-const TRAIN_SEGMENTS: u64 = 10;
+const TRAIN_SEGMENTS: u64 = 16;
 /// Steps at most, with trains that agree and without.
 const STEADY_STEP: u64 = 80;
 const STEP: u64 = 8;
