@@ -8,6 +8,7 @@
 mod acks;
 mod bad_paths;
 mod fairness;
+mod long;
 mod losses;
 mod patience;
 mod rules;
@@ -18,6 +19,7 @@ use std::env;
 /// The tables by name.
 const TABLES: &[(&str, fn())] = &[
     ("acks", acks::table),
+    ("long", long::table),
     ("losses", losses::table),
     ("rules", rules::table),
     ("fairness", fairness::table),
@@ -25,6 +27,7 @@ const TABLES: &[(&str, fn())] = &[
     ("jitter", bad_paths::jitter),
     ("changes", bad_paths::changes),
     ("patience", patience::table),
+    ("long", long::table),
 ];
 
 fn main() {

@@ -52,7 +52,10 @@ impl Run {
 
     pub(crate) fn start(&self) -> Running {
         let mut simulation = Simulation::new();
-        let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
+        let mut server = ServerConfig::new(
+            ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() },
+            LinkMode::None,
+        );
         server.listener.secret = Some([1; 32]);
         let server = simulation.add_server(server);
         let wire = simulation.add_wire(Path::new(self.path.clone(), self.seed));

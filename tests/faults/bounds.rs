@@ -40,6 +40,8 @@ pub(super) struct Facts {
     pub(super) at_stake: u64,
     /// Timeouts that followed another one before anything new was acknowledged.
     pub(super) in_a_row: u32,
+    /// Packets that found no transfer, because their SYN was lost or late.
+    pub(super) without_syn: u64,
     /// Times that a SYN or a FIN was sent again by the timer.
     pub(super) controls: u32,
 }
@@ -54,7 +56,7 @@ fn gone(ledger: &Ledger) -> f64 {
 fn disorder(link: &LinkConfig) -> Duration {
     let jitter = link.jitter.map_or(Duration::ZERO, |jitter| match jitter.shape {
         JitterShape::Uniform(most) => most,
-        _ => unreachable!("no other shape is drawn"),
+        JitterShape::Normal(_) => unreachable!("no other shape is drawn"),
     });
     jitter + link.reorder.map_or(Duration::ZERO, |reorder| reorder.extra)
 }
@@ -66,7 +68,8 @@ fn in_order(link: &LinkConfig) -> bool {
 
 /// The most packets that may be sent again; `None` where nothing can be said.
 ///
-/// What was dropped is sent again, and with q of the ACKs lost now and then a packet more. Beyond that, each lost ACK
+/// What was dropped is sent again, what followed a SYN that was lost, and with q of the ACKs lost now and then a packet
+/// more. Beyond that, each lost ACK
 /// may cost a packet, as it does in a small window or when a whole flight of them is lost, and each timeout what was
 /// outstanding: all of it goes back to the network under RFC 6582 and 6675, which forget what they know of it, and one
 /// packet of it where the base alone is sent again. RACK is held to it whatever else happens, and by random losses in a
@@ -83,7 +86,7 @@ pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
         return None;
     }
     let q = gone(&facts.reverse) / facts.reverse.sent.max(1) as f64;
-    let needed = 1.05 * (1.0 + q) * gone(&facts.forward);
+    let needed = 1.05 * (1.0 + q) * gone(&facts.forward) + facts.without_syn as f64;
     let (small, first) = match plan.sender.congestion {
         Algorithm::Fixed(packets) => (packets < SMALL_WINDOW, u64::from(packets)),
         // The mean window of Mathis et al. 1997, (3/2p)^(1/2) packets.

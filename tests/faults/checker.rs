@@ -19,7 +19,7 @@ const ACK: u8 = 6;
 const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;
 /// Bytes that may be sent before the receiver says how many.
-const FIRST_WINDOW: u64 = 11_720;
+const FIRST_WINDOW: u64 = 65_536;
 /// The most that leaves at once, bytes: what one call to the kernel takes.
 const BATCH: u64 = 65_507 / MSS * MSS;
 
@@ -57,7 +57,8 @@ struct Bucket {
 
 impl Bucket {
     fn capacity(rate: f64) -> f64 {
-        (BATCH as f64).min(rate / 1000.0).max(2.0 * MSS as f64)
+        // A train on a long path.
+        (BATCH as f64).min(rate / 1000.0).max(16.0 * MSS as f64)
     }
 
     fn settle(&mut self, now: Instant) {

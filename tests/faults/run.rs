@@ -206,7 +206,8 @@ impl Run<'_> {
         let (forward, reverse) = (*path.forward.ledger(), *path.reverse.ledger());
         let checker = self.shared.0.lock().unwrap();
         let (in_a_row, controls) = checker.repeated();
-        Facts { forward, reverse, at_stake: checker.at_stake(), in_a_row, controls }
+        let without_syn = self.simulation.server(self.server).server.listener().stats().no_connection;
+        Facts { forward, reverse, at_stake: checker.at_stake(), in_a_row, without_syn, controls }
     }
 
     /// How much of the time that it may take it took.

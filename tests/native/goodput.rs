@@ -154,8 +154,8 @@ fn with_its_start_on_links_with_and_without_the_headers_below() {
 
 #[test]
 fn a_cold_start_over_a_satellite() {
-    let clean = [(Loss::None, 9.0)].into_iter();
-    for (loss, limit) in clean.chain((60..=68).map(|n| (Loss::every_nth(n), 11.0))) {
+    let clean = [(Loss::None, 5.5)].into_iter();
+    for (loss, limit) in clean.chain((60..=68).map(|n| (Loss::every_nth(n), 7.5))) {
         for overhead in [0, IP_UDP] {
             let run = Run::new(250_000_000, ms(600)).bytes(100_000_000).loss(loss.clone());
             let done = run.forward(|link| link.overhead(overhead)).run();

@@ -6,6 +6,31 @@ use rdt::transport::wire::native::LinkRequest;
 use super::*;
 
 #[test]
+fn start_fills_a_path_of_600_ms_in_two_round_trips() {
+    // 20 MB at 25 Mbit/s take 6.4 s, the answer to the first SYN 0.6 s and that to the FIN as long.
+    let run = Run::new(25_000_000, ms(600)).bytes(20_000_000).forward(|link| link.overhead(IP_UDP));
+    let done = run.clone().run();
+    assert!(done.took <= Duration::from_millis(8533), "{:?}: {:?}", done.took, done.stats);
+    assert_eq!(done.stats.retransmitted, 0, "{:?}", done.stats);
+    // A queue of a hundred packets.
+    let tenth = run.queue(100).run();
+    assert!(tenth.took <= secs(10), "{:?}: {:?}", tenth.took, tenth.stats);
+    assert!(tenth.stats.retransmitted < 1500, "{:?}", tenth.stats);
+}
+
+#[test]
+fn default_window_carries_125_megabytes_in_flight() {
+    let run = Run::new(2_000_000_000, ms(500)).bytes(u64::MAX / 2);
+    let mut running = run.forward(|link| link.overhead(IP_UDP)).start();
+    running.simulation.run_until(secs(6));
+    let acked = |running: &Running| running.simulation.sender(running.sender).sender.stats().bytes_acked;
+    let before = acked(&running);
+    running.simulation.run_until(secs(7));
+    let mbps = (acked(&running) - before) as f64 * 8.0 / 1e6;
+    assert!(mbps >= 0.9 * 0.9627 * 2000.0, "{mbps} Mbit/s in the seventh second");
+}
+
+#[test]
 fn a_link_laid_behind_the_cookie_is_measured_before_anything_is_taken_for_lost() {
     for rtt in [ms(999), ms(1500), ms(2500), secs(8)] {
         for (mbps, bytes) in [(100, 300_000), (10, 300_000), (10, 1000), (10, 3_000_000)] {

@@ -164,14 +164,20 @@ fn reordering_within_a_quarter_of_the_round_trip_is_never_mistaken_for_loss() {
 #[test]
 fn by_the_letter_of_the_rfc_it_is_until_reordering_is_seen() {
     // RFC 8985, section 6.2: while no reordering was seen, three segments acknowledged above are enough. In the
-    // first round trips that may befall more than one.
+    // first round trips that may befall a few, or none where the first is overtaken by fewer.
     let share = Probability::new(0.02).unwrap();
     for congestion in CONTROLLERS {
-        let config = SenderConfig { reordering: Reordering::OnceSeen, ..native(congestion) };
-        let done = with(congestion).config(config).forward(|link| link.reorder(share, ms(24))).run();
-        let stats = &done.stats;
-        assert!((1..=2).contains(&stats.retransmitted), "{congestion}: {stats:?}");
-        assert_eq!(stats.spurious, stats.recoveries, "{congestion}: {stats:?}");
+        let mut mistaken = 0;
+        for seed in seed()..seed() + 10 {
+            let config = SenderConfig { reordering: Reordering::OnceSeen, ..native(congestion) };
+            let late = with(congestion).config(config).forward(|link| link.reorder(share, ms(24)));
+            let done = Run { seed, ..late }.run();
+            let stats = &done.stats;
+            assert!(stats.retransmitted <= 5, "{congestion}, seed {seed}: {stats:?}");
+            assert_eq!(stats.spurious, stats.recoveries, "{congestion}, seed {seed}: {stats:?}");
+            mistaken += u32::from(stats.retransmitted > 0);
+        }
+        assert!(mistaken >= 5, "{congestion}: in {mistaken} of 10");
     }
 }
 

@@ -7,7 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{LostPacket, RateSample};
+use super::trains::Trains;
+use super::{LostPacket, RateSample, TrainRate};
 
 /// What the estimator must remember of one transmission. Times are nanoseconds since the estimator's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +56,7 @@ pub struct DeliveryRate {
     newest: Option<SentState>,
     /// The last time converted, and what it gave: many packets share one.
     clock: (Instant, u64),
+    trains: Trains,
 }
 
 impl DeliveryRate {
@@ -69,6 +71,7 @@ impl DeliveryRate {
             app_limited_until: 0,
             newest: None,
             clock: (epoch, 0),
+            trains: Trains::default(),
         }
     }
 
@@ -171,6 +174,13 @@ impl DeliveryRate {
             tx_in_flight: state.tx_in_flight,
             app_limited: state.app_limited,
         })
+    }
+
+    /// What trains of segments told of the bottleneck so far, with the ACK in hand; before [`sample`](Self::sample).
+    pub fn train(&mut self) -> Option<TrainRate> {
+        let newest = self.newest?;
+        self.trains.on_ack(self.delivered_at, newest.sent_at, self.delivered);
+        self.trains.rate()
     }
 
     /// 64 bits of nanoseconds are 584 years.

@@ -10,6 +10,7 @@ mod hystart;
 mod reno;
 #[cfg(test)]
 mod tests;
+mod trains;
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ pub use cubic::{Cubic, SlowStart};
 pub use delivery_rate::{DeliveryRate, SentState};
 pub use fixed::Fixed;
 pub use reno::Reno;
+pub use trains::TrainRate;
 
 /// What one ACK did, after the scoreboard and the loss detector had their say.
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +125,9 @@ pub trait Controller: Debug + Send {
     /// An ACK arrived.
     fn on_ack(&mut self, ack: &AckEvent);
 
+    /// What trains of segments tell of the bottleneck, before the ACK that tells it.
+    fn on_train(&mut self, _rate: TrainRate) {}
+
     /// One packet is lost.
     fn on_packet_lost(&mut self, _lost: &LostPacket) {}
 
@@ -150,6 +155,11 @@ pub trait Controller: Debug + Send {
     /// Bytes per second at which to send; `None` leaves it to the sender: a multiple of cwnd / srtt.
     fn pacing_rate(&self) -> Option<u64> {
         None
+    }
+
+    /// Bytes that should leave together so that the dispersion of their ACKs can be measured; 0 for none.
+    fn train(&self) -> u64 {
+        0
     }
 
     /// True if the window during recovery is left to proportional rate reduction (RFC 6937): false for

@@ -26,6 +26,10 @@ pub struct Pacer {
     batch: u64,
     /// `None`: everything may leave at once.
     rate: Option<u64>,
+    /// Bytes that wait for each other once the bucket is empty; 0 for none.
+    train: u64,
+    /// They wait until the bucket is full.
+    filling: bool,
     /// Billionths of a byte that may leave at `updated`; below zero it is debt.
     level: i128,
     updated: Option<Instant>,
@@ -36,7 +40,15 @@ impl Pacer {
     /// can take.
     pub fn new(mss: u64) -> Self {
         let mss = mss.max(1);
-        let mut pacer = Self { mss, batch: MAX_BATCH / mss * mss, rate: None, level: 0, updated: None };
+        let mut pacer = Self {
+            mss,
+            batch: MAX_BATCH / mss * mss,
+            rate: None,
+            train: 0,
+            filling: false,
+            level: 0,
+            updated: None,
+        };
         pacer.level = pacer.capacity();
         pacer
     }
@@ -45,6 +57,12 @@ impl Pacer {
     pub fn set_sizes(&mut self, mss: u64, batch: u64) {
         self.mss = mss.max(1);
         self.batch = batch;
+    }
+
+    /// From now on so many bytes leave together, one train after the other; 0 for none.
+    pub fn set_train(&mut self, bytes: u64) {
+        self.train = bytes;
+        self.filling &= bytes > 0;
     }
 
     /// Sends at so many bytes per second from now on; `None` is unpaced. A rate of 0 counts as 1. Debt made
@@ -64,17 +82,18 @@ impl Pacer {
     }
 
     /// The most bytes that should leave together: one batch, or 1 ms of the rate if that is less, but two
-    /// segments at least. `u64::MAX` when unpaced.
+    /// segments at least, or a train. `u64::MAX` when unpaced.
     pub fn burst(&self) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
-        self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss)
+        self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss).max(self.train)
     }
 
     /// When `bytes` may leave: `None` is now. More than [`burst`](Self::burst) wait for no more than that;
     /// the rest is debt.
     pub fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
         let rate = self.rate?;
-        let missing = nano_bytes(bytes.min(self.burst())) - self.level_at(now);
+        let wanted = if self.filling { self.burst() } else { bytes.min(self.burst()) };
+        let missing = nano_bytes(wanted) - self.level_at(now);
         let missing = u128::try_from(missing).ok().filter(|missing| *missing > 0)?;
         let wait = u64::try_from(missing.div_ceil(u128::from(rate))).unwrap_or(u64::MAX);
         // No deadline is further away than an Instant can say.
@@ -86,6 +105,9 @@ impl Pacer {
     pub fn allows(&self, now: Instant, len: u64, most: u64) -> u64 {
         if self.rate.is_none() {
             return most;
+        }
+        if self.filling && self.level_at(now) < self.capacity() {
+            return 0;
         }
         let beyond_first = self.level_at(now) - nano_bytes(len.min(self.burst()));
         if beyond_first < 0 {
@@ -100,12 +122,14 @@ impl Pacer {
         self.settle(now);
         if self.rate.is_some() {
             self.level -= nano_bytes(bytes);
+            self.filling |= self.train > 0 && self.level < nano_bytes(self.mss);
         }
     }
 
     fn settle(&mut self, now: Instant) {
         self.level = self.level_at(now);
         self.updated = Some(self.updated.map_or(now, |updated| updated.max(now)));
+        self.filling &= self.level < self.capacity();
     }
 
     fn level_at(&self, now: Instant) -> i128 {

@@ -403,6 +403,11 @@ impl Sender {
         let Some(delivery) = &mut self.delivery else { return };
         let now = facts.now;
         let lost = std::mem::take(&mut self.lost_since_ack);
+        if self.congestion.train() > 0
+            && let Some(train) = delivery.train()
+        {
+            self.congestion.on_train(train);
+        }
         let reorders = matches!(&self.recovery, Recovery::Marking(rules) if rules.reorders());
         let rate = delivery.sample(now, facts.min_rtt);
         if let Some(observer) = &mut self.observer {
@@ -438,6 +443,7 @@ impl Sender {
                 u128::from(self.congestion.cwnd()) * 1_000_000_000 * gain / (10 * srtt.as_nanos());
             u64::try_from(per_second).unwrap_or(u64::MAX)
         });
+        pacer.set_train(self.congestion.train());
         pacer.set_rate(now, Some(rate));
         self.trace(now, &Trace::Paced { rate });
     }

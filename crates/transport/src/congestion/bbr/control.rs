@@ -71,7 +71,9 @@ impl Bbr {
     pub(super) fn set_pacing_rate_with_gain(&mut self, pacing_gain: u64) {
         let below = if self.config.narrow_pacing_margin { NARROW_PACING_MARGIN } else { PACING_MARGIN };
         let rate = self.before_base_loss(mul_div(self.bw, pacing_gain * below, 1_000_000));
-        if self.bw > 0 && (self.full_bw.reached() || rate > self.pacing_rate) {
+        if let Some(rate) = self.within_trains(rate) {
+            self.pacing_rate = rate;
+        } else if self.bw > 0 && (self.full_bw.reached() || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
     }
@@ -88,7 +90,7 @@ impl Bbr {
     /// What must be sent for `delivered` to arrive: the model's bandwidth is of what arrives, and a link is
     /// only full if what is lost before it is sent as well.
     fn before_base_loss(&self, delivered: u64) -> u64 {
-        mul_div(delivered, PPM, PPM - self.base_loss_ppm())
+        mul_div(delivered, PPM, PPM - self.lost_on_the_way_ppm())
     }
 
     /// Most bytes to hand over at once (`SetSendQuantum`): a millisecond's worth.
@@ -145,7 +147,7 @@ impl Bbr {
             let brisk = if self.brisk() { 2 } else { 1 };
             self.cwnd += event.acked * brisk;
         }
-        self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
+        self.cwnd = self.cwnd.max(self.min_pipe_cwnd()).max(self.train_window());
         if self.state == State::ProbeRtt {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
         }

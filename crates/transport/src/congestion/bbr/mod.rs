@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `mod.rs` | the controller and the order of its steps |
 //! | `startup.rs` | `Startup` and `Drain` |
+//! | `long_start.rs` | the start on long paths: a deviation |
 //! | `probe_bw.rs` | `ProbeBW_DOWN`, `CRUISE`, `REFILL`, `UP`, and the long-term bound |
 //! | `probe_rtt.rs` | `ProbeRTT`, and the restart from idle |
 //! | `control.rs` | pacing rate, quantum and window that follow from the model |
@@ -18,7 +19,8 @@
 //! | `scale.rs` | integer arithmetic |
 //!
 //! Deviations, each with its reasons where it is made: the base loss rate (`base_loss.rs`), what confirms the
-//! smallest round trip (`min_rtt.rs`), the faster search of `Startup` (`startup.rs`), rounds that were as fast as
+//! smallest round trip (`min_rtt.rs`), the faster search of `Startup` (`startup.rs`), on long paths by trains
+//! (`long_start.rs`), rounds that were as fast as
 //! our own pace (`own_pace.rs`), and half the margin of the pace (`control.rs`). Each has a switch in [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
 //! a probe (`probe_bw.rs`).
 
@@ -27,6 +29,7 @@ mod base_loss;
 mod bounds;
 mod control;
 mod full_bw;
+mod long_start;
 mod loss_round;
 mod max_filter;
 mod min_rtt;
@@ -48,6 +51,7 @@ use self::base_loss::{BaseLoss, calm};
 use self::bounds::{Bounds, Latest};
 use self::control::initial_pacing_rate;
 use self::full_bw::FullBandwidth;
+use self::long_start::LongStart;
 use self::loss_round::LossRound;
 use self::max_filter::MaxBwFilter;
 use self::min_rtt::MinRtt;
@@ -56,7 +60,7 @@ use self::probe_rtt::ProbeRtt;
 use self::rounds::Rounds;
 use self::scale::mul_div;
 use self::undo::{Recovery, Undo};
-use super::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample};
+use super::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample, TrainRate};
 
 /// `BBR.LossThresh` = 2 %, in parts per million.
 const LOSS_THRESH: u64 = 20_000;
@@ -81,6 +85,8 @@ pub struct BbrConfig {
     pub confirm_min_rtt: bool,
     /// Triple instead of double the rate each round of `Startup` while there is no queue and no loss.
     pub brisk_startup: bool,
+    /// Find the bandwidth of a long path by trains of segments.
+    pub long_start: bool,
     /// Let a round that delivered as fast as it was paced not bound the bandwidth.
     pub discount_own_pace: bool,
     /// Pace half a percent below the bandwidth instead of a whole one.
@@ -98,6 +104,7 @@ impl BbrConfig {
             base_loss: true,
             confirm_min_rtt: true,
             brisk_startup: true,
+            long_start: true,
             discount_own_pace: true,
             narrow_pacing_margin: true,
         }
@@ -110,6 +117,7 @@ impl BbrConfig {
             base_loss: false,
             confirm_min_rtt: false,
             brisk_startup: false,
+            long_start: false,
             discount_own_pace: false,
             narrow_pacing_margin: false,
             ..self
@@ -161,6 +169,7 @@ pub struct Bbr {
     drain_start_round: u64,
     /// Nothing has ended the brisk part of `Startup`.
     brisk_startup: bool,
+    long_start: LongStart,
     idle_restart: bool,
     undo: Undo,
     delivered: u64,
@@ -184,7 +193,10 @@ impl Ack<'_> {
 
 impl Bbr {
     /// A controller in `Startup` (`OnInit`).
-    pub fn new(config: BbrConfig) -> Self {
+    pub fn new(mut config: BbrConfig) -> Self {
+        if config.long_start {
+            config.initial_cwnd *= long_start::windows(config.initial_rtt);
+        }
         Self {
             config,
             state: State::Startup,
@@ -201,6 +213,7 @@ impl Bbr {
             probe_rtt: ProbeRtt::default(),
             drain_start_round: 0,
             brisk_startup: config.brisk_startup,
+            long_start: LongStart::new(config.long_start && config.brisk_startup, config.initial_rtt),
             idle_restart: false,
             undo: Undo::default(),
             delivered: 0,
@@ -224,6 +237,15 @@ impl Bbr {
     /// The loss rate that is put down to the path itself, parts per million of what is sent.
     pub fn base_loss_ppm(&self) -> u64 {
         if self.config.base_loss { self.base_loss.ppm(self.config.mss) } else { 0 }
+    }
+
+    /// Loss that does not answer to this flow's rate, parts per million of what is sent: the path's or that of other flows.
+    fn lost_on_the_way_ppm(&self) -> u64 {
+        if self.config.base_loss {
+            self.base_loss_ppm().max(self.base_loss.shared_ppm(self.config.mss))
+        } else {
+            0
+        }
     }
 
     /// `UpdateModelAndState`.
@@ -277,6 +299,9 @@ impl Bbr {
             self.base_loss.on_round(self.config.mss);
         }
         let slow = !self.cycle.awaits_feedback() && self.state != State::ProbeBwUp;
+        if slow && self.state == State::ProbeBwCruise {
+            self.base_loss.on_slow_ack(acked, lost, self.config.mss);
+        }
         if let (Some(rtt), Some(min_rtt)) = (ack.event.latest_rtt, self.min_rtt.get())
             && (slow || startup)
             && calm(rtt, min_rtt)
@@ -334,6 +359,10 @@ impl Controller for Bbr {
         self.set_cwnd(event);
     }
 
+    fn on_train(&mut self, rate: TrainRate) {
+        self.take_train(rate);
+    }
+
     fn on_packet_lost(&mut self, lost: &LostPacket) {
         // The draft's text saves when recovery begins, its pseudocode in each round of it; that would forget the
         // phase which the loss ended.
@@ -372,6 +401,10 @@ impl Controller for Bbr {
 
     fn pacing_rate(&self) -> Option<u64> {
         Some(self.pacing_rate)
+    }
+
+    fn train(&self) -> u64 {
+        self.train_bytes()
     }
 
     fn uses_prr(&self) -> bool {

@@ -49,9 +49,20 @@ impl Bbr {
                 self.base_loss.on_startup_round(self.grows(), self.config.mss);
             }
         }
+        if self.fills_what_trains_told(ack.event) {
+            self.full_bw.set_reached(true);
+        }
         if self.brisk() {
             self.look_for_full_pipe(ack.event);
         }
+    }
+
+    /// The round trip is longer than the smallest by more than the segments that left with this one explain.
+    pub(super) fn shows_queue(&self, event: &AckEvent) -> bool {
+        let rtts = event.latest_rtt.zip(self.min_rtt.get());
+        rtts.is_some_and(|(rtt, min_rtt)| {
+            rtt > min_rtt + (min_rtt / QUEUE_SEEN).max(NOISE) + self.train_time()
+        })
     }
 
     /// `CheckStartupDone`.
@@ -111,8 +122,7 @@ impl Bbr {
     /// Ends the brisk part at the first sign of a full pipe: a queue, a mark, a round that did not grow, or
     /// one that lost much. What is in flight is enough then.
     fn look_for_full_pipe(&mut self, event: &AckEvent) {
-        let queue = event.latest_rtt.zip(self.min_rtt.get());
-        let queue = queue.is_some_and(|(rtt, min_rtt)| rtt > min_rtt + (min_rtt / QUEUE_SEEN).max(NOISE));
+        let queue = self.shows_queue(event);
         let flat = self.rounds.starts() && self.full_bw.last() == Some(Verdict::Flat);
         let tally = self.loss_round.tally();
         let loss = self.loss_round.many() && tally.lost > self.tolerated_loss(tally.acked + tally.lost);
@@ -120,6 +130,8 @@ impl Bbr {
             self.brisk_startup = false;
             self.cwnd = self.cwnd.min(self.max_inflight());
             self.pacing_rate = 0;
+        } else if self.rounds.starts() {
+            self.raise_ceiling();
         }
     }
 }

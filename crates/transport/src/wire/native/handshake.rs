@@ -10,8 +10,8 @@ use crate::cookie::Cookie;
 /// receiver into an amplifier.
 pub const SYN_MIN: usize = 128;
 /// Bytes of the stream that every receiver takes whatever window it offers: they may follow a SYN that shows a
-/// cookie before the SYN is answered. Ten packets of 1200 bytes.
-pub const FIRST_WINDOW: u64 = 11_720;
+/// cookie before the SYN is answered. The smallest window that programs let a receiver have.
+pub const FIRST_WINDOW: u64 = 65_536;
 /// Bytes of a RETRY, exactly.
 pub const RETRY_LEN: usize = HEADER + COOKIE;
 /// Bytes of a VERSIONS packet, exactly.

@@ -130,7 +130,8 @@ fn the_first_flight_is_paced_by_the_handshake_or_by_a_millisecond() {
     let config = BbrConfig::new(MSS, 10 * MSS, 1);
     assert_eq!(Bbr::new(config).pacing_rate(), Some(27_700_000), "2.77 * 10,000 bytes in 1 ms");
     let known = BbrConfig { initial_rtt: Some(RTT), ..config };
-    assert_eq!(Bbr::new(known).pacing_rate(), Some(277_000));
+    assert_eq!(Bbr::new(known.to_the_letter()).pacing_rate(), Some(277_000));
+    assert_eq!(Bbr::new(known).pacing_rate(), Some(554_000), "one for each 50 ms");
     let mut late = Script::letter();
     late.round(1000, 10_000, 0);
     assert_eq!(
