@@ -17,6 +17,9 @@ const ACKS_PER_RATE: u64 = 8;
 const ACKS_PER_START: u64 = 64;
 /// Fewer packets an ACK are left to what the handshake said: there is little to save.
 const LEAST: u64 = 4;
+/// In smaller windows, of so many packets, each is acknowledged at once: an ACK that waits for a second packet delays what a
+/// window of ten releases by a twentieth of the round trip.
+const SMALL_WINDOW: u64 = 16;
 /// Most packets an ACK: with 1500 bytes a packet and 65 an ACK the way back carries 1/1400 of what the way there does.
 /// With 256 BBR's start on a path of 250 Mbit/s and 600 ms lost 1,836 packets in place of 789.
 const MOST: u64 = 64;
@@ -31,7 +34,9 @@ const HEAVY_LOSS: u64 = 10;
 /// How many packets an ACK may wait for, by what is in flight when they leave.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AckFrequency {
-    /// Bytes in flight from which on something is asked for.
+    /// Bytes in flight below which each packet is acknowledged.
+    each: u64,
+    /// Bytes in flight from which on fewer ACKs are asked for.
     from: u64,
     /// Bytes in flight for each packet an ACK may wait for, at least 1.
     bytes: u64,
@@ -41,7 +46,7 @@ impl AckFrequency {
     /// For a packet that leaves with so many bytes in flight, itself excluded. 0: as the handshake said.
     pub(super) fn every(self, in_flight: u64) -> u16 {
         if in_flight < self.from {
-            return 0;
+            return u16::from(in_flight < self.each);
         }
         let packets = (in_flight / self.bytes).clamp(LEAST, MOST);
         u16::try_from(packets).unwrap_or(MAX_ACK_EVERY)
@@ -56,15 +61,16 @@ impl Sender {
         let wanted = self.pacer.is_some()
             && self.config.recovery.heeds_sack()
             && self.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT)
-            && self.stats.lost * HEAVY_LOSS < self.stats.datagrams_sent;
+            && self.stats.lost * mss * HEAVY_LOSS <= self.stats.bytes_acked;
         if !wanted {
-            return AckFrequency { from: u64::MAX, bytes: 1 };
+            return AckFrequency { each: 0, from: u64::MAX, bytes: 1 };
         }
         if self.congestion.train() > 0 {
-            return AckFrequency { from: LEAST * mss, bytes: ACKS_PER_START * mss };
+            return AckFrequency { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };
         }
         let acks = if self.congestion.pacing_rate().is_some() { ACKS_PER_RATE } else { ACKS_PER_WINDOW };
-        AckFrequency { from: LEAST * acks * mss, bytes: acks * mss }
+        let each = if self.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
+        AckFrequency { each, from: LEAST * acks * mss, bytes: acks * mss }
     }
 
     /// What the next packet is to say.

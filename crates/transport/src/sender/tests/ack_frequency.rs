@@ -48,6 +48,13 @@ fn each_packet_asks_by_what_is_in_flight() {
 }
 
 #[test]
+fn small_windows_ask_for_each_packet() {
+    for (window, every) in [(15, 1), (16, 0)] {
+        assert_eq!(asked(window, |_| {}), vec![every; window as usize], "a window of {window}");
+    }
+}
+
+#[test]
 fn trains_of_a_long_start_get_several_acks() {
     let asked = asked(200, |config| config.congestion = Algorithm::Bbr);
     for (at, every) in [(3, 0), (4, 4), (199, 4)] {
