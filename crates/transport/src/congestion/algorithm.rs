@@ -48,7 +48,9 @@ impl Algorithm {
             Self::Cubic => Box::new(Cubic::new(mss, initial_window, SlowStart::HyStart { paced })),
             Self::Bbr => {
                 let initial_cwnd = u64::from(initial_window.max(1)) * mss;
-                Box::new(Bbr::new(BbrConfig { initial_rtt: rtt, ..BbrConfig::new(mss, initial_cwnd, seed) }))
+                // Without a pacer its larger windows would leave at once.
+                let config = BbrConfig::new(mss, initial_cwnd, seed);
+                Box::new(Bbr::new(BbrConfig { initial_rtt: rtt, long_start: paced, ..config }))
             }
         }
     }

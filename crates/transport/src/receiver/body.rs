@@ -15,7 +15,7 @@ use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
 use super::{LEAST_UNREAD, ReceiverConfig};
 use crate::Ecn;
 use crate::planted;
-use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
+use crate::wire::native::{Ack, FIRST_WINDOW, LEAST_FIRST_WINDOW, SackBlock};
 use crate::wire::{Numbering, Piece};
 
 /// The news that a window opened is repeated after this at the soonest, and so often, each time after twice as long.
@@ -79,6 +79,12 @@ struct Reopened {
     left: u32,
 }
 
+/// Bytes that are taken before anything is offered: no more than will be, but ten packets in any case.
+fn unasked(config: &ReceiverConfig) -> u64 {
+    let window = config.stream_window.initial.min(config.stream_window.max);
+    FIRST_WINDOW.min(window).max(LEAST_FIRST_WINDOW)
+}
+
 impl Body {
     pub(crate) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64) -> Self {
         let (payload, checksum) = (config.keep_payload, config.checksum);
@@ -91,7 +97,7 @@ impl Body {
             Numbering::Bytes => Self::Bytes(Box::new(Bytes {
                 stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
                 acks: Acks::new(config.acks),
-                window: ReceiveWindow::new(first, config.stream_window).with_unasked(FIRST_WINDOW),
+                window: ReceiveWindow::new(first, config.stream_window).with_unasked(unasked(config)),
                 in_flight: InFlight::new(numbering, config.stream_window.mss),
                 sacks: SackList::new(),
                 read: false,

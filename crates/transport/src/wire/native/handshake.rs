@@ -9,9 +9,11 @@ use crate::cookie::Cookie;
 /// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot turn a
 /// receiver into an amplifier.
 pub const SYN_MIN: usize = 128;
-/// Bytes of the stream that every receiver takes whatever window it offers: they may follow a SYN that shows a
+/// Bytes of the stream that a receiver takes before it offers a window: they may follow a SYN that shows a
 /// cookie before the SYN is answered. The smallest window that programs let a receiver have.
 pub const FIRST_WINDOW: u64 = 65_536;
+/// The same of a receiver whose window is smaller: ten packets of 1200 bytes.
+pub const LEAST_FIRST_WINDOW: u64 = 11_720;
 /// Bytes of a RETRY, exactly.
 pub const RETRY_LEN: usize = HEADER + COOKIE;
 /// Bytes of a VERSIONS packet, exactly.

@@ -36,8 +36,8 @@ pub use ack::{
 };
 pub use close::{CLOSE_TEXT, CLOSE_TEXT_TO_SYN, Close, CloseReason, close_len, encode_close};
 pub use handshake::{
-    FIRST_WINDOW, RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry, encode_syn, encode_syn_ack,
-    encode_versions, other_version, syn_ack_len, syn_len,
+    FIRST_WINDOW, LEAST_FIRST_WINDOW, RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry,
+    encode_syn, encode_syn_ack, encode_versions, other_version, syn_ack_len, syn_len,
 };
 pub use header::{HEADER, VERSION, connection_id, recognize};
 pub use params::{LinkRequest, Params, Versions};
