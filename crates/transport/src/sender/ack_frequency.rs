@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::Sender;
+use crate::congestion::DeliveryRate;
 use crate::wire::native::MAX_ACK_EVERY;
 
 /// ACKs of what is in flight that a window is controlled by: `HyStart++` takes eight samples a round (RFC 9406, section
@@ -61,16 +62,23 @@ impl Sender {
         let wanted = self.pacer.is_some()
             && self.config.recovery.heeds_sack()
             && self.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT)
-            && self.stats.lost * mss * HEAVY_LOSS <= self.stats.bytes_acked;
+            && !self.is_lossy();
         if !wanted {
             return AckFrequency { each: 0, from: u64::MAX, bytes: 1 };
         }
         if self.congestion.train() > 0 {
             return AckFrequency { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };
         }
-        let acks = if self.congestion.pacing_rate().is_some() { ACKS_PER_RATE } else { ACKS_PER_WINDOW };
-        let each = if self.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
+        let by_window = self.congestion.pacing_rate().is_none();
+        let acks = if by_window { ACKS_PER_WINDOW } else { ACKS_PER_RATE };
+        let each = if by_window && self.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
         AckFrequency { each, from: LEAST * acks * mss, bytes: acks * mss }
+    }
+
+    /// The path loses a tenth or more and the controller keeps a large window all the same.
+    fn is_lossy(&self) -> bool {
+        let delivered = self.delivery.as_ref().map_or(0, DeliveryRate::delivered);
+        self.congestion.pacing_rate().is_some() && self.stats.lost * HEAVY_LOSS * self.mss as u64 > delivered
     }
 
     /// What the next packet is to say.
