@@ -39,13 +39,16 @@ pub(super) struct AckFrequency {
     each: u64,
     /// Bytes in flight from which on fewer ACKs are asked for.
     from: u64,
-    /// Bytes in flight for each packet an ACK may wait for, at least 1.
+    /// Bytes in flight for each packet an ACK may wait for; 0 where nothing is asked for.
     bytes: u64,
 }
 
 impl AckFrequency {
     /// For a packet that leaves with so many bytes in flight, itself excluded. 0: as the handshake said.
     pub(super) fn every(self, in_flight: u64) -> u16 {
+        if self.bytes == 0 {
+            return 0;
+        }
         if in_flight < self.from {
             return u16::from(in_flight < self.each);
         }
@@ -64,7 +67,7 @@ impl Sender {
             && self.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT)
             && !self.is_lossy();
         if !wanted {
-            return AckFrequency { each: 0, from: u64::MAX, bytes: 1 };
+            return AckFrequency { each: 0, from: 0, bytes: 0 };
         }
         if self.congestion.train() > 0 {
             return AckFrequency { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };

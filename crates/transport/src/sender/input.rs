@@ -21,10 +21,6 @@ const MAX_SEGMENTS: usize = 64;
 pub(super) struct Prior {
     /// Bytes in flight (`pipe` of RFC 6675).
     pub(super) in_flight: u64,
-    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else the smaller of it and
-    /// `pipe`. Excludes what was selectively acknowledged and what limited transmit sent (RFC 5681, section 3.2, step 2;
-    /// RFC 6675, section 5, step 4.2).
-    pub(super) flight_size: u64,
     /// `RecoverFS`, bytes: outstanding, less what SACK or duplicate ACKs already reported as delivered (RFC 9937, section 6).
     pub(super) recover_fs: u64,
     /// The receiver's window, in the wire's numbers.
@@ -310,14 +306,16 @@ impl Sender {
 
     /// State that the next ACK or timer finds.
     pub(super) fn prior(&self) -> Prior {
-        let in_flight = self.board.in_flight();
+        let (in_flight, recover_fs) = (self.board.in_flight(), self.board.undelivered());
+        Prior { in_flight, recover_fs, wnd: self.snd_wnd.size() }
+    }
+
+    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else the smaller of it and
+    /// `pipe`. Excludes what was selectively acknowledged and what limited transmit sent (RFC 5681, section 3.2, step 2;
+    /// RFC 6675, section 5, step 4.2).
+    fn flight_size(&self, prior: &Prior) -> u64 {
         let limited = self.waiting.used_cwnd(self.cwnd, self.congestion.pacing_rate().is_none());
-        Prior {
-            in_flight,
-            flight_size: if limited { self.cwnd } else { self.cwnd.min(in_flight) },
-            recover_fs: self.board.undelivered(),
-            wnd: self.snd_wnd.size(),
-        }
+        if limited { self.cwnd } else { self.cwnd.min(prior.in_flight) }
     }
 
     pub(super) fn slow_down(&mut self, now: Instant, cause: Cause, prior: Prior) {
@@ -326,7 +324,11 @@ impl Sender {
         let covered =
             cause == Cause::Loss && reduces && self.largest_tx.is_some_and(|tx| self.ecn.covers_loss(tx));
         if !covered {
-            self.congestion.on_congestion(&CongestionEvent { now, cause, flight_size: prior.flight_size });
+            self.congestion.on_congestion(&CongestionEvent {
+                now,
+                cause,
+                flight_size: self.flight_size(&prior),
+            });
             if reduces || cause == Cause::Ecn {
                 self.ecn.on_answered(cause, self.flights.next_tx());
             }
