@@ -27,7 +27,6 @@ const TABLES: &[(&str, fn())] = &[
     ("jitter", bad_paths::jitter),
     ("changes", bad_paths::changes),
     ("patience", patience::table),
-    ("long", long::table),
 ];
 
 fn main() {

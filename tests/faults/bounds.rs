@@ -19,6 +19,8 @@ const ANY: Duration = Duration::from_secs(5);
 const GIVEN_UP: Duration = Duration::from_secs(210);
 /// Windows below this have too few ACKs to make up for a lost one, packets.
 const SMALL_WINDOW: u32 = 8;
+/// Bytes of the stream that may follow the SYN before a window is offered.
+const EARLY_DATA: u64 = 65_536;
 /// Payload of a datagram of 548 bytes.
 const SMALLEST_MSS: u64 = 520;
 /// The smallest timeout.
@@ -86,7 +88,9 @@ pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
         return None;
     }
     let q = gone(&facts.reverse) / facts.reverse.sent.max(1) as f64;
-    let needed = 1.05 * (1.0 + q) * gone(&facts.forward) + facts.without_syn as f64;
+    // A receiver refuses what of the early data lies beyond its window.
+    let refused = EARLY_DATA.saturating_sub(plan.window.max).div_ceil(MSS);
+    let needed = 1.05 * (1.0 + q) * gone(&facts.forward) + (facts.without_syn + refused) as f64;
     let (small, first) = match plan.sender.congestion {
         Algorithm::Fixed(packets) => (packets < SMALL_WINDOW, u64::from(packets)),
         // The mean window of Mathis et al. 1997, (3/2p)^(1/2) packets.

@@ -62,6 +62,9 @@ impl Sender {
             return self.next_probe(len);
         }
         if let Some(repeat) = self.next_repeat() {
+            if self.beyond_peer_window(repeat.offset) {
+                return Next::Wait(Blocked::PeerWindow);
+            }
             let allowed = match repeat.leave {
                 Leave::Forced => true,
                 Leave::InWindow => self.cwnd_allows(self.mss),
@@ -175,6 +178,15 @@ impl Sender {
         let slack = u64::from(planted::is(Bug::WindowOffByOne));
         self.board.is_empty()
             || self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size() + slack
+    }
+
+    /// The segment at `offset` lies beyond what the receiver takes, and so was refused rather than lost: early data may go
+    /// beyond the window that is then offered. The base always leaves, as a probe.
+    fn beyond_peer_window(&self, offset: u64) -> bool {
+        let base = self.board.una_offset();
+        let packets = self.board.span(self.mss) == 1;
+        let end = self.board.find(offset).map_or(base, super::Segment::end);
+        !packets && offset > base && end - base > self.snd_wnd.size()
     }
 
     fn cwnd_allows(&self, len: usize) -> bool {
