@@ -36,6 +36,8 @@ struct Episode {
     recover: u64,
     /// Number of the first transmission after it began.
     first_tx: u64,
+    /// The same of the first of several timeouts in a row: what was sent again since then is not judged by counts.
+    judged_tx: u64,
     resent: u32,
     /// Segments whose repetition was what arrived.
     repaired: u32,
@@ -418,7 +420,7 @@ impl Marking {
                 });
             }
             Detector::Sack(rule) => {
-                let before = self.episode.map_or(u64::MAX, |episode| episode.first_tx);
+                let before = self.episode.map_or(u64::MAX, |episode| episode.judged_tx);
                 rule.detect(board, ack.mss, before, |segment| {
                     let state = flights.get(segment.tx).map(|flight| flight.state);
                     lost.push(Lost::new(segment, state, LossTrigger::SackThreshold));
@@ -462,6 +464,7 @@ impl Marking {
         self.episode = Some(Episode {
             recover: board.next_offset(),
             first_tx: flights.next_tx(),
+            judged_tx: self.episode.map_or(flights.next_tx(), |before| before.judged_tx),
             series_tx: series.map_or(flights.next_tx(), |series| series.series_tx),
             answered: false,
             original: series.and_then(|series| series.original),
