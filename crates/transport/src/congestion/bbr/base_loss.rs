@@ -22,9 +22,6 @@
 //! that answers to the rate is then less. Without the test, four flows that share a queue of five packets take each
 //! other's losses for the path's and rise to 50 % loss; with it they stay at 15 %. The base is never above 1/2.
 //!
-//! Loss at a full queue counts apart, up to 1/16: what is lost in `CRUISE` is caused by other flows.
-//! A flow that answered it would be starved by one that does not, as version 1 of BBR in Linux.
-//!
 //! Where it errs: a policer, and a queue shorter than 1/8 of the round trip that other flows keep full, lose
 //! packets at small round trips. There the base rises to what such loss is in steady state; probing still sees
 //! what it adds to it and keeps `inflight_longterm`, whose headroom brings the rate down, the loss and then
@@ -44,8 +41,6 @@ const ENOUGH: u64 = 64;
 const MAX_BASE: u64 = PPM / 2;
 /// The largest base that no test at half the rate has confirmed.
 const MAX_UNTESTED: u64 = PPM / 8;
-/// The largest loss that is put down to other flows, parts per million.
-const MAX_SHARED: u64 = PPM / 16;
 /// Time between tests.
 const TEST_INTERVAL: Duration = Duration::from_secs(5);
 /// Of the smallest round trip: how much more still means an empty queue.
@@ -88,8 +83,6 @@ impl Tally {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BaseLoss {
     evidence: Tally,
-    /// The same at whatever round trip, in `CRUISE`.
-    shared: Tally,
     round: Tally,
     awaiting_growth: Tally,
     test: Test,
@@ -122,15 +115,6 @@ impl BaseLoss {
         self.round.lost += lost;
     }
 
-    /// Takes one ACK of `CRUISE`, at whatever round trip.
-    pub(super) fn on_slow_ack(&mut self, acked: u64, lost: u64, mss: u64) {
-        self.shared.acked += acked;
-        self.shared.lost += lost;
-        if self.shared.sent() > WINDOW * mss {
-            self.shared.halve();
-        }
-    }
-
     /// A round outside `Startup` is over and has been judged.
     pub(super) fn on_round(&mut self, mss: u64) {
         self.commit(self.round, mss);
@@ -141,7 +125,6 @@ impl BaseLoss {
     /// queue empty again does not excuse loss for ever by what it saw long ago.
     pub(super) fn on_cycle(&mut self) {
         self.evidence.halve();
-        self.shared.halve();
     }
 
     /// `Startup` is over: what no growth has confirmed may be due to the full pipe.
@@ -156,11 +139,6 @@ impl BaseLoss {
             return 0;
         }
         self.evidence.ppm().min(self.test.found.clamp(MAX_UNTESTED, MAX_BASE))
-    }
-
-    /// The loss rate that is put down to other flows, parts per million of what is sent.
-    pub(super) fn shared_ppm(&self, mss: u64) -> u64 {
-        if self.shared.sent() < ENOUGH * mss { 0 } else { self.shared.ppm().min(MAX_SHARED) }
     }
 
     /// There is more loss than is believed without a test, and the last test was long ago.
@@ -184,15 +162,13 @@ impl BaseLoss {
         }
     }
 
-    /// Loss, in bytes, that is no answer to the rate among `sent` bytes: by the base and chance, or by other flows.
+    /// Loss, in bytes, that the base and chance explain among `sent` bytes.
     pub(super) fn explained(&self, sent: u64, mss: u64) -> u64 {
-        let by_others = mul_div(sent, self.shared_ppm(mss), PPM);
         let expected = mul_div(sent, self.ppm(mss), PPM);
         if expected == 0 {
-            return by_others;
+            return 0;
         }
-        let by_base = expected + SIGMAS * expected.saturating_mul(mss).isqrt() + SKEW_THIRDS * mss / 3;
-        by_base.max(by_others)
+        expected + SIGMAS * expected.saturating_mul(mss).isqrt() + SKEW_THIRDS * mss / 3
     }
 
     fn commit(&mut self, round: Tally, mss: u64) {

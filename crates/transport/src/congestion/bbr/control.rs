@@ -90,7 +90,7 @@ impl Bbr {
     /// What must be sent for `delivered` to arrive: the model's bandwidth is of what arrives, and a link is
     /// only full if what is lost before it is sent as well.
     fn before_base_loss(&self, delivered: u64) -> u64 {
-        mul_div(delivered, PPM, PPM - self.lost_on_the_way_ppm())
+        mul_div(delivered, PPM, PPM - self.base_loss_ppm())
     }
 
     /// Most bytes to hand over at once (`SetSendQuantum`): a millisecond's worth.

@@ -239,15 +239,6 @@ impl Bbr {
         if self.config.base_loss { self.base_loss.ppm(self.config.mss) } else { 0 }
     }
 
-    /// Loss that does not answer to this flow's rate, parts per million of what is sent: the path's or that of other flows.
-    fn lost_on_the_way_ppm(&self) -> u64 {
-        if self.config.base_loss {
-            self.base_loss_ppm().max(self.base_loss.shared_ppm(self.config.mss))
-        } else {
-            0
-        }
-    }
-
     /// `UpdateModelAndState`.
     fn update_model_and_state(&mut self, ack: &Ack<'_>) {
         let AckEvent { now, acked, lost, delivered, .. } = *ack.event;
@@ -299,9 +290,6 @@ impl Bbr {
             self.base_loss.on_round(self.config.mss);
         }
         let slow = !self.cycle.awaits_feedback() && self.state != State::ProbeBwUp;
-        if slow && self.state == State::ProbeBwCruise {
-            self.base_loss.on_slow_ack(acked, lost, self.config.mss);
-        }
         if let (Some(rtt), Some(min_rtt)) = (ack.event.latest_rtt, self.min_rtt.get())
             && (slow || startup)
             && calm(rtt, min_rtt)
