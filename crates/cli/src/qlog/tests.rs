@@ -105,7 +105,7 @@ fn native(congestion: Algorithm, recovery: LossDetection) -> (Simulation, rdt_si
 }
 
 fn classic() -> (Simulation, rdt_sim::NodeId) {
-    let scenario = Scenario { loss_forward: 0.02, bytes: 200_000, ..Scenario::default() };
+    let scenario = Scenario { loss_forward: 0.02, bytes: 200_000, seed: 2, ..Scenario::default() };
     let (simulation, sender, _) = scenario.prepare();
     (simulation, sender)
 }
