@@ -1,7 +1,7 @@
 //! Congestion control, loss recovery and flow control of whole native transfers in virtual time, one table for each
 //! question: `cargo bench --bench control` (`-- losses` for one table; the names are in [`TABLES`]).
 //!
-//! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/PERFORMANCE.md.
+//! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/measurements/.
 
 #![allow(clippy::cast_precision_loss, reason = "figures are printed to three digits")]
 

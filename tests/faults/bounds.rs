@@ -71,8 +71,7 @@ fn in_order(link: &LinkConfig) -> bool {
 /// The most packets that may be sent again; `None` where nothing can be said.
 ///
 /// What was dropped is sent again, what followed a SYN that was lost, and with q of the ACKs lost now and then a packet
-/// more. Beyond that, each lost ACK
-/// may cost a packet, as it does in a small window or when a whole flight of them is lost, and each timeout what was
+/// more. Beyond that, each lost ACK may cost a packet, as it does in a small window or when a whole flight of them is lost, and each timeout what was
 /// outstanding: all of it goes back to the network under RFC 6582 and 6675, which forget what they know of it, and one
 /// packet of it where the base alone is sent again. RACK is held to it whatever else happens, and by random losses in a
 /// window that is not small without the last two; the rules that count duplicates only on a path that keeps the order

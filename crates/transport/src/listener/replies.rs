@@ -17,7 +17,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// The next reply; peers that have some take turns.
     pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
         let (peer, len) = self.next_reply(now)?;
-        if self.peers.get_mut(&peer).is_some() {
+        if self.peers.contains_key(&peer) {
             self.set_timer(peer);
         }
         Some((peer, &self.scratch[..len]))

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::sack_list::MAX_BLOCKS;
 use crate::Ecn;
 
-/// After so many packets that the sender should hear of soon it hears of them at once: each may begin a block, and what
-/// finds no room in an ACK is taken for lost.
+/// Urgent packets that may wait for one ACK. Each may begin a SACK block, and the sender takes a block that does not fit
+/// for lost.
 const MAX_URGENT: u32 = 16;
 const _: () = assert!(MAX_URGENT as usize <= MAX_BLOCKS / 2);
 
@@ -64,8 +64,7 @@ pub struct Packet {
     pub order: Order,
     /// It asks for an ACK at once.
     pub asks: bool,
-    /// It asks for one at the latest after so many packets, and for no more of them than twice as many where the sender
-    /// should know at once; 0: as configured.
+    /// Number of packets that an ACK may wait for. An urgent packet waits for half of it. 0: as configured.
     pub every: u16,
 }
 
@@ -103,7 +102,7 @@ pub struct Acks {
     waiting: u32,
     /// An ACK is due whatever the time.
     due: bool,
-    /// Of the packets that wait, those that the sender should hear of soon.
+    /// Urgent packets among those that wait: after a gap, in a hole, duplicate, or with CE.
     urgent: u32,
     /// When an ACK is due; there is one while packets wait.
     deadline: Option<Instant>,

@@ -18,7 +18,7 @@ use crate::planted;
 use crate::wire::native::{Ack, FIRST_WINDOW, LEAST_FIRST_WINDOW, SackBlock};
 use crate::wire::{Numbering, Piece};
 
-/// The news that a window opened is repeated after this at the soonest, and so often, each time after twice as long.
+/// Shortest interval and number of repetitions of an ACK that reopens a window. The interval doubles each time.
 const REOPENED_AGAIN: Duration = Duration::from_millis(200);
 const REOPENED_TIMES: u32 = 4;
 
@@ -67,15 +67,15 @@ pub(crate) struct Bytes {
     kept: bool,
 }
 
-/// An ACK that opens a window in which nothing could be sent. If it is lost nobody asks for a long time, for zero-window
-/// probes back off (RFC 9293, section 3.8.6.1): so it is repeated.
+/// Repetition of an ACK that reopens a window. Zero-window probes back off (RFC 9293, section 3.8.6.1), so a sender that
+/// misses this ACK would ask again only after a long time.
 #[derive(Debug, Clone, Copy)]
 struct Reopened {
-    /// When to say it again.
+    /// Time of the next repetition.
     at: Instant,
-    /// How long was waited for that.
+    /// Interval before it.
     wait: Duration,
-    /// How often it may still be said.
+    /// Repetitions left.
     left: u32,
 }
 
@@ -397,7 +397,7 @@ impl Bytes {
         blocks.extend(report.iter().map(|range| SackBlock { start: range.start, end: range.end }));
         blocks.sort_unstable_by_key(|block| block.start);
         let ack = self.stream.rcv_nxt();
-        // Or its sender would go on sending in vain.
+        // The next expected bytes would be refused as well: the sender is to probe instead.
         let window = if self.refused { 0 } else { self.offer(now).saturating_sub(ack) };
         self.note_told(now, window);
         // Counts wrap on the wire, and a delay stays at the largest that it can say.

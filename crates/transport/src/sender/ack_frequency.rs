@@ -58,8 +58,8 @@ impl AckFrequency {
 }
 
 impl Sender {
-    /// What is wanted now. Rules that count duplicate ACKs need one for each packet, and what leaves without a pace
-    /// leaves in bursts as long as what an ACK covers.
+    /// ACK frequency for the packets that leave now. Rules that count duplicate ACKs need one for each packet. Without
+    /// pacing, a burst is as long as the data that an ACK covers.
     pub(super) fn ack_frequency(&self) -> AckFrequency {
         let mss = self.mss as u64;
         let wanted = self.pacer.is_some()
@@ -84,7 +84,7 @@ impl Sender {
         self.congestion.pacing_rate().is_some() && self.stats.lost * HEAVY_LOSS * self.mss as u64 > delivered
     }
 
-    /// What the next packet is to say.
+    /// Returns the number for the next packet, and keeps it for the timers.
     pub(super) fn ask_for_acks(&mut self) -> u16 {
         self.ack_every = self.ack_frequency().every(self.board.in_flight());
         self.ack_every

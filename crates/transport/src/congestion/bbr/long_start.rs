@@ -19,9 +19,9 @@ use std::time::Duration;
 
 /// The shortest round trip that counts as long.
 const LONG_RTT: Duration = Duration::from_millis(100);
-/// The round trip that one first window is meant for ...
+/// Round trip that one first window is meant for.
 const WINDOW_RTT: Duration = Duration::from_millis(50);
-/// ... and at most so many of them.
+/// Largest number of first windows in the first flight.
 const MAX_WINDOWS: u128 = 12;
 /// Segments of a train.
 const TRAIN_SEGMENTS: u64 = 16;
@@ -37,7 +37,7 @@ const CONFIRMED: u64 = 850;
 /// A pipe that delivers this share of the bound with a queue is full, thousandths.
 const FULL: u64 = 750;
 
-/// What trains allow.
+/// Bounds that packet trains set on the pace of the start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LongStart {
     on: bool,
