@@ -1,13 +1,13 @@
-//! Loss by counting: three segments acknowledged above (RFC 6675, `IsLost`), or, where the wire has no selective
-//! ACK, three duplicate ACKs and then partial ones (RFC 5681 section 3.2, RFC 6582).
+//! Loss by counting: three segments acknowledged above (RFC 6675, `IsLost`), or, where the wire has
+//! no selective ACK, three duplicate ACKs and then partial ones (RFC 5681 section 3.2, RFC 6582).
 
 use crate::sender::{Fate, Scoreboard, Segment};
 
 /// `DupThresh` of both RFCs.
 pub(crate) const DUP_THRESHOLD: u32 = 3;
 
-/// RFC 6675, section 4: a segment is lost once [`DUP_THRESHOLD`] segments above it, or more than one less than
-/// that many full segments' bytes, were selectively acknowledged.
+/// RFC 6675, section 4: a segment is lost once [`DUP_THRESHOLD`] segments above it, or more than
+/// one less than that many full segments' bytes, were selectively acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct SackThreshold {
     /// Everything below this offset was judged in the episode that is on.
@@ -15,30 +15,41 @@ pub(crate) struct SackThreshold {
 }
 
 impl SackThreshold {
-    /// Tells `on_lost` each segment that is lost. A segment that was sent again in this episode, by transmission `before`
-    /// or a later one, is not judged by ACKs of what left earlier (`HighRxt` of section 4).
+    /// Marks the segments that are lost and calls `on_lost` for each. A segment that was sent again
+    /// by transmission `before` or later is not judged in this episode (`HighRxt` of section 4).
+    /// One that an earlier episode sent again is judged only by what left after it: the segments
+    /// above it that were acknowledged before prove nothing. `largest_tx` is the latest
+    /// transmission that arrived.
     pub(crate) fn detect(
         &mut self,
         board: &mut Scoreboard,
         mss: u64,
         before: u64,
+        largest_tx: u64,
         mut on_lost: impl FnMut(&Segment),
     ) {
-        let Some(edge) = Self::edge(board, mss) else { return };
-        let from = self.judged;
-        let lost: Vec<Segment> = board
-            .segments_from(from)
-            .take_while(|segment| segment.offset < edge)
-            .filter(|segment| {
-                segment.fate == Fate::InFlight && (segment.tx < before || segment.sent_count == 1)
-            })
-            .copied()
-            .collect();
+        let Some(edge) = Self::edge(board, mss, 0, |_| true) else { return };
+        let mut judged = edge;
+        let mut lost = Vec::new();
+        for segment in board.segments_from(self.judged).take_while(|segment| segment.offset < edge) {
+            let again = segment.sent_count > 1;
+            if segment.fate != Fate::InFlight || (again && segment.tx >= before) {
+                continue;
+            }
+            let later = |above: &Segment| above.tx > segment.tx;
+            let overtaken =
+                || segment.tx < largest_tx && Self::edge(board, mss, segment.offset + 1, later).is_some();
+            if again && !overtaken() {
+                judged = judged.min(segment.offset);
+                continue;
+            }
+            lost.push(*segment);
+        }
         for segment in lost {
             on_lost(&segment);
             board.mark_lost(segment.offset);
         }
-        self.judged = self.judged.max(edge);
+        self.judged = self.judged.max(judged);
     }
 
     /// An episode ended, or everything is to be judged again.
@@ -46,10 +57,14 @@ impl SackThreshold {
         self.judged = 0;
     }
 
-    /// Below this offset enough was selectively acknowledged above.
-    fn edge(board: &Scoreboard, mss: u64) -> Option<u64> {
+    /// The offset below which enough segments were selectively acknowledged, of those at `from` or
+    /// above that `counts` takes.
+    fn edge(board: &Scoreboard, mss: u64, from: u64, counts: impl Fn(&Segment) -> bool) -> Option<u64> {
         let (mut count, mut bytes) = (0, 0);
-        for segment in board.sacked_segments_down() {
+        for segment in board.sacked_segments_down().take_while(|segment| segment.offset >= from) {
+            if !counts(segment) {
+                continue;
+            }
             count += 1;
             bytes += u64::from(segment.len);
             if count >= DUP_THRESHOLD || bytes > u64::from(DUP_THRESHOLD - 1) * mss {
@@ -112,9 +127,36 @@ mod tests {
                 let expected: Vec<u64> =
                     flying.map(|s| s.offset).filter(|offset| is_lost(&board, *offset, 200)).collect();
                 let mut lost = Vec::new();
-                rule.detect(&mut board, 200, u64::MAX, |segment| lost.push(segment.offset));
+                rule.detect(&mut board, 200, u64::MAX, u64::MAX, |segment| lost.push(segment.offset));
                 assert_eq!(lost, expected, "seed {seed} step {step}");
             }
         }
+    }
+    #[test]
+    fn repetition_is_judged_by_later_segments_only() {
+        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
+        let now = Instant::now();
+        let mut board = Scoreboard::new(Numbering::Bytes);
+        for tx in 0..5 {
+            board.push(now, 100, tx);
+        }
+        let mut rule = SackThreshold::default();
+        let mut detect = |board: &mut Scoreboard| {
+            let mut lost = Vec::new();
+            rule.detect(board, 100, u64::MAX, u64::MAX, |segment| lost.push(segment.offset));
+            rule.reset();
+            lost
+        };
+        board.sack(&(100..500), |_| {});
+        assert_eq!(detect(&mut board), [0]);
+        board.resend(now, 0, 5);
+        assert_eq!(detect(&mut board), [0; 0], "nothing that left after the repetition arrived");
+        for tx in 6..9 {
+            board.push(now, 100, tx);
+        }
+        board.sack(&(500..700), |_| {});
+        assert_eq!(detect(&mut board), [0; 0], "two arrived");
+        board.sack(&(700..800), |_| {});
+        assert_eq!(detect(&mut board), [0], "three arrived");
     }
 }

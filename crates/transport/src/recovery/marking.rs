@@ -421,7 +421,7 @@ impl Marking {
             }
             Detector::Sack(rule) => {
                 let before = self.episode.map_or(u64::MAX, |episode| episode.judged_tx);
-                rule.detect(board, ack.mss, before, |segment| {
+                rule.detect(board, ack.mss, before, ack.largest_tx.unwrap_or(u64::MAX), |segment| {
                     let state = flights.get(segment.tx).map(|flight| flight.state);
                     lost.push(Lost::new(segment, state, LossTrigger::SackThreshold));
                 });
