@@ -15,7 +15,7 @@ mod trains;
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-pub use algorithm::{Algorithm, AlgorithmError, Start};
+pub use algorithm::{Algorithm, AlgorithmError, ControllerFactory, Start};
 pub use cubic::{Cubic, SlowStart};
 pub use delivery_rate::{DeliveryRate, SentState};
 pub use fixed::Fixed;
@@ -162,7 +162,7 @@ pub trait Controller: Debug + Send {
         0
     }
 
-    /// True if the window during recovery is left to proportional rate reduction (RFC 6937): false for
+    /// True if the window during recovery is left to proportional rate reduction (RFC 9937): false for
     /// controllers that have a model of their own for it.
     fn uses_prr(&self) -> bool {
         true

@@ -1,10 +1,11 @@
 //! What a sender is told before it starts, and the checks on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::path_mtu::PathMtu;
 use super::scoreboard::Segment;
-use crate::congestion::{Algorithm, Controller, Start};
+use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
 use crate::wire::native::{LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering};
@@ -54,6 +55,8 @@ pub struct SenderConfig {
     pub window: u32,
     /// Congestion control.
     pub congestion: Algorithm,
+    /// A controller of the caller's own, used in place of `congestion`.
+    pub controller_factory: Option<Arc<dyn ControllerFactory>>,
     /// The congestion controller's first window, packets (RFC 6928: 10).
     pub initial_window: u32,
     /// How losses are found and repaired.
@@ -96,6 +99,7 @@ impl SenderConfig {
             wire: Wire::Classic,
             window,
             congestion: Algorithm::Fixed(window),
+            controller_factory: None,
             initial_window: 10,
             recovery: LossDetection::BaseOnly,
             reordering: Reordering::UntilLoss,
@@ -171,15 +175,14 @@ impl SenderConfig {
     /// After how many packets the receiver is to acknowledge at the latest. It would wait in vain for the second one of
     /// a window that has one.
     fn ack_every(&self) -> u16 {
-        let fixed = if let Algorithm::Fixed(packets) = self.congestion { packets } else { u32::MAX };
+        let fixed = self.fixed_window().unwrap_or(u32::MAX);
         if self.window.min(fixed) > 1 { Params::default().ack_every } else { 1 }
     }
 
     /// True if packets of data leave with ECT(0) until the path shows that it is no good. Whoever says so must slow
     /// down for marks (RFC 3168, section 6.1.2).
     pub(crate) fn uses_ecn(&self) -> bool {
-        let answers = !matches!(self.congestion, Algorithm::Fixed(_));
-        self.ecn && answers && self.wire.numbering() == Numbering::Bytes
+        self.ecn && self.fixed_window().is_none() && self.wire.numbering() == Numbering::Bytes
     }
 
     /// The search for the path's MTU, where segments can be cut again: `packet_size` is then its ceiling.
@@ -197,14 +200,26 @@ impl SenderConfig {
 
     /// A controller in its initial state; `rtt` is the handshake's.
     pub(crate) fn controller(&self, rtt: Option<Duration>, mss: usize) -> Box<dyn Controller> {
-        self.congestion.build(Start {
+        let start = Start {
             mss: mss as u64,
             initial_window: self.initial_window,
             paced: self.pacing,
             rtt,
             // The connection's number is random already.
             seed: self.wire.connection_id().unwrap_or(0),
-        })
+        };
+        match &self.controller_factory {
+            Some(factory) => factory.build(start),
+            None => self.congestion.build(start),
+        }
+    }
+
+    /// Packets of a constant congestion window, if there is no congestion control.
+    fn fixed_window(&self) -> Option<u32> {
+        match self.congestion {
+            Algorithm::Fixed(packets) if self.controller_factory.is_none() => Some(packets),
+            _ => None,
+        }
     }
 
     /// How long to wait for the SYN-ACK: max(1 s, 2 RTT), with the RTT that the link is asked for.
