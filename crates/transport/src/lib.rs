@@ -18,7 +18,7 @@
 //! | receiver | `receiver/` | reassembly, window to offer, replies |
 //! | codepoint | `ecn.rs` | the ECN field of a datagram |
 //! | cookie | `cookie.rs` | the proof that a peer receives at its address |
-//! | listener | `listener.rs` | the receivers behind one socket, their admission and clean-up |
+//! | listener | `listener/` | the receivers behind one socket, their admission and clean-up |
 #![forbid(unsafe_code)]
 
 pub mod congestion;
@@ -54,7 +54,9 @@ pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use frame::{Frame, Place};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
-pub use receiver::{AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, Share, WindowPolicy};
+pub use receiver::{
+    AckPolicy, BufferShare, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy,
+};
 pub use recovery::{LossDetection, Reordering};
 pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, Frames, RtoPolicy, SendMemory, Sender, SenderConfig,

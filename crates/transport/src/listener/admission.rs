@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::time::Instant;
 
-use super::notices::Notice;
+use super::stateless::Notice;
 use super::{Entry, Listener};
 use crate::wire::Open;
 use crate::wire::native::CloseReason;

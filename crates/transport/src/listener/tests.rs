@@ -1,15 +1,15 @@
 //! A listener alone, driven by a script of datagrams from peers that are named by a letter.
 
+mod budget;
+mod coalesced;
 mod datagrams;
 mod memory;
 mod native;
 mod peers;
 mod random;
-mod replies;
-mod runs;
-mod shares;
 mod socket;
-mod unknown;
+mod stateless;
+mod transmit;
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::acks::{Acks, Order, Packet};
 use super::autotune::ReceiveWindow;
 use super::chunks::{CHUNK, SLOT};
-use super::in_flight::{InFlight, Share};
+use super::flight_limit::{BufferShare, FlightLimit};
 use super::packets::Packets;
 use super::reassembly::{self, Reassembly};
 use super::sack_list::SackList;
@@ -49,7 +49,7 @@ pub(crate) struct Bytes {
     stream: Stream,
     acks: Acks,
     window: ReceiveWindow,
-    in_flight: InFlight,
+    in_flight: FlightLimit,
     sacks: SackList,
     /// The application read since the window was last looked at.
     read: bool,
@@ -98,7 +98,7 @@ impl Body {
                 stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
                 acks: Acks::new(config.acks),
                 window: ReceiveWindow::new(first, config.stream_window).with_unasked(unasked(config)),
-                in_flight: InFlight::new(numbering, config.stream_window.mss),
+                in_flight: FlightLimit::new(numbering, config.stream_window.mss),
                 sacks: SackList::new(),
                 read: false,
                 memory: LEAST_UNREAD,
@@ -112,7 +112,7 @@ impl Body {
     }
 
     /// What the peer may have on its way of the socket's buffer.
-    pub(crate) fn set_share(&mut self, share: Share) {
+    pub(crate) fn set_share(&mut self, share: BufferShare) {
         match self {
             Self::Packets(packets) => packets.in_flight.set_share(share),
             Self::Bytes(bytes) => bytes.in_flight.set_share(share),

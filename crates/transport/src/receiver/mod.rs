@@ -10,7 +10,7 @@ mod closing;
 mod config;
 mod crc;
 mod event;
-mod in_flight;
+mod flight_limit;
 mod in_order;
 mod packet_log;
 mod packets;
@@ -31,7 +31,7 @@ use body::{Body, Taken};
 use closing::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 pub use event::ReceiverEvent;
-pub use in_flight::Share;
+pub use flight_limit::BufferShare;
 pub use stats::ReceiverStats;
 
 /// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
@@ -69,7 +69,7 @@ pub struct Receiver {
     state: State,
     body: Body,
     /// What may be on its way of the socket's buffer.
-    share: Share,
+    share: BufferShare,
     replies: VecDeque<Answer>,
     /// When the newest packet came of those in order that are answered together, as long as their answer was not made.
     ack_due: Option<Instant>,
@@ -99,7 +99,7 @@ impl Receiver {
             wire: Wire::default(),
             state: State::Listening,
             body: Body::new(&config, Numbering::Packets, 0),
-            share: Share::UNBOUNDED,
+            share: BufferShare::UNBOUNDED,
             replies: VecDeque::new(),
             ack_due: None,
             acks: config.acks,
@@ -121,7 +121,7 @@ impl Receiver {
     }
 
     /// The peer may have so much of the socket's buffer on its way. At first there is no bound.
-    pub fn set_share(&mut self, share: Share) {
+    pub fn set_share(&mut self, share: BufferShare) {
         if self.share != share {
             self.share = share;
             self.body.set_share(share);

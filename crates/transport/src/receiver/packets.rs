@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::body::Taken;
-use super::in_flight::InFlight;
+use super::flight_limit::FlightLimit;
 use super::reassembly::{Insert, Reassembly};
 use super::{LEAST_UNREAD, WindowPolicy};
 use crate::wire::Numbering;
@@ -19,7 +19,7 @@ const UNREAD: u64 = 16 << 20;
 pub(crate) struct Packets {
     pub(super) reassembly: Reassembly,
     policy: WindowPolicy,
-    pub(super) in_flight: InFlight,
+    pub(super) in_flight: FlightLimit,
     /// Number after the last one that was ever offered.
     edge: u64,
     /// Bytes that may be held, unread or beyond holes, as the listener said last.
@@ -36,7 +36,7 @@ impl Packets {
             edge: reassembly.rcv_nxt(),
             reassembly,
             policy,
-            in_flight: InFlight::new(Numbering::Packets, PAYLOAD),
+            in_flight: FlightLimit::new(Numbering::Packets, PAYLOAD),
             memory: LEAST_UNREAD,
             narrowed: false,
             refused: false,

@@ -39,7 +39,7 @@ pub(crate) fn charge(payload: u64) -> u64 {
 
 /// A peer's part of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct BufferShare {
     /// As the system charges them; `u64::MAX` for no bound.
     pub bytes: u64,
     /// A larger buffer would make it larger.
@@ -48,7 +48,7 @@ pub struct Share {
     pub in_hosts: Duration,
 }
 
-impl Share {
+impl BufferShare {
     /// No bound.
     pub const UNBOUNDED: Self = Self { bytes: u64::MAX, is_scarce: false, in_hosts: Duration::ZERO };
 }
@@ -66,8 +66,8 @@ struct Probe {
 
 /// One peer's bound.
 #[derive(Debug)]
-pub(crate) struct InFlight {
-    share: Share,
+pub(crate) struct FlightLimit {
+    share: BufferShare,
     numbering: Numbering,
     /// Largest packet so far, bytes of payload.
     largest: u64,
@@ -89,11 +89,11 @@ pub(crate) struct InFlight {
     limited: u64,
 }
 
-impl InFlight {
+impl FlightLimit {
     /// No bound yet, for packets with about `payload` bytes of payload.
     pub(crate) fn new(numbering: Numbering, payload: u64) -> Self {
         Self {
-            share: Share::UNBOUNDED,
+            share: BufferShare::UNBOUNDED,
             numbering,
             largest: payload.max(1),
             room: u64::MAX,
@@ -108,7 +108,7 @@ impl InFlight {
     }
 
     /// The peer's part of the buffer is another.
-    pub(crate) fn set_share(&mut self, share: Share) {
+    pub(crate) fn set_share(&mut self, share: BufferShare) {
         self.share = share;
         self.set_room();
     }
@@ -225,18 +225,18 @@ mod tests {
         Instant::now()
     }
 
-    fn scarce(bytes: u64) -> Share {
-        Share { bytes, is_scarce: true, in_hosts: Duration::ZERO }
+    fn scarce(bytes: u64) -> BufferShare {
+        BufferShare { bytes, is_scarce: true, in_hosts: Duration::ZERO }
     }
 
-    fn packets(share: u64) -> InFlight {
-        let mut in_flight = InFlight::new(Numbering::Packets, 1460);
+    fn packets(share: u64) -> FlightLimit {
+        let mut in_flight = FlightLimit::new(Numbering::Packets, 1460);
         in_flight.set_share(scarce(share));
         in_flight
     }
 
     /// Window after window of what may be on its way, each of which takes `trip` to come.
-    fn after(in_flight: &mut InFlight, trip: Duration, windows: u64) -> u64 {
+    fn after(in_flight: &mut FlightLimit, trip: Duration, windows: u64) -> u64 {
         let (mut now, mut arrived) = (epoch(), 0);
         in_flight.on_offer(now, 0, 1, 0, false);
         for _ in 0..windows {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn packets_fit_the_share_in_the_wires_numbers() {
         assert_eq!(packets(SHARE).edge(7), 107);
-        let mut bytes = InFlight::new(Numbering::Bytes, 1444);
+        let mut bytes = FlightLimit::new(Numbering::Bytes, 1444);
         assert_eq!(bytes.edge(7), u64::MAX, "no bound yet");
         bytes.set_share(scarce(SHARE));
         assert_eq!(bytes.edge(7), 7 + 100 * 1444);
@@ -283,7 +283,7 @@ mod tests {
 
     /// A network with a round trip of 20 ms.
     struct Flow {
-        in_flight: InFlight,
+        in_flight: FlightLimit,
         now: Instant,
         /// Packets that arrived.
         arrived: u64,

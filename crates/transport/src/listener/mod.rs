@@ -3,15 +3,13 @@
 //! that sees a peer's address, and it sees an opaque key.
 
 mod admission;
+mod budget;
 mod config;
-mod endpoint;
-mod notices;
 mod peers;
-mod replies;
-mod runs;
-mod shares;
+mod receive;
+mod stateless;
 mod stats;
-mod unknown;
+mod transmit;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -19,20 +17,20 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 pub use admission::Admission;
+use budget::{Claim, Shares};
 pub use config::ListenerConfig;
-use notices::{Notice, Notices};
 use peers::Peers;
-use shares::{Claim, Shares};
+use stateless::{Budget, Notices};
 pub use stats::ListenerStats;
-use unknown::Budget;
 
 use crate::cookie::CookieJar;
-use crate::wire::native::{self, CloseReason};
+use crate::wire::native::CloseReason;
 use crate::wire::{MAX_REPLY, Near, Packet, Wire};
-use crate::{Ecn, Receiver, ReceiverEvent, ReceiverStats};
+use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
 
-/// What the numbers of a peer without a transfer are unwrapped around: none of the transmissions is before the first then.
-const NOBODY: Near = Near { seq: 0, tx: 1 << 31 };
+/// Numbers near which those of a peer without a transfer are unwrapped: packet numbers far enough from 0 that none is
+/// negative.
+const NO_TRANSFER: Near = Near { seq: 0, tx: 1 << 31 };
 
 #[derive(Debug)]
 struct Entry {
@@ -215,100 +213,6 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.memory
     }
 
-    /// Checks a datagram without acting on it, counting it if it is to be dropped; who sent it may be told so. Sequence
-    /// numbers of a peer without a transfer are unwrapped around 0.
-    pub fn inspect<'d>(&mut self, now: Instant, peer: P, datagram: &'d [u8]) -> Option<Packet<'d>> {
-        self.stats.received += 1;
-        if datagram.len() > self.config.receiver.max_datagram {
-            self.stats.too_long += 1;
-            return None;
-        }
-        // Mutable, so that the search for the peer is done once for a run of datagrams.
-        let entry = self.peers.get_mut(&peer);
-        let (near, wire) = entry.map_or((NOBODY, None), |e| (e.receiver.near(), Some(e.wire)));
-        match Packet::decode(datagram, near) {
-            Ok((_, packet @ Packet::Syn(_))) => Some(packet),
-            Ok((connection, packet)) if wire.is_some_and(|wire| wire.connection_id() == connection) => {
-                Some(packet)
-            }
-            Ok((connection, packet)) => {
-                self.stats.no_connection += 1;
-                if let (None, Some(connection_id), Some(tx)) = (wire, connection, packet.transmission()) {
-                    self.answer_unknown(now, peer, connection_id, tx);
-                }
-                None
-            }
-            Err(_) => {
-                self.stats.malformed += 1;
-                if let Some(connection_id) = native::other_version(datagram) {
-                    let told = self.notices.answer(peer, connection_id, Notice::Versions);
-                    self.stats.other_versions += u64::from(told);
-                }
-                None
-            }
-        }
-    }
-
-    /// Gives an inspected packet to its receiver, if that still exists.
-    pub fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
-        match self.peers.get_mut(&peer).map(|entry| entry.wire.connection_id()) {
-            Some(connection) => self.deliver_latest(now, peer, connection, ecn, packet),
-            None => self.stats.no_connection += 1,
-        }
-    }
-
-    /// The same for the peer that was found last, and for a packet of `connection`. Its receiver may not be there
-    /// yet, or still be at the transfer before: the SYN was lost, or came later than what followed it.
-    fn deliver_latest(
-        &mut self,
-        now: Instant,
-        peer: P,
-        connection: Option<u64>,
-        ecn: Ecn,
-        packet: &Packet<'_>,
-    ) {
-        let Some(entry) = self.peers.latest_mut() else { return };
-        if !matches!(packet, Packet::Syn(_)) && entry.receiver.connection_id() != connection {
-            self.stats.no_connection += 1;
-            return;
-        }
-        if matches!(packet, Packet::Close) {
-            return self.close(peer);
-        }
-        entry.last_active = now;
-        match packet {
-            Packet::Data(_) => entry.claim_on_data(now, &mut self.shares),
-            _ => entry.set_share(&self.shares),
-        }
-        let held = entry.memory;
-        let (allowance, overflow) = (self.allowance(held), self.overflow());
-        self.with_latest(peer, |receiver| {
-            receiver.set_overflow(overflow);
-            receiver.handle(now, packet, ecn, allowance);
-        });
-        self.refuse_if_broken(peer);
-    }
-
-    /// The peer that was found last is forgotten if what it said of its stream cannot be.
-    fn refuse_if_broken(&mut self, peer: P) {
-        if self.peers.latest_mut().is_some_and(|entry| entry.receiver.is_broken()) {
-            self.refuse(peer, CloseReason::Checksum);
-        }
-    }
-
-    /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
-    /// gives it to its receiver.
-    pub fn deliver_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
-        let Some(entry) = self.peers.get_mut(&peer) else {
-            self.stats.no_connection += 1;
-            return;
-        };
-        match Packet::decode(datagram, entry.receiver.near()) {
-            Ok((connection, packet)) => self.deliver_latest(now, peer, connection, ecn, &packet),
-            Err(_) => self.stats.malformed += 1,
-        }
-    }
-
     /// Memory that a receiver may hold that holds so much now, in bytes: those that hold some divide what is free, so what
     /// is offered to all together is there.
     fn allowance(&self, held: u64) -> u64 {
@@ -391,6 +295,96 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             Some(_) => self.config.native_idle,
             None => self.config.idle,
         }
+    }
+}
+
+impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
+    type Peer = P;
+    type Event = (P, ReceiverEvent);
+
+    fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
+        let Some(packet) = self.inspect(now, peer, datagram) else { return };
+        let Packet::Syn(open) = packet else {
+            // Inspecting it found its peer.
+            let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());
+            return self.deliver_latest(now, peer, connection, ecn, &packet);
+        };
+        if matches!(self.admit(now, peer, &open), Admission::New | Admission::Known) {
+            self.deliver(now, peer, ecn, &packet);
+        }
+    }
+
+    fn handle_datagrams(&mut self, now: Instant, peer: P, ecn: Ecn, bytes: &[u8], stride: usize) -> usize {
+        if bytes.is_empty() {
+            self.handle_datagram(now, peer, ecn, bytes);
+            return 1;
+        }
+        let stride = stride.max(1);
+        let mut rest = bytes;
+        loop {
+            rest = self.take_run(now, peer, ecn, rest, stride);
+            if rest.is_empty() {
+                return bytes.len().div_ceil(stride);
+            }
+            let (datagram, others) = rest.split_at(stride.min(rest.len()));
+            self.handle_datagram(now, peer, ecn, datagram);
+            rest = others;
+        }
+    }
+
+    fn handle_overflow(&mut self, messages: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, as ACKs tell it")]
+        let messages = messages as u32;
+        self.overflow = self.overflow.wrapping_add(messages);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        while let Some(&(deadline, peer)) = self.idle.first()
+            && deadline <= now
+        {
+            self.idle.pop_first();
+            let Some(entry) = self.peers.get_mut(&peer) else { continue };
+            let (last_active, wire) = (entry.last_active, entry.wire);
+            let deadline = last_active + self.idle_limit(wire);
+            if deadline <= now {
+                self.close(peer);
+            } else {
+                if let Some(entry) = self.peers.get_mut(&peer) {
+                    entry.idle_at = deadline;
+                }
+                self.idle.insert((deadline, peer));
+            }
+        }
+        while let Some(&(due, peer)) = self.timers.first()
+            && due <= now
+        {
+            self.timers.pop_first();
+            let Some(entry) = self.peers.get_mut(&peer) else { continue };
+            entry.timer = entry.receiver.deadline().filter(|deadline| *deadline > now);
+            if let Some(deadline) = entry.timer {
+                self.timers.insert((deadline, peer));
+            }
+            if entry.receiver.may_reply(now) && !entry.queued {
+                entry.queued = true;
+                self.ready.push_back(peer);
+            }
+        }
+        self.set_deadline();
+    }
+
+    fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
+        self.fill(now, out)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn poll_event(&mut self) -> Option<(P, ReceiverEvent)> {
+        self.events.pop_front()
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::receiver::Share;
+use crate::receiver::BufferShare;
 
 /// Who sent in this epoch or in the one before sent lately.
 const EPOCH: Duration = Duration::from_millis(100);
@@ -113,28 +113,28 @@ impl Shares {
     }
 
     /// What a transfer may have on its way.
-    pub(super) fn part_of(&self, claim: Claim) -> Share {
+    pub(super) fn part_of(&self, claim: Claim) -> BufferShare {
         let lately = self.present.transfers + self.before.transfers;
         let others = if self.is_silent(claim) { self.silent.transfers } else { 0 };
         self.part(lately + others, claim.offered)
     }
 
     /// The same for one that begins now. Who has not sent counts here: all of them may come at once.
-    pub(super) fn part_of_new(&self) -> Share {
+    pub(super) fn part_of_new(&self) -> BufferShare {
         self.part(self.present.transfers + self.before.transfers + self.silent.transfers + 1, 0)
     }
 
     /// One part of so many, for one that holds so much already.
-    fn part(&self, of: u64, held: u64) -> Share {
+    fn part(&self, of: u64, held: u64) -> BufferShare {
         if self.buffer == u64::MAX {
-            return Share::UNBOUNDED;
+            return BufferShare::UNBOUNDED;
         }
         let reserved = self.silent.offered.min(self.buffer / 2);
         let (rest, enough) = (self.buffer - reserved, enough(of));
         let offered = self.present.offered + self.before.offered + reserved;
         let free = self.buffer.saturating_sub(offered);
         let bytes = (rest.min(enough) / of.max(1)).min(held + free);
-        Share { bytes, is_scarce: rest < enough, in_hosts: self.in_hosts }
+        BufferShare { bytes, is_scarce: rest < enough, in_hosts: self.in_hosts }
     }
 
     /// Moves on to the epoch of `now`.

@@ -1,0 +1,152 @@
+//! Incoming datagrams: decoding, finding their receiver and delivery. Data of one peer that arrives coalesced (GRO) is
+//! delivered as a run: the peer is looked up and its limits are computed once for all packets of the run.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Instant;
+
+use super::stateless::Notice;
+use super::{Listener, NO_TRANSFER};
+use crate::Ecn;
+use crate::wire::Packet;
+use crate::wire::native::{self, CloseReason};
+
+impl<P: Copy + Ord + Debug + Hash> Listener<P> {
+    /// Checks a datagram without acting on it, counting it if it is to be dropped; who sent it may be told so. Sequence
+    /// numbers of a peer without a transfer are unwrapped around 0.
+    pub fn inspect<'d>(&mut self, now: Instant, peer: P, datagram: &'d [u8]) -> Option<Packet<'d>> {
+        self.stats.received += 1;
+        if datagram.len() > self.config.receiver.max_datagram {
+            self.stats.too_long += 1;
+            return None;
+        }
+        // Mutable, so that the search for the peer is done once for a run of datagrams.
+        let entry = self.peers.get_mut(&peer);
+        let (near, wire) = entry.map_or((NO_TRANSFER, None), |e| (e.receiver.near(), Some(e.wire)));
+        match Packet::decode(datagram, near) {
+            Ok((_, packet @ Packet::Syn(_))) => Some(packet),
+            Ok((connection, packet)) if wire.is_some_and(|wire| wire.connection_id() == connection) => {
+                Some(packet)
+            }
+            Ok((connection, packet)) => {
+                self.stats.no_connection += 1;
+                if let (None, Some(connection_id), Some(tx)) = (wire, connection, packet.transmission()) {
+                    self.answer_unknown(now, peer, connection_id, tx);
+                }
+                None
+            }
+            Err(_) => {
+                self.stats.malformed += 1;
+                if let Some(connection_id) = native::other_version(datagram) {
+                    let told = self.notices.answer(peer, connection_id, Notice::Versions);
+                    self.stats.other_versions += u64::from(told);
+                }
+                None
+            }
+        }
+    }
+
+    /// Gives an inspected packet to its receiver, if that still exists.
+    pub fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
+        match self.peers.get_mut(&peer).map(|entry| entry.wire.connection_id()) {
+            Some(connection) => self.deliver_latest(now, peer, connection, ecn, packet),
+            None => self.stats.no_connection += 1,
+        }
+    }
+
+    /// The same for the peer that was found last, and for a packet of `connection`. Its receiver may not be there
+    /// yet, or still be at the transfer before: the SYN was lost, or came later than what followed it.
+    pub(super) fn deliver_latest(
+        &mut self,
+        now: Instant,
+        peer: P,
+        connection: Option<u64>,
+        ecn: Ecn,
+        packet: &Packet<'_>,
+    ) {
+        let Some(entry) = self.peers.latest_mut() else { return };
+        if !matches!(packet, Packet::Syn(_)) && entry.receiver.connection_id() != connection {
+            self.stats.no_connection += 1;
+            return;
+        }
+        if matches!(packet, Packet::Close) {
+            return self.close(peer);
+        }
+        entry.last_active = now;
+        match packet {
+            Packet::Data(_) => entry.claim_on_data(now, &mut self.shares),
+            _ => entry.set_share(&self.shares),
+        }
+        let held = entry.memory;
+        let (allowance, overflow) = (self.allowance(held), self.overflow());
+        self.with_latest(peer, |receiver| {
+            receiver.set_overflow(overflow);
+            receiver.handle(now, packet, ecn, allowance);
+        });
+        self.refuse_if_broken(peer);
+    }
+
+    /// The peer that was found last is forgotten if what it said of its stream cannot be.
+    fn refuse_if_broken(&mut self, peer: P) {
+        if self.peers.latest_mut().is_some_and(|entry| entry.receiver.is_broken()) {
+            self.refuse(peer, CloseReason::Checksum);
+        }
+    }
+
+    /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
+    /// gives it to its receiver.
+    pub fn deliver_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
+        let Some(entry) = self.peers.get_mut(&peer) else {
+            self.stats.no_connection += 1;
+            return;
+        };
+        match Packet::decode(datagram, entry.receiver.near()) {
+            Ok((connection, packet)) => self.deliver_latest(now, peer, connection, ecn, &packet),
+            Err(_) => self.stats.malformed += 1,
+        }
+    }
+
+    /// Takes the datagrams of `stride` bytes that `bytes` begins with as long as they are data of the transfer of
+    /// `peer`; gives the rest, in which something else comes first.
+    pub(super) fn take_run<'d>(
+        &mut self,
+        now: Instant,
+        peer: P,
+        ecn: Ecn,
+        bytes: &'d [u8],
+        stride: usize,
+    ) -> &'d [u8] {
+        let Some(held) = self.peers.get_mut(&peer).map(|entry| entry.memory) else { return bytes };
+        let allowance = self.allowance(held);
+        let most = self.config.receiver.max_datagram;
+        let Some(entry) = self.peers.latest_mut() else { return bytes };
+        let connection = entry.wire.connection_id();
+        let (mut taken, mut peak) = (0, 0);
+        for datagram in bytes.chunks(stride).take_while(|datagram| datagram.len() <= most) {
+            // Looked at where it is: what opens a transfer is large, and so is what can hold it.
+            let decoded = Packet::decode(datagram, entry.receiver.near());
+            let Ok((of, packet @ Packet::Data(_))) = &decoded else { break };
+            if *of != connection || entry.receiver.connection_id() != connection {
+                break;
+            }
+            self.stats.received += 1;
+            if taken == 0 {
+                entry.claim_on_data(now, &mut self.shares);
+            }
+            entry.receiver.handle(now, packet, ecn, allowance);
+            taken += datagram.len();
+            peak = peak.max(entry.receiver.memory());
+            if entry.receiver.is_broken() {
+                break;
+            }
+        }
+        if taken > 0 {
+            entry.last_active = now;
+            self.shares.on_bytes(taken);
+            self.stats.max_memory = self.stats.max_memory.max(self.memory - held + peak);
+            self.take_over(peer);
+            self.refuse_if_broken(peer);
+        }
+        &bytes[taken..]
+    }
+}
