@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdt::emulator::{Bitrate, Path, PathConfig};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Outcome, Reading, Simulation};
+use rdt::sim::{NodeId, Outcome, ReadPolicy, Simulation};
 use rdt::transport::wire::native::LinkRequest;
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 
@@ -44,8 +44,8 @@ fn native() -> SenderConfig {
     SenderConfig { link_request: Some(link), ..SenderConfig::native(7) }
 }
 
-fn stalled(length: Duration) -> Reading {
-    Reading::Stalled { from: Duration::from_millis(30), length }
+fn stalled(length: Duration) -> ReadPolicy {
+    ReadPolicy::Stalled { from: Duration::from_millis(30), length }
 }
 
 /// Where the path is: in the server, or on the way to it.
@@ -97,7 +97,7 @@ fn an_application_that_takes_nothing_for_long_gets_everything_afterwards() {
             for (bytes, pause) in SIZES.into_iter().zip([PAUSE, LONG_PAUSE]).chain([(SIZES[0], LONG_PAUSE)]) {
                 let what = format!("{format}, {bytes} bytes, {link:?}, {pause:?}");
                 let (mut simulation, server, senders) = simulation(link, &[(config.clone(), bytes)]);
-                simulation.set_reading(server, stalled(pause));
+                simulation.set_read_policy(server, stalled(pause));
                 assert!(simulation.run_senders(Duration::from_secs(200)), "{what}: it goes on for ever");
                 assert_complete(&simulation, server, senders[0], &what);
                 let took = simulation.elapsed();
@@ -121,7 +121,7 @@ fn all_senders_together_fill_no_more_memory_than_there_is() {
         let transfers = vec![(config, 2 * OF_ONE); SENDERS];
         let (mut simulation, server, senders) = simulation(Link::Wire, &transfers);
         // Once their windows are as large as they get.
-        simulation.set_reading(server, stalled(PAUSE));
+        simulation.set_read_policy(server, stalled(PAUSE));
         assert!(simulation.run_senders(Duration::from_secs(200)), "{format}: it goes on for ever");
         for sender in senders {
             assert_complete(&simulation, server, sender, format);
@@ -141,7 +141,7 @@ fn the_others_go_on_while_one_application_is_stopped() {
             let what = format!("{:?} stopped, {:?}", stopped.wire, other.wire);
             let transfers = [(stopped.clone(), 3 * OF_ONE), (other, 3 * OF_ONE)];
             let (mut simulation, server, senders) = simulation(Link::Wire, &transfers);
-            simulation.set_reading_of(server, senders[0], stalled(PAUSE));
+            simulation.set_peer_read_policy(server, senders[0], stalled(PAUSE));
             simulation.run_until(Duration::from_secs(2));
             assert_complete(&simulation, server, senders[1], &what);
             assert_eq!(simulation.sender(senders[0]).outcome, Outcome::Running, "{what}");
@@ -154,7 +154,7 @@ fn the_others_go_on_while_one_application_is_stopped() {
 #[test]
 fn an_application_that_reads_slowly_is_sent_no_more_than_it_reads_in_the_classic_format() {
     let (mut simulation, server, senders) = simulation(Link::Wire, &[(classic(), 5 * OF_ONE)]);
-    simulation.set_reading(server, Reading::AtRate(OF_ONE));
+    simulation.set_read_policy(server, ReadPolicy::AtRate(OF_ONE));
     assert!(simulation.run_senders(Duration::from_secs(60)));
     assert_complete(&simulation, server, senders[0], "classic");
     let took = simulation.elapsed().as_secs_f64();

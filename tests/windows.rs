@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use rdt::emulator::{Bitrate, Loss, Path, PathConfig, Probability, QueueLimit};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Recorder, Reductions, Series, Simulation};
+use rdt::sim::{NodeId, Recorder, Series, Simulation, WindowReductions};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{ReceiverConfig, Reordering, SenderConfig};
 
@@ -77,7 +77,7 @@ impl Transfer {
     /// Mean of `ssthresh / cwnd` at each reduction until `end`, s.
     fn mean_reduction(&self, end: f64) -> f64 {
         let (mut simulation, sender) = self.simulation();
-        let reductions = Reductions::default();
+        let reductions = WindowReductions::default();
         simulation.sender_mut(sender).sender.observe(Box::new(reductions.clone()));
         simulation.run_until(Duration::from_secs_f64(end));
         reductions.mean().unwrap()

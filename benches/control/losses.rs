@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rdt::emulator::{CoDelConfig, Discipline, Loss, QueueLimit};
-use rdt::sim::Reductions;
+use rdt::sim::WindowReductions;
 use rdt::transport::congestion::Algorithm;
 
 use crate::run::{Run, Running, native, path};
@@ -63,7 +63,7 @@ fn random() {
             let mut run = Run::new(path(100_000_000, Duration::from_millis(100), 1.0), native(congestion));
             run.path.forward.loss = random_from(CLEAN, p, run.seed);
             let mut running = run.start();
-            let reductions = Reductions::default();
+            let reductions = WindowReductions::default();
             running.observe(0, Box::new(reductions.clone()));
             let mbps = rate(&mut running, FROM, SPAN);
             let model = model(congestion, p, 0.1) * 1444.0 * 8.0 / 0.1 / 1e6;

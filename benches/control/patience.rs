@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdt::emulator::{GilbertElliott, Loss, Mtu, Outage, Path, PathConfig, Probability};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{Outcome, Reading, Simulation};
+use rdt::sim::{Outcome, ReadPolicy, Simulation};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{LossDetection, ReceiverConfig, SenderConfig};
 
@@ -46,7 +46,7 @@ fn stalls() {
     for recovery in RULES {
         let config = SenderConfig { recovery, ..native(Algorithm::Bbr) };
         let mut running = start_small(config);
-        running.simulation.set_reading(running.server, Reading::Stalled { from: FROM, length: STALL });
+        running.simulation.set_read_policy(running.server, ReadPolicy::Stalled { from: FROM, length: STALL });
         let mut at = FROM + ms(50);
         loop {
             running.simulation.run_until(at);

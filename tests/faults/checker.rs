@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use rdt::sim::{NodeId, Tap};
+use rdt::sim::{Interceptor, NodeId};
 use rdt::transport::wire::native::{self, Ack, SackBlock};
 use rdt::transport::{Observer, Timer, Trace, dword_array};
 
@@ -398,7 +398,7 @@ impl Checker {
     }
 }
 
-impl Tap for Shared {
+impl Interceptor for Shared {
     fn on_sent(&mut self, now: Instant, from: NodeId, _: NodeId, datagram: &[u8]) {
         let mut checker = self.0.lock().unwrap();
         if !is_whole(datagram) {

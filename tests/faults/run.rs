@@ -49,7 +49,7 @@ pub(super) fn run(plan: &Plan) -> Result<Done, String> {
     simulation.route(sender, server, wire);
     let checker = Checker::new(sender, plan.bytes, plan.forged, plan.seed);
     let shared = Shared(Arc::new(Mutex::new(checker)));
-    simulation.tap(Box::new(shared.clone()));
+    simulation.intercept(Box::new(shared.clone()));
     simulation.sender_mut(sender).sender.observe(Box::new(shared.clone()));
     let mut run = Run { plan, simulation, sender, server, wire, shared };
     run.all().map_err(|broken| format!("{broken}\n    {}", run.summary()))

@@ -14,7 +14,7 @@ fn marking() -> Run {
 /// The same over a path that does this to codepoints.
 fn remarked(run: &Run, remark: fn(Duration, Ecn) -> Option<Ecn>) -> Done {
     let mut running = run.start();
-    running.simulation.remark(remark);
+    running.simulation.rewrite_ecn(remark);
     assert!(running.simulation.run_senders(run.limit), "not over after {:?}", run.limit);
     let (done, outcome) = running.done();
     assert_eq!(outcome, Outcome::Finished { crc: done.stats.crc }, "{:?}", done.stats);

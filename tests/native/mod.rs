@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use rdt::emulator::{Bitrate, Ledger, LinkConfig, Loss, Path, PathConfig, Probability, QueueSize};
 use rdt::server::{LinkMode, ServerConfig};
-use rdt::sim::{NodeId, Outcome, Reading, Simulation, Transfer, WireId};
+use rdt::sim::{NodeId, Outcome, ReadPolicy, Simulation, Transfer, WireId};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{
     LossDetection, Observer, ReceiverConfig, Reordering, Resend, RtoPolicy, SenderConfig, SenderStats, Trace,
@@ -94,7 +94,7 @@ struct Run {
     bytes: u64,
     config: SenderConfig,
     receiver: ReceiverConfig,
-    reading: Option<Reading>,
+    reading: Option<ReadPolicy>,
     /// Virtual time within which it must end.
     limit: Duration,
     seed: u64,
@@ -206,7 +206,7 @@ impl Run {
         let sender = simulation.add_sender(self.config.clone(), server, self.bytes).unwrap();
         simulation.route(sender, server, wire);
         if let Some(reading) = self.reading {
-            simulation.set_reading(server, reading);
+            simulation.set_read_policy(server, reading);
         }
         Running { simulation, server, sender, wire, told: Told::new(self, self.seed) }
     }

@@ -84,7 +84,7 @@ fn small() -> ReceiverConfig {
 
 #[test]
 fn stalled_reader_is_asked_at_most_fifteen_times() {
-    let reading = Reading::Stalled { from: secs(1), length: secs(120) };
+    let reading = ReadPolicy::Stalled { from: secs(1), length: secs(120) };
     for (congestion, recovery) in pairs() {
         let config = SenderConfig { recovery, ..native(congestion) };
         let run = Run::new(20_000_000, ms(100)).bytes(u64::MAX / 2).config(config);
@@ -103,7 +103,7 @@ fn stalled_reader_is_asked_at_most_fifteen_times() {
 
 #[test]
 fn lost_news_of_an_open_window_is_repeated() {
-    let reading = Reading::Stalled { from: secs(1), length: secs(60) };
+    let reading = ReadPolicy::Stalled { from: secs(1), length: secs(60) };
     for lost_for in [ms(150), ms(500), ms(1500)] {
         let outage = Outage::once(ms(60_990), secs(61) + lost_for);
         let run = Run::new(20_000_000, ms(100)).bytes(u64::MAX / 2);

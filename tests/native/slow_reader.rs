@@ -11,7 +11,7 @@ fn small() -> ReceiverConfig {
     receiver
 }
 
-fn run(congestion: Algorithm, recovery: LossDetection, reading: Reading) -> Done {
+fn run(congestion: Algorithm, recovery: LossDetection, reading: ReadPolicy) -> Done {
     let config = SenderConfig { recovery, ..native(congestion) };
     let run = Run::new(100_000_000, ms(20)).bytes(2_000_000).config(config);
     let run = Run { reading: Some(reading), receiver: small(), limit: secs(60), ..run };
@@ -39,7 +39,7 @@ const PAIRS: [(Algorithm, LossDetection); 7] = [
 #[test]
 fn an_application_that_reads_1_mbps_is_sent_1_mbps() {
     for (congestion, recovery) in PAIRS {
-        let done = run(congestion, recovery, Reading::AtRate(125_000));
+        let done = run(congestion, recovery, ReadPolicy::AtRate(125_000));
         let rate = done.goodput() / 1e6;
         assert!((0.95..=1.0).contains(&rate), "{congestion}, {recovery}: {rate} Mbps");
         assert_eq!(done.stats.timeouts, 0, "{congestion}, {recovery}: {:?}", done.stats);
@@ -52,7 +52,7 @@ fn news_of_the_window_is_no_duplicate_ack_to_any_rule() {
     for recovery in rules {
         let config = SenderConfig { recovery, ..native(Algorithm::Fixed(400)) };
         let run = Run::new(100_000_000, ms(20)).bytes(1_000_000).config(config);
-        let reading = Some(Reading::AtRate(250_000));
+        let reading = Some(ReadPolicy::AtRate(250_000));
         let done = Run { reading, receiver: small(), limit: secs(60), ..run }.run();
         assert_eq!(done.stats.retransmitted, 0, "{recovery}: {:?}", done.stats);
     }
@@ -61,7 +61,7 @@ fn news_of_the_window_is_no_duplicate_ack_to_any_rule() {
 #[test]
 fn an_application_that_stalls_for_5_s_gets_the_rest_at_once_afterwards() {
     for (congestion, recovery) in PAIRS {
-        let reading = Reading::Stalled { from: ms(100), length: secs(5) };
+        let reading = ReadPolicy::Stalled { from: ms(100), length: secs(5) };
         let done = run(congestion, recovery, reading);
         // Two megabytes at 100 Mbps are 160 ms.
         assert!((ms(5100)..ms(6000)).contains(&done.took), "{congestion}, {recovery}: {:?}", done.took);

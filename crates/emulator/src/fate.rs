@@ -12,7 +12,7 @@
 /// Which way a link carries packets.
 ///
 /// The two links of a path may share one seed, because the direction is part of every draw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the side that opened the path.
     Forward,

@@ -5,19 +5,17 @@
 //! numbers and runs it. Nodes are driven by the same [`turn`](rdt_transport::drive::turn) as real sockets.
 #![forbid(unsafe_code)]
 
-mod agenda;
+mod event_queue;
 mod network;
 mod node;
-mod reading;
-mod record;
-mod reductions;
+mod observers;
+mod read_policy;
 mod scenario;
 mod simulation;
 
-pub use network::{Remark, Tap, WireId};
+pub use network::{EcnRewrite, Interceptor, WireId};
 pub use node::{NodeId, Outcome, SenderNode, ServerNode, Transfer};
-pub use reading::Reading;
-pub use record::{Recorder, Series};
-pub use reductions::Reductions;
+pub use observers::{Recorder, Series, WindowReductions};
+pub use read_policy::ReadPolicy;
 pub use scenario::{Report, Scenario};
 pub use simulation::Simulation;

@@ -25,7 +25,7 @@ pub(crate) struct Batch {
 }
 
 /// Somebody on the path who sees every datagram, for tests that judge a transfer by what is on its wire.
-pub trait Tap: Debug + Send {
+pub trait Interceptor: Debug + Send {
     /// A node sent a datagram; its wire has not seen it yet.
     fn on_sent(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]);
 
@@ -36,7 +36,7 @@ pub trait Tap: Debug + Send {
 
 /// What a path does to codepoints, beside its queues' marks: given the time since the start and the codepoint that
 /// a datagram was sent with, the one that it goes on with, or `None` if it is dropped for it.
-pub type Remark = fn(Duration, Ecn) -> Option<Ecn>;
+pub type EcnRewrite = fn(Duration, Ecn) -> Option<Ecn>;
 
 /// A wire of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,13 +48,6 @@ impl WireId {
     }
 }
 
-/// Which direction of a wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
-    Forward,
-    Reverse,
-}
-
 /// From which node to which.
 type Ends = (NodeId, NodeId);
 
@@ -62,24 +55,15 @@ type Ends = (NodeId, NodeId);
 #[derive(Debug, Clone, Copy)]
 struct Route {
     wire: WireId,
-    way: Way,
+    direction: Direction,
     /// Which of the network's flows it is: the tag of its packets on the wire.
     flow: u32,
 }
 
-fn link(path: &Path, way: Way) -> &Link {
-    match way {
-        Way::Forward => &path.forward,
-        Way::Reverse => &path.reverse,
-    }
-}
-
-impl Way {
-    const fn direction(self) -> Direction {
-        match self {
-            Self::Forward => Direction::Forward,
-            Self::Reverse => Direction::Reverse,
-        }
+fn link(path: &Path, direction: Direction) -> &Link {
+    match direction {
+        Direction::Forward => &path.forward,
+        Direction::Reverse => &path.reverse,
     }
 }
 
@@ -97,13 +81,13 @@ pub(crate) struct Network {
     /// Nodes whose inbox got something.
     pub(crate) woken: VecDeque<NodeId>,
     /// Wires whose wake-up may have moved.
-    pub(crate) stirred: Vec<(WireId, Way)>,
+    pub(crate) rescheduled: Vec<(WireId, Direction)>,
     /// Datagrams that reached an inbox.
     pub(crate) datagrams: u64,
     pub(crate) hash: u64,
-    pub(crate) tap: Option<Box<dyn Tap>>,
+    pub(crate) interceptor: Option<Box<dyn Interceptor>>,
     /// On all wires.
-    pub(crate) remark: Option<Remark>,
+    pub(crate) ecn_rewrite: Option<EcnRewrite>,
 }
 
 impl Network {
@@ -116,11 +100,11 @@ impl Network {
             flows: Vec::new(),
             pool: Vec::new(),
             woken: VecDeque::new(),
-            stirred: Vec::new(),
+            rescheduled: Vec::new(),
             datagrams: 0,
             hash: FNV.0,
-            tap: None,
-            remark: None,
+            interceptor: None,
+            ecn_rewrite: None,
         }
     }
 
@@ -145,10 +129,10 @@ impl Network {
         let nodes = self.inboxes.len();
         assert!(from.index() < nodes && to.index() < nodes && from != to, "a route joins two nodes");
         assert!(wire.index() < self.wires.len(), "a route uses a wire of its simulation");
-        for (ends, way) in [((from, to), Way::Forward), ((to, from), Way::Reverse)] {
+        for (ends, direction) in [((from, to), Direction::Forward), ((to, from), Direction::Reverse)] {
             let flow = u32::try_from(self.flows.len()).expect("fewer routes than 2^32 fit in memory");
             self.flows.push(ends);
-            self.routes.insert(ends, Route { wire, way, flow });
+            self.routes.insert(ends, Route { wire, direction, flow });
         }
     }
 
@@ -156,28 +140,28 @@ impl Network {
         &self.wires[wire.index()]
     }
 
-    pub(crate) fn wire_wakeup(&self, wire: WireId, way: Way) -> Option<Instant> {
-        link(&self.wires[wire.index()], way).next_wakeup()
+    pub(crate) fn wire_wakeup(&self, wire: WireId, direction: Direction) -> Option<Instant> {
+        link(&self.wires[wire.index()], direction).next_wakeup()
     }
 
     /// Moves what is due on a wire into the inboxes that it is for.
-    pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, way: Way) {
-        while let Some(delivery) = self.wires[wire.index()].pop(way.direction(), now) {
+    pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, direction: Direction) {
+        while let Some(delivery) = self.wires[wire.index()].pop(direction, now) {
             let (from, to) = self.flows[delivery.tag as usize];
             let stride = delivery.packet.len();
             let ecn = Ecn::from_bits(delivery.ecn.bits());
             self.arrive(now, to, Batch { from, bytes: delivery.packet, stride, ecn });
         }
-        self.stirred.push((wire, way));
+        self.rescheduled.push((wire, direction));
     }
 
     fn send(&mut self, now: Instant, from: NodeId, to: NodeId, batch: &TransmitBuf) {
-        if let Some(tap) = &mut self.tap {
+        if let Some(interceptor) = &mut self.interceptor {
             for datagram in batch.datagrams() {
-                tap.on_sent(now, from, to, datagram);
+                interceptor.on_sent(now, from, to, datagram);
             }
         }
-        let Some(&Route { wire, way, flow }) = self.routes.get(&(from, to)) else {
+        let Some(&Route { wire, direction, flow }) = self.routes.get(&(from, to)) else {
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(batch.bytes());
@@ -185,16 +169,15 @@ impl Network {
             return self.arrive(now, to, Batch { from, bytes, stride, ecn });
         };
         let elapsed = now.saturating_duration_since(self.epoch);
-        let ecn = self.remark.map_or(Some(batch.ecn()), |remark| remark(elapsed, batch.ecn()));
+        let ecn = self.ecn_rewrite.map_or(Some(batch.ecn()), |rewrite| rewrite(elapsed, batch.ecn()));
         let Some(ecn) = ecn else { return };
         let ecn = rdt_emulator::Ecn::from_bits(ecn.bits());
         let path = &mut self.wires[wire.index()];
         for datagram in batch.datagrams() {
             // A dropped packet is in the link's ledger and nowhere else.
-            let _ =
-                path.push(way.direction(), now, Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn));
+            let _ = path.push(direction, now, Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn));
         }
-        self.stirred.push((wire, way));
+        self.rescheduled.push((wire, direction));
     }
 
     fn arrive(&mut self, now: Instant, to: NodeId, batch: Batch) {
@@ -215,9 +198,9 @@ impl Network {
         }
         let Some(inbox) = self.inboxes.get_mut(to.index()) else { return };
         let mut added = Vec::new();
-        if let Some(tap) = &mut self.tap {
+        if let Some(interceptor) = &mut self.interceptor {
             for datagram in batch.bytes.chunks(batch.stride.max(1)) {
-                added.extend(tap.on_arrived(now, batch.from, to, datagram));
+                added.extend(interceptor.on_arrived(now, batch.from, to, datagram));
             }
         }
         let Batch { from, ecn, .. } = batch;

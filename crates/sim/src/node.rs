@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rdt_server::Server;
 use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError, dword_array};
 
-use crate::reading::{Reader, Reading};
+use crate::read_policy::{ReadPolicy, Reader};
 
 /// A node of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,13 +163,13 @@ impl ServerNode {
     }
 
     /// From now on the application reads so.
-    pub(crate) fn set_reading(&mut self, reading: Reading, epoch: Instant) {
-        self.reader = Some(Reader::new(reading, epoch));
+    pub(crate) fn set_read_policy(&mut self, policy: ReadPolicy, epoch: Instant) {
+        self.reader = Some(Reader::new(policy, epoch));
     }
 
     /// From now on the application reads so what `peer` sends, whatever it does else.
-    pub(crate) fn set_reading_of(&mut self, peer: NodeId, reading: Reading, epoch: Instant) {
-        self.readers.insert(peer, Reader::new(reading, epoch));
+    pub(crate) fn set_peer_read_policy(&mut self, peer: NodeId, policy: ReadPolicy, epoch: Instant) {
+        self.readers.insert(peer, Reader::new(policy, epoch));
     }
 
     /// Reads, checks and confirms; true if there may be more to do at once.

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::Path;
+use rdt_emulator::{Direction, Path};
 use rdt_server::{Server, ServerConfig};
 use rdt_transport::drive::{Budget, Turn, turn};
 use rdt_transport::{ConfigError, Sender, SenderConfig, TransmitBuf};
 
-use crate::agenda::Agenda;
-use crate::network::{Network, NodeIo, Remark, Tap, Way, WireId};
+use crate::event_queue::EventQueue;
+use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
-use crate::reading::Reading;
+use crate::read_policy::ReadPolicy;
 
 /// Datagrams that a simulated socket sends in one call.
 const MAX_SEGMENTS: usize = 64;
@@ -20,7 +20,7 @@ const MAX_SEGMENTS: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Timer(NodeId),
-    Wire(WireId, Way),
+    Wire(WireId, Direction),
 }
 
 /// Nodes, wires and a clock.
@@ -28,13 +28,13 @@ pub struct Simulation {
     epoch: Instant,
     now: Instant,
     nodes: Vec<Node>,
-    /// For each node, the deadline that stands in the agenda.
+    /// For each node, the deadline that stands in the events.
     scheduled: Vec<Option<Instant>>,
-    /// Wires that stand in the agenda, and for when. Where one packet overtakes others on a link, the next
-    /// delivery moves forward and a wire stands in the agenda twice; the later entry then finds nothing to do.
-    scheduled_wires: BTreeMap<(WireId, Way), Instant>,
+    /// Wires that stand in the events, and for when. Where one packet overtakes others on a link, the next
+    /// delivery moves forward and a wire stands in the events twice; the later entry then finds nothing to do.
+    scheduled_wires: BTreeMap<(WireId, Direction), Instant>,
     network: Network,
-    agenda: Agenda<Item>,
+    events: EventQueue<Item>,
     batch: TransmitBuf,
 }
 
@@ -56,7 +56,7 @@ impl Simulation {
             scheduled: Vec::new(),
             scheduled_wires: BTreeMap::new(),
             network: Network::new(epoch),
-            agenda: Agenda::new(),
+            events: EventQueue::new(),
             batch: TransmitBuf::new(MAX_SEGMENTS),
         }
     }
@@ -128,14 +128,14 @@ impl Simulation {
         self.network.woken.push_back(id);
     }
 
-    /// Shows every datagram from now on to `tap`.
-    pub fn tap(&mut self, tap: Box<dyn Tap>) {
-        self.network.tap = Some(tap);
+    /// Shows every datagram from now on to `interceptor`.
+    pub fn intercept(&mut self, interceptor: Box<dyn Interceptor>) {
+        self.network.interceptor = Some(interceptor);
     }
 
     /// Lets every wire change codepoints so, or drop datagrams for theirs, from now on. Those are in no ledger.
-    pub fn remark(&mut self, remark: Remark) {
-        self.network.remark = Some(remark);
+    pub fn rewrite_ecn(&mut self, rewrite: EcnRewrite) {
+        self.network.ecn_rewrite = Some(rewrite);
     }
 
     /// Adds a wire for [`Simulation::route`] to lead over.
@@ -160,9 +160,9 @@ impl Simulation {
     ///
     /// # Panics
     /// If `server` is not one.
-    pub fn set_reading(&mut self, server: NodeId, reading: Reading) {
+    pub fn set_read_policy(&mut self, server: NodeId, policy: ReadPolicy) {
         match &mut self.nodes[server.index()] {
-            Node::Server(node) => node.set_reading(reading, self.epoch),
+            Node::Server(node) => node.set_read_policy(policy, self.epoch),
             Node::Sender(_) => panic!("node {} is a sender", server.0),
         }
     }
@@ -171,9 +171,9 @@ impl Simulation {
     ///
     /// # Panics
     /// If `server` is not one.
-    pub fn set_reading_of(&mut self, server: NodeId, peer: NodeId, reading: Reading) {
+    pub fn set_peer_read_policy(&mut self, server: NodeId, peer: NodeId, policy: ReadPolicy) {
         let epoch = self.epoch;
-        self.server_mut(server).set_reading_of(peer, reading, epoch);
+        self.server_mut(server).set_peer_read_policy(peer, policy, epoch);
     }
 
     /// A wire, for its ledgers.
@@ -191,7 +191,7 @@ impl Simulation {
             while let Some(id) = self.network.woken.pop_front() {
                 self.take_turns(id);
             }
-            match self.agenda.next_time() {
+            match self.events.next_time() {
                 Some(time) if time <= until => self.step(),
                 _ => break,
             }
@@ -210,7 +210,7 @@ impl Simulation {
             if !self.senders().any(|node| node.outcome == Outcome::Running) {
                 return true;
             }
-            match self.agenda.next_time() {
+            match self.events.next_time() {
                 Some(time) if time <= limit => self.step(),
                 _ => return false,
             }
@@ -293,9 +293,9 @@ impl Simulation {
         id
     }
 
-    /// Jumps to the next item of the agenda and handles it.
+    /// Jumps to the next item of the events and handles it.
     fn step(&mut self) {
-        let Some((time, item)) = self.agenda.pop() else { return };
+        let Some((time, item)) = self.events.pop() else { return };
         self.now = self.now.max(time);
         match item {
             Item::Timer(id) => {
@@ -304,11 +304,11 @@ impl Simulation {
                     self.take_turns(id);
                 }
             }
-            Item::Wire(wire, way) => {
-                if self.scheduled_wires.get(&(wire, way)) == Some(&time) {
-                    self.scheduled_wires.remove(&(wire, way));
+            Item::Wire(wire, direction) => {
+                if self.scheduled_wires.get(&(wire, direction)) == Some(&time) {
+                    self.scheduled_wires.remove(&(wire, direction));
                 }
-                self.network.run_wire(self.now, wire, way);
+                self.network.run_wire(self.now, wire, direction);
                 self.schedule_wires();
             }
         }
@@ -328,7 +328,7 @@ impl Simulation {
         if deadline != self.scheduled[id.index()] {
             self.scheduled[id.index()] = deadline;
             if let Some(deadline) = deadline {
-                self.agenda.insert(deadline, Item::Timer(id));
+                self.events.insert(deadline, Item::Timer(id));
             }
         }
     }
@@ -366,12 +366,12 @@ impl Simulation {
     }
 
     fn schedule_wires(&mut self) {
-        while let Some((wire, way)) = self.network.stirred.pop() {
-            let Some(time) = self.network.wire_wakeup(wire, way) else { continue };
+        while let Some((wire, direction)) = self.network.rescheduled.pop() {
+            let Some(time) = self.network.wire_wakeup(wire, direction) else { continue };
             let time = time.max(self.now);
-            if self.scheduled_wires.get(&(wire, way)).is_none_or(|&scheduled| time < scheduled) {
-                self.scheduled_wires.insert((wire, way), time);
-                self.agenda.insert(time, Item::Wire(wire, way));
+            if self.scheduled_wires.get(&(wire, direction)).is_none_or(|&scheduled| time < scheduled) {
+                self.scheduled_wires.insert((wire, direction), time);
+                self.events.insert(time, Item::Wire(wire, direction));
             }
         }
     }

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 /// Items and their times.
 #[derive(Debug)]
-pub(crate) struct Agenda<T> {
+pub(crate) struct EventQueue<T> {
     heap: BinaryHeap<Reverse<(Instant, u64, T)>>,
     inserted: u64,
 }
 
-impl<T: Ord> Agenda<T> {
+impl<T: Ord> EventQueue<T> {
     pub(crate) fn new() -> Self {
         Self { heap: BinaryHeap::new(), inserted: 0 }
     }
@@ -42,11 +42,11 @@ mod tests {
     fn items_come_by_time_and_ties_by_insertion() {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let t0 = Instant::now();
-        let mut agenda = Agenda::new();
+        let mut events = EventQueue::new();
         for (ms, item) in [(5, 'a'), (3, 'z'), (5, 'b'), (3, 'y')] {
-            agenda.insert(t0 + Duration::from_millis(ms), item);
+            events.insert(t0 + Duration::from_millis(ms), item);
         }
-        let order: String = std::iter::from_fn(|| agenda.pop()).map(|(_, item)| item).collect();
+        let order: String = std::iter::from_fn(|| events.pop()).map(|(_, item)| item).collect();
         assert_eq!(order, "zyab");
     }
 }

@@ -1,10 +1,11 @@
-//! How a sender stood over virtual time, as plain vectors.
+//! Observers of a sender: its metrics sampled over virtual time, and its window reductions.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rdt_transport::congestion::Cause;
 use rdt_transport::{Metrics, Observer, Trace};
 
 /// Samples at one interval: sample i is how things stood at time i x interval, before what happened at that
@@ -122,6 +123,50 @@ impl Observer for Recorder {
         }
         if let Trace::MetricsUpdated(new) = trace {
             *metrics = *new;
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    cwnd: u64,
+    /// The window that a recovery began with, until its threshold is known.
+    began: Option<u64>,
+    ratios: Vec<f64>,
+}
+
+/// Observer of `ssthresh / cwnd` at each reduction for a loss. Clones share the figures: one is the sender's, one is
+/// read.
+#[derive(Debug, Clone, Default)]
+pub struct WindowReductions(Arc<Mutex<Seen>>);
+
+impl WindowReductions {
+    /// The ratio of every reduction so far, in order.
+    pub fn ratios(&self) -> Vec<f64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).ratios.clone()
+    }
+
+    /// Mean of the ratios; `None` if there was no reduction.
+    #[allow(clippy::cast_precision_loss, reason = "a count of reductions")]
+    pub fn mean(&self) -> Option<f64> {
+        let ratios = self.ratios();
+        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+    }
+}
+
+impl Observer for WindowReductions {
+    #[allow(clippy::cast_precision_loss, reason = "windows are far below 2^53 bytes")]
+    fn on(&mut self, _: Instant, trace: &Trace) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match trace {
+            Trace::RecoveryBegan { cause: Cause::Loss } => seen.began = Some(seen.cwnd),
+            Trace::MetricsUpdated(metrics) => {
+                if let (Some(before), Some(ssthresh)) = (seen.began.take(), metrics.ssthresh) {
+                    seen.ratios.push(ssthresh as f64 / before as f64);
+                }
+                seen.cwnd = metrics.cwnd;
+            }
+            _ => {}
         }
     }
 }

@@ -8,7 +8,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// An application that does not read at once. Times count from the start of virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadPolicy {
     /// Every 10 ms what this many bytes per second allow; what was not read in one such time is not made up
     /// for.
     AtRate(u64),
@@ -21,10 +21,10 @@ pub enum Reading {
     },
 }
 
-/// A [`Reading`] in the making.
+/// A [`ReadPolicy`] in the making.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    reading: Reading,
+    policy: ReadPolicy,
     epoch: Instant,
     /// Index of the tick of `budget`.
     tick: u128,
@@ -33,15 +33,15 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(reading: Reading, epoch: Instant) -> Self {
-        Self { reading, epoch, tick: u128::MAX, budget: 0 }
+    pub(crate) fn new(policy: ReadPolicy, epoch: Instant) -> Self {
+        Self { policy, epoch, tick: u128::MAX, budget: 0 }
     }
 
     /// Bytes that may be read now.
     pub(crate) fn budget(&mut self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.epoch);
-        match self.reading {
-            Reading::AtRate(rate) => {
+        match self.policy {
+            ReadPolicy::AtRate(rate) => {
                 let tick = elapsed.as_nanos() / TICK.as_nanos();
                 if tick != self.tick {
                     self.tick = tick;
@@ -49,7 +49,7 @@ impl Reader {
                 }
                 self.budget
             }
-            Reading::Stalled { from, length } => {
+            ReadPolicy::Stalled { from, length } => {
                 if (from..from + length).contains(&elapsed) {
                     0
                 } else {
@@ -67,13 +67,13 @@ impl Reader {
     /// When more may be read than at `now`, if nothing may.
     pub(crate) fn next(&self, now: Instant) -> Instant {
         let elapsed = now.saturating_duration_since(self.epoch);
-        match self.reading {
-            Reading::AtRate(_) => {
+        match self.policy {
+            ReadPolicy::AtRate(_) => {
                 let into = elapsed.as_nanos() % TICK.as_nanos();
                 // Less than 10 ms.
                 now + TICK.saturating_sub(Duration::from_nanos(u64::try_from(into).unwrap_or(0)))
             }
-            Reading::Stalled { from, length } => self.epoch + from + length,
+            ReadPolicy::Stalled { from, length } => self.epoch + from + length,
         }
     }
 }
