@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{DEFAULT_MEMORY_LIMIT, Delivery, Direction};
+use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, Delivery, Direction};
 use rdt_server::Lateness;
 
 use crate::relay::{Account, Books};
@@ -44,7 +44,7 @@ fn lost(name: &str, packets: u64, verb: &str) -> String {
 
 /// It is the links' bound on memory, which protects the host, and never a queue's.
 fn no_memory(name: &str, packets: u64, verb: &str) -> String {
-    let gib = DEFAULT_MEMORY_LIMIT >> 30;
+    let gib = DEFAULT_MEMORY_LIMIT_BYTES >> 30;
     format!(
         "{name}: {packets} packets were dropped because {gib} GiB of them were on the way: {BLAME}, {verb} the limit"
     )
@@ -161,7 +161,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use rdt_driver::clock;
-    use rdt_emulator::{Ledger, Link, LinkConfig, Packet, QueueDelays};
+    use rdt_emulator::{DelayHistogram, Ledger, Link, LinkConfig, Packet};
 
     use super::*;
 
@@ -172,7 +172,12 @@ mod tests {
             for number in 0..1000 {
                 lateness.record(Duration::from_micros(if number < count { late } else { 10 }));
             }
-            Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: QueueDelays::default() }
+            Account {
+                ledger: Ledger::default(),
+                lateness,
+                refused: 0,
+                queue_delays: DelayHistogram::default(),
+            }
         };
         assert_eq!(shortcomings(&[account(900, 1000), account(5000, 9)], [0, 0]), [""; 0]);
         let said = shortcomings(&[account(5000, 20), account(0, 0)], [0, 7]);
@@ -192,7 +197,7 @@ mod tests {
         for late in late {
             lateness.record(Duration::from_micros(late));
         }
-        Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: QueueDelays::default() }
+        Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: DelayHistogram::default() }
     }
 
     #[test]

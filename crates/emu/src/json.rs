@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use rdt_emulator::{DropCause, Ledger, QueueDelays};
+use rdt_emulator::{DelayHistogram, DropCause, Ledger};
 use rdt_server::Lateness;
 use serde_json::{Map, Value, json};
 
@@ -76,7 +76,7 @@ pub fn micros(time: Duration) -> f64 {
 }
 
 /// Percentiles of how long packets waited.
-pub fn queue_delays(delays: &QueueDelays) -> Value {
+pub fn queue_delays(delays: &DelayHistogram) -> Value {
     percentiles(delays.count(), |q| delays.quantile(q), delays.max())
 }
 
@@ -104,7 +104,7 @@ mod tests {
         for late in lates {
             lateness.record(Duration::from_nanos(*late));
         }
-        Account { ledger: *ledger, lateness, refused: 0, queue_delays: QueueDelays::default() }
+        Account { ledger: *ledger, lateness, refused: 0, queue_delays: DelayHistogram::default() }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::path::{Path as FilePath, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use rdt_emulator::PathConfig;
-use rdt_emulator::describe::{DescribeError, Key, PathDescription, Scope};
+use rdt_emulator::spec::{Key, PathSpec, Scope, SpecError};
 
 use crate::failure::Failure;
 
@@ -36,13 +36,13 @@ pub(crate) struct PathArgs {
 impl PathArgs {
     /// The description: the file, and over it the flags.
     pub(crate) fn describe(&self) -> Result<Described, Failure> {
-        let mut path = PathDescription::default();
+        let mut path = PathSpec::default();
         let mut beside = Vec::new();
         if let Some(file) = &self.file {
             let named =
                 |error: &dyn std::fmt::Display| usage(&format!("--{FILE} {}: {error}", file.display()));
             let text = read_text(file, MAX_DESCRIPTION).map_err(|error| named(&error))?;
-            path = PathDescription::from_toml(&text).map_err(|error| named(&error))?;
+            path = PathSpec::from_toml(&text).map_err(|error| named(&error))?;
             beside = path.trace_files().into_iter().map(str::to_owned).collect();
         }
         let settings = self.settings.iter().map(|(scope, key, value)| (*scope, key.name(), value.as_str()));
@@ -55,7 +55,7 @@ impl PathArgs {
 /// A description, and where the traces are that it names.
 #[derive(Debug)]
 pub(crate) struct Described {
-    pub(crate) path: PathDescription,
+    pub(crate) path: PathSpec,
     /// Where the description's file is; empty for the current directory.
     folder: PathBuf,
     /// The traces that the file names: they are looked for beside it.
@@ -70,7 +70,7 @@ impl Described {
             let file = if is_beside { self.folder.join(name) } else { name.into() };
             read_text(&file, MAX_TRACE).map_err(|error| error.to_string())
         };
-        self.path.to_path_config(read).map_err(|error: DescribeError| usage(&error))
+        self.path.to_path_config(read).map_err(|error: SpecError| usage(&error))
     }
 
     /// The seed that is asked for, or a new one.

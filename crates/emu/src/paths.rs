@@ -7,7 +7,8 @@ use std::iter;
 use std::time::Instant;
 
 use rdt_emulator::{
-    Delivery, Direction, Dropped, LateDrop, Ledger, Link, Packet, Path, PathConfig, QueueDelays, child_seed,
+    DelayHistogram, Delivery, Direction, Dropped, LateDrop, Ledger, Link, Packet, Path, PathConfig,
+    child_seed,
 };
 
 /// One path, or many.
@@ -52,7 +53,7 @@ impl Paths {
             }
             Self::PerTag(paths) => {
                 paths.late_drops = late_drops;
-                paths.delays = [(); 2].map(|()| Some(QueueDelays::default()));
+                paths.delays = [(); 2].map(|()| Some(DelayHistogram::default()));
             }
         }
     }
@@ -74,7 +75,7 @@ impl Paths {
     }
 
     /// How long packets of one direction waited so far, on all paths together.
-    pub fn queue_delays(&self, direction: Direction) -> QueueDelays {
+    pub fn queue_delays(&self, direction: Direction) -> DelayHistogram {
         match self {
             Self::One(path) => link(path, direction).queue_delays().cloned().unwrap_or_default(),
             Self::PerTag(paths) => paths.delays[direction as usize].clone().unwrap_or_default(),
@@ -171,7 +172,7 @@ pub struct PerTag {
     /// description allows a link, so a path among many takes what a path alone would.
     held: [u64; 2],
     /// How long packets waited on all of these, which borrow them in turn; nothing if nobody asked.
-    delays: [Option<QueueDelays>; 2],
+    delays: [Option<DelayHistogram>; 2],
     /// How many packets paths that were removed dropped late beyond those that are kept.
     closed_overlooked: [u64; 2],
     /// How many packets that were dropped late are kept, of each call.
@@ -298,14 +299,14 @@ struct Before {
 
 impl Before {
     /// The path is lent the delays for what is done with it.
-    fn of(path: &mut Path, delays: &mut [Option<QueueDelays>; 2]) -> Self {
+    fn of(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) -> Self {
         lend(path, delays);
         Self { wakeups: wakeups(path), ledgers: ledgers(path), held: held(path) }
     }
 }
 
 /// Lends a path what it counts its packets' delays in, and takes it back the next time.
-fn lend(path: &mut Path, delays: &mut [Option<QueueDelays>; 2]) {
+fn lend(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) {
     for (direction, delays) in BOTH.into_iter().zip(delays) {
         path.link_mut(direction).swap_queue_delays(delays);
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use rdt_emulator::{Delivery, MIN_PACKET_CHARGE, Packet};
+use rdt_emulator::{Delivery, MIN_PACKET_CHARGE_BYTES, Packet};
 
 /// One end of the path. It never blocks.
 pub trait Port {
@@ -73,7 +73,7 @@ pub struct Buffers {
 
 /// Bytes of the smallest buffers: the least that a packet is charged.
 const SMALLEST: usize = 64;
-const _: () = assert!(SMALLEST as u64 == MIN_PACKET_CHARGE);
+const _: () = assert!(SMALLEST as u64 == MIN_PACKET_CHARGE_BYTES);
 /// The largest buffers have 65,536 bytes, more than any packet.
 const SIZES: usize = 11;
 /// Bytes that are kept for packets to come; what is beyond goes back to the system.

@@ -7,7 +7,7 @@ use std::io;
 use std::time::Instant;
 
 use rdt_driver::clock;
-use rdt_emulator::{Direction, Ledger, QueueDelays};
+use rdt_emulator::{DelayHistogram, Direction, Ledger};
 use rdt_server::Lateness;
 
 use crate::paths::Paths;
@@ -56,7 +56,7 @@ pub struct Account {
     /// Of those delivered: packets that the system did not take.
     pub refused: u64,
     /// How long those that left the queue had waited in it.
-    pub queue_delays: QueueDelays,
+    pub queue_delays: DelayHistogram,
 }
 
 impl Account {

@@ -56,7 +56,7 @@ fn percentiles(quantile: impl Fn(f64) -> Duration, max: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rdt_emulator::{Ledger, QueueDelays};
+    use rdt_emulator::{DelayHistogram, Ledger};
     use rdt_server::Lateness;
 
     use super::*;
@@ -71,7 +71,7 @@ mod tests {
             ledger: Ledger::default(),
             lateness: Lateness::new(),
             refused: 0,
-            queue_delays: QueueDelays::default(),
+            queue_delays: DelayHistogram::default(),
         };
         let expected = "\
 forward: 5 arrived, 1 delivered, 3 lost on arrival, 1 marked, 1 on the way at the end
@@ -79,7 +79,7 @@ forward: late by 1.5 us p50, 1.5 us p99, 1.5 us p99.9, 1.5 us at most
 reverse: 0 arrived, 0 delivered
 ";
         assert_eq!(
-            text(&[Account { ledger, lateness, refused: 0, queue_delays: QueueDelays::default() }, idle]),
+            text(&[Account { ledger, lateness, refused: 0, queue_delays: DelayHistogram::default() }, idle]),
             expected
         );
     }

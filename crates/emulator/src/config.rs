@@ -4,21 +4,22 @@
 
 use std::time::Duration;
 
+use crate::bitrate::Bitrate;
 use crate::delay::{Jitter, Reorder};
 use crate::loss::Loss;
-use crate::medium::WifiConfig;
 use crate::mtu::Mtu;
 use crate::outage::Outage;
+use crate::probability::Probability;
 use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
-use crate::units::{Bitrate, Probability};
+use crate::wifi::WifiConfig;
 
 /// The memory limit of a link unless configured: 1 GiB.
 ///
 /// It holds over 800 ms of traffic at 10 Gbit/s, more than any plausible path, and still stops a
 /// misconfigured one from taking the machine down.
-pub const DEFAULT_MEMORY_LIMIT: u64 = 1 << 30;
+pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
 
 /// What a link does to packets. The default is a perfect wire: no loss, no delay, no limit but on
 /// memory.
@@ -108,7 +109,7 @@ impl LinkConfig {
             corrupt: Probability::ZERO,
             overhead: 0,
             framing: 0,
-            memory_limit: DEFAULT_MEMORY_LIMIT,
+            memory_limit: DEFAULT_MEMORY_LIMIT_BYTES,
         }
     }
 

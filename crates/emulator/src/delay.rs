@@ -6,9 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::fate::{Draws, Stage};
+use crate::draw::{Draws, Stage};
+use crate::probability::Probability;
 use crate::time::{nanos, saturating_add};
-use crate::units::Probability;
 
 /// How the delay of a packet differs from the configured one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
-//! A network link as a state machine: packets go in with a time, and come out with the exact
-//! nanosecond at which a real link would have delivered them.
+//! A network link as a state machine: a packet goes in with a time and comes out with the exact
+//! nanosecond at which a real link would have delivered it.
 //!
-//! Nothing here opens a socket, reads a clock or keeps a random generator. Time is always an
-//! argument, and whether packet `n` is lost is a pure function of a seed and `n`. The same link
+//! The crate opens no socket, reads no clock and keeps no random generator. Time is always an
+//! argument. Whether packet `n` is lost is a pure function of a seed and `n`. The same link
 //! therefore behaves identically in a virtual-time simulation, behind a real-time proxy and inside
-//! a server, and a run can be repeated from its seed.
+//! a server. A run can be repeated from its seed.
 //!
 //! # The model
 //!
@@ -24,31 +24,31 @@
 //!                               now         previous end     + 8 * size/rate   + delay
 //! ```
 //!
-//! Each of the following is off unless asked for, and draws for itself: turning one on changes what the
-//! others do to no packet.
+//! Each of these effects is off by default and has draws of its own. Turning one on changes what
+//! the others do to no packet.
 //!
 //! | at | effect | counted as |
 //! |----|--------|------------|
-//! | arrival | [`Loss`]: independent, in bursts, every n-th, by script | `dropped_loss` |
-//! | arrival | [`Outage`]: dead at times | `dropped_outage` |
-//! | arrival | [`Mtu`]: refuses the long ones or cuts them, may change | `dropped_mtu`, `fragmented`, `fragments` |
-//! | queue | [`Marking`]: congestion is told by a mark | `marked`, `dropped_congestion` |
-//! | queue | [`Discipline`]: in place of drop-tail another, drop-head, CoDel, RED or PIE | `dropped_head`, `dropped_aqm`, `marked` |
-//! | queue | a second copy of a packet enters after it | `duplicated` |
-//! | serialiser | [`VaryingRate`]: steps, a recorded trace, or the air of an 802.11 cell ([`WifiConfig`]) | |
+//! | arrival | [`Loss`]: independent, in bursts, every n-th, scripted | `dropped_loss` |
+//! | arrival | [`Outage`]: the link takes no packets for a time | `dropped_outage` |
+//! | arrival | [`Mtu`]: long packets are dropped or fragmented | `dropped_mtu`, `fragmented`, `fragments` |
+//! | queue | [`Marking`]: packets above a threshold are marked (ECN) | `marked`, `dropped_congestion` |
+//! | queue | [`Discipline`]: drop-head, CoDel, RED or PIE instead of drop-tail | `dropped_head`, `dropped_aqm`, `marked` |
+//! | queue | duplication: a second copy follows the packet | `duplicated` |
+//! | serialiser | [`VaryingRate`]: steps, a recorded trace, or an 802.11 cell ([`WifiConfig`]) | |
 //! | propagation | [`Jitter`]: the delay varies | |
 //! | propagation | [`Reorder`]: a packet is held back | `reordered` |
-//! | propagation | a bit is flipped | `corrupted` |
+//! | propagation | corruption: one bit is flipped | `corrupted` |
 //!
-//! With drop-tail, RED and PIE a packet's fate is settled when it arrives. Drop-head and CoDel decide when a
-//! packet leaves the queue, so there packets wait in the link, which serves them by model time whenever it
-//! is called: the outcome is the same however late that is.
+//! With drop-tail, RED and PIE a packet's fate is settled when it arrives. Drop-head and CoDel
+//! decide when a packet leaves the queue, so packets wait inside the link. The link serves them by
+//! model time whenever it is called: the outcome does not depend on how late that is.
 //!
-//! Beyond the [`Ledger`] a link measures how long packets wait ([`Link::measure_queue_delays`]) and keeps
-//! what it drops after it took it ([`Link::keep_dropped`]), where asked to.
+//! Beyond the [`Ledger`], a link can measure queueing delays ([`Link::measure_queue_delays`]) and
+//! keep the packets that it drops after it accepted them ([`Link::keep_dropped`]).
 //!
-//! A [`Path`] is two links, one each way. Chaining links is a matter of pushing what one pops, at
-//! the time it was due.
+//! A [`Path`] is two links, one each way. To chain links, push into the second what the first
+//! delivers, at the time at which it was due.
 //!
 //! # Example
 //!
@@ -70,73 +70,76 @@
 //!
 //! # Map
 //!
-//! | module   | owns                                                               |
-//! |----------|--------------------------------------------------------------------|
-//! | `units`  | [`Bitrate`], [`Probability`] and the parsers for text              |
-//! | `packet` | [`Packet`], [`Ecn`]: what is carried                               |
-//! | `fate`   | the hash that stands in for randomness                             |
-//! | `schedule` | [`Schedule`]: a value that changes at given times                |
-//! | `config` | [`LinkConfig`]: what a link does, and the words to say it          |
-//! | `loss`   | [`Loss`]: which packets never enter                                |
-//! | `outage`, `mtu` | [`Outage`], [`Mtu`]: who else never enters                  |
-//! | `impair` | the effects that most links do without: these two, copies, wrong bits |
-//! | `queue`  | [`QueueLimit`], [`Occupancy`], [`Marking`], [`Discipline`]: who may wait; [`QueueDelays`]: for how long |
-//! | `rate`   | the serialiser: when service starts and ends                       |
-//! | `medium` | [`WifiConfig`]: the air of an 802.11 cell, which both directions share |
-//! | `delay`  | the propagation delay, [`Jitter`], [`Reorder`]                     |
-//! | `link`   | [`Link`]: the stages in order, and the packets inside              |
-//! | `ledger` | [`Ledger`]: what became of every packet                            |
-//! | `path`   | [`Path`]: two links, and the usual ways to configure them          |
-//! | `describe`, `preset` | a path in words, and paths by name (feature `describe`) |
-//! | `time`   | addition to an `Instant` that saturates                            |
+//! | module | owns |
+//! |--------|------|
+//! | `bitrate`, `probability` | [`Bitrate`], [`Probability`] |
+//! | `config` | [`LinkConfig`]: the settings of one link |
+//! | `delay` | propagation delay, [`Jitter`], [`Reorder`] |
+//! | `draw` | the hash that replaces a random generator |
+//! | `impairments` | duplication, corruption, and the checks of [`Outage`] and [`Mtu`] |
+//! | `ledger` | [`Ledger`]: the fate of every packet, counted |
+//! | `link` | [`Link`]: the stages in order, and the packets inside |
+//! | `loss` | [`Loss`]: which packets are lost before the queue |
+//! | `mtu`, `outage` | [`Mtu`], [`Outage`] |
+//! | `packet` | [`Packet`], [`Ecn`] |
+//! | `path` | [`Path`]: two links, and common configurations |
+//! | `preset` | paths by name (feature `spec`) |
+//! | `queue` | [`QueueLimit`], [`Discipline`] and one file a discipline, [`Marking`], [`DelayHistogram`] |
+//! | `rate` | the serialiser: when service of a packet starts and ends |
+//! | `schedule` | [`Schedule`]: a value that changes at given times |
+//! | `spec` | paths as text: TOML and command-line flags (feature `spec`) |
+//! | `time` | arithmetic on `Instant` that saturates |
+//! | `units` | parsers of rates, times, sizes and probabilities |
+//! | `wifi` | [`WifiConfig`]: an 802.11 cell, half-duplex for both directions |
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bitrate;
 mod config;
 mod delay;
-#[cfg(feature = "describe")]
-pub mod describe;
-mod fate;
-mod impair;
+mod draw;
+mod impairments;
 mod ledger;
 mod link;
 mod loss;
-mod medium;
 mod mtu;
 mod outage;
 mod packet;
 mod path;
-#[cfg(feature = "describe")]
+#[cfg(feature = "spec")]
 mod preset;
+mod probability;
 mod queue;
 mod rate;
 mod schedule;
+#[cfg(feature = "spec")]
+pub mod spec;
 #[cfg(test)]
 mod testing;
 mod time;
 mod units;
+mod wifi;
 
-pub use config::{DEFAULT_MEMORY_LIMIT, LinkConfig};
+pub use bitrate::Bitrate;
+pub use config::{DEFAULT_MEMORY_LIMIT_BYTES, LinkConfig};
 pub use delay::{Jitter, JitterShape, Reorder};
-pub use fate::{Direction, Stage, child_seed, fate};
+pub use draw::{Direction, child_seed};
 pub use ledger::{DropCause, Ledger};
-pub use link::{Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE};
+pub use link::{Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE_BYTES};
 pub use loss::{GilbertElliott, Loss};
-pub use medium::{BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};
 pub use mtu::{Frames, Mtu, Oversize};
 pub use outage::Outage;
 pub use packet::{Ecn, Packet};
 pub use path::{ClassicLink, Path, PathConfig};
-#[cfg(feature = "describe")]
+#[cfg(feature = "spec")]
 pub use preset::{Preset, UnknownPreset};
+pub use probability::Probability;
 pub use queue::{
-    CoDelConfig, Discipline, DisciplineError, Incapable, Marking, Occupancy, PieConfig, QueueDelays,
+    CoDelConfig, DelayHistogram, Discipline, DisciplineError, Incapable, Marking, Occupancy, PieConfig,
     QueueLimit, QueueSize, RedConfig,
 };
-pub use rate::{OPPORTUNITY, Trace, TraceError, VaryingRate};
+pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};
 pub use schedule::Schedule;
-pub use units::{
-    Bitrate, Probability, UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability,
-    parse_queue_size,
-};
+pub use units::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};
+pub use wifi::{BackOff, Preamble, SlotTime, WifiConfig, WifiError, WifiRate, WifiStandard};

@@ -4,8 +4,8 @@
 //! each stage decides is its own file's business; this one passes values between them and keeps the
 //! books. It must not know what a packet contains, nor what time it is until told.
 
-mod managed;
-mod outcome;
+mod aqm;
+mod delivery;
 mod watch;
 
 use std::collections::VecDeque;
@@ -13,28 +13,19 @@ use std::time::{Duration, Instant};
 
 use crate::config::LinkConfig;
 use crate::delay::{Arrival, Delay};
-use crate::fate::{Direction, Draws};
-use crate::impair::Impairments;
+use crate::draw::{Direction, Draws};
+use crate::impairments::Impairments;
 use crate::ledger::{DropCause, Ledger};
-use crate::loss::{self, Loss};
-use crate::medium::Turn;
+use crate::loss::{Loss, LossState};
 use crate::mtu::Frames;
-use crate::packet::{Ecn, Packet};
-use crate::queue::{Manager, PLACE_BYTES, Passage, Queue, Signal, Waiting};
-use crate::rate::{Serialiser, Service};
+use crate::packet::{Ecn, Packet, Passage, Service};
+use crate::queue::{DropTail, Manager, Signal};
+use crate::rate::Serialiser;
+use crate::wifi::Turn;
 use watch::Watch;
 
-pub use outcome::{Delivery, Dropped, LateDrop};
-
-/// The least that a packet is charged against the memory limit, in bytes.
-///
-/// It covers what the link itself needs to hold a packet, so that a flood of tiny packets is bounded
-/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more, one with a
-/// discipline of its own 24.)
-pub const MIN_PACKET_CHARGE: u64 = 64;
-
-const _: () = assert!((size_of::<Delivery>() + PLACE_BYTES) as u64 <= MIN_PACKET_CHARGE);
-const _: () = assert!(size_of::<Waiting>() as u64 <= MIN_PACKET_CHARGE + 24);
+use delivery::charge;
+pub use delivery::{Delivery, Dropped, LateDrop, MIN_PACKET_CHARGE_BYTES};
 
 /// One direction of a path: a state machine from (time, packet) to (due time, packet).
 ///
@@ -63,9 +54,9 @@ pub struct Link {
     seed: u64,
     direction: Direction,
     loss: Loss,
-    loss_memory: loss::Memory,
+    loss_state: LossState,
     impairments: Option<Box<Impairments>>,
-    queue: Queue,
+    queue: DropTail,
     /// The discipline, unless it is drop-tail, and the packets that wait for it.
     manager: Option<Box<Manager>>,
     serialiser: Serialiser,
@@ -98,8 +89,8 @@ impl Link {
             direction,
             impairments: Impairments::new(&config).map(Box::new),
             loss: config.loss.in_order(),
-            loss_memory: loss::Memory::default(),
-            queue: Queue::new(config.queue, config.occupancy).marking(config.marking),
+            loss_state: LossState::default(),
+            queue: DropTail::new(config.queue, config.occupancy).marking(config.marking),
             manager: config.discipline.manager(config.rate).map(Box::new),
             serialiser: Serialiser::new(config.rate).varying(config.varying, seed, direction),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),
@@ -168,7 +159,7 @@ impl Link {
     }
 
     /// The memory that the packets inside are charged, in bytes: for each its payload, but at least
-    /// [`MIN_PACKET_CHARGE`].
+    /// [`MIN_PACKET_CHARGE_BYTES`].
     pub const fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
@@ -231,7 +222,7 @@ impl Link {
     /// The loss model comes first, so that it finds the same packets whatever else is configured; fragments
     /// after the first are lost besides. What of such a packet is not lost uses no link time either.
     fn arrive(&mut self, now: Instant, draws: Draws, len: usize) -> Result<Frames, DropCause> {
-        if self.loss_memory.decide(&self.loss, draws) {
+        if self.loss_state.decide(&self.loss, draws) {
             return Err(DropCause::Loss);
         }
         let size = len.saturating_add(self.overhead as usize);
@@ -240,7 +231,7 @@ impl Link {
         };
         let elapsed = self.start.map(|start| now.saturating_duration_since(start)).unwrap_or_default();
         let frames = impairments.frames(elapsed, size)?;
-        let is_lost = |n| self.loss_memory.decide_fragment(&self.loss, draws.of_fragment(n));
+        let is_lost = |n| self.loss_state.decide_fragment(&self.loss, draws.of_fragment(n));
         let is_lost = (1..frames.count()).any(is_lost);
         if is_lost { Err(DropCause::Loss) } else { Ok(frames.framed(self.framing)) }
     }
@@ -389,11 +380,6 @@ impl Link {
         let after = self.inside.partition_point(|other| other.due <= delivery.due);
         self.inside.insert(after, delivery);
     }
-}
-
-/// What a packet of `len` payload bytes is charged against the memory limit, in bytes.
-const fn charge(len: usize) -> u64 {
-    if len as u64 > MIN_PACKET_CHARGE { len as u64 } else { MIN_PACKET_CHARGE }
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ mod gilbert_elliott;
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use crate::fate::{Direction, Draws, Stage};
-use crate::units::Probability;
+use crate::draw::{Direction, Draws, Stage};
+use crate::probability::Probability;
 
 pub use gilbert_elliott::GilbertElliott;
 
@@ -66,7 +66,7 @@ impl Loss {
     /// The models with a memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) go through all packets
     /// before it, so the answer takes time in proportion to `index`. A link asks them packet by packet.
     pub fn decide(&self, seed: u64, direction: Direction, index: u64) -> bool {
-        let mut memory = Memory::default();
+        let mut memory = LossState::default();
         let first = if self.has_memory() { 0 } else { index };
         (first..=index).fold(false, |_, index| memory.decide(self, Draws { seed, direction, index }))
     }
@@ -86,7 +86,7 @@ impl Loss {
 
 /// What a loss model knows of the packets so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Memory {
+pub(crate) struct LossState {
     /// The state of a Gilbert-Elliott model.
     is_bad: bool,
     /// The state in which the last packet found it.
@@ -95,7 +95,7 @@ pub(crate) struct Memory {
     run: u32,
 }
 
-impl Memory {
+impl LossState {
     /// Whether the packet that `draws` belongs to is lost by `loss`. To be asked of every packet once,
     /// in order.
     pub(crate) fn decide(&mut self, loss: &Loss, draws: Draws) -> bool {

@@ -118,18 +118,21 @@ impl Frames {
 }
 
 /// The IPv6 header, which every fragment repeats: RFC 8200, section 3.
-const IPV6_HEADER: u32 = 40;
+const IPV6_HEADER_BYTES: u32 = 40;
 /// RFC 8200, section 4.5.
-const FRAGMENT_HEADER: u32 = 8;
+const FRAGMENT_HEADER_BYTES: u32 = 8;
 /// The most bytes that follow the IPv6 header: its length field has 16 bits.
-const MAX_IPV6_PAYLOAD: u32 = 65_535;
+const MAX_IPV6_PAYLOAD_BYTES: u32 = 65_535;
 
 /// The fragments of a packet of `size` bytes, which is more than `limit`, each of `limit` bytes at most.
 /// `None` if there is no way: it is no packet of IPv6, or the limit leaves no room for data.
 fn fragments(size: usize, limit: u32) -> Option<Frames> {
-    let payload = u32::try_from(size).ok()?.checked_sub(IPV6_HEADER).filter(|&it| it <= MAX_IPV6_PAYLOAD)?;
+    let payload = u32::try_from(size)
+        .ok()?
+        .checked_sub(IPV6_HEADER_BYTES)
+        .filter(|&it| it <= MAX_IPV6_PAYLOAD_BYTES)?;
     // The last one may fill its frame; the others carry whole units of 8 bytes.
-    let last = limit.checked_sub(IPV6_HEADER + FRAGMENT_HEADER)?;
+    let last = limit.checked_sub(IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES)?;
     let others = last / 8 * 8;
     if others == 0 {
         return None;
@@ -137,7 +140,7 @@ fn fragments(size: usize, limit: u32) -> Option<Frames> {
     // The packet is longer than the limit, so its payload is more than `last`. At most 65,535 / 8 fragments
     // of 48 bytes of headers: far below 2^32.
     let before_last = payload.saturating_sub(last).div_ceil(others);
-    let headers = IPV6_HEADER + FRAGMENT_HEADER;
+    let headers = IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES;
     let last = payload - before_last * others + headers;
     Some(Frames { count: before_last + 1, full: (others + headers) as usize, last: last as usize })
 }

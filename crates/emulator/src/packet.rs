@@ -2,6 +2,8 @@
 //!
 //! It knows nothing of what the bytes mean or of what becomes of them.
 
+use std::time::{Duration, Instant};
+
 /// The codepoint of Explicit Congestion Notification: RFC 3168, section 5, with the two ECT
 /// codepoints told apart as RFC 8311 and RFC 9331 want it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -70,6 +72,27 @@ impl From<Vec<u8>> for Packet {
     fn from(bytes: Vec<u8>) -> Self {
         Self { bytes, ecn: Ecn::NotEct, tag: 0 }
     }
+}
+
+/// One packet's time at the serialiser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+    /// The time in service. It exceeds `end - start` where the packet is out before the next may follow, as
+    /// on the air, and where instants saturate.
+    pub(crate) busy: Duration,
+}
+
+/// The moments of one packet's passage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passage {
+    /// It arrives at the link.
+    pub(crate) enters: Instant,
+    /// The serialiser begins with it.
+    pub(crate) starts: Instant,
+    /// Its last bit arrives at the far end.
+    pub(crate) due: Instant,
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::bitrate::Bitrate;
 use crate::config::LinkConfig;
-use crate::fate::Direction;
+use crate::draw::Direction;
 use crate::link::{Delivery, Dropped, Link};
 use crate::loss::Loss;
 use crate::packet::Packet;
+use crate::probability::Probability;
 use crate::queue::{Occupancy, QueueLimit, QueueSize};
 use crate::time::saturating_add;
-use crate::units::{Bitrate, Probability};
 
 /// Both directions of a path between two hosts.
 #[derive(Debug)]

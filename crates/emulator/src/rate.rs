@@ -9,15 +9,16 @@ mod trace;
 
 use std::time::{Duration, Instant};
 
-use crate::fate::Direction;
-use crate::medium::{Air, Turn, WifiConfig};
+use crate::bitrate::Bitrate;
+use crate::draw::Direction;
 use crate::mtu::Frames;
+use crate::packet::Service;
 use crate::schedule::Schedule;
 use crate::time::saturating_add;
-use crate::units::Bitrate;
+use crate::wifi::{Air, Turn, WifiConfig};
 use steps::Steps;
 
-pub use trace::{OPPORTUNITY, Trace, TraceError};
+pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError};
 
 /// A rate that varies in a way known beforehand, so that the time of departure of a packet is final
 /// when it arrives. Times count from the start of the link ([`Link::start`](crate::Link::start)).
@@ -62,16 +63,6 @@ enum Varying {
     Steps(Steps),
     Trace(trace::Reader),
     Air(Air),
-}
-
-/// One packet's time at the serialiser.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Service {
-    pub(crate) start: Instant,
-    pub(crate) end: Instant,
-    /// The time in service. It exceeds `end - start` where the packet is out before the next may follow, as
-    /// on the air, and where instants saturate.
-    pub(crate) busy: Duration,
 }
 
 impl Serialiser {

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::fate::child_seed;
+use crate::draw::child_seed;
 
 /// Any instant will do, as every rule is about differences; the standard library offers no other
 /// way to make one.

@@ -1,13 +1,226 @@
-//! The quantities a link is configured with, and how to read them from text.
+//! Reading rates, times, sizes and probabilities as people write them.
 //!
-//! Owns [`Bitrate`] and [`Probability`], which make a wrong unit a type error, and the one set of
-//! parsers for command lines and plans. Times are [`std::time::Duration`] and sizes are bytes in a
-//! `u64`. It knows nothing of links.
+//! Owns the notation and the wording of its errors. A unit is required wherever two readings are
+//! plausible: a rate of `10` or a time of `100` is refused, with the fix in the message. Letter case
+//! does not matter, and a space before the unit is allowed.
 
-mod bitrate;
-mod parse;
-mod probability;
+use std::time::Duration;
 
-pub use bitrate::Bitrate;
-pub use parse::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};
-pub use probability::Probability;
+use crate::bitrate::Bitrate;
+use crate::probability::Probability;
+use crate::queue::QueueSize;
+
+/// Why a text is not the quantity it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnitError {
+    /// It does not follow the notation.
+    #[error("'{input}' is not {expected}")]
+    Malformed {
+        /// The text as it was given.
+        input: String,
+        /// The quantity that was expected, with examples.
+        expected: &'static str,
+    },
+    /// It is a bare number where the unit matters.
+    #[error("'{input}' has no unit: write {fix}")]
+    MissingUnit {
+        /// The text as it was given.
+        input: String,
+        /// The number with each unit it could have.
+        fix: String,
+    },
+    /// It follows the notation, but no such quantity can be used.
+    #[error("'{input}' is out of range: {range}")]
+    OutOfRange {
+        /// The text as it was given.
+        input: String,
+        /// What would be in range.
+        range: &'static str,
+    },
+}
+
+/// Reads a rate: `300bit`, `500kbit`, `10mbit`, `1.5gbit`, each per second; a final `/s` is allowed.
+///
+/// The prefixes are powers of 1000. What is more than zero but below one millibit per second becomes
+/// one millibit per second.
+pub fn parse_bitrate(input: &str) -> Result<Bitrate, UnitError> {
+    let text = input.trim();
+    let rounded = RATE.read(input, text.strip_suffix("/s").unwrap_or(text))?;
+    let positive = input.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    if positive { Ok(Bitrate::from_millibps(rounded)) } else { Err(RATE.out_of_range(input)) }
+}
+
+/// Reads a time: `20ns`, `250us`, `100ms`, `1.5s`, `10min`, to the nearest nanosecond.
+pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
+    TIME.read(input, input.trim()).map(Duration::from_nanos)
+}
+
+/// Reads a size in bytes: `1500`, `1500b`, `10mb` (powers of 1000), `64kib`, `1gib` (powers of
+/// 1024), to the nearest byte.
+pub fn parse_bytes(input: &str) -> Result<u64, UnitError> {
+    SIZE.read(input, input.trim())
+}
+
+/// Reads a probability: `0.05`, `1e-5` or `5%`.
+pub fn parse_probability(input: &str) -> Result<Probability, UnitError> {
+    let (number, divisor) = match input.trim().strip_suffix('%') {
+        Some(percentage) => (percentage.trim_end(), 100.0),
+        None => (input.trim(), 1.0),
+    };
+    let value: f64 = number.parse().map_err(|_| UnitError::Malformed {
+        input: input.to_owned(),
+        expected: "a probability such as 0.05 or 5%",
+    })?;
+    Probability::new(value / divisor).ok_or_else(|| UnitError::OutOfRange {
+        input: input.to_owned(),
+        range: "a probability is from 0 to 1, or from 0% to 100%",
+    })
+}
+
+/// Reads the size of a queue: packets (`25p`), bytes (`64kb`, `1mib`) or multiples of the
+/// bandwidth-delay product (`1bdp`, `0.5bdp`), to the nearest millionth of one.
+///
+/// A bare number is refused: nobody agrees on what it would be.
+pub fn parse_queue_size(input: &str) -> Result<QueueSize, UnitError> {
+    let text = input.trim();
+    let (number, unit) = split(text);
+    match unit.to_ascii_lowercase().as_str() {
+        "p" => {
+            let packets = PACKETS.read(input, text)?;
+            if number.contains('.') {
+                return Err(PACKETS.malformed(input));
+            }
+            u32::try_from(packets).map(QueueSize::Packets).map_err(|_| PACKETS.out_of_range(input))
+        }
+        "bdp" => BDP.read(input, text).map(QueueSize::BdpMillionths),
+        "" if number.parse::<f64>().is_ok() => {
+            let units = SIZE.units.iter().map(|&(name, _)| name);
+            Err(missing_unit(input, number, units.chain(["p", "bdp"])))
+        }
+        _ => QUEUE_BYTES.read(input, text).map(QueueSize::Bytes),
+    }
+}
+
+/// How one kind of quantity is written.
+struct Notation {
+    /// The kind of quantity, with examples.
+    expected: &'static str,
+    /// What is in range.
+    range: &'static str,
+    /// Each unit and its worth in the resolution of the result, smallest first.
+    units: &'static [(&'static str, u64)],
+    /// The worth of a number without a unit, if it may stand alone.
+    bare: Option<u64>,
+}
+
+const RATE: Notation = Notation {
+    expected: "a rate such as 300bit, 500kbit, 10mbit or 1.5gbit",
+    range: "a rate is more than zero and at most 18446744gbit",
+    units: &[("bit", 1_000), ("kbit", 1_000_000), ("mbit", 1_000_000_000), ("gbit", 1_000_000_000_000)],
+    bare: None,
+};
+
+const TIME: Notation = Notation {
+    expected: "a time such as 20ns, 250us, 100ms, 1.5s or 10min",
+    range: "a time is at most 18446744073s",
+    units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)],
+    bare: None,
+};
+
+const SIZE: Notation = Notation {
+    expected: "a size such as 1500, 1500b, 10mb, 64kib or 1gib",
+    range: "a size is at most 18446744073709551615b",
+    units: &[
+        ("b", 1),
+        ("kb", 1_000),
+        ("kib", 1 << 10),
+        ("mb", 1_000_000),
+        ("mib", 1 << 20),
+        ("gb", 1_000_000_000),
+        ("gib", 1 << 30),
+    ],
+    bare: Some(1),
+};
+
+const QUEUE: &str = "a queue such as 25p (packets), 64kb or 1.5bdp (bandwidth-delay products)";
+
+const PACKETS: Notation = Notation {
+    expected: "a whole number of packets such as 25p",
+    range: "a queue has at most 4294967295p",
+    units: &[("p", 1)],
+    bare: None,
+};
+
+const BDP: Notation = Notation {
+    expected: QUEUE,
+    range: "a queue is at most 18446744073709bdp",
+    units: &[("bdp", 1_000_000)],
+    bare: None,
+};
+
+const QUEUE_BYTES: Notation = Notation { expected: QUEUE, bare: None, ..SIZE };
+
+/// A number and what follows it without the space between.
+fn split(text: &str) -> (&str, &str) {
+    let unit_start = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_start);
+    (number, unit.trim_start())
+}
+
+fn missing_unit<'a>(input: &str, number: &str, units: impl Iterator<Item = &'a str>) -> UnitError {
+    let choices: Vec<_> = units.map(|name| format!("{number}{name}")).collect();
+    UnitError::MissingUnit { input: input.to_owned(), fix: choices.join(" or ") }
+}
+
+impl Notation {
+    /// The quantity in `text`, in the resolution of this notation; errors quote `input`.
+    fn read(&self, input: &str, text: &str) -> Result<u64, UnitError> {
+        let (number, unit) = split(text);
+        let malformed = || self.malformed(input);
+
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return Err(malformed());
+        }
+        let worth = match unit {
+            "" => self.bare.ok_or_else(|| self.missing_unit(input, number))?,
+            unit => self.worth(unit).ok_or_else(malformed)?,
+        };
+        scale(whole, fraction, worth).ok_or_else(|| self.out_of_range(input))
+    }
+
+    fn worth(&self, unit: &str) -> Option<u64> {
+        self.units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|&(_, worth)| worth)
+    }
+
+    fn malformed(&self, input: &str) -> UnitError {
+        UnitError::Malformed { input: input.to_owned(), expected: self.expected }
+    }
+
+    fn missing_unit(&self, input: &str, number: &str) -> UnitError {
+        missing_unit(input, number, self.units.iter().map(|&(name, _)| name))
+    }
+
+    fn out_of_range(&self, input: &str) -> UnitError {
+        UnitError::OutOfRange { input: input.to_owned(), range: self.range }
+    }
+}
+
+/// `whole.fraction * worth` to the nearest integer, or `None` beyond 64 bits.
+///
+/// Both parts are decimal digits or empty. Digits after the eighteenth place are ignored: no unit is
+/// worth more than 1e12, so they stand for less than a millionth of the result's resolution.
+fn scale(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
+    const PLACES: usize = 18;
+
+    // 64 bits for the whole part times 40 for the worth, and 60 times 40 for the fraction.
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let fraction: u64 = format!("{fraction:0<PLACES$.PLACES$}").parse().ok()?;
+    let one = 10_u128.pow(18);
+    let part = (u128::from(fraction) * u128::from(worth) + one / 2) / one;
+    u64::try_from(u128::from(whole) * u128::from(worth) + part).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -102,8 +102,8 @@ fn a_path_whose_directions_move_each_others_wake_ups_leaves_none_behind() {
 }
 
 /// The accounts of paths that carried the packets of one tag each, added up.
-fn merged(alone: &[Paths], direction: Direction) -> (Ledger, QueueDelays) {
-    let mut sum = (Ledger::default(), QueueDelays::default());
+fn merged(alone: &[Paths], direction: Direction) -> (Ledger, DelayHistogram) {
+    let mut sum = (Ledger::default(), DelayHistogram::default());
     for paths in alone {
         sum.0.merge(&paths.ledger(direction));
         sum.1.merge(&paths.queue_delays(direction));

@@ -1,6 +1,6 @@
 //! Schedules, and what becomes of them.
 
-use rdt_emulator::describe::{PathDescription, Scope};
+use rdt_emulator::spec::{PathSpec, Scope};
 use rdt_emulator::{Direction, PathConfig};
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::schedule::Planned;
 use super::*;
 
 fn path(toml: &str) -> PathConfig {
-    let mut path = PathDescription::from_toml(toml).unwrap();
+    let mut path = PathSpec::from_toml(toml).unwrap();
     path.set(Scope::Both, "seed", "7").unwrap();
     path.to_path_config(|file| Err(format!("no {file}"))).unwrap()
 }

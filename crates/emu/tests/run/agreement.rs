@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use rdt_driver::clock;
-use rdt_emulator::describe::{PathDescription, Scope};
+use rdt_emulator::spec::{PathSpec, Scope};
 use rdt_emulator::{Direction, Packet, Path};
 
 use super::helpers::{NUMBERED, program, send_numbers};
@@ -197,7 +197,7 @@ impl Capture {
 }
 
 fn path(headers: usize) -> Path {
-    let mut described = PathDescription::default();
+    let mut described = PathSpec::default();
     for (key, value) in PATH {
         described.set(Scope::Both, key, value).unwrap();
     }

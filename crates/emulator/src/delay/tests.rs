@@ -1,5 +1,5 @@
 use super::*;
-use crate::fate::Direction;
+use crate::draw::Direction;
 use crate::testing::{epoch, ms, ns};
 
 #[test]

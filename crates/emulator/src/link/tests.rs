@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::DEFAULT_MEMORY_LIMIT;
+use crate::bitrate::Bitrate;
+use crate::config::DEFAULT_MEMORY_LIMIT_BYTES;
+use crate::probability::Probability;
 use crate::queue::{Occupancy, QueueLimit};
 use crate::testing::{Numbers, epoch, ms, ns};
-use crate::units::{Bitrate, Probability};
 
 mod departures;
 mod disciplines;
@@ -308,8 +309,11 @@ fn lowering_the_memory_limit_throws_nothing_away() {
 
 #[test]
 fn tiny_packets_are_charged_what_holding_them_takes() {
-    let mut link =
-        link(LinkConfig { memory_limit: 10 * MIN_PACKET_CHARGE, delay: ms(1), ..LinkConfig::default() });
+    let mut link = link(LinkConfig {
+        memory_limit: 10 * MIN_PACKET_CHARGE_BYTES,
+        delay: ms(1),
+        ..LinkConfig::default()
+    });
     let now = epoch();
     assert_eq!(burst(&mut link, now, 1_000, 0), 10);
     assert_eq!(link.held_bytes(), 640);

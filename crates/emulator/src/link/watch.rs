@@ -7,12 +7,12 @@ use std::mem;
 use std::time::Duration;
 
 use super::{LateDrop, Link};
-use crate::queue::QueueDelays;
+use crate::queue::DelayHistogram;
 
 /// The default is to watch nothing.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    pub(super) delays: Option<QueueDelays>,
+    pub(super) delays: Option<DelayHistogram>,
     /// The oldest first.
     pub(super) dropped: VecDeque<LateDrop>,
     /// How many of them are kept at most.
@@ -48,13 +48,13 @@ impl Link {
 
     /// Exchanges what [`measure_queue_delays`](Self::measure_queue_delays) has counted in for another, or none: many
     /// links whose packets are counted together borrow one in turn.
-    pub fn swap_queue_delays(&mut self, delays: &mut Option<QueueDelays>) {
+    pub fn swap_queue_delays(&mut self, delays: &mut Option<DelayHistogram>) {
         mem::swap(&mut self.watch.get_or_insert_default().delays, delays);
     }
 
     /// How long packets waited since [`measure_queue_delays`](Self::measure_queue_delays), or `None`
     /// without it.
-    pub fn queue_delays(&self) -> Option<&QueueDelays> {
+    pub fn queue_delays(&self) -> Option<&DelayHistogram> {
         self.watch.as_ref()?.delays.as_ref()
     }
 

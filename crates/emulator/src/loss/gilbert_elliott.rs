@@ -5,7 +5,7 @@
 //! E. O. Elliott added: "Estimates of Error Rates for Codes on Burst-Noise Channels", Bell System
 //! Technical Journal 42 (1963). The names `p` and `r` are Gilbert's. Here a step is a packet, not a bit.
 
-use crate::units::Probability;
+use crate::probability::Probability;
 
 /// A channel with a good and a bad state. The first packet finds it good; after each packet the state
 /// may change.

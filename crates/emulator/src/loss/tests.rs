@@ -64,7 +64,7 @@ fn probability(value: f64) -> Probability {
 
 /// The fates of the first `count` packets, asked one after the other as a link does.
 fn fates(loss: &Loss, seed: u64, count: u64) -> Vec<bool> {
-    let mut memory = Memory::default();
+    let mut memory = LossState::default();
     (0..count).map(|index| memory.decide(loss, Draws { seed, direction: FORWARD, index })).collect()
 }
 

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::queue::room::{Room, Waiting};
+use crate::queue::fifo::{Fifo, QueuedPacket};
 use crate::time::{nanos, saturating_add};
 
 /// What CoDel is told; the default is that of RFC 8289, sections 4.2 and 4.3.
@@ -46,32 +46,32 @@ pub(crate) struct CoDel {
 /// A packet that CoDel lets go.
 #[derive(Debug)]
 pub(crate) struct Departure {
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: QueuedPacket,
     pub(crate) is_marked: bool,
 }
 
-/// A packet taken off the room, and whether it may be dropped.
+/// A packet taken off the fifo, and whether it may be dropped.
 struct Head {
-    waiting: Waiting,
+    waiting: QueuedPacket,
     ok_to_drop: bool,
 }
 
 /// After a pause of so many intervals the rate of dropping is found anew.
-const MEMORY: u32 = 16;
+const COUNT_MEMORY_INTERVALS: u32 = 16;
 
 impl CoDel {
     pub(crate) const fn new(config: CoDelConfig) -> Self {
         Self { config, first_above: None, dropping: false, drop_next: None, count: 0, last_count: 0 }
     }
 
-    /// The packet that leaves `room` at `now`. Those before it that have to go are handed to `dropped`.
+    /// The packet that leaves `fifo` at `now`. Those before it that have to go are handed to `dropped`.
     pub(crate) fn dequeue(
         &mut self,
         now: Instant,
-        room: &mut Room,
-        mut dropped: impl FnMut(Waiting),
+        fifo: &mut Fifo,
+        mut dropped: impl FnMut(QueuedPacket),
     ) -> Option<Departure> {
-        let mut head = self.take(now, room)?;
+        let mut head = self.take(now, fifo)?;
         let mut is_marked = false;
         if self.dropping {
             self.dropping = head.ok_to_drop;
@@ -85,7 +85,7 @@ impl CoDel {
                     break;
                 }
                 dropped(head.waiting);
-                head = self.take(now, room)?;
+                head = self.take(now, fifo)?;
                 self.dropping = head.ok_to_drop;
                 if self.dropping {
                     self.schedule_next(now);
@@ -95,7 +95,7 @@ impl CoDel {
             is_marked = self.marks(&head.waiting);
             if !is_marked {
                 dropped(head.waiting);
-                head = self.take(now, room)?;
+                head = self.take(now, fifo)?;
             }
             self.enter_drop_state(now);
         }
@@ -108,13 +108,13 @@ impl CoDel {
     /// While one packet of the largest size or less is left behind, the queue is good however long its
     /// packets wait, so nobody is dropped who leaves nobody behind. The RFC has the MTU for that size; what
     /// has been seen needs no configuration.
-    fn take(&mut self, now: Instant, room: &mut Room) -> Option<Head> {
-        let Some(waiting) = room.pop() else {
+    fn take(&mut self, now: Instant, fifo: &mut Fifo) -> Option<Head> {
+        let Some(waiting) = fifo.pop() else {
             self.first_above = None;
             return None;
         };
         let sojourn = now.saturating_duration_since(waiting.enters);
-        let is_good = sojourn < self.config.target || room.bytes() <= room.largest();
+        let is_good = sojourn < self.config.target || fifo.bytes() <= fifo.largest();
         let ok_to_drop = !is_good && self.first_above.is_some_and(|at| at <= now);
         if is_good {
             self.first_above = None;
@@ -131,7 +131,7 @@ impl CoDel {
     /// Starts to drop, at the rate that was right the last time if that was not long ago (section 5.5).
     fn enter_drop_state(&mut self, now: Instant) {
         self.dropping = true;
-        let memory = self.config.interval.saturating_mul(MEMORY);
+        let memory = self.config.interval.saturating_mul(COUNT_MEMORY_INTERVALS);
         let is_recent = self.drop_next.is_some_and(|at| now.saturating_duration_since(at) < memory);
         let delta = self.count.saturating_sub(self.last_count);
         self.count = if is_recent && delta > 1 { delta } else { 1 };
@@ -139,7 +139,7 @@ impl CoDel {
         self.drop_next = Some(control_law(now, self.config.interval, self.count));
     }
 
-    fn marks(&self, waiting: &Waiting) -> bool {
+    fn marks(&self, waiting: &QueuedPacket) -> bool {
         self.config.ecn && waiting.packet.ecn.is_capable()
     }
 }

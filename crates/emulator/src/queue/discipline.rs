@@ -6,16 +6,16 @@ mod notation;
 
 use std::time::Instant;
 
-use crate::fate::{Draws, Stage};
+use crate::bitrate::Bitrate;
+use crate::draw::{Draws, Stage};
 use crate::packet::Ecn;
+use crate::packet::Service;
 use crate::queue::Signal;
 use crate::queue::backlog::Backlog;
 use crate::queue::codel::{CoDel, CoDelConfig};
+use crate::queue::fifo::Fifo;
 use crate::queue::pie::{Pie, PieConfig};
 use crate::queue::red::{Red, RedConfig};
-use crate::queue::room::Room;
-use crate::rate::Service;
-use crate::units::Bitrate;
 
 pub use notation::DisciplineError;
 
@@ -49,7 +49,7 @@ pub(crate) enum Manager {
     /// Decides when a packet comes.
     Arrivals(Backlog, Early),
     /// Decides when a packet leaves.
-    Departures(Room, Rule),
+    Departures(Fifo, Rule),
 }
 
 /// What turns packets away although there is room.
@@ -72,7 +72,7 @@ impl Discipline {
     /// The machine in front of a wire of this rate, or `None` for drop-tail, which needs none.
     pub(crate) fn manager(self, rate: Option<Bitrate>) -> Option<Manager> {
         let early = |early| Manager::Arrivals(Backlog::default(), early);
-        let departures = |rule| Manager::Departures(Room::default(), rule);
+        let departures = |rule| Manager::Departures(Fifo::default(), rule);
         Some(match self {
             Self::DropTail => return None,
             Self::DropHead => departures(Rule::DropHead),

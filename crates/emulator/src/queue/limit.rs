@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use crate::bitrate::Bitrate;
 use crate::time::nanos;
-use crate::units::Bitrate;
 
 /// How much may be counted at once; see [`Occupancy`](crate::Occupancy) for what counts. Where both bounds are given,
 /// both hold.
@@ -47,6 +47,23 @@ impl QueueLimit {
         self.packets.is_none_or(|limit| packets as u64 <= u64::from(limit))
             && self.bytes.is_none_or(|limit| bytes <= limit)
     }
+}
+
+/// Which packets count against the [`QueueLimit`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Occupancy {
+    /// Those waiting for the serialiser; not the one in service, not those on the wire.
+    ///
+    /// A packet that finds the serialiser idle never waits and is always let in. Any other is let in
+    /// if, with it, the limit is kept. So with a limit of n packets, a burst into an idle link keeps
+    /// n + 1: one in service and n waiting.
+    #[default]
+    Waiting,
+    /// Everything that is not delivered yet: waiting, in service or on the wire.
+    ///
+    /// A packet is let in if what is ahead of it keeps the limit. So with a limit of n packets, a
+    /// burst into an empty path keeps n + 1 at any rate, and the path never holds more.
+    WaitingAndInFlight,
 }
 
 /// How large a queue is, as people say it; [`parse_queue_size`](crate::parse_queue_size) reads it.

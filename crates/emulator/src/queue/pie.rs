@@ -11,9 +11,9 @@
 use std::time::{Duration, Instant};
 
 use crate::packet::Ecn;
+use crate::probability::Probability;
 use crate::queue::Signal;
 use crate::time::{nanos, saturating_add};
-use crate::units::Probability;
 
 /// What PIE is told; the default is that of RFC 8033.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,13 +71,13 @@ pub(crate) struct Pie {
 }
 
 /// Below this probability packets are marked: `mark_ecnth` in section 5.1.
-const MARK_BELOW: f64 = 0.1;
-/// Of two packets of this size nobody is dropped (section 4.1): `MEAN_PKTSIZE` in bytes. The RFC leaves its
+const MARK_ECNTH: f64 = 0.1;
+/// Of two packets of this size nobody is dropped (section 4.1): `MEAN_PKTSIZE_BYTES` in bytes. The RFC leaves its
 /// value open; this is that of RFC 8034, appendix A.
-const MEAN_PKTSIZE: u64 = 1_024;
+const MEAN_PKTSIZE_BYTES: u64 = 1_024;
 /// After a pause longer than so many updates only the last ones are made: nothing of what came before is
 /// left in the state.
-const MAX_UPDATES: u64 = 4_096;
+const MAX_CATCH_UP_UPDATES: u64 = 4_096;
 
 impl Pie {
     pub(crate) fn new(config: PieConfig) -> Self {
@@ -98,7 +98,7 @@ impl Pie {
         if !self.burst_allowance.is_zero() || !self.drops_early(backlog, draw) {
             return None;
         }
-        let is_marked = self.config.ecn && ecn.is_capable() && self.drop_prob < MARK_BELOW;
+        let is_marked = self.config.ecn && ecn.is_capable() && self.drop_prob < MARK_ECNTH;
         Some(if is_marked { Signal::Mark } else { Signal::Drop })
     }
 
@@ -110,7 +110,7 @@ impl Pie {
     /// Section 4.1: at random, unless the queue is short in time or in packets.
     fn drops_early(&self, backlog: u64, draw: u64) -> bool {
         let is_short = self.qdelay_old < self.config.target / 2 && self.drop_prob < 0.2;
-        if is_short || backlog <= 2 * MEAN_PKTSIZE {
+        if is_short || backlog <= 2 * MEAN_PKTSIZE_BYTES {
             return false;
         }
         Probability::new(self.drop_prob).is_some_and(|probability| probability.happens(draw))
@@ -122,7 +122,7 @@ impl Pie {
         let tupdate = self.config.tupdate;
         let mut at = self.next_update.unwrap_or_else(|| saturating_add(now, tupdate));
         let due = nanos(now.saturating_duration_since(at)) / nanos(tupdate);
-        if let Some(skipped) = due.checked_sub(MAX_UPDATES) {
+        if let Some(skipped) = due.checked_sub(MAX_CATCH_UP_UPDATES) {
             at = saturating_add(at, Duration::from_nanos(skipped * nanos(tupdate)));
         }
         while at <= now {

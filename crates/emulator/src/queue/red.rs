@@ -6,9 +6,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::bitrate::Bitrate;
 use crate::packet::Ecn;
+use crate::probability::Probability;
 use crate::queue::Signal;
-use crate::units::{Bitrate, Probability};
 
 /// What RED is told; the default is 5 and 15 packets of 1500 bytes, 10 % and a weight of 0.002, gentle, as
 /// S. Floyd recommends ("RED: Discussions of Setting Parameters", 1997).
@@ -78,12 +79,12 @@ pub(crate) struct Red {
 }
 
 /// The size of the small packet in bytes, as in the simulator ns.
-const SMALL_PACKET: usize = 500;
+const SMALL_PACKET_BYTES: usize = 500;
 
 impl Red {
     pub(crate) fn new(config: RedConfig, rate: Option<Bitrate>) -> Self {
         let typical =
-            rate.map(|rate| rate.transmit_time(SMALL_PACKET, &mut 0)).filter(|time| !time.is_zero());
+            rate.map(|rate| rate.transmit_time(SMALL_PACKET_BYTES, &mut 0)).filter(|time| !time.is_zero());
         Self { config, typical, average: 0.0, count: None, busy_until: None }
     }
 

@@ -6,10 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::Service;
+use crate::bitrate::Bitrate;
+use crate::packet::Service;
 use crate::schedule::Schedule;
 use crate::time::{nanos, nanos_since, saturating_add};
-use crate::units::Bitrate;
 
 /// Work in a byte: 8 bits of 1000 millibits, each for 1e9 ns at one millibit per second.
 const WORK_PER_BYTE: u128 = 8 * 1_000 * 1_000_000_000;

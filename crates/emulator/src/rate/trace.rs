@@ -7,22 +7,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Service;
+use crate::bitrate::Bitrate;
+use crate::packet::Service;
 use crate::time::{nanos_since, saturating_add};
-use crate::units::Bitrate;
 
 /// Bytes that can be sent at one opportunity: a full packet, and the header that mahimahi sees on each
 /// (`PACKET_SIZE` of its `link_queue.hh`).
-pub const OPPORTUNITY: u64 = FULL_PACKET + TUN_HEADER;
+pub const TRACE_OPPORTUNITY_BYTES: u64 = FULL_PACKET_BYTES + TUN_HEADER_BYTES;
 /// A packet that takes one opportunity, bytes: what Ethernet carries.
-const FULL_PACKET: u64 = 1_500;
+const FULL_PACKET_BYTES: u64 = 1_500;
 /// Bytes that mahimahi's TUN device puts before each packet, flags and protocol (`struct tun_pi`), and that its links
 /// count: 34 packets of 40 bytes share an opportunity, not 37.
-const TUN_HEADER: u64 = 4;
+const TUN_HEADER_BYTES: u64 = 4;
 
-const NANOS_PER_MILLI: u64 = 1_000_000;
+const NS_PER_MS: u64 = 1_000_000;
 
-/// Times at which [`OPPORTUNITY`] bytes can be sent, repeated for ever with the last one as the period.
+/// Times at which [`TRACE_OPPORTUNITY_BYTES`] bytes can be sent, repeated for ever with the last one as the period.
 ///
 /// The bytes on the wire of the packets that wait, and 4 more of each, share the opportunities: small packets go together, and a
 /// large one goes when its last byte does. What nobody waits for is lost. A packet waits for an opportunity
@@ -64,7 +64,7 @@ impl Trace {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (n, text) in text.lines().map(str::trim).enumerate().filter(|(_, text)| !text.is_empty()) {
             let line = n + 1;
-            let time = text.parse::<u64>().ok().and_then(|millis| millis.checked_mul(NANOS_PER_MILLI));
+            let time = text.parse::<u64>().ok().and_then(|millis| millis.checked_mul(NS_PER_MS));
             let time = time.ok_or_else(|| TraceError::Malformed { line, text: text.to_owned() })?;
             if times.last().is_some_and(|&last| last > time) {
                 return Err(TraceError::Unordered { line });
@@ -80,19 +80,19 @@ impl Trace {
     /// The rate in the long run, of packets of 1500 bytes.
     pub fn mean_rate(&self) -> Bitrate {
         // Fewer than 2^61 opportunities fit in memory, so this is below 2^61 * 2^14 * 2^40.
-        let work = self.opportunities.len() as u128 * u128::from(FULL_PACKET) * 8 * 1_000_000_000;
+        let work = self.opportunities.len() as u128 * u128::from(FULL_PACKET_BYTES) * 8 * 1_000_000_000;
         Bitrate::from_bps(u64::try_from(work / u128::from(self.period())).unwrap_or(u64::MAX))
     }
 
     /// The highest rate over a second, but not below that in the long run.
     pub(crate) fn highest_rate(&self) -> Bitrate {
-        const SECOND: u64 = 1_000 * NANOS_PER_MILLI;
+        const SECOND: u64 = 1_000 * NS_PER_MS;
         let count = self.opportunities.len() as u64;
         let within =
             |first| self.first_after(self.time(first).saturating_add(SECOND - 1)).saturating_sub(first);
         let most = (0..count).map(within);
         let most = most.max().unwrap_or_default();
-        Bitrate::from_bps(most.saturating_mul(FULL_PACKET * 8)).max(self.mean_rate())
+        Bitrate::from_bps(most.saturating_mul(FULL_PACKET_BYTES * 8)).max(self.mean_rate())
     }
 
     /// In nanoseconds, not zero.
@@ -143,7 +143,7 @@ impl Reader {
     pub(super) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         let origin = *self.origin.get_or_insert(now);
         let first = self.first_byte(nanos_since(origin, now));
-        self.used = first.saturating_add(bytes as u64).saturating_add(TUN_HEADER);
+        self.used = first.saturating_add(bytes as u64).saturating_add(TUN_HEADER_BYTES);
         let last = self.used.saturating_sub(1).max(first);
         let (start, end) = (self.instant(origin, first), self.instant(origin, last));
         // Nothing is in service between opportunities, and they take no time.
@@ -152,15 +152,15 @@ impl Reader {
 
     /// The first byte that a packet can use which arrives after so many nanoseconds.
     fn first_byte(&self, elapsed: u64) -> u64 {
-        if self.trace.time(self.used / OPPORTUNITY) > elapsed {
+        if self.trace.time(self.used / TRACE_OPPORTUNITY_BYTES) > elapsed {
             return self.used;
         }
-        self.trace.first_after(elapsed).saturating_mul(OPPORTUNITY)
+        self.trace.first_after(elapsed).saturating_mul(TRACE_OPPORTUNITY_BYTES)
     }
 
     /// When a byte is sent.
     fn instant(&self, origin: Instant, byte: u64) -> Instant {
-        saturating_add(origin, Duration::from_nanos(self.trace.time(byte / OPPORTUNITY)))
+        saturating_add(origin, Duration::from_nanos(self.trace.time(byte / TRACE_OPPORTUNITY_BYTES)))
     }
 }
 
@@ -293,7 +293,7 @@ mod tests {
             let start = epoch();
             let mut reader = reader(&lines.join("\n"), start);
             let forever = (0..).step_by(60).flat_map(|base| times.iter().map(move |time| base + time));
-            let mut walk = forever.map(|millis| (millis * NANOS_PER_MILLI, OPPORTUNITY)).peekable();
+            let mut walk = forever.map(|millis| (millis * NS_PER_MS, TRACE_OPPORTUNITY_BYTES)).peekable();
             let mut now = 0;
             for n in 0..2_000 {
                 now += numbers.below(3_000_000);

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::delay::Reorder;
-use crate::fate::Stage;
+use crate::draw::Stage;
 use crate::queue::{CoDelConfig, Discipline};
 
 const OPERATIONS: u64 = 3_000;
@@ -56,7 +56,7 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
         occupancy: [Occupancy::Waiting, Occupancy::WaitingAndInFlight]
             [usize::try_from(choose(&[0, 1])).unwrap()],
         overhead: u32::try_from(choose(&[0, 28])).unwrap(),
-        memory_limit: choose(&[DEFAULT_MEMORY_LIMIT, 20_000]),
+        memory_limit: choose(&[DEFAULT_MEMORY_LIMIT_BYTES, 20_000]),
         duplicate: share(choose(&[0, 30])),
         corrupt: share(choose(&[0, 30])),
         reorder: [None, Some(Reorder { probability: share(20), extra: ns(2_345_678) })]

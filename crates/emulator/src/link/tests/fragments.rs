@@ -146,7 +146,7 @@ fn a_queue_of_any_discipline_serves_fragments_alike() {
 
 #[test]
 fn every_fragment_takes_its_turn_in_an_802_11_cell() {
-    let cell = crate::medium::WifiConfig::b();
+    let cell = crate::wifi::WifiConfig::b();
     let mut link = link(LinkConfig { framing: 0, ..lab() }.wifi(cell));
     link.push(epoch(), vec![0; 1_710]).unwrap();
     assert_eq!(link.ledger().busy, cell.airtime(1_496) + cell.airtime(318));

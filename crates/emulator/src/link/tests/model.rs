@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::delay::{Jitter, JitterShape, Reorder};
-use crate::fate::Stage;
+use crate::draw::Stage;
 use crate::mtu::Mtu;
 use crate::outage::Outage;
 use crate::queue::{Incapable, Marking};
@@ -58,7 +58,7 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
             [usize::try_from(choose(&[0, 1])).unwrap()],
         overhead: u32::try_from(choose(&[0, 28])).unwrap(),
         framing: u32::try_from(choose(&[0, 14])).unwrap(),
-        memory_limit: choose(&[DEFAULT_MEMORY_LIMIT, 20_000]),
+        memory_limit: choose(&[DEFAULT_MEMORY_LIMIT_BYTES, 20_000]),
         ..LinkConfig::default()
     }
 }

@@ -8,7 +8,7 @@ use crate::testing::{epoch, just_before, ms, ns};
 /// A queue and what became of its packets.
 struct Bench {
     codel: CoDel,
-    room: Room,
+    fifo: Fifo,
     start: Instant,
     /// When packets were dropped, in nanoseconds.
     dropped: Vec<u64>,
@@ -19,7 +19,7 @@ struct Bench {
 impl Bench {
     fn new(config: CoDelConfig) -> Self {
         let start = epoch();
-        Self { codel: CoDel::new(config), room: Room::default(), start, dropped: vec![], marked: vec![] }
+        Self { codel: CoDel::new(config), fifo: Fifo::default(), start, dropped: vec![], marked: vec![] }
     }
 
     /// So many packets come at a time after the start.
@@ -27,14 +27,14 @@ impl Bench {
         for _ in 0..count {
             let packet = Packet::from(vec![0; 1_000]).with_ecn(ecn);
             let frames = Frames::whole(1_000);
-            self.room.push(Waiting { enters: self.start + at, seed: 0, index: 0, frames, packet });
+            self.fifo.push(QueuedPacket { enters: self.start + at, seed: 0, index: 0, frames, packet });
         }
     }
 
     /// The serialiser asks for a packet. Returns how long that one waited.
     fn ask(&mut self, at: Duration) -> Option<Duration> {
         let (now, since) = (self.start + at, nanos(at));
-        let departure = self.codel.dequeue(now, &mut self.room, |_| self.dropped.push(since))?;
+        let departure = self.codel.dequeue(now, &mut self.fifo, |_| self.dropped.push(since))?;
         if departure.is_marked {
             self.marked.push(since);
         }
@@ -126,7 +126,7 @@ fn drops_that_are_overdue_are_made_at_once() {
     }
     // Those of 205, 275.7, 333.4 and 383.4 ms; the next is for 428 ms.
     assert_eq!(bench.dropped_ms(), [105, 400, 400, 400, 400]);
-    assert_eq!(bench.room.len(), 100 - 5 - 3);
+    assert_eq!(bench.fifo.len(), 100 - 5 - 3);
 }
 
 /// Runs into a drop state with a count of 4 until 340 ms, and leaves it at 341 ms.
@@ -135,7 +135,7 @@ fn after_a_drop_state() -> Bench {
     bench.arrive(ms(0), 1_000, Ecn::NotEct);
     bench.ask_from(1, 340);
     assert_eq!((bench.codel.count, bench.dropped.len()), (4, 4));
-    while bench.room.pop().is_some() {}
+    while bench.fifo.pop().is_some() {}
     bench.arrive(ms(340), 1, Ecn::NotEct);
     bench.ask(ms(341));
     assert!(!bench.codel.dropping);
@@ -231,5 +231,5 @@ fn an_empty_room_has_nothing_to_give_and_extremes_do_no_harm() {
     bench.arrive(ms(0), 100, Ecn::NotEct);
     bench.ask_from(1, 4);
     // Every drop is due at once: it stops where a packet leaves no more than one behind.
-    assert_eq!(bench.room.len(), 0);
+    assert_eq!(bench.fifo.len(), 0);
 }

@@ -1,11 +1,11 @@
 //! The controller by worked numbers, and what a long run of packets meets.
 
 use super::*;
-use crate::fate::{Direction, Stage, fate};
+use crate::draw::{Direction, Stage, draw};
 use crate::testing::{epoch, ms};
 
-fn draw(n: u64) -> u64 {
-    fate(9, Direction::Forward, Stage::EarlyDrop, n)
+fn nth_draw(n: u64) -> u64 {
+    draw(9, Direction::Forward, Stage::EarlyDrop, n)
 }
 
 /// A machine whose probability is this, with nothing left of its burst allowance and a long queue behind.
@@ -164,7 +164,7 @@ fn the_share_dropped_is_the_probability() {
     let now = epoch();
     for p in [0.001, 0.01, 0.05, 0.3, 0.9] {
         let mut pie = settled(p);
-        let told = |n: &u32| pie.signal(now, 100_000, Ecn::NotEct, draw((*n).into())).is_some();
+        let told = |n: &u32| pie.signal(now, 100_000, Ecn::NotEct, nth_draw((*n).into())).is_some();
         let dropped = f64::from(u32::try_from((0..PACKETS).filter(told).count()).unwrap());
         let (mean, count) = (p * f64::from(PACKETS), f64::from(PACKETS));
         let deviation = (dropped - mean) / (count * p * (1.0 - p)).sqrt();
@@ -178,7 +178,7 @@ fn marks_take_the_place_of_drops_below_ten_percent() {
     let signals = |p, ecn_on, codepoint| -> Vec<Option<Signal>> {
         let mut pie = settled(p);
         pie.config.ecn = ecn_on;
-        (0..1_000).map(|n| pie.signal(now, 100_000, codepoint, draw(n))).collect()
+        (0..1_000).map(|n| pie.signal(now, 100_000, codepoint, nth_draw(n))).collect()
     };
     let drops = signals(0.09, false, Ecn::Ect0);
     assert!(drops.contains(&Some(Signal::Drop)) && !drops.contains(&Some(Signal::Mark)));

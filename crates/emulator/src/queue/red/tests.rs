@@ -1,7 +1,7 @@
 //! The curve, the average, and what a long run of packets meets.
 
 use super::*;
-use crate::fate::{Direction, Stage, fate};
+use crate::draw::{Direction, Stage, draw};
 use crate::testing::{epoch, ms};
 
 fn probability(value: f64) -> Probability {
@@ -13,8 +13,8 @@ fn config() -> RedConfig {
     RedConfig { min: 10_000, max: 30_000, weight: Probability::ONE, ..RedConfig::default() }
 }
 
-fn draw(n: u64) -> u64 {
-    fate(5, Direction::Forward, Stage::EarlyDrop, n)
+fn nth_draw(n: u64) -> u64 {
+    draw(5, Direction::Forward, Stage::EarlyDrop, n)
 }
 
 /// A machine in front of a wire that is busy for a day.
@@ -111,7 +111,7 @@ fn powers_are_those_of_repeated_multiplication() {
 
 /// Of so many packets that find this backlog, the places of those that were told something.
 fn told(red: &mut Red, now: Instant, backlog: u64, count: u64) -> Vec<u64> {
-    (0..count).filter(|&n| meet(red, now, backlog, Ecn::NotEct, draw(n)).is_some()).collect()
+    (0..count).filter(|&n| meet(red, now, backlog, Ecn::NotEct, nth_draw(n)).is_some()).collect()
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn marks_take_the_place_of_drops_until_these_are_certain() {
     let now = epoch();
     let with = |ecn_on, codepoint, backlog| -> Vec<Option<Signal>> {
         let mut red = busy(RedConfig { ecn: ecn_on, ..config() }, now);
-        (0..1_000).map(|n| meet(&mut red, now, backlog, codepoint, draw(n))).collect()
+        (0..1_000).map(|n| meet(&mut red, now, backlog, codepoint, nth_draw(n))).collect()
     };
     let drops = with(false, Ecn::Ect0, 20_000);
     assert!(drops.contains(&Some(Signal::Drop)) && !drops.contains(&Some(Signal::Mark)));

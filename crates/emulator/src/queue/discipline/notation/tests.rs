@@ -1,6 +1,6 @@
 use super::*;
+use crate::probability::Probability;
 use crate::testing::{Numbers, ms, ns};
-use crate::units::Probability;
 
 fn read(text: &str) -> Discipline {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))

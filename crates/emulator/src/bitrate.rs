@@ -1,0 +1,211 @@
+//! A data rate, and the exact time a packet takes at it.
+//!
+//! Owns the arithmetic between bits and nanoseconds. It knows nothing of packets or of when the
+//! wire is free.
+
+use std::{fmt, num::NonZeroU64, time::Duration};
+
+/// Millibits in a bit.
+const MILLIBITS_PER_BIT: u64 = 1_000;
+
+/// A bit takes `1e9 / bps` nanoseconds, and `bps` is a thousandth of the stored value.
+const NS_TIMES_MILLIBITS: u128 = 1_000_000_000 * MILLIBITS_PER_BIT as u128;
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+/// A data rate in whole millibits per second, so that half a bit per second is exact.
+///
+/// It is never zero: a link without a limit has no rate at all (`Option<Bitrate>`), and one that
+/// passes nothing is a loss of 1. The fastest is about 18 petabit/s.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bitrate(NonZeroU64);
+
+impl Bitrate {
+    /// A rate of `bps` bits per second.
+    ///
+    /// Saturates at both ends: zero becomes one millibit per second, and what is beyond the range
+    /// becomes the fastest rate.
+    pub const fn from_bps(bps: u64) -> Self {
+        Self::from_millibps(bps.saturating_mul(MILLIBITS_PER_BIT))
+    }
+
+    /// A rate of `bps` bits per second, rounded to the nearest millibit per second but never to zero.
+    ///
+    /// `None` if `bps` is not a number, not positive, or beyond the range.
+    pub fn from_bps_f64(bps: f64) -> Option<Self> {
+        const BEYOND: f64 = 18_446_744_073_709_551_616.0; // 2^64
+
+        let millibps = (bps * 1e3).round();
+        if bps.is_nan() || bps <= 0.0 || millibps >= BEYOND {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is whole, and within 0..2^64 by the test above"
+        )]
+        Some(Self::from_millibps(millibps as u64))
+    }
+
+    /// A rate of `millibps` millibits per second, where zero becomes one.
+    pub(crate) const fn from_millibps(millibps: u64) -> Self {
+        match NonZeroU64::new(millibps) {
+            Some(millibps) => Self(millibps),
+            None => Self(NonZeroU64::MIN),
+        }
+    }
+
+    /// The rate in millibits per second, which is never zero.
+    pub(crate) const fn as_millibps(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The rate in bits per second, to the precision of an `f64`.
+    pub fn as_bps_f64(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "an f64 is what was asked for")]
+        let millibps = self.0.get() as f64;
+        millibps / 1e3
+    }
+
+    /// How long `bytes` bytes take at this rate, rounded down to a nanosecond, with what the
+    /// rounding cut off carried to the next call.
+    ///
+    /// `remainder` is in units of 1 / (rate in millibit/s) nanoseconds. Start it at zero when the
+    /// wire has been idle and pass it on unchanged from one packet to the next while they follow
+    /// each other without a gap; then the sum of the returned times never strays a nanosecond from
+    /// the exact one, however many packets there are.
+    ///
+    /// Nothing overflows. For a packet of up to 65,535 bytes the dividend is at most
+    /// 65,535 * 8 * 1e12 < 2^59, plus a remainder below the rate, so below 2^64: it needs 65 bits of
+    /// the 128 there are. Even `usize::MAX` bytes need only 3 + 64 + 40 = 107 bits. The quotient of a
+    /// 65,535-byte packet at the slowest rate is 5.3e17 ns, about 17 years; a time that a
+    /// [`Duration`] cannot hold becomes [`Duration::MAX`].
+    pub fn transmit_time(self, bytes: usize, remainder: &mut u64) -> Duration {
+        let rate = u128::from(self.0.get());
+        let dividend = bytes as u128 * 8 * NS_TIMES_MILLIBITS + u128::from(*remainder);
+        #[expect(clippy::cast_possible_truncation, reason = "it is below the rate, which has 64 bits")]
+        let carried = (dividend % rate) as u64;
+        *remainder = carried;
+        duration_from_nanos(dividend / rate)
+    }
+}
+
+/// Shown in the largest unit that leaves at least 1 before the point, without rounding: `10 Mbit/s`.
+impl fmt::Display for Bitrate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millibps = self.0.get();
+        let (unit, digits) = match millibps {
+            0..1_000_000 => ("bit/s", 3),
+            1_000_000..1_000_000_000 => ("kbit/s", 6),
+            1_000_000_000..1_000_000_000_000 => ("Mbit/s", 9),
+            1_000_000_000_000.. => ("Gbit/s", 12),
+        };
+        let scale = 10_u64.pow(digits);
+        let (whole, fraction) = (millibps / scale, millibps % scale);
+        let decimals = format!("{fraction:0width$}", width = digits as usize);
+        let text = match decimals.trim_end_matches('0') {
+            "" => format!("{whole} {unit}"),
+            decimals => format!("{whole}.{decimals} {unit}"),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Debug for Bitrate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bitrate({self})")
+    }
+}
+
+/// `nanos` nanoseconds, or the longest duration if there is none so long.
+fn duration_from_nanos(nanos: u128) -> Duration {
+    if let Ok(nanos) = u64::try_from(nanos) {
+        return Duration::from_nanos(nanos);
+    }
+    let Ok(seconds) = u64::try_from(nanos / NS_PER_SECOND) else {
+        return Duration::MAX;
+    };
+    let rest = (nanos % NS_PER_SECOND) as u32;
+    Duration::new(seconds, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ns;
+
+    fn time(rate: Bitrate, bytes: usize) -> Duration {
+        rate.transmit_time(bytes, &mut 0)
+    }
+
+    #[test]
+    fn transmit_time_is_eight_times_the_bytes_over_the_rate() {
+        assert_eq!(time(Bitrate::from_bps(1_000_000), 1472), ns(11_776_000));
+        assert_eq!(time(Bitrate::from_bps(1_000_000), 500), ns(4_000_000));
+        assert_eq!(time(Bitrate::from_bps(10_000), 12), ns(9_600_000));
+        assert_eq!(time(Bitrate::from_bps(1_000_000), 0), Duration::ZERO);
+    }
+
+    #[test]
+    fn half_a_bit_per_second_is_exact() {
+        let rate = Bitrate::from_bps_f64(0.5).unwrap();
+        assert_eq!(time(rate, 1), Duration::from_secs(16));
+    }
+
+    #[test]
+    fn the_remainder_carries_what_rounding_cut_off() {
+        // One byte at 3 bit/s is 2.666... s: three of them are 8 s to the nanosecond.
+        let rate = Bitrate::from_bps(3);
+        let mut remainder = 0;
+        let times = [0; 3].map(|_| rate.transmit_time(1, &mut remainder));
+        assert_eq!(times, [ns(2_666_666_666), ns(2_666_666_667), ns(2_666_666_667)]);
+        assert_eq!(remainder, 0);
+    }
+
+    #[test]
+    fn extreme_rates_and_sizes_neither_overflow_nor_divide_by_zero() {
+        let slowest = Bitrate::from_bps(0);
+        let fastest = Bitrate::from_bps(u64::MAX);
+        assert_eq!(time(slowest, 65_535), Duration::from_secs(65_535 * 8 * 1_000));
+        assert!(time(slowest, usize::MAX) > time(slowest, 65_535));
+        assert_eq!(time(fastest, 65_535), Duration::ZERO);
+
+        let mut remainder = u64::MAX - 1;
+        assert_eq!(fastest.transmit_time(65_535, &mut remainder), ns(1));
+    }
+
+    #[test]
+    fn times_beyond_64_bits_of_nanoseconds_keep_their_nanoseconds() {
+        assert_eq!(duration_from_nanos(20_000_000_000_000_000_003), Duration::new(20_000_000_000, 3));
+        assert_eq!(duration_from_nanos(u128::MAX), Duration::MAX);
+    }
+
+    #[test]
+    fn from_f64_rounds_to_millibits_and_refuses_what_is_no_rate() {
+        assert_eq!(Bitrate::from_bps_f64(1e10), Some(Bitrate::from_bps(10_000_000_000)));
+        assert_eq!(Bitrate::from_bps_f64(1e-9), Some(Bitrate::from_millibps(1)));
+        assert_eq!(Bitrate::from_bps_f64(f64::MIN_POSITIVE), Some(Bitrate::from_millibps(1)));
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, -1.0, 1.9e16, f64::MAX] {
+            assert_eq!(Bitrate::from_bps_f64(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn as_f64_inverts_from_f64() {
+        for bps in [0.001, 0.5, 300.0, 1e6, 1e10] {
+            assert!((Bitrate::from_bps_f64(bps).unwrap().as_bps_f64() / bps - 1.0).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn display_uses_the_largest_unit_and_rounds_nothing() {
+        assert_eq!(Bitrate::from_bps(10_000_000).to_string(), "10 Mbit/s");
+        assert_eq!(Bitrate::from_bps(1_500_000_000).to_string(), "1.5 Gbit/s");
+        assert_eq!(Bitrate::from_bps(999_999_937).to_string(), "999.999937 Mbit/s");
+        assert_eq!(Bitrate::from_bps(999).to_string(), "999 bit/s");
+        assert_eq!(Bitrate::from_bps(1_000).to_string(), "1 kbit/s");
+        assert_eq!(Bitrate::from_millibps(500).to_string(), "0.5 bit/s");
+        assert_eq!(Bitrate::from_millibps(1).to_string(), "0.001 bit/s");
+        assert_eq!(format!("{:>10}", Bitrate::from_bps(1_000)), "  1 kbit/s");
+    }
+}

@@ -1,0 +1,205 @@
+use std::time::Duration;
+
+use super::*;
+use crate::bitrate::Bitrate;
+use crate::queue::QueueSize;
+use crate::testing::{epoch, ms};
+
+/// A queue whose packets take 1 ms each at the serialiser and then 10 ms on the wire.
+struct Bench {
+    queue: DropTail,
+    start: Instant,
+    free_at: Instant,
+}
+
+impl Bench {
+    fn new(limit: QueueLimit, occupancy: Occupancy) -> Self {
+        let start = epoch();
+        Self { queue: DropTail::new(limit, occupancy), start, free_at: start }
+    }
+
+    /// Offers one packet `at` milliseconds after the start.
+    fn offer(&mut self, at: u64, bytes: u64) -> bool {
+        let now = self.start + ms(at);
+        let starts = self.free_at.max(now);
+        let admitted = self.queue.admits(now, starts, bytes);
+        if admitted {
+            self.free_at = starts + ms(1);
+            self.queue.enter(Passage { enters: now, starts, due: starts + ms(11) }, bytes);
+        }
+        admitted
+    }
+
+    /// How many of a burst of 1000 are admitted `at` milliseconds after the start.
+    fn burst(&mut self, at: u64) -> usize {
+        (0..1_000).filter(|_| self.offer(at, 100)).count()
+    }
+}
+
+#[test]
+fn a_burst_into_an_idle_link_keeps_one_in_service_and_the_limit_waiting() {
+    for limit in [0, 1, 10, 999] {
+        let mut bench = Bench::new(QueueLimit::packets(limit), Occupancy::Waiting);
+        assert_eq!(bench.burst(0), limit as usize + 1, "limit {limit}");
+    }
+}
+
+#[test]
+fn a_burst_into_an_empty_path_keeps_the_limit_and_one() {
+    for limit in [0, 1, 10, 999] {
+        let mut bench = Bench::new(QueueLimit::packets(limit), Occupancy::WaitingAndInFlight);
+        assert_eq!(bench.burst(0), limit as usize + 1, "limit {limit}");
+    }
+}
+
+#[test]
+fn a_waiting_place_is_free_at_the_instant_service_starts() {
+    let mut bench = Bench::new(QueueLimit::packets(2), Occupancy::Waiting);
+    assert_eq!(bench.burst(0), 3);
+    // At 1 ms the second packet enters service, at 3 ms the third has ended and nobody waits.
+    assert_eq!(bench.burst(1), 1);
+    assert_eq!(bench.burst(4), 3);
+}
+
+#[test]
+fn a_place_on_the_path_is_free_at_the_instant_of_delivery() {
+    let mut bench = Bench::new(QueueLimit::packets(2), Occupancy::WaitingAndInFlight);
+    assert_eq!(bench.burst(0), 3);
+    // The deliveries are due at 11, 12 and 13 ms.
+    assert_eq!(bench.burst(10), 0);
+    assert_eq!(bench.burst(11), 1);
+    assert_eq!(bench.burst(13), 2);
+}
+
+#[test]
+fn the_wire_does_not_count_as_waiting() {
+    let mut bench = Bench::new(QueueLimit::packets(1), Occupancy::Waiting);
+    // One packet per service time: ten of them are on the wire, none ever waits.
+    assert!((0..100).all(|at| bench.offer(at, 100)));
+    assert_eq!(bench.queue.packets(), 0);
+}
+
+#[test]
+fn bytes_are_bounded_where_packets_wait() {
+    let mut bench = Bench::new(QueueLimit::bytes(250), Occupancy::Waiting);
+    assert_eq!(bench.burst(0), 3);
+    assert!(bench.offer(0, 50), "a smaller packet still fits, exactly");
+    assert!(!bench.offer(0, 1));
+}
+
+#[test]
+fn a_packet_larger_than_the_limit_passes_an_idle_link() {
+    let mut bench = Bench::new(QueueLimit::bytes(250), Occupancy::Waiting);
+    assert!(bench.offer(0, 1_000));
+    assert!(!bench.offer(0, 1_000));
+}
+
+#[test]
+fn bytes_ahead_are_bounded_where_the_whole_path_counts() {
+    let mut bench = Bench::new(QueueLimit::bytes(250), Occupancy::WaitingAndInFlight);
+    // 0, 100 and 200 bytes are ahead of the first three, 300 of the fourth.
+    assert_eq!(bench.burst(0), 3);
+}
+
+#[test]
+fn both_bounds_hold_together() {
+    let limit = QueueLimit { packets: Some(3), bytes: Some(250) };
+    let mut bench = Bench::new(limit, Occupancy::Waiting);
+    assert_eq!(bench.burst(0), 3, "one in service, 200 bytes waiting");
+    let mut bench = Bench::new(QueueLimit { packets: Some(1), ..limit }, Occupancy::Waiting);
+    assert_eq!(bench.burst(0), 2, "one in service, one packet waiting");
+}
+
+#[test]
+fn no_limit_admits_everything() {
+    for occupancy in [Occupancy::Waiting, Occupancy::WaitingAndInFlight] {
+        assert_eq!(Bench::new(QueueLimit::UNLIMITED, occupancy).burst(0), 1_000);
+    }
+}
+
+const MBIT: Bitrate = Bitrate::from_bps(1_000_000);
+
+#[test]
+fn a_multiple_of_the_bandwidth_delay_product_is_exact() {
+    let of = |millionths, rate, rtt| {
+        QueueLimit::of_size(QueueSize::BdpMillionths(millionths), rate, rtt).and_then(|limit| limit.bytes)
+    };
+    // 1 Mbit/s for 100 ms are 12,500 bytes.
+    assert_eq!(of(1_000_000, Some(MBIT), ms(100)), Some(12_500));
+    assert_eq!(of(1_500_000, Some(MBIT), ms(100)), Some(18_750));
+    assert_eq!(of(80, Some(MBIT), ms(100)), Some(1));
+    assert_eq!(of(79, Some(MBIT), ms(100)), Some(0));
+    assert_eq!(of(1_000_000, None, ms(100)), None);
+    assert_eq!(of(u64::MAX, Some(Bitrate::from_bps(u64::MAX)), Duration::MAX), Some(u64::MAX));
+}
+
+#[test]
+fn sizes_in_packets_and_bytes_need_no_path() {
+    assert_eq!(QueueLimit::of_size(QueueSize::Packets(9), None, ms(0)), Some(QueueLimit::packets(9)));
+    assert_eq!(QueueLimit::of_size(QueueSize::Bytes(9), None, ms(0)), Some(QueueLimit::bytes(9)));
+}
+
+/// What a queue of at most 5 packets that marks above 2 says to a burst of 8.
+fn signals(marking: Marking, occupancy: Occupancy, ecn: Ecn) -> Vec<Option<Signal>> {
+    let mut queue = DropTail::new(QueueLimit::packets(5), occupancy).marking(Some(marking));
+    let now = epoch();
+    let mut free_at = now;
+    let mut signals = Vec::new();
+    for _ in 0..8 {
+        if queue.admits(now, free_at, 100) {
+            signals.push(queue.signal(now, free_at, 100, ecn));
+            queue.enter(Passage { enters: now, starts: free_at, due: free_at + ms(9) }, 100);
+            free_at += ms(1);
+        }
+    }
+    signals
+}
+
+#[test]
+fn packets_above_the_threshold_are_marked_and_none_below() {
+    let marked = Some(Signal::Mark);
+    let expected = [None, None, None, marked, marked, marked];
+    for marking in [Marking::above(QueueLimit::packets(2)), Marking::above(QueueLimit::bytes(200))] {
+        for occupancy in [Occupancy::Waiting, Occupancy::WaitingAndInFlight] {
+            for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+                assert_eq!(signals(marking, occupancy, ecn), expected, "{marking:?} {occupancy:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn packets_that_cannot_be_marked_pass_or_are_dropped_as_configured() {
+    let marking = Marking::above(QueueLimit::packets(2));
+    assert_eq!(signals(marking, Occupancy::Waiting, Ecn::NotEct), [None; 6]);
+    let dropped = Some(Signal::Drop);
+    let signals = signals(marking.dropping_others(), Occupancy::Waiting, Ecn::NotEct);
+    assert_eq!(signals, [None, None, None, dropped, dropped, dropped]);
+}
+
+#[test]
+fn places_are_freed_in_order_of_leaving_even_if_some_overtake_others() {
+    let mut queue = DropTail::new(QueueLimit::packets(2), Occupancy::WaitingAndInFlight);
+    let now = epoch();
+    for due in [30, 10, 20] {
+        assert!(queue.admits(now, now, 1));
+        queue.enter(Passage { enters: now, starts: now, due: now + ms(due) }, 1);
+    }
+    assert!(!queue.admits(now + ms(9), now + ms(9), 1));
+    let counted = [10, 20, 29, 30].map(|at| {
+        queue.admits(now + ms(at), now + ms(at), 1);
+        queue.packets()
+    });
+    assert_eq!(counted, [2, 1, 1, 0]);
+}
+
+#[test]
+fn who_leaves_at_the_end_of_time_does_not_leave_before() {
+    let mut queue = DropTail::new(QueueLimit::packets(0), Occupancy::WaitingAndInFlight);
+    let now = epoch();
+    let far = crate::time::saturating_add(now, Duration::MAX);
+    assert!(queue.admits(now, now, 1));
+    queue.enter(Passage { enters: now, starts: now, due: far }, 1);
+    let century = now + Duration::from_secs(100 * 365 * 86_400);
+    assert!(!queue.admits(century, century, 1));
+}

@@ -1,0 +1,107 @@
+//! The words that a key can be set to.
+//!
+//! Owns the two ways, from text and to text, which are each other's inverse. Each kind of value has a file;
+//! none knows what key it is for.
+
+mod delay;
+mod loss;
+mod mtu;
+mod outage;
+mod queue;
+mod rate;
+
+use std::time::Duration;
+
+use crate::probability::Probability;
+use crate::units::{parse_bytes, parse_probability};
+
+pub(super) use mtu::MtuSpec;
+pub(super) use queue::{MarkSpec, QueueSpec};
+pub(super) use rate::RateSpec;
+
+/// A value in words.
+pub(super) trait Value: Sized {
+    /// Reads it. The error is a sentence that quotes what is wrong.
+    fn read(text: &str) -> Result<Self, String>;
+
+    /// What [`read`](Self::read) reads as this value.
+    fn write(&self) -> String;
+}
+
+/// The word for a thing that is not there.
+const NONE: &str = "none";
+
+fn is_none(text: &str) -> bool {
+    text.eq_ignore_ascii_case(NONE)
+}
+
+/// The rest of a text that ends with a word of its own, without it.
+fn strip_last<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let (rest, last) = text.rsplit_once(char::is_whitespace)?;
+    last.eq_ignore_ascii_case(word).then_some(rest.trim_end())
+}
+
+impl Value for Probability {
+    fn read(text: &str) -> Result<Self, String> {
+        parse_probability(text).map_err(|error| error.to_string())
+    }
+
+    fn write(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A size that fits in a packet many times over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Bytes(pub(super) u32);
+
+impl Value for Bytes {
+    fn read(text: &str) -> Result<Self, String> {
+        let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+        u32::try_from(bytes).map(Self).map_err(|_| format!("'{text}' is more than 4294967295 bytes"))
+    }
+
+    fn write(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// A first value and its successors, each from its own time on, in ascending order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Steps<T> {
+    pub(super) first: T,
+    pub(super) changes: Vec<(Duration, T)>,
+}
+
+impl<T: Value> Value for Steps<T> {
+    fn read(text: &str) -> Result<Self, String> {
+        let (first, rest) = text.split_once(',').map_or((text, None), |(first, rest)| (first, Some(rest)));
+        let (None | Some(Duration::ZERO), first) = timed(first)? else {
+            return Err(format!("'{}' leaves open what holds from 0s on", first.trim()));
+        };
+        let mut changes: Vec<(Duration, T)> = Vec::new();
+        for text in rest.into_iter().flat_map(|rest| rest.split(',')) {
+            let (Some(at), value) = timed(text)? else {
+                return Err(format!("'{0}' has no time: write 5s:{0}", text.trim()));
+            };
+            if at <= changes.last().map_or(Duration::ZERO, |last| last.0) {
+                return Err(format!("'{}' is no later than the step before it", text.trim()));
+            }
+            changes.push((at, value));
+        }
+        Ok(Self { first, changes })
+    }
+
+    fn write(&self) -> String {
+        let changes = self.changes.iter().map(|(at, value)| format!(", {}:{}", at.write(), value.write()));
+        std::iter::once(self.first.write()).chain(changes).collect()
+    }
+}
+
+/// A value and the time before it, if there is one.
+fn timed<T: Value>(text: &str) -> Result<(Option<Duration>, T), String> {
+    match text.split_once(':') {
+        Some((at, value)) => Ok((Some(Duration::read(at.trim())?), T::read(value.trim())?)),
+        None => Ok((None, T::read(text.trim())?)),
+    }
+}

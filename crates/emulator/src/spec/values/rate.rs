@@ -1,0 +1,66 @@
+//! Rates: `10mbit`, `none`, steps, a trace file, or an 802.11 cell.
+
+use super::{NONE, Steps, Value, is_none};
+use crate::bitrate::Bitrate;
+use crate::units::parse_bitrate;
+use crate::wifi::{WifiConfig, WifiError};
+
+/// The rate of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub(in super::super) enum RateSpec {
+    /// A rate until the next one, or no limit.
+    Steps(Steps<Option<Bitrate>>),
+    /// The name of a file in mahimahi's format.
+    Trace(String),
+    /// An 802.11 cell, and the words for it.
+    Wifi(WifiConfig, String),
+}
+
+impl Default for RateSpec {
+    fn default() -> Self {
+        Self::Steps(Steps::default())
+    }
+}
+
+const TRACE: &str = "trace:";
+const WIFI: &str = "wifi-";
+
+impl Value for RateSpec {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.to_ascii_lowercase().starts_with(WIFI) {
+            let wifi = text.parse().map_err(|error: WifiError| error.to_string())?;
+            return Ok(Self::Wifi(wifi, text.to_owned()));
+        }
+        let Some(file) = text.strip_prefix(TRACE).map(str::trim) else {
+            return Steps::read(text).map(Self::Steps);
+        };
+        if file.is_empty() {
+            return Err(format!("'{text}' names no file"));
+        }
+        Ok(Self::Trace(file.to_owned()))
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Steps(steps) => steps.write(),
+            Self::Trace(file) => format!("{TRACE}{file}"),
+            Self::Wifi(_, words) => words.clone(),
+        }
+    }
+}
+
+impl Value for Option<Bitrate> {
+    fn read(text: &str) -> Result<Self, String> {
+        if is_none(text) {
+            Ok(None)
+        } else {
+            parse_bitrate(text).map(Some).map_err(|error| error.to_string())
+        }
+    }
+
+    fn write(&self) -> String {
+        // `10 Mbit/s` is `10mbit` here.
+        let short = |rate: &Bitrate| rate.to_string().replace([' ', '/'], "").to_ascii_lowercase();
+        self.as_ref().map_or_else(|| NONE.to_owned(), |rate| short(rate).trim_end_matches('s').to_owned())
+    }
+}

@@ -1,0 +1,146 @@
+//! What it costs that several stations want the air at once.
+//!
+//! Owns the fixed point of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed Coordination
+//! Function", IEEE JSAC 18(3), March 2000: stations that always have a frame collide with a constant
+//! probability, whatever happened before, and a frame is tried until it arrives. It knows nothing of how
+//! long a frame is.
+
+use super::phy::Timing;
+
+/// What one frame that arrives has cost on average, besides itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Contention {
+    /// Empty slots, in ns altogether.
+    pub(super) idle: u64,
+    /// Collisions, in millionths.
+    pub(super) collisions: u64,
+}
+
+/// A million.
+pub(super) const PER_MILLION: u64 = 1_000_000;
+
+impl Contention {
+    /// Among so many stations, at least one.
+    ///
+    /// A station alone never collides and waits half of `aCWmin` slots.
+    pub(super) fn among(stations: u32, timing: Timing) -> Self {
+        let attempt = attempt_probability(stations, timing);
+        // Equations 10 and 11, as mean numbers of slots for each that carries a frame.
+        let silent = power(1.0 - attempt, stations);
+        let success = f64::from(stations) * attempt * power(1.0 - attempt, stations - 1);
+        let idle = silent / success * f64::from(u32::try_from(timing.slot).unwrap_or(u32::MAX));
+        let collisions = (1.0 - silent - success).max(0.0) / success;
+        Self { idle: whole(idle), collisions: whole(collisions * 1e6) }
+    }
+}
+
+/// The probability that a station sends in a slot: equation 7 at the collision probability that follows
+/// from it by equation 9. The difference falls with the probability, so halving finds it.
+fn attempt_probability(stations: u32, timing: Timing) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let collision = f64::midpoint(low, high);
+        let attempt = attempt_given(collision, timing);
+        if 1.0 - power(1.0 - attempt, stations - 1) > collision {
+            low = collision;
+        } else {
+            high = collision;
+        }
+    }
+    attempt_given(low, timing)
+}
+
+/// Equation 7, with the geometric sum written out, which is defined at a half too.
+fn attempt_given(collision: f64, timing: Timing) -> f64 {
+    let window = f64::from(timing.cw_min + 1);
+    let sum: f64 = (0..timing.stages()).map(|stage| power(2.0 * collision, stage)).sum();
+    2.0 / (1.0 + window + collision * window * sum)
+}
+
+/// By multiplications alone, so that every platform finds the same.
+fn power(base: f64, exponent: u32) -> f64 {
+    (0..exponent).fold(1.0, |product, _| product * base)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "means of at most 256 stations: positive and below 2^40"
+)]
+fn whole(mean: f64) -> u64 {
+    mean.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Numbers;
+    use crate::wifi::phy::{CW_MAX, SlotTime, WifiStandard};
+
+    #[test]
+    fn one_station_waits_half_its_window_and_never_collides() {
+        for (standard, idle) in
+            [(WifiStandard::A, 67_500), (WifiStandard::B, 310_000), (WifiStandard::G, 150_000)]
+        {
+            let alone = Contention::among(1, Timing::new(standard, SlotTime::Long));
+            assert_eq!(alone, Contention { idle, collisions: 0 });
+        }
+    }
+
+    #[test]
+    fn more_stations_collide_more_often() {
+        let timing = Timing::new(WifiStandard::B, SlotTime::Long);
+        let collisions: Vec<_> = (1..=255).map(|n| Contention::among(n, timing).collisions).collect();
+        assert!(collisions.is_sorted_by(|a, b| a < b), "{collisions:?}");
+    }
+
+    /// Plays the back-off of 10.3.3 slot by slot: who is at zero sends, who collides doubles its range.
+    fn played(stations: usize, timing: Timing, seed: u64) -> (f64, f64) {
+        const SUCCESSES: u32 = 100_000;
+
+        let mut numbers = Numbers::new(seed);
+        let mut windows = vec![timing.cw_min; stations];
+        let mut draw = |window: u32| numbers.below(u64::from(window) + 1);
+        let mut counters: Vec<_> = windows.iter().map(|&window| draw(window)).collect();
+        let (mut idle, mut collisions, mut successes) = (0_u32, 0_u32, 0_u32);
+        while successes < SUCCESSES {
+            let senders: Vec<_> = (0..stations).filter(|&station| counters[station] == 0).collect();
+            match senders.len() {
+                0 => idle += 1,
+                1 => successes += 1,
+                _ => collisions += 1,
+            }
+            for (station, counter) in counters.iter_mut().enumerate() {
+                if *counter > 0 {
+                    *counter -= 1;
+                    continue;
+                }
+                let window = &mut windows[station];
+                *window = if senders.len() == 1 { timing.cw_min } else { (*window * 2 + 1).min(CW_MAX) };
+                *counter = draw(*window);
+            }
+        }
+        (f64::from(idle) / f64::from(SUCCESSES), f64::from(collisions) / f64::from(SUCCESSES))
+    }
+
+    #[test]
+    fn the_means_are_those_of_stations_that_draw() {
+        for standard in [WifiStandard::A, WifiStandard::B] {
+            let timing = Timing::new(standard, SlotTime::Long);
+            for stations in [1, 2, 5, 10, 30] {
+                let seed = u64::from(stations);
+                let model = Contention::among(stations, timing);
+                let (idle, collisions) = played(stations as usize, timing, seed);
+                #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+                let (model_idle, model_collisions) =
+                    (model.idle as f64 / timing.slot as f64, model.collisions as f64 / 1e6);
+                let what = format!("{standard}, {stations} stations, seed {seed}");
+                assert!((model_idle - idle).abs() < 0.06 * idle + 0.15, "{what}: {model_idle} {idle}");
+                assert!(
+                    (model_collisions - collisions).abs() < 0.03,
+                    "{what}: {model_collisions} {collisions}"
+                );
+            }
+        }
+    }
+}
