@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use rdt::transport::parts::stream::{Keep, Limits, MAX_RANGES, Segment, Stream};
+use rdt::transport::parts::ranges::{Keep, Limits, MAX_RANGES, Segment, Stream};
 use rdt::transport::wire::{self, FromSender, Packet, Syn};
 use rdt::transport::{Ecn, Receiver, ReceiverConfig};
 

@@ -10,7 +10,7 @@ use rdt::emulator::{
 };
 use rdt::server::{LinkMode, ServerConfig};
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::parts::autotune::WindowConfig;
+use rdt::transport::parts::window::WindowConfig;
 use rdt::transport::{LossDetection, ReceiverConfig, SenderConfig};
 
 /// Sizes at most, bytes.

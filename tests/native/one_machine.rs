@@ -1,7 +1,7 @@
 //! With the course's recovery, timeout and window, and no pacing, the native format sends the same segments in the
 //! same order as the classic one: they are one machine with two ways of writing.
 
-use rdt::transport::parts::acks::AckConfig;
+use rdt::transport::parts::ack_policy::AckConfig;
 use rdt::transport::{LinkProperties, WindowPolicy};
 
 use rdt::emulator::Direction;

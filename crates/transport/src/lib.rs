@@ -36,6 +36,7 @@ pub mod planted;
 #[cfg(not(feature = "planted-bugs"))]
 mod planted;
 pub mod range_set;
+mod receive_buffer;
 mod receiver;
 pub mod recovery;
 mod sender;
@@ -45,7 +46,8 @@ pub mod wire;
 
 /// Parts of a receiver that goes by byte offsets, and the books of a sender, each for use and measurement alone.
 pub mod parts {
-    pub use crate::receiver::{acks, autotune, sack_list, stream};
+    pub use crate::receive_buffer::ranges;
+    pub use crate::receiver::{ack_policy, sack_list, window};
     pub use crate::sender::scoreboard;
 }
 

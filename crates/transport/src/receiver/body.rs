@@ -4,17 +4,17 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::acks::{Acks, Order, Packet};
-use super::autotune::ReceiveWindow;
-use super::chunks::{CHUNK, SLOT};
+use super::ack_policy::{Acks, Order, Packet};
 use super::flight_limit::{BufferShare, FlightLimit};
 use super::packets::Packets;
-use super::reassembly::{self, Reassembly};
 use super::sack_list::SackList;
-use super::stream::{self, Limits, MAX_RANGES, Segment, Stream};
+use super::window::ReceiveWindow;
 use super::{LEAST_UNREAD, ReceiverConfig};
 use crate::Ecn;
 use crate::planted;
+use crate::receive_buffer::chunks::{CHUNK, SLOT};
+use crate::receive_buffer::ranges::{self, Limits, MAX_RANGES, Segment, Stream};
+use crate::receive_buffer::slots::{self, Reassembly};
 use crate::wire::native::{Ack, FIRST_WINDOW, LEAST_FIRST_WINDOW, SackBlock};
 use crate::wire::{Numbering, Piece};
 
@@ -90,12 +90,12 @@ impl Body {
         let (payload, checksum) = (config.keep_payload, config.checksum);
         match numbering {
             Numbering::Packets => {
-                let keep = reassembly::Keep { payload, checksum };
+                let keep = slots::Keep { payload, checksum };
                 let reassembly = Reassembly::new(first, u64::from(config.range), keep);
                 Self::Packets(Box::new(Packets::new(reassembly, config.window)))
             }
             Numbering::Bytes => Self::Bytes(Box::new(Bytes {
-                stream: Stream::new(first, MAX_RANGES, stream::Keep { payload, checksum }),
+                stream: Stream::new(first, MAX_RANGES, ranges::Keep { payload, checksum }),
                 acks: Acks::new(config.acks),
                 window: ReceiveWindow::new(first, config.stream_window).with_unasked(unasked(config)),
                 in_flight: FlightLimit::new(numbering, config.stream_window.mss),

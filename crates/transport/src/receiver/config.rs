@@ -1,7 +1,7 @@
 //! What a receiver is told before it starts.
 
-use super::acks::AckConfig;
-use super::autotune::WindowConfig;
+use super::ack_policy::AckConfig;
+use super::window::WindowConfig;
 
 /// How the offered window follows what arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

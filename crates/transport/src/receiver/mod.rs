@@ -2,23 +2,17 @@
 //! It wires its parts together and owns only the state and the replies; `docs/PROTOCOL.md` gives the rules.
 //! Admission, idle clean-up and the peer's address are the listener's.
 
-pub mod acks;
-pub mod autotune;
+pub mod ack_policy;
 mod body;
-mod chunks;
-mod closing;
+mod close;
 mod config;
-mod crc;
 mod event;
 mod flight_limit;
-mod in_order;
-mod packet_log;
 mod packets;
 mod plain_acks;
-mod reassembly;
 pub mod sack_list;
 mod stats;
-pub mod stream;
+pub mod window;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -26,9 +20,9 @@ use std::time::{Duration, Instant};
 use crate::Ecn;
 use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, SackBlock, most_blocks};
 use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire, Wishes};
-use acks::AckConfig;
+use ack_policy::AckConfig;
 use body::{Body, Taken};
-use closing::{End, Fin};
+use close::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
 pub use event::ReceiverEvent;
 pub use flight_limit::BufferShare;

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::body::Taken;
 use super::flight_limit::FlightLimit;
-use super::reassembly::{Insert, Reassembly};
 use super::{LEAST_UNREAD, WindowPolicy};
+use crate::receive_buffer::slots::{Insert, Reassembly};
 use crate::wire::Numbering;
 
 /// Payload of a packet before any has come, bytes: that of a full one.

@@ -1,7 +1,7 @@
 //! Peers in the native format: delayed ACKs, the end, answers to strangers.
 
 use super::*;
-use crate::receiver::autotune::WindowConfig;
+use crate::receiver::window::WindowConfig;
 use crate::wire::native::{self, DATA_HEADER, FIN_LEN, LEAST_FIRST_WINDOW, Params, Versions};
 use crate::wire::{Codec, DataHead, Reply, Wire};
 

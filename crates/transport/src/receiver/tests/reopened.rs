@@ -1,6 +1,6 @@
 //! The news that a window opened, which is repeated until something arrives.
 
-use super::autotune::WindowConfig;
+use super::window::WindowConfig;
 use super::*;
 use crate::wire::native;
 use crate::wire::{Open, Piece, Wire};

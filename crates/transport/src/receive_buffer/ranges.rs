@@ -270,7 +270,7 @@ fn part_of<'a>(segment: &Segment<'a>, gap: &std::ops::Range<u64>) -> Segment<'a>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receiver::chunks::{CHUNK, SLOT};
+    use crate::receive_buffer::chunks::{CHUNK, SLOT};
 
     const KEEP: Keep = Keep { payload: true, checksum: true };
     const WIDE: Limits = Limits { right_edge: 1 << 30, memory: 1 << 30, unread: 1 << 30 };

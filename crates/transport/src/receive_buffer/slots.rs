@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-pub(crate) use super::in_order::Keep;
-use super::in_order::{InOrder, PLACE};
+pub(crate) use super::ordered::Keep;
+use super::ordered::{InOrder, PLACE};
 use super::packet_log::{PacketLog, Run};
 
 /// Slots for so many packets are kept for the next hole, 64 KiB.
