@@ -30,7 +30,7 @@ use common::{Program, Surroundings, argument, median, number, rounds, table, ver
 use load::Load;
 use rdt_driver::{Connected, Many, Member, UdpIo, UdpOptions, Waiter, clock, run};
 use rdt_transport::congestion::Algorithm;
-use rdt_transport::{LinkProperties, SendMemory, Sender, SenderConfig};
+use rdt_transport::{FramePool, LinkProperties, Sender, SenderConfig};
 
 /// Packets that all windows hold together.
 const IN_FLIGHT: u64 = 32_768;
@@ -212,7 +212,7 @@ struct Done {
 /// A sender, its socket and what it sends.
 type Connection = Member<Sender, Connected, Load>;
 
-fn connection(plan: &Plan, number: usize, memory: SendMemory) -> Connection {
+fn connection(plan: &Plan, number: usize, memory: FramePool) -> Connection {
     let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
     let mut socket = Connected::new(io, plan.address);
     let memory = if plan.arrangement.lends { socket.memory() } else { memory };
@@ -246,7 +246,7 @@ impl Plan {
 
 /// Runs one on this thread.
 fn alone(plan: &Plan, number: usize) -> Done {
-    let mut one = connection(plan, number, SendMemory::new());
+    let mut one = connection(plan, number, FramePool::new());
     let mut waiter = Waiter::new(one.socket.io().socket(), Duration::ZERO).expect("a poller");
     run(&mut one.endpoint, &mut one.socket, &mut one.application, &mut waiter).expect("the socket works");
     done(&one)
@@ -254,7 +254,7 @@ fn alone(plan: &Plan, number: usize) -> Done {
 
 /// Runs all of them on this thread.
 fn in_turn(plan: &Plan, connections: usize) -> Vec<Done> {
-    let (memory, mut many) = (SendMemory::new(), Many::new().expect("a poller"));
+    let (memory, mut many) = (FramePool::new(), Many::new().expect("a poller"));
     for number in 0..connections {
         many.add(connection(plan, number, memory.clone())).expect("a descriptor more");
     }

@@ -1,7 +1,7 @@
 //! The loop of one thread that owns many machines, each with a socket and an application of its own. Answers are taken
 //! from all who have some, then machines send a batch each in the order in which they came to have something to send,
 //! and after a few batches there is another look. So what is in memory is what is in flight (if the machines share it:
-//! [`SendMemory`](rdt_transport::SendMemory)) and nobody waits for more than a batch of each other.
+//! [`FramePool`](rdt_transport::FramePool)) and nobody waits for more than a batch of each other.
 
 mod turns;
 

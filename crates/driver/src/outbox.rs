@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use rdt_transport::{Ecn, SendMemory, TransmitBuf};
+use rdt_transport::{Ecn, FramePool, TransmitBuf};
 
 use crate::error::{SendFailure, classify};
 use crate::reports::Reports;
@@ -94,18 +94,18 @@ impl Outbox {
 
     /// Memory for a sender whose batches leave here, for a socket with one peer: they are lent to the kernel where both
     /// allow it.
-    pub(crate) fn memory(&mut self) -> SendMemory {
+    pub(crate) fn memory(&mut self) -> FramePool {
         if !self.gso {
-            return SendMemory::new();
+            return FramePool::new();
         }
         match ring::open() {
             Ok((file, ring)) => {
                 self.file = Some(file);
-                SendMemory::of(Box::new(ring))
+                FramePool::of(Box::new(ring))
             }
             Err(error) => {
                 tracing::debug!(%error, "batches are copied");
-                SendMemory::new()
+                FramePool::new()
             }
         }
     }

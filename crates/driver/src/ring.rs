@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use rdt_transport::{Frame, Frames, Wear};
+use rdt_transport::{Frame, Frames, Reuse};
 
 /// Frames of a ring: one large page, which stays in the caches of both sides. They are written in turn, the one that came
 /// back first before the others: one that was just read is still in the receiver's nearest cache, and what is written
@@ -147,21 +147,21 @@ impl<P: Pages> Frames for Ring<P> {
         frame
     }
 
-    fn are_lent_out(&self) -> bool {
+    fn are_exhausted(&self) -> bool {
         self.held >= self.most && !self.pages.is_closed()
     }
 
-    fn give_back(&mut self, frame: Arc<Frame>, wear: Wear) {
+    fn give_back(&mut self, frame: Arc<Frame>, wear: Reuse) {
         self.held = self.held.saturating_sub(1);
         match wear {
-            Wear::Unread => self.free.push_front(frame),
-            Wear::Read => {
+            Reuse::NeverSent => self.free.push_front(frame),
+            Reuse::Acknowledged => {
                 self.free.push_back(frame);
                 if let Grain::Small { calm_for } = &mut self.grain {
                     *calm_for += 1;
                 }
             }
-            Wear::Worn => {
+            Reuse::MaybeReferenced => {
                 self.worn.push(frame);
                 if let Grain::Small { calm_for } = &mut self.grain {
                     *calm_for = 0;

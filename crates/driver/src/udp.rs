@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rdt_transport::drive::{DatagramIo, Received};
-use rdt_transport::{Ecn, SendMemory, TransmitBuf};
+use rdt_transport::{Ecn, FramePool, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
 use crate::clock::{self, Reading};
@@ -472,8 +472,8 @@ impl Connected {
 
     /// Memory for the sender that this socket is for ([`Sender::with_memory`](rdt_transport::Sender::with_memory)): what is
     /// written there leaves without a copy, where the kernel and [`UdpOptions`] allow it.
-    pub fn memory(&mut self) -> SendMemory {
-        if self.io.by_reference { self.io.outbox.memory() } else { SendMemory::new() }
+    pub fn memory(&mut self) -> FramePool {
+        if self.io.by_reference { self.io.outbox.memory() } else { FramePool::new() }
     }
 
     /// The socket.

@@ -29,8 +29,8 @@ pub mod dword_array;
 mod ecn;
 mod endpoint;
 mod error;
-mod frame;
 mod listener;
+mod observer;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;
 #[cfg(not(feature = "planted-bugs"))]
@@ -39,8 +39,8 @@ pub mod range_set;
 mod receive_buffer;
 mod receiver;
 pub mod recovery;
+mod send_buffer;
 mod sender;
-mod trace;
 mod transmit;
 pub mod wire;
 
@@ -48,22 +48,21 @@ pub mod wire;
 pub mod parts {
     pub use crate::receive_buffer::ranges;
     pub use crate::receiver::{ack_policy, sack_list, window};
-    pub use crate::sender::scoreboard;
+    pub use crate::recovery::scoreboard;
 }
 
 pub use ecn::Ecn;
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
-pub use frame::{Frame, Place};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
+pub use observer::{Interest, LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use receiver::{
     AckPolicy, BufferShare, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy,
 };
-pub use recovery::{LossDetection, Reordering};
+pub use recovery::{LossDetection, Reordering, RtoPolicy};
+pub use send_buffer::{Frame, FramePool, Frames, Place, Reuse, Spare};
 pub use sender::{
-    Attempts, Blocked, EcnFailure, EcnState, Frames, RtoPolicy, SendMemory, Sender, SenderConfig,
-    SenderEvent, SenderStats, Spare, Waited, Wear,
+    Attempts, Blocked, EcnFailure, EcnState, Sender, SenderConfig, SenderEvent, SenderStats, Waited,
 };
-pub use trace::{Interest, LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use transmit::{MAX_DATAGRAM, TransmitBuf};
 pub use wire::{LinkProperties, Wire};

@@ -114,9 +114,9 @@ impl TransmitBuf {
     }
 
     /// Where the batch lies in memory that can be lent; `None` if it does not, or is so small that whoever wrote it does
-    /// not expect it to be lent ([`Frame::LEAST_LOAN`]).
+    /// not expect it to be lent ([`Frame::MIN_ZERO_COPY_BYTES`]).
     pub fn place(&self) -> Option<Place> {
-        let (frame, start) = self.frame.as_ref().filter(|_| self.len >= Frame::LEAST_LOAN)?;
+        let (frame, start) = self.frame.as_ref().filter(|_| self.len >= Frame::MIN_ZERO_COPY_BYTES)?;
         let Place { file, offset } = frame.place()?;
         Some(Place { file, offset: offset + *start as u64 })
     }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_batch_says_where_it_lies_in_memory_that_can_be_lent() {
         let place = Place { file: 7, offset: 1 << 16 };
-        let frame = Arc::new(Frame::lying_at(place, vec![0; Frame::SIZE].leak()));
+        let frame = Arc::new(Frame::mapped_at(place, vec![0; Frame::SIZE].leak()));
         let mut batch = TransmitBuf::new(9);
         assert_eq!(batch.place(), None);
         batch.borrow(Arc::clone(&frame), 100, 1000, 16);

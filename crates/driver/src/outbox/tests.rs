@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use rdt_transport::{Frame, Frames as _, Wear};
+use rdt_transport::{Frame, Frames as _, Reuse};
 
 use super::*;
 use crate::ring::Ring;
@@ -228,7 +228,7 @@ impl Lending {
         let bytes = Arc::get_mut(&mut frame).expect("nobody else holds it").bytes_mut();
         (0..datagrams).zip(bytes[5000..].chunks_mut(1000)).for_each(|(i, datagram)| datagram.fill(i));
         self.outbox.open(kernel).borrow(Arc::clone(&frame), 5000, 1000, datagrams.into());
-        self.ring.give_back(frame, Wear::Unread);
+        self.ring.give_back(frame, Reuse::NeverSent);
     }
 
     fn send(&mut self, kernel: &Script) {

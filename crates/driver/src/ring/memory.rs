@@ -99,7 +99,7 @@ pub(crate) fn open() -> io::Result<(Arc<File>, Ring<File>)> {
     let address = memory.as_ptr().addr();
     let places = (0..).step_by(Frame::SIZE).map(|offset| Place { file: address as u64, offset });
     let slices = memory.chunks_exact_mut(Frame::SIZE);
-    let frames = places.zip(slices).map(|(place, slice)| Arc::new(Frame::lying_at(place, slice))).collect();
+    let frames = places.zip(slices).map(|(place, slice)| Arc::new(Frame::mapped_at(place, slice))).collect();
     let file = Arc::new(File { memory: file, address, closed: AtomicBool::new(false) });
     Ok((Arc::clone(&file), Ring::new(file, frames)))
 }

@@ -43,7 +43,7 @@ impl Pages for Counted {
 
 fn ring(frames: u64, pages: Counted) -> Ring<Counted> {
     let memory = || vec![0; Frame::SIZE].leak();
-    let frame = |offset| Arc::new(Frame::lying_at(Place { file: 1, offset }, memory()));
+    let frame = |offset| Arc::new(Frame::mapped_at(Place { file: 1, offset }, memory()));
     Ring::new(Arc::new(pages), (0..frames).map(frame).collect())
 }
 
@@ -60,7 +60,7 @@ fn numbers(frames: &[Arc<Frame>]) -> Vec<u64> {
     frames.iter().map(|frame| number(frame)).collect()
 }
 
-fn give_all(ring: &mut Ring<Counted>, frames: Vec<Arc<Frame>>, wear: Wear) {
+fn give_all(ring: &mut Ring<Counted>, frames: Vec<Arc<Frame>>, wear: Reuse) {
     for frame in frames {
         ring.give_back(frame, wear);
     }
@@ -70,7 +70,7 @@ fn give_all(ring: &mut Ring<Counted>, frames: Vec<Arc<Frame>>, wear: Wear) {
 fn lend_in_turn(ring: &mut Ring<Counted>, frames: u32) {
     for _ in 0..frames {
         let frame = ring.take().expect("frames come back");
-        ring.give_back(frame, Wear::Read);
+        ring.give_back(frame, Reuse::Acknowledged);
     }
 }
 
@@ -87,9 +87,9 @@ fn frames_are_lent_in_turn_and_never_all_of_them() {
     let mut ring = ring(8, Counted::default());
     let lent = take_all(&mut ring);
     assert_eq!(numbers(&lent), [0, 1, 2, 3, 4, 5], "three quarters");
-    assert!(ring.are_lent_out());
-    give_all(&mut ring, lent, Wear::Read);
-    assert!(!ring.are_lent_out());
+    assert!(ring.are_exhausted());
+    give_all(&mut ring, lent, Reuse::Acknowledged);
+    assert!(!ring.are_exhausted());
     let again = take_all(&mut ring);
     assert_eq!(
         numbers(&again),
@@ -102,7 +102,7 @@ fn frames_are_lent_in_turn_and_never_all_of_them() {
 fn a_frame_that_nobody_read_is_the_next_one() {
     let mut ring = ring(8, Counted::default());
     let frame = ring.take().unwrap();
-    ring.give_back(frame, Wear::Unread);
+    ring.give_back(frame, Reuse::NeverSent);
     assert_eq!(ring.take().map(|frame| number(&frame)), Some(0));
 }
 
@@ -111,10 +111,10 @@ fn a_frame_that_a_batch_holds_waits() {
     let mut ring = ring(2, Counted::default());
     let frame = ring.take().unwrap();
     let batch = Arc::clone(&frame);
-    ring.give_back(frame, Wear::Unread);
+    ring.give_back(frame, Reuse::NeverSent);
     let frame = ring.take().unwrap();
     assert_eq!(number(&frame), 1);
-    ring.give_back(frame, Wear::Unread);
+    ring.give_back(frame, Reuse::NeverSent);
     drop(batch);
     assert_eq!(ring.take().map(|frame| number(&frame)), Some(1));
 }
@@ -125,10 +125,10 @@ fn pages_of_which_a_copy_may_be_under_way_are_renewed_when_nobody_holds_any() {
     ring.most = 4;
     let mut lent = take_all(&mut ring);
     let held = lent.pop().expect("four were taken");
-    give_all(&mut ring, lent, Wear::Worn);
+    give_all(&mut ring, lent, Reuse::MaybeReferenced);
     assert!(ring.take().is_none());
     let batch = Arc::clone(&held);
-    ring.give_back(held, Wear::Worn);
+    ring.give_back(held, Reuse::MaybeReferenced);
     assert!(ring.take().is_none(), "a batch that has not left lies there");
     assert_eq!(asked(&ring), (0, 0));
     drop(batch);
@@ -141,7 +141,7 @@ fn worn_frames_are_given_up_where_pages_cannot_be_renewed() {
     let mut ring = ring(2, Counted { no_new_ones: true, ..Counted::default() });
     ring.most = 2;
     let lent = take_all(&mut ring);
-    give_all(&mut ring, lent, Wear::Worn);
+    give_all(&mut ring, lent, Reuse::MaybeReferenced);
     assert!(ring.take().is_none());
     assert!(ring.pages.is_closed());
 }
@@ -151,21 +151,21 @@ fn pages_become_one_large_page_in_calm_and_small_ones_after_a_loss() {
     let mut ring = ring(4, Counted::default());
     lend_in_turn(&mut ring, CALM - 1);
     let worn = ring.take().unwrap();
-    ring.give_back(worn, Wear::Worn);
+    ring.give_back(worn, Reuse::MaybeReferenced);
     lend_in_turn(&mut ring, CALM - 1);
     assert_eq!(asked(&ring), (0, 0), "the count began again");
     let held = ring.take().unwrap();
     lend_in_turn(&mut ring, 1);
     assert!(ring.take().is_none(), "until nobody holds one");
-    ring.give_back(held, Wear::Read);
+    ring.give_back(held, Reuse::Acknowledged);
     lend_in_turn(&mut ring, 1);
     assert_eq!((asked(&ring), ring.grain), ((1, 1), Grain::Large));
     // A part of the large page cannot be given up.
     let lent = take_all(&mut ring);
-    give_all(&mut ring, lent, Wear::Worn);
+    give_all(&mut ring, lent, Reuse::MaybeReferenced);
     let held = ring.take().unwrap();
     assert!(ring.take().is_none());
-    ring.give_back(held, Wear::Worn);
+    ring.give_back(held, Reuse::MaybeReferenced);
     lend_in_turn(&mut ring, 1);
     assert_eq!((asked(&ring), ring.grain), ((2, 1), Grain::Small { calm_for: 1 }));
 }
@@ -187,7 +187,7 @@ fn a_large_page_is_asked_for_again_unless_there_will_never_be_one() {
 fn the_memory_is_given_back_with_all_frames() {
     let mut ring = ring(4, Counted::default());
     let lent = take_all(&mut ring);
-    give_all(&mut ring, lent, Wear::Worn);
+    give_all(&mut ring, lent, Reuse::MaybeReferenced);
     let pages = Arc::clone(&ring.pages);
     drop(ring);
     assert_eq!(*pages.retired.lock().expect("nobody panicked"), 4);
@@ -214,15 +214,15 @@ fn datagrams_lent_to_the_kernel_keep_their_bytes_when_the_pages_are_renewed() {
     };
     // Unread when their pages go: four of small pages, three of a large one where the kernel has it, one whose ring
     // another socket uses next.
-    (0..4).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
+    (0..4).for_each(|_| send_from(&file, &mut ring, Reuse::MaybeReferenced));
     ring.enlarge();
     if ring.grain != Grain::Large {
         eprintln!("no large page here: small ones are tested again");
     }
-    (0..3).for_each(|_| send_from(&file, &mut ring, Wear::Worn));
+    (0..3).for_each(|_| send_from(&file, &mut ring, Reuse::MaybeReferenced));
     drop(ring);
     let (file, mut ring) = open().unwrap();
-    send_from(&file, &mut ring, Wear::Worn);
+    send_from(&file, &mut ring, Reuse::MaybeReferenced);
     let mut datagram = [0; 6000];
     for byte in 1..=8 {
         assert_eq!(to.recv(&mut datagram).unwrap(), 5000);

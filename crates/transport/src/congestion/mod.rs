@@ -7,6 +7,8 @@ mod cubic;
 pub mod delivery_rate;
 mod fixed;
 mod hystart;
+pub mod pacer;
+pub mod prr;
 mod reno;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,8 @@ pub use algorithm::{Algorithm, AlgorithmError, ControllerFactory, Start};
 pub use cubic::{Cubic, SlowStart};
 pub use delivery_rate::{DeliveryRate, SentState};
 pub use fixed::Fixed;
+pub(crate) use pacer::Pacer;
+pub(crate) use prr::{Prr, PrrAck};
 pub use reno::Reno;
 pub use trains::TrainRate;
 

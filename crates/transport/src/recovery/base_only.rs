@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Resend;
 use crate::congestion::Cause;
-use crate::sender::Segment;
+use crate::recovery::Segment;
 
 /// The duplicate ACK that triggers a retransmission (RFC 5681, section 3.2), and no later one.
 const DUP_ACK_THRESHOLD: u32 = 3;
@@ -206,7 +206,7 @@ impl BaseOnly {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::Fate;
+    use crate::recovery::Fate;
 
     fn base(sent_count: u16) -> Segment {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]

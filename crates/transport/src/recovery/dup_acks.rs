@@ -1,7 +1,7 @@
 //! Loss by counting: three segments acknowledged above (RFC 6675, `IsLost`), or, where the wire has
 //! no selective ACK, three duplicate ACKs and then partial ones (RFC 5681 section 3.2, RFC 6582).
 
-use crate::sender::{Fate, Scoreboard, Segment};
+use crate::recovery::{Fate, Scoreboard, Segment};
 
 /// `DupThresh` of both RFCs.
 pub(crate) const DUP_THRESHOLD: u32 = 3;

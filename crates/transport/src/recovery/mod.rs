@@ -3,13 +3,14 @@
 
 mod base_only;
 mod dup_acks;
-mod facts;
-mod marking;
-pub mod pacer;
-pub mod prr;
+mod engine;
+mod events;
 mod rack;
+mod receiver_drops;
 pub mod rto;
-mod socket_losses;
+mod rtt;
+pub mod scoreboard;
+mod sent_packets;
 mod tail_loss_probe;
 
 use std::fmt;
@@ -17,11 +18,13 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 pub(crate) use base_only::{BaseOnly, Expiry};
-pub(crate) use facts::{AckFacts, Delivered, Ended, Expired, Lost, Timing};
-pub(crate) use marking::Marking;
-pub(crate) use pacer::Pacer;
-pub(crate) use prr::{Prr, PrrAck};
+pub(crate) use engine::Engine;
+pub(crate) use events::{AckOutcome, Delivered, Ended, Expired, Lost, Timing};
 pub use rack::Reordering;
+pub use rto::RtoPolicy;
+pub(crate) use rtt::{Rtt, RttQuality};
+pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
+pub(crate) use sent_packets::{SentPacket, SentPackets};
 
 /// Rules by which losses are found and repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,21 +89,21 @@ pub(crate) enum Leave {
     AfterAnswer,
 }
 
-pub use crate::trace::Resend;
+pub use crate::observer::Resend;
 
 /// The rules in force.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a sender has one, and asks it per ACK")]
 pub(crate) enum Recovery {
     BaseOnly(BaseOnly),
-    Marking(Marking),
+    Engine(Engine),
 }
 
 impl Recovery {
     pub(crate) fn new(rule: LossDetection, reordering: Reordering) -> Self {
         match rule {
             LossDetection::BaseOnly => Self::BaseOnly(BaseOnly::default()),
-            rule => Self::Marking(Marking::new(rule, reordering)),
+            rule => Self::Engine(Engine::new(rule, reordering)),
         }
     }
 
@@ -108,7 +111,7 @@ impl Recovery {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
             Self::BaseOnly(rules) => rules.deadline(),
-            Self::Marking(rules) => rules.deadline(),
+            Self::Engine(rules) => rules.deadline(),
         }
     }
 
@@ -116,7 +119,7 @@ impl Recovery {
     pub(crate) fn timers(&self) -> [Option<Instant>; 4] {
         match self {
             Self::BaseOnly(rules) => [rules.deadline(), None, None, None],
-            Self::Marking(rules) => rules.timers(),
+            Self::Engine(rules) => rules.timers(),
         }
     }
 
@@ -124,7 +127,7 @@ impl Recovery {
     pub(crate) fn stop(&mut self) {
         match self {
             Self::BaseOnly(rules) => rules.stop(),
-            Self::Marking(rules) => rules.stop(),
+            Self::Engine(rules) => rules.stop(),
         }
     }
 
@@ -133,7 +136,7 @@ impl Recovery {
         match self {
             Self::BaseOnly(rules) if alone => rules.arm(now, rto),
             Self::BaseOnly(_) => {}
-            Self::Marking(rules) => rules.on_sent(now, &Timing { rto, srtt, may_wait: alone }),
+            Self::Engine(rules) => rules.on_sent(now, &Timing { rto, srtt, may_wait: alone }),
         }
     }
 }

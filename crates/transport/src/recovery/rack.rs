@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::congestion::SentState;
-use crate::sender::{Fate, Flights, Scoreboard, Segment};
+use crate::recovery::{Fate, Scoreboard, Segment, SentPackets};
 
 /// Recoveries for which a widened reordering window is kept (RFC 8985, section 6.2 step 4).
 const PERSIST: u32 = 16;
@@ -218,7 +218,7 @@ impl Rack {
         &mut self,
         times: &Times,
         board: &mut Scoreboard,
-        flights: &mut Flights,
+        sent_packets: &mut SentPackets,
         mut on_lost: impl FnMut(&Segment, Option<SentState>),
     ) -> Option<Instant> {
         let (newest, sent_at, delivered_at) = self.newest?;
@@ -226,13 +226,13 @@ impl Rack {
         let rtt = if self.reordering_seen { rtt.max(times.srtt) } else { rtt };
         let reordering = self.reordering_window(times, board.sacked());
         self.given = reordering;
-        flights.forget_acknowledged(board.una_offset(), newest);
-        while let Some((tx, flight)) = flights.first()
+        sent_packets.forget_acknowledged(board.una_offset(), newest);
+        while let Some((tx, packet)) = sent_packets.first()
             && tx < newest
         {
-            let state = flight.state;
+            let state = packet.state;
             // The cumulative edge may lie inside the segment, which then begins there.
-            let segment = flight.offset.and_then(|offset| board.find(offset.max(board.una_offset())));
+            let segment = packet.offset.and_then(|offset| board.find(offset.max(board.una_offset())));
             if let Some(segment) = segment.filter(|s| s.tx == tx && s.fate == Fate::InFlight) {
                 let due = self.due(segment, rtt, reordering, times);
                 if due > times.now {
@@ -242,7 +242,7 @@ impl Rack {
                 on_lost(&segment, Some(state));
                 board.mark_lost(segment.offset);
             }
-            flights.pop();
+            sent_packets.pop();
         }
         // What was cut again, or taken back from the lost, has no record of its own.
         let base = *board.base().filter(|base| base.fate == Fate::InFlight && base.tx < newest)?;
@@ -388,18 +388,19 @@ mod tests {
         for (reordering, due) in [(Reordering::OnceSeen, None), (Reordering::UntilLoss, Some(ms(128)))] {
             let mut rack = Rack::new(reordering);
             let mut board = Scoreboard::new(Numbering::Bytes);
-            let mut flights = Flights::new(0);
+            let mut sent_packets = SentPackets::new(0);
             for tx in 0..4 {
                 board.push(epoch + ms(tx), 1000, tx);
             }
             let now = epoch + ms(103);
             board.sack(&(MSS..4 * MSS), |segment| rack.on_delivered(now, segment, ms(120)));
             let mut lost = Vec::new();
-            let again = rack.detect(&times(now, false), &mut board, &mut flights, |s, _| lost.push(s.offset));
+            let again =
+                rack.detect(&times(now, false), &mut board, &mut sent_packets, |s, _| lost.push(s.offset));
             assert_eq!(again, due.map(|due| epoch + due), "{reordering:?}");
             assert_eq!(lost.len(), usize::from(due.is_none()), "{reordering:?}");
             let late = times(epoch + ms(128), false);
-            rack.detect(&late, &mut board, &mut flights, |s, _| lost.push(s.offset));
+            rack.detect(&late, &mut board, &mut sent_packets, |s, _| lost.push(s.offset));
             assert_eq!(lost, [0], "{reordering:?}");
         }
     }

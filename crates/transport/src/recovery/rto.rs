@@ -7,6 +7,20 @@ use std::time::Duration;
 /// Clock granularity `G`: `rttvar` never counts as less than a quarter of it.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
+/// How the retransmission timeout follows the round-trip times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RtoPolicy {
+    /// The course's: RFC 6298's gains with `rttvar` of at least 10 ms, no back-off.
+    Reference,
+    /// RFC 6298 to the letter, with its back-off, but for the lower bound of 1 s.
+    Rfc6298 {
+        /// The bound used instead.
+        min: Duration,
+        /// The back-off ends here and not at 60 s, so that a path that comes back is found soon.
+        backoff_max: Duration,
+    },
+}
+
 /// Bounds of the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtoConfig {

@@ -45,7 +45,7 @@ impl Sender {
         let Some(Run { count, una, wnd }) = run else { return 0 };
         self.stats.datagrams_received += count as u64;
         self.refusals = None;
-        self.snd_wnd.on_ack(&Ack::plain(una, wnd), true, self.flights.next_tx());
+        self.snd_wnd.on_ack(&Ack::plain(una, wnd), true, self.sent_packets.next_tx());
         self.board.acknowledge_unmarked(una);
         if let Recovery::BaseOnly(rules) = &mut self.recovery {
             rules.on_base_moved(now, self.rtt.rto(), true);

@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use super::Sender;
-use super::input::Prior;
+use super::ack::Prior;
 use super::path_mtu::PathMtu;
-use super::silence::LostTo;
+use super::timeout::LostTo;
 use crate::LossTrigger;
 use crate::Trace;
 use crate::congestion::Cause;
-use crate::recovery::{AckFacts, Lost, Recovery};
+use crate::recovery::{AckOutcome, Lost, Recovery};
 use crate::wire::Ack;
 
 impl Sender {
@@ -19,7 +19,7 @@ impl Sender {
             return self.on_plain_base_ack(now, ack);
         }
         let facts = self.apply(now, ack, prior.wnd);
-        self.flights.forget_resolved(&self.board);
+        self.sent_packets.forget_resolved(&self.board);
         self.note_progress(&facts);
         self.trace_ack(now, ack, &facts);
         if !facts.moved {
@@ -59,7 +59,7 @@ impl Sender {
         }
         if self.observer.is_some() {
             let (moved, bytes) = (acked.moved, acked.bytes);
-            let facts = AckFacts { moved, bytes, latest_rtt: sample, ..self.quiet_facts(now) };
+            let facts = AckOutcome { moved, bytes, latest_rtt: sample, ..self.quiet_outcome(now) };
             self.trace_ack(now, ack, &facts);
         }
         if acked.moved {
@@ -115,7 +115,7 @@ impl Sender {
     /// each timeout is one of its own (RFC 5681, section 3.1).
     fn lose_base(&mut self, now: Instant, trigger: LossTrigger, prior: Prior) {
         let Some(base) = self.board.base().copied() else { return };
-        let state = self.flights.get(base.tx).map(|flight| flight.state);
+        let state = self.sent_packets.get(base.tx).map(|packet| packet.state);
         let timeout = trigger == LossTrigger::Timeout;
         let lost_to = match self.mtu.as_ref().and_then(PathMtu::probe) {
             _ if timeout => self.silent_for(),
@@ -141,7 +141,7 @@ impl Sender {
             self.note_lost(now, u64::from(base.len), state);
         }
         let Recovery::BaseOnly(rules) = &mut self.recovery else { return };
-        let (recover, next_tx) = (self.board.next_offset(), self.flights.next_tx());
+        let (recover, next_tx) = (self.board.next_offset(), self.sent_packets.next_tx());
         let begins = congestion && rules.begin_episode(&base, recover, next_tx, timeout);
         if begins {
             let cause = if timeout { Cause::Timeout } else { Cause::Loss };

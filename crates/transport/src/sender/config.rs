@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::path_mtu::PathMtu;
-use super::scoreboard::Segment;
 use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
+use crate::recovery::scoreboard::Segment;
 use crate::wire::native::{LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
-use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering};
+use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy};
 
 /// What a packet in flight takes beside its payload, bytes.
 const RECORD: usize = size_of::<Segment>();
@@ -29,20 +29,6 @@ impl Default for Attempts {
     fn default() -> Self {
         Self { syn: 30, data: 50, fin: 50 }
     }
-}
-
-/// How the retransmission timeout follows the round-trip times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RtoPolicy {
-    /// The course's: RFC 6298's gains with `rttvar` of at least 10 ms, no back-off.
-    Reference,
-    /// RFC 6298 to the letter, with its back-off, but for the lower bound of 1 s.
-    Rfc6298 {
-        /// The bound used instead.
-        min: Duration,
-        /// The back-off ends here and not at 60 s, so that a path that comes back is found soon.
-        backoff_max: Duration,
-    },
 }
 
 /// Parameters of one transfer.

@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Instant;
 
 use super::Sender;
-use super::input::Prior;
+use super::ack::Prior;
 use crate::Ecn;
 use crate::congestion::Cause;
 use crate::wire::Marks;

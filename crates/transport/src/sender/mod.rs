@@ -2,61 +2,48 @@
 //! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
 //! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
 
+mod ack;
 mod ack_frequency;
 mod acks;
 mod asking;
 mod base;
-mod chunk;
-mod closing;
+mod blocked;
+mod close;
 mod config;
 mod ecn;
-mod flights;
-mod input;
-mod memory;
-mod opening;
-mod output;
+mod handshake;
+mod observer;
 mod path_mtu;
 mod peer_window;
-mod rtt;
 mod runs;
-mod sacked;
-pub mod scoreboard;
-mod send_buffer;
-mod silence;
 mod stats;
 mod syns;
-mod traces;
-mod waiting;
+mod timeout;
+mod transmit;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::congestion::{Controller, DeliveryRate};
+use crate::congestion::{Controller, DeliveryRate, Pacer, Prr};
 use crate::planted;
-use crate::recovery::{Expiry, Pacer, Prr, Recovery};
+use crate::recovery::{Expiry, Fate, Recovery, Rtt, Scoreboard, Segment, SentPacket, SentPackets};
+use crate::send_buffer::{Cut, FramePool, SendBuffer, Spare};
 use crate::wire::Codec;
 use crate::wire::native::{CloseReason, Params};
 use crate::{ConfigError, Ecn, Endpoint, Frame, Observer, Phase, Trace, TransferError, TransmitBuf};
 use asking::Asking;
-use chunk::Cut;
-pub use chunk::Spare;
-use closing::Closing;
-pub use config::{Attempts, RtoPolicy, SenderConfig};
+use blocked::Waiting;
+pub use blocked::{Blocked, Waited};
+use close::Closing;
+pub use config::{Attempts, SenderConfig};
 use ecn::PathEcn;
 pub use ecn::{EcnFailure, EcnState};
-pub(crate) use flights::{Flight, Flights};
-pub use memory::{Frames, SendMemory, Wear};
+use observer::Observed;
 use path_mtu::PathMtu;
 use peer_window::PeerWindow;
-use rtt::Rtt;
-pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
-use send_buffer::SendBuffer;
-use silence::{Persist, Refusals};
 pub use stats::SenderStats;
 use syns::Syns;
-use traces::Observed;
-use waiting::Waiting;
-pub use waiting::{Blocked, Waited};
+use timeout::{Persist, Refusals};
 
 /// Written bytes beyond what was sent that the buffer takes, or the congestion window's if they are fewer: several full
 /// batches for one connection, and not more than the caches hold for many.
@@ -118,7 +105,7 @@ pub struct Sender {
     buffer: SendBuffer,
     board: Scoreboard,
     /// Every transmission, where the wire numbers them.
-    flights: Flights,
+    sent_packets: SentPackets,
     rtt: Rtt,
     /// Mean of the last samples.
     mean_rtt: Option<Duration>,
@@ -185,14 +172,14 @@ impl Sender {
     /// # Errors
     /// What [`SenderConfig::validate`] finds.
     pub fn new(config: SenderConfig) -> Result<Self, ConfigError> {
-        Self::with_memory(config, SendMemory::new())
+        Self::with_memory(config, FramePool::new())
     }
 
     /// The same, which shares its memory with others.
     ///
     /// # Errors
     /// As [`Sender::new`].
-    pub fn with_memory(config: SenderConfig, memory: SendMemory) -> Result<Self, ConfigError> {
+    pub fn with_memory(config: SenderConfig, memory: FramePool) -> Result<Self, ConfigError> {
         config.validate()?;
         let codec = config.codec();
         let congestion = config.controller(None, config.first_payload_size());
@@ -200,7 +187,7 @@ impl Sender {
             state: State::Idle,
             buffer: SendBuffer::new(codec.checks_packets(), memory),
             board: Scoreboard::new(codec.numbering()),
-            flights: Flights::new(planted::first_tx()),
+            sent_packets: SentPackets::new(planted::first_tx()),
             rtt: Rtt::new(config.rto),
             mean_rtt: None,
             syns: Syns::default(),
@@ -308,7 +295,7 @@ impl Sender {
     /// the receiver's socket until it is in nobody's cache.
     fn awaits_frames(&self) -> bool {
         let prompt = self.rtt.sampled().is_some_and(|srtt| srtt < PROMPT);
-        prompt && !self.board.is_empty() && self.buffer.is_lent_out()
+        prompt && !self.board.is_empty() && self.buffer.is_exhausted()
     }
 
     /// How what was not sent yet will be cut, as far as is known.
@@ -460,7 +447,7 @@ impl Sender {
     /// A timer of data is due.
     fn on_data_timeout(&mut self, now: Instant) {
         let limit = self.config.attempts.data;
-        let facts = self.quiet_facts(now);
+        let facts = self.quiet_outcome(now);
         self.note_probe_due(now);
         // The timer backs off, but not beyond the time at which the receiver is given up.
         let (rto, next_rto) = (self.rtt.rto(), self.rtt.backed_off().min(self.patience(now)));
@@ -476,8 +463,8 @@ impl Sender {
                     Expiry::Nothing => {}
                 }
             }
-            Recovery::Marking(rules) => {
-                let expired = rules.expire(&facts, rto, next_rto, &mut self.board, &mut self.flights);
+            Recovery::Engine(rules) => {
+                let expired = rules.expire(&facts, rto, next_rto, &mut self.board, &mut self.sent_packets);
                 self.on_losses(now, expired, prior, lost_to);
             }
         }

@@ -5,12 +5,12 @@
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
-use super::chunk::Cut;
-use super::output::put_segment;
-use super::scoreboard::Acked;
-use super::send_buffer::Ready;
-use super::{Flight, Sender, State};
+use super::transmit::put_segment;
+use super::{Sender, SentPacket, State};
+use crate::recovery::scoreboard::Acked;
 use crate::recovery::{Delivered, Recovery};
+use crate::send_buffer::Cut;
+use crate::send_buffer::Ready;
 use crate::transmit::MAX_DATAGRAM;
 use crate::wire::DataHead;
 use crate::{Frame, TransmitBuf, crc};
@@ -58,7 +58,7 @@ impl Sender {
             || self.prr.is_some()
             || self.next_repeat().is_some()
             || self.mtu_probe_len().is_some()
-            || matches!(&self.recovery, Recovery::Marking(rules) if rules.probe_pending());
+            || matches!(&self.recovery, Recovery::Engine(rules) if rules.probe_pending());
         if busy {
             return 0;
         }
@@ -80,14 +80,14 @@ impl Sender {
         let ready = self.buffer.ready(cut) as u64;
         // Of a few that more follow, a copy makes the better batch.
         let followed = ready < most || self.buffer.end() > cut.offset + ready * cut.mss as u64;
-        let few = ready.saturating_mul((cut.header + cut.mss) as u64) < Frame::LEAST_LOAN as u64;
+        let few = ready.saturating_mul((cut.header + cut.mss) as u64) < Frame::MIN_ZERO_COPY_BYTES as u64;
         if ready == 0 || (few && followed) {
             return None;
         }
         let allowed = self.pacer.as_ref().map_or(most, |pacer| pacer.allows(now, cut.mss as u64, most));
         let count = ready.min(allowed);
         let Ok(packets @ 1..) = usize::try_from(count) else { return Some((0, false)) };
-        let (seq, tx) = (self.board.snd_nxt(), self.flights.next_tx());
+        let (seq, tx) = (self.board.snd_nxt(), self.sent_packets.next_tx());
         let (span, numbered) = (self.board.span(cut.mss), u64::from(self.delivery.is_some()));
         let last = self.is_last(cut.offset + count * cut.mss as u64);
         let (codec, frequency, in_flight) = (&self.codec, self.ack_frequency(), self.board.in_flight());
@@ -111,7 +111,7 @@ impl Sender {
     /// whether the room was too little.
     fn copy_run(&mut self, now: Instant, most: u64, out: &mut TransmitBuf) -> (u64, bool) {
         let cut @ Cut { offset: first, header, .. } = self.cut();
-        let (mss, seq, tx) = (self.mss as u64, self.board.snd_nxt(), self.flights.next_tx());
+        let (mss, seq, tx) = (self.mss as u64, self.board.snd_nxt(), self.sent_packets.next_tx());
         let (span, numbered) = (self.board.span(self.mss), u64::from(self.delivery.is_some()));
         let (frequency, in_flight) = (self.ack_frequency(), self.board.in_flight());
         let unready = self.buffer.unready(cut);
@@ -137,7 +137,7 @@ impl Sender {
 
     /// Accounts for so many full new segments, which left one after the other.
     fn note_run(&mut self, now: Instant, count: u64) {
-        let (offset, mss, tx) = (self.board.next_offset(), self.mss as u64, self.flights.next_tx());
+        let (offset, mss, tx) = (self.board.next_offset(), self.mss as u64, self.sent_packets.next_tx());
         // A packet's payload is at most 65,499 bytes.
         let len = u32::try_from(self.mss).unwrap_or(u32::MAX);
         if let Some(pacer) = &mut self.pacer {
@@ -147,7 +147,7 @@ impl Sender {
             return self.board.push_run(now, len, count, |_| tx);
         };
         let state = delivery.on_sent(now, mss, self.board.in_flight());
-        self.flights.push_run(Flight { offset: Some(offset), state }, mss, count);
+        self.sent_packets.push_run(SentPacket { offset: Some(offset), state }, mss, count);
         self.board.push_run(now, len, count, |n| tx + n);
         self.congestion.on_sent(now, count * mss, self.board.in_flight(), delivery.app_limited());
     }
@@ -161,22 +161,22 @@ impl Sender {
         ack: u64,
         largest_tx: Option<u64>,
     ) -> Option<(Acked, bool)> {
-        let repairs = matches!(&self.recovery, Recovery::Marking(rules) if rules.episode().is_some());
+        let repairs = matches!(&self.recovery, Recovery::Engine(rules) if rules.episode().is_some());
         if self.observer.is_some() || repairs {
             return None;
         }
         let run @ (first, last) = self.board.plain_run(ack)?;
-        let (txs, next_tx, srtt) = (first.tx..=last.tx, self.flights.next_tx(), self.rtt.srtt());
-        let flight = self.flights.get(first.tx).filter(|_| self.flights.has(&txs))?;
+        let (txs, next_tx, srtt) = (first.tx..=last.tx, self.sent_packets.next_tx(), self.rtt.srtt());
+        let packet = self.sent_packets.get(first.tx).filter(|_| self.sent_packets.has(&txs))?;
         // The edge of an ACK before may lie inside the first one.
-        if flight.offset != Some(first.offset) {
+        if packet.offset != Some(first.offset) {
             return None;
         }
         let delivery = self.delivery.as_mut()?;
-        for (bytes, state) in self.flights.together(txs.clone()) {
+        for (bytes, state) in self.sent_packets.together(txs.clone()) {
             delivery.on_delivered(now, &state, bytes);
         }
-        if let Recovery::Marking(rules) = &mut self.recovery {
+        if let Recovery::Engine(rules) = &mut self.recovery {
             // Those between tell nothing that these two do not.
             for segment in [&first, &last] {
                 rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx, srtt });

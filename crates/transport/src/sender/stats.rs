@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::blocked::Waited;
 use super::ecn::EcnState;
-use super::waiting::Waited;
 
 /// A sender's counters and gauges.
 #[derive(Debug, Clone, Default)]

@@ -14,12 +14,12 @@ mod native;
 mod no_connection;
 mod numbered;
 mod random;
+mod receiver_drops;
 mod recovery;
 mod room;
 mod runs;
-mod silence;
-mod socket_losses;
 mod stream;
+mod timeout;
 mod window;
 
 use super::*;

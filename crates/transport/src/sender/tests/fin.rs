@@ -161,7 +161,7 @@ fn fin_is_given_up_by_time_not_by_count() {
         fins += leaving(&mut script).len();
         if fins == 30 {
             // The receiver has it and is still storing: patience begins anew.
-            let tx = script.sender.flights.next_tx() - 1;
+            let tx = script.sender.sent_packets.next_tx() - 1;
             ack(&mut script, tx, 3, &[]);
         }
         if fins < 30 {

@@ -351,7 +351,7 @@ fn a_delay_in_which_the_timer_fired_is_borne_the_next_time_and_ends_in_no_burst(
         assert!(leaving(&mut script).len() <= 10, "{congestion}");
         // Step 9: the sample of 1 s is the round trip, and half of it its deviation.
         assert!(script.rto() >= ms(1000 + 4 * 500), "{congestion}: {:?}", script.rto());
-        let newest = script.sender.flights.next_tx() - 1;
+        let newest = script.sender.sent_packets.next_tx() - 1;
         let all = script.sender.board.next_offset() / MSS;
         script.at(1200);
         ack(&mut script, newest, all, &[]);

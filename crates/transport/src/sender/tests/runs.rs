@@ -92,7 +92,7 @@ impl Pair {
         assert_eq!(format!("{:?}", single.congestion), format!("{:?}", runs.congestion), "{at}");
         assert_eq!(format!("{:?}", single.mtu), format!("{:?}", runs.mtu), "{at}");
         assert_eq!(format!("{:?}", single.board), format!("{:?}", runs.board), "{at}");
-        assert_eq!(single.flights.first(), runs.flights.first(), "{at}");
+        assert_eq!(single.sent_packets.first(), runs.sent_packets.first(), "{at}");
         assert_eq!(single.poll_timeout(), runs.poll_timeout(), "{at}");
     }
 }
@@ -118,7 +118,7 @@ fn config(random: &mut impl FnMut(u64) -> u64) -> SenderConfig {
 /// An ACK that no honest receiver would send: any edge, in the middle of segments, and any echo.
 fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
     let (una, sent) = (sender.board.una_offset(), sender.board.next_offset());
-    let (ack, echo_tx) = (una + random(sent - una + 1), random(sender.flights.next_tx() + 1));
+    let (ack, echo_tx) = (una + random(sent - una + 1), random(sender.sent_packets.next_tx() + 1));
     let ack = Ack {
         echo_tx,
         echo_delay_us: 0,

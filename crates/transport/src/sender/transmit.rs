@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use super::send_buffer::SendBuffer;
-use super::{Blocked, Closing, Fate, Flight, Sender, State};
+use super::{Blocked, Closing, Fate, Sender, SentPacket, State};
 use crate::planted::{self, Bug};
 use crate::recovery::{Leave, Recovery, Repeat, Timing};
+use crate::send_buffer::SendBuffer;
 use crate::wire::native::CloseReason;
 use crate::wire::{Codec, DataHead};
 use crate::{PacketKind, Resend, Trace, TransmitBuf};
@@ -56,7 +56,7 @@ impl Sender {
 
     fn next_unpaced(&self) -> Next {
         let len = self.fresh_len();
-        if let Recovery::Marking(rules) = &self.recovery
+        if let Recovery::Engine(rules) = &self.recovery
             && rules.probe_pending()
         {
             return self.next_probe(len);
@@ -117,7 +117,7 @@ impl Sender {
         let room = (cwnd / mss).min(peer) * mss;
         // One packet leaves where nothing is in flight, or as a probe, whatever the windows say; and a larger datagram
         // is not tried before it is written.
-        let probes = matches!(&self.recovery, Recovery::Marking(rules) if rules.probe_pending());
+        let probes = matches!(&self.recovery, Recovery::Engine(rules) if rules.probe_pending());
         let alone = self.windows_allow(self.mss).is_ok() || (probes && self.peer_allows(self.mss));
         let larger = self.mtu_candidate_len().unwrap_or(0);
         room.max(u64::from(alone) * mss).max(larger as u64)
@@ -145,7 +145,7 @@ impl Sender {
                 let (reason, base) = (rules.pending()?, self.board.base()?);
                 Some(Repeat { offset: base.offset, reason, leave: Leave::Forced })
             }
-            Recovery::Marking(rules) => rules.next(&self.board),
+            Recovery::Engine(rules) => rules.next(&self.board),
         }
     }
 
@@ -238,7 +238,7 @@ impl Sender {
         let header = self.config.wire.data_header();
         let slot = out.slot(header + len)?;
         let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
-        let tx = self.flights.next_tx();
+        let tx = self.sent_packets.next_tx();
         let asks = probe || self.is_last(offset + len as u64);
         let ack_every = self.ask_for_acks();
         let head = DataHead { seq, tx, asks, ack_every };
@@ -290,7 +290,7 @@ impl Sender {
             // Rules that declare nothing lost send it again all the same.
             mtu.on_lost(segment.tx);
         }
-        let tx = self.flights.next_tx();
+        let tx = self.sent_packets.next_tx();
         let seq = self.board.number(segment.offset);
         // The FIN, which would make the receiver acknowledge it, may have left before.
         let last = self.finishing && segment.end() == self.buffer.end();
@@ -311,7 +311,7 @@ impl Sender {
                 rules.on_resent(now, timing.rto.min(rest));
                 self.stats.timeouts += u64::from(repeat.reason == Resend::Timeout);
             }
-            Recovery::Marking(rules) => rules.on_resent(now, &timing, &segment),
+            Recovery::Engine(rules) => rules.on_resent(now, &timing, &segment),
         }
         match repeat.reason {
             Resend::Timeout => {}
@@ -334,7 +334,7 @@ impl Sender {
     pub(super) fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
         if let Some(delivery) = &mut self.delivery {
             let state = delivery.on_sent(now, bytes, self.board.in_flight());
-            self.flights.push(Flight { offset, state }, bytes);
+            self.sent_packets.push(SentPacket { offset, state }, bytes);
         }
     }
 
@@ -354,13 +354,13 @@ impl Sender {
     fn note_mtu_probe(&mut self, size: usize, tx: u64) {
         let Some(mtu) = &mut self.mtu else { return };
         mtu.on_probe_sent(size, tx);
-        if let Recovery::Marking(rules) = &mut self.recovery {
+        if let Recovery::Engine(rules) = &mut self.recovery {
             rules.excuse(mtu.probe());
         }
     }
 
     fn note_probe(&mut self, tx: u64, repeated: bool) {
-        if let Recovery::Marking(rules) = &mut self.recovery {
+        if let Recovery::Engine(rules) = &mut self.recovery {
             rules.on_probe_sent(tx, self.board.next_offset(), repeated, self.duplicates);
             self.stats.probes += 1;
         }
@@ -377,7 +377,7 @@ impl Sender {
     /// Something that every receiver answers and none delivers.
     fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let head =
-            DataHead { seq: self.board.snd_una(), tx: self.flights.next_tx(), asks: true, ack_every: 0 };
+            DataHead { seq: self.board.snd_una(), tx: self.sent_packets.next_tx(), asks: true, ack_every: 0 };
         self.codec.encode_keep_alive(head, out.slot(self.codec.keep_alive_len(head))?);
         self.note_flight(now, None, 0);
         self.remind = false;

@@ -1,7 +1,7 @@
 //! Memory in which packets lie ready to leave. Knows no stream and no packets.
 
 /// Memory for a sender's bytes, from when they are written until they are acknowledged. There is room for a header
-/// before those of each packet, so that packets leave from where they were written; see [`crate::SendMemory`].
+/// before those of each packet, so that packets leave from where they were written; see [`crate::FramePool`].
 #[derive(Debug)]
 pub struct Frame {
     memory: Memory,
@@ -29,7 +29,7 @@ impl Frame {
 
     /// Batches that are smaller, in bytes, are copied by whoever could lend them: that is cheaper than to hand
     /// over pages.
-    pub const LEAST_LOAN: usize = 16 * 1024;
+    pub const MIN_ZERO_COPY_BYTES: usize = 16 * 1024;
 
     /// One with memory of its own, all zeros.
     pub fn new() -> Self {
@@ -40,7 +40,7 @@ impl Frame {
     ///
     /// # Panics
     /// If that is not [`Frame::SIZE`] bytes.
-    pub fn lying_at(place: Place, memory: &'static mut [u8]) -> Self {
+    pub fn mapped_at(place: Place, memory: &'static mut [u8]) -> Self {
         assert_eq!(memory.len(), Self::SIZE, "a frame has one size");
         Self { memory: Memory::Given(memory), place: Some(place) }
     }

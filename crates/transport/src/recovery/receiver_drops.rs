@@ -6,7 +6,7 @@ const JOINED: u32 = 64;
 
 /// What the receiver told of its socket, and which losses were put down to that.
 #[derive(Debug, Default)]
-pub(crate) struct SocketLosses {
+pub(crate) struct ReceiverDrops {
     /// Messages refused, modulo 2^32, as told last.
     told: u32,
     /// Those to which no loss was put down yet.
@@ -17,7 +17,7 @@ pub(crate) struct SocketLosses {
     last: Option<(u64, u32)>,
 }
 
-impl SocketLosses {
+impl ReceiverDrops {
     /// The receiver's count is `messages`; `next_tx` leaves next.
     pub(crate) fn on_told(&mut self, messages: u32, next_tx: u64) {
         let more = messages.wrapping_sub(self.told);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn each_message_covers_one_run_of_at_most_64() {
-        let mut losses = SocketLosses::default();
+        let mut losses = ReceiverDrops::default();
         assert!(!losses.covers(3), "nothing was told");
         losses.on_told(2, 1000);
         assert!((10..74).all(|tx| losses.covers(tx)), "what came joined");
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_accounts_for_no_loss_of_its_time_was_anothers() {
-        let mut losses = SocketLosses::default();
+        let mut losses = ReceiverDrops::default();
         losses.on_told(5, 100);
         losses.settle(Some(99));
         assert!(losses.covers_repaired() && losses.covers(99));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_left_later_is_the_networks() {
-        let mut losses = SocketLosses::default();
+        let mut losses = ReceiverDrops::default();
         losses.on_told(5, 100);
         assert!(losses.covers(99));
         assert!(!losses.covers(101) && !losses.covers(98), "what is left of the count was another's");
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn counts_wrap_and_late_ones_are_ignored() {
-        let mut losses = SocketLosses { told: u32::MAX, ..SocketLosses::default() };
+        let mut losses = ReceiverDrops { told: u32::MAX, ..ReceiverDrops::default() };
         losses.on_told(0, 10);
         losses.on_told(u32::MAX - 3, 10);
         assert!(losses.covers(1) && !losses.covers(3));

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::input::Prior;
+use super::ack::Prior;
 use super::path_mtu::PathMtu;
 use super::{Segment, Sender, State};
 use crate::TransferError;
@@ -74,7 +74,7 @@ impl Sender {
     /// its answer says, it repaired no loss (RFC 9293, section 3.8.6.1, against RFC 8985, section 7.4.2).
     pub(super) fn excuse_probe(&mut self, prior_wnd: u64) {
         if prior_wnd < self.board.span(self.mss)
-            && let Recovery::Marking(rules) = &mut self.recovery
+            && let Recovery::Engine(rules) = &mut self.recovery
         {
             rules.forget_probe();
         }
@@ -99,7 +99,7 @@ impl Sender {
         let wait = rto.saturating_mul(factor).min(MAX_PERSIST.min(idle / 3).max(rto));
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => rules.arm(now, wait),
-            Recovery::Marking(rules) => rules.wait_until(now + wait),
+            Recovery::Engine(rules) => rules.wait_until(now + wait),
         }
     }
 
@@ -125,9 +125,9 @@ impl Sender {
         let timing = self.timing();
         match &mut self.recovery {
             Recovery::BaseOnly(rules) => rules.repeat(),
-            Recovery::Marking(rules) => {
+            Recovery::Engine(rules) => {
                 self.board.mark_lost(base.offset);
-                self.flights.forget_resolved(&self.board);
+                self.sent_packets.forget_resolved(&self.board);
                 rules.reopen();
                 rules.rearm(now, &timing, &self.board);
             }
@@ -140,7 +140,7 @@ impl Sender {
         if lost_to != LostTo::Network {
             return;
         }
-        self.ecn.on_timeout(self.flights.next_tx());
+        self.ecn.on_timeout(self.sent_packets.next_tx());
         if self.mtu.as_mut().is_some_and(PathMtu::on_timeout) {
             self.resize();
         }

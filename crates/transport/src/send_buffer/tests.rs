@@ -14,7 +14,7 @@ fn data(len: u32) -> Vec<u8> {
 }
 
 fn own(of_packets: bool) -> SendBuffer {
-    SendBuffer::new(of_packets, SendMemory::new())
+    SendBuffer::new(of_packets, FramePool::new())
 }
 
 fn write(buffer: &mut SendBuffer, cut: Cut, mut bytes: &[u8]) {
@@ -152,7 +152,7 @@ fn memory_follows_what_is_not_released() {
 
 #[test]
 fn who_holds_nothing_leaves_its_memory_to_others_and_begins_a_frame_anew() {
-    let memory = SendMemory::new();
+    let memory = FramePool::new();
     let (mut a, mut b) = (SendBuffer::new(false, memory.clone()), SendBuffer::new(false, memory));
     write(&mut a, cut(0), &vec![1; 44 * 1464 + 10]);
     a.release(44 * 1464 + 9, 0);
@@ -197,19 +197,19 @@ fn room_is_never_more_than_was_asked_for_and_comes_packet_by_packet() {
 }
 
 /// Gives frames out that can be lent, and remembers how they came back.
-struct Lendable(std::sync::mpsc::Sender<Wear>);
+struct Lendable(std::sync::mpsc::Sender<Reuse>);
 
-impl crate::Frames for Lendable {
+impl Frames for Lendable {
     fn take(&mut self) -> Option<Arc<Frame>> {
         let memory = vec![0; Frame::SIZE].leak();
-        Some(Arc::new(Frame::lying_at(Place { file: 1, offset: 0 }, memory)))
+        Some(Arc::new(Frame::mapped_at(Place { file: 1, offset: 0 }, memory)))
     }
 
-    fn are_lent_out(&self) -> bool {
+    fn are_exhausted(&self) -> bool {
         false
     }
 
-    fn give_back(&mut self, _: Arc<Frame>, wear: Wear) {
+    fn give_back(&mut self, _: Arc<Frame>, wear: Reuse) {
         self.0.send(wear).unwrap();
     }
 }
@@ -217,7 +217,7 @@ impl crate::Frames for Lendable {
 #[test]
 fn frames_come_back_with_what_is_known_of_their_readers() {
     let (send, wears) = std::sync::mpsc::channel();
-    let mut buffer = SendBuffer::new(false, SendMemory::of(Box::new(Lendable(send))));
+    let mut buffer = SendBuffer::new(false, FramePool::of(Box::new(Lendable(send))));
     let frame = PACKETS * 1464;
     write(&mut buffer, cut(0), &data(5 * 44 * 1464));
     let leaves = |buffer: &mut SendBuffer, offset, count, resent| {
@@ -235,5 +235,14 @@ fn frames_come_back_with_what_is_known_of_their_readers() {
     buffer.release(4 * frame, 2);
     drop(buffer);
     let wears: Vec<_> = wears.try_iter().collect();
-    assert_eq!(wears, [Wear::Read, Wear::Worn, Wear::Read, Wear::Unread, Wear::Worn]);
+    assert_eq!(
+        wears,
+        [
+            Reuse::Acknowledged,
+            Reuse::MaybeReferenced,
+            Reuse::Acknowledged,
+            Reuse::NeverSent,
+            Reuse::MaybeReferenced
+        ]
+    );
 }

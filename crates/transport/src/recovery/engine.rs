@@ -4,15 +4,15 @@
 use std::time::{Duration, Instant};
 
 use super::dup_acks::{DupAcks, SackThreshold};
-use super::facts::{AckFacts, Delivered, Ended, Expired, Lost, Timing};
+use super::events::{AckOutcome, Delivered, Ended, Expired, Lost, Timing};
 use super::rack::{Rack, Times};
-use super::socket_losses::SocketLosses;
+use super::receiver_drops::ReceiverDrops;
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{Leave, LossDetection, Reordering, Repeat, Resend};
 use crate::LossTrigger;
 use crate::congestion::Cause;
 use crate::planted::{self, Bug};
-use crate::sender::{Fate, Flights, Scoreboard, Segment};
+use crate::recovery::{Fate, Scoreboard, Segment, SentPackets};
 
 /// What a receiver may wait before it acknowledges a single segment, unless it says otherwise.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
@@ -61,7 +61,7 @@ struct Episode {
 
 /// The engine.
 #[derive(Debug)]
-pub(crate) struct Marking {
+pub(crate) struct Engine {
     detector: Detector,
     probe: TailLossProbe,
     /// How long the receiver may wait before it acknowledges a single segment.
@@ -75,12 +75,12 @@ pub(crate) struct Marking {
     /// A transmission whose loss says nothing of congestion: it tried a size that the path may not carry.
     excused: Option<u64>,
     /// What the receiver's socket had no room for: its loss says nothing of the network.
-    socket: SocketLosses,
+    socket: ReceiverDrops,
     /// Losses that the machine has not heard of.
     lost: Vec<Lost>,
 }
 
-impl Marking {
+impl Engine {
     pub(crate) fn new(rule: LossDetection, reordering: Reordering) -> Self {
         let detector = match rule {
             LossDetection::Rack => Detector::Rack(Rack::new(reordering)),
@@ -97,7 +97,7 @@ impl Marking {
             probe_at: None,
             reordering_at: None,
             excused: None,
-            socket: SocketLosses::default(),
+            socket: ReceiverDrops::default(),
             lost: Vec::new(),
         }
     }
@@ -231,20 +231,25 @@ impl Marking {
     }
 
     /// Judges what is outstanding after an ACK; gives true if an episode begins.
-    pub(crate) fn on_ack(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) -> bool {
+    pub(crate) fn on_ack(
+        &mut self,
+        ack: &AckOutcome,
+        board: &mut Scoreboard,
+        sent_packets: &mut SentPackets,
+    ) -> bool {
         let was_lost = self.lost.len();
-        self.detect(ack, board, flights);
+        self.detect(ack, board, sent_packets);
         let congestion = self.is_congestion(was_lost);
         self.socket.settle(board.base().map(|base| base.tx));
-        congestion && self.on_loss(board, flights)
+        congestion && self.on_loss(board, sent_packets)
     }
 
     /// Losses that count as congestion were found; gives true if an episode begins.
-    fn on_loss(&mut self, board: &Scoreboard, flights: &Flights) -> bool {
+    fn on_loss(&mut self, board: &Scoreboard, sent_packets: &SentPackets) -> bool {
         if let Detector::Rack(rack) = &mut self.detector {
             rack.on_loss();
         }
-        self.begin(board, flights, false)
+        self.begin(board, sent_packets, false)
     }
 
     /// True if of the losses found since there were `before` any is the network's and not excused.
@@ -263,8 +268,8 @@ impl Marking {
         found
     }
 
-    /// What the ACK ended, to be asked after [`Marking::on_ack`].
-    pub(crate) fn ended(&mut self, ack: &AckFacts, board: &mut Scoreboard) -> Option<Ended> {
+    /// What the ACK ended, to be asked after [`Engine::on_ack`].
+    pub(crate) fn ended(&mut self, ack: &AckOutcome, board: &mut Scoreboard) -> Option<Ended> {
         if let Some(episode) = self.episode {
             let done = board.una_offset() >= episode.recover;
             let spurious = episode.resent > 0 && episode.spurious >= episode.resent;
@@ -294,7 +299,7 @@ impl Marking {
     /// Restarts the timers after an ACK that delivered something. An ACK that leaves the base where it was restarts the
     /// retransmission timer only if the base left again after all that the receiver has. Else selective ACKs of later
     /// data would put off the timeout of a lost retransmission for as long as data flows (RFC 6298, rule 5.3).
-    pub(crate) fn on_progress(&mut self, ack: &AckFacts, timing: &Timing, board: &Scoreboard) {
+    pub(crate) fn on_progress(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard) {
         let overtaken =
             board.base().is_some_and(|base| ack.largest_tx.is_none_or(|largest| base.tx <= largest));
         let running = self.rto_at.filter(|_| !ack.moved && overtaken);
@@ -366,11 +371,11 @@ impl Marking {
     /// Fires what is due. After a probe the retransmission timer waits for `rto`, and once it fired for `next_rto`.
     pub(crate) fn expire(
         &mut self,
-        ack: &AckFacts,
+        ack: &AckOutcome,
         rto: Duration,
         next_rto: Duration,
         board: &mut Scoreboard,
-        flights: &mut Flights,
+        sent_packets: &mut SentPackets,
     ) -> Expired {
         let now = ack.now;
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -385,8 +390,8 @@ impl Marking {
         }
         if due(self.rto_at) {
             self.stop();
-            self.mark_timed_out(ack, board, flights);
-            self.begin(board, flights, true);
+            self.mark_timed_out(ack, board, sent_packets);
+            self.begin(board, sent_packets, true);
             self.silent = true;
             self.rto_at = Some(now + next_rto);
             return Expired::Timeout;
@@ -394,15 +399,15 @@ impl Marking {
         if due(self.reordering_at) {
             self.reordering_at = None;
             let was_lost = self.lost.len();
-            self.detect(ack, board, flights);
-            if self.is_congestion(was_lost) && self.on_loss(board, flights) {
+            self.detect(ack, board, sent_packets);
+            if self.is_congestion(was_lost) && self.on_loss(board, sent_packets) {
                 return Expired::Episode;
             }
         }
         Expired::Nothing
     }
 
-    fn detect(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) {
+    fn detect(&mut self, ack: &AckOutcome, board: &mut Scoreboard, sent_packets: &mut SentPackets) {
         let lost = &mut self.lost;
         let in_recovery = self.episode.is_some();
         match &mut self.detector {
@@ -415,17 +420,17 @@ impl Marking {
                     mss: ack.mss,
                     in_recovery,
                 };
-                self.reordering_at = rack.detect(&times, board, flights, |segment, state| {
+                self.reordering_at = rack.detect(&times, board, sent_packets, |segment, state| {
                     lost.push(Lost::new(segment, state, LossTrigger::TimeThreshold));
                 });
             }
             Detector::Sack(rule) => {
                 let before = self.episode.map_or(u64::MAX, |episode| episode.judged_tx);
                 rule.detect(board, ack.mss, before, ack.largest_tx.unwrap_or(u64::MAX), |segment| {
-                    let state = flights.get(segment.tx).map(|flight| flight.state);
+                    let state = sent_packets.get(segment.tx).map(|packet| packet.state);
                     lost.push(Lost::new(segment, state, LossTrigger::SackThreshold));
                 });
-                flights.forget_resolved(board);
+                sent_packets.forget_resolved(board);
             }
             Detector::NewReno(dup_acks) => {
                 // After a timeout nothing is told of the holes but by another one (RFC 6582, section 4).
@@ -442,17 +447,17 @@ impl Marking {
                 let hole = board.base().copied().filter(|base| base.fate == Fate::InFlight);
                 let recover = self.episode.map_or(0, |episode| episode.recover);
                 if let Some(base) = hole.filter(|base| third || (partial && base.offset < recover)) {
-                    let state = flights.get(base.tx).map(|flight| flight.state);
+                    let state = sent_packets.get(base.tx).map(|packet| packet.state);
                     lost.push(Lost::new(&base, state, LossTrigger::DupAcks));
                     board.mark_lost(base.offset);
                 }
-                flights.forget_resolved(board);
+                sent_packets.forget_resolved(board);
             }
         }
     }
 
     /// Begins an episode unless one is on; a timeout begins a new one always.
-    fn begin(&mut self, board: &Scoreboard, flights: &Flights, timeout: bool) -> bool {
+    fn begin(&mut self, board: &Scoreboard, sent_packets: &SentPackets, timeout: bool) -> bool {
         if self.episode.is_some() && !timeout {
             return false;
         }
@@ -463,9 +468,9 @@ impl Marking {
         let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
             recover: board.next_offset(),
-            first_tx: flights.next_tx(),
-            judged_tx: self.episode.map_or(flights.next_tx(), |before| before.judged_tx),
-            series_tx: series.map_or(flights.next_tx(), |series| series.series_tx),
+            first_tx: sent_packets.next_tx(),
+            judged_tx: self.episode.map_or(sent_packets.next_tx(), |before| before.judged_tx),
+            series_tx: series.map_or(sent_packets.next_tx(), |series| series.series_tx),
             answered: false,
             original: series.and_then(|series| series.original),
             late_rtt: None,
@@ -494,7 +499,7 @@ impl Marking {
     ///
     /// What is selectively acknowledged stays so: receivers may not take it back (PROTOCOL.md, N3), and RFC 6675,
     /// section 5.1, clears the marks for no other reason.
-    fn mark_timed_out(&mut self, ack: &AckFacts, board: &mut Scoreboard, flights: &mut Flights) {
+    fn mark_timed_out(&mut self, ack: &AckOutcome, board: &mut Scoreboard, sent_packets: &mut SentPackets) {
         let base = board.una_offset();
         let blind = matches!(self.detector, Detector::NewReno(_)) || ack.srtt.is_zero();
         let timed_out = |segment: &&Segment| {
@@ -503,7 +508,7 @@ impl Marking {
         };
         let segments: Vec<Segment> = board.segments().filter(timed_out).copied().collect();
         for segment in segments {
-            let state = flights.get(segment.tx).map(|flight| flight.state);
+            let state = sent_packets.get(segment.tx).map(|packet| packet.state);
             self.lost.push(Lost::new(&segment, state, LossTrigger::Timeout));
             board.mark_lost(segment.offset);
         }
@@ -511,7 +516,7 @@ impl Marking {
         if let Detector::Sack(rule) = &mut self.detector {
             rule.reset();
         }
-        flights.forget_resolved(board);
+        sent_packets.forget_resolved(board);
     }
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing) {
@@ -530,6 +535,6 @@ impl Marking {
 }
 
 /// The receiver has nothing that left since the episode began, and yet what was sent again arrived.
-fn proves_all(ack: &AckFacts, episode: &Episode) -> bool {
+fn proves_all(ack: &AckOutcome, episode: &Episode) -> bool {
     ack.largest_tx.is_some_and(|largest| largest < episode.first_tx)
 }

@@ -5,11 +5,11 @@
 use std::time::{Duration, Instant};
 
 use super::Sender;
-use super::silence::LostTo;
-use crate::congestion::{AckEvent, Cause, CongestionEvent, SentState};
+use super::timeout::LostTo;
+use crate::congestion::{AckEvent, Cause, CongestionEvent, Prr, PrrAck, SentState};
 use crate::planted::{self, Bug};
 use crate::receiver::sack_list::MAX_BLOCKS;
-use crate::recovery::{AckFacts, Delivered, Ended, Expired, Prr, PrrAck, Recovery};
+use crate::recovery::{AckOutcome, Delivered, Ended, Expired, Recovery};
 use crate::wire::{Ack, Reply};
 use crate::{MAX_DATAGRAM, Trace};
 
@@ -29,7 +29,7 @@ pub(super) struct Prior {
 
 impl Sender {
     pub(super) fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
-        let reply = self.codec.decode(datagram, self.board.snd_una(), self.flights.next_tx());
+        let reply = self.codec.decode(datagram, self.board.snd_una(), self.sent_packets.next_tx());
         self.trace_received(now, reply.as_ref().ok(), datagram.len());
         if reply.is_ok() {
             self.refusals = None;
@@ -55,14 +55,14 @@ impl Sender {
         }
         self.open_by_answer(now);
         let prior = self.prior();
-        self.snd_wnd.on_ack(ack, ack.ack > self.board.snd_una(), self.flights.next_tx());
+        self.snd_wnd.on_ack(ack, ack.ack > self.board.snd_una(), self.sent_packets.next_tx());
         if self.board.is_empty() {
             self.note_storing(now, ack);
             return self.stats.stale += 1;
         }
         match self.recovery {
             Recovery::BaseOnly(_) => self.on_base_ack(now, ack, prior),
-            Recovery::Marking(_) => self.on_marking_ack(now, ack, prior),
+            Recovery::Engine(_) => self.on_marking_ack(now, ack, prior),
         }
     }
 
@@ -73,12 +73,12 @@ impl Sender {
         self.excuse_probe(prior.wnd);
         self.back_off_probes(now, ack);
         self.repeat_refused(now, ack, prior.wnd);
-        let Recovery::Marking(rules) = &mut self.recovery else { return };
+        let Recovery::Engine(rules) = &mut self.recovery else { return };
         if let Some(messages) = ack.overflow {
-            rules.on_overflow(messages, self.flights.next_tx());
+            rules.on_overflow(messages, self.sent_packets.next_tx());
         }
         let told = self.board.assumed();
-        let begins = rules.on_ack(&facts, &mut self.board, &mut self.flights);
+        let begins = rules.on_ack(&facts, &mut self.board, &mut self.sent_packets);
         facts.delivered = (facts.bytes + self.board.assumed()).saturating_sub(told);
         self.stats.dup_acks += u64::from(facts.repeats);
         let expired = if begins { Expired::Episode } else { Expired::Nothing };
@@ -110,15 +110,15 @@ impl Sender {
     }
 
     /// The scoreboard takes the ACK, the estimators what it says of time. Before it the window was `prior_wnd`.
-    pub(super) fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) -> AckFacts {
-        let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.flights.next_tx());
+    pub(super) fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) -> AckOutcome {
+        let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.sent_packets.next_tx());
         let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
         let prior_largest = self.largest_tx;
         self.largest_tx = self.largest_tx.max(largest_tx);
         self.duplicates = ack.duplicates.unwrap_or(self.duplicates);
         let echoed = fresh_echo
-            .and_then(|tx| self.flights.get(tx))
-            .and_then(|flight| Some(self.delivery.as_ref()?.sent_at(&flight.state)));
+            .and_then(|tx| self.sent_packets.get(tx))
+            .and_then(|packet| Some(self.delivery.as_ref()?.sent_at(&packet.state)));
         if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
             self.note_fin_echo(tx, sent_at);
         }
@@ -126,19 +126,19 @@ impl Sender {
         let mut unrecorded = None;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
-        let (next_tx, srtt) = (self.flights.next_tx(), self.rtt.srtt());
+        let (next_tx, srtt) = (self.sent_packets.next_tx(), self.rtt.srtt());
         // The newest segment sent once that a later one overtook: an ACK for it left at once, and echoes the later one.
         // Without SACK there is no telling when it came.
         let overtaking = prior_largest.filter(|_| heeds_sack);
         let mut overtaken: Option<(u64, Instant)> = None;
-        if let Recovery::Marking(rules) = &mut self.recovery {
+        if let Recovery::Engine(rules) = &mut self.recovery {
             rules.on_ack_begins(now, srtt, ack.sack.iter().count() >= MAX_BLOCKS, next_tx);
         }
         // Where a record is missing, a segment has what is to be known of it.
         let recorded = fresh_echo.is_none() || echoed.is_some();
         let run = if recorded { self.acknowledge_run(now, ack.ack, largest_tx) } else { None };
         let mut grown = run.is_some_and(|(_, grown)| grown);
-        let Self { board, recovery, flights, delivery, mtu, observer, stats, .. } = self;
+        let Self { board, recovery, sent_packets, delivery, mtu, observer, stats, .. } = self;
         let mut on_delivered = |segment: &super::Segment| {
             if let Some(observer) = observer {
                 observer.on_acked(now, segment, numbered);
@@ -150,11 +150,11 @@ impl Sender {
                 overtaken = overtaken.max(Some((segment.tx, segment.sent_at)));
             }
             if let Some(delivery) = delivery.as_mut()
-                && let Some(flight) = flights.get(segment.tx)
+                && let Some(packet) = sent_packets.get(segment.tx)
             {
-                delivery.on_delivered(now, &flight.state, u64::from(segment.len));
+                delivery.on_delivered(now, &packet.state, u64::from(segment.len));
             }
-            if let Recovery::Marking(rules) = &mut *recovery {
+            if let Recovery::Engine(rules) = &mut *recovery {
                 rules.on_delivered(&Delivered { now, segment, largest_tx, next_tx, srtt });
             }
             grown |= mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(segment.tx));
@@ -204,20 +204,20 @@ impl Sender {
         let sample = sample.or(late);
         // News of the window is no duplicate, and neither is the answer to a packet for which there was no room.
         let repeats = !acked.moved && ack.wnd == prior_wnd && self.has_room();
-        AckFacts {
+        AckOutcome {
             moved: acked.moved,
             repeats,
             bytes,
             delivered: bytes,
             largest_tx,
             latest_rtt: sample,
-            ..self.quiet_facts(now)
+            ..self.quiet_outcome(now)
         }
     }
 
     /// What holds without an ACK.
-    pub(super) fn quiet_facts(&self, now: Instant) -> AckFacts {
-        AckFacts {
+    pub(super) fn quiet_outcome(&self, now: Instant) -> AckOutcome {
+        AckOutcome {
             now,
             moved: false,
             repeats: false,
@@ -236,7 +236,7 @@ impl Sender {
     /// Tells of the losses that the detector found, and of the episode that began. If the timer fired, `lost_to` is
     /// what the silence before it is put down to.
     pub(super) fn on_losses(&mut self, now: Instant, expired: Expired, prior: Prior, lost_to: LostTo) {
-        let Recovery::Marking(rules) = &mut self.recovery else { return };
+        let Recovery::Engine(rules) = &mut self.recovery else { return };
         let refused = expired == Expired::Timeout && lost_to == LostTo::NoRoom;
         for lost in rules.take_lost() {
             let excused = self.mtu.as_ref().is_some_and(|mtu| mtu.probe() == Some(lost.tx));
@@ -298,7 +298,7 @@ impl Sender {
 
     /// An ACK counts as a sign of life if it tells of something new, or that there is no room for more: one that
     /// only repeats itself comes from a path that lets nothing of use through.
-    pub(super) fn note_progress(&mut self, facts: &AckFacts) {
+    pub(super) fn note_progress(&mut self, facts: &AckOutcome) {
         if facts.moved || facts.bytes > 0 || !self.has_room() {
             self.heard_at = Some(facts.now);
         }
@@ -330,12 +330,12 @@ impl Sender {
                 flight_size: self.flight_size(&prior),
             });
             if reduces || cause == Cause::Ecn {
-                self.ecn.on_answered(cause, self.flights.next_tx());
+                self.ecn.on_answered(cause, self.sent_packets.next_tx());
             }
         }
         // A mark ends no recovery: its new threshold is what the recovery then goes down to.
         if cause != Cause::Ecn {
-            let marking = matches!(self.recovery, Recovery::Marking(_));
+            let marking = matches!(self.recovery, Recovery::Engine(_));
             let reduces = marking && cause == Cause::Loss && reduces && self.congestion.ssthresh().is_some();
             self.prr = reduces.then(|| Prr::new(self.mss as u64, prior.recover_fs));
         }
@@ -343,8 +343,8 @@ impl Sender {
     }
 
     /// Reports an ACK to the controller and lets the window of a recovery follow it.
-    fn control_congestion(&mut self, facts: &AckFacts, prior: Prior) {
-        let Recovery::Marking(rules) = &mut self.recovery else { return };
+    fn control_congestion(&mut self, facts: &AckOutcome, prior: Prior) {
+        let Recovery::Engine(rules) = &mut self.recovery else { return };
         let episode = rules.episode();
         let now = facts.now;
         let found = self.lost_since_ack > 0;
@@ -372,7 +372,7 @@ impl Sender {
         }
         if facts.bytes > 0 || facts.moved {
             let timing = self.timing();
-            if let Recovery::Marking(rules) = &mut self.recovery {
+            if let Recovery::Engine(rules) = &mut self.recovery {
                 rules.on_progress(facts, &timing, &self.board);
             }
         }
@@ -383,7 +383,7 @@ impl Sender {
     /// well; step 9 makes the next such delay no timeout.
     pub(super) fn respond_to_spurious(
         &mut self,
-        facts: &AckFacts,
+        facts: &AckOutcome,
         timeout: bool,
         late_rtt: Option<Duration>,
     ) {
@@ -401,7 +401,7 @@ impl Sender {
     }
 
     /// The controller hears of an ACK, where there is a record of what left.
-    pub(super) fn tell_of_ack(&mut self, facts: &AckFacts, prior_in_flight: u64, episode: Option<Cause>) {
+    pub(super) fn tell_of_ack(&mut self, facts: &AckOutcome, prior_in_flight: u64, episode: Option<Cause>) {
         let Some(delivery) = &mut self.delivery else { return };
         let now = facts.now;
         let lost = std::mem::take(&mut self.lost_since_ack);
@@ -410,7 +410,7 @@ impl Sender {
         {
             self.congestion.on_train(train);
         }
-        let reorders = matches!(&self.recovery, Recovery::Marking(rules) if rules.reorders());
+        let reorders = matches!(&self.recovery, Recovery::Engine(rules) if rules.reorders());
         let rate = delivery.sample(now, facts.min_rtt);
         if let Some(observer) = &mut self.observer {
             observer.note_rate(rate);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Segment, Sender};
 use crate::congestion::RateSample;
-use crate::recovery::{AckFacts, Lost};
+use crate::recovery::{AckOutcome, Lost};
 use crate::wire::{Ack, DataHead, Reply};
 use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 
@@ -156,7 +156,7 @@ impl Sender {
         self.trace(now, &Trace::PacketReceived { kind, length });
     }
 
-    pub(super) fn trace_ack(&mut self, now: Instant, ack: &Ack<'_>, facts: &AckFacts) {
+    pub(super) fn trace_ack(&mut self, now: Instant, ack: &Ack<'_>, facts: &AckOutcome) {
         let Some(observed) = &mut self.observer else { return };
         observed.latest_rtt = facts.latest_rtt.or(observed.latest_rtt);
         let trace = Trace::AckProcessed {
@@ -226,7 +226,7 @@ impl Sender {
             rttvar: srtt.map_or(Duration::ZERO, |_| self.rtt.rttvar()),
             min_rtt: self.rtt.min_rtt().unwrap_or_default(),
             latest_rtt: observed.and_then(|observed| observed.latest_rtt),
-            pacing_rate: self.pacer.as_ref().and_then(crate::recovery::Pacer::rate),
+            pacing_rate: self.pacer.as_ref().and_then(crate::congestion::Pacer::rate),
             delivery_rate: observed.and_then(|observed| observed.delivery_rate),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::memory::Wear;
+use super::pool::Reuse;
 use crate::Frame;
 use crate::transmit::MAX_DATAGRAM;
 
@@ -111,17 +111,17 @@ impl Chunk {
 
     /// A batch of so many bytes leaves from here, when `resent` segments have been sent again.
     pub(super) fn lend(&mut self, len: usize, resent: u64) {
-        if len >= Frame::LEAST_LOAN {
+        if len >= Frame::MIN_ZERO_COPY_BYTES {
             self.lent.get_or_insert(resent);
         }
     }
 
     /// The wear of the frame when all in it was acknowledged and `resent` segments have been sent again.
-    pub(super) fn wear(&self, resent: u64) -> Wear {
+    pub(super) fn wear(&self, resent: u64) -> Reuse {
         match self.lent {
-            None => Wear::Unread,
-            Some(before) if before == resent => Wear::Read,
-            Some(_) => Wear::Worn,
+            None => Reuse::NeverSent,
+            Some(before) if before == resent => Reuse::Acknowledged,
+            Some(_) => Reuse::MaybeReferenced,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Segments are numbered as the wire numbers them ([`Numbering`]); everything else is by offset in the stream.
 
 mod acked;
+mod sacked;
 mod segment;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -13,8 +14,8 @@ pub use acked::Acked;
 pub(crate) use segment::Fate;
 pub use segment::Segment;
 
-use super::sacked::Sacked;
 use crate::wire::Numbering;
+use sacked::Sacked;
 
 /// Segments `snd_una .. snd_nxt`, contiguous, oldest first.
 #[derive(Debug)]

@@ -1,20 +1,26 @@
 //! The bytes that were written and are not yet acknowledged, addressed by their offset in the stream, and
 //! the CRC-32 of the stream. Knows no time, and of packets only where they will begin.
 
+mod chunk;
+mod frame;
+mod pool;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::chunk::{Chunk, Cut, Spare};
-use super::memory::{SendMemory, Wear};
-use crate::Frame;
 use crate::crc::{Combiner, Crc32};
+use chunk::Chunk;
+pub(crate) use chunk::Cut;
+pub use chunk::Spare;
+pub use frame::{Frame, Place};
+pub use pool::{FramePool, Frames, Reuse};
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     /// In the order of the stream, without gaps.
     chunks: VecDeque<Chunk>,
     /// Where frames come from and go to: they are reused, so the working set is what is in flight.
-    memory: SendMemory,
+    memory: FramePool,
     /// How many chunks were released so far.
     released: usize,
     /// The chunk that was looked at last, counted from the first of all: the next look is there or nearby.
@@ -51,7 +57,7 @@ pub(crate) struct Ready {
 
 impl SendBuffer {
     /// `of_packets` if the caller will give the CRC-32 of each packet ([`SendBuffer::sent`]).
-    pub(crate) fn new(of_packets: bool, memory: SendMemory) -> Self {
+    pub(crate) fn new(of_packets: bool, memory: FramePool) -> Self {
         let crc = if of_packets {
             Crc::Sent { crc: 0, combiner: Box::default() }
         } else {
@@ -78,9 +84,9 @@ impl SendBuffer {
     }
 
     /// What is written next would lie in memory that cannot be lent, because all that can be is.
-    pub(crate) fn is_lent_out(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         let full = self.chunks.back().is_none_or(|chunk| chunk.written == chunk.capacity);
-        full && self.memory.is_lent_out()
+        full && self.memory.is_exhausted()
     }
 
     /// Takes the first `n` bytes of [`SendBuffer::spare`] as written.
@@ -227,7 +233,7 @@ impl SendBuffer {
 impl Drop for SendBuffer {
     fn drop(&mut self) {
         for chunk in self.chunks.drain(..) {
-            self.memory.give_back(chunk.frame, Wear::Worn);
+            self.memory.give_back(chunk.frame, Reuse::MaybeReferenced);
         }
     }
 }

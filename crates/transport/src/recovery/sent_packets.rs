@@ -5,12 +5,12 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use super::{Fate, Scoreboard};
+use super::scoreboard::{Fate, Scoreboard};
 use crate::congestion::SentState;
 
 /// One transmission of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flight {
+pub(crate) struct SentPacket {
     /// Offset of the segment; `None` for a transmission without stream bytes.
     pub(crate) offset: Option<u64>,
     /// When it left and how the connection stood, for a delivery-rate sample.
@@ -26,14 +26,14 @@ struct Run {
     count: u64,
     /// Stream bytes of each.
     len: u64,
-    first: Flight,
+    first: SentPacket,
 }
 
 impl Run {
     /// The one that has so many before it; where there are no more, what the next one would be.
-    fn nth(&self, index: u64) -> Flight {
+    fn nth(&self, index: u64) -> SentPacket {
         let bytes = index * self.len;
-        Flight {
+        SentPacket {
             offset: self.first.offset.map(|offset| offset + bytes),
             state: self.first.state.after(bytes),
         }
@@ -51,13 +51,13 @@ impl Run {
 
 /// Transmissions that may still be of interest.
 #[derive(Debug)]
-pub(crate) struct Flights {
+pub(crate) struct SentPackets {
     /// Their numbers leave out none.
     runs: VecDeque<Run>,
     next_tx: u64,
 }
 
-impl Flights {
+impl SentPackets {
     /// The first transmission will have this number.
     pub(crate) fn new(first: u64) -> Self {
         Self { runs: VecDeque::new(), next_tx: first }
@@ -69,12 +69,12 @@ impl Flights {
     }
 
     /// A transmission left with `len` stream bytes.
-    pub(crate) fn push(&mut self, flight: Flight, len: u64) {
-        self.push_run(flight, len, 1);
+    pub(crate) fn push(&mut self, packet: SentPacket, len: u64) {
+        self.push_run(packet, len, 1);
     }
 
     /// So many left together, at least one, each with the next `len` stream bytes; `first` is the first of them.
-    pub(crate) fn push_run(&mut self, first: Flight, len: u64, count: u64) {
+    pub(crate) fn push_run(&mut self, first: SentPacket, len: u64, count: u64) {
         match self.runs.back_mut() {
             Some(run) if run.len == len && run.nth(run.count) == first => run.count += count,
             _ => self.runs.push_back(Run { tx: self.next_tx, count, len, first }),
@@ -82,7 +82,7 @@ impl Flights {
         self.next_tx += count;
     }
 
-    pub(crate) fn get(&self, tx: u64) -> Option<Flight> {
+    pub(crate) fn get(&self, tx: u64) -> Option<SentPacket> {
         let run = self.runs.get(self.index(tx)?)?;
         Some(run.nth(tx - run.tx))
     }
@@ -103,7 +103,7 @@ impl Flights {
     }
 
     /// Number and record of the oldest.
-    pub(crate) fn first(&self) -> Option<(u64, Flight)> {
+    pub(crate) fn first(&self) -> Option<(u64, SentPacket)> {
         self.runs.front().map(|run| (run.tx, run.first))
     }
 
@@ -129,8 +129,8 @@ impl Flights {
                 && board.find(offset).is_some_and(|s| s.tx == tx && s.fate == Fate::InFlight)
         };
         self.forget_acknowledged(board.una_offset(), u64::MAX);
-        while let Some((tx, flight)) = self.first()
-            && !flight.offset.is_some_and(|offset| open(tx, offset))
+        while let Some((tx, packet)) = self.first()
+            && !packet.offset.is_some_and(|offset| open(tx, offset))
         {
             self.pop();
         }
@@ -176,23 +176,23 @@ mod tests {
 
     #[test]
     fn what_leaves_together_has_one_record() {
-        let (mut flights, mut state) = (Flights::new(5), states());
-        let mut send = |flights: &mut Flights, now, offset: u64| {
-            let flight = Flight { offset: Some(offset), state: state(now, offset) };
-            flights.push(flight, 100);
-            flight
+        let (mut sent_packets, mut state) = (SentPackets::new(5), states());
+        let mut send = |sent_packets: &mut SentPackets, now, offset: u64| {
+            let packet = SentPacket { offset: Some(offset), state: state(now, offset) };
+            sent_packets.push(packet, 100);
+            packet
         };
-        let sent: Vec<_> = (0..10).map(|n| send(&mut flights, n / 8, n * 100)).collect();
-        assert_eq!(flights.runs.len(), 2, "at two times");
-        for (tx, flight) in (5..).zip(&sent) {
-            assert_eq!(flights.get(tx), Some(*flight));
+        let sent: Vec<_> = (0..10).map(|n| send(&mut sent_packets, n / 8, n * 100)).collect();
+        assert_eq!(sent_packets.runs.len(), 2, "at two times");
+        for (tx, packet) in (5..).zip(&sent) {
+            assert_eq!(sent_packets.get(tx), Some(*packet));
         }
-        assert_eq!((flights.get(4), flights.get(15), flights.next_tx()), (None, None, 15));
-        assert!(flights.has(&(5..=14)) && !flights.has(&(4..=14)) && !flights.has(&(5..=15)));
-        let together: Vec<_> = flights.together(7..=13).collect();
+        assert_eq!((sent_packets.get(4), sent_packets.get(15), sent_packets.next_tx()), (None, None, 15));
+        assert!(sent_packets.has(&(5..=14)) && !sent_packets.has(&(4..=14)) && !sent_packets.has(&(5..=15)));
+        let together: Vec<_> = sent_packets.together(7..=13).collect();
         assert_eq!(together, [(600, sent[7].state), (100, sent[8].state)]);
-        send(&mut flights, 1, 2000);
-        assert_eq!(flights.runs.len(), 3, "another part of the stream");
+        send(&mut sent_packets, 1, 2000);
+        assert_eq!(sent_packets.runs.len(), 3, "another part of the stream");
         assert!(size_of::<Run>() <= 96, "{}", size_of::<Run>());
     }
 
@@ -201,25 +201,25 @@ mod tests {
     fn runs_tell_what_single_records_would() {
         for seed in 0..200 {
             let (mut random, mut state) = (random(seed), states());
-            let (mut flights, mut single) = (Flights::new(7), VecDeque::new());
+            let (mut sent_packets, mut single) = (SentPackets::new(7), VecDeque::new());
             let (mut first, mut next, mut in_flight, mut now) = (7, 0, 0, 0);
             for step in 0..300 {
                 match random(6) {
                     0 => now += 1,
                     1 => {
-                        flights.push(Flight { offset: None, state: state(now, in_flight) }, 0);
-                        single.push_back((Flight { offset: None, state: state(now, in_flight) }, 0));
+                        sent_packets.push(SentPacket { offset: None, state: state(now, in_flight) }, 0);
+                        single.push_back((SentPacket { offset: None, state: state(now, in_flight) }, 0));
                     }
                     2 => {
-                        flights.pop();
+                        sent_packets.pop();
                         first += u64::from(single.pop_front().is_some());
                     }
                     3 => {
                         let (una, before) = (random(next + 1), first + random(20));
-                        flights.forget_acknowledged(una, before);
-                        while let Some((flight, len)) = single.front()
+                        sent_packets.forget_acknowledged(una, before);
+                        while let Some((packet, len)) = single.front()
                             && first < before
-                            && flight.offset.is_none_or(|offset| offset + len <= una)
+                            && packet.offset.is_none_or(|offset| offset + len <= una)
                         {
                             single.pop_front();
                             first += 1;
@@ -228,8 +228,8 @@ mod tests {
                     kind => {
                         let (len, count) = ([100, 70][usize::from(random(8) == 0)], 1 + random(5));
                         let offset = if kind == 4 { next } else { random(next + 1) };
-                        let at = |n: u64, state| Flight { offset: Some(offset + n * len), state };
-                        flights.push_run(at(0, state(now, in_flight)), len, count);
+                        let at = |n: u64, state| SentPacket { offset: Some(offset + n * len), state };
+                        sent_packets.push_run(at(0, state(now, in_flight)), len, count);
                         for n in 0..count {
                             single.push_back((at(n, state(now, in_flight).after(n * len)), len));
                         }
@@ -237,12 +237,12 @@ mod tests {
                         next = next.max(offset + count * len);
                     }
                 }
-                assert_eq!(flights.next_tx(), first + single.len() as u64, "seed {seed} step {step}");
-                let all: Vec<_> = (first..flights.next_tx()).map(|tx| flights.get(tx)).collect();
-                let expected: Vec<_> = single.iter().map(|(flight, _)| Some(*flight)).collect();
+                assert_eq!(sent_packets.next_tx(), first + single.len() as u64, "seed {seed} step {step}");
+                let all: Vec<_> = (first..sent_packets.next_tx()).map(|tx| sent_packets.get(tx)).collect();
+                let expected: Vec<_> = single.iter().map(|(packet, _)| Some(*packet)).collect();
                 assert_eq!(all, expected, "seed {seed} step {step}");
-                let oldest = single.front().map(|(flight, _)| (first, *flight));
-                assert_eq!(flights.first(), oldest, "seed {seed} step {step}");
+                let oldest = single.front().map(|(packet, _)| (first, *packet));
+                assert_eq!(sent_packets.first(), oldest, "seed {seed} step {step}");
             }
         }
     }

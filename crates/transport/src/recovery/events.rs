@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::LossTrigger;
 use crate::congestion::SentState;
-use crate::sender::Segment;
+use crate::recovery::Segment;
 
 /// A segment declared lost.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub(crate) struct Timing {
 
 /// What an ACK said, after the scoreboard took it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AckFacts {
+pub(crate) struct AckOutcome {
     pub(crate) now: Instant,
     /// The cumulative edge moved.
     pub(crate) moved: bool,

@@ -17,21 +17,21 @@ pub trait Frames: Send {
     fn take(&mut self) -> Option<Arc<Frame>>;
 
     /// Senders hold as many as they may: one can be taken when what another holds was acknowledged.
-    fn are_lent_out(&self) -> bool;
+    fn are_exhausted(&self) -> bool;
 
     /// All in a frame that was taken was acknowledged, or is needed no more.
-    fn give_back(&mut self, frame: Arc<Frame>, wear: Wear);
+    fn give_back(&mut self, frame: Arc<Frame>, reuse: Reuse);
 }
 
-/// Who may still read a frame that comes back.
+/// How soon the memory of a returned frame can be written again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wear {
-    /// Nobody: no batch of it left that was large enough to be lent.
-    Unread,
-    /// Nobody any more: each of its packets existed once, and the receiver has it.
-    Read,
-    /// Something was sent again since it left, or it was given up: an earlier copy may wait in a queue.
-    Worn,
+pub enum Reuse {
+    /// At once: no batch of it was large enough for a zero-copy send.
+    NeverSent,
+    /// Soon: every packet left once, and the receiver acknowledged it. No queue holds a copy.
+    Acknowledged,
+    /// Late: a packet was retransmitted since, or the transfer was given up. An earlier copy may wait in a queue.
+    MaybeReferenced,
 }
 
 /// Memory for what senders hold until it is acknowledged. Each has its own unless it is given another's
@@ -41,7 +41,7 @@ pub enum Wear {
 ///
 /// Clones are the same memory. It is not limited: the senders' windows do that.
 #[derive(Clone, Default)]
-pub struct SendMemory(Arc<Mutex<Free>>);
+pub struct FramePool(Arc<Mutex<Free>>);
 
 #[derive(Default)]
 struct Free {
@@ -49,7 +49,7 @@ struct Free {
     lendable: Option<Box<dyn Frames>>,
 }
 
-impl SendMemory {
+impl FramePool {
     /// With nothing in it.
     pub fn new() -> Self {
         Self::default()
@@ -72,18 +72,18 @@ impl SendMemory {
     }
 
     /// There are frames that can be lent, and none can be taken before others come back.
-    pub(super) fn is_lent_out(&self) -> bool {
-        self.free().lendable.as_ref().is_some_and(|frames| frames.are_lent_out())
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.free().lendable.as_ref().is_some_and(|frames| frames.are_exhausted())
     }
 
-    pub(super) fn give_back(&self, frame: Arc<Frame>, wear: Wear) {
+    pub(super) fn give_back(&self, frame: Arc<Frame>, reuse: Reuse) {
         let mut free = self.free();
         if frame.place().is_none() {
             if free.frames.len() < FREE_FRAMES {
                 free.frames.push(frame);
             }
         } else if let Some(frames) = &mut free.lendable {
-            frames.give_back(frame, wear);
+            frames.give_back(frame, reuse);
         }
     }
 
@@ -93,9 +93,9 @@ impl SendMemory {
     }
 }
 
-impl fmt::Debug for SendMemory {
+impl fmt::Debug for FramePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendMemory").field("free", &self.free().frames.len()).finish_non_exhaustive()
+        f.debug_struct("FramePool").field("free", &self.free().frames.len()).finish_non_exhaustive()
     }
 }
 
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn what_was_given_back_last_is_taken_first_unless_somebody_holds_it() {
-        let memory = SendMemory::new();
+        let memory = FramePool::new();
         let (first, second) = (memory.take(), memory.take());
         let (a, b) = (Arc::as_ptr(&first), Arc::as_ptr(&second));
-        memory.give_back(first, Wear::Read);
-        memory.give_back(second, Wear::Read);
+        memory.give_back(first, Reuse::Acknowledged);
+        memory.give_back(second, Reuse::Acknowledged);
         let mut taken = memory.clone().take();
         assert_eq!(Arc::as_ptr(&taken), b);
         let batch = Arc::clone(&taken);
-        memory.give_back(taken, Wear::Read);
+        memory.give_back(taken, Reuse::Acknowledged);
         taken = memory.take();
         assert_eq!(Arc::as_ptr(&taken), a);
         assert_ne!(Arc::as_ptr(&memory.take()), Arc::as_ptr(&batch));
@@ -121,45 +121,45 @@ mod tests {
 
     #[test]
     fn not_more_is_kept_than_a_turn_may_acknowledge() {
-        let memory = SendMemory::new();
+        let memory = FramePool::new();
         let frames: Vec<_> = (0..=FREE_FRAMES).map(|_| memory.take()).collect();
         for frame in frames {
-            memory.give_back(frame, Wear::Read);
+            memory.give_back(frame, Reuse::Acknowledged);
         }
         assert_eq!(memory.free().frames.len(), FREE_FRAMES);
     }
 
     /// Gives one frame out, and remembers how it came back.
-    struct One(Option<Arc<Frame>>, Arc<Mutex<Vec<Wear>>>);
+    struct One(Option<Arc<Frame>>, Arc<Mutex<Vec<Reuse>>>);
 
     impl Frames for One {
         fn take(&mut self) -> Option<Arc<Frame>> {
             self.0.take()
         }
 
-        fn are_lent_out(&self) -> bool {
+        fn are_exhausted(&self) -> bool {
             self.0.is_none()
         }
 
-        fn give_back(&mut self, frame: Arc<Frame>, wear: Wear) {
+        fn give_back(&mut self, frame: Arc<Frame>, reuse: Reuse) {
             self.0 = Some(frame);
-            self.1.lock().unwrap().push(wear);
+            self.1.lock().unwrap().push(reuse);
         }
     }
 
     #[test]
     fn frames_that_can_be_lent_come_first_and_go_back_to_their_owner() {
         let place = crate::Place { file: 1, offset: 0 };
-        let frame = Arc::new(Frame::lying_at(place, vec![0; Frame::SIZE].leak()));
+        let frame = Arc::new(Frame::mapped_at(place, vec![0; Frame::SIZE].leak()));
         let wears = Arc::new(Mutex::new(Vec::new()));
-        let memory = SendMemory::of(Box::new(One(Some(frame), Arc::clone(&wears))));
-        assert!(!memory.is_lent_out() && !SendMemory::new().is_lent_out());
+        let memory = FramePool::of(Box::new(One(Some(frame), Arc::clone(&wears))));
+        assert!(!memory.is_exhausted() && !FramePool::new().is_exhausted());
         let (lendable, own) = (memory.take(), memory.take());
-        assert!(memory.is_lent_out());
+        assert!(memory.is_exhausted());
         assert_eq!((lendable.place(), own.place()), (Some(place), None));
-        memory.give_back(own, Wear::Worn);
-        memory.give_back(lendable, Wear::Worn);
+        memory.give_back(own, Reuse::MaybeReferenced);
+        memory.give_back(lendable, Reuse::MaybeReferenced);
         assert_eq!((memory.take().place(), memory.take().place()), (Some(place), None));
-        assert_eq!(*wears.lock().unwrap(), [Wear::Worn]);
+        assert_eq!(*wears.lock().unwrap(), [Reuse::MaybeReferenced]);
     }
 }

@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::rtt::Known;
 use super::{Fate, Sender, SenderEvent, State};
 use crate::congestion::DeliveryRate;
 use crate::cookie::Cookie;
 use crate::recovery::Recovery;
+use crate::recovery::RttQuality;
 use crate::wire::native::{CloseReason, Params, Versions};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
@@ -53,9 +53,9 @@ impl Sender {
         self.state =
             State::Opening { attempts: attempts.saturating_sub(1), sent_at: Some(sent_at), send: true };
         // Rules that never mark a segment lost could not repair a flight that was sent in vain.
-        if let Recovery::Marking(_) = self.recovery {
-            let known = if attempts <= 1 { Known::Provisional } else { Known::Guessed };
-            self.learn_path(now, now.saturating_duration_since(sent_at), known);
+        if let Recovery::Engine(_) = self.recovery {
+            let quality = if attempts <= 1 { RttQuality::Provisional } else { RttQuality::Guessed };
+            self.learn_path(now, now.saturating_duration_since(sent_at), quality);
             self.pace(now);
             self.snd_wnd.open(self.codec.first_window());
         }
@@ -80,7 +80,11 @@ impl Sender {
                 let rtt = now.saturating_duration_since(answered.unwrap_or(last));
                 let sampled = answered.is_some() || attempts <= 1;
                 if self.delivery.is_none() {
-                    self.learn_path(now, rtt, if sampled { Known::Sampled } else { Known::Guessed });
+                    self.learn_path(
+                        now,
+                        rtt,
+                        if sampled { RttQuality::Sampled } else { RttQuality::Guessed },
+                    );
                 } else if sampled {
                     self.rtt.on_sample(rtt, 1);
                 }
@@ -119,8 +123,8 @@ impl Sender {
     }
 
     /// The first round trip is over.
-    fn learn_path(&mut self, now: Instant, rtt: Duration, known: Known) {
-        self.rtt.on_handshake(rtt, self.config.min_rto, known);
+    fn learn_path(&mut self, now: Instant, rtt: Duration, quality: RttQuality) {
+        self.rtt.on_handshake(rtt, self.config.min_rto, quality);
         if self.codec.numbers_transmissions() {
             self.delivery = Some(DeliveryRate::new(now));
             self.congestion = self.config.controller(Some(rtt), self.mss);
@@ -134,7 +138,7 @@ impl Sender {
         if !params.is_some_and(|params| params.ecn) {
             self.ecn.refuse();
         }
-        if let (Recovery::Marking(rules), Some(params)) = (&mut self.recovery, params) {
+        if let (Recovery::Engine(rules), Some(params)) = (&mut self.recovery, params) {
             rules.set_max_ack_delay(Duration::from_micros(u64::from(params.ack_delay_max_us)));
         }
         if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
@@ -152,17 +156,17 @@ impl Sender {
             self.board.mark_lost(offset);
             self.stats.lost += 1;
         }
-        self.flights.forget_resolved(&self.board);
+        self.sent_packets.forget_resolved(&self.board);
     }
 
     fn enter_open(&mut self, now: Instant, rtt: Duration) {
         self.state = State::Open;
-        self.opened_tx = self.flights.next_tx();
+        self.opened_tx = self.sent_packets.next_tx();
         self.control_at = None;
         self.heard_at = Some(now);
         self.keep_alive = self.is_idle().then(|| now + self.reminder());
         let timing = self.timing();
-        if let Recovery::Marking(rules) = &mut self.recovery {
+        if let Recovery::Engine(rules) = &mut self.recovery {
             rules.rearm(now, &timing, &self.board);
         }
         self.stats.handshake_rtt = Some(rtt);

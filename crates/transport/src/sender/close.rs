@@ -73,7 +73,7 @@ impl Sender {
 
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
         let head =
-            DataHead { seq: self.board.snd_nxt(), tx: self.flights.next_tx(), asks: true, ack_every: 0 };
+            DataHead { seq: self.board.snd_nxt(), tx: self.sent_packets.next_tx(), asks: true, ack_every: 0 };
         let again = self.closing.is_some_and(|closing| closing.is_sent());
         let slot = out.slot(self.codec.fin_len(again))?;
         self.codec.encode_fin(head, self.buffer.crc(), slot);
@@ -163,7 +163,7 @@ impl Sender {
             return true;
         }
         self.state == State::Open
-            && (self.opened_tx..self.flights.next_tx()).contains(&tx)
+            && (self.opened_tx..self.sent_packets.next_tx()).contains(&tx)
             && self.largest_tx.is_none_or(|largest| largest < tx)
     }
 

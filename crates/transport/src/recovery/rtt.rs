@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-use super::RtoPolicy;
-use crate::recovery::rto::{RtoConfig, RtoEstimator};
+use super::rto::{RtoConfig, RtoEstimator, RtoPolicy};
 
 /// `rttvar` counts as at least this many nanoseconds once data has been acknowledged.
 const RTTVAR_FLOOR: u64 = 10_000_000;
@@ -72,12 +71,12 @@ fn nanos(time: Duration) -> u64 {
 pub(crate) struct Rtt {
     policy: Policy,
     min_rtt: Option<Duration>,
-    known: Known,
+    quality: RttQuality,
 }
 
 /// How far what is known of the round trip can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum RttQuality {
     /// There was no answer yet.
     Nothing,
     /// It was measured.
@@ -104,19 +103,19 @@ impl Rtt {
                 Policy::Rfc6298(RtoEstimator::new(RtoConfig { min, backoff_max, ..RtoConfig::default() }))
             }
         };
-        Self { policy, min_rtt: None, known: Known::Nothing }
+        Self { policy, min_rtt: None, quality: RttQuality::Nothing }
     }
 
     /// The handshake gave the first sample, from the last SYN on.
-    pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, known: Known) {
-        self.min_rtt = (known == Known::Sampled).then_some(rtt);
+    pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, quality: RttQuality) {
+        self.min_rtt = (quality == RttQuality::Sampled).then_some(rtt);
         match &mut self.policy {
             Policy::Reference(estimator) => {
-                self.known = Known::Sampled;
+                self.quality = RttQuality::Sampled;
                 estimator.on_handshake(rtt, min_rto);
             }
             Policy::Rfc6298(estimator) => {
-                self.known = known;
+                self.quality = quality;
                 estimator.on_sample(rtt);
             }
         }
@@ -124,14 +123,14 @@ impl Rtt {
 
     /// The SYN was sent again.
     pub(crate) fn on_syn_again(&mut self) {
-        if self.known == Known::Provisional {
-            self.known = Known::Guessed;
+        if self.quality == RttQuality::Provisional {
+            self.quality = RttQuality::Guessed;
         }
     }
 
     /// Takes one valid sample, of about `samples` a round trip.
     pub(crate) fn on_sample(&mut self, rtt: Duration, samples: u32) {
-        if std::mem::replace(&mut self.known, Known::Sampled) != Known::Sampled
+        if std::mem::replace(&mut self.quality, RttQuality::Sampled) != RttQuality::Sampled
             && let Policy::Rfc6298(estimator) = &mut self.policy
         {
             estimator.forget();
@@ -175,7 +174,7 @@ impl Rtt {
 
     /// The same, once it was measured on the path as it is.
     pub(crate) fn sampled(&self) -> Option<Duration> {
-        (self.known == Known::Sampled).then(|| self.srtt())
+        (self.quality == RttQuality::Sampled).then(|| self.srtt())
     }
 
     /// Smallest sample.
@@ -205,10 +204,10 @@ impl Rtt {
 
     /// A timeout, but no less than what holds until there is a sample.
     fn at_least(&self, rto: Duration) -> Duration {
-        rto.max(match self.known {
-            Known::Nothing | Known::Sampled => Duration::ZERO,
-            Known::Provisional => RTO_UNSAMPLED,
-            Known::Guessed => RTO_AFTER_LOST_SYN,
+        rto.max(match self.quality {
+            RttQuality::Nothing | RttQuality::Sampled => Duration::ZERO,
+            RttQuality::Provisional => RTO_UNSAMPLED,
+            RttQuality::Guessed => RTO_AFTER_LOST_SYN,
         })
     }
 }
@@ -243,12 +242,12 @@ mod tests {
     fn a_handshake_with_two_syns_is_forgotten_with_the_first_sample() {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
-        rtt.on_handshake(ms(20), Duration::ZERO, Known::Guessed);
+        rtt.on_handshake(ms(20), Duration::ZERO, RttQuality::Guessed);
         assert_eq!((rtt.srtt(), rtt.rto()), (ms(20), RTO_AFTER_LOST_SYN));
         rtt.on_sample(ms(1400), 1);
         assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1400), Some(ms(1400)), ms(4200)));
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
-        rtt.on_handshake(ms(200), Duration::ZERO, Known::Sampled);
+        rtt.on_handshake(ms(200), Duration::ZERO, RttQuality::Sampled);
         rtt.on_sample(ms(280), 1);
         assert_eq!((rtt.srtt(), rtt.min_rtt()), (ms(210), Some(ms(200))));
     }
@@ -257,7 +256,7 @@ mod tests {
     fn the_round_trip_before_the_link_was_laid_is_no_sample() {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
-        rtt.on_handshake(ms(1), Duration::ZERO, Known::Provisional);
+        rtt.on_handshake(ms(1), Duration::ZERO, RttQuality::Provisional);
         assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (ms(1), None, RTO_UNSAMPLED));
         assert_eq!(rtt.sampled(), None);
         rtt.on_syn_again();
