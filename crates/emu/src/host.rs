@@ -3,8 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, Delivery, Direction};
-use rdt_server::Lateness;
+use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, DelayHistogram, Delivery, Direction};
 
 use crate::relay::{Account, Books};
 use crate::speaker::Voice;
@@ -50,11 +49,11 @@ fn no_memory(name: &str, packets: u64, verb: &str) -> String {
     )
 }
 
-fn late(name: &str, lateness: &Lateness, verb: &str) -> Option<String> {
+fn late(name: &str, lateness: &DelayHistogram, verb: &str) -> Option<String> {
     let (count, p99) = (lateness.count(), lateness.quantile(0.99));
     (count > 0 && p99 > LATE).then(|| {
         let which = if count < LEAST {
-            let (late, most) = (lateness.later_than(LATE), LATE.as_millis());
+            let (late, most) = (lateness.longer_than(LATE), LATE.as_millis());
             format!("{late} of {count} packets left more than {most} ms late")
         } else {
             format!("1 % of the packets left {:.1} ms late or more", p99.as_secs_f64() * 1e3)
@@ -68,7 +67,7 @@ fn late(name: &str, lateness: &Lateness, verb: &str) -> Option<String> {
 pub(crate) struct Alarm {
     next: Option<Instant>,
     /// Of the packets of this interval.
-    lateness: [Lateness; 2],
+    lateness: [DelayHistogram; 2],
     patience: [Patience; 2],
     memory: LossAlarm,
     voice: Voice,
@@ -78,7 +77,7 @@ impl Alarm {
     pub(crate) fn new(voice: Voice) -> Self {
         Self {
             next: None,
-            lateness: [(); 2].map(|()| Lateness::new()),
+            lateness: [(); 2].map(|()| DelayHistogram::default()),
             patience: <[Patience; 2]>::default(),
             memory: LossAlarm { sentence: no_memory, ..LossAlarm::default() },
             voice,
@@ -168,7 +167,7 @@ mod tests {
     #[test]
     fn a_host_that_keeps_up_is_not_spoken_of() {
         let account = |late: u64, count: u32| {
-            let mut lateness = Lateness::new();
+            let mut lateness = DelayHistogram::default();
             for number in 0..1000 {
                 lateness.record(Duration::from_micros(if number < count { late } else { 10 }));
             }
@@ -193,7 +192,7 @@ mod tests {
 
     /// Packets that were so many microseconds late.
     fn few<const N: usize>(late: [u64; N]) -> Account {
-        let mut lateness = Lateness::new();
+        let mut lateness = DelayHistogram::default();
         for late in late {
             lateness.record(Duration::from_micros(late));
         }

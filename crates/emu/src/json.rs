@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use rdt_emulator::{DelayHistogram, DropCause, Ledger};
-use rdt_server::Lateness;
 use serde_json::{Map, Value, json};
 
 use crate::relay::Account;
@@ -81,7 +80,7 @@ pub fn queue_delays(delays: &DelayHistogram) -> Value {
 }
 
 /// Percentiles of how late packets were.
-pub fn lateness(lateness: &Lateness) -> Value {
+pub fn lateness(lateness: &DelayHistogram) -> Value {
     percentiles(lateness.count(), |q| lateness.quantile(q), lateness.max())
 }
 
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     fn of(ledger: &Ledger, lates: &[u64]) -> Account {
-        let mut lateness = Lateness::new();
+        let mut lateness = DelayHistogram::default();
         for late in lates {
             lateness.record(Duration::from_nanos(*late));
         }

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use rdt_driver::clock;
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
-use rdt_server::Lateness;
 
 use crate::paths::Paths;
 use crate::port::{Buffers, Port, Sent};
@@ -41,7 +40,7 @@ pub struct Relay<N, F, T = ()> {
 /// One direction, and what became of its packets after the link.
 struct Lane {
     direction: Direction,
-    lateness: Lateness,
+    lateness: DelayHistogram,
     /// Packets that the system did not take after the link had delivered them.
     refused: u64,
 }
@@ -52,7 +51,7 @@ pub struct Account {
     /// What became of the packets.
     pub ledger: Ledger,
     /// How long after its due time each of them left.
-    pub lateness: Lateness,
+    pub lateness: DelayHistogram,
     /// Of those delivered: packets that the system did not take.
     pub refused: u64,
     /// How long those that left the queue had waited in it.
@@ -174,7 +173,7 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
 
 impl Lane {
     fn new(direction: Direction) -> Self {
-        Self { direction, lateness: Lateness::new(), refused: 0 }
+        Self { direction, lateness: DelayHistogram::default(), refused: 0 }
     }
 
     /// Reads what has come to `from`. True if there may be more.

@@ -57,19 +57,18 @@ fn percentiles(quantile: impl Fn(f64) -> Duration, max: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use rdt_emulator::{DelayHistogram, Ledger};
-    use rdt_server::Lateness;
 
     use super::*;
 
     #[test]
     fn only_what_happened_is_told() {
-        let mut lateness = Lateness::new();
+        let mut lateness = DelayHistogram::default();
         lateness.record(Duration::from_nanos(1500));
         let ledger =
             Ledger { sent: 5, delivered: 1, dropped_loss: 3, discarded: 1, marked: 1, ..Ledger::default() };
         let idle = Account {
             ledger: Ledger::default(),
-            lateness: Lateness::new(),
+            lateness: DelayHistogram::default(),
             refused: 0,
             queue_delays: DelayHistogram::default(),
         };

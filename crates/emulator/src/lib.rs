@@ -75,6 +75,7 @@
 //! | `bitrate`, `probability` | [`Bitrate`], [`Probability`] |
 //! | `config` | [`LinkConfig`]: the settings of one link |
 //! | `delay` | propagation delay, [`Jitter`], [`Reorder`] |
+//! | `delay_histogram` | [`DelayHistogram`]: queueing delays, or lateness |
 //! | `draw` | the hash that replaces a random generator |
 //! | `impairments` | duplication, corruption, and the checks of [`Outage`] and [`Mtu`] |
 //! | `ledger` | [`Ledger`]: the fate of every packet, counted |
@@ -84,7 +85,7 @@
 //! | `packet` | [`Packet`], [`Ecn`] |
 //! | `path` | [`Path`]: two links, and common configurations |
 //! | `preset` | paths by name (feature `spec`) |
-//! | `queue` | [`QueueLimit`], [`Discipline`] and one file a discipline, [`Marking`], [`DelayHistogram`] |
+//! | `queue` | [`QueueLimit`], [`Discipline`], [`Marking`] |
 //! | `rate` | the serialiser: when service of a packet starts and ends |
 //! | `schedule` | [`Schedule`]: a value that changes at given times |
 //! | `spec` | paths as text: TOML and command-line flags (feature `spec`) |
@@ -98,6 +99,7 @@
 mod bitrate;
 mod config;
 mod delay;
+mod delay_histogram;
 mod draw;
 mod impairments;
 mod ledger;
@@ -124,6 +126,7 @@ mod wifi;
 pub use bitrate::Bitrate;
 pub use config::{DEFAULT_MEMORY_LIMIT_BYTES, LinkConfig};
 pub use delay::{Jitter, JitterShape, Reorder};
+pub use delay_histogram::DelayHistogram;
 pub use draw::{Direction, child_seed};
 pub use ledger::{DropCause, Ledger};
 pub use link::{Delivery, Dropped, LateDrop, Link, MIN_PACKET_CHARGE_BYTES};
@@ -136,8 +139,8 @@ pub use path::{ClassicLink, Path, PathConfig};
 pub use preset::{Preset, UnknownPreset};
 pub use probability::Probability;
 pub use queue::{
-    CoDelConfig, DelayHistogram, Discipline, DisciplineError, Incapable, Marking, Occupancy, PieConfig,
-    QueueLimit, QueueSize, RedConfig,
+    CoDelConfig, Discipline, DisciplineError, Incapable, Marking, Occupancy, PieConfig, QueueLimit,
+    QueueSize, RedConfig,
 };
 pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};
 pub use schedule::Schedule;

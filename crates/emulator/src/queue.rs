@@ -13,7 +13,6 @@
 
 mod backlog;
 mod codel;
-mod delay_histogram;
 mod discipline;
 mod drop_tail;
 mod fifo;
@@ -25,7 +24,6 @@ mod red;
 pub(crate) use backlog::Backlog;
 pub use codel::CoDelConfig;
 pub(crate) use codel::Departure;
-pub use delay_histogram::DelayHistogram;
 pub use discipline::{Discipline, DisciplineError};
 pub(crate) use discipline::{Early, Manager, Rule};
 pub(crate) use drop_tail::{DropTail, QUEUE_ENTRY_BYTES};

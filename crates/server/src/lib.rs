@@ -19,4 +19,4 @@ mod stats;
 
 pub use config::{LinkMode, ServerConfig};
 pub use server::Server;
-pub use stats::{Lateness, ServerStats};
+pub use stats::ServerStats;

@@ -6,8 +6,8 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{
-    self as emulator, Bitrate, ClassicLink, Delivery, Direction, Ledger, Loss, Path, PathConfig, Probability,
-    QueueLimit, child_seed,
+    self as emulator, Bitrate, ClassicLink, DelayHistogram, Delivery, Direction, Ledger, Loss, Path,
+    PathConfig, Probability, QueueLimit, child_seed,
 };
 use rdt_transport::wire::native::{CloseReason, LinkRequest};
 use rdt_transport::wire::{LinkWanted, Packet};
@@ -15,7 +15,7 @@ use rdt_transport::{
     Admission, Ecn, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf, one_by_one,
 };
 
-use crate::{Lateness, LinkMode, ServerConfig, ServerStats};
+use crate::{LinkMode, ServerConfig, ServerStats};
 
 /// Buffers of packets that left a link, kept for the next ones.
 const POOL: usize = 256;
@@ -59,7 +59,7 @@ pub struct Server<P> {
     max_link_memory: u64,
     connections: u64,
     outgoing_dropped: u64,
-    lateness: Lateness,
+    lateness: DelayHistogram,
     gone_forward: Ledger,
     gone_reverse: Ledger,
 }
@@ -79,7 +79,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             max_link_memory: 0,
             connections: 0,
             outgoing_dropped: 0,
-            lateness: Lateness::new(),
+            lateness: DelayHistogram::default(),
             gone_forward: Ledger::default(),
             gone_reverse: Ledger::default(),
         }

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use rdt_emulator::DelayHistogram;
 use rdt_emulator::{Delivery, Direction, DropCause, Packet, Path};
-use rdt_server::Lateness;
 
 use super::rows::{Outcome, Row, Rows};
 use super::schedule::Planned;
@@ -103,7 +103,7 @@ impl Simulation {
         let accounts = [self.path.forward, self.path.reverse].map(|link| Account {
             queue_delays: link.queue_delays().cloned().unwrap_or_default(),
             // Nobody is late in virtual time.
-            lateness: Lateness::new(),
+            lateness: DelayHistogram::default(),
             refused: 0,
             ledger: link.into_ledger(),
         });

@@ -7,7 +7,7 @@ use std::mem;
 use std::time::Duration;
 
 use super::{LateDrop, Link};
-use crate::queue::DelayHistogram;
+use crate::delay_histogram::DelayHistogram;
 
 /// The default is to watch nothing.
 #[derive(Debug, Default)]

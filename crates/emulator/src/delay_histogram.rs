@@ -1,6 +1,4 @@
-//! How long packets waited.
-//!
-//! Owns the distribution, in constant memory. It does not know what the packets waited for.
+//! Histogram of delays in constant memory.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,17 +7,19 @@ use hdrhistogram::Histogram;
 
 use crate::time::nanos;
 
-/// The longest time told apart, in nanoseconds; longer ones count as this.
+/// The longest delay that the histogram resolves, in nanoseconds (1 h). Longer ones count as this.
 const MAX_DELAY_NS: u64 = 3_600_000_000_000;
 
-/// How long the packets of one link, or of several merged, waited for the serialiser: from their arrival
-/// until service began. Those that were dropped do not count.
+/// Distribution of delays, to two significant digits.
+///
+/// [`Link::queue_delays`](crate::Link::queue_delays) fills one with the time from the arrival of a packet until its
+/// service begins; dropped packets do not count. A program fills one with the time by which it delivers packets late.
 #[derive(Clone)]
 pub struct DelayHistogram {
     histogram: Histogram<u64>,
 }
 
-/// No packet.
+/// Empty.
 impl Default for DelayHistogram {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_DELAY_NS, 2).expect("constant bounds are valid");
@@ -28,13 +28,14 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    pub(crate) fn record(&mut self, delay: Duration) {
+    /// Counts one packet with this delay.
+    pub fn record(&mut self, delay: Duration) {
         self.histogram.saturating_record(nanos(delay));
     }
 
-    /// Adds the packets of another link.
+    /// Adds the packets of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        // Both were made with the same bounds.
+        // The bounds are equal, so this cannot fail.
         let _ = self.histogram.add(&other.histogram);
     }
 
@@ -43,8 +44,8 @@ impl DelayHistogram {
         self.histogram.len()
     }
 
-    /// The delay that the share `q` (0 to 1) of the packets does not exceed, to two digits; zero if there
-    /// are none.
+    /// The delay that the share `q` (0 to 1) of the packets does not exceed, to two digits. Zero if the histogram
+    /// is empty.
     pub fn quantile(&self, q: f64) -> Duration {
         Duration::from_nanos(self.histogram.value_at_quantile(q))
     }
@@ -52,6 +53,11 @@ impl DelayHistogram {
     /// The longest delay, to two digits.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.histogram.max())
+    }
+
+    /// Packets whose delay exceeds `limit`, to two digits of it.
+    pub fn longer_than(&self, limit: Duration) -> u64 {
+        self.histogram.count_between(nanos(limit).saturating_add(1), u64::MAX)
     }
 }
 
@@ -76,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_right_to_two_digits() {
+    fn quantiles_are_exact_to_two_digits() {
         let mut delays = DelayHistogram::default();
         (1..=1_000).for_each(|n| delays.record(ms(n)));
         assert_eq!(delays.count(), 1_000);
@@ -86,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_and_those_who_did_not_wait_waited_for_nothing() {
+    fn empty_histogram_and_zero_delay_are_zero() {
         let mut delays = DelayHistogram::default();
         assert_eq!((delays.quantile(0.5), delays.max()), (Duration::ZERO, Duration::ZERO));
         delays.record(Duration::ZERO);
@@ -94,7 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn merging_counts_both_and_longest_delays_saturate() {
+    fn longer_than_excludes_the_limit_itself() {
+        let mut delays = DelayHistogram::default();
+        [0, 1, 100, 102].into_iter().for_each(|n| delays.record(Duration::from_nanos(n)));
+        assert_eq!([0, 1, 100].map(|n| delays.longer_than(Duration::from_nanos(n))), [3, 2, 1]);
+    }
+
+    #[test]
+    fn merge_adds_counts_and_saturates() {
         let (mut one, mut two) = (DelayHistogram::default(), DelayHistogram::default());
         one.record(ms(1));
         two.record(Duration::MAX);
