@@ -4,35 +4,17 @@
 mod args;
 mod console;
 mod crew;
-mod data;
-mod debug_log;
 mod exit;
-mod figures;
-mod format;
 mod interrupt;
-mod local;
-mod logbook;
-mod memory;
-mod mode;
-mod native;
-mod path;
-mod qlog;
-mod receive;
-mod round_trips;
+mod output;
+mod recv;
+mod resources;
 mod send;
-mod sending;
-mod service;
 mod socket;
-mod status;
-mod store;
-mod summary;
-mod target;
-mod transfer;
-mod usage;
 
 pub use args::{RecvArgs, SendArgs};
 pub use exit::Failure;
-pub use memory::processor_time;
+pub use resources::processor_time;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -46,7 +28,7 @@ pub fn rdt_send(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Runs `rdt-recv` with these arguments.
 pub fn rdt_recv(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    run("rdt-recv", args, receive::command)
+    run("rdt-recv", args, recv::command)
 }
 
 fn run<A: Parser>(

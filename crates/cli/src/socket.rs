@@ -1,8 +1,10 @@
 //! What the programs' sockets are asked for, and what there is to say of their buffers.
 
-use rdt_driver::{UdpOptions, UdpStats};
+use std::time::Duration;
+
+use rdt_driver::UdpOptions;
 use rdt_emulator::parse_bytes;
-use rdt_transport::{ReceiverStats, SenderConfig};
+use rdt_transport::SenderConfig;
 
 use crate::Failure;
 use crate::args::Switch;
@@ -17,6 +19,8 @@ const ANSWERS: usize = 4 << 20;
 const ALL_THREADS: usize = 256 << 20;
 /// What the system charges for an answer at most, in bytes: a short one counts as 832.
 const ANSWER: usize = 832;
+/// How long a program that exits waits for room in the socket, to send its last packets.
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// What users may ask for, in bytes.
 const ASKED: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
@@ -53,36 +57,6 @@ pub(crate) fn of_receiver(threads: usize, asked: Option<usize>, options: UdpOpti
     }
 }
 
-/// What a socket's buffer had no room for, and what to do about it.
-pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
-    let lost = socket.receive_overflow.filter(|lost| *lost > 0)?;
-    Some(format!(
-        "{lost} messages (up to 64 datagrams each) found the {name} buffer ({} bytes) full: lost in this host, not in the network; {}",
-        socket.receive_buffer,
-        remedy(socket)
-    ))
-}
-
-/// That a socket's buffer kept windows small, and what to do about it.
-pub(crate) fn limit_line(name: &str, socket: &UdpStats, receivers: &ReceiverStats) -> Option<String> {
-    let limited = Some(receivers.socket_limited).filter(|limited| *limited > 0)?;
-    Some(format!(
-        "senders waited for a window that the {name} buffer ({} bytes) kept small, in {limited} round trips; {}",
-        socket.receive_buffer,
-        remedy(socket)
-    ))
-}
-
-/// The system's limit is the reason, or what it was asked for. Linux grants twice of that.
-fn remedy(socket: &UdpStats) -> String {
-    let asked = socket.receive_buffer_asked;
-    if socket.receive_buffer < asked.saturating_mul(2) && cfg!(target_os = "linux") {
-        format!("sysctl net.core.rmem_max={asked} raises it")
-    } else {
-        "a larger --socket-buffer raises it".into()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rdt_transport::LinkProperties;
@@ -91,35 +65,6 @@ mod tests {
 
     const LINK: LinkProperties =
         LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 100 };
-
-    fn stats(lost: Option<u64>, receive_buffer: usize) -> UdpStats {
-        let receive_buffer_asked = 32 << 20;
-        UdpStats { receive_overflow: lost, receive_buffer, receive_buffer_asked, ..UdpStats::default() }
-    }
-
-    #[test]
-    fn an_overflow_is_told_with_its_remedy() {
-        assert_eq!(overflow_line("socket's", &stats(None, 4096)), None);
-        assert_eq!(overflow_line("socket's", &stats(Some(0), 4096)), None);
-        let line = overflow_line("receiver's socket", &stats(Some(7), 4096)).unwrap();
-        let start =
-            "7 messages (up to 64 datagrams each) found the receiver's socket buffer (4096 bytes) full: ";
-        assert!(line.starts_with(start), "{line}");
-        if cfg!(target_os = "linux") {
-            assert!(line.ends_with("; sysctl net.core.rmem_max=33554432 raises it"), "{line}");
-        }
-        let line = overflow_line("socket's", &stats(Some(7), 64 << 20)).unwrap();
-        assert!(line.ends_with("; a larger --socket-buffer raises it"), "{line}: all was granted");
-    }
-
-    #[test]
-    fn a_window_kept_small_is_told_with_its_remedy() {
-        let limited = |socket_limited| ReceiverStats { socket_limited, ..ReceiverStats::default() };
-        assert_eq!(limit_line("socket's", &stats(None, 4096), &limited(0)), None);
-        let line = limit_line("socket's", &stats(None, 4096), &limited(9)).unwrap();
-        let start = "senders waited for a window that the socket's buffer (4096 bytes) kept small, in 9 round trips; ";
-        assert!(line.starts_with(start) && line.ends_with(" raises it"), "{line}");
-    }
 
     #[test]
     fn buffers_are_asked_for_by_need() {

@@ -35,6 +35,8 @@ mod observer;
 pub mod planted;
 #[cfg(not(feature = "planted-bugs"))]
 mod planted;
+#[cfg(feature = "qlog")]
+pub mod qlog;
 pub mod range_set;
 mod receive_buffer;
 mod receiver;

@@ -1,0 +1,72 @@
+//! Numbers as the course's programs print them.
+
+use std::time::Duration;
+
+/// C's `%g`: six significant digits, no trailing zeros, an exponent below 1e-4 and from 1e6 on.
+pub(crate) fn g(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let scientific = format!("{value:.5e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-4..6).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim(digits), exponent.abs());
+    }
+    let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+    trim(&format!("{value:.decimals$}")).to_string()
+}
+
+fn trim(digits: &str) -> &str {
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+}
+
+/// Bits per second over a time; `None` if no time passed.
+#[allow(clippy::cast_precision_loss, reason = "a rate is printed to seven digits")]
+pub(crate) fn rate_bps(bytes: u64, time: Duration) -> Option<f64> {
+    (!time.is_zero()).then(|| bytes as f64 * 8.0 / time.as_secs_f64())
+}
+
+/// Megabytes (10^6 bytes).
+#[allow(clippy::cast_precision_loss, reason = "printed to two decimals")]
+pub(crate) fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// Microseconds, saturating after half a million years.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The shortest decimal that is this 32-bit number, as a 64-bit one: 0.1 and not 0.10000000149.
+pub(crate) fn short(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| f64::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_g_as_c_prints_it() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.1, "0.1"),
+            (0.00001, "1e-05"),
+            (0.0001, "0.0001"),
+            (0.9999, "0.9999"),
+            (0.123_456_78, "0.123457"),
+            (1_000_000.0, "1e+06"),
+            (123_456.0, "123456"),
+        ] {
+            assert_eq!(g(value), text);
+        }
+    }
+
+    #[test]
+    fn a_rate_over_no_time_is_none() {
+        assert_eq!(rate_bps(1, Duration::ZERO), None);
+        assert_eq!(rate_bps(125, Duration::from_secs(1)), Some(1000.0));
+    }
+}

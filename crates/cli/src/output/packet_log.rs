@@ -1,0 +1,92 @@
+//! `--debug`: a line for every packet, in the course's formats. Numbers are the wire's: packets in the
+//! classic format, byte offsets in the native one.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rdt_transport::{Observer, Resend, Trace};
+
+use crate::console::Console;
+
+/// Prints what a sender tells.
+pub(crate) struct PacketLog {
+    pub(crate) console: Console,
+    pub(crate) start: Instant,
+    pub(crate) peer: SocketAddr,
+}
+
+fn rto(rto: Duration) -> String {
+    format!("RTO {:.3}", rto.as_secs_f64())
+}
+
+/// How many attempts there may be, where that has a limit.
+fn limit(of: u32) -> String {
+    if of == u32::MAX { String::new() } else { format!(" of {of}") }
+}
+
+impl PacketLog {
+    fn since_start(&self, time: Instant) -> f64 {
+        time.saturating_duration_since(self.start).as_secs_f64()
+    }
+
+    fn format(&self, now: Instant, trace: &Trace) -> Option<String> {
+        let t = self.since_start(now);
+        let line = match *trace {
+            Trace::SynSent { seq, attempt, of, rto: timeout } => {
+                format!(
+                    "[{t:6.3}] --> SYN {seq} (attempt {attempt}{}, {}) to {}",
+                    limit(of),
+                    rto(timeout),
+                    self.peer.ip()
+                )
+            }
+            Trace::SynAckReceived { ack, wnd, rto: timeout } => {
+                let timeout = timeout.as_secs_f64();
+                format!("[{t:6.3}] <-- SYN-ACK {ack} window {wnd}; setting initial RTO to {timeout:.3}")
+            }
+            Trace::DataSent { seq, attempt, of, rto: timeout, deadline, resend } => {
+                let why = match resend {
+                    None => "",
+                    Some(Resend::Timeout) => ", timeout",
+                    Some(Resend::DupAcks) => ", 3-dup ACK",
+                    Some(Resend::Lost) => ", lost",
+                    Some(Resend::Probe) => ", probe",
+                };
+                let expires = self.since_start(deadline);
+                format!(
+                    "[{t:6.3}] --> {seq} (attempt {attempt}{}, {}, timer expires @ {expires:.3}{why})",
+                    limit(of),
+                    rto(timeout)
+                )
+            }
+            Trace::AckReceived { ack, wnd, rto: timeout, deadline: Some(deadline), .. } => {
+                let expires = self.since_start(deadline);
+                format!(
+                    "[{t:6.3}] <-- ACK {ack} (window {wnd}, {}, timer expires @ {expires:.3})",
+                    rto(timeout)
+                )
+            }
+            Trace::AckReceived { ack, wnd, .. } => {
+                format!("[{t:6.3}] <-- ACK {ack} (window {wnd}, no outstanding packets)")
+            }
+            Trace::DupAckReceived { ack, wnd, dup_acks } => {
+                format!("[{t:6.3}] <-- ACK {ack} (window {wnd}, dupACK {dup_acks})")
+            }
+            Trace::AttemptsExhausted { seq } => format!("{t:.3}\treached max retx count on packet {seq}"),
+            Trace::FinSent { seq, attempt, of, rto: timeout } => {
+                format!("[{t:6.3}] --> FIN {seq} (attempt {attempt}{}, {})", limit(of), rto(timeout))
+            }
+            // Printed with and without --debug, by the status lines.
+            _ => return None,
+        };
+        Some(line)
+    }
+}
+
+impl Observer for PacketLog {
+    fn on(&mut self, now: Instant, trace: &Trace) {
+        if let Some(line) = self.format(now, trace) {
+            self.console.line(&line);
+        }
+    }
+}

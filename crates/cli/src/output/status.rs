@@ -1,0 +1,256 @@
+//! The sender's lines, in the course's formats or as JSON. Owns what a line needs from the line before it.
+
+use std::time::{Duration, Instant};
+
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::{Phase, SenderConfig, SenderStats, TransferError, Wire};
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::console::Console;
+use crate::output::format::{g, micros, rate_bps, short};
+
+/// What may be printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// The course's lines; `quiet` leaves only the last two.
+    Text { quiet: bool },
+    /// One object a line; `quiet` leaves only the last.
+    Json { quiet: bool },
+}
+
+/// Prints the lines of one transfer.
+pub(crate) struct Status {
+    console: Console,
+    style: Style,
+    start: Instant,
+    packet_size: usize,
+    payload_size: usize,
+    wire: Wire,
+    congestion: Algorithm,
+    /// Payload that the link asked for carries, bits per second, where the model heeds it.
+    ceiling_bps: f64,
+    /// When the handshake ended, from which status lines count.
+    connected_at: Instant,
+    /// Base and time at the line before.
+    last: (u64, Instant),
+}
+
+impl Status {
+    pub(crate) fn new(console: Console, style: Style, start: Instant, config: &SenderConfig) -> Self {
+        #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
+        let ceiling = config.link_request.map_or(f64::INFINITY, |link| {
+            link.rate_bps as f64 * config.payload_size() as f64 / config.packet_size as f64
+        });
+        Self {
+            console,
+            style,
+            start,
+            packet_size: config.packet_size,
+            payload_size: config.payload_size(),
+            wire: config.wire,
+            congestion: config.congestion,
+            ceiling_bps: ceiling,
+            connected_at: start,
+            last: (0, start),
+        }
+    }
+
+    /// Packets of full size up to this number of the wire, the last of which may be a part.
+    pub(crate) fn packets(&self, number: u64) -> u64 {
+        match self.wire {
+            Wire::Classic => number,
+            Wire::Native { .. } => number.div_ceil(self.payload_size as u64),
+        }
+    }
+
+    /// Bytes from the stream's beginning to this number of the wire, if all packets before it are full.
+    fn bytes(&self, number: u64) -> u64 {
+        match self.wire {
+            Wire::Classic => number * self.payload_size as u64,
+            Wire::Native { .. } => number,
+        }
+    }
+
+    /// True if only results are wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !matches!(self.style, Style::Text { quiet: false })
+    }
+
+    /// The first line.
+    pub(crate) fn parameters(&self, config: &SenderConfig) {
+        let window = match config.congestion {
+            Algorithm::Fixed(packets) => packets.to_string(),
+            other => other.to_string(),
+        };
+        let (rtt_s, forward, reverse, bps) = match (config.wire, &config.link_request) {
+            (Wire::Classic, _) => {
+                let link = &config.link;
+                let bps = f64::from(link.speed_bps);
+                (f64::from(link.rtt_s), short(link.loss_forward), short(link.loss_reverse), bps)
+            }
+            (Wire::Native { .. }, None) => {
+                return self.text(&format!("Main:\tsender W = {window}, no link asked for"));
+            }
+            #[allow(clippy::cast_precision_loss, reason = "printed without decimals")]
+            (Wire::Native { .. }, Some(link)) => (
+                f64::from(link.rtt_us) / 1e6,
+                f64::from(link.loss_forward_ppb) / 1e9,
+                f64::from(link.loss_reverse_ppb) / 1e9,
+                link.rate_bps as f64,
+            ),
+        };
+        self.text(&format!(
+            "Main:\tsender W = {window}, RTT {rtt_s:.3} sec, loss {} / {}, link {:.0} Mbps",
+            g(forward),
+            g(reverse),
+            bps / 1e6,
+        ));
+    }
+
+    /// Any line that belongs to the text alone.
+    pub(crate) fn text(&self, line: &str) {
+        if self.style == (Style::Text { quiet: false }) {
+            self.console.line(line);
+        }
+    }
+
+    pub(crate) fn connected(&mut self, now: Instant, host: &str, took: Duration) {
+        self.connected_at = now;
+        self.last.1 = now;
+        self.text(&format!(
+            "Main:\tconnected to {host} in {:.3} sec, pkt size {} bytes",
+            took.as_secs_f64(),
+            self.packet_size
+        ));
+        self.json(&json!({
+            "event": "connected", "host": host, "connect_us": micros(took), "packet_size_bytes": self.packet_size,
+        }));
+    }
+
+    /// The line of every interval. S is over the time since the line before, whatever the interval was to be.
+    #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
+    pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
+        let (base, at) = self.last;
+        self.last = (stats.snd_una, now);
+        let payload = self.bytes(stats.snd_una) - self.bytes(base);
+        let (una, nxt) = (self.packets(stats.snd_una), self.packets(stats.snd_nxt));
+        let bps = rate_bps(payload, now.saturating_duration_since(at));
+        let time = now.saturating_duration_since(self.connected_at);
+        self.text(&format!(
+            "[{:3.0}] B {:6} ({:5.1} MB) N {:6} T {} F {} W {} S {:.3} Mbps RTT {:.3}",
+            time.as_secs_f64(),
+            una,
+            una as f64 * self.packet_size as f64 / 1e6,
+            nxt,
+            stats.timeouts,
+            stats.fast_retransmits,
+            stats.window,
+            bps.unwrap_or(0.0) / 1e6,
+            stats.srtt.unwrap_or_default().as_secs_f64(),
+        ));
+        self.json(&json!({
+            "event": "interval",
+            "time_us": micros(time),
+            "base_packets": una,
+            "next_packets": nxt,
+            "timeouts": stats.timeouts,
+            "fast_retransmits": stats.fast_retransmits,
+            "window_packets": stats.window,
+            "rate_bps": bps,
+            "srtt_us": stats.srtt.map(micros),
+        }));
+    }
+
+    pub(crate) fn fin_ack(&self, now: Instant, stats: &SenderStats, crc: u32) {
+        let time = now.saturating_duration_since(self.start).as_secs_f64();
+        self.text(&format!("[{time:6.3}] <-- FIN-ACK {} window {crc:X}", self.packets(stats.snd_nxt)));
+    }
+
+    /// The last two lines.
+    pub(crate) fn finished(&self, stats: &SenderStats) {
+        if !matches!(self.style, Style::Text { .. }) {
+            return;
+        }
+        let elapsed = stats.elapsed();
+        self.console.line(&format!(
+            "Main:\ttransfer finished in {:.3} sec, {:.2} Kbps, checksum {:X}",
+            elapsed.as_secs_f64(),
+            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
+            stats.crc,
+        ));
+        self.console.line(&format!(
+            "Main:\testRTT {:.3}, ideal rate {:.2} Kbps",
+            stats.srtt.unwrap_or_default().as_secs_f64(),
+            self.ideal_bps(stats).unwrap_or(0.0) / 1e3,
+        ));
+    }
+
+    /// What there is to say when the user ends the transfer.
+    pub(crate) fn interrupted(&mut self, now: Instant, stats: &SenderStats) {
+        self.interval(now, stats);
+        if !matches!(self.style, Style::Text { .. }) {
+            return;
+        }
+        let elapsed = stats.elapsed();
+        self.console.line(&format!(
+            "Main:\tinterrupted after {:.3} sec, {} bytes acknowledged, {:.2} Kbps",
+            elapsed.as_secs_f64(),
+            stats.bytes_acked,
+            rate_bps(stats.bytes_acked, elapsed).unwrap_or(0.0) / 1e3,
+        ));
+    }
+
+    /// The rate that the model gives: W packets of payload a round trip, of a window that is not fixed the one
+    /// last in force. In the native format no more than the link that was asked for carries.
+    #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
+    pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
+        let window = match self.congestion {
+            Algorithm::Fixed(packets) => packets,
+            _ => stats.window,
+        };
+        let bits = f64::from(window) * self.payload_size as f64 * 8.0;
+        stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
+    }
+
+    /// Prints the line of a failure in the reference's format.
+    pub(crate) fn failed(&self, phase: Phase, error: TransferError, sentence: String) -> Failure {
+        self.text(&format!("Main:\t{phase} failed with status {}", error.status()));
+        Failure::Transfer { phase, error, sentence }
+    }
+
+    fn json(&self, value: &Value) {
+        if self.style == (Style::Json { quiet: false }) {
+            self.console.line(&value.to_string());
+        }
+    }
+
+    /// The last object.
+    pub(crate) fn summary(&self, value: &Value) {
+        if matches!(self.style, Style::Json { .. }) {
+            self.console.line(&value.to_string());
+        }
+    }
+}
+
+/// When the line after one that was due at `due` is. Lines that a stall made impossible are not made up for,
+/// and the first after it is followed by none at once.
+pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Instant {
+    if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_second_line_follows_a_stall_at_once() {
+        let (due, interval) = (rdt_driver::clock::now(), Duration::from_secs(2));
+        let after = |late| (next_line(due, interval, due + Duration::from_millis(late)) - due).as_millis();
+        assert_eq!(after(0), 2000);
+        assert_eq!(after(10), 2000, "the usual delays do not add up");
+        for late in [1500, 1990, 2000, 7000] {
+            assert_eq!(after(late), u128::from(late) + 2000);
+        }
+    }
+}

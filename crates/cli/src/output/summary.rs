@@ -1,0 +1,165 @@
+//! Summary of `rdt-send --json`: the last object. `docs/PROGRAMS.md` describes its keys.
+
+use std::net::SocketAddr;
+
+use rdt_driver::Connected;
+use rdt_transport::{SenderConfig, SenderStats};
+use serde_json::{Value, json};
+
+use super::counters::{fell_behind, idle_share, socket_json, wire_name};
+use super::format::{micros, rate_bps};
+use super::receiver_report::ReceiverReport;
+use super::rtt_histogram::RttHistogram;
+use super::status::Status;
+use crate::{Failure, resources};
+
+/// Result of comparing the sender's CRC-32 with that of the FIN-ACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChecksumCheck {
+    Agreed,
+    /// A receiver that does not check answers 0.
+    Unchecked,
+    Wrong,
+}
+
+impl ChecksumCheck {
+    pub(crate) fn of(ours: u32, theirs: u32) -> Self {
+        match theirs {
+            _ if theirs == ours => Self::Agreed,
+            0 => Self::Unchecked,
+            _ => Self::Wrong,
+        }
+    }
+}
+
+/// State of a transfer at its end.
+pub(crate) struct Summary<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) address: SocketAddr,
+    pub(crate) config: &'a SenderConfig,
+    pub(crate) stats: &'a SenderStats,
+    pub(crate) status: &'a Status,
+    pub(crate) socket: &'a Connected,
+    /// Kept only with `--json`.
+    pub(crate) rtt_histogram: Option<&'a RttHistogram>,
+    pub(crate) failure: Option<&'a Failure>,
+    /// CRC-32 of the FIN-ACK.
+    pub(crate) crc_received: Option<u32>,
+    /// The embedded receiver's counters, with HOST `local`.
+    pub(crate) receiver: Option<&'a ReceiverReport>,
+}
+
+impl Summary<'_> {
+    pub(crate) fn json(&self) -> Value {
+        let Self { stats, receiver, crc_received, .. } = *self;
+        let mut value = self.outcome();
+        let parts = [self.sender_counters(), self.times()];
+        for (key, part) in parts.into_iter().filter_map(into_fields).flatten() {
+            value[key] = part;
+        }
+        value["crc32_received"] = json!(crc_received.map(|crc| format!("{crc:08x}")));
+        let checked =
+            crc_received.is_some_and(|crc| ChecksumCheck::of(stats.crc, crc) != ChecksumCheck::Unchecked);
+        value["checked"] = json!(checked);
+        value["seed"] = json!(receiver.and_then(|end| end.seed));
+        value["host_limited"] = json!(receiver.map(|end| {
+            fell_behind(&end.stats) || idle_share(self.config, stats, &end.stats.forward).is_some()
+        }));
+        value["receiver"] = json!(receiver.map(ReceiverReport::json));
+        value
+    }
+
+    fn outcome(&self) -> Value {
+        let Self { config, stats, failure, .. } = *self;
+        let elapsed = stats.elapsed();
+        json!({
+            "event": "summary",
+            "exit_code": failure.map_or(0, Failure::code),
+            "close_reason": failure.and_then(Failure::close_reason),
+            "host": self.host,
+            "address": self.address.to_string(),
+            "wire": wire_name(config.wire),
+            "congestion": config.congestion.to_string(),
+            "recovery": config.recovery.to_string(),
+            "bytes": stats.bytes_acked,
+            "elapsed_us": micros(elapsed),
+            "goodput_bps": rate_bps(stats.bytes_acked, elapsed),
+            "ideal_bps": self.status.ideal_bps(stats),
+            "crc32": format!("{:08x}", stats.crc),
+            "memory_peak_bytes": resources::memory().peak,
+            "processor_us": resources::processor_time().map(micros),
+            "socket": socket_json(&self.socket.io().stats(), self.socket.io().offload()),
+        })
+    }
+
+    fn sender_counters(&self) -> Value {
+        let stats = self.stats;
+        json!({
+            "packet_size_bytes": match stats.packet_size {
+                0 => self.config.packet_size,
+                found => found,
+            },
+            "packets": self.status.packets(stats.snd_una),
+            "retransmitted": stats.retransmitted,
+            "retransmitted_bytes": stats.retransmitted_bytes,
+            "timeouts": stats.timeouts,
+            "fast_retransmits": stats.fast_retransmits,
+            "dup_acks": stats.dup_acks,
+            "lost": stats.lost,
+            "lost_to_receiver_socket": stats.lost_to_socket,
+            "recoveries": stats.recoveries,
+            "spurious": stats.spurious,
+            "probes": stats.probes,
+            "ecn": stats.ecn.name(),
+            "ecn_failure": stats.ecn.failure().map(|failure| failure.to_string()),
+            "ce_marks": stats.ce_marks,
+            "ecn_reductions": stats.ecn_reductions,
+            "cwnd_bytes": stats.cwnd,
+            "ssthresh_bytes": stats.ssthresh,
+            "dropped": {
+                "malformed": stats.malformed,
+                "stale": stats.stale,
+                "acks_beyond": stats.acks_beyond,
+                "strangers": self.socket.strangers(),
+            },
+        })
+    }
+
+    fn times(&self) -> Value {
+        let stats = self.stats;
+        let rtt = |q: f64| self.rtt_histogram.as_ref().and_then(|trips| trips.quantile_us(q));
+        json!({
+            "srtt_us": stats.srtt.map(micros),
+            "min_rtt_us": stats.min_rtt.map(micros),
+            "rtt_min_us": rtt(0.0),
+            "rtt_p50_us": rtt(0.5),
+            "rtt_p99_us": rtt(0.99),
+            "rto_us": micros(stats.rto),
+            "handshake_rtt_us": stats.handshake_rtt.map(micros),
+            "waited_cwnd_us": micros(stats.waited.cwnd),
+            "waited_peer_window_us": micros(stats.waited.peer_window),
+            "waited_pacing_us": micros(stats.waited.pacing),
+            "waited_application_us": micros(stats.waited.application),
+        })
+    }
+}
+
+fn into_fields(value: Value) -> Option<serde_json::Map<String, Value>> {
+    match value {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_0_means_unchecked() {
+        assert_eq!(ChecksumCheck::of(5, 5), ChecksumCheck::Agreed);
+        assert_eq!(ChecksumCheck::of(0, 0), ChecksumCheck::Agreed);
+        assert_eq!(ChecksumCheck::of(5, 0), ChecksumCheck::Unchecked);
+        assert_eq!(ChecksumCheck::of(0, 5), ChecksumCheck::Wrong);
+    }
+}

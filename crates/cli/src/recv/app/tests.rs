@@ -1,0 +1,120 @@
+//! The application alone, on a server to which a test speaks.
+
+use std::net::SocketAddr;
+
+use rdt_server::{LinkMode, ServerConfig};
+use rdt_transport::{Ecn, ReceiverConfig, Wire};
+
+use super::*;
+use crate::recv::store::Output;
+
+/// A server without links, an application that keeps what arrives in a directory, and the time.
+struct Script {
+    server: Server<Remote>,
+    service: ReceiverApp,
+    now: Instant,
+    _directory: tempfile::TempDir,
+}
+
+fn script() -> Script {
+    let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
+    let directory = tempfile::tempdir().unwrap();
+    let output = Output::parse(Some(directory.path())).unwrap();
+    let store = Store::new(output, false, || {}).unwrap();
+    Script {
+        server: Server::new(ServerConfig::new(receiver, LinkMode::None)),
+        service: ReceiverApp::new(EventLog::quiet(), store, Stop::default()),
+        now: rdt_driver::clock::now(),
+        _directory: directory,
+    }
+}
+
+fn peer(port: u16) -> Remote {
+    SocketAddr::from(([127, 0, 0, 1], port)).into()
+}
+
+impl Script {
+    fn datagram(&mut self, port: u16, bytes: &[u8]) {
+        self.server.handle_datagram(self.now, peer(port), Ecn::NotEct, bytes);
+    }
+
+    /// 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
+    fn syn(&mut self, port: u16) {
+        let fields = [0.1_f32.to_le_bytes(), 1e9_f32.to_le_bytes(), [0; 4], [0; 4], 50_u32.to_le_bytes()];
+        self.datagram(port, &[&0x8311_aa20_u32.to_le_bytes()[..], &[0; 4], &fields.concat()].concat());
+    }
+
+    fn data(&mut self, port: u16, seq: u32, payload: &[u8]) {
+        let head = [0x8311_aa00_u32.to_le_bytes(), seq.to_le_bytes()].concat();
+        self.datagram(port, &[&head, payload].concat());
+    }
+
+    fn unread(&self, ports: std::ops::Range<u16>) -> usize {
+        ports.map(|port| self.server.data(peer(port)).len()).sum()
+    }
+}
+
+#[test]
+fn a_turn_is_over_after_so_many_bytes_however_fast_the_disk_is() {
+    let ports = 1..5_u16;
+    let mut script = script();
+    // What waits is more than a few turns take, and a transfer's end counts, too.
+    for port in ports.clone() {
+        script.syn(port);
+        for seq in 0..2048 {
+            script.data(port, seq, &[7; 1464]);
+        }
+    }
+    let mut left = script.unread(ports.clone());
+    assert_eq!(left, 4 * 2048 * 1464);
+    let mut served = BTreeSet::new();
+    while left > 0 {
+        let before = ports.clone().map(|port| script.unread(port..port + 1)).collect::<Vec<_>>();
+        let flow = script.service.pump(script.now, &mut script.server);
+        let now = script.unread(ports.clone());
+        assert!(left - now <= TURN, "{} bytes in one turn", left - now);
+        // Nobody would come back otherwise; where the queue is full, its thread does.
+        assert!(now == left || flow == Flow::Again, "{flow:?} with {now} bytes left");
+        for (port, before) in ports.clone().zip(before) {
+            if served.len() < ports.len() && script.unread(port..port + 1) < before {
+                assert!(served.insert(port), "{port} is served again before all were");
+            }
+        }
+        left = now;
+        std::thread::yield_now();
+    }
+    assert_eq!(served.len(), ports.len());
+}
+
+#[test]
+fn empty_transfers_wait_for_room_too() {
+    let mut script = script();
+    for port in 1..2000 {
+        script.syn(port);
+        // A FIN after nothing.
+        script.datagram(port, &[0x8311_aa80_u32.to_le_bytes(), [0; 4]].concat());
+    }
+    script.service.pump(script.now, &mut script.server);
+    let begun = script.service.finishing.len();
+    assert!((1..=TURN / OF_PEER).contains(&begun), "{begun} in one turn");
+    while script.service.finished < 1999 {
+        script.service.pump(script.now, &mut script.server);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_stored_of_one_that_is_gone_keeps_its_format() {
+    let mut script = script();
+    script.syn(1);
+    script.data(1, 0, b"abc");
+    script.datagram(1, &[0x8311_aa80_u32.to_le_bytes(), 1_u32.to_le_bytes()].concat());
+    script.service.pump(script.now, &mut script.server);
+    script.service.on_event(&mut script.server, peer(1), ReceiverEvent::Closed { unfinished: true });
+    assert_eq!(script.service.peer_log.wire(peer(1)), None);
+    let [Finishing { end, is_gone: true }] = &script.service.finishing.values().collect::<Vec<_>>()[..]
+    else {
+        panic!("it is being stored");
+    };
+    assert_eq!((end.wire, end.bytes), (Some(Wire::Classic), 3));
+}

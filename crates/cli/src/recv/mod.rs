@@ -1,0 +1,353 @@
+//! `rdt-recv`: one server on each of its threads, behind sockets that share a port.
+
+pub(crate) mod app;
+pub(crate) mod store;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use rdt_driver::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run, send_rest};
+use rdt_emulator::{child_seed, parse_bytes};
+use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
+use rdt_transport::{AckPolicy, ReceiverConfig};
+use serde_json::json;
+
+use crate::args::AckEvery;
+use crate::args::{native, target};
+use crate::console::Console;
+use crate::interrupt::Stop;
+use crate::output::counters::{link_lines, socket_json, stats_json};
+use crate::output::format::{megabytes, micros};
+use crate::output::log::{EventLog, LogStyle};
+use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
+use crate::socket::{self, FLUSH_TIMEOUT};
+use crate::{Failure, RecvArgs, crew, resources};
+use app::ReceiverApp;
+use store::{Output, Store};
+
+/// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
+pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
+/// More threads than this are a slip of the finger.
+const MAX_THREADS: usize = 256;
+/// The version as the reference prints its own.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+
+/// Runs the program.
+pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let sockets = bind(args)?;
+    let address = sockets[0].local_addr().map_err(SocketError::Receive)?;
+    let stop = Stop::default();
+    stop.on_interrupt();
+    let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
+    let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.log.console.catch_up())?;
+    let ends = crew::run(workers, Worker::run, || plan.announce(args, address))
+        .inspect_err(|_| plan.log.console.catch_up())
+        .map_err(Failure::Threads)?;
+    plan.conclude(ends)
+}
+
+/// What every worker needs to know.
+struct Plan {
+    config: ServerConfig,
+    /// Of the emulated links; `None` where there are none.
+    seed: Option<u64>,
+    threads: usize,
+    output: Output,
+    /// What is stored is on the disk before its sender is told.
+    sync: bool,
+    log: EventLog,
+    once: bool,
+    /// Windows are whole from the start, whatever fits the socket's buffer.
+    dummy: bool,
+}
+
+impl Plan {
+    fn new(args: &RecvArgs) -> Result<Self, Failure> {
+        let (config, seed) = configure(args)?;
+        let output = Output::parse(args.output.as_deref())
+            .map_err(|error| Failure::output(args.output.as_deref().unwrap_or("".as_ref()), error))?;
+        if args.json && output == Output::Stdout {
+            return Err(Failure::Usage(
+                "--json and --output - both want the standard output: choose one".into(),
+            ));
+        }
+        if args.sync && output == Output::Stdout {
+            return Err(Failure::Usage("--sync is for files: the standard output may be none".into()));
+        }
+        if args.threads > 1 && output == Output::Stdout {
+            return Err(Failure::Usage(
+                "--output - takes one transfer, so one thread is all it needs".into(),
+            ));
+        }
+        let style = match (args.quiet, args.json, &output) {
+            (quiet, true, _) => LogStyle::Json { quiet },
+            (true, ..) => LogStyle::Quiet,
+            (.., Output::Stdout) => LogStyle::Talk,
+            _ => LogStyle::Text,
+        };
+        let once = args.once || output == Output::Stdout;
+        // The threads that print are those that answer senders.
+        let console = Console::in_background()
+            .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
+        let log = EventLog { style, console };
+        let (threads, sync, dummy) = (args.threads, args.sync, args.dummy);
+        Ok(Self { config, seed, threads, output, sync, log, once, dummy })
+    }
+
+    fn announce(&self, args: &RecvArgs, address: SocketAddr) {
+        let dummy = if args.dummy { "***** DUMMY receiver " } else { "" };
+        self.log.line(&format!("{dummy}Receiver v{VERSION} has initialized on {address}"));
+        if self.seed.is_some() && args.ack_every == AckEvery::Batch {
+            self.log.aside(
+                "--ack-every batch has no effect: packets leave an emulated link one by one (see --no-link)",
+            );
+        }
+        if let Some(seed) = self.seed {
+            self.log.line(&format!("links draw from seed {seed}"));
+        }
+        self.log.json(&json!({
+            "event": "initialized", "address": address.to_string(), "seed": self.seed, "threads": self.threads,
+        }));
+    }
+
+    /// Prints the last lines and decides how the program ends.
+    fn conclude(&self, mut ends: Vec<WorkerEnd>) -> Result<(), Failure> {
+        let Some(mut total) = ends.pop() else { return Ok(()) };
+        for end in ends {
+            total.merge(end);
+        }
+        // Now the reader can be waited for, so that the last lines are not those left out.
+        self.log.console.catch_up();
+        self.summary(&total);
+        self.log.console.finish()?;
+        match total.failure {
+            Some(failure) => Err(failure),
+            None if total.not_stored > 0 => Err(Failure::NotStored(total.not_stored)),
+            None if total.not_synced > 0 => Err(Failure::NotSynced(total.not_synced)),
+            None => Ok(()),
+        }
+    }
+
+    fn summary(&self, total: &WorkerEnd) {
+        let stats = &total.stats;
+        self.log.line(&format!(
+            "{} senders, {} transfers finished, {:.2} MB; at most {} at once; {:.2} MB held at most",
+            stats.listener.admitted,
+            total.finished,
+            megabytes(total.bytes),
+            stats.listener.max_active,
+            megabytes(stats.listener.max_memory + stats.max_link_memory),
+        ));
+        if self.seed.is_some() {
+            for line in link_lines(stats) {
+                self.log.line(&line);
+            }
+        }
+        let limited = limit_line("socket's", &total.socket, &stats.listener.receivers);
+        for line in overflow_line("socket's", &total.socket).into_iter().chain(limited) {
+            self.log.line(&line);
+        }
+        let used = received_line(&total.socket, &total.offload);
+        for line in warnings(&total.socket, &total.offload).into_iter().chain(used) {
+            self.log.aside(&line);
+        }
+        let mut value = stats_json(stats);
+        value["event"] = json!("summary");
+        value["seed"] = json!(self.seed);
+        value["finished"] = json!(total.finished);
+        value["bytes"] = json!(total.bytes);
+        value["not_stored"] = json!(total.not_stored);
+        value["not_synced"] = json!(total.not_synced);
+        value["memory_peak_bytes"] = json!(resources::memory().peak);
+        value["processor_us"] = json!(resources::processor_time().map(micros));
+        value["lines_left_out"] = json!(self.log.console.lost());
+        value["socket"] = socket_json(&total.socket, total.offload);
+        self.log.summary(&value);
+    }
+}
+
+/// A seed where none was given: one that readers of JSON with 53-bit numbers keep exact.
+pub(crate) fn draw_seed() -> u64 {
+    rand::random::<u64>() >> (u64::BITS - f64::MANTISSA_DIGITS)
+}
+
+/// One thread's server, socket and application.
+struct Worker {
+    server: Server<Remote>,
+    io: UdpIo,
+    service: ReceiverApp,
+    waiter: Waiter,
+    stop: Stop,
+}
+
+/// What a worker leaves behind.
+struct WorkerEnd {
+    stats: ServerStats,
+    socket: UdpStats,
+    offload: Offload,
+    finished: u64,
+    bytes: u64,
+    not_stored: u64,
+    not_synced: u64,
+    failure: Option<Failure>,
+}
+
+impl Worker {
+    fn new(plan: &Plan, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, Failure> {
+        let mut config = plan.config;
+        if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
+            // The first thread draws as a single one would.
+            config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
+        }
+        if config.link == LinkMode::None && !plan.dummy {
+            config.listener.socket_buffer = io.stats().receive_buffer as u64;
+        }
+        let spin = if plan.seed.is_some() { SPIN_BEFORE_DEADLINE } else { Duration::ZERO };
+        let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
+        stop.add(waiter.waker());
+        let waker = waiter.waker();
+        let store = Store::new(plan.output.clone(), plan.sync, move || waker.wake())
+            .map_err(|error| Failure::Output { name: "what arrives".into(), error })?;
+        let mut service = ReceiverApp::new(plan.log.clone(), store, stop.clone());
+        service.exit_after_first = plan.once;
+        Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
+    }
+
+    /// Serves until the program is to end; then ends the other workers too, and tells senders that are not done.
+    fn run(mut self) -> WorkerEnd {
+        let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
+        let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
+        let interrupted = self.stop.is_interrupted() && unfinished;
+        self.stop.set();
+        // Now, and not after the disk is done: senders go on until they hear of it.
+        self.server.abort_unfinished();
+        send_rest(&mut self.server, &mut self.io, &mut self.waiter, FLUSH_TIMEOUT);
+        let failure = match result {
+            Err(error) => Some(error.into()),
+            Ok(()) if self.service.cut_short => Some(Failure::CutShort),
+            Ok(()) => match self.service.broken.take() {
+                Some((name, error)) => Some(Failure::Output { name, error }),
+                None => interrupted.then_some(Failure::Interrupted),
+            },
+        };
+        WorkerEnd {
+            stats: self.server.stats(),
+            socket: self.io.stats(),
+            offload: self.io.offload(),
+            finished: self.service.finished,
+            bytes: self.service.bytes,
+            not_stored: self.service.not_stored,
+            not_synced: self.service.not_synced,
+            failure,
+        }
+    }
+}
+
+impl WorkerEnd {
+    fn merge(&mut self, other: Self) {
+        self.stats.merge(&other.stats);
+        self.socket.merge(&other.socket);
+        self.offload.merge(&other.offload);
+        self.finished += other.finished;
+        self.bytes += other.bytes;
+        self.not_stored += other.not_stored;
+        self.not_synced += other.not_synced;
+        // Any failure tells more than that the program was interrupted.
+        if matches!(self.failure, None | Some(Failure::Interrupted)) && other.failure.is_some() {
+            self.failure = other.failure;
+        }
+    }
+}
+
+fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
+    let keep_payload = args.output.is_some();
+    let reference = ReceiverConfig { keep_payload, ..ReceiverConfig::reference() };
+    let memory = match &args.memory {
+        Some(text) => parse_bytes(text).map_err(|e| Failure::Usage(format!("--memory: {e}")))?,
+        None => resources::default_packet_memory(),
+    };
+    if memory < 1 << 20 {
+        return Err(Failure::Usage("--memory must be at least 1mib".into()));
+    }
+    if args.max_peers == 0 {
+        return Err(Failure::Usage("--max-peers must be at least 1".into()));
+    }
+    if !(1..=MAX_THREADS).contains(&args.threads) {
+        return Err(Failure::Usage(format!("--threads must be from 1 to {MAX_THREADS}")));
+    }
+    let seed = args.seed.unwrap_or_else(draw_seed);
+    let (receiver, link) = if args.dummy {
+        (ReceiverConfig::dummy(), LinkMode::None)
+    } else if args.no_link {
+        (ReceiverConfig { max_datagram: usize::MAX, ..reference }, LinkMode::None)
+    } else {
+        (reference, LinkMode::Emulated { seed })
+    };
+    let ack = match args.ack_every {
+        AckEvery::One => AckPolicy::EveryPacket,
+        AckEvery::Batch => AckPolicy::Batch,
+    };
+    let threads = args.threads as u64;
+    let mut config =
+        ServerConfig::new(ReceiverConfig { ack, ..receiver }, link).with_memory(memory / threads);
+    config.listener.secret = Some(rand::random());
+    let window = &mut config.listener.receiver.stream_window.max;
+    let most = config.listener.peer_memory_limit;
+    match args.rwnd.as_deref().map(native::parse_rwnd).transpose()? {
+        Some(rwnd) if rwnd > most => {
+            return Err(Failure::Usage(format!(
+                "--rwnd {rwnd} is more than one sender may hold, {most} bytes: a larger --memory allows it, 8 times --rwnd a thread"
+            )));
+        }
+        Some(rwnd) => *window = rwnd,
+        None => *window = (*window).min(most),
+    }
+    config.listener.max_peers = args.max_peers.div_ceil(args.threads);
+    Ok((config, (link != LinkMode::None).then_some(seed)))
+}
+
+/// A socket for each thread, all on one port; where nothing was asked for and the host has no IPv6, on all
+/// IPv4 interfaces.
+fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
+    let address = target::parse_bind(args.bind.as_deref()).map_err(Failure::Usage)?;
+    let buffer = args.socket_buffer.as_deref().map(socket::parse_buffer).transpose()?;
+    let options = UdpOptions {
+        share_port: args.threads > 1,
+        ..socket::of_receiver(args.threads, buffer, socket::offload(args.gso, args.gro))
+    };
+    let first = match bind_first(address, options) {
+        Err(SocketError::Bind { error, .. })
+            if args.bind.is_none() && error.kind() != io::ErrorKind::AddrInUse =>
+        {
+            bind_first((Ipv4Addr::UNSPECIFIED, target::DEFAULT_PORT).into(), options)?
+        }
+        result => result?,
+    };
+    let address = first.local_addr().map_err(SocketError::Receive)?;
+    let mut sockets = vec![first];
+    for _ in 1..args.threads {
+        sockets.push(UdpIo::bind(address, options)?);
+    }
+    Ok(sockets)
+}
+
+/// The first of the sockets on a port. A port that is to be shared could be had while another receiver of this
+/// user serves it, and the two would divide the senders: so it must be free for one alone first.
+fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketError> {
+    if options.share_port && address.port() != 0 {
+        UdpIo::bind(address, UdpOptions { share_port: false, ..options })?;
+    }
+    UdpIo::bind(address, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_that_was_drawn_is_exact_in_json() {
+        assert!((0..1000).all(|_| draw_seed() < 1 << 53));
+    }
+}

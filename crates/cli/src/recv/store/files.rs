@@ -1,0 +1,207 @@
+//! Files in the making. One gets its name only when its transfer is complete; until then it is a hidden temporary one
+//! beside it, removed if the transfer ends otherwise.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rdt_driver::Remote;
+use tempfile::NamedTempFile;
+
+use super::writer::Sink;
+use super::{Stored, Transfer};
+
+/// Prefix of the temporary files.
+const PREFIX: &str = ".rdt-partial-";
+/// Names tried in a directory before giving up.
+const MAX_NAMES: u32 = 100_000;
+
+/// Whose names they get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Names {
+    /// All this one: each finished transfer replaces the one before.
+    One(PathBuf),
+    /// New ones in this directory.
+    In(PathBuf),
+}
+
+impl Names {
+    fn directory(&self) -> &Path {
+        match self {
+            Self::One(path) => parent(path),
+            Self::In(directory) => directory,
+        }
+    }
+}
+
+/// Puts the names in a directory on the disk.
+type SyncDirectory = fn(&Path) -> io::Result<()>;
+
+/// The files of transfers.
+#[derive(Debug)]
+pub(super) struct Files {
+    names: Names,
+    /// How they get on the disk before they are said to be stored, if they do: their bytes, and then their names.
+    sync: Option<SyncDirectory>,
+    open: BTreeMap<Transfer, NamedTempFile>,
+}
+
+impl Files {
+    pub(super) fn new(names: Names, sync: bool) -> Self {
+        Self { names, sync: sync.then_some(sync_directory), open: BTreeMap::new() }
+    }
+}
+
+impl Sink for Files {
+    fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> io::Result<()> {
+        if let Some(file) = self.open.get_mut(&transfer) {
+            return file.as_file_mut().write_all(bytes);
+        }
+        let mut file = temporary(self.names.directory())?;
+        file.as_file_mut().write_all(bytes)?;
+        self.open.insert(transfer, file);
+        Ok(())
+    }
+
+    fn finish(&mut self, transfer: Transfer) -> io::Result<Stored> {
+        let file = match self.open.remove(&transfer) {
+            Some(file) => file,
+            // A transfer of nothing is a file too.
+            None => temporary(self.names.directory())?,
+        };
+        if self.sync.is_some() {
+            file.as_file().sync_all()?;
+        }
+        let path = match &self.names {
+            Names::One(path) => {
+                file.persist(path)?;
+                path.clone()
+            }
+            Names::In(directory) => name_in(directory, transfer.peer, file)?,
+        };
+        // From here on the file is there, whatever happens.
+        let unsynced = self.sync.and_then(|sync| sync(self.names.directory()).err());
+        Ok(Stored { path: Some(path), unsynced })
+    }
+
+    fn abort(&mut self, transfer: Transfer) {
+        self.open.remove(&transfer);
+    }
+}
+
+/// The directory that the path is in.
+pub(super) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// A new hidden file.
+pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX);
+    // As any program makes files: the user's mask decides who may read them.
+    #[cfg(unix)]
+    builder.permissions(<std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
+    builder.tempfile_in(directory)
+}
+
+/// Gives the file a name that is free: the peer's address, and a number if it is not the first.
+fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Result<PathBuf> {
+    let ip = peer.addr.ip().to_canonical().to_string().replace(':', "_");
+    for number in 1..MAX_NAMES {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = directory.join(format!("{ip}-{}{suffix}.bin", peer.addr.port()));
+        match file.persist_noclobber(&path) {
+            Ok(_) => return Ok(path),
+            Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => file = e.file,
+            Err(e) => return Err(e.error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
+}
+
+/// A name is on the disk when its directory is.
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    std::fs::File::open(directory)?.sync_all()
+}
+
+/// Other systems open no directories; theirs are written with the file or when they choose.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn transfer(number: u64) -> Transfer {
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
+        Transfer { number, peer }
+    }
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_whole_and_only_when_finished() {
+        for sync in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut files = Files::new(Names::In(directory.path().into()), sync);
+            files.write(transfer(1), b"ab").unwrap();
+            files.write(transfer(1), b"c").unwrap();
+            assert!(names(directory.path()).iter().all(|n| n.starts_with(PREFIX)));
+            let path = files.finish(transfer(1)).unwrap().path.unwrap();
+            assert_eq!(fs::read(path).unwrap(), b"abc");
+            let path = files.finish(transfer(2)).unwrap().path.unwrap();
+            assert_eq!(fs::read(path).unwrap(), b"", "a transfer of nothing is a file too");
+            assert_eq!(names(directory.path()), ["127.0.0.1-1-2.bin", "127.0.0.1-1.bin"]);
+        }
+    }
+
+    #[test]
+    fn transfers_of_one_peer_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = Files::new(Names::One(directory.path().join("out")), true);
+        files.write(transfer(1), b"abc").unwrap();
+        files.write(transfer(2), b"xyz").unwrap();
+        files.abort(transfer(1));
+        let path = files.finish(transfer(2)).unwrap().path.unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"xyz", "a restart voids what came before");
+        assert_eq!(names(directory.path()), ["out"]);
+    }
+
+    #[test]
+    fn an_aborted_transfer_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out");
+        fs::write(&file, b"old").unwrap();
+        let mut files = Files::new(Names::One(file.clone()), false);
+        files.write(transfer(1), b"new").unwrap();
+        assert_eq!(names(directory.path()).len(), 2);
+        files.abort(transfer(1));
+        assert_eq!(names(directory.path()), ["out"]);
+        assert_eq!(fs::read(&file).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_whose_name_may_be_lost_is_there_all_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        let mut files = Files::new(Names::One(path.clone()), true);
+        files.sync = Some(|_| Err(io::Error::other("unplugged")));
+        files.write(transfer(1), b"abc").unwrap();
+        let kept = files.finish(transfer(1)).unwrap();
+        assert_eq!((kept.path, kept.unsynced.unwrap().to_string()), (Some(path.clone()), "unplugged".into()));
+        assert_eq!(fs::read(path).unwrap(), b"abc");
+    }
+}

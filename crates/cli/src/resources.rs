@@ -1,0 +1,66 @@
+//! How much memory and processor time this process uses, where the system tells.
+
+/// Largest resident set so far and the present one, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Memory {
+    pub(crate) peak: Option<u64>,
+    pub(crate) now: Option<u64>,
+}
+
+/// The least default for packets, bytes.
+const MIN_DEFAULT_PACKET_MEMORY: u64 = 1 << 30;
+
+/// Memory for packets where nothing else is asked for, bytes: a quarter of what this host has, or of what its control
+/// group may use if that is less, but at least 1 GiB.
+pub(crate) fn default_packet_memory() -> u64 {
+    let host = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
+    default_packet_memory_of(&host, &group)
+}
+
+fn default_packet_memory_of(meminfo: &str, memory_max: &str) -> u64 {
+    let host = field(meminfo, "MemTotal:").unwrap_or(0);
+    let group = memory_max.trim().parse().unwrap_or(u64::MAX);
+    (host.min(group) / 4).max(MIN_DEFAULT_PACKET_MEMORY)
+}
+
+/// A size of a file in /proc, bytes.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Asks the system.
+pub(crate) fn memory() -> Memory {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    Memory { peak: field(&status, "VmHWM:"), now: field(&status, "VmRSS:") }
+}
+
+/// Processor time of all threads of this process so far, user and system; `None` where it is not told.
+#[cfg(unix)]
+pub fn processor_time() -> Option<std::time::Duration> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.try_into().ok()
+}
+
+/// Processor time of all threads of this process so far; `None`, because this system is not asked.
+#[cfg(not(unix))]
+pub fn processor_time() -> Option<std::time::Duration> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_is_a_quarter_of_host_or_group() {
+        const GIB: u64 = 1 << 30;
+        let host = "MemTotal:       33554432 kB\nMemFree:        1 kB\n";
+        assert_eq!(default_packet_memory_of(host, "max\n"), 8 * GIB);
+        assert_eq!(default_packet_memory_of(host, "17179869184\n"), 4 * GIB);
+        assert_eq!(default_packet_memory_of(host, "1073741824\n"), GIB);
+        assert_eq!(default_packet_memory_of("", ""), GIB);
+    }
+}

@@ -1,0 +1,107 @@
+//! The application on a sender: reads the source, prints the lines, notices the end.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rdt_driver::{Application, Fill, Flow, Source};
+use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError, Wire};
+
+use crate::interrupt::Stop;
+use crate::output::status::{Status, next_line};
+
+/// How a transfer ended.
+pub(crate) enum Outcome {
+    Finished { crc: u32 },
+    Failed { phase: Phase, error: TransferError },
+    Unreadable(io::Error),
+    Interrupted,
+}
+
+/// The application on a sender: reads the source and prints the lines.
+pub(crate) struct SenderApp {
+    pub(crate) host: String,
+    pub(crate) source: Option<Box<dyn Source>>,
+    pub(crate) stop: Stop,
+    pub(crate) status: Status,
+    pub(crate) start: Instant,
+    pub(crate) opened_at: Instant,
+    /// SYNs sent until one was answered.
+    pub(crate) syns: u64,
+    pub(crate) interval: Duration,
+    pub(crate) next_line: Option<Instant>,
+    pub(crate) end: Option<Outcome>,
+}
+
+impl SenderApp {
+    fn fill(&mut self, sender: &mut Sender) -> Result<(), io::Error> {
+        while let Some(source) = &mut self.source {
+            // The sender was opened before the loop began.
+            let Ok(spare) = sender.spare() else { return Ok(()) };
+            if spare.is_empty() {
+                return Ok(());
+            }
+            match source.read_into(spare)? {
+                Fill::Bytes(n) => sender.advance(n),
+                Fill::Pending => {
+                    sender.push();
+                    return Ok(());
+                }
+                Fill::End => {
+                    self.source = None;
+                    let _ = sender.finish();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, now: Instant, sender: &Sender, event: SenderEvent) {
+        match event {
+            SenderEvent::Connected { rtt } => {
+                self.next_line = Some(now + self.interval);
+                self.syns = sender.stats().datagrams_sent;
+                // The reference prints the last SYN's round trip.
+                let took = match sender.config().wire {
+                    Wire::Classic => rtt,
+                    Wire::Native { .. } => now.saturating_duration_since(self.opened_at),
+                };
+                self.status.connected(now, &self.host, took);
+            }
+            SenderEvent::Finished { crc } => {
+                self.status.fin_ack(now, &sender.stats(), crc);
+                self.end = Some(Outcome::Finished { crc });
+            }
+            SenderEvent::Failed { phase, error } => self.end = Some(Outcome::Failed { phase, error }),
+        }
+    }
+}
+
+impl Application<Sender> for SenderApp {
+    fn pump(&mut self, now: Instant, sender: &mut Sender) -> Flow {
+        while let Some(event) = sender.poll_event() {
+            self.on_event(now, sender, event);
+        }
+        if self.end.is_none() && self.stop.is_set() {
+            self.end = Some(Outcome::Interrupted);
+        }
+        if self.end.is_none()
+            && let Err(error) = self.fill(sender)
+        {
+            self.end = Some(Outcome::Unreadable(error));
+        }
+        if self.end.is_some() {
+            // What ended otherwise has nobody to tell.
+            if matches!(self.end, Some(Outcome::Interrupted | Outcome::Unreadable(_))) {
+                sender.abort();
+            }
+            return Flow::Done;
+        }
+        if let Some(next) = self.next_line
+            && next <= now
+        {
+            self.status.interval(now, &sender.stats());
+            self.next_line = Some(next_line(next, self.interval, now));
+        }
+        Flow::Wait(self.next_line)
+    }
+}

@@ -1,0 +1,89 @@
+//! What `rdt-send` sends: the array, a file, or the standard input.
+
+use std::fs::File;
+use std::io::{self, Stdin};
+use std::path::Path;
+
+use rdt_driver::{DwordArray, Piped, Source, Waker, file_source};
+use rdt_emulator::parse_bytes;
+use rdt_transport::dword_array;
+
+use crate::output::status::Status;
+use crate::{Failure, SendArgs};
+
+/// Largest power for which the array's length is a `u64`.
+const MAX_POWER: u8 = 61;
+
+/// What to send.
+pub(crate) enum Data {
+    Power(u8),
+    Bytes(u64),
+    File { name: String, file: File, bytes: u64 },
+    Stdin(Stdin),
+}
+
+impl Data {
+    /// `stdin` says that `-` is among the arguments.
+    pub(crate) fn parse(args: &SendArgs, stdin: bool) -> Result<Self, Failure> {
+        if let Some(text) = &args.bytes {
+            let bytes = parse_bytes(text).map_err(|e| Failure::Usage(format!("--bytes: {e}")))?;
+            return Ok(Self::Bytes(bytes));
+        }
+        match &args.file {
+            Some(path) if path == Path::new("-") => Ok(Self::Stdin(io::stdin())),
+            Some(path) => Self::open(path),
+            None if stdin => Ok(Self::Stdin(io::stdin())),
+            None => match args.power.unwrap_or(20) {
+                power @ 0..=MAX_POWER => Ok(Self::Power(power)),
+                power => Err(Failure::Usage(format!("--power must be from 0 to {MAX_POWER}, not {power}"))),
+            },
+        }
+    }
+
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let unreadable = |error| Failure::Input { name: name.clone(), error };
+        let file = File::open(path).map_err(unreadable)?;
+        let metadata = file.metadata().map_err(unreadable)?;
+        if metadata.is_dir() {
+            return Err(unreadable(io::Error::other("it is a directory")));
+        }
+        Ok(Self::File { name, file, bytes: metadata.len() })
+    }
+
+    pub(crate) fn announce(&self, status: &Status) {
+        match self {
+            // Nothing is prepared: the array is made as it is sent, so that 2^30 words take no memory.
+            Self::Power(power) => status
+                .text(&format!("Main:\tinitializing DWORD array with 2^{power} elements... done in 0 ms")),
+            Self::Bytes(bytes) => status.text(&format!("Main:\tsending {bytes} bytes of the DWORD array")),
+            Self::File { name, bytes, .. } => status.text(&format!("Main:\tsending {name}, {bytes} bytes")),
+            Self::Stdin(_) => status.text("Main:\tsending the standard input"),
+        }
+    }
+
+    /// The file, if it is one, and its name as it was given.
+    pub(crate) fn file(&self) -> Option<(&str, &File)> {
+        match self {
+            Self::File { name, file, .. } => Some((name, file)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Power(_) | Self::Bytes(_) => "the array".into(),
+            Self::File { name, .. } => name.clone(),
+            Self::Stdin(_) => "the standard input".into(),
+        }
+    }
+
+    pub(crate) fn source(self, waker: Waker) -> io::Result<Box<dyn Source>> {
+        match self {
+            Self::Power(power) => Ok(Box::new(DwordArray::new(dword_array::WORD << power))),
+            Self::Bytes(bytes) => Ok(Box::new(DwordArray::new(bytes))),
+            Self::File { file, .. } => file_source(file, waker),
+            Self::Stdin(stdin) => Ok(Box::new(Piped::new(stdin, waker))),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Error sentences of a failed transfer: what happened, and what the user can do about it.
+
+use std::io;
+use std::net::SocketAddr;
+
+use rdt_driver::UdpStats;
+use rdt_transport::wire::native::CloseReason;
+use rdt_transport::{ReceiverConfig, SenderConfig, SenderStats, TransferError, Wire};
+
+/// State of a transfer at its failure, from which the sentence is chosen.
+pub(super) struct ErrorContext<'a> {
+    pub(super) host: &'a str,
+    pub(super) address: SocketAddr,
+    pub(super) config: &'a SenderConfig,
+    pub(super) stats: SenderStats,
+    pub(super) socket: UdpStats,
+    /// SYNs sent until one was answered.
+    pub(super) syns: u64,
+    /// The source was read to its end.
+    pub(super) all_read: bool,
+}
+
+impl ErrorContext<'_> {
+    /// What happened and what to do about it.
+    pub(super) fn sentence(&self, error: &TransferError) -> String {
+        let Self { host, address, config, stats, socket, .. } = self;
+        match error {
+            TransferError::Timeout { .. } if socket.lost_too_big > 0 => format!(
+                "packets of {} bytes do not fit the network to {host}: choose a smaller --packet-size",
+                config.packet_size
+            ),
+            TransferError::Timeout { attempts, .. } if *host == "local" => {
+                format!("the link that was asked for let no answer through in {attempts} attempts")
+            }
+            TransferError::Timeout { packet, attempts } if stats.handshake_rtt.is_some() => {
+                self.silence(*packet, *attempts)
+            }
+            TransferError::Timeout { .. } if socket.unreachable > 0 && socket.no_way => {
+                format!("the network reports that it has no way to {host} ({address}): check the address")
+            }
+            TransferError::Timeout { .. } if socket.unreachable > 0 => {
+                format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
+            }
+            TransferError::Timeout { attempts, .. } => {
+                let native = config.wire != Wire::Classic;
+                let hint = if native {
+                    " A receiver of the classic protocol alone wants --wire classic"
+                } else {
+                    ""
+                };
+                format!(
+                    "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
+                )
+            }
+            // Without a FIN the receiver stores nothing.
+            TransferError::Closed(reason) => {
+                let arrived = arrived(stats, self.all_read);
+                closed(&format!("{host} ({address})"), *reason, &arrived)
+            }
+            TransferError::Gone => {
+                let arrived = arrived(stats, self.all_read);
+                format!("nobody listens at {host} ({address}) any more: rdt-recv ended there; {arrived}")
+            }
+            TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
+                format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// Why a receiver that answered once may answer no more.
+    fn silence(&self, packet: u64, attempts: u32) -> String {
+        let Self { host, address, config, stats, socket, .. } = self;
+        let size = config.packet_size;
+        // Reports about SYNs may be from before the receiver started; the SYN that it answered has none.
+        let gone = socket.unreachable >= self.syns;
+        if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
+            return format!(
+                "no answer from {host} ({address}) to packets of {size} bytes: more than {} needs rdt-recv --no-link or --dummy",
+                ReceiverConfig::REFERENCE_DATAGRAM,
+            );
+        }
+        let gone = match socket.no_way {
+            true if gone => "; the network reports that it has no way there",
+            false if gone => "; it is gone",
+            _ => "",
+        };
+        if config.wire != Wire::Classic {
+            let silent = config.give_up.as_secs_f64();
+            return format!(
+                "the receiver at {host} ({address}) stopped answering: no answer for {silent:.1} s, {} bytes were acknowledged{gone}",
+                stats.bytes_acked
+            );
+        }
+        format!(
+            "the receiver at {host} ({address}) stopped answering: no answer to packet {packet} after {attempts} attempts{gone}"
+        )
+    }
+}
+
+/// What a receiver said when it ended a transfer, what had `arrived` where that matters, and what to do about it.
+fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
+    if reason == CloseReason::NoConnection {
+        return format!(
+            "the receiver at {receiver} no longer knows this transfer: it was started anew, or heard nothing from here for too long; {arrived}"
+        );
+    }
+    let help = match reason {
+        CloseReason::Refused => ": try again later, or raise its --max-peers",
+        CloseReason::Version => ": one of the two programs is too old",
+        CloseReason::Storage => ": see what it printed",
+        CloseReason::Idle => ": this program was stopped, or the path was broken for long",
+        CloseReason::Aborted => &format!(": it was stopped, or had to end; {arrived}"),
+        _ => "",
+    };
+    format!("the receiver at {receiver} closed the transfer: {reason}{help}")
+}
+
+/// What is known of a transfer that its receiver did not finish, and what to do about it. `all`: there was nothing more to
+/// be sent, so that the receiver may have stored it.
+fn arrived(stats: &SenderStats, all: bool) -> String {
+    if all && stats.bytes_acked == stats.bytes_written {
+        format!(
+            "all {} bytes sent had arrived, but it is not known whether they were stored: look there before you send them again",
+            stats.bytes_acked
+        )
+    } else {
+        format!("{} bytes had arrived, which are not all: send everything again", stats.bytes_acked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_a_transfer_that_its_receiver_did_not_finish_is_told() {
+        let stats = |acked, written| SenderStats {
+            bytes_acked: acked,
+            bytes_written: written,
+            snd_una: acked,
+            snd_nxt: written,
+            ..SenderStats::default()
+        };
+        let not_all = "5 bytes had arrived, which are not all: send everything again";
+        assert_eq!([arrived(&stats(5, 9), true), arrived(&stats(5, 5), false)], [not_all, not_all]);
+        assert!(arrived(&stats(9, 9), true).starts_with("all 9 bytes sent had arrived, but it is not known"));
+        for reason in [CloseReason::NoConnection, CloseReason::Aborted] {
+            let sentence = closed("h", reason, not_all);
+            assert!(sentence.ends_with(&format!("; {not_all}")), "{sentence}");
+        }
+        assert!(
+            !closed("h", CloseReason::Storage, not_all).contains(not_all),
+            "that says why nothing is kept"
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! HOST `local`: a receiver in this process, on a thread and a loopback port of its own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rdt_driver::{Gauge, SocketError, UdpIo, UdpOptions, Waiter, processor, run, start_elsewhere};
+use rdt_server::{LinkMode, Server, ServerConfig};
+use rdt_transport::{ReceiverConfig, SenderConfig, Wire};
+
+use crate::interrupt::Stop;
+use crate::output::log::EventLog;
+use crate::output::receiver_report::ReceiverReport;
+use crate::recv::SPIN_BEFORE_DEADLINE;
+use crate::recv::app::ReceiverApp;
+use crate::recv::store::Store;
+use crate::{Failure, resources};
+
+/// The receiver's thread.
+pub(crate) struct LocalReceiver {
+    pub(crate) address: SocketAddr,
+    /// How full its socket is.
+    pub(crate) gauge: Arc<Gauge>,
+    stop: Stop,
+    thread: JoinHandle<Result<ReceiverReport, SocketError>>,
+}
+
+impl LocalReceiver {
+    /// Starts a reference receiver for the datagrams of this sender, which may hold as many bytes of packets
+    /// as it, or its default if that is more. `rwnd` is the largest window of a native sender, in bytes.
+    pub(crate) fn start(
+        seed: u64,
+        sender: &SenderConfig,
+        rwnd: Option<u64>,
+        options: UdpOptions,
+    ) -> Result<Self, Failure> {
+        let mut receiver = ReceiverConfig {
+            max_datagram: sender.packet_size.max(ReceiverConfig::REFERENCE_DATAGRAM),
+            ..ReceiverConfig::reference()
+        };
+        receiver.stream_window.max = rwnd.unwrap_or(receiver.stream_window.max);
+        receiver.stream_window.mss = sender.payload_size() as u64;
+        // At least what a receiver of its own has. One sender gets an eighth.
+        let memory = sender.memory_limit.max(resources::default_packet_memory());
+        let memory = memory.max(rwnd.unwrap_or(0).saturating_mul(8));
+        let asked = sender.wire == Wire::Classic || sender.link_request.is_some();
+        let (link, spin) = if asked {
+            (LinkMode::Emulated { seed }, SPIN_BEFORE_DEADLINE)
+        } else {
+            (LinkMode::None, Duration::ZERO)
+        };
+        let mut config = ServerConfig::new(receiver, link).with_memory(memory);
+        config.listener.secret = Some(rand::random());
+        let mut io = UdpIo::bind((Ipv4Addr::LOCALHOST, 0).into(), options)?;
+        let address = io.local_addr().map_err(SocketError::Receive)?;
+        let mut waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;
+        let stop = Stop::default();
+        stop.add(waiter.waker());
+        let mut service = ReceiverApp::new(EventLog::quiet(), Store::discard(), stop.clone());
+        let gauge = io.gauge();
+        let creator = processor();
+        let thread = thread::spawn(move || {
+            start_elsewhere(creator);
+            let mut server = Server::new(config);
+            run(&mut server, &mut io, &mut service, &mut waiter)?;
+            let seed = asked.then_some(seed);
+            Ok(ReceiverReport { seed, stats: server.stats(), socket: io.stats(), offload: io.offload() })
+        });
+        Ok(Self { address, gauge, stop, thread })
+    }
+
+    /// Ends the receiver and gives what it counted.
+    pub(crate) fn finish(self) -> Result<ReceiverReport, SocketError> {
+        self.stop.set();
+        self.thread.join().unwrap_or_else(|_| {
+            Err(SocketError::Receive(std::io::Error::other("the embedded receiver's thread ended by itself")))
+        })
+    }
+}

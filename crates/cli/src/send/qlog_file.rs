@@ -1,0 +1,131 @@
+//! `--qlog`: what the sender tells, written to a file.
+
+use std::fs::{self, File, Metadata};
+use std::io::BufWriter;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rdt_transport::qlog::{Qlog, QlogConfig};
+use rdt_transport::{Observer, SenderConfig, Wire};
+
+use super::data::Data;
+use crate::Failure;
+use crate::console::talk;
+
+/// Bytes that are written in one call.
+const BUFFER: usize = 256 * 1024;
+
+/// The file and what writes it.
+pub(crate) struct QlogFile {
+    path: PathBuf,
+    log: Qlog<BufWriter<File>>,
+}
+
+impl QlogFile {
+    /// Replaces what was in the file. Times count from `start`, which is now or was a moment ago.
+    pub(crate) fn create(
+        path: &Path,
+        start: Instant,
+        peer: SocketAddr,
+        config: &SenderConfig,
+    ) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| Failure::output(path, error))?;
+        let classic = config.wire == Wire::Classic;
+        let config = QlogConfig {
+            title: format!("rdt-send to {peer}, {}", config.congestion),
+            epoch: start,
+            reference_time_ms: jiff::Timestamp::now().as_millisecond(),
+            peer: Some(peer),
+            window_unit: if classic { config.payload_size() as u64 } else { 1 },
+        };
+        Ok(Self { path: path.to_owned(), log: Qlog::new(BufWriter::with_capacity(BUFFER, file), &config) })
+    }
+
+    pub(crate) fn observer(&self) -> Box<dyn Observer> {
+        Box::new(self.log.clone())
+    }
+}
+
+/// Completes the file. That it could not be written is how the program ends, unless the transfer failed: then it
+/// is only told.
+pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option<Failure> {
+    let Some(QlogFile { path, log }) = file else { return failure };
+    let Err(error) = log.finish() else { return failure };
+    let unwritten = Failure::output(&path, error);
+    if failure.is_some() {
+        talk(&format!("rdt-send: {unwritten}"));
+    }
+    failure.or(Some(unwritten))
+}
+
+/// Refuses a path whose file is in other use.
+///
+/// # Errors
+/// A sentence that names the other use.
+pub(crate) fn check(path: &Path, data: &Data) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return Err(Failure::Usage(
+            "--qlog needs the name of a file, not -: the standard output has the program's lines".into(),
+        ));
+    }
+    // What is not there yet is in no use.
+    let Ok(there) = fs::metadata(path) else { return Ok(()) };
+    match use_of(&there, path, data) {
+        Some(what) => {
+            Err(Failure::Usage(format!("--qlog {} is {what}: choose another file", path.display())))
+        }
+        None => Ok(()),
+    }
+}
+
+fn use_of(there: &Metadata, path: &Path, data: &Data) -> Option<&'static str> {
+    if data.file().is_some_and(|(name, file)| is_input(there, path, name, file)) {
+        return Some("what is to be sent");
+    }
+    standard(there)
+}
+
+/// True if the path leads to the file that is sent.
+#[cfg(unix)]
+fn is_input(there: &Metadata, _: &Path, _: &str, file: &File) -> bool {
+    file.metadata().is_ok_and(|open| is_same(&open, there))
+}
+
+/// True if the path leads to the file that is sent.
+#[cfg(not(unix))]
+fn is_input(_: &Metadata, path: &Path, name: &str, _: &File) -> bool {
+    matches!((fs::canonicalize(path), fs::canonicalize(name)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Which of the program's outputs it is. What devices like `/dev/null` take is mixed with nothing.
+#[cfg(unix)]
+fn standard(there: &Metadata) -> Option<&'static str> {
+    use std::io::IsTerminal as _;
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::unix::fs::FileTypeExt as _;
+
+    fn is(there: &Metadata, output: BorrowedFd<'_>) -> bool {
+        let open = output.try_clone_to_owned().and_then(|output| File::from(output).metadata());
+        let mixes = |open: &Metadata| !open.file_type().is_char_device() || output.is_terminal();
+        open.is_ok_and(|open| is_same(&open, there) && mixes(&open))
+    }
+    match there {
+        there if is(there, std::io::stdout().as_fd()) => Some("the standard output"),
+        there if is(there, std::io::stderr().as_fd()) => Some("the standard error"),
+        _ => None,
+    }
+}
+
+/// Elsewhere no path names them.
+#[cfg(not(unix))]
+fn standard(_: &Metadata) -> Option<&'static str> {
+    None
+}
+
+#[cfg(unix)]
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}

@@ -1,0 +1,229 @@
+//! One transfer: the machine, its socket and its application, and what there is to say when it is over.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run, send_rest};
+use rdt_transport::{Observer, Phase, Sender, SenderConfig, SenderStats, TransferError};
+
+use super::app::{Outcome, SenderApp};
+use super::data::Data;
+use super::error_text::ErrorContext;
+use super::qlog_file::{self, QlogFile};
+use crate::console::{Console, talk};
+use crate::interrupt::Stop;
+use crate::output::counters::{idle_line, idle_share};
+use crate::output::format::megabytes;
+use crate::output::packet_log::PacketLog;
+use crate::output::receiver_report::ReceiverReport;
+use crate::output::rtt_histogram::RttHistogram;
+use crate::output::sockets::{sent_line, warnings};
+use crate::output::status::Status;
+use crate::output::summary::{ChecksumCheck, Summary};
+use crate::socket::FLUSH_TIMEOUT;
+use crate::{Failure, SendArgs, resources};
+
+/// Where and when the lines of a transfer are printed.
+pub(crate) struct Pace {
+    pub(crate) status: Status,
+    pub(crate) interval: Duration,
+    pub(crate) start: Instant,
+}
+
+/// Whom a transfer is for, and the socket towards it.
+#[derive(Clone, Copy)]
+pub(crate) struct Remote<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) address: SocketAddr,
+    pub(crate) options: UdpOptions,
+}
+
+/// The machine, its socket and its application.
+pub(crate) struct Transfer {
+    pub(crate) host: String,
+    pub(crate) address: SocketAddr,
+    pub(crate) sender: Sender,
+    pub(crate) socket: Connected,
+    waiter: Waiter,
+    pub(crate) sending: SenderApp,
+    input: String,
+    /// Of `--json`.
+    pub(crate) rtt_histogram: Option<RttHistogram>,
+    qlog: Option<QlogFile>,
+}
+
+impl Transfer {
+    pub(crate) fn open(
+        args: &SendArgs,
+        remote: Remote<'_>,
+        config: SenderConfig,
+        data: Data,
+        pace: Pace,
+    ) -> Result<Self, Failure> {
+        let Remote { host, address, options } = remote;
+        let Pace { status, interval, start } = pace;
+        let any: SocketAddr = if address.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
+        let io = UdpIo::bind(any, options)?;
+        let waiter = Waiter::new(io.socket(), Duration::ZERO).map_err(SocketError::Receive)?;
+        let stop = Stop::default();
+        stop.add(waiter.waker());
+        stop.on_interrupt();
+        let input = data.name();
+        let source =
+            data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
+        let mut socket = Connected::new(io, address);
+        let mut sender = Sender::with_memory(config, socket.memory())?;
+        let mut observers: Vec<Box<dyn Observer>> = Vec::new();
+        if args.debug {
+            let console = Console::default();
+            observers.push(Box::new(PacketLog { console, start, peer: address }));
+        }
+        let qlog = args.qlog.as_deref().map(|path| QlogFile::create(path, start, address, sender.config()));
+        let qlog = qlog.transpose()?;
+        observers.extend(qlog.as_ref().map(QlogFile::observer));
+        let rtt_histogram = args.json.then(RttHistogram::default);
+        if let Some(rtt_histogram) = &rtt_histogram {
+            observers.push(Box::new(rtt_histogram.recorder()));
+        }
+        if !observers.is_empty() {
+            sender.observe(Box::new(observers));
+        }
+        let sending = SenderApp {
+            host: host.into(),
+            source: Some(source),
+            stop,
+            status,
+            start,
+            opened_at: start,
+            syns: 0,
+            interval,
+            next_line: None,
+            end: None,
+        };
+        Ok(Self { host: host.into(), address, sender, socket, waiter, sending, input, rtt_histogram, qlog })
+    }
+
+    pub(crate) fn run(&mut self) -> Result<(), SocketError> {
+        // A new sender can be opened.
+        let _ = self.sender.open();
+        self.sending.opened_at = clock::now();
+        run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
+        // A socket that is full when the user interrupts must not keep the news of it from the receiver.
+        send_rest(&mut self.sender, &mut self.socket, &mut self.waiter, FLUSH_TIMEOUT);
+        Ok(())
+    }
+
+    /// Prints the last lines and decides how the program ends.
+    pub(crate) fn conclude(
+        &mut self,
+        end: Result<(), SocketError>,
+        receiver: Option<&ReceiverReport>,
+    ) -> Result<(), Failure> {
+        let stats = self.sender.stats();
+        let end = match end {
+            Ok(()) => self.sending.end.take().unwrap_or(Outcome::Interrupted),
+            Err(error) => self.socket_failure(&error, &stats),
+        };
+        let now = clock::now();
+        let mut received = None;
+        let status = &mut self.sending.status;
+        let failure = match end {
+            Outcome::Finished { crc } => {
+                status.finished(&stats);
+                received = Some(crc);
+                match ChecksumCheck::of(stats.crc, crc) {
+                    ChecksumCheck::Agreed => None,
+                    ChecksumCheck::Unchecked => {
+                        talk("the receiver did not check the data: it answered checksum 0");
+                        None
+                    }
+                    ChecksumCheck::Wrong => Some(Failure::Checksum { ours: stats.crc, theirs: crc }),
+                }
+            }
+            Outcome::Failed { phase, error } => {
+                let sentence = self.error_context().sentence(&error);
+                Some(self.sending.status.failed(phase, error, sentence))
+            }
+            Outcome::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
+            Outcome::Interrupted => {
+                status.interrupted(now, &stats);
+                Some(Failure::Interrupted)
+            }
+        };
+        let failure = qlog_file::finish(self.qlog.take(), failure);
+        let ran = stats.handshake_rtt.is_some() || receiver.is_some();
+        if ran && !self.sending.status.is_quiet() {
+            for line in receiver.map(ReceiverReport::lines).unwrap_or_default() {
+                talk(&line);
+            }
+            if let Some(share) =
+                receiver.and_then(|end| idle_share(self.sender.config(), &stats, &end.stats.forward))
+            {
+                talk(&idle_line(share));
+            }
+            if let Some(peak) = resources::memory().peak {
+                talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
+            }
+            self.talk_about_socket();
+        }
+        let summary = Summary {
+            host: &self.host,
+            address: self.address,
+            config: self.sender.config(),
+            stats: &stats,
+            status: &self.sending.status,
+            socket: &self.socket,
+            rtt_histogram: self.rtt_histogram.as_ref(),
+            failure: failure.as_ref(),
+            crc_received: received,
+            receiver,
+        };
+        self.sending.status.summary(&summary.json());
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// How its datagrams left.
+    fn talk_about_socket(&self) {
+        let io = self.socket.io();
+        let (stats, offload) = (io.stats(), io.offload());
+        for line in warnings(&stats, &offload).into_iter().chain(sent_line(&stats, &offload)) {
+            talk(&line);
+        }
+    }
+
+    fn error_context(&self) -> ErrorContext<'_> {
+        ErrorContext {
+            host: &self.host,
+            address: self.address,
+            config: self.sender.config(),
+            stats: self.sender.stats(),
+            socket: self.socket.io().stats(),
+            syns: self.sending.syns,
+            all_read: self.sending.source.is_none(),
+        }
+    }
+
+    fn socket_failure(&self, error: &SocketError, stats: &SenderStats) -> Outcome {
+        let phase = match (stats.handshake_rtt, stats.snd_una == stats.snd_nxt) {
+            (None, _) => Phase::Connect,
+            (_, false) => Phase::Send,
+            (_, true) => Phase::Close,
+        };
+        let number = |e: &io::Error| e.raw_os_error().unwrap_or(0);
+        let (arrow, verb, error) = match error {
+            SocketError::Send(e) => ("-->", "sendto", TransferError::FailedSend(number(e))),
+            SocketError::Receive(e) => ("<--", "recvfrom", TransferError::FailedRecv(number(e))),
+            other => unreachable!("a bound socket does not fail to bind: {other}"),
+        };
+        let time = clock::now().saturating_duration_since(self.sending.start).as_secs_f64();
+        if let TransferError::FailedSend(number) | TransferError::FailedRecv(number) = error {
+            self.sending.status.text(&format!("[{time:6.3}] {arrow} failed {verb} with {number}"));
+        }
+        Outcome::Failed { phase, error }
+    }
+}
