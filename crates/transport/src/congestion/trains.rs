@@ -30,6 +30,9 @@ struct Train {
     first_ack_at: u64,
     /// Bytes delivered in all when the first ACK came.
     delivered: u64,
+    /// The same when the last counted ACK came, and the bytes that the second ACK added.
+    last_delivered: u64,
+    step: u64,
     acks: u32,
     /// Bytes per second as of the last ACK.
     rate: u64,
@@ -47,8 +50,16 @@ impl Trains {
     /// An ACK at `now` told of a segment that left at `sent_at`; `delivered` bytes have arrived in all.
     pub(super) fn on_ack(&mut self, now: u64, sent_at: u64, delivered: u64) {
         match &mut self.current {
+            // An ACK of fewer bytes was not due yet: the receiver's timer sent it, so its time says nothing of the path.
+            Some(train)
+                if train.sent_at == sent_at
+                    && delivered.saturating_sub(train.last_delivered) < train.step => {}
             Some(train) if train.sent_at == sent_at => {
                 train.acks += 1;
+                if train.step == 0 {
+                    train.step = delivered - train.last_delivered;
+                }
+                train.last_delivered = delivered;
                 if let Some(interval) = now.checked_sub(train.first_ack_at).filter(|interval| *interval > 0) {
                     let bytes = u128::from(delivered - train.delivered) * 1_000_000_000;
                     train.rate = u64::try_from(bytes / u128::from(interval)).unwrap_or(u64::MAX);
@@ -62,7 +73,15 @@ impl Trains {
                     }
                     self.last.push((train.rate, train.first_ack_at - train.sent_at));
                 }
-                *current = Some(Train { sent_at, first_ack_at: now, delivered, acks: 1, rate: 0 });
+                *current = Some(Train {
+                    sent_at,
+                    first_ack_at: now,
+                    delivered,
+                    last_delivered: delivered,
+                    step: 0,
+                    acks: 1,
+                    rate: 0,
+                });
             }
         }
     }
@@ -111,6 +130,19 @@ mod tests {
         let mut trains = Trains::default();
         run(&mut trains, 6, 2, |train| 600 + 5 * train);
         assert_eq!(trains.rate().map(|rate| rate.steady), Some(false));
+    }
+
+    #[test]
+    fn last_segments_behind_the_delayed_ack_timer_do_not_count() {
+        let mut trains = Trains::default();
+        for train in 0..4 {
+            let (sent_at, before) = (train * 50 * MS, train * 9000);
+            for pair in 1..=4 {
+                trains.on_ack(sent_at + (600 + pair * 2) * MS, sent_at, before + pair * 2000);
+            }
+            trains.on_ack(sent_at + 633 * MS, sent_at, before + 9000);
+        }
+        assert_eq!(trains.rate(), Some(TrainRate { rate: 1_000_000, steady: true }));
     }
 
     #[test]

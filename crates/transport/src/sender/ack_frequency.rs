@@ -62,14 +62,14 @@ impl Sender {
     /// pacing, a burst is as long as the data that an ACK covers.
     pub(super) fn ack_frequency(&self) -> AckFrequency {
         let mss = self.mss as u64;
-        let wanted = self.pacer.is_some()
-            && self.config.recovery.heeds_sack()
-            && self.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT)
-            && !self.is_lossy();
+        let trains = self.congestion.train() > 0;
+        // Trains are for long paths: the handshake told the round trip, and the first flight has no other sample.
+        let long = trains || self.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT);
+        let wanted = self.pacer.is_some() && self.config.recovery.heeds_sack() && long && !self.is_lossy();
         if !wanted {
             return AckFrequency { each: 0, from: 0, bytes: 0 };
         }
-        if self.congestion.train() > 0 {
+        if trains {
             return AckFrequency { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };
         }
         let by_window = self.congestion.pacing_rate().is_none();
