@@ -7,7 +7,9 @@
 //! | [`transport`] | the protocol as pure state machines |
 //! | [`emulator`] | a network link as a state machine |
 //! | [`server`] | many receivers behind one socket, each at the end of its own emulated path |
-//! | [`driver`] | real UDP sockets |
+//! | [`driver`] | the machines over real UDP sockets |
+//! | [`udp`] | batched UDP sockets, for any protocol |
+//! | [`datagram`] | batches of datagrams, as machines and sockets exchange them |
 //! | [`sim`] | virtual time |
 //!
 //! A transfer of the course's payload over a lossy link, in no time at all:
@@ -23,6 +25,6 @@
 //! ```
 
 pub use {
-    rdt_driver as driver, rdt_emulator as emulator, rdt_server as server, rdt_sim as sim,
-    rdt_transport as transport,
+    rdt_datagram as datagram, rdt_driver as driver, rdt_emulator as emulator, rdt_server as server,
+    rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
 };

@@ -171,7 +171,7 @@ pub(crate) fn send(bytes: u64, window: u32, waiting: Waiting) -> Result<()> {
     let io = UdpIo::bind((Ipv4Addr::UNSPECIFIED, 0).into(), options)?;
     let socket = io.socket();
     let mut io = Connected::new(io, address);
-    let mut sender = Sender::with_memory(config, io.memory())?;
+    let mut sender = Sender::with_memory(config, rdt_driver::send_memory(&mut io))?;
     sender.open().context("opening")?;
     let mut making = Making { source: Some(DwordArray::new(bytes)), crc: None, failed: false };
     run(waiting, &mut sender, &mut io, &mut making, socket)?;

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use common::{Program, Surroundings, argument, median, number, rounds, table, verdict};
 use load::Load;
-use rdt_driver::{Connected, Many, Member, UdpIo, UdpOptions, Waiter, clock, run};
+use rdt_driver::{Connected, Many, Member, UdpIo, UdpOptions, Waiter, clock, run, send_memory};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{FramePool, LinkProperties, Sender, SenderConfig};
 
@@ -215,7 +215,7 @@ type Connection = Member<Sender, Connected, Load>;
 fn connection(plan: &Plan, number: usize, memory: FramePool) -> Connection {
     let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
     let mut socket = Connected::new(io, plan.address);
-    let memory = if plan.arrangement.lends { socket.memory() } else { memory };
+    let memory = if plan.arrangement.lends { send_memory(&mut socket) } else { memory };
     let mut endpoint = Sender::with_memory(plan.config(number), memory).expect("the configuration is valid");
     endpoint.open().expect("a new sender opens");
     Member { endpoint, socket, application: Load::new([plan.begin, plan.end]) }

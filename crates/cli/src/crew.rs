@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 
-use rdt_driver::stock_batches;
+use rdt_driver::prefill_batch_pool;
 
 /// What a thread that serves asks for by and by, beside what peers send, bytes.
 const SPARE: usize = 2 << 20;
@@ -49,7 +49,7 @@ pub(crate) fn run<W: Send, T: Send>(
 
 /// Gets what the thread needs, tells of it, and waits for the signal; false if there is none.
 fn wait(tell: &Sender<io::Result<()>>, begin: &Receiver<()>) -> bool {
-    let ready = stock_batches();
+    let ready = prefill_batch_pool();
     // Who asked waits for it.
     let _ = tell.send(ready);
     begin.recv().is_ok()

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use rdt_transport::Endpoint;
 use rdt_transport::drive::{Budget, DatagramIo, Turn, send_out, turn_with};
+use rdt_transport::{Endpoint, FramePool};
 
 use crate::{Connected, SocketError, UdpIo, Waiter, clock};
 
@@ -64,6 +64,11 @@ impl Socket for UdpIo {
             _ => None,
         }
     }
+}
+
+/// Creates the memory of a sender on `socket`: zero-copy if the socket allows it, else on the heap.
+pub fn send_memory(socket: &mut Connected) -> FramePool {
+    socket.zerocopy_pool().map_or_else(FramePool::new, FramePool::of)
 }
 
 /// Runs `endpoint` over `socket` until `application` is done.

@@ -1,7 +1,7 @@
 //! Whole transfers between real sockets in the middle of which the kernel takes a way to send away: they arrive all the
 //! same, by the next way, and the socket says so.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
         let (socket, source) = (io.socket(), Some(DwordArray::new(BYTES)));
         let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
         let mut io = Connected::new(io, to);
-        let memory = io.memory();
+        let memory = rdt_driver::send_memory(&mut io);
         let before = io.io().offload();
         let mut sending = Sending { source, socket, losses, written: 0, crc: None, until };
         let mut sender = Sender::with_memory(config, memory).expect("a valid configuration");

@@ -16,8 +16,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use rdt_driver::clock;
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
+use rdt_udp::clock;
 
 use crate::relay::Books;
 use crate::tap::Tap;

@@ -159,8 +159,8 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::clock;
     use rdt_emulator::{DelayHistogram, Ledger, Link, LinkConfig, Packet};
+    use rdt_udp::clock;
 
     use super::*;
 

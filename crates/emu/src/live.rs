@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rdt_driver::clock;
 use rdt_emulator::Direction;
+use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::json;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rdt_driver::clock;
 use rdt_emulator::parse_duration;
+use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::capture::frame::Frame;

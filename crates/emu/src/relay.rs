@@ -6,8 +6,8 @@
 use std::io;
 use std::time::Instant;
 
-use rdt_driver::clock;
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
+use rdt_udp::clock;
 
 use crate::paths::Paths;
 use crate::port::{Buffers, Port, Sent};

@@ -19,8 +19,8 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rdt_driver::clock;
 use rdt_emulator::{Bitrate, Ecn, Path, parse_bitrate, parse_duration};
+use rdt_udp::clock;
 
 use crate::failure::Failure;
 use crate::path::PathArgs;

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 
 use vigil::Vigil;
 pub use vigil::Waiting;

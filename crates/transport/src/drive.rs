@@ -3,59 +3,9 @@
 
 use std::time::Instant;
 
-use crate::{Ecn, Endpoint, TransmitBuf};
+pub use rdt_datagram::{DatagramIo, Received};
 
-/// Where datagrams come from and go to: a socket, or a simulated network.
-pub trait DatagramIo {
-    /// The same as the endpoint's.
-    type Peer: Copy;
-
-    /// The next received batch, or `None` when there is nothing to read now.
-    fn recv(&mut self) -> Option<Received<'_, Self::Peer>>;
-
-    /// Reports that nobody listens where datagrams went, since the last call.
-    fn take_refused(&mut self) -> u64 {
-        0
-    }
-
-    /// Messages that found the socket's buffer full, since the last call, as far as is known from those that were read.
-    fn take_overflow(&mut self) -> u64 {
-        0
-    }
-
-    /// An empty batch to fill, or `None` while an earlier one is stuck: the endpoint has already counted
-    /// it as sent, so it must leave first.
-    fn transmit_buf(&mut self) -> Option<&mut TransmitBuf>;
-
-    /// Sends what was put into [`DatagramIo::transmit_buf`]; what the socket refuses for now is kept and
-    /// sent by a later call of `transmit_buf`.
-    fn flush(&mut self, peer: Self::Peer);
-
-    /// A turn ends: unless something in it is stuck, others may use the memory of [`DatagramIo::transmit_buf`], which is
-    /// to be cleared.
-    fn leave(&mut self) {}
-
-    /// The present, where `now` is what it was before the socket was read: what is sent next leaves now, and a round trip
-    /// begins then. As it was if there is no clock.
-    fn present(&self, now: Instant) -> Instant {
-        now
-    }
-}
-
-/// Datagrams from one peer, end to end, all with one codepoint: systems join no others.
-#[derive(Debug)]
-pub struct Received<'a, P> {
-    /// Who sent them.
-    pub peer: P,
-    /// The datagrams' bytes.
-    pub bytes: &'a [u8],
-    /// Bytes of each datagram but perhaps the last; 0 for one empty datagram.
-    pub stride: usize,
-    /// The codepoint that they arrived with; [`Ecn::NotEct`] where the system does not tell.
-    pub ecn: Ecn,
-    /// When they arrived, as exactly as is known; not after the present.
-    pub at: Instant,
-}
+use crate::Endpoint;
 
 /// How much one turn may do before it gives the caller a chance to look at other work and the clock.
 #[derive(Debug, Clone, Copy)]
@@ -222,6 +172,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::{Ecn, TransmitBuf};
 
     /// Remembers what it was given and has `to_send` datagrams to send.
     #[derive(Default)]

@@ -16,7 +16,6 @@
 //! | wire | `wire/` | bytes to values and back; sequence numbers leave it unwrapped to `u64` |
 //! | sender | `sender/` | send buffer, scoreboard, RTT, timer, window of the peer |
 //! | receiver | `receiver/` | reassembly, window to offer, replies |
-//! | codepoint | `ecn.rs` | the ECN field of a datagram |
 //! | cookie | `cookie.rs` | the proof that a peer receives at its address |
 //! | listener | `listener/` | the receivers behind one socket, their admission and clean-up |
 #![forbid(unsafe_code)]
@@ -26,7 +25,6 @@ pub mod cookie;
 mod crc;
 pub mod drive;
 pub mod dword_array;
-mod ecn;
 mod endpoint;
 mod error;
 mod listener;
@@ -43,7 +41,6 @@ mod receiver;
 pub mod recovery;
 mod send_buffer;
 mod sender;
-mod transmit;
 pub mod wire;
 
 /// Parts of a receiver that goes by byte offsets, and the books of a sender, each for use and measurement alone.
@@ -53,7 +50,8 @@ pub mod parts {
     pub use crate::recovery::scoreboard;
 }
 
-pub use ecn::Ecn;
+pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse, TransmitBuf};
+
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
@@ -62,9 +60,8 @@ pub use receiver::{
     AckPolicy, BufferShare, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy,
 };
 pub use recovery::{LossDetection, Reordering, RtoPolicy};
-pub use send_buffer::{Frame, FramePool, Frames, Place, Reuse, Spare};
+pub use send_buffer::{FramePool, Spare};
 pub use sender::{
     Attempts, Blocked, EcnFailure, EcnState, Sender, SenderConfig, SenderEvent, SenderStats, Waited,
 };
-pub use transmit::{MAX_DATAGRAM, TransmitBuf};
 pub use wire::{LinkProperties, Wire};

@@ -120,7 +120,7 @@ impl Summary<'_> {
                 "malformed": stats.malformed,
                 "stale": stats.stale,
                 "acks_beyond": stats.acks_beyond,
-                "strangers": self.socket.strangers(),
+                "strangers": self.socket.foreign_messages(),
             },
         })
     }

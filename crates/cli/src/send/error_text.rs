@@ -35,7 +35,7 @@ impl ErrorContext<'_> {
             TransferError::Timeout { packet, attempts } if stats.handshake_rtt.is_some() => {
                 self.silence(*packet, *attempts)
             }
-            TransferError::Timeout { .. } if socket.unreachable > 0 && socket.no_way => {
+            TransferError::Timeout { .. } if socket.unreachable > 0 && socket.no_route => {
                 format!("the network reports that it has no way to {host} ({address}): check the address")
             }
             TransferError::Timeout { .. } if socket.unreachable > 0 => {
@@ -80,7 +80,7 @@ impl ErrorContext<'_> {
                 ReceiverConfig::REFERENCE_DATAGRAM,
             );
         }
-        let gone = match socket.no_way {
+        let gone = match socket.no_route {
             true if gone => "; the network reports that it has no way there",
             false if gone => "; it is gone",
             _ => "",

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rdt_driver::{Gauge, SocketError, UdpIo, UdpOptions, Waiter, processor, run, start_elsewhere};
+use rdt_driver::{
+    BufferOccupancy, SocketError, UdpIo, UdpOptions, Waiter, current_cpu, run, start_on_other_cpu,
+};
 use rdt_server::{LinkMode, Server, ServerConfig};
 use rdt_transport::{ReceiverConfig, SenderConfig, Wire};
 
@@ -21,7 +23,7 @@ use crate::{Failure, resources};
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
     /// How full its socket is.
-    pub(crate) gauge: Arc<Gauge>,
+    pub(crate) occupancy: Arc<BufferOccupancy>,
     stop: Stop,
     thread: JoinHandle<Result<ReceiverReport, SocketError>>,
 }
@@ -58,16 +60,16 @@ impl LocalReceiver {
         let stop = Stop::default();
         stop.add(waiter.waker());
         let mut service = ReceiverApp::new(EventLog::quiet(), Store::discard(), stop.clone());
-        let gauge = io.gauge();
-        let creator = processor();
+        let occupancy = io.occupancy();
+        let creator = current_cpu();
         let thread = thread::spawn(move || {
-            start_elsewhere(creator);
+            start_on_other_cpu(creator);
             let mut server = Server::new(config);
             run(&mut server, &mut io, &mut service, &mut waiter)?;
             let seed = asked.then_some(seed);
             Ok(ReceiverReport { seed, stats: server.stats(), socket: io.stats(), offload: io.offload() })
         });
-        Ok(Self { address, gauge, stop, thread })
+        Ok(Self { address, occupancy, stop, thread })
     }
 
     /// Ends the receiver and gives what it counted.

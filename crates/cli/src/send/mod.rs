@@ -75,7 +75,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let mut transfer =
         Transfer::open(args, Remote { host: mode.host, address, options }, config, data, pace)?;
     if let Some(local) = &local {
-        transfer.socket.limit(Arc::clone(&local.gauge));
+        transfer.socket.limit(Arc::clone(&local.occupancy));
     }
     let end = transfer.run();
     let receiver = local.map(LocalReceiver::finish).transpose()?;

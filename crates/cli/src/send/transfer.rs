@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run, send_rest};
+use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run, send_memory, send_rest};
 use rdt_transport::{Observer, Phase, Sender, SenderConfig, SenderStats, TransferError};
 
 use super::app::{Outcome, SenderApp};
@@ -77,7 +77,7 @@ impl Transfer {
         let source =
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
-        let mut sender = Sender::with_memory(config, socket.memory())?;
+        let mut sender = Sender::with_memory(config, send_memory(&mut socket))?;
         let mut observers: Vec<Box<dyn Observer>> = Vec::new();
         if args.debug {
             let console = Console::default();

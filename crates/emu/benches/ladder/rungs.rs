@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::{UdpIo, UdpOptions};
+use rdt_udp::{UdpIo, UdpOptions};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 

@@ -4,8 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::{UdpIo, UdpOptions, clock};
-use rdt_transport::drive::DatagramIo;
+use rdt_udp::{DatagramIo, UdpIo, UdpOptions, clock};
 use socket2::Socket;
 
 /// Bytes of a flood's datagrams.

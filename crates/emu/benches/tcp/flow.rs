@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 use socket2::{Domain, Socket, Type};
 
 /// The variable in which both ends find what is asked for.

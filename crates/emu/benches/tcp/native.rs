@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 use serde_json::Value;
 
 use crate::flow::{self, Flow, VARIABLE, Wish};

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::{SocketError, UdpIo, UdpOptions, clock};
-use rdt_transport::drive::DatagramIo;
+use rdt_udp::{DatagramIo, SocketError, UdpIo, UdpOptions, clock};
 
 use crate::failure::Failure;
 

@@ -80,7 +80,7 @@ mod tests {
     fn a_run_that_speaks_of_the_host_shows_no_rate_that_is_held() {
         let output = |said: &str| Output { told: "{}".to_owned(), said: said.to_owned() };
         assert!(output("").kept_up() && output("rdt-emu: no IPv6").kept_up());
-        let lost = LossAlarm::default().look(rdt_driver::clock::now(), [0, 1]);
+        let lost = LossAlarm::default().look(rdt_udp::clock::now(), [0, 1]);
         assert!(!output(&lost.concat()).kept_up());
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rdt_driver::{UdpIo, UdpOptions};
 use rdt_emulator::{Path, PathConfig};
+use rdt_udp::{UdpIo, UdpOptions};
 
 use super::held::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput, flood};

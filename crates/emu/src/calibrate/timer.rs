@@ -5,8 +5,8 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use rdt_driver::clock;
 use rdt_emulator::{Delivery, LinkConfig, Packet, Path};
+use rdt_udp::clock;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use serde_json::Value;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rdt_driver::clock;
 use rdt_emulator::{Bitrate, Discipline, LinkConfig, Loss, Probability, QueueLimit, WifiConfig};
+use rdt_udp::clock;
 
 use super::*;
 

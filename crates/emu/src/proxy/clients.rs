@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Connected, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
+use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
 
 use super::watch::{Watch, Watched};
 
@@ -61,7 +61,7 @@ pub(crate) struct Totals {
     /// Packets that came to a client's socket and found no room, where the system tells.
     pub(crate) overflow: Option<u64>,
     /// Messages to a client's socket that were not the target's.
-    pub(crate) strangers: u64,
+    pub(crate) foreign_messages: u64,
     /// What the sockets counted besides.
     pub(crate) sockets: UdpStats,
 }
@@ -70,7 +70,7 @@ impl Totals {
     fn add(&mut self, client: &Client) {
         let stats = client.io.io().stats();
         self.overflow = self.overflow.zip(stats.receive_overflow).map(|(a, b)| a + b);
-        self.strangers += client.io.strangers();
+        self.foreign_messages += client.io.foreign_messages();
         self.sockets.merge(&stats);
     }
 }

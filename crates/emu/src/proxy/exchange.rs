@@ -8,9 +8,8 @@ use std::mem;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{SocketError, UdpIo, UdpOptions, UdpStats};
 use rdt_emulator::{Direction, Ecn, Packet};
-use rdt_transport::drive::{DatagramIo, Received};
+use rdt_udp::{DatagramIo, Received, SocketError, UdpIo, UdpOptions, UdpStats};
 
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
 use super::stage::{Stage, send_run};

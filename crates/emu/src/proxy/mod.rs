@@ -37,8 +37,8 @@ use std::rc::Rc;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use rdt_driver::clock;
 use rdt_emulator::{Direction, Path};
+use rdt_udp::clock;
 
 use crate::calibration::Mode;
 use crate::capture::frame::Datagrams;
@@ -187,7 +187,7 @@ impl End {
         let others = [
             (totals.turned_away, "packets of other clients were turned away"),
             (totals.sockets.unreachable, "reports came that nobody is at the target"),
-            (totals.strangers, "messages for clients were not the target's"),
+            (totals.foreign_messages, "messages for clients were not the target's"),
         ];
         for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
             let _ = writeln!(text, "{count} {what}");

@@ -3,7 +3,7 @@
 use std::mem;
 
 use rdt_emulator::{Delivery, Ecn};
-use rdt_transport::drive::DatagramIo;
+use rdt_udp::DatagramIo;
 
 /// Packets that are kept for one flush.
 const MOST: usize = 64;
@@ -54,7 +54,7 @@ pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged])
     let mut at = 0;
     while let Some(first) = run.get(at) {
         let Some(batch) = io.transmit_buf() else { break };
-        batch.set_ecn(rdt_transport::Ecn::from_bits(first.ecn.bits()));
+        batch.set_ecn(rdt_udp::Ecn::from_bits(first.ecn.bits()));
         let begin = at;
         while let Some(staged) = run.get(at)
             && staged.ecn == first.ecn
@@ -74,9 +74,7 @@ pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged])
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::clock;
-    use rdt_transport::TransmitBuf;
-    use rdt_transport::drive::Received;
+    use rdt_udp::{Received, TransmitBuf, clock};
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::net::UdpSocket;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use rdt_driver::clock;
 use rdt_emulator::{Bitrate, Direction, Link, LinkConfig, Loss, PathConfig, Probability, child_seed};
+use rdt_udp::clock;
 
 use super::*;
 use crate::port::{Buffers, Port};
@@ -291,10 +291,8 @@ fn answers_come_from_the_address_that_was_asked() {
 
 #[test]
 fn marks_are_made_and_codepoints_kept() {
-    use rdt_driver::{UdpIo, UdpOptions};
     use rdt_emulator::{Marking, QueueLimit};
-    use rdt_transport::Ecn;
-    use rdt_transport::drive::DatagramIo;
+    use rdt_udp::{DatagramIo, Ecn, UdpIo, UdpOptions};
 
     let mut target = UdpIo::bind(LOCALHOST.parse().unwrap(), UdpOptions::default()).unwrap();
     // A packet of 22 bytes takes 22 ms, so others wait.

@@ -6,8 +6,8 @@ use std::process::Child;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use rdt_driver::clock;
 use rdt_emulator::Path;
+use rdt_udp::clock;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::address::Block;

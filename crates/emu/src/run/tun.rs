@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use rdt_driver::clock;
 use rdt_emulator::{Delivery, Packet};
+use rdt_udp::clock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 

@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use rdt_emulator::DelayHistogram;
-use rdt_emulator::{Delivery, Direction, DropCause, Packet, Path};
+use rdt_emulator::{DelayHistogram, Delivery, Direction, DropCause, Packet, Path};
 
 use super::rows::{Outcome, Row, Rows};
 use super::schedule::Planned;

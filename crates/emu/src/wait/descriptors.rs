@@ -68,7 +68,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::thread;
 
-    use rdt_driver::clock;
+    use rdt_udp::clock;
 
     use super::*;
     use crate::wait::{SPIN, Wait, Waiter, Waiting};

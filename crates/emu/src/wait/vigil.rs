@@ -16,7 +16,7 @@ pub enum Waiting {
 }
 
 /// How long one who may sleep looks first: going to sleep and being woken takes about as long. See
-/// `rdt_driver::Waiter`.
+/// `rdt_udp::Waiter`.
 const BUSY: Duration = Duration::from_micros(20);
 /// Waits that sleep at once after looking was in vain.
 const SLEEPS: u32 = 16;
@@ -97,7 +97,7 @@ impl Vigil {
 
 #[cfg(test)]
 mod tests {
-    use rdt_driver::clock;
+    use rdt_udp::clock;
 
     use super::*;
 

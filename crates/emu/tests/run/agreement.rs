@@ -16,9 +16,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
-use rdt_driver::clock;
 use rdt_emulator::spec::{PathSpec, Scope};
 use rdt_emulator::{Direction, Packet, Path};
+use rdt_udp::clock;
 
 use super::helpers::{NUMBERED, program, send_numbers};
 use super::running::{PROGRAM, code, host_allows, run_with};

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
-use rdt_driver::clock;
+use rdt_udp::clock;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// The command for one of those here.

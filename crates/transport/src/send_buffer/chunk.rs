@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::pool::Reuse;
-use crate::Frame;
-use crate::transmit::MAX_DATAGRAM;
+use crate::{Frame, MAX_DATAGRAM, Reuse};
 
 /// Most packets that drivers send in one call: a frame ends with a batch.
 const BATCH: usize = 64;

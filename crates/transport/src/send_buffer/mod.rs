@@ -2,18 +2,17 @@
 //! the CRC-32 of the stream. Knows no time, and of packets only where they will begin.
 
 mod chunk;
-mod frame;
 mod pool;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::crc::{Combiner, Crc32};
+use crate::{Frame, Reuse};
 use chunk::Chunk;
 pub(crate) use chunk::Cut;
 pub use chunk::Spare;
-pub use frame::{Frame, Place};
-pub use pool::{FramePool, Frames, Reuse};
+pub use pool::FramePool;
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {

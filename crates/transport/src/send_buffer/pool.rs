@@ -4,35 +4,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Frame;
+use crate::{Frame, FrameSource, Reuse};
 
 /// Free frames kept for reuse; more are given back to the allocator. What one turn's ACKs free is taken again by the
 /// next turn's data, so this is as much as a turn may acknowledge: 16 MiB.
 const FREE_FRAMES: usize = 256;
-
-/// Frames of a driver that hands their memory to the kernel in place of a copy, and knows when it can be written
-/// again.
-pub trait Frames: Send {
-    /// One that nobody else holds or reads; `None` if there is none now.
-    fn take(&mut self) -> Option<Arc<Frame>>;
-
-    /// Senders hold as many as they may: one can be taken when what another holds was acknowledged.
-    fn are_exhausted(&self) -> bool;
-
-    /// All in a frame that was taken was acknowledged, or is needed no more.
-    fn give_back(&mut self, frame: Arc<Frame>, reuse: Reuse);
-}
-
-/// How soon the memory of a returned frame can be written again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reuse {
-    /// At once: no batch of it was large enough for a zero-copy send.
-    NeverSent,
-    /// Soon: every packet left once, and the receiver acknowledged it. No queue holds a copy.
-    Acknowledged,
-    /// Late: a packet was retransmitted since, or the transfer was given up. An earlier copy may wait in a queue.
-    MaybeReferenced,
-}
 
 /// Memory for what senders hold until it is acknowledged. Each has its own unless it is given another's
 /// ([`Sender::with_memory`](crate::Sender::with_memory)): many that run in turn on one thread should share one. Then
@@ -46,7 +22,7 @@ pub struct FramePool(Arc<Mutex<Free>>);
 #[derive(Default)]
 struct Free {
     frames: Vec<Arc<Frame>>,
-    lendable: Option<Box<dyn Frames>>,
+    lendable: Option<Box<dyn FrameSource>>,
 }
 
 impl FramePool {
@@ -56,7 +32,7 @@ impl FramePool {
     }
 
     /// The same, whose memory is that of `frames` as long as these have some.
-    pub fn of(frames: Box<dyn Frames>) -> Self {
+    pub fn of(frames: Box<dyn FrameSource>) -> Self {
         Self(Arc::new(Mutex::new(Free { frames: Vec::new(), lendable: Some(frames) })))
     }
 
@@ -73,12 +49,12 @@ impl FramePool {
 
     /// There are frames that can be lent, and none can be taken before others come back.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.free().lendable.as_ref().is_some_and(|frames| frames.are_exhausted())
+        self.free().lendable.as_ref().is_some_and(|frames| frames.is_exhausted())
     }
 
     pub(super) fn give_back(&self, frame: Arc<Frame>, reuse: Reuse) {
         let mut free = self.free();
-        if frame.place().is_none() {
+        if frame.file_offset().is_none() {
             if free.frames.len() < FREE_FRAMES {
                 free.frames.push(frame);
             }
@@ -132,12 +108,12 @@ mod tests {
     /// Gives one frame out, and remembers how it came back.
     struct One(Option<Arc<Frame>>, Arc<Mutex<Vec<Reuse>>>);
 
-    impl Frames for One {
+    impl FrameSource for One {
         fn take(&mut self) -> Option<Arc<Frame>> {
             self.0.take()
         }
 
-        fn are_exhausted(&self) -> bool {
+        fn is_exhausted(&self) -> bool {
             self.0.is_none()
         }
 
@@ -149,17 +125,17 @@ mod tests {
 
     #[test]
     fn frames_that_can_be_lent_come_first_and_go_back_to_their_owner() {
-        let place = crate::Place { file: 1, offset: 0 };
+        let place = crate::FileOffset { file: 1, offset: 0 };
         let frame = Arc::new(Frame::mapped_at(place, vec![0; Frame::SIZE].leak()));
         let wears = Arc::new(Mutex::new(Vec::new()));
         let memory = FramePool::of(Box::new(One(Some(frame), Arc::clone(&wears))));
         assert!(!memory.is_exhausted() && !FramePool::new().is_exhausted());
         let (lendable, own) = (memory.take(), memory.take());
         assert!(memory.is_exhausted());
-        assert_eq!((lendable.place(), own.place()), (Some(place), None));
+        assert_eq!((lendable.file_offset(), own.file_offset()), (Some(place), None));
         memory.give_back(own, Reuse::MaybeReferenced);
         memory.give_back(lendable, Reuse::MaybeReferenced);
-        assert_eq!((memory.take().place(), memory.take().place()), (Some(place), None));
+        assert_eq!((memory.take().file_offset(), memory.take().file_offset()), (Some(place), None));
         assert_eq!(*wears.lock().unwrap(), [Reuse::MaybeReferenced]);
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Place;
+use crate::{FileOffset, FrameSource};
 
 /// Room for packets in one frame.
 const PACKETS: u64 = 44;
@@ -199,13 +199,13 @@ fn room_is_never_more_than_was_asked_for_and_comes_packet_by_packet() {
 /// Gives frames out that can be lent, and remembers how they came back.
 struct Lendable(std::sync::mpsc::Sender<Reuse>);
 
-impl Frames for Lendable {
+impl FrameSource for Lendable {
     fn take(&mut self) -> Option<Arc<Frame>> {
         let memory = vec![0; Frame::SIZE].leak();
-        Some(Arc::new(Frame::mapped_at(Place { file: 1, offset: 0 }, memory)))
+        Some(Arc::new(Frame::mapped_at(FileOffset { file: 1, offset: 0 }, memory)))
     }
 
-    fn are_exhausted(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         false
     }
 

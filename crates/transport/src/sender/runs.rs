@@ -11,9 +11,8 @@ use crate::recovery::scoreboard::Acked;
 use crate::recovery::{Delivered, Recovery};
 use crate::send_buffer::Cut;
 use crate::send_buffer::Ready;
-use crate::transmit::MAX_DATAGRAM;
 use crate::wire::DataHead;
-use crate::{Frame, TransmitBuf, crc};
+use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
 
 impl Sender {
     /// Encodes and accounts for as many full new segments as may leave one after the other: the usual case. Whatever

@@ -1,0 +1,46 @@
+//! ECN field of the IP header.
+
+/// Codepoint of Explicit Congestion Notification (RFC 3168, section 5).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable, or unknown.
+    #[default]
+    NotEct = 0b00,
+    /// ECT(1): as ECT(0), or the low-latency service of RFC 9331.
+    Ect1 = 0b01,
+    /// ECT(0): the transport responds to CE marks.
+    Ect0 = 0b10,
+    /// Congestion experienced: a router marked the packet instead of dropping it.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// Decodes the two low bits of a traffic class; the other bits are ignored.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// Returns the two bits.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codepoints_match_rfc_3168() {
+        assert_eq!([Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce].map(Ecn::bits), [0, 1, 2, 3]);
+        for bits in 0..=u8::MAX {
+            assert_eq!(Ecn::from_bits(bits).bits(), bits & 3);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Whose turn it is among many machines on one thread. Owns them; knows no system call and no way to wait.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use rdt_transport::Endpoint;
+use rdt_transport::drive::{Budget, Turn, send_out, take_in};
+use rdt_udp::MAX_SEGMENTS;
+
+use crate::run::BATCHES;
+use crate::{Application, Flow, Refill, Socket, SocketError};
+
+/// A machine, its socket and its application.
+#[derive(Debug)]
+pub struct Member<E, S, A> {
+    /// The machine.
+    pub endpoint: E,
+    /// Where its datagrams come from and go to.
+    pub socket: S,
+    /// The side of it that is not the network.
+    pub application: A,
+}
+
+/// A member whose application is done, or whose socket failed.
+#[derive(Debug)]
+pub struct Ended<E, S, A> {
+    /// As it is now.
+    pub member: Member<E, S, A>,
+    /// The error after which its socket was of no use.
+    pub result: Result<(), SocketError>,
+}
+
+struct Slot<E, S, A> {
+    member: Member<E, S, A>,
+    /// It waits for its turn to send.
+    queued: bool,
+    /// What the application said last.
+    flow: Flow,
+    /// The socket took no more.
+    blocked: bool,
+}
+
+/// The members by their keys: 0, 1, 2 and so on in the order in which they came.
+pub(super) struct Turns<E, S, A> {
+    slots: Vec<Option<Slot<E, S, A>>>,
+    /// When each is to be looked at though nothing arrived; apart from the rest because all are read before each look.
+    deadlines: Vec<Option<Instant>>,
+    /// Who may have something to send, the longest waiting first.
+    queue: VecDeque<usize>,
+    ended: Vec<(usize, Ended<E, S, A>)>,
+}
+
+impl<E, S, A> Turns<E, S, A>
+where
+    E: Endpoint,
+    S: Socket<Peer = E::Peer>,
+    A: Application<E>,
+{
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), deadlines: Vec::new(), queue: VecDeque::new(), ended: Vec::new() }
+    }
+
+    /// The key of the next new member.
+    pub(super) fn next_key(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Gives the key of a new member, which is due at `now`.
+    pub(super) fn add(&mut self, now: Instant, member: Member<E, S, A>) -> usize {
+        let flow = Flow::Wait(None);
+        self.slots.push(Some(Slot { member, queued: false, flow, blocked: false }));
+        self.deadlines.push(Some(now));
+        self.slots.len() - 1
+    }
+
+    /// Nobody has anything to send; all that remains is to wait.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// When somebody is to be looked at though nothing arrived.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadlines.iter().flatten().min().copied()
+    }
+
+    /// All are due at `now`.
+    pub(super) fn wake(&mut self, now: Instant) {
+        for (slot, deadline) in self.slots.iter().zip(&mut self.deadlines) {
+            *deadline = slot.as_ref().map(|_| now);
+        }
+    }
+
+    /// Looks at all that are due.
+    pub(super) fn look_at_due(&mut self, now: Instant) {
+        for key in 0..self.deadlines.len() {
+            if self.deadlines[key].is_some_and(|deadline| deadline <= now) {
+                self.look(now, key);
+            }
+        }
+    }
+
+    /// Takes in what arrived for a member and queues it.
+    pub(super) fn look(&mut self, now: Instant, key: usize) {
+        let Some(slot) = &mut self.slots[key] else { return };
+        let mut turn = Turn::default();
+        let Member { endpoint, socket, .. } = &mut slot.member;
+        take_in(endpoint, socket, now, Budget::default(), &mut turn);
+        // When it is due otherwise is known after its turn in the queue.
+        self.deadlines[key] = turn.more.then_some(now);
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push_back(key);
+        }
+    }
+
+    /// The next in the queue is asked and sends at most a batch; one that did goes to the end of the queue. Says whose
+    /// socket began or ceased to be full.
+    pub(super) fn send(&mut self, now: Instant) -> Option<(usize, bool)> {
+        let key = self.queue.pop_front()?;
+        let slot = self.slots[key].as_mut()?;
+        let Member { endpoint, socket, application } = &mut slot.member;
+        if slot.flow != Flow::Done {
+            slot.flow = application.pump(now, endpoint);
+        }
+        let (mut turn, mut asks) = (Turn::default(), false);
+        // Alone it sends what others would; a budget of one datagram is one of a whole batch.
+        let batches = if self.queue.is_empty() { BATCHES } else { 1 };
+        send_out(endpoint, socket, now, (batches - 1) * MAX_SEGMENTS + 1, &mut turn, |endpoint| {
+            asks |= application.refill(endpoint, batches) == Refill::Ask;
+        });
+        let error = socket.take_error();
+        let goes_on = turn.more || turn.transmitted > 0;
+        if error.is_some() || (slot.flow == Flow::Done && !goes_on) {
+            self.end(key, error.map_or(Ok(()), Err));
+            return None;
+        }
+        slot.queued = goes_on;
+        if goes_on {
+            self.queue.push_back(key);
+        }
+        let unread = self.deadlines[key].is_some_and(|deadline| deadline <= now);
+        let again = unread || asks || slot.flow == Flow::Again;
+        let wanted = if let Flow::Wait(wanted) = slot.flow { wanted } else { None };
+        self.deadlines[key] = if again { Some(now) } else { turn.deadline.into_iter().chain(wanted).min() };
+        let changed = std::mem::replace(&mut slot.blocked, turn.blocked) != turn.blocked;
+        changed.then_some((key, turn.blocked))
+    }
+
+    /// Who ended since the last call, with their keys.
+    pub(super) fn take_ended(&mut self) -> Vec<(usize, Ended<E, S, A>)> {
+        std::mem::take(&mut self.ended)
+    }
+
+    fn end(&mut self, key: usize, result: Result<(), SocketError>) {
+        self.deadlines[key] = None;
+        if let Some(Slot { member, .. }) = self.slots[key].take() {
+            self.ended.push((key, Ended { member, result }));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn member(&self, key: usize) -> Option<&Member<E, S, A>> {
+        self.slots.get(key)?.as_ref().map(|slot| &slot.member)
+    }
+
+    #[cfg(test)]
+    pub(super) fn member_mut(&mut self, key: usize) -> &mut Member<E, S, A> {
+        &mut self.slots[key].as_mut().expect("it has not ended").member
+    }
+}

@@ -1,0 +1,108 @@
+//! Socket with one peer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rdt_datagram::{DatagramIo, FrameSource, Received, TransmitBuf};
+
+use crate::{BufferOccupancy, SocketError, UdpIo};
+
+/// Socket with one peer. Messages from other addresses are dropped and counted.
+pub struct Connected {
+    io: UdpIo,
+    peer: SocketAddr,
+    foreign_messages: u64,
+    occupancy: Option<Arc<BufferOccupancy>>,
+    /// Port-unreachable errors returned by [`DatagramIo::take_refused`] so far.
+    refused: u64,
+}
+
+impl Connected {
+    /// Restricts `io` to `peer`, and enables ICMP errors.
+    pub fn new(mut io: UdpIo, peer: SocketAddr) -> Self {
+        io.report_unreachable();
+        io.set_one_peer();
+        Self { io, peer, foreign_messages: 0, occupancy: None, refused: 0 }
+    }
+
+    /// Stops sending while `occupancy` is full. It describes the receive buffer of the peer's socket, in the same process.
+    pub fn limit(&mut self, occupancy: Arc<BufferOccupancy>) {
+        self.occupancy = Some(occupancy);
+    }
+
+    /// Opens a pool of frames that this socket sends by reference. `None` if [`UdpOptions::by_reference`] is off or the
+    /// kernel cannot.
+    ///
+    /// [`UdpOptions::by_reference`]: crate::UdpOptions::by_reference
+    pub fn zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
+        self.io.zerocopy_pool()
+    }
+
+    /// Returns the socket.
+    pub fn io(&self) -> &UdpIo {
+        &self.io
+    }
+
+    /// Takes the error that made the socket unusable.
+    pub fn take_error(&mut self) -> Option<SocketError> {
+        self.io.take_error()
+    }
+
+    /// Returns the number of messages from addresses other than the peer's.
+    pub fn foreign_messages(&self) -> u64 {
+        self.foreign_messages
+    }
+}
+
+impl DatagramIo for Connected {
+    type Peer = ();
+
+    fn recv(&mut self) -> Option<Received<'_, ()>> {
+        while !same_address(self.io.next_source()?, self.peer) {
+            self.io.skip_message();
+            self.foreign_messages += 1;
+        }
+        self.io.recv().map(|batch| Received {
+            peer: (),
+            bytes: batch.bytes,
+            stride: batch.stride,
+            ecn: batch.ecn,
+            at: batch.at,
+        })
+    }
+
+    fn take_refused(&mut self) -> u64 {
+        let refused = self.io.refused();
+        refused - std::mem::replace(&mut self.refused, refused)
+    }
+
+    fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
+        if self.occupancy.as_ref().is_some_and(|occupancy| occupancy.is_full()) {
+            std::thread::yield_now();
+            return None;
+        }
+        self.io.transmit_buf()
+    }
+
+    fn flush(&mut self, (): ()) {
+        if let Some(occupancy) = &self.occupancy {
+            let batch = self.io.batch();
+            occupancy.add(batch.segments(), batch.bytes().len());
+        }
+        self.io.flush(self.peer.into());
+    }
+
+    fn leave(&mut self) {
+        self.io.leave();
+    }
+
+    fn present(&self, now: Instant) -> Instant {
+        self.io.present(now)
+    }
+}
+
+/// Compares address and port. IPv6 scope and flow label are ignored: a reply need not repeat them.
+fn same_address(a: SocketAddr, b: SocketAddr) -> bool {
+    a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
+}

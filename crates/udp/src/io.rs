@@ -1,0 +1,342 @@
+//! A UDP socket with batched reads and writes. Owns the receive slab and the counters
+//! of everything that the kernel granted, took and refused. Knows no protocol.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Instant;
+
+use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use rdt_datagram::{DatagramIo, Ecn, FrameSource, Received, TransmitBuf};
+use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
+
+use crate::clock::{self, Reading};
+use crate::error::{ReadFailure, SocketError, classify_read};
+use crate::options::request_buffers;
+use crate::send_batch::{Kernel as _, SendBatch};
+use crate::socket::KernelSocket;
+use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, memory, sendmmsg, socket_options};
+
+/// Messages read in one call.
+const RECEIVE_BATCH: usize = 32;
+/// Bytes of one message: what receive offload joins at most.
+const MESSAGE: usize = 64 * 1024;
+/// Messages that one call reads after some that were larger than [`LARGE`] on average: what was read is then still in the
+/// cache when it is looked at.
+const FEW: usize = 4;
+/// Bytes.
+const LARGE: usize = 16 * 1024;
+/// Datagrams of a stream that are read one by one before they are answered; as many as come joined in one message.
+const ANSWERED: usize = 32;
+const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stays within 2 MiB");
+
+/// The other end of a datagram, and the address of this host that it used: an answer must come from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Remote {
+    /// The peer's address.
+    pub addr: SocketAddr,
+    /// Ours; `None` leaves the choice to the system.
+    pub local: Option<IpAddr>,
+}
+
+impl From<SocketAddr> for Remote {
+    fn from(addr: SocketAddr) -> Self {
+        Self { addr, local: None }
+    }
+}
+
+/// A socket that talks to anybody.
+pub struct UdpIo {
+    kernel: KernelSocket,
+    slab: Box<[u8]>,
+    metas: [RecvMeta; RECEIVE_BATCH],
+    #[cfg(linux_api)]
+    headers: Box<crate::recvmmsg::MessageHeaders>,
+    /// Messages that found the buffer full, those that were handed on, modulo 2^32.
+    #[cfg(linux_api)]
+    overflow: u32,
+    /// Messages of the slab that hold something, and the next one to hand out.
+    filled: usize,
+    next: usize,
+    /// The last read left nothing behind that is worth another look before an answer.
+    drained: bool,
+    /// Messages that the next call asks for.
+    ask: usize,
+    /// Datagrams that were read since there was nothing to read, or an answer was due.
+    unanswered: usize,
+    send_batch: SendBatch,
+    by_reference: bool,
+    gro: bool,
+    stats: UdpStats,
+    fatal: Option<SocketError>,
+    /// When the messages in the slab were read.
+    read_at: Reading,
+    /// When the newest message handed out arrived.
+    last_arrival: Option<Instant>,
+    occupancy: Option<Arc<BufferOccupancy>>,
+}
+
+impl UdpIo {
+    /// Binds a socket. An IPv6 wildcard takes IPv4 too.
+    ///
+    /// # Errors
+    /// [`SocketError::Bind`] when the address is taken or not this machine's.
+    pub fn bind(address: SocketAddr, options: UdpOptions) -> Result<Self, SocketError> {
+        Self::try_bind(address, options).map_err(|error| SocketError::Bind { address, error })
+    }
+
+    fn try_bind(address: SocketAddr, options: UdpOptions) -> io::Result<Self> {
+        let raw = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            // Where the system has no dual-stack sockets, IPv6 alone is served.
+            let _ = raw.set_only_v6(false);
+        }
+        #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
+        raw.set_reuse_port(options.share_port)?;
+        raw.bind(&address.into())?;
+        request_buffers(&raw, &options);
+        let socket: UdpSocket = raw.into();
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        socket_options::allow_fragments(&socket);
+        socket_options::report_overflow(&socket);
+        let gro = options.gro || !socket_options::disable_receive_offload(&socket);
+        let stats = UdpStats {
+            receive_buffer: SockRef::from(&socket).recv_buffer_size().unwrap_or(0),
+            receive_buffer_asked: options.receive_buffer,
+            send_buffer: SockRef::from(&socket).send_buffer_size().unwrap_or(0),
+            ..UdpStats::default()
+        };
+        Ok(Self {
+            kernel: KernelSocket::new(socket, state),
+            by_reference: options.by_reference,
+            slab: memory::zeroed(RECEIVE_BATCH * MESSAGE)?,
+            metas: [RecvMeta::default(); RECEIVE_BATCH],
+            #[cfg(linux_api)]
+            headers: crate::recvmmsg::MessageHeaders::new(),
+            #[cfg(linux_api)]
+            overflow: 0,
+            filled: 0,
+            next: 0,
+            drained: false,
+            ask: RECEIVE_BATCH,
+            unanswered: 0,
+            send_batch: SendBatch::new(options.gso, sendmmsg::AVAILABLE),
+            gro,
+            stats,
+            fatal: None,
+            read_at: Reading::take(),
+            last_arrival: None,
+            occupancy: None,
+        })
+    }
+
+    /// Asks the kernel to report datagrams that found nobody at their destination, where it can: they count
+    /// as [`UdpStats::unreachable`]. A server does not ask: its peers could fill its buffer with reports.
+    pub fn report_unreachable(&mut self) {
+        self.kernel.report_unreachable();
+    }
+
+    /// A occupancy of what waits in this socket's receive buffer, for a sender in the same process.
+    pub fn occupancy(&mut self) -> Arc<BufferOccupancy> {
+        let occupancy = Arc::new(BufferOccupancy::new(self.stats.receive_buffer));
+        self.occupancy = Some(Arc::clone(&occupancy));
+        occupancy
+    }
+
+    /// The address that the socket is bound to.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.kernel.socket.local_addr()
+    }
+
+    /// The socket itself, to wait on.
+    pub fn socket(&self) -> Arc<UdpSocket> {
+        Arc::clone(&self.kernel.socket)
+    }
+
+    /// Counters as they stand.
+    pub fn stats(&self) -> UdpStats {
+        UdpStats { receive_overflow: socket_options::receive_overflow(&self.kernel.socket), ..self.stats }
+    }
+
+    /// How batches are moved at present; offload may vanish in the middle of a run.
+    pub fn offload(&self) -> Offload {
+        Offload {
+            send_call: self.send_batch.call(&self.kernel),
+            send_segments: self.send_batch.max_segments(&self.kernel),
+            by_reference: self.send_batch.lends(),
+            receive_segments: if self.gro { self.kernel.state.gro_segments() } else { 1 },
+            given_up: self.send_batch.given_up(),
+        }
+    }
+
+    /// The error that ended this socket's use, once.
+    pub fn take_error(&mut self) -> Option<SocketError> {
+        self.fatal.take()
+    }
+
+    /// Marks all sends as going to one peer, which lets the kernel keep the route.
+    pub(crate) fn set_one_peer(&mut self) {
+        self.kernel.set_one_peer();
+    }
+
+    /// Opens a pool of frames for zero-copy sending, if the options and the kernel allow it.
+    pub(crate) fn zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
+        if self.by_reference { self.send_batch.open_zerocopy_pool() } else { None }
+    }
+
+    /// Returns the source of the message that [`DatagramIo::recv`] returns next; reads messages if none are left.
+    pub(crate) fn next_source(&mut self) -> Option<SocketAddr> {
+        (self.next < self.filled || self.fill()).then(|| self.metas[self.next].addr)
+    }
+
+    /// Drops the message that [`DatagramIo::recv`] would return next.
+    pub(crate) fn skip_message(&mut self) {
+        self.next += 1;
+    }
+
+    /// Returns the number of port-unreachable errors so far.
+    pub(crate) fn refused(&self) -> u64 {
+        self.stats.refused
+    }
+
+    /// Returns the batch that [`DatagramIo::flush`] sends next.
+    pub(crate) fn batch(&self) -> &TransmitBuf {
+        self.send_batch.batch()
+    }
+
+    /// Reads the next messages into the slab; false if there are none.
+    fn fill(&mut self) -> bool {
+        self.next = 0;
+        self.filled = 0;
+        if std::mem::take(&mut self.drained) {
+            self.unanswered = 0;
+            return false;
+        }
+        // Each refusal takes one report off the socket, so a few tries get past them.
+        for _ in 0..4 {
+            match self.read_messages() {
+                Ok(count) => {
+                    self.filled = count;
+                    self.unanswered += self.metas[..count].iter().map(datagrams).sum::<usize>();
+                    // What was read short was read empty: what there is to answer goes first, and the next turn looks
+                    // again. But of a stream more came meanwhile, and an answer to each few costs both sides more.
+                    let streams = (2..ANSWERED).contains(&self.unanswered);
+                    self.drained = count < self.ask && !streams;
+                    let bytes: usize = self.metas[..count].iter().map(|meta| meta.len).sum();
+                    self.ask = if bytes > count * LARGE { FEW } else { RECEIVE_BATCH };
+                    self.read_at = Reading::take();
+                    self.stats.receive_calls += 1;
+                    return count > 0;
+                }
+                Err(e) => match classify_read(&e) {
+                    ReadFailure::WouldBlock => {
+                        self.unanswered = 0;
+                        if let Some(occupancy) = &self.occupancy {
+                            occupancy.on_empty();
+                        }
+                        return false;
+                    }
+                    ReadFailure::Unreachable => {
+                        self.stats.note_icmp_errors(self.kernel.drain_icmp_errors(Some(&e)))
+                    }
+                    ReadFailure::Fatal => {
+                        self.fatal = Some(SocketError::Receive(e));
+                        return false;
+                    }
+                },
+            }
+        }
+        false
+    }
+
+    fn read_messages(&mut self) -> io::Result<usize> {
+        let rooms = self.slab.chunks_exact_mut(MESSAGE).take(self.ask);
+        #[cfg(linux_api)]
+        return self.headers.receive(&self.kernel.socket, rooms, &mut self.metas);
+        #[cfg(not(linux_api))]
+        {
+            let mut rooms = rooms;
+            let mut slices: [io::IoSliceMut<'_>; RECEIVE_BATCH] =
+                std::array::from_fn(|_| io::IoSliceMut::new(rooms.next().unwrap_or_default()));
+            self.kernel.state.recv(
+                UdpSockRef::from(&*self.kernel.socket),
+                &mut slices[..self.ask],
+                &mut self.metas,
+            )
+        }
+    }
+
+    fn note(&mut self, sent: io::Result<()>) {
+        if let Err(error) = sent {
+            self.fatal = Some(SocketError::Send(error));
+        }
+    }
+}
+
+impl DatagramIo for UdpIo {
+    type Peer = Remote;
+
+    fn recv(&mut self) -> Option<Received<'_, Remote>> {
+        if self.next == self.filled && !self.fill() {
+            return None;
+        }
+        let index = self.next;
+        self.next += 1;
+        let meta = &self.metas[index];
+        let start = index * MESSAGE;
+        let datagrams = datagrams(meta);
+        self.stats.received += datagrams as u64;
+        self.stats.received_messages += 1;
+        if let Some(occupancy) = &self.occupancy {
+            occupancy.remove(datagrams, meta.len);
+        }
+        let stamped = self.read_at.arrival(meta.timestamp);
+        let at = self.last_arrival.map_or(stamped, |last| last.max(stamped));
+        self.last_arrival = Some(at);
+        Some(Received {
+            peer: Remote { addr: meta.addr, local: meta.dst_ip },
+            bytes: &self.slab[start..start + meta.len],
+            stride: meta.stride,
+            ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
+            at,
+        })
+    }
+
+    #[cfg(linux_api)]
+    fn take_overflow(&mut self) -> u64 {
+        let told = self.headers.overflow;
+        u64::from(told.wrapping_sub(std::mem::replace(&mut self.overflow, told)))
+    }
+
+    fn transmit_buf(&mut self) -> Option<&mut TransmitBuf> {
+        if self.send_batch.is_stuck() {
+            let sent = self.send_batch.resume(&self.kernel, &mut self.stats);
+            self.note(sent);
+            if self.send_batch.is_stuck() {
+                return None;
+            }
+        }
+        Some(self.send_batch.open(&self.kernel))
+    }
+
+    fn flush(&mut self, peer: Remote) {
+        let sent = self.send_batch.send(&self.kernel, &mut self.stats, peer);
+        self.note(sent);
+    }
+
+    fn leave(&mut self) {
+        self.send_batch.leave();
+    }
+
+    fn present(&self, _: Instant) -> Instant {
+        clock::now()
+    }
+}
+
+/// Datagrams in a message.
+fn datagrams(meta: &RecvMeta) -> usize {
+    meta.len.div_ceil(meta.stride.max(1)).max(1)
+}

@@ -1,0 +1,190 @@
+//! Many messages from a socket in one call, with all that the kernel tells of each: `recvmmsg` on Linux, in place of
+//! quinn-udp's, whose room for control messages (88 bytes) is too little for a message that was joined, has a time
+//! stamp and came to a named address: the kernel then leaves the codepoint out.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use quinn_udp::{EcnCodepoint, RecvMeta};
+
+/// Messages that one call reads at most.
+const BATCH: usize = 32;
+/// Bytes for the control messages of one: a time (32), a size (24), a count (24), and of either version of IP an address (32, 40) and
+/// a codepoint (24 each); a socket for both versions tells some twice.
+const ROOM: usize = 224;
+/// Bytes of an address.
+#[expect(clippy::cast_possible_truncation, reason = "128")]
+const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+
+/// Aligned as `cmsghdr` must be.
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+struct Control([u8; ROOM]);
+
+/// Where the kernel writes what it tells of messages.
+pub(crate) struct MessageHeaders {
+    names: [libc::sockaddr_storage; BATCH],
+    controls: [Control; BATCH],
+    /// Messages that the socket had no room for before the newest one that was read, modulo 2^32.
+    pub(crate) overflow: u32,
+}
+
+impl MessageHeaders {
+    #[expect(unsafe_code, reason = "libc's structures have no other default")]
+    pub(crate) fn new() -> Box<Self> {
+        // SAFETY: plain C data, for which all zeros is a value.
+        let names = unsafe { std::mem::zeroed() };
+        Box::new(Self { names, controls: [Control([0; ROOM]); BATCH], overflow: 0 })
+    }
+
+    /// Reads a message into each of `rooms`, and what is told of it into `metas`: as many as there are of both, and
+    /// 32 at most. Says how many came.
+    #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
+    pub(crate) fn receive<'a>(
+        &mut self,
+        socket: &UdpSocket,
+        rooms: impl Iterator<Item = &'a mut [u8]>,
+        metas: &mut [RecvMeta],
+    ) -> io::Result<usize> {
+        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+        let mut count = 0;
+        let headers = self.names.iter_mut().zip(&mut self.controls).zip(metas.iter());
+        let unwritten = parts.iter_mut().zip(messages.iter_mut());
+        for (((part, message), ((name, control), _)), room) in unwritten.zip(headers).zip(rooms) {
+            let part = part.write(libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
+            // SAFETY: plain C data, for which all zeros is a value.
+            let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
+            header.msg_name = (&raw mut *name).cast();
+            header.msg_namelen = NAME;
+            header.msg_iov = part;
+            header.msg_iovlen = 1;
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = ROOM as _;
+            count += 1;
+        }
+        let got = loop {
+            // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages are
+            // written and point to names, parts, rooms and controls that outlive the call and are borrowed by nobody
+            // else, with their true lengths.
+            let got = unsafe {
+                libc::recvmmsg(
+                    socket.as_raw_fd(),
+                    messages.as_mut_ptr().cast(),
+                    count,
+                    0,
+                    std::ptr::null_mut(),
+                )
+            };
+            if let Ok(got) = usize::try_from(got) {
+                break got;
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        };
+        for ((message, name), meta) in messages.iter().zip(&self.names).zip(metas).take(got) {
+            // SAFETY: of the first `count`, all of which are written.
+            let message = unsafe { message.assume_init_ref() };
+            *meta = RecvMeta::default();
+            meta.addr = address(name)?;
+            meta.len = message.msg_len as usize;
+            meta.stride = meta.len;
+            // SAFETY: the kernel has filled the control messages that the header points to.
+            unsafe { read_control(&message.msg_hdr, meta, &mut self.overflow) };
+        }
+        Ok(got)
+    }
+}
+
+/// Reads what the control messages of a header tell.
+///
+/// # Safety
+/// The header's control messages are as the kernel left them.
+#[expect(unsafe_code, reason = "the layout of control messages is in macros")]
+unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mut u32) {
+    // SAFETY: as the caller promises.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
+    while !next.is_null() {
+        let message = Message(next);
+        // SAFETY: the macros give headers that lie within the control messages, which are aligned for them.
+        let kind = unsafe { ((*next).cmsg_level, (*next).cmsg_type) };
+        match kind {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                let time: Option<libc::timespec> = message.value();
+                meta.timestamp = time.and_then(|time| {
+                    Some(Duration::new(time.tv_sec.try_into().ok()?, time.tv_nsec.try_into().ok()?))
+                });
+            }
+            // Absent as long as it is 0.
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => *overflow = message.value().unwrap_or(*overflow),
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let size = message.value::<libc::c_int>().and_then(|size| usize::try_from(size).ok());
+                meta.stride = size.unwrap_or(meta.stride);
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) => {
+                meta.ecn = message.value().and_then(EcnCodepoint::from_bits);
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                let class = message.value::<libc::c_int>().and_then(|class| u8::try_from(class).ok());
+                meta.ecn = class.and_then(EcnCodepoint::from_bits);
+            }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                let info: Option<libc::in_pktinfo> = message.value();
+                let ip = info.map(|info| Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into());
+                meta.dst_ip = ip.or(meta.dst_ip);
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                let info: Option<libc::in6_pktinfo> = message.value();
+                meta.dst_ip =
+                    info.map(|info| IpAddr::V6(Ipv6Addr::from(info.ipi6_addr.s6_addr))).or(meta.dst_ip);
+            }
+            _ => {}
+        }
+        // SAFETY: as above.
+        next = unsafe { libc::CMSG_NXTHDR(header, next) };
+    }
+}
+
+/// A control message as the kernel left it.
+struct Message(*const libc::cmsghdr);
+
+impl Message {
+    /// What it holds, if that is long enough.
+    #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
+    fn value<T: Copy>(&self) -> Option<T> {
+        #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
+        let size = size_of::<T>() as libc::c_uint;
+        // SAFETY: the message's bytes follow its header, as many as `cmsg_len` says, and every pattern of them is a
+        // value of the integers and C structures that are asked for.
+        unsafe {
+            let complete = (*self.0).cmsg_len >= libc::CMSG_LEN(size) as _;
+            complete.then(|| libc::CMSG_DATA(self.0).cast::<T>().read_unaligned())
+        }
+    }
+}
+
+/// Who sent a message.
+#[expect(unsafe_code, reason = "libc's addresses are read through pointers")]
+fn address(name: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
+    match libc::c_int::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: this is what an address of this family is, and the storage is large enough and aligned for all.
+            let v4 = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+            Ok(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let port = u16::from_be(v6.sin6_port);
+            Ok(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
