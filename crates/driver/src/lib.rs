@@ -4,16 +4,19 @@
 //! |---|---|---|
 //! | loop | `run.rs` | clock, application, turn, wait: one machine a thread |
 //! | event loop | `event_loop.rs` | the same for many machines on one thread |
+//! | blocking | `blocking.rs` | whole transfers in one call |
 //! | source | `source.rs` | input of a sender: file, pipe or generated data |
 //!
 //! Sockets are those of [`rdt_udp`], re-exported here.
 
+mod blocking;
 mod event_loop;
 #[cfg(test)]
 mod fakes;
 mod run;
 mod source;
 
+pub use blocking::{BlockingError, receive_one, send_file};
 pub use event_loop::{Ended, Many, Member};
 pub use rdt_udp::{
     BufferOccupancy, Connected, GivenUp, Offload, Remote, SendCall, SocketError, UdpIo, UdpOptions, UdpStats,
