@@ -1,0 +1,49 @@
+//! Two native senders share one bottleneck in virtual time: the same result on every host, in milliseconds.
+//!
+//! `cargo run --release --example simulation`
+
+use std::time::Duration;
+
+use rdt::emulator::{Bitrate, Path, PathConfig, QueueSize};
+use rdt::server::{LinkMode, ServerConfig};
+use rdt::sim::{Recorder, Simulation};
+use rdt::transport::congestion::Algorithm;
+use rdt::transport::{ReceiverConfig, SenderConfig};
+
+/// More than the link carries in the time below, so that both senders are busy to the end.
+const BYTES: u64 = 1_000_000_000;
+const SECONDS: u64 = 30;
+
+fn main() {
+    let mut simulation = Simulation::new();
+    let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
+    // Without a secret there are no cookies, and native senders get no answer.
+    server.listener.secret = Some([1; 32]);
+    let server = simulation.add_server(server);
+
+    let path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))
+        .queue_size(QueueSize::Packets(167));
+    let wire = simulation.add_wire(Path::new(path, 1));
+    let mut flows = Vec::new();
+    for (connection_id, congestion) in [(7, Algorithm::Cubic), (8, Algorithm::Cubic)] {
+        let config = SenderConfig { congestion, ..SenderConfig::native(connection_id) };
+        let id = simulation.add_sender(config, server, BYTES).expect("a valid configuration");
+        // Both senders have the same wire, so they share its queue.
+        simulation.route(id, server, wire);
+        let recorder = Recorder::new(simulation.epoch(), Duration::from_secs(5));
+        simulation.sender_mut(id).sender.observe(Box::new(recorder.clone()));
+        flows.push((id, recorder));
+    }
+    simulation.run_until(Duration::from_secs(SECONDS));
+
+    for (number, (id, recorder)) in flows.iter().enumerate() {
+        let stats = simulation.sender(*id).sender.stats();
+        let rate = stats.bytes_acked * 8 / 1000 / SECONDS;
+        println!("flow {number}: {rate} kbit/s, {} packets lost, {} timeouts", stats.lost, stats.timeouts);
+        let series = recorder.series();
+        for (time, cwnd) in series.time_s.iter().zip(&series.cwnd) {
+            println!("  {time:4.0} s  cwnd {cwnd} bytes");
+        }
+    }
+    println!("{} datagrams in {:?} of virtual time", simulation.datagrams(), simulation.elapsed());
+}
