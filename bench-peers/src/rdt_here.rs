@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rdt_driver::{
-    Application, Connected, DwordArray, Fill, Flow, Remote, Socket, Source as _, UdpIo, UdpOptions, Waiter,
+    Application, Connected, DwordArray, Fill, Flow, Remote, Socket, Source as _, UdpIo, UdpOptions, Waiter, truesize,
 };
 use rdt_server::{LinkMode, Server, ServerConfig};
 use rdt_transport::{
@@ -99,7 +99,7 @@ pub(crate) fn receive(bytes: u64, waiting: Waiting) -> Result<()> {
     let receiver =
         ReceiverConfig { ack: AckPolicy::Batch, max_datagram: usize::MAX, ..ReceiverConfig::reference() };
     let mut config = ServerConfig::new(receiver, LinkMode::None).with_memory(MEMORY);
-    config.listener.socket_buffer = io.stats().receive_buffer as u64;
+    config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
     meter::print_hello(io.local_addr()?, None);
     let mut server = Server::new(config);
     let mut taking = Taking { meter: Meter::new(bytes), end: None, seconds: 0.0, crc: 0 };

@@ -14,7 +14,7 @@ use rdt_transport::{
 
 use crate::{
     Application, Connected, Fill, Flow, Remote, SocketError, Source, UdpIo, UdpOptions, Waiter, clock,
-    file_source, run, send_memory, send_rest,
+    file_source, run, send_memory, send_rest, truesize,
 };
 
 /// Time that a receiver stays after the transfer, to answer repeated FINs whose answer was lost.
@@ -83,7 +83,7 @@ pub fn receive_one(mut io: UdpIo, sink: &mut dyn Write) -> Result<u64, BlockingE
     let receiver =
         ReceiverConfig { keep_payload: true, ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
     let mut config = ListenerConfig::new(receiver);
-    config.socket_buffer = io.stats().receive_buffer as u64;
+    config.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
     config.secret = Some(random_secret());
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO)?;
     let mut listener = Listener::new(config);

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Sender as Told, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rdt_driver::truesize::socket_buffer;
 use rdt_driver::{
     Application, Connected, DwordArray, Fill, Flow, Offload, Remote, SendCall, Source, UdpIo, UdpOptions,
     UdpStats, Waiter, run,
@@ -121,7 +122,7 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
     let mut far = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
     let to = far.local_addr().expect("a bound socket has an address");
     let receiver = ReceiverConfig { ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
-    let socket_buffer = far.stats().receive_buffer as u64;
+    let socket_buffer = Some(socket_buffer(far.stats().receive_buffer));
     let listening = ListenerConfig { secret: Some([1; 32]), socket_buffer, ..ListenerConfig::new(receiver) };
     let (told, arrived) = channel();
     let receiving = thread::spawn(move || {

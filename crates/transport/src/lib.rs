@@ -54,7 +54,7 @@ pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse,
 
 pub use endpoint::{Endpoint, one_by_one};
 pub use error::{ConfigError, Phase, TransferError};
-pub use listener::{Admission, Listener, ListenerConfig, ListenerStats};
+pub use listener::{Admission, Listener, ListenerConfig, ListenerStats, SocketBuffer};
 pub use observer::{Interest, LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use receiver::{
     AckPolicy, BufferShare, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy,

@@ -7,7 +7,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use rdt_driver::{Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run, send_rest};
+use rdt_driver::{
+    Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run, send_rest, truesize,
+};
 use rdt_emulator::{child_seed, parse_bytes};
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
@@ -202,7 +204,7 @@ impl Worker {
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
         }
         if config.link == LinkMode::None && !plan.dummy {
-            config.listener.socket_buffer = io.stats().receive_buffer as u64;
+            config.listener.socket_buffer = Some(truesize::socket_buffer(io.stats().receive_buffer));
         }
         let spin = if plan.seed.is_some() { SPIN_BEFORE_DEADLINE } else { Duration::ZERO };
         let waiter = Waiter::new(io.socket(), spin).map_err(SocketError::Receive)?;

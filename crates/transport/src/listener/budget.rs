@@ -1,97 +1,92 @@
-//! Who may have how much on its way to the socket that all peers send to, as its buffer has room for it. Owns what each
-//! unfinished transfer was offered and has not used, and who sent lately; knows no packets and no windows.
+//! Budget of the socket's receive buffer, which all peers share: how much each unfinished transfer may have in flight.
+//! Packets and windows are the receivers' business.
 //!
-//! Those who sent lately divide what there is. Who is silent keeps what it was offered, for no offer can be taken back,
-//! but all who are keep no more than half of the buffer: a paused transfer, or a SYN with a forged address, costs the
-//! others that much at most. And nobody is offered more than is free: who comes back, or has just come, gets its part
-//! as the others use up what they hold above theirs. So the offers of all fit the buffer, but for the least that each
-//! has and for what silent ones hold beyond that half.
+//! - Transfers that sent data in this epoch or in the previous one are active. They divide the buffer equally.
+//! - An offered window cannot be withdrawn, so a silent transfer keeps its offer. The silent ones together reserve at most
+//!   half of the buffer: paused transfers and SYNs with forged addresses cost the active ones no more than that.
+//! - No transfer is offered more than is free. A new or resumed one gets its part as the others use up their surplus.
+//!
+//! The sum of all offers therefore fits the buffer, except for the two packets that every peer may send and for offers to
+//! silent transfers beyond that half.
 
 use std::time::{Duration, Instant};
 
+use super::SocketBuffer;
 use crate::receiver::BufferShare;
 
-/// Who sent in this epoch or in the one before sent lately.
+/// Length of an epoch. A transfer is silent after one to two epochs without data.
 const EPOCH: Duration = Duration::from_millis(100);
-/// What all have together is this, or [`BATCH`] for each if that is more: a window is sent in one go by a thread that
-/// shares its processor, and what it holds until it is acknowledged lies in memory of its own. More of that is in
-/// nobody's cache, and no processor is busier for it. Measured: docs/PERFORMANCE.md, "Many connections".
-const ENOUGH: u64 = 20 << 20;
-/// A window of less is not worth being woken for: what one call to the kernel takes, once and a half. Bytes.
-const BATCH: u64 = 144 << 10;
-/// What a host gets through in a second is at least this where so much arrives, bytes.
-const PACE: u64 = 2_000_000_000;
 
-/// What one unfinished transfer has of the buffer.
+/// What one unfinished transfer holds of the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
-    /// In which it sent last; `None` if it has not.
+    /// Epoch of its newest data; `None` before the first.
     epoch: Option<u64>,
-    /// Bytes, as the system charges them, that it was offered and that have not arrived.
+    /// Bytes, as charged to the buffer, that are offered and have not arrived.
     offered: u64,
 }
 
-/// Transfers that sent last at the same time.
+/// Sums over the transfers whose newest data is of the same epoch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     transfers: u64,
-    /// Sum of their claims, bytes.
+    /// Sum of [`Claim::offered`].
     offered: u64,
 }
 
-/// The buffer, and who has claims to it.
+/// The buffer and the claims to it.
 #[derive(Debug)]
-pub(super) struct Shares {
-    /// Bytes that may be on the way to it, as the system charges them; `u64::MAX` for no bound.
-    buffer: u64,
-    /// The present one, and when it began.
+pub(super) struct Budget {
+    /// `None` if the buffer limits no window.
+    buffer: Option<SocketBuffer>,
+    /// Index of the present epoch.
     epoch: u64,
+    /// Start of the present epoch; `None` before the first data.
     began: Option<Instant>,
-    /// Who sent in it, in the one before, and neither.
+    /// Transfers with data in the present epoch.
     present: Group,
-    before: Group,
+    /// Transfers whose newest data is of the previous epoch.
+    previous: Group,
+    /// All other transfers.
     silent: Group,
-    /// Bytes that arrived in the present epoch.
+    /// Bytes of data that arrived in the present epoch.
     arrived: u64,
-    /// What of a round trip is spent in busy hosts, by what arrived in the epoch before.
-    in_hosts: Duration,
+    /// Part of an RTT spent in the hosts, at the load of the previous epoch.
+    host_delay: Duration,
 }
 
-impl Shares {
-    /// Nobody has a claim to a socket's buffer of so many bytes; `u64::MAX` for no bound. Linux gives room back only when
-    /// a quarter of the buffer was read while more waits (`udp_rmem_release`), so three quarters are what there is.
-    pub(super) fn new(buffer: u64) -> Self {
+impl Budget {
+    /// A budget without claims.
+    pub(super) fn new(buffer: Option<SocketBuffer>) -> Self {
         Self {
-            buffer: if buffer == u64::MAX { buffer } else { buffer / 4 * 3 },
+            buffer,
             epoch: 0,
             began: None,
             present: Group::default(),
-            before: Group::default(),
+            previous: Group::default(),
             silent: Group::default(),
             arrived: 0,
-            in_hosts: Duration::ZERO,
+            host_delay: buffer.map_or(Duration::ZERO, |buffer| buffer.min_host_delay),
         }
     }
 
-    /// A transfer began; it has sent nothing.
+    /// Adds a transfer that has sent no data.
     pub(super) fn open(&mut self) -> Claim {
         self.silent.transfers += 1;
         Claim { epoch: None, offered: 0 }
     }
 
-    /// A transfer ended.
+    /// Removes a transfer.
     pub(super) fn close(&mut self, claim: Claim) {
         let group = self.group_of(claim);
         group.transfers -= 1;
         group.offered -= claim.offered;
     }
 
-    /// Data of a transfer came.
+    /// Makes a transfer active: its data arrived.
     pub(super) fn on_data(&mut self, now: Instant, claim: &mut Claim) {
-        if self.buffer == u64::MAX {
-            return;
-        }
-        self.pass(now);
+        let Some(buffer) = self.buffer else { return };
+        self.advance(now, &buffer);
         if claim.epoch != Some(self.epoch) {
             self.close(*claim);
             claim.epoch = Some(self.epoch);
@@ -100,68 +95,72 @@ impl Shares {
         }
     }
 
-    /// So many bytes of data came, of any transfer.
+    /// Counts bytes of data, of whichever transfer.
     pub(super) fn on_bytes(&mut self, bytes: usize) {
         self.arrived += bytes as u64;
     }
 
-    /// So many bytes are offered to a transfer and have not arrived.
+    /// Sets the bytes, as charged, that are offered to a transfer and have not arrived.
     pub(super) fn on_offer(&mut self, claim: &mut Claim, offered: u64) {
         let group = self.group_of(*claim);
         group.offered = group.offered - claim.offered + offered;
         claim.offered = offered;
     }
 
-    /// What a transfer may have on its way.
-    pub(super) fn part_of(&self, claim: Claim) -> BufferShare {
-        let lately = self.present.transfers + self.before.transfers;
-        let others = if self.is_silent(claim) { self.silent.transfers } else { 0 };
-        self.part(lately + others, claim.offered)
+    /// Returns what a transfer may have in flight; `None` for no limit.
+    pub(super) fn share_of(&self, claim: Claim) -> Option<BufferShare> {
+        let active = self.present.transfers + self.previous.transfers;
+        let silent = if self.is_silent(claim) { self.silent.transfers } else { 0 };
+        self.share(active + silent, claim.offered)
     }
 
-    /// The same for one that begins now. Who has not sent counts here: all of them may come at once.
-    pub(super) fn part_of_new(&self) -> BufferShare {
-        self.part(self.present.transfers + self.before.transfers + self.silent.transfers + 1, 0)
+    /// Returns the same for a transfer that begins now. Silent transfers count, because all of them may send at once.
+    pub(super) fn share_of_new(&self) -> Option<BufferShare> {
+        self.share(self.present.transfers + self.previous.transfers + self.silent.transfers + 1, 0)
     }
 
-    /// One part of so many, for one that holds so much already.
-    fn part(&self, of: u64, held: u64) -> BufferShare {
-        if self.buffer == u64::MAX {
-            return BufferShare::UNBOUNDED;
-        }
-        let reserved = self.silent.offered.min(self.buffer / 2);
-        let (rest, enough) = (self.buffer - reserved, enough(of));
-        let offered = self.present.offered + self.before.offered + reserved;
-        let free = self.buffer.saturating_sub(offered);
-        let bytes = (rest.min(enough) / of.max(1)).min(held + free);
-        BufferShare { bytes, is_scarce: rest < enough, in_hosts: self.in_hosts }
+    /// Returns an equal part among `transfers`, for one that `held` bytes are offered to already.
+    fn share(&self, transfers: u64, held: u64) -> Option<BufferShare> {
+        let buffer = self.buffer?;
+        let reserved = self.silent.offered.min(buffer.capacity / 2);
+        let (rest, useful) = (buffer.capacity - reserved, buffer.useful(transfers));
+        let offered = self.present.offered + self.previous.offered + reserved;
+        let free = buffer.capacity.saturating_sub(offered);
+        Some(BufferShare {
+            bytes: (rest.min(useful) / transfers.max(1)).min(held + free),
+            is_scarce: rest < useful,
+            charge: buffer.charge,
+            min_host_delay: buffer.min_host_delay,
+            host_delay: self.host_delay,
+        })
     }
 
     /// Moves on to the epoch of `now`.
-    fn pass(&mut self, now: Instant) {
+    fn advance(&mut self, now: Instant, buffer: &SocketBuffer) {
         let began = *self.began.get_or_insert(now);
         let passed = now.saturating_duration_since(began);
         if passed < EPOCH {
             return;
         }
-        self.in_hosts = self.time_in_hosts(passed);
+        self.host_delay = buffer.min_host_delay + self.queueing_delay(buffer, passed);
         self.arrived = 0;
-        self.silent.add(self.before);
-        self.before = std::mem::take(&mut self.present);
+        self.silent.add(self.previous);
+        self.previous = std::mem::take(&mut self.present);
         self.epoch += 1;
         self.began = Some(began + EPOCH);
         if passed >= 2 * EPOCH {
-            self.silent.add(std::mem::take(&mut self.before));
+            self.silent.add(std::mem::take(&mut self.previous));
             self.epoch += 1;
             self.began = Some(now);
         }
     }
 
-    /// How long what all may have on its way waits in hosts that are as busy as they were in an epoch of such a length:
-    /// their threads take turns, and a round trip is not shorter than that however near they are.
-    fn time_in_hosts(&self, passed: Duration) -> Duration {
-        let all = self.buffer.min(enough(self.present.transfers + self.before.transfers));
-        let time = |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / PACE);
+    /// Returns how long the data that may be in flight waits for busy hosts: the time to process all of it, scaled by how
+    /// busy the hosts were in the epoch of length `passed`. Their threads take turns, so no RTT is shorter than this.
+    fn queueing_delay(&self, buffer: &SocketBuffer, passed: Duration) -> Duration {
+        let all = buffer.capacity.min(buffer.useful(self.present.transfers + self.previous.transfers));
+        let time =
+            |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / buffer.min_drain_rate);
         time(all).mul_f64((time(self.arrived).as_secs_f64() / passed.as_secs_f64()).min(1.0))
     }
 
@@ -172,15 +171,10 @@ impl Shares {
     fn group_of(&mut self, claim: Claim) -> &mut Group {
         match claim.epoch {
             Some(epoch) if epoch == self.epoch => &mut self.present,
-            Some(epoch) if epoch + 1 == self.epoch => &mut self.before,
+            Some(epoch) if epoch + 1 == self.epoch => &mut self.previous,
             _ => &mut self.silent,
         }
     }
-}
-
-/// What so many have together and no more of use, bytes.
-fn enough(transfers: u64) -> u64 {
-    ENOUGH.max(transfers * BATCH)
 }
 
 impl Group {

@@ -1,48 +1,73 @@
-//! What a listener may do: its limits, each of which bounds what strangers can make grow.
+//! Limits of a listener. Each bounds something that unauthenticated datagrams could make grow.
 
 use std::time::Duration;
 
 use crate::ReceiverConfig;
 use crate::receiver::{CLASSIC_IDLE, NATIVE_IDLE};
 
-/// Limits of a listener, and the configuration of its receivers.
+/// Limits of a listener and the configuration of its receivers.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerConfig {
-    /// Every receiver's configuration.
+    /// Configuration of every receiver.
     pub receiver: ReceiverConfig,
-    /// Peers at once; more are left unanswered.
+    /// Largest number of peers at once. Further SYNs are refused, or ignored if their format has no refusal.
     pub max_peers: usize,
-    /// Bytes that all receivers together may hold, beyond holes or unread by the application. Of each, 128 KiB may be
-    /// unread in any case.
+    /// Bytes that all receivers together may hold, beyond holes or unread by the application. Each receiver may hold
+    /// 128 KiB of unread data regardless.
     pub memory_limit: u64,
-    /// The same for one receiver.
+    /// The same limit for one receiver, bytes.
     pub peer_memory_limit: u64,
-    /// Bytes, as the system charges them, that the buffer of the socket holds which all peers send to: windows are such
-    /// that what is on its way has room there, but for what a network of some length holds. `u64::MAX` for no bound:
-    /// where the way from the socket is long, as over an emulated link.
-    pub socket_buffer: u64,
-    /// A peer that is silent for this long is forgotten, where its format has no proof of address.
+    /// Receive buffer of the socket, which limits the windows of all peers together. `None` for no limit, as behind
+    /// emulated links, which delay packets after they left the socket.
+    pub socket_buffer: Option<SocketBuffer>,
+    /// Idle timeout of peers whose format has no proof of address (classic).
     pub idle: Duration,
-    /// The same where it has one. A finished one may be forgotten after [`idle`](Self::idle), if there is no room for another.
+    /// Idle timeout of native peers. To make room for a new peer, a finished one may be removed after
+    /// [`idle`](Self::idle) already.
     pub native_idle: Duration,
-    /// What the cookies are made with that prove a peer's address; nobody may guess it. Without one, transfers
-    /// whose wire knows cookies are left unanswered.
+    /// Key of the cookies that prove a peer's address; must be unpredictable. Without a key, native SYNs are ignored.
     pub secret: Option<[u8; 32]>,
 }
 
+/// Receive buffer of the socket that all peers of a listener share, as the system accounts for it. The driver knows these
+/// values: `rdt_driver::truesize`.
+#[derive(Debug, Clone, Copy)]
+pub struct SocketBuffer {
+    /// Usable size, in bytes as [`charge`](Self::charge) counts them.
+    pub capacity: u64,
+    /// Returns the bytes charged to the buffer for a datagram with this many bytes of payload.
+    pub charge: fn(u64) -> u64,
+    /// Bytes in flight of all peers together above which more gains no throughput.
+    pub useful_bytes: u64,
+    /// Bytes in flight that are useful to one peer, however many peers there are.
+    pub useful_peer_bytes: u64,
+    /// Bytes a second that the hosts process at least when they are busy.
+    pub min_drain_rate: u64,
+    /// Part of an RTT that idle hosts take, to wake up and to batch.
+    pub min_host_delay: Duration,
+}
+
 impl ListenerConfig {
-    /// Default limits: 4096 peers, 2 GiB in all, 512 MiB a peer (10 Gbit/s over 100 ms hold 125 MB, and four times that
-    /// may lie beyond a hole while it is filled), 25 s of silence, 120 s of native peers.
+    /// Default limits: 4096 peers; 2 GiB of memory, of which 512 MiB a peer (four times the 125 MB that 10 Gbit/s over
+    /// 100 ms have in flight, because data beyond a hole waits until it is filled); idle timeouts of 25 s (classic) and
+    /// 120 s (native).
     pub fn new(receiver: ReceiverConfig) -> Self {
         Self {
             receiver,
             max_peers: 4096,
             memory_limit: 2 << 30,
             peer_memory_limit: 512 << 20,
-            socket_buffer: u64::MAX,
+            socket_buffer: None,
             idle: CLASSIC_IDLE,
             native_idle: NATIVE_IDLE,
             secret: None,
         }
+    }
+}
+
+impl SocketBuffer {
+    /// Returns the bytes in flight that are useful to this many peers together.
+    pub(super) fn useful(&self, peers: u64) -> u64 {
+        self.useful_bytes.max(peers * self.useful_peer_bytes)
     }
 }

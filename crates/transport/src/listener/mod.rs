@@ -17,10 +17,10 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 pub use admission::Admission;
-use budget::{Claim, Shares};
-pub use config::ListenerConfig;
+use budget::{Budget, Claim};
+pub use config::{ListenerConfig, SocketBuffer};
 use peers::Peers;
-use stateless::{Budget, Notices};
+use stateless::{Notices, ResetLimiter};
 pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
@@ -64,8 +64,7 @@ pub struct Listener<P> {
     /// Peers with replies to send, in turn.
     ready: VecDeque<P>,
     notices: Notices<P>,
-    /// Of answers to those whose connection is not known.
-    unknown: Budget,
+    resets: ResetLimiter,
     jar: Option<CookieJar>,
     /// The first time heard of: cookies count from it.
     epoch: Option<Instant>,
@@ -76,9 +75,8 @@ pub struct Listener<P> {
     memory: u64,
     /// Receivers that hold some of it.
     holders: u64,
-    /// Of the socket's buffer, of receivers with a transfer that is not finished.
-    shares: Shares,
-    /// Messages for which that buffer had no room, modulo 2^32.
+    budget: Budget,
+    /// Messages dropped because the socket's buffer was full, modulo 2^32.
     overflow: u32,
     stats: ListenerStats,
     gone: ReceiverStats,
@@ -96,14 +94,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             deadline: None,
             ready: VecDeque::new(),
             notices: Notices::new(config.max_peers),
-            unknown: Budget::default(),
+            resets: ResetLimiter::default(),
             epoch: None,
             left_over: None,
             scratch: Box::new([0; MAX_REPLY]),
             events: VecDeque::new(),
             memory: 0,
             holders: 0,
-            shares: Shares::new(config.socket_buffer),
+            budget: Budget::new(config.socket_buffer),
             overflow: 0,
             stats: ListenerStats::default(),
             gone: ReceiverStats::default(),
@@ -171,7 +169,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.memory -= entry.memory;
         self.holders -= u64::from(entry.memory > 0);
         if let Some(claim) = entry.claim {
-            self.shares.close(claim);
+            self.budget.close(claim);
         }
         self.gone.merge(&entry.receiver.stats());
         if entry.queued {
@@ -224,7 +222,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// What receivers may tell of it: where windows do not follow the buffer, only slowing down helps, as for the network's
     /// losses.
     fn overflow(&self) -> Option<u32> {
-        (self.config.socket_buffer != u64::MAX).then_some(self.overflow)
+        self.config.socket_buffer.map(|_| self.overflow)
     }
 
     /// Something was put into or taken out of `idle` or `timers`.
@@ -265,7 +263,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.memory = self.memory - entry.memory + memory;
         self.holders = self.holders - u64::from(entry.memory > 0) + u64::from(memory > 0);
         entry.memory = memory;
-        entry.note_claim(&mut self.shares);
+        entry.update_claim(&mut self.budget);
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
         if !entry.queued && entry.receiver.may_reply(entry.last_active) {
             entry.queued = true;
@@ -389,38 +387,40 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
 }
 
 impl Entry {
-    /// Its receiver hears what it may have on its way.
-    fn set_share(&mut self, shares: &Shares) {
-        self.receiver
-            .set_share(self.claim.map_or_else(|| shares.part_of_new(), |claim| shares.part_of(claim)));
+    /// Gives the receiver its present share of the socket's buffer.
+    fn set_share(&mut self, budget: &Budget) {
+        let share = self.claim.map_or_else(|| budget.share_of_new(), |claim| budget.share_of(claim));
+        if let Some(share) = share {
+            self.receiver.set_share(share);
+        }
     }
 
-    /// Data is about to come to its receiver, which hears the same.
-    fn claim_on_data(&mut self, now: Instant, shares: &mut Shares) {
+    /// Marks the transfer as active before data is delivered, and renews its share.
+    fn claim_on_data(&mut self, now: Instant, budget: &mut Budget) {
         if let Some(claim) = &mut self.claim {
-            shares.on_data(now, claim);
+            budget.on_data(now, claim);
         }
-        self.set_share(shares);
+        self.set_share(budget);
     }
 
-    /// Its receiver did something: its transfer began or ended, data came, more was offered.
-    fn note_claim(&mut self, shares: &mut Shares) {
+    /// Updates the claim after the receiver changed: a transfer began or ended, data arrived or was offered.
+    fn update_claim(&mut self, budget: &mut Budget) {
         if self.receiver.is_unfinished() {
-            let claim = self.claim.get_or_insert_with(|| shares.open());
-            shares.on_offer(claim, self.receiver.offered());
+            let claim = self.claim.get_or_insert_with(|| budget.open());
+            budget.on_offer(claim, self.receiver.offered());
         } else if let Some(claim) = self.claim.take() {
-            shares.close(claim);
+            budget.close(claim);
         }
     }
 
-    /// Writes its next reply, which may offer more.
-    fn poll_reply(&mut self, now: Instant, shares: &mut Shares, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
+    /// Writes the next reply, which may offer a larger window.
+    fn poll_reply(&mut self, now: Instant, budget: &mut Budget, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
         if !self.receiver.may_offer() {
             return self.receiver.poll_reply(now, out);
         }
-        self.set_share(shares);
+        self.set_share(budget);
         let len = self.receiver.poll_reply(now, out);
-        self.note_claim(shares);
+        self.update_claim(budget);
         len
     }
 }

@@ -74,8 +74,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         entry.last_active = now;
         match packet {
-            Packet::Data(_) => entry.claim_on_data(now, &mut self.shares),
-            _ => entry.set_share(&self.shares),
+            Packet::Data(_) => entry.claim_on_data(now, &mut self.budget),
+            _ => entry.set_share(&self.budget),
         }
         let held = entry.memory;
         let (allowance, overflow) = (self.allowance(held), self.overflow());
@@ -131,7 +131,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             }
             self.stats.received += 1;
             if taken == 0 {
-                entry.claim_on_data(now, &mut self.shares);
+                entry.claim_on_data(now, &mut self.budget);
             }
             entry.receiver.handle(now, packet, ecn, allowance);
             taken += datagram.len();
@@ -142,7 +142,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
         if taken > 0 {
             entry.last_active = now;
-            self.shares.on_bytes(taken);
+            self.budget.on_bytes(taken);
             self.stats.max_memory = self.stats.max_memory.max(self.memory - held + peak);
             self.take_over(peer);
             self.refuse_if_broken(peer);

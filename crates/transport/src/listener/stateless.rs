@@ -161,12 +161,12 @@ const AHEAD: Duration = Duration::from_secs(1);
 
 /// How many answers there may be, whoever asks.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(super) struct ResetLimiter {
     /// Until when it is spent.
     spent_until: Option<Instant>,
 }
 
-impl Budget {
+impl ResetLimiter {
     /// True if there may be one more now.
     fn take(&mut self, now: Instant) -> bool {
         let spent_until = self.spent_until.map_or(now, |until| until.max(now)) + EACH;
@@ -182,7 +182,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// Transmission `tx` of `connection_id` came from `peer`, for which there is no receiver.
     pub(super) fn answer_unknown(&mut self, now: Instant, peer: P, connection_id: u64, tx: u64) {
         // What comes together gets one answer.
-        if self.notices.renew_unknown(&peer, connection_id, tx) || !self.unknown.take(now) {
+        if self.notices.renew_unknown(&peer, connection_id, tx) || !self.resets.take(now) {
             return;
         }
         // The budget bounds these searches, too.
@@ -201,11 +201,11 @@ mod tests {
     fn the_budget_is_a_burst_and_then_a_rate() {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
-        let granted = |budget: &mut Budget, at: u64| {
+        let granted = |budget: &mut ResetLimiter, at: u64| {
             let now = epoch + Duration::from_millis(at);
             (0..10_000).filter(|_| budget.take(now)).count()
         };
-        let mut budget = Budget::default();
+        let mut budget = ResetLimiter::default();
         assert_eq!(granted(&mut budget, 0), 1000);
         assert_eq!(granted(&mut budget, 0), 0);
         assert_eq!(granted(&mut budget, 20), 20);

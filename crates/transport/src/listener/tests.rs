@@ -7,7 +7,6 @@ mod memory;
 mod native;
 mod peers;
 mod random;
-mod socket;
 mod stateless;
 mod transmit;
 

@@ -48,7 +48,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             if !out.has_room(len) {
                 break;
             }
-            let Some(next) = entry.poll_reply(now, &mut self.shares, &mut self.scratch) else { break };
+            let Some(next) = entry.poll_reply(now, &mut self.budget, &mut self.scratch) else { break };
             self.notices.on_reply();
             len = next;
         }
@@ -74,7 +74,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         while let Some(peer) = self.ready.pop_front() {
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
             entry.receiver.set_overflow(overflow);
-            let reply = entry.poll_reply(now, &mut self.shares, &mut self.scratch);
+            let reply = entry.poll_reply(now, &mut self.budget, &mut self.scratch);
             entry.queued = entry.receiver.may_reply(now);
             if entry.queued {
                 self.ready.push_back(peer);

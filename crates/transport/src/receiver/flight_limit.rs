@@ -1,176 +1,158 @@
-//! How much may be on its way to a socket: what its buffer has room for if the program reads nothing for a while, and
-//! what a network of some length holds besides. UDP has no back-pressure, so the window has to be it. Without that, a
-//! sender on the same host fills the small buffer that an ordinary user is granted whenever the receiver is not
-//! scheduled for a moment, and what follows is lost in the host.
+//! Limit on the data in flight to one receiver: what its share of the socket's receive buffer holds, plus what a long
+//! network path holds. UDP has no back-pressure, so the offered window must prevent overflow. Without this limit, a sender
+//! on the same host fills the small buffer of an ordinary user whenever the receiver's thread is not scheduled, and the
+//! excess is lost in the host.
 //!
-//! Owns one peer's part of the buffer, and its round trip as far as it bounds the window. Counts in the wire's numbers,
-//! packets or bytes; knows no socket.
+//! Owns one peer's share and its RTT and delivery rate as far as they bound the window. Counts in the format's numbers:
+//! packets (classic) or bytes (native).
 
 use std::time::{Duration, Instant};
 
 use crate::wire::Numbering;
 
-/// Packets that have to fit however many peers there are: where two are the rule for an ACK, one would wait for it.
-const LEAST: u64 = 2;
-/// Of a round trip, so much is no way through a network: hosts wake and batch. What is on the way in that time may as
-/// well be in the socket.
-const IN_HOSTS: Duration = Duration::from_millis(1);
-/// A sender that uses its window up within so many of the shortest round trips waits for it, and not for itself.
-const PROMPT: u32 = 2;
-/// How often what a network holds may be on its way: the window doubles in a round trip, and a router's queue may hold
-/// as much as its links.
-const GROWTH: u64 = 4;
-/// The shortest round trips in which what the network once carried is forgotten, if all that time something came.
-const MEMORY: u128 = 8;
+/// Packets that may always be in flight. Where every second packet is acknowledged, a single one would wait for its ACK.
+const MIN_PACKETS: u64 = 2;
+/// A sender that uses a new window within this many shortest RTTs was blocked by the window.
+const PROMPT_RTTS: u32 = 2;
+/// Multiple of the measured bandwidth-delay product that may be in flight: slow start doubles the window in a round trip,
+/// and a router's queue may hold as much as its links.
+const BDP_GAIN: u64 = 4;
+/// Shortest RTTs after which a higher delivery rate of the past is forgotten, if data arrived all that time.
+const FORGET_AFTER_RTTS: u128 = 8;
 
-/// What Linux charges a socket's buffer for a packet with so much payload that comes by itself (`truesize`), at most, in
-/// bytes. Measured with `SO_MEMINFO` over loopback: memory for up to 16 KiB comes in powers of two, all headers and 320
-/// bytes of bookkeeping included, and a record of 256 bytes is beside it. So 1472 bytes count as 2304, and 12 as 832.
-/// Datagrams that come joined count as little more than their bytes.
-pub(crate) fn charge(payload: u64) -> u64 {
-    const BESIDE: u64 = 480;
-    const RECORD: u64 = 256;
-    const LARGE: u64 = 15 << 10;
-    if payload > LARGE {
-        return payload.saturating_add(1024);
-    }
-    (payload + BESIDE).next_power_of_two().max(1024) + RECORD
-}
-
-/// A peer's part of the buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Share of the socket's receive buffer that one peer may fill.
+#[derive(Debug, Clone, Copy)]
 pub struct BufferShare {
-    /// As the system charges them; `u64::MAX` for no bound.
+    /// Bytes, as [`charge`](Self::charge) counts them.
     pub bytes: u64,
-    /// A larger buffer would make it larger.
+    /// True if a larger buffer would make the share larger.
     pub is_scarce: bool,
-    /// What of a round trip the data of all peers spend in hosts that are busy, beside the least of it.
-    pub in_hosts: Duration,
+    /// Returns the bytes charged to the buffer for a datagram with this many bytes of payload.
+    pub charge: fn(u64) -> u64,
+    /// Part of an RTT that idle hosts take, to wake up and to batch.
+    pub min_host_delay: Duration,
+    /// The same at the present load of the hosts; at least `min_host_delay`.
+    pub host_delay: Duration,
 }
 
-impl BufferShare {
-    /// No bound.
-    pub const UNBOUNDED: Self = Self { bytes: u64::MAX, is_scarce: false, in_hosts: Duration::ZERO };
-}
-
-/// A number that could not be sent before it was offered.
+/// A packet or byte that could not be sent before it was offered: its arrival measures the RTT.
 #[derive(Debug, Clone, Copy)]
 struct Probe {
     number: u64,
-    offered: Instant,
-    /// End of what had arrived then.
+    offered_at: Instant,
+    /// End of the data that had arrived when it was offered.
     arrived: u64,
-    /// More would have been offered with a larger buffer.
+    /// True if a larger buffer would have allowed a larger offer.
     bounded: bool,
 }
 
-/// One peer's bound.
+/// Flight limit of one peer.
 #[derive(Debug)]
 pub(crate) struct FlightLimit {
-    share: BufferShare,
+    /// `None` for no limit.
+    share: Option<BufferShare>,
     numbering: Numbering,
-    /// Largest packet so far, bytes of payload.
+    /// Largest payload so far, bytes.
     largest: u64,
-    /// What has room in `share`, in the wire's numbers.
+    /// Capacity of `share`, in the format's numbers.
     room: u64,
     probe: Option<Probe>,
-    /// The shortest so far.
-    rtt: Option<Duration>,
-    /// The highest of late, in the wire's numbers a second.
+    /// Shortest RTT so far.
+    min_rtt: Option<Duration>,
+    /// Recent maximum of the delivery rate, in the format's numbers per second.
     rate: u64,
-    /// When something came last.
-    came: Option<Instant>,
-    /// Nothing came for some round trips since the probe was offered, so what was delivered tells of the sender, and not
-    /// of a network.
+    /// Time of the newest arrival.
+    last_arrival: Option<Instant>,
+    /// The sender paused since the probe was offered, so the probe measures the sender's rate and not the path's.
     paused: bool,
-    /// What may be on its way beside, in the wire's numbers.
-    network: u64,
-    /// Round trips in which the peer waited for a window that this bounded, since they were asked for.
+    /// Allowance for the path, in the format's numbers.
+    path: u64,
+    /// RTTs in which this limit blocked the sender, since the counter was last read.
     limited: u64,
 }
 
 impl FlightLimit {
-    /// No bound yet, for packets with about `payload` bytes of payload.
+    /// No limit yet, for packets with about `payload` bytes of payload.
     pub(crate) fn new(numbering: Numbering, payload: u64) -> Self {
         Self {
-            share: BufferShare::UNBOUNDED,
+            share: None,
             numbering,
             largest: payload.max(1),
             room: u64::MAX,
             probe: None,
-            rtt: None,
+            min_rtt: None,
             rate: 0,
-            came: None,
+            last_arrival: None,
             paused: false,
-            network: 0,
+            path: 0,
             limited: 0,
         }
     }
 
-    /// The peer's part of the buffer is another.
+    /// Sets the peer's share of the buffer.
     pub(crate) fn set_share(&mut self, share: BufferShare) {
-        self.share = share;
-        self.set_room();
+        let before = self.share.replace(share);
+        if before.is_none_or(|before| before.bytes != share.bytes) {
+            self.set_room();
+        }
     }
 
-    /// The farthest offset to offer where all up to `arrived` has left the socket, or was lost.
+    /// Returns the right edge to offer when everything up to `arrived` has left the socket or was lost.
     pub(crate) fn edge(&self, arrived: u64) -> u64 {
-        arrived.saturating_add(self.room).saturating_add(self.network)
+        arrived.saturating_add(self.room).saturating_add(self.path)
     }
 
-    /// What of the socket's buffer is taken where all below `edge` was offered and what is before `arrived` has left the
-    /// socket, in bytes as the system charges them; nothing where there is no bound. The rest is in the network.
+    /// Returns the bytes, as charged to the socket's buffer, of data offered below `edge` that has not arrived. The
+    /// allowance for the path is not counted. Zero without a limit.
     pub(crate) fn held(&self, arrived: u64, edge: u64) -> u64 {
-        if self.share.bytes == u64::MAX {
-            return 0;
-        }
-        let on_its_way = edge.saturating_sub(arrived).saturating_sub(self.network);
-        // Four gigabytes are more than there is, and a sum of such numbers fits.
-        on_its_way.div_ceil(self.packet()).saturating_mul(charge(self.largest)).min(u64::from(u32::MAX))
+        let Some(share) = self.share else { return 0 };
+        let in_buffer = edge.saturating_sub(arrived).saturating_sub(self.path);
+        // No buffer is larger than 4 GiB, and capped terms cannot overflow a sum.
+        in_buffer
+            .div_ceil(self.packet())
+            .saturating_mul((share.charge)(self.largest))
+            .min(u64::from(u32::MAX))
     }
 
-    /// A packet came whose last number is before `end`, with so much payload; `arrived` is the end of what came before.
+    /// Takes the arrival of a packet with `payload` bytes that ends at number `end`; `arrived` is the end of what arrived
+    /// before it.
     pub(crate) fn on_arrival(&mut self, now: Instant, end: u64, payload: u64, arrived: u64) {
-        if self.share.bytes == u64::MAX {
-            return;
-        }
+        let Some(share) = self.share else { return };
         if payload > self.largest {
             self.largest = payload;
             self.set_room();
         }
-        // All of a run came at the same time.
-        if self.came != Some(now) {
-            self.paused |= self.is_pause(now);
-            self.came = Some(now);
+        // All packets of a coalesced run arrive at one time.
+        if self.last_arrival != Some(now) {
+            self.paused |= self.is_pause(now, &share);
+            self.last_arrival = Some(now);
         }
         if let Some(probe) = self.probe.filter(|probe| end > probe.number) {
             self.probe = None;
-            let sample = now.saturating_duration_since(probe.offered);
-            self.measure(sample, end.max(arrived).saturating_sub(probe.arrived));
-            let waited = self.rtt.is_some_and(|rtt| sample < PROMPT * rtt);
+            let sample = now.saturating_duration_since(probe.offered_at);
+            self.measure(sample, end.max(arrived).saturating_sub(probe.arrived), &share);
+            let waited = self.min_rtt.is_some_and(|rtt| sample < PROMPT_RTTS * rtt);
             self.limited += u64::from(probe.bounded && waited);
         }
     }
 
-    /// All below `edge` is offered from now on, and all below `before` was; `bounded` if the bound is why it is no more.
+    /// Takes an offer that moves the right edge from `before` to `edge`; `bounded` if this limit kept it from being larger.
     pub(crate) fn on_offer(&mut self, now: Instant, before: u64, edge: u64, arrived: u64, bounded: bool) {
-        if self.share.bytes == u64::MAX {
-            return;
-        }
+        let Some(share) = self.share else { return };
         if edge > before && self.probe.is_none() {
-            let bounded = bounded && self.share.is_scarce;
-            self.probe = Some(Probe { number: before, offered: now, arrived, bounded });
+            let bounded = bounded && share.is_scarce;
+            self.probe = Some(Probe { number: before, offered_at: now, arrived, bounded });
             self.paused = false;
         }
     }
 
-    /// Round trips in which the peer waited for a window that would have been larger but for the buffer, since this was
-    /// asked last.
+    /// Returns and clears the number of RTTs in which the sender waited for a window that a larger buffer would have made
+    /// larger.
     pub(crate) fn take_limited(&mut self) -> u64 {
         std::mem::take(&mut self.limited)
     }
 
-    /// A full packet, in the wire's numbers.
+    /// Size of a full packet, in the format's numbers.
     fn packet(&self) -> u64 {
         match self.numbering {
             Numbering::Packets => 1,
@@ -179,35 +161,37 @@ impl FlightLimit {
     }
 
     fn set_room(&mut self) {
-        self.room = match self.share.bytes {
-            u64::MAX => u64::MAX,
-            bytes => (bytes / charge(self.largest)).max(LEAST) * self.packet(),
-        };
+        if let Some(share) = self.share {
+            self.room = (share.bytes / (share.charge)(self.largest)).max(MIN_PACKETS) * self.packet();
+        }
     }
 
-    /// True if nothing came for so long before `now` that a sender in use of its window had nothing to send.
-    fn is_pause(&self, now: Instant) -> bool {
-        let silence = self.came.map(|came| now.saturating_duration_since(came));
-        silence.zip(self.rtt).is_some_and(|(silence, rtt)| silence > PROMPT * rtt.max(IN_HOSTS))
+    /// True if the time since the last arrival shows that the sender had nothing to send, rather than no window.
+    fn is_pause(&self, now: Instant, share: &BufferShare) -> bool {
+        let silence = self.last_arrival.map(|arrival| now.saturating_duration_since(arrival));
+        silence
+            .zip(self.min_rtt)
+            .is_some_and(|(silence, rtt)| silence > PROMPT_RTTS * rtt.max(share.min_host_delay))
     }
 
-    /// A sender that does not use the window up takes longer than the round trip, so the shortest counts; the rate is
-    /// that of the whole time. A lower one counts the more the longer it was seen: a network may become slower.
-    fn measure(&mut self, sample: Duration, delivered: u64) {
+    /// Updates the allowance for the path by a probe's RTT and the amount delivered meanwhile. A sender that does not use
+    /// its window up makes the sample longer than the RTT, so the shortest sample counts. A lower rate replaces a higher
+    /// one by degrees, the faster the longer it was observed: the path may have become slower.
+    fn measure(&mut self, sample: Duration, delivered: u64, share: &BufferShare) {
         let nanos = sample.as_nanos();
         if nanos == 0 {
             return;
         }
-        let least = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
-        let rtt = self.rtt.map_or(sample, |rtt| rtt.min(sample));
-        self.rtt = Some(rtt);
+        let saturate = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+        let rtt = self.min_rtt.map_or(sample, |rtt| rtt.min(sample));
+        self.min_rtt = Some(rtt);
         let forgotten = match nanos / rtt.as_nanos() {
             _ if self.paused => 0,
-            trips => least(u128::from(self.rate) * trips.min(MEMORY) / MEMORY),
+            rtts => saturate(u128::from(self.rate) * rtts.min(FORGET_AFTER_RTTS) / FORGET_AFTER_RTTS),
         };
-        self.rate = (self.rate - forgotten).max(least(u128::from(delivered) * 1_000_000_000 / nanos));
-        let outside = rtt.saturating_sub(IN_HOSTS + self.share.in_hosts).as_nanos();
-        self.network = least(u128::from(self.rate) * outside / 1_000_000_000).saturating_mul(GROWTH);
+        self.rate = (self.rate - forgotten).max(saturate(u128::from(delivered) * 1_000_000_000 / nanos));
+        let path_delay = rtt.saturating_sub(share.host_delay).as_nanos();
+        self.path = saturate(u128::from(self.rate) * path_delay / 1_000_000_000).saturating_mul(BDP_GAIN);
     }
 }
 
@@ -225,43 +209,38 @@ mod tests {
         Instant::now()
     }
 
+    /// As Linux charges datagrams of one packet of 1500 bytes, and of a jumbo frame.
+    fn charge(payload: u64) -> u64 {
+        if payload > 1500 { 16_640 } else { 2304 }
+    }
+
     fn scarce(bytes: u64) -> BufferShare {
-        BufferShare { bytes, is_scarce: true, in_hosts: Duration::ZERO }
+        let host_delay = Duration::from_millis(1);
+        BufferShare { bytes, is_scarce: true, charge, min_host_delay: host_delay, host_delay }
     }
 
     fn packets(share: u64) -> FlightLimit {
-        let mut in_flight = FlightLimit::new(Numbering::Packets, 1460);
-        in_flight.set_share(scarce(share));
-        in_flight
+        let mut limit = FlightLimit::new(Numbering::Packets, 1460);
+        limit.set_share(scarce(share));
+        limit
     }
 
     /// Window after window of what may be on its way, each of which takes `trip` to come.
-    fn after(in_flight: &mut FlightLimit, trip: Duration, windows: u64) -> u64 {
+    fn after(limit: &mut FlightLimit, trip: Duration, windows: u64) -> u64 {
         let (mut now, mut arrived) = (epoch(), 0);
-        in_flight.on_offer(now, 0, 1, 0, false);
+        limit.on_offer(now, 0, 1, 0, false);
         for _ in 0..windows {
             now += trip;
-            in_flight.on_arrival(now, arrived + 1, 1460, arrived);
-            let edge = in_flight.edge(arrived);
-            in_flight.on_offer(now, arrived + 1, edge, arrived + 1, true);
+            limit.on_arrival(now, arrived + 1, 1460, arrived);
+            let edge = limit.edge(arrived);
+            limit.on_offer(now, arrived + 1, edge, arrived + 1, true);
             arrived = edge;
         }
-        in_flight.edge(0)
+        limit.edge(0)
     }
 
     #[test]
-    fn a_datagram_is_charged_what_linux_was_seen_to_charge() {
-        let seen =
-            [(12, 832), (100, 832), (590, 1280), (620, 1280), (1000, 2304), (1444, 2304), (1472, 2304)];
-        let large = [(2000, 4352), (4000, 8448), (9000, 16_640), (20_000, 20_832), (60_000, 60_832)];
-        for (datagram, charged) in seen.into_iter().chain(large) {
-            assert!((charged..=2 * charged).contains(&charge(datagram)), "{datagram}: {}", charge(datagram));
-        }
-        assert_eq!((charge(1472), charge(1444)), (2304, 2304));
-    }
-
-    #[test]
-    fn packets_fit_the_share_in_the_wires_numbers() {
+    fn share_converts_to_packets_or_bytes() {
         assert_eq!(packets(SHARE).edge(7), 107);
         let mut bytes = FlightLimit::new(Numbering::Bytes, 1444);
         assert_eq!(bytes.edge(7), u64::MAX, "no bound yet");
@@ -269,11 +248,11 @@ mod tests {
         assert_eq!(bytes.edge(7), 7 + 100 * 1444);
         bytes.on_arrival(epoch(), 9000, 8944, 0);
         assert_eq!(bytes.edge(0), SHARE / charge(8944) * 8944, "larger ones are charged more");
-        assert_eq!(packets(1).edge(0), LEAST, "two in any case");
+        assert_eq!(packets(1).edge(0), MIN_PACKETS, "two in any case");
     }
 
     #[test]
-    fn a_network_that_is_long_holds_what_it_was_seen_to_hold() {
+    fn long_path_adds_bandwidth_delay_product() {
         let near = after(&mut packets(SHARE), Duration::from_millis(1), 20);
         assert_eq!(near, 100, "within a host there is nothing but the socket");
         let ms = Duration::from_millis(20);
@@ -283,7 +262,7 @@ mod tests {
 
     /// A network with a round trip of 20 ms.
     struct Flow {
-        in_flight: FlightLimit,
+        limit: FlightLimit,
         now: Instant,
         /// Packets that arrived.
         arrived: u64,
@@ -293,9 +272,9 @@ mod tests {
 
     impl Flow {
         fn new() -> Self {
-            let mut in_flight = packets(SHARE);
-            in_flight.on_offer(epoch(), 0, 100, 0, true);
-            Self { in_flight, now: epoch(), arrived: 0, offers: [0; 19].into_iter().chain([100]).collect() }
+            let mut limit = packets(SHARE);
+            limit.on_offer(epoch(), 0, 100, 0, true);
+            Self { limit, now: epoch(), arrived: 0, offers: [0; 19].into_iter().chain([100]).collect() }
         }
 
         /// A sender has that many packets a millisecond, or the network carries no more; what may be on its way then.
@@ -305,20 +284,20 @@ mod tests {
                 let (known, before) = (self.offers[0], self.offers[19]);
                 let end = known.min(self.arrived + per_ms);
                 if end > self.arrived {
-                    self.in_flight.on_arrival(self.now, end, 1460, self.arrived);
+                    self.limit.on_arrival(self.now, end, 1460, self.arrived);
                     self.arrived = end;
                 }
-                let edge = before.max(self.in_flight.edge(self.arrived));
-                self.in_flight.on_offer(self.now, before, edge, self.arrived, true);
+                let edge = before.max(self.limit.edge(self.arrived));
+                self.limit.on_offer(self.now, before, edge, self.arrived, true);
                 self.offers.pop_front();
                 self.offers.push_back(edge);
             }
-            self.in_flight.edge(0)
+            self.limit.edge(0)
         }
     }
 
     #[test]
-    fn a_path_that_became_slower_is_not_offered_for_ever_what_it_carried() {
+    fn slower_path_lowers_allowance() {
         let mut flow = Flow::new();
         let fast = flow.run(100, 4000);
         assert!((7000..=9000).contains(&fast), "{fast} packets, four times 2000");
@@ -329,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_pauses_is_as_fast_afterwards() {
+    fn pauses_keep_path_allowance() {
         let mut flow = Flow::new();
         let fast = flow.run(100, 4000);
         for _ in 0..30 {
@@ -341,25 +320,25 @@ mod tests {
     }
 
     #[test]
-    fn one_short_round_trip_shows_that_the_way_is_short() {
-        let mut in_flight = packets(SHARE);
-        assert!(after(&mut in_flight, Duration::from_millis(50), 4) > 1000, "the host was busy elsewhere");
+    fn short_rtt_sample_removes_path_allowance() {
+        let mut limit = packets(SHARE);
+        assert!(after(&mut limit, Duration::from_millis(50), 4) > 1000, "the host was busy elsewhere");
         let arrived = 1 << 30;
         let now = epoch();
-        in_flight.probe = Some(Probe { number: arrived, offered: now, arrived, bounded: true });
-        in_flight.on_arrival(now + Duration::from_micros(80), arrived + 1, 1460, arrived);
-        assert_eq!(in_flight.edge(0), 100);
+        limit.probe = Some(Probe { number: arrived, offered_at: now, arrived, bounded: true });
+        limit.on_arrival(now + Duration::from_micros(80), arrived + 1, 1460, arrived);
+        assert_eq!(limit.edge(0), 100);
     }
 
     #[test]
-    fn round_trips_that_use_a_bounded_window_up_at_once_are_counted() {
-        let (mut in_flight, mut now, mut edge) = (packets(SHARE), epoch(), 0);
+    fn prompt_use_of_bounded_window_counts_limited() {
+        let (mut limit, mut now, mut edge) = (packets(SHARE), epoch(), 0);
         let mut limited = |micros, bounded| {
-            in_flight.on_offer(now, edge, edge + 100, edge, bounded);
+            limit.on_offer(now, edge, edge + 100, edge, bounded);
             now += Duration::from_micros(micros);
             edge += 100;
-            in_flight.on_arrival(now, edge - 99, 1460, edge - 100);
-            (in_flight.take_limited(), in_flight.take_limited())
+            limit.on_arrival(now, edge - 99, 1460, edge - 100);
+            (limit.take_limited(), limit.take_limited())
         };
         assert_eq!(limited(100, false), (0, 0), "something else bounded the window");
         assert_eq!(limited(100, true), (1, 0));

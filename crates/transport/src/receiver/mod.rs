@@ -62,8 +62,8 @@ pub struct Receiver {
     wire: Wire,
     state: State,
     body: Body,
-    /// What may be on its way of the socket's buffer.
-    share: BufferShare,
+    /// Share of the socket's buffer; `None` for no limit.
+    share: Option<BufferShare>,
     replies: VecDeque<Answer>,
     /// When the newest packet came of those in order that are answered together, as long as their answer was not made.
     ack_due: Option<Instant>,
@@ -93,7 +93,7 @@ impl Receiver {
             wire: Wire::default(),
             state: State::Listening,
             body: Body::new(&config, Numbering::Packets, 0),
-            share: BufferShare::UNBOUNDED,
+            share: None,
             replies: VecDeque::new(),
             ack_due: None,
             acks: config.acks,
@@ -114,12 +114,10 @@ impl Receiver {
         self.idle = idle;
     }
 
-    /// The peer may have so much of the socket's buffer on its way. At first there is no bound.
+    /// Sets the share of the socket's buffer that the peer may have in flight. Initially there is no limit.
     pub fn set_share(&mut self, share: BufferShare) {
-        if self.share != share {
-            self.share = share;
-            self.body.set_share(share);
-        }
+        self.share = Some(share);
+        self.body.set_share(share);
     }
 
     /// What of the socket's buffer it was offered and has not arrived, in bytes as the system charges
@@ -282,7 +280,9 @@ impl Receiver {
                 self.heed(open.wishes);
                 let config = ReceiverConfig { acks: self.acks, ..self.config };
                 self.body = Body::new(&config, open.wire.numbering(), open.seq);
-                self.body.set_share(self.share);
+                if let Some(share) = self.share {
+                    self.body.set_share(share);
+                }
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.state = State::Open { end: None };

@@ -1,15 +1,101 @@
-//! Who has how much of a small socket buffer: those who sent lately, and what the others keep.
+//! Budget of a small socket buffer: windows of one peer, and how active, silent and new peers divide it.
 
 use std::collections::BTreeMap;
 
-use super::socket::{BUFFER, FULL, bounded, window};
 use super::*;
 use crate::WindowPolicy;
 use crate::range_set::random;
 
-/// Packets that have room in [`BUFFER`].
+/// Packets of full size that fit the buffer.
 const ROOM: u32 = 120;
 const FIXED: WindowPolicy = WindowPolicy::Fixed(80_000);
+const FULL: [u8; 1464] = [7; 1464];
+
+/// A buffer that holds [`ROOM`] packets, accounted as Linux does.
+pub(super) const BUFFER: SocketBuffer = SocketBuffer {
+    capacity: ROOM as u64 * 2304,
+    charge: |payload| if payload > 600 { 2304 } else { 832 },
+    useful_bytes: 20 << 20,
+    useful_peer_bytes: 144 << 10,
+    min_drain_rate: 2_000_000_000,
+    min_host_delay: Duration::from_millis(1),
+};
+
+fn bounded(window: WindowPolicy) -> ListenerConfig {
+    let receiver = ReceiverConfig { window, ..ReceiverConfig::reference() };
+    ListenerConfig { socket_buffer: Some(BUFFER), ..ListenerConfig::new(receiver) }
+}
+
+/// The window that `peer` is told for packet `seq`.
+fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
+    let [(to, FromReceiver::Ack { wnd, .. })] = script.data(peer, seq, &FULL).replies()[..] else {
+        panic!("one ACK")
+    };
+    assert_eq!(to, peer);
+    wnd
+}
+
+#[test]
+fn a_window_grows_up_to_what_the_buffer_has_room_for() {
+    let mut script = Script::connected(bounded(WindowPolicy::Growing { max: 80_000 }), "a");
+    for seq in 0..300 {
+        assert_eq!(window(&mut script, 'a', seq), (seq + 1).min(120));
+    }
+    assert_eq!(window(&mut script, 'a', 305), 126, "what came beyond a hole has left the socket");
+}
+
+#[test]
+fn peers_divide_the_buffer_and_no_right_edge_moves_back() {
+    let mut script = Script::new(bounded(FIXED));
+    assert_eq!(script.syn('a', 0).replies(), [('a', syn_ack(0, 120))]);
+    assert_eq!(script.syn('b', 0).replies(), [('b', syn_ack(0, 30))], "half of the half that a may not keep");
+    for seq in 0..30 {
+        assert_eq!(window(&mut script, 'a', seq), 119 - seq, "as far as was offered");
+    }
+    assert_eq!(window(&mut script, 'a', 30), 90, "what b was not offered, which has not sent");
+    assert_eq!(window(&mut script, 'b', 0), 30, "there is no more");
+    for seq in 31..61 {
+        assert_eq!(window(&mut script, 'a', seq), 120 - seq, "it has more than its part");
+    }
+    assert_eq!(window(&mut script, 'a', 61), 60);
+    assert_eq!(window(&mut script, 'b', 1), 60);
+    script.listener.close('b');
+    assert_eq!(window(&mut script, 'a', 62), 120);
+}
+
+#[test]
+fn a_transfer_that_is_finished_leaves_its_part_to_others() {
+    let mut script = Script::connected(bounded(FIXED), "ab");
+    script.fin('b', 0);
+    script.listener.confirm('b');
+    script.replies();
+    for seq in 0..3 {
+        assert_eq!(window(&mut script, 'a', seq), 120);
+    }
+}
+
+#[test]
+fn however_many_peers_there_are_two_packets_are_offered() {
+    let peers: String = ('a'..='z').collect();
+    let config =
+        ListenerConfig { socket_buffer: Some(SocketBuffer { capacity: 3072, ..BUFFER }), ..bounded(FIXED) };
+    let mut script = Script::connected(config, &peers);
+    assert!(peers.chars().all(|peer| window(&mut script, peer, 0) == 2));
+}
+
+#[test]
+fn a_sender_that_waits_for_the_buffer_is_counted() {
+    let mut script = Script::connected(bounded(FIXED), "a");
+    for seq in 0..1200 {
+        if seq % 120 == 0 {
+            // A window a millisecond.
+            script.at(u64::from(seq / 120) + 1);
+        }
+        script.data('a', seq, &FULL);
+    }
+    let limited = script.stats().receivers.socket_limited;
+    assert!((5..=10).contains(&limited), "{limited} of ten round trips");
+}
 
 /// `peer` sends packets one by one, from nearby; gives the window that it was told last.
 fn send(script: &mut Script, peer: char, packets: std::ops::Range<u32>) -> u32 {
@@ -82,7 +168,10 @@ fn who_has_just_come_or_comes_back_gets_its_part_as_the_others_give_it_up() {
 
 #[test]
 fn a_large_buffer_is_not_used_up_by_a_few() {
-    let config = ListenerConfig { socket_buffer: 1 << 30, ..bounded(FIXED) };
+    let config = ListenerConfig {
+        socket_buffer: Some(SocketBuffer { capacity: 3 << 28, ..BUFFER }),
+        ..bounded(FIXED)
+    };
     let mut script = Script::connected(config, "a");
     assert_eq!(send(&mut script, 'a', 0..5000), (20 << 20) / 2304);
     let mut script = Script::connected(config, "abcd");
@@ -173,7 +262,6 @@ fn run(seed: u64) {
 
 #[test]
 fn what_all_are_offered_fits_the_buffer() {
-    assert_eq!(BUFFER / 4 * 3, u64::from(ROOM) * 2304);
     for seed in 0..200 {
         let outcome = std::panic::catch_unwind(|| run(seed));
         assert!(outcome.is_ok(), "the failing seed is {seed}");

@@ -1,5 +1,6 @@
 //! Peers in the native format: delayed ACKs, the end, answers to strangers.
 
+use super::budget::BUFFER;
 use super::*;
 use crate::receiver::window::WindowConfig;
 use crate::wire::native::{self, DATA_HEADER, FIN_LEN, LEAST_FIRST_WINDOW, Params, Versions};
@@ -292,9 +293,9 @@ fn acks_tell_a_sender_that_asks_what_the_socket_had_no_room_for_since_its_syn() 
         }
         told
     };
-    assert_eq!(told(1 << 20, true), [Some(0), Some(3), Some(3)]);
-    assert_eq!(told(1 << 20, false), [None; 3], "who did not ask could not read it");
-    assert_eq!(told(u64::MAX, true), [None; 3], "where windows do not follow the buffer");
+    assert_eq!(told(Some(BUFFER), true), [Some(0), Some(3), Some(3)]);
+    assert_eq!(told(Some(BUFFER), false), [None; 3], "who did not ask could not read it");
+    assert_eq!(told(None, true), [None; 3], "where windows do not follow the buffer");
 }
 
 #[test]
