@@ -102,7 +102,9 @@ mod tests {
     #[test]
     fn longer_than_excludes_the_limit_itself() {
         let mut delays = DelayHistogram::default();
-        [0, 1, 100, 102].into_iter().for_each(|n| delays.record(Duration::from_nanos(n)));
+        for nanos in [0, 1, 100, 102] {
+            delays.record(Duration::from_nanos(nanos));
+        }
         assert_eq!([0, 1, 100].map(|n| delays.longer_than(Duration::from_nanos(n))), [3, 2, 1]);
     }
 

@@ -138,10 +138,7 @@ pub use path::{ClassicLink, Path, PathConfig};
 #[cfg(feature = "spec")]
 pub use preset::{Preset, UnknownPreset};
 pub use probability::Probability;
-pub use queue::{
-    CoDelConfig, Discipline, DisciplineError, Incapable, Marking, Occupancy, PieConfig, QueueLimit,
-    QueueSize, RedConfig,
-};
+pub use queue::*;
 pub use rate::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError, VaryingRate};
 pub use schedule::Schedule;
 pub use units::{UnitError, parse_bitrate, parse_bytes, parse_duration, parse_probability, parse_queue_size};

@@ -19,7 +19,7 @@ use crate::ledger::{DropCause, Ledger};
 use crate::loss::{Loss, LossState};
 use crate::mtu::Frames;
 use crate::packet::{Ecn, Packet, Passage, Service};
-use crate::queue::{DropTail, Manager, Signal};
+use crate::queue::{BoundedQueue, ManagedQueue, Signal};
 use crate::rate::Serialiser;
 use crate::wifi::Turn;
 use watch::Watch;
@@ -56,9 +56,9 @@ pub struct Link {
     loss: Loss,
     loss_state: LossState,
     impairments: Option<Box<Impairments>>,
-    queue: DropTail,
+    queue: BoundedQueue,
     /// The discipline, unless it is drop-tail, and the packets that wait for it.
-    manager: Option<Box<Manager>>,
+    managed: Option<Box<ManagedQueue>>,
     serialiser: Serialiser,
     delay: Delay,
     /// Bytes of headers of each packet.
@@ -90,8 +90,8 @@ impl Link {
             impairments: Impairments::new(&config).map(Box::new),
             loss: config.loss.in_order(),
             loss_state: LossState::default(),
-            queue: DropTail::new(config.queue, config.occupancy).marking(config.marking),
-            manager: config.discipline.manager(config.rate).map(Box::new),
+            queue: BoundedQueue::new(config.queue, config.occupancy).marking(config.marking),
+            managed: config.discipline.build(config.rate).map(Box::new),
             serialiser: Serialiser::new(config.rate).varying(config.varying, seed, direction),
             delay: Delay::new(config.delay).varied(config.jitter, config.reorder),
             overhead: config.overhead,
@@ -127,7 +127,7 @@ impl Link {
 
     /// The next packet whose due time is not after `now`, with that exact time.
     pub fn pop(&mut self, now: Instant) -> Option<Delivery> {
-        if self.manager.is_some() {
+        if self.managed.is_some() {
             self.settle(now);
         }
         if self.inside.front()?.due > now {
@@ -143,7 +143,7 @@ impl Link {
     /// When the next packet is due, or `None` if the link is empty.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let due = self.inside.front().map(|delivery| delivery.due);
-        if self.manager.is_some() { self.next_of_both(due) } else { due }
+        if self.managed.is_some() { self.next_of_both(due) } else { due }
     }
 
     /// What became of the packets so far.
@@ -264,8 +264,8 @@ impl Link {
     /// everything on entry, so the times are final here.
     #[inline]
     fn offer(&mut self, now: Instant, draws: Draws, frames: Frames, packet: Packet) -> Result<(), Dropped> {
-        if let Some(manager) = self.manager.take() {
-            return self.offer_managed(manager, now, draws, frames, packet);
+        if let Some(managed) = self.managed.take() {
+            return self.offer_managed(managed, now, draws, frames, packet);
         }
         let len = packet.bytes.len();
         let is_marked = match self.admission(now, frames, packet.ecn) {

@@ -1,35 +1,96 @@
-//! The queue in front of the serialiser.
-//!
-//! | file | discipline | decides |
-//! |------|------------|---------|
-//! | `drop_tail` | drop-tail: the queue's limit, which all disciplines keep | on arrival |
-//! | `red` | Random Early Detection | on arrival |
-//! | `pie` | PIE, RFC 8033 | on arrival |
-//! | `codel` | CoDel, RFC 8289 | on departure |
-//! | `discipline` | the choice among them, and drop-head | on departure |
+//! The queue in front of the serialiser: its limit, ECN marking, and the queue disciplines.
 //!
 //! A place in the queue is freed by model time: a packet stops counting at the instant at which it
-//! leaves, whenever the link is called next. Where that instant is not known on arrival, packets wait in a [`Fifo`].
+//! leaves, however late the link is called.
+//!
+//! # A new discipline
+//!
+//! Write one file with its configuration ([`DisciplineConfig`]: name, parameters, text form) and its
+//! machine ([`Aqm`]: decisions). Register it in this file: `mod` and `pub use`, a variant of
+//! [`Discipline`], and its line in [`Discipline::all`] and in [`Discipline::config`]. Parser, help
+//! texts and error texts follow from these.
 
-mod backlog;
+mod aqm;
 mod codel;
-mod discipline;
+mod drop_head;
 mod drop_tail;
 mod fifo;
 mod limit;
 mod marking;
+mod notation;
 mod pie;
 mod red;
 
-pub(crate) use backlog::Backlog;
+use crate::bitrate::Bitrate;
+use drop_head::DropHead;
+use drop_tail::DropTail;
+use notation::DisciplineConfig;
+
+pub(crate) use aqm::{Aqm, Arrival, Departure, ManagedQueue, Waiting};
 pub use codel::CoDelConfig;
-pub(crate) use codel::Departure;
-pub use discipline::{Discipline, DisciplineError};
-pub(crate) use discipline::{Early, Manager, Rule};
-pub(crate) use drop_tail::{DropTail, QUEUE_ENTRY_BYTES};
+pub(crate) use drop_tail::{BoundedQueue, QUEUE_ENTRY_BYTES};
 pub(crate) use fifo::{Fifo, QueuedPacket};
 pub use limit::{Occupancy, QueueLimit, QueueSize};
 pub(crate) use marking::Signal;
 pub use marking::{Incapable, Marking};
+pub use notation::DisciplineError;
 pub use pie::PieConfig;
 pub use red::RedConfig;
+
+/// Which packets the queue drops or marks. All disciplines keep the [`QueueLimit`].
+///
+/// [`FromStr`](std::str::FromStr) and [`Display`](std::fmt::Display) use a name, then a colon and
+/// parameters: `codel:target=5ms,interval=100ms,ecn`. Parameters left out have their defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum Discipline {
+    /// `drop-tail`: an arriving packet without room is dropped.
+    #[default]
+    DropTail,
+    /// `drop-head`: if an arriving packet finds no room, the packets that have waited longest are
+    /// dropped.
+    DropHead,
+    /// Controlled Delay, RFC 8289: drops on departure while packets wait too long.
+    /// `codel:target=5ms,interval=100ms,ecn`
+    CoDel(CoDelConfig),
+    /// Random Early Detection: drops arriving packets at random, more often the longer the average queue.
+    /// `red:min=30kb,max=90kb,p=0.1,weight=0.002,gentle=no,ecn`
+    Red(RedConfig),
+    /// PIE, RFC 8033: drops arriving packets at random, at the rate that keeps the queueing delay at a
+    /// target. `pie:target=15ms,tupdate=15ms,burst=150ms,alpha=0.125,beta=1.25,ecn`
+    Pie(PieConfig),
+}
+
+impl Discipline {
+    /// Every discipline with its default parameters, in the order of help texts.
+    fn all() -> [Self; 5] {
+        [
+            Self::DropTail,
+            Self::DropHead,
+            Self::CoDel(CoDelConfig::default()),
+            Self::Red(RedConfig::default()),
+            Self::Pie(PieConfig::default()),
+        ]
+    }
+
+    fn config(&self) -> &dyn DisciplineConfig {
+        match self {
+            Self::DropTail => &DropTail,
+            Self::DropHead => &DropHead,
+            Self::CoDel(config) => config,
+            Self::Red(config) => config,
+            Self::Pie(config) => config,
+        }
+    }
+
+    /// The discipline in front of a wire of this rate. `None` for drop-tail: the link is that by itself.
+    pub(crate) fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue> {
+        self.config().build(rate)
+    }
+}
+
+impl ManagedQueue {
+    /// Drop-tail whose packets wait in a [`Fifo`], so that the order of service can be decided later.
+    pub(crate) fn drop_tail() -> Self {
+        Self::on_departure(DropTail)
+    }
+}

@@ -102,6 +102,15 @@ pub fn parse_queue_size(input: &str) -> Result<QueueSize, UnitError> {
     }
 }
 
+/// Alternatives as the end of a sentence: `drop-tail, codel or pie`.
+pub(crate) fn one_of<const N: usize>(names: [&str; N]) -> String {
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
 /// How one kind of quantity is written.
 struct Notation {
     /// The kind of quantity, with examples.

@@ -1,8 +1,9 @@
-//! The stages in order where the queue is not drop-tail.
+//! The path of a packet through a link whose discipline is not drop-tail; [`Link::offer`] is that of
+//! drop-tail.
 //!
-//! Owns what [`Link::offer`] is for drop-tail. A discipline that decides on arrival settles a packet's
-//! whole fate there too. One that decides on departure has packets wait in its fifo, and they are served
-//! by model time: before a packet enters, everything leaves that leaves by then, each at its own time.
+//! A discipline that decides on arrival settles the whole fate of a packet then. With one that decides on
+//! departure, packets wait in a [`Fifo`] and are served by model time: before a packet enters, all packets
+//! leave whose service starts by then, each at its own time.
 
 use std::time::{Duration, Instant};
 
@@ -11,218 +12,212 @@ use crate::draw::Draws;
 use crate::ledger::DropCause;
 use crate::mtu::Frames;
 use crate::packet::Packet;
-use crate::queue::{Backlog, Departure, Early, Fifo, Manager, QueuedPacket, Rule, Signal};
+use crate::queue::{Aqm, Arrival, Departure, Fifo, ManagedQueue, QueuedPacket, Signal, Waiting};
 use crate::time::saturating_add;
 
 impl Link {
-    /// [`Link::offer`] for a queue that is not drop-tail. It puts the manager back where it was.
+    /// Offers a packet to the discipline, and puts the discipline back into the link.
     #[cold]
     pub(super) fn offer_managed(
         &mut self,
-        mut manager: Box<Manager>,
+        mut managed: Box<ManagedQueue>,
         now: Instant,
         draws: Draws,
         frames: Frames,
         packet: Packet,
     ) -> Result<(), Dropped> {
-        let result = match &mut *manager {
-            Manager::Arrivals(backlog, early) => self.offer_early(backlog, early, now, draws, frames, packet),
-            Manager::Departures(fifo, rule) => self.offer_waiting(fifo, rule, now, draws, frames, packet),
-        };
-        self.manager = Some(manager);
+        let result = self.enqueue(&mut managed, now, draws, frames, packet);
+        self.managed = Some(managed);
         result
     }
 
-    /// Lets everything leave that may be due by `now`.
-    #[cold]
-    pub(super) fn settle(&mut self, now: Instant) {
-        let Some(mut manager) = self.manager.take() else { return };
-        if let Manager::Departures(fifo, rule) = &mut *manager {
-            self.serve(fifo, rule, now, self.delay.least());
-        }
-        self.manager = Some(manager);
-        debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
-    }
-
-    /// The earlier of `due`, at which the first is due that is on its way, and of the first time at which
-    /// one can be that waits.
-    #[cold]
-    pub(super) fn next_of_both(&self, due: Option<Instant>) -> Option<Instant> {
-        match self.manager.as_deref() {
-            Some(Manager::Departures(fifo, _)) if due.is_none() || !self.delay.keeps_order() => {
-                due.into_iter().chain(self.next_departure(fifo)).min()
-            }
-            // Who waits is due after those who left.
-            _ => due,
-        }
-    }
-
-    /// Takes a packet unless something speaks against it, chance included.
-    fn offer_early(
+    /// Accepts a packet unless the limit, the discipline or the memory limit drops it.
+    fn enqueue(
         &mut self,
-        backlog: &mut Backlog,
-        early: &mut Early,
+        managed: &mut ManagedQueue,
         now: Instant,
         draws: Draws,
         frames: Frames,
         packet: Packet,
     ) -> Result<(), Dropped> {
-        let len = packet.bytes.len();
-        early.on_arrival(now, backlog.bytes_at(now));
-        let mut is_marked = match self.admission(now, frames, packet.ecn) {
+        let ManagedQueue { aqm, waiting } = managed;
+        let aqm = &mut **aqm;
+        if let Waiting::Undecided(queue) = waiting {
+            self.serve(aqm, queue, now, Duration::ZERO);
+        }
+        aqm.on_arrival(now, waiting.bytes_at(now));
+        let mut admission = self.admission(now, frames, packet.ecn);
+        if admission == Err(DropCause::QueueFull)
+            && let Waiting::Undecided(queue) = waiting
+        {
+            self.make_room(aqm, queue, now, frames);
+            admission = self.admission(now, frames, packet.ecn);
+        }
+        let mut is_marked = match admission {
             Ok(is_marked) => is_marked,
             Err(cause) => return Err(self.reject(cause, packet)),
         };
-        match early.signal(now, backlog.bytes_at(now), packet.ecn, draws) {
+        let arrival = Arrival { now, backlog: waiting.bytes_at(now), ecn: packet.ecn, draws };
+        match aqm.on_enqueue(&arrival) {
             Some(Signal::Drop) => return Err(self.reject(DropCause::Aqm, packet)),
             Some(Signal::Mark) => is_marked = true,
             None => {}
         }
-        if !self.has_memory(len) {
+        if !self.has_memory(packet.bytes.len()) {
             return Err(self.reject(DropCause::Memory, packet));
         }
-        let service = self.send(now, draws, frames, packet, is_marked);
-        backlog.enter(service.start, frames.bytes() as u64);
-        early.on_served(service);
-        self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
+        self.accept(managed, now, draws, frames, packet, is_marked);
         Ok(())
     }
 
-    /// Lets a packet wait unless something speaks against it. If the serialiser is idle it does not wait
-    /// for long.
-    fn offer_waiting(
+    /// Schedules a packet if its fate is settled, or lets it wait.
+    fn accept(
         &mut self,
-        fifo: &mut Fifo,
-        rule: &mut Rule,
+        ManagedQueue { aqm, waiting }: &mut ManagedQueue,
         now: Instant,
         draws: Draws,
         frames: Frames,
         mut packet: Packet,
-    ) -> Result<(), Dropped> {
-        let len = packet.bytes.len();
-        self.serve(fifo, rule, now, Duration::ZERO);
-        if matches!(rule, Rule::DropHead) {
-            self.make_room(fifo, now, frames);
+        is_marked: bool,
+    ) {
+        let (len, wire_bytes) = (packet.bytes.len(), frames.bytes() as u64);
+        match waiting {
+            Waiting::Settled(backlog) => {
+                let service = self.send(now, draws, frames, packet, is_marked);
+                backlog.push(service.start, wire_bytes);
+                aqm.on_scheduled(service);
+                self.ledger.on_admitted(len as u64, service.busy, self.queue.packets());
+            }
+            Waiting::Undecided(queue) => {
+                if is_marked {
+                    self.mark(&mut packet);
+                }
+                self.held_bytes += charge(len);
+                self.queue.hold(wire_bytes);
+                queue.push(QueuedPacket {
+                    enters: now,
+                    seed: draws.seed,
+                    index: draws.index,
+                    frames,
+                    packet,
+                });
+                self.ledger.on_admitted(len as u64, Duration::ZERO, 0);
+                // If the serialiser is idle, the packet leaves at once.
+                self.serve(&mut **aqm, queue, now, Duration::ZERO);
+                self.ledger.on_occupied(self.queue.packets());
+            }
         }
-        let is_marked = match self.admission(now, frames, packet.ecn) {
-            Ok(is_marked) => is_marked,
-            Err(cause) => return Err(self.reject(cause, packet)),
-        };
-        if !self.has_memory(len) {
-            return Err(self.reject(DropCause::Memory, packet));
-        }
-        if is_marked {
-            self.mark(&mut packet);
-        }
-        self.held_bytes += charge(len);
-        self.queue.hold(frames.bytes() as u64);
-        fifo.push(QueuedPacket { enters: now, seed: draws.seed, index: draws.index, frames, packet });
-        self.ledger.on_admitted(len as u64, Duration::ZERO, 0);
-        self.serve(fifo, rule, now, Duration::ZERO);
-        self.ledger.on_occupied(self.queue.packets());
-        Ok(())
     }
 
-    /// Throws those out who wait longest, as many as have to go for the packet to find fifo: none if it
-    /// would not even if nobody waited.
-    fn make_room(&mut self, fifo: &mut Fifo, now: Instant, frames: Frames) {
+    /// Drops queued packets until an arriving one finds room. Drops none if it would find no room in an
+    /// empty queue either.
+    fn make_room(&mut self, aqm: &mut dyn Aqm, queue: &mut Fifo, now: Instant, frames: Frames) {
         let starts = self.serialiser.next_start(now);
         let bytes = frames.bytes() as u64;
         if !self.queue.could_admit(now, starts, bytes) {
             return;
         }
         while !self.queue.admits(now, starts, bytes)
-            && let Some(oldest) = fifo.pop()
+            && let Some(packet) = aqm.on_full(queue)
         {
-            self.drop_waiting(now, DropCause::Head, oldest);
+            self.drop_queued(now, DropCause::Head, packet);
         }
     }
 
-    /// Lets everything leave whose service starts by `now` less `ahead`, each at its own time.
-    ///
-    /// Time has then come as far as the last of these starts, and no packet enters before it any more.
-    fn serve(&mut self, fifo: &mut Fifo, rule: &mut Rule, now: Instant, ahead: Duration) {
-        while let Some(oldest) = fifo.oldest() {
+    /// Serves the queued packets that may be due by `now`.
+    #[cold]
+    pub(super) fn settle(&mut self, now: Instant) {
+        let Some(mut managed) = self.managed.take() else { return };
+        let ManagedQueue { aqm, waiting } = &mut *managed;
+        if let Waiting::Undecided(queue) = waiting {
+            self.serve(&mut **aqm, queue, now, self.delay.least());
+        }
+        self.managed = Some(managed);
+        debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
+    }
+
+    /// Serves all packets whose service starts by `now` less `ahead`, each at its own time. No packet enters
+    /// before the last of these starts any more.
+    fn serve(&mut self, aqm: &mut dyn Aqm, queue: &mut Fifo, now: Instant, ahead: Duration) {
+        while let Some(oldest) = queue.oldest() {
             let start = self.serialiser.next_start(oldest);
             if saturating_add(start, ahead) > now {
                 return;
             }
-            self.serve_at(start, fifo, rule);
+            self.serve_at(start, aqm, queue);
         }
     }
 
-    /// The serialiser asks for a packet at `start`.
-    fn serve_at(&mut self, start: Instant, fifo: &mut Fifo, rule: &mut Rule) {
+    /// Serves the packet that the discipline hands over at `start`.
+    fn serve_at(&mut self, start: Instant, aqm: &mut dyn Aqm, queue: &mut Fifo) {
         self.reached = self.reached.map(|reached| reached.max(start));
-        let departure = match rule {
-            Rule::DropTail | Rule::DropHead => {
-                fifo.pop().map(|waiting| Departure { waiting, is_marked: false })
-            }
-            Rule::CoDel(codel) => {
-                let dropped = |waiting| self.drop_waiting(start, DropCause::Aqm, waiting);
-                codel.dequeue(start, fifo, dropped)
-            }
-        };
-        if let Some(Departure { waiting, is_marked }) = departure {
-            self.depart(waiting, is_marked);
+        let mut drop = |packet| self.drop_queued(start, DropCause::Aqm, packet);
+        if let Some(Departure { packet, is_marked }) = aqm.on_dequeue(start, queue, &mut drop) {
+            self.depart(packet, is_marked);
         }
     }
 
-    /// Whether something but the queue's limit turns packets away when they come, which settles their times too.
+    /// The earliest wake-up, if the first packet on its way is due at `due`.
+    #[cold]
+    pub(super) fn next_of_both(&self, due: Option<Instant>) -> Option<Instant> {
+        // With the order kept, queued packets are due after those on their way.
+        if due.is_some() && self.delay.keeps_order() {
+            return due;
+        }
+        // The shortest delay: no queued packet is due earlier.
+        let queued = self.next_service().map(|start| saturating_add(start, self.delay.least()));
+        due.into_iter().chain(queued).min()
+    }
+
+    /// Whether the discipline decides on arrival, which settles the times of packets too.
     pub(crate) fn decides_on_arrival(&self) -> bool {
-        matches!(self.manager.as_deref(), Some(Manager::Arrivals(..)))
+        self.managed.as_deref().is_some_and(|managed| matches!(managed.waiting, Waiting::Settled(_)))
     }
 
-    /// Has the packets of a drop-tail queue wait for their turns too, although nothing but time depends on it.
+    /// Lets the packets of a drop-tail queue wait for their service. Only the order of service depends on it.
     pub(crate) fn decide_on_departure(&mut self) {
-        self.manager.get_or_insert_with(|| Box::new(Manager::Departures(Fifo::default(), Rule::DropTail)));
+        self.managed.get_or_insert_with(|| Box::new(ManagedQueue::drop_tail()));
     }
 
-    /// When the next service of one who waits can start, or `None` if nobody does.
+    /// When service of the next queued packet can start. `None` if no packet is queued.
     pub(crate) fn next_service(&self) -> Option<Instant> {
-        match self.manager.as_deref()? {
-            Manager::Departures(fifo, _) => Some(self.serialiser.next_start(fifo.oldest()?)),
-            Manager::Arrivals(..) => None,
+        match &self.managed.as_deref()?.waiting {
+            Waiting::Undecided(queue) => Some(self.serialiser.next_start(queue.oldest()?)),
+            Waiting::Settled(_) => None,
         }
     }
 
-    /// Makes that service.
+    /// Serves the next queued packet.
     pub(crate) fn serve_next(&mut self) {
         let Some(start) = self.next_service() else { return };
-        let Some(mut manager) = self.manager.take() else { return };
-        if let Manager::Departures(fifo, rule) = &mut *manager {
-            self.serve_at(start, fifo, rule);
+        let Some(mut managed) = self.managed.take() else { return };
+        let ManagedQueue { aqm, waiting } = &mut *managed;
+        if let Waiting::Undecided(queue) = waiting {
+            self.serve_at(start, &mut **aqm, queue);
         }
-        self.manager = Some(manager);
+        self.managed = Some(managed);
     }
 
-    /// When the next service can start, with what the shortest delay adds: nothing that waits is due
-    /// earlier.
-    fn next_departure(&self, fifo: &Fifo) -> Option<Instant> {
-        let start = self.serialiser.next_start(fifo.oldest()?);
-        Some(saturating_add(start, self.delay.least()))
-    }
-
-    /// A packet goes from the fifo to the serialiser.
-    fn depart(&mut self, waiting: QueuedPacket, is_marked: bool) {
-        self.take_off(&waiting);
-        let QueuedPacket { enters, seed, index, frames, packet } = waiting;
+    /// Moves a packet that left the queue to the serialiser.
+    fn depart(&mut self, packet: QueuedPacket, is_marked: bool) {
+        self.release(&packet);
+        let QueuedPacket { enters, seed, index, frames, packet } = packet;
         let draws = Draws { seed, direction: self.direction, index };
         let service = self.send(enters, draws, frames, packet, is_marked);
         self.ledger.on_served(service.busy);
     }
 
-    /// A packet that left the fifo is dropped.
-    fn drop_waiting(&mut self, at: Instant, cause: DropCause, waiting: QueuedPacket) {
-        self.take_off(&waiting);
-        self.ledger.on_dropped_inside(cause, waiting.packet.bytes.len() as u64);
-        let is_copy = self.is_copy(waiting.seed);
-        self.keep_drop(LateDrop { at, cause, packet: waiting.packet, is_copy });
+    /// Drops a packet that left the queue.
+    fn drop_queued(&mut self, at: Instant, cause: DropCause, packet: QueuedPacket) {
+        self.release(&packet);
+        let QueuedPacket { seed, packet, .. } = packet;
+        self.ledger.on_dropped_inside(cause, packet.bytes.len() as u64);
+        self.keep_drop(LateDrop { at, cause, packet, is_copy: self.is_copy(seed) });
     }
 
-    /// A packet no longer waits.
-    fn take_off(&mut self, waiting: &QueuedPacket) {
-        self.held_bytes -= charge(waiting.packet.bytes.len());
-        self.queue.leave_held(waiting.frames.bytes() as u64);
+    /// A packet left the queue: it no longer counts against the limit and the memory.
+    fn release(&mut self, packet: &QueuedPacket) {
+        self.held_bytes -= charge(packet.packet.bytes.len());
+        self.queue.leave_held(packet.frames.bytes() as u64);
     }
 }

@@ -6,8 +6,13 @@
 
 use std::time::{Duration, Instant};
 
+use crate::bitrate::Bitrate;
+use crate::queue::aqm::{Aqm, Departure, ManagedQueue};
 use crate::queue::fifo::{Fifo, QueuedPacket};
+use crate::queue::notation::{DisciplineConfig, Parameters, Time};
+use crate::queue::{Discipline, DisciplineError};
 use crate::time::{nanos, saturating_add};
+use crate::units::parse_duration;
 
 /// What CoDel is told; the default is that of RFC 8289, sections 4.2 and 4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +32,41 @@ impl Default for CoDelConfig {
     }
 }
 
+impl DisciplineConfig for CoDelConfig {
+    fn name(&self) -> &'static str {
+        "codel"
+    }
+
+    fn parameters(&self) -> &'static str {
+        "target, interval and ecn"
+    }
+
+    fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
+        let mut config = *self;
+        parameters.quantity("target", parse_duration, &mut config.target)?;
+        parameters.quantity("interval", parse_duration, &mut config.interval)?;
+        parameters.flag("ecn", &mut config.ecn)?;
+        for (name, time) in [("target", config.target), ("interval", config.interval)] {
+            if time.is_zero() {
+                return Err(parameters.refuse(name, "it is more than zero".to_owned()));
+            }
+        }
+        Ok(Discipline::CoDel(config))
+    }
+
+    fn write(&self) -> String {
+        let ecn = if self.ecn { ",ecn" } else { "" };
+        format!("target={},interval={}{ecn}", Time(self.target), Time(self.interval))
+    }
+
+    fn build(&self, _: Option<Bitrate>) -> Option<ManagedQueue> {
+        Some(ManagedQueue::on_departure(CoDel::new(*self)))
+    }
+}
+
 /// The state of section 5.2; names as there.
 #[derive(Debug)]
-pub(crate) struct CoDel {
+struct CoDel {
     config: CoDelConfig,
     /// When the waiting time will have been above the target for an interval, or `None` while it is below.
     first_above: Option<Instant>,
@@ -43,16 +80,9 @@ pub(crate) struct CoDel {
     last_count: u32,
 }
 
-/// A packet that CoDel lets go.
-#[derive(Debug)]
-pub(crate) struct Departure {
-    pub(crate) waiting: QueuedPacket,
-    pub(crate) is_marked: bool,
-}
-
 /// A packet taken off the fifo, and whether it may be dropped.
 struct Head {
-    waiting: QueuedPacket,
+    packet: QueuedPacket,
     ok_to_drop: bool,
 }
 
@@ -60,46 +90,8 @@ struct Head {
 const COUNT_MEMORY_INTERVALS: u32 = 16;
 
 impl CoDel {
-    pub(crate) const fn new(config: CoDelConfig) -> Self {
+    const fn new(config: CoDelConfig) -> Self {
         Self { config, first_above: None, dropping: false, drop_next: None, count: 0, last_count: 0 }
-    }
-
-    /// The packet that leaves `fifo` at `now`. Those before it that have to go are handed to `dropped`.
-    pub(crate) fn dequeue(
-        &mut self,
-        now: Instant,
-        fifo: &mut Fifo,
-        mut dropped: impl FnMut(QueuedPacket),
-    ) -> Option<Departure> {
-        let mut head = self.take(now, fifo)?;
-        let mut is_marked = false;
-        if self.dropping {
-            self.dropping = head.ok_to_drop;
-            // A large backlog can ask for several drops at one time.
-            while self.dropping && self.drop_next.is_none_or(|at| at <= now) {
-                // Every drop counts, the last one before the state is left as well: the next state begins with it.
-                self.count = self.count.saturating_add(1);
-                if self.marks(&head.waiting) {
-                    is_marked = true;
-                    self.schedule_next(now);
-                    break;
-                }
-                dropped(head.waiting);
-                head = self.take(now, fifo)?;
-                self.dropping = head.ok_to_drop;
-                if self.dropping {
-                    self.schedule_next(now);
-                }
-            }
-        } else if head.ok_to_drop {
-            is_marked = self.marks(&head.waiting);
-            if !is_marked {
-                dropped(head.waiting);
-                head = self.take(now, fifo)?;
-            }
-            self.enter_drop_state(now);
-        }
-        Some(Departure { waiting: head.waiting, is_marked })
     }
 
     /// Takes the first packet and judges whether the queue has been bad for an interval (`dodequeue` in
@@ -108,20 +100,20 @@ impl CoDel {
     /// While one packet of the largest size or less is left behind, the queue is good however long its
     /// packets wait, so nobody is dropped who leaves nobody behind. The RFC has the MTU for that size; what
     /// has been seen needs no configuration.
-    fn take(&mut self, now: Instant, fifo: &mut Fifo) -> Option<Head> {
-        let Some(waiting) = fifo.pop() else {
+    fn take(&mut self, now: Instant, queue: &mut Fifo) -> Option<Head> {
+        let Some(packet) = queue.pop() else {
             self.first_above = None;
             return None;
         };
-        let sojourn = now.saturating_duration_since(waiting.enters);
-        let is_good = sojourn < self.config.target || fifo.bytes() <= fifo.largest();
+        let sojourn = now.saturating_duration_since(packet.enters);
+        let is_good = sojourn < self.config.target || queue.bytes() <= queue.largest();
         let ok_to_drop = !is_good && self.first_above.is_some_and(|at| at <= now);
         if is_good {
             self.first_above = None;
         } else if self.first_above.is_none() {
             self.first_above = Some(saturating_add(now, self.config.interval));
         }
-        Some(Head { waiting, ok_to_drop })
+        Some(Head { packet, ok_to_drop })
     }
 
     fn schedule_next(&mut self, now: Instant) {
@@ -139,8 +131,48 @@ impl CoDel {
         self.drop_next = Some(control_law(now, self.config.interval, self.count));
     }
 
-    fn marks(&self, waiting: &QueuedPacket) -> bool {
-        self.config.ecn && waiting.packet.ecn.is_capable()
+    fn marks(&self, packet: &QueuedPacket) -> bool {
+        self.config.ecn && packet.packet.ecn.is_capable()
+    }
+}
+
+impl Aqm for CoDel {
+    /// `deque` in section 5.6.
+    fn on_dequeue(
+        &mut self,
+        now: Instant,
+        queue: &mut Fifo,
+        drop: &mut dyn FnMut(QueuedPacket),
+    ) -> Option<Departure> {
+        let mut head = self.take(now, queue)?;
+        let mut is_marked = false;
+        if self.dropping {
+            self.dropping = head.ok_to_drop;
+            // A large backlog can ask for several drops at one time.
+            while self.dropping && self.drop_next.is_none_or(|at| at <= now) {
+                // Every drop counts, the last one before the state is left as well: the next state begins with it.
+                self.count = self.count.saturating_add(1);
+                if self.marks(&head.packet) {
+                    is_marked = true;
+                    self.schedule_next(now);
+                    break;
+                }
+                drop(head.packet);
+                head = self.take(now, queue)?;
+                self.dropping = head.ok_to_drop;
+                if self.dropping {
+                    self.schedule_next(now);
+                }
+            }
+        } else if head.ok_to_drop {
+            is_marked = self.marks(&head.packet);
+            if !is_marked {
+                drop(head.packet);
+                head = self.take(now, queue)?;
+            }
+            self.enter_drop_state(now);
+        }
+        Some(Departure { packet: head.packet, is_marked })
     }
 }
 

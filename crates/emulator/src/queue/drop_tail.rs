@@ -6,12 +6,36 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::bitrate::Bitrate;
 use crate::packet::{Ecn, Passage};
-use crate::queue::{Marking, Occupancy, QueueLimit, Signal};
+use crate::queue::aqm::{Aqm, ManagedQueue};
+use crate::queue::notation::{DisciplineConfig, Parameters};
+use crate::queue::{Discipline, DisciplineError, Marking, Occupancy, QueueLimit, Signal};
 
-/// Admission to the waiting room.
+/// Drop-tail as a [`Discipline`]. [`BoundedQueue`] does the work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DropTail;
+
+/// The defaults: the limit alone drops packets.
+impl Aqm for DropTail {}
+
+impl DisciplineConfig for DropTail {
+    fn name(&self) -> &'static str {
+        "drop-tail"
+    }
+
+    fn read(&self, _: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
+        Ok(Discipline::DropTail)
+    }
+
+    fn build(&self, _: Option<Bitrate>) -> Option<ManagedQueue> {
+        None
+    }
+}
+
+/// The packets that count against a queue's limit, by the times at which they leave.
 #[derive(Debug, Clone)]
-pub(crate) struct DropTail {
+pub(crate) struct BoundedQueue {
     limit: QueueLimit,
     occupancy: Occupancy,
     marking: Option<Marking>,
@@ -34,7 +58,7 @@ pub(crate) struct DropTail {
 /// What the queue needs to hold the place of a packet, in bytes. A bound in bytes takes 8 more.
 pub(crate) const QUEUE_ENTRY_BYTES: usize = size_of::<Instant>();
 
-impl DropTail {
+impl BoundedQueue {
     pub(crate) const fn new(limit: QueueLimit, occupancy: Occupancy) -> Self {
         Self {
             limit,
@@ -57,7 +81,7 @@ impl DropTail {
     }
 
     /// Whether a packet of `bytes` bytes on the wire that arrives at `now`, and whose service would
-    /// start at `starts`, may enter. If so, [`DropTail::enter`] may follow before the next question.
+    /// start at `starts`, may enter. If so, [`BoundedQueue::enter`] may follow before the next question.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -76,7 +100,7 @@ impl DropTail {
         admits
     }
 
-    /// Counts a packet of `bytes` bytes on the wire until [`DropTail::leave_held`].
+    /// Counts a packet of `bytes` bytes on the wire until [`BoundedQueue::leave_held`].
     pub(crate) const fn hold(&mut self, bytes: u64) {
         self.held += 1;
         self.held_bytes += bytes;
@@ -89,7 +113,7 @@ impl DropTail {
     }
 
     /// What congestion control is to be told by a packet that was just admitted, if anything. The
-    /// arguments are those of [`DropTail::admits`] and the packet's codepoint.
+    /// arguments are those of [`BoundedQueue::admits`] and the packet's codepoint.
     pub(crate) fn signal(&self, now: Instant, starts: Instant, bytes: u64, ecn: Ecn) -> Option<Signal> {
         if self.marking.is_none() { None } else { self.marking_signal(now, starts, bytes, ecn) }
     }
@@ -134,7 +158,7 @@ impl DropTail {
         }
     }
 
-    /// Whether a packet as in [`DropTail::admits`] would keep this limit.
+    /// Whether a packet as in [`BoundedQueue::admits`] would keep this limit.
     fn keeps(&self, limit: QueueLimit, now: Instant, starts: Instant, bytes: u64) -> bool {
         match self.occupancy {
             Occupancy::Waiting => starts <= now || limit.allows(self.packets() + 1, self.bytes() + bytes),

@@ -10,10 +10,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::packet::Ecn;
+use crate::bitrate::Bitrate;
+use crate::packet::{Ecn, Service};
 use crate::probability::Probability;
-use crate::queue::Signal;
+use crate::queue::aqm::{Aqm, Arrival, ManagedQueue};
+use crate::queue::notation::{DisciplineConfig, Parameters, Time};
+use crate::queue::{Discipline, DisciplineError, Signal};
 use crate::time::{nanos, saturating_add};
+use crate::units::{UnitError, parse_duration};
 
 /// What PIE is told; the default is that of RFC 8033.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,9 +59,52 @@ impl PieConfig {
     pub const MIN_TUPDATE: Duration = Duration::from_micros(100);
 }
 
+impl DisciplineConfig for PieConfig {
+    fn name(&self) -> &'static str {
+        "pie"
+    }
+
+    fn parameters(&self) -> &'static str {
+        "target, tupdate, burst, alpha, beta and ecn"
+    }
+
+    fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
+        let mut config = *self;
+        parameters.quantity("target", parse_duration, &mut config.target)?;
+        parameters.quantity("tupdate", parse_duration, &mut config.tupdate)?;
+        parameters.quantity("burst", parse_duration, &mut config.max_burst)?;
+        parameters.quantity("alpha", parse_gain, &mut config.alpha)?;
+        parameters.quantity("beta", parse_gain, &mut config.beta)?;
+        parameters.flag("ecn", &mut config.ecn)?;
+        if config.tupdate < Self::MIN_TUPDATE {
+            let reason = format!("it is at least {}", Time(Self::MIN_TUPDATE));
+            return Err(parameters.refuse("tupdate", reason));
+        }
+        Ok(Discipline::Pie(config))
+    }
+
+    fn write(&self) -> String {
+        let Self { alpha, beta, .. } = self;
+        let [target, tupdate, burst] = [self.target, self.tupdate, self.max_burst].map(Time);
+        let ecn = if self.ecn { ",ecn" } else { "" };
+        format!("target={target},tupdate={tupdate},burst={burst},alpha={alpha},beta={beta}{ecn}")
+    }
+
+    fn build(&self, _: Option<Bitrate>) -> Option<ManagedQueue> {
+        Some(ManagedQueue::on_arrival(Pie::new(*self)))
+    }
+}
+
+/// A number that is neither negative nor infinite, in 1/s.
+fn parse_gain(input: &str) -> Result<f64, UnitError> {
+    let malformed = || UnitError::Malformed { input: input.to_owned(), expected: "a number such as 0.125" };
+    let value: f64 = input.trim().parse().map_err(|_| malformed())?;
+    if value.is_finite() && value >= 0.0 { Ok(value.abs()) } else { Err(malformed()) }
+}
+
 /// The state of section 4; names as there.
 #[derive(Debug)]
-pub(crate) struct Pie {
+struct Pie {
     config: PieConfig,
     /// From 0 to 1.
     drop_prob: f64,
@@ -80,7 +127,7 @@ const MEAN_PKTSIZE_BYTES: u64 = 1_024;
 const MAX_CATCH_UP_UPDATES: u64 = 4_096;
 
 impl Pie {
-    pub(crate) fn new(config: PieConfig) -> Self {
+    fn new(config: PieConfig) -> Self {
         let tupdate = config.tupdate.max(PieConfig::MIN_TUPDATE);
         Self {
             config: PieConfig { tupdate, ..config },
@@ -93,18 +140,13 @@ impl Pie {
     }
 
     /// What a packet that comes at `now` and finds `backlog` bytes waiting is to tell its sender.
-    pub(crate) fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
+    fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
         self.catch_up(now);
         if !self.burst_allowance.is_zero() || !self.drops_early(backlog, draw) {
             return None;
         }
         let is_marked = self.config.ecn && ecn.is_capable() && self.drop_prob < MARK_ECNTH;
         Some(if is_marked { Signal::Mark } else { Signal::Drop })
-    }
-
-    /// A packet was let in whose service lasts from `start` to `end`.
-    pub(crate) const fn on_served(&mut self, start: Instant, end: Instant) {
-        self.last_service = Some((start, end));
     }
 
     /// Section 4.1: at random, unless the queue is short in time or in packets.
@@ -169,6 +211,16 @@ impl Pie {
             self.burst_allowance.saturating_sub(tupdate)
         };
         self.qdelay_old = qdelay;
+    }
+}
+
+impl Aqm for Pie {
+    fn on_enqueue(&mut self, arrival: &Arrival) -> Option<Signal> {
+        self.signal(arrival.now, arrival.backlog, arrival.ecn, arrival.draw())
+    }
+
+    fn on_scheduled(&mut self, service: Service) {
+        self.last_service = Some((service.start, service.end));
     }
 }
 

@@ -7,9 +7,12 @@
 use std::time::{Duration, Instant};
 
 use crate::bitrate::Bitrate;
-use crate::packet::Ecn;
+use crate::packet::{Ecn, Service};
 use crate::probability::Probability;
-use crate::queue::Signal;
+use crate::queue::aqm::{Aqm, Arrival, ManagedQueue};
+use crate::queue::notation::{Bytes, DisciplineConfig, Parameters};
+use crate::queue::{Discipline, DisciplineError, Signal};
+use crate::units::{parse_bytes, parse_probability};
 
 /// What RED is told; the default is 5 and 15 packets of 1500 bytes, 10 % and a weight of 0.002, gentle, as
 /// S. Floyd recommends ("RED: Discussions of Setting Parameters", 1997).
@@ -63,9 +66,46 @@ impl RedConfig {
     }
 }
 
+impl DisciplineConfig for RedConfig {
+    fn name(&self) -> &'static str {
+        "red"
+    }
+
+    fn parameters(&self) -> &'static str {
+        "min, max, p, weight, gentle and ecn"
+    }
+
+    fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError> {
+        let mut config = *self;
+        parameters.quantity("min", parse_bytes, &mut config.min)?;
+        parameters.quantity("max", parse_bytes, &mut config.max)?;
+        parameters.quantity("p", parse_probability, &mut config.max_p)?;
+        parameters.quantity("weight", parse_probability, &mut config.weight)?;
+        parameters.flag("gentle", &mut config.gentle)?;
+        parameters.flag("ecn", &mut config.ecn)?;
+        if config.max <= config.min {
+            let reason = format!("it is more than min, which is {}", Bytes(config.min));
+            return Err(parameters.refuse("max", reason));
+        }
+        Ok(Discipline::Red(config))
+    }
+
+    fn write(&self) -> String {
+        let Self { min, max, max_p, weight, gentle, ecn } = *self;
+        let (min, max) = (Bytes(min), Bytes(max));
+        let gentle = if gentle { "" } else { ",gentle=no" };
+        let ecn = if ecn { ",ecn" } else { "" };
+        format!("min={min},max={max},p={max_p},weight={weight}{gentle}{ecn}")
+    }
+
+    fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue> {
+        Some(ManagedQueue::on_arrival(Red::new(*self, rate)))
+    }
+}
+
 /// The state of one queue.
 #[derive(Debug)]
-pub(crate) struct Red {
+struct Red {
     config: RedConfig,
     /// How long the wire takes for a small packet: by this the average ages while nothing comes. `None` is
     /// no time at all.
@@ -82,35 +122,14 @@ pub(crate) struct Red {
 const SMALL_PACKET_BYTES: usize = 500;
 
 impl Red {
-    pub(crate) fn new(config: RedConfig, rate: Option<Bitrate>) -> Self {
+    fn new(config: RedConfig, rate: Option<Bitrate>) -> Self {
         let typical =
             rate.map(|rate| rate.transmit_time(SMALL_PACKET_BYTES, &mut 0)).filter(|time| !time.is_zero());
         Self { config, typical, average: 0.0, count: None, busy_until: None }
     }
 
-    /// A packet comes at `now` and finds `backlog` bytes waiting. One that finds no room is a sample like all
-    /// others: of the longest queues there are no other samples.
-    ///
-    /// Section 4 of the paper: a moving average, which ages while the wire is idle as if small packets
-    /// had come all the time and found nothing.
-    pub(crate) fn on_arrival(&mut self, now: Instant, backlog: u64) {
-        let weight = self.config.weight.as_f64();
-        let idle = match self.busy_until {
-            Some(end) if end > now => {
-                self.average += weight * (precise(backlog) - self.average);
-                return;
-            }
-            Some(end) => now.saturating_duration_since(end),
-            None => return,
-        };
-        self.average = match self.typical {
-            Some(typical) => self.average * power(1.0 - weight, idle.as_nanos() / typical.as_nanos()),
-            None => 0.0,
-        };
-    }
-
     /// What a packet that came and finds room is to tell its sender.
-    pub(crate) fn signal(&mut self, ecn: Ecn, draw: u64) -> Option<Signal> {
+    fn signal(&mut self, ecn: Ecn, draw: u64) -> Option<Signal> {
         let probability = self.config.probability(self.average);
         if probability <= 0.0 {
             self.count = None;
@@ -126,10 +145,36 @@ impl Red {
         let is_marked = self.config.ecn && ecn.is_capable() && probability < 1.0;
         Some(if is_marked { Signal::Mark } else { Signal::Drop })
     }
+}
 
-    /// A packet was let in whose service ends at `end`.
-    pub(crate) const fn on_served(&mut self, end: Instant) {
-        self.busy_until = Some(end);
+impl Aqm for Red {
+    /// A packet comes at `now` and finds `backlog` bytes waiting. One that finds no room is a sample like all
+    /// others: of the longest queues there are no other samples.
+    ///
+    /// Section 4 of the paper: a moving average, which ages while the wire is idle as if small packets
+    /// had come all the time and found nothing.
+    fn on_arrival(&mut self, now: Instant, backlog: u64) {
+        let weight = self.config.weight.as_f64();
+        let idle = match self.busy_until {
+            Some(end) if end > now => {
+                self.average += weight * (precise(backlog) - self.average);
+                return;
+            }
+            Some(end) => now.saturating_duration_since(end),
+            None => return,
+        };
+        self.average = match self.typical {
+            Some(typical) => self.average * power(1.0 - weight, idle.as_nanos() / typical.as_nanos()),
+            None => 0.0,
+        };
+    }
+
+    fn on_enqueue(&mut self, arrival: &Arrival) -> Option<Signal> {
+        self.signal(arrival.ecn, arrival.draw())
+    }
+
+    fn on_scheduled(&mut self, service: Service) {
+        self.busy_until = Some(service.end);
     }
 }
 

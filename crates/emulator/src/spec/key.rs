@@ -5,6 +5,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::preset::Preset;
+use crate::queue::Discipline;
+use crate::units::one_of;
+
 /// A key of a description. [`Key::Link`] may be said of both directions or of one; the others are of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
@@ -45,7 +49,7 @@ struct Entry {
     /// The name of its value in a help text.
     value_name: &'static str,
     about: &'static str,
-    /// What can be written, as the end of a sentence.
+    /// The values that are accepted, as the end of a sentence. Names of presets and disciplines go before it.
     allowed: &'static str,
 }
 
@@ -114,8 +118,7 @@ impl LinkKey {
                 "discipline",
                 "NAME",
                 "Whom the queue turns away or throws out",
-                "drop-tail, drop-head, codel, red or pie, with a colon before what differs from its standard: \
-                 codel:target=5ms,interval=100ms,ecn",
+                ", with a colon before what differs from its standard: codel:target=5ms,interval=100ms,ecn",
             ),
             Self::Occupancy => (
                 "occupancy",
@@ -188,8 +191,13 @@ impl Key {
     }
 
     /// What can be written, as the end of a sentence.
-    pub const fn allowed(self) -> &'static str {
-        self.entry().allowed
+    pub fn allowed(self) -> String {
+        let names = match self {
+            Self::Preset => one_of(Preset::ALL.map(Preset::name)),
+            Self::Link(LinkKey::Discipline) => Discipline::names(),
+            Self::Link(_) | Self::Seed | Self::Rtt => String::new(),
+        };
+        names + self.entry().allowed
     }
 
     /// Whether it may be said of one direction.
@@ -199,12 +207,7 @@ impl Key {
 
     const fn entry(self) -> Entry {
         let (name, value_name, about, allowed) = match self {
-            Self::Preset => (
-                "preset",
-                "NAME",
-                "A path to begin with",
-                "dsl, lte, satellite, wifi-a, wifi-b, wifi-g, ethernet-100 or classic",
-            ),
+            Self::Preset => ("preset", "NAME", "A path to begin with", ""),
             Self::Seed => {
                 ("seed", "N", "What all draws come from", "a whole number from 0 to 18446744073709551615")
             }

@@ -34,11 +34,11 @@ impl Bench {
     /// The serialiser asks for a packet. Returns how long that one waited.
     fn ask(&mut self, at: Duration) -> Option<Duration> {
         let (now, since) = (self.start + at, nanos(at));
-        let departure = self.codel.dequeue(now, &mut self.fifo, |_| self.dropped.push(since))?;
+        let departure = self.codel.on_dequeue(now, &mut self.fifo, &mut |_| self.dropped.push(since))?;
         if departure.is_marked {
             self.marked.push(since);
         }
-        Some(now - departure.waiting.enters)
+        Some(now - departure.packet.enters)
     }
 
     /// It asks once a millisecond, from one to another after the start.

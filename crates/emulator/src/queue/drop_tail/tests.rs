@@ -7,7 +7,7 @@ use crate::testing::{epoch, ms};
 
 /// A queue whose packets take 1 ms each at the serialiser and then 10 ms on the wire.
 struct Bench {
-    queue: DropTail,
+    queue: BoundedQueue,
     start: Instant,
     free_at: Instant,
 }
@@ -15,7 +15,7 @@ struct Bench {
 impl Bench {
     fn new(limit: QueueLimit, occupancy: Occupancy) -> Self {
         let start = epoch();
-        Self { queue: DropTail::new(limit, occupancy), start, free_at: start }
+        Self { queue: BoundedQueue::new(limit, occupancy), start, free_at: start }
     }
 
     /// Offers one packet `at` milliseconds after the start.
@@ -141,7 +141,7 @@ fn sizes_in_packets_and_bytes_need_no_path() {
 
 /// What a queue of at most 5 packets that marks above 2 says to a burst of 8.
 fn signals(marking: Marking, occupancy: Occupancy, ecn: Ecn) -> Vec<Option<Signal>> {
-    let mut queue = DropTail::new(QueueLimit::packets(5), occupancy).marking(Some(marking));
+    let mut queue = BoundedQueue::new(QueueLimit::packets(5), occupancy).marking(Some(marking));
     let now = epoch();
     let mut free_at = now;
     let mut signals = Vec::new();
@@ -179,7 +179,7 @@ fn packets_that_cannot_be_marked_pass_or_are_dropped_as_configured() {
 
 #[test]
 fn places_are_freed_in_order_of_leaving_even_if_some_overtake_others() {
-    let mut queue = DropTail::new(QueueLimit::packets(2), Occupancy::WaitingAndInFlight);
+    let mut queue = BoundedQueue::new(QueueLimit::packets(2), Occupancy::WaitingAndInFlight);
     let now = epoch();
     for due in [30, 10, 20] {
         assert!(queue.admits(now, now, 1));
@@ -195,7 +195,7 @@ fn places_are_freed_in_order_of_leaving_even_if_some_overtake_others() {
 
 #[test]
 fn who_leaves_at_the_end_of_time_does_not_leave_before() {
-    let mut queue = DropTail::new(QueueLimit::packets(0), Occupancy::WaitingAndInFlight);
+    let mut queue = BoundedQueue::new(QueueLimit::packets(0), Occupancy::WaitingAndInFlight);
     let now = epoch();
     let far = crate::time::saturating_add(now, Duration::MAX);
     assert!(queue.admits(now, now, 1));

@@ -95,7 +95,7 @@ fn the_waiting_time_is_exact_at_every_update() {
     let mut pie = Pie::new(PieConfig::default());
     pie.signal(start, 0, Ecn::NotEct, 0);
     // The last packet is served from 40 to 50 ms, so who comes at 15 ms waits for 35 ms, and at 30 for 20.
-    pie.on_served(start + ms(40), start + ms(50));
+    pie.last_service = Some((start + ms(40), start + ms(50)));
     let old = [14, 15, 30, 44, 45].map(|at| {
         pie.signal(start + ms(at), 0, Ecn::NotEct, 0);
         pie.qdelay_old
@@ -109,7 +109,7 @@ fn updates_that_were_due_are_made_up_for_and_a_long_pause_costs_no_more_than_som
     let run = |asked: &[u64]| {
         let mut pie = Pie::new(PieConfig::default());
         pie.signal(start, 0, Ecn::NotEct, 0);
-        pie.on_served(start + ms(800), start + ms(810));
+        pie.last_service = Some((start + ms(800), start + ms(810)));
         for at in asked {
             pie.signal(start + ms(*at), 0, Ecn::NotEct, 0);
         }
@@ -130,7 +130,7 @@ fn a_burst_into_a_calm_queue_is_let_in_for_its_allowance() {
     let mut first = None;
     for at in 0..300 {
         // Half a second of queue at any time: every update asks for all that it may.
-        pie.on_served(start + ms(at + 490), start + ms(at + 500));
+        pie.last_service = Some((start + ms(at + 490), start + ms(at + 500)));
         if pie.signal(start + ms(at), 1_000_000, Ecn::NotEct, 0).is_some() {
             first.get_or_insert(at);
         }
@@ -196,7 +196,7 @@ fn gains_that_are_none_and_updates_that_take_no_time_do_no_harm() {
         let mut pie = Pie::new(config);
         for at in 0..100 {
             pie.signal(start + ms(at), 10_000, Ecn::NotEct, 0);
-            pie.on_served(start + ms(at * 2), start + ms(at * 2 + 2));
+            pie.last_service = Some((start + ms(at * 2), start + ms(at * 2 + 2)));
             assert!((0.0..=1.0).contains(&pie.drop_prob), "{gain}");
         }
     }

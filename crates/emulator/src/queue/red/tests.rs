@@ -20,7 +20,7 @@ fn nth_draw(n: u64) -> u64 {
 /// A machine in front of a wire that is busy for a day.
 fn busy(config: RedConfig, now: Instant) -> Red {
     let mut red = Red::new(config, Some(Bitrate::from_bps(1_000_000)));
-    red.on_served(now + Duration::from_secs(86_400));
+    red.busy_until = Some(now + Duration::from_secs(86_400));
     red
 }
 
@@ -83,7 +83,7 @@ fn an_idle_wire_lets_the_average_age_by_a_small_packet_at_a_time() {
     // 500 bytes take 4 ms at 1 Mbit/s: 10 of them in 40 ms and something.
     let mut red = busy(RedConfig { weight: probability(0.5), ..config() }, now);
     red.average = 8_192.0;
-    red.on_served(now + ms(10));
+    red.busy_until = Some(now + ms(10));
     meet(&mut red, now + ms(53), 0, Ecn::NotEct, u64::MAX);
     assert!(close(red.average, 8.0), "{}", red.average);
     // A year is as good as for ever.
@@ -96,7 +96,7 @@ fn without_a_rate_an_idle_wire_forgets_at_once() {
     let now = epoch();
     let mut red = Red::new(config(), None);
     red.average = 1e9;
-    red.on_served(now);
+    red.busy_until = Some(now);
     assert_eq!(meet(&mut red, now + ms(1), 0, Ecn::NotEct, 0), None);
 }
 

@@ -1,0 +1,210 @@
+//! Text form of queue disciplines: a name, then a colon and parameters separated by commas.
+//!
+//! Letter case does not matter. Each discipline names and reads its own parameters
+//! ([`DisciplineConfig`]).
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::bitrate::Bitrate;
+use crate::queue::Discipline;
+use crate::queue::aqm::ManagedQueue;
+use crate::units::{UnitError, one_of};
+
+/// Configuration of one discipline: its text form and its machine. The defaults fit a discipline
+/// without parameters.
+pub(super) trait DisciplineConfig {
+    /// The text before the colon, in lower case.
+    fn name(&self) -> &'static str;
+
+    /// The names of the parameters, as the end of an error sentence.
+    fn parameters(&self) -> &'static str {
+        "none"
+    }
+
+    /// This configuration with the parameters given.
+    fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError>;
+
+    /// All parameters, such that [`read`](Self::read) returns an equal configuration.
+    fn write(&self) -> String {
+        String::new()
+    }
+
+    /// The machine in front of a wire of this rate (`None` is infinitely fast), or `None` if drop-tail
+    /// needs no machine.
+    fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue>;
+}
+
+/// Why a text is no queue discipline.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DisciplineError {
+    /// No discipline has this name.
+    #[error("'{name}' is not a queue discipline: write {}", Discipline::names())]
+    UnknownName {
+        /// The text before the first colon.
+        name: String,
+    },
+    /// The discipline has no such parameter.
+    #[error("'{parameter}' is not a parameter of {discipline}, which has {known}")]
+    UnknownParameter {
+        /// The name of the discipline.
+        discipline: &'static str,
+        /// The text where a parameter should be.
+        parameter: String,
+        /// The parameters that it has.
+        known: &'static str,
+    },
+    /// A parameter is there twice.
+    #[error("'{parameter}' of {discipline} is given twice")]
+    Twice {
+        /// The name of the discipline.
+        discipline: &'static str,
+        /// The name of the parameter.
+        parameter: String,
+    },
+    /// A parameter's value is missing or is not the quantity it should be.
+    #[error("{parameter} of {discipline}: {reason}")]
+    Value {
+        /// The name of the discipline.
+        discipline: &'static str,
+        /// The name of the parameter.
+        parameter: &'static str,
+        /// What is wrong with the value.
+        reason: String,
+    },
+}
+
+/// See [`Discipline`].
+impl FromStr for Discipline {
+    type Err = DisciplineError;
+
+    fn from_str(input: &str) -> Result<Self, DisciplineError> {
+        let text = input.trim().to_ascii_lowercase();
+        let (name, parameters) = text.split_once(':').unwrap_or((&text, ""));
+        let name = name.trim_end();
+        let Some(default) = Self::all().into_iter().find(|it| it.config().name() == name) else {
+            return Err(DisciplineError::UnknownName { name: name.to_owned() });
+        };
+        let config = default.config();
+        let mut parameters = Parameters::read(config.name(), config.parameters(), parameters)?;
+        let discipline = config.read(&mut parameters)?;
+        parameters.finish(discipline)
+    }
+}
+
+impl Discipline {
+    /// The names of all disciplines, as the end of a sentence.
+    pub(crate) fn names() -> String {
+        one_of(Self::all().map(|discipline| discipline.config().name()))
+    }
+}
+
+/// All parameters, so that the text reads back as the same: `codel:target=5ms,interval=100ms`.
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = self.config();
+        match config.write().as_str() {
+            "" => f.pad(config.name()),
+            parameters => write!(f, "{}:{parameters}", config.name()),
+        }
+    }
+}
+
+/// The parameters after the colon.
+pub(super) struct Parameters<'a> {
+    discipline: &'static str,
+    known: &'static str,
+    /// Each name with its value, which is empty where there is none.
+    given: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Parameters<'a> {
+    fn read(discipline: &'static str, known: &'static str, text: &'a str) -> Result<Self, DisciplineError> {
+        let mut given: Vec<(&str, &str)> = Vec::new();
+        for word in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let (name, value) = (name.trim_end(), value.trim_start());
+            if given.iter().any(|(other, _)| *other == name) {
+                return Err(DisciplineError::Twice { discipline, parameter: name.to_owned() });
+            }
+            given.push((name, value));
+        }
+        Ok(Self { discipline, known, given })
+    }
+
+    /// The value of a parameter that is given.
+    fn take(&mut self, name: &str) -> Option<&'a str> {
+        let place = self.given.iter().position(|(given, _)| *given == name)?;
+        Some(self.given.remove(place).1)
+    }
+
+    /// Reads a quantity into its place, if it is given.
+    pub(super) fn quantity<T>(
+        &mut self,
+        name: &'static str,
+        parse: fn(&str) -> Result<T, UnitError>,
+        place: &mut T,
+    ) -> Result<(), DisciplineError> {
+        if let Some(value) = self.take(name) {
+            *place = parse(value).map_err(|error| self.refuse(name, error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Reads `name`, `name=yes` or `name=no` into its place, if it is given.
+    pub(super) fn flag(&mut self, name: &'static str, place: &mut bool) -> Result<(), DisciplineError> {
+        *place = match self.take(name) {
+            None => return Ok(()),
+            Some("" | "yes") => true,
+            Some("no") => false,
+            Some(other) => return Err(self.refuse(name, format!("'{other}' is not yes or no"))),
+        };
+        Ok(())
+    }
+
+    pub(super) fn refuse(&self, parameter: &'static str, reason: String) -> DisciplineError {
+        DisciplineError::Value { discipline: self.discipline, parameter, reason }
+    }
+
+    /// `discipline`, unless a parameter is left that it does not have.
+    fn finish(self, discipline: Discipline) -> Result<Discipline, DisciplineError> {
+        match self.given.first() {
+            None => Ok(discipline),
+            Some((parameter, _)) => Err(DisciplineError::UnknownParameter {
+                discipline: self.discipline,
+                parameter: (*parameter).to_owned(),
+                known: self.known,
+            }),
+        }
+    }
+}
+
+/// A time in the largest unit in which it is a whole number.
+pub(super) struct Time(pub(super) Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        let whole = units.iter().find(|(worth, _)| nanos > 0 && nanos.is_multiple_of(*worth));
+        let (worth, unit) = whole.unwrap_or(&(1, "ns"));
+        write!(f, "{}{unit}", nanos / worth)
+    }
+}
+
+/// A size in the largest decimal unit in which it is a whole number.
+pub(super) struct Bytes(pub(super) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1_000_000_000, "gb"), (1_000_000, "mb"), (1_000, "kb")];
+        let whole = units.iter().find(|(worth, _)| self.0 > 0 && self.0.is_multiple_of(*worth));
+        let (worth, unit) = whole.unwrap_or(&(1, "b"));
+        write!(f, "{}{unit}", self.0 / worth)
+    }
+}
+
+#[cfg(test)]
+mod tests;
