@@ -5,21 +5,12 @@ use std::io;
 use std::path::PathBuf;
 
 use rdt_driver::SocketError;
+use rdt_program::exit::{INTERRUPTED, IO, NO_INPUT, UNAVAILABLE, USAGE};
 use rdt_transport::wire::native::CloseReason;
 use rdt_transport::{ConfigError, Phase, TransferError};
 
 /// The receiver's checksum differs from the sender's.
 pub(crate) const CHECKSUM: u8 = 7;
-/// Wrong arguments.
-pub(crate) const USAGE: u8 = 64;
-/// The input cannot be read.
-pub(crate) const NO_INPUT: u8 = 66;
-/// The address cannot be bound, or there is no memory for what serves it.
-pub(crate) const UNAVAILABLE: u8 = 69;
-/// The output cannot be written.
-pub(crate) const IO: u8 = 74;
-/// Ctrl-C, as shells number it.
-pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The list for `--help`.
 pub(crate) const SEND_CODES: &str = "\
@@ -75,6 +66,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Failed write to the standard output.
+    pub(crate) fn stdout(error: io::Error) -> Self {
+        Self::Output { name: "the standard output".into(), error }
+    }
+
     pub(crate) fn output(path: &std::path::Path, error: io::Error) -> Self {
         Self::Output { name: PathBuf::from(path).display().to_string(), error }
     }

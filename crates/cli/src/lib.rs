@@ -2,10 +2,7 @@
 //! Everything that moves data is in the other crates.
 
 mod args;
-mod console;
-mod crew;
 mod exit;
-mod interrupt;
 mod output;
 mod recv;
 mod resources;
@@ -20,6 +17,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rdt_program::signals::survive_file_size_limit;
+use rdt_program::{argument_error, start_logging, talk};
 
 /// Runs `rdt-send` with these arguments.
 pub fn rdt_send(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -36,17 +35,12 @@ fn run<A: Parser>(
     args: impl IntoIterator<Item = OsString>,
     command: fn(&A) -> Result<(), Failure>,
 ) -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("RDT_LOG").unwrap_or_else(|_| "warn".into()),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    start_logging();
     let args = match A::try_parse_from(args) {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
-            console::talk(&format!("{program}: {}; see --help", sentence(&error)));
-            return ExitCode::from(exit::USAGE);
+            talk(&format!("{program}: {}; see --help", argument_error(&error)));
+            return ExitCode::from(rdt_program::exit::USAGE);
         }
         Err(help) => {
             // Nothing can be told if the terminal is gone.
@@ -54,21 +48,14 @@ fn run<A: Parser>(
             return ExitCode::SUCCESS;
         }
     };
-    interrupt::survive_size_limit();
+    survive_file_size_limit();
     match command(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(sentence) = failure.sentence() {
-                console::talk(&format!("{program}: {sentence}"));
+                talk(&format!("{program}: {sentence}"));
             }
             ExitCode::from(failure.code())
         }
     }
-}
-
-/// What is wrong with the arguments, in one line: without the usage, which is no help to find it.
-fn sentence(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-    lines.join(" ").trim_start_matches("error: ").to_string()
 }

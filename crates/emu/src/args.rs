@@ -41,9 +41,7 @@ pub(crate) struct Args {
 
 /// What is wrong with these arguments (the program's name first), in one line: the usage is no help to find it.
 pub(crate) fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
-    let text = error.to_string();
-    let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
-    let what = lines.join(" ").trim_start_matches("error: ").to_string();
+    let what = rdt_program::argument_error(error);
     hint(error, arguments).map_or_else(|| what.clone(), |hint| format!("{what}: {hint}"))
 }
 

@@ -3,29 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Wrong arguments.
-pub(crate) const USAGE: u8 = 64;
-/// The host forbids what is needed.
-const UNAVAILABLE: u8 = 69;
-/// A file cannot be created.
-const CANNOT_CREATE: u8 = 73;
-/// All went well, but what was to be written is not whole: a file, or the standard output.
-pub(crate) const INCOMPLETE: u8 = 74;
-/// The system refused something in the middle.
-pub(crate) const OS: u8 = 71;
-/// This host is known not to hold the rate.
-const BEYOND: u8 = 78;
-
-/// The command cannot be run.
+use rdt_program::exit::{CANNOT_CREATE, CONFIG, IO, OS, UNAVAILABLE, USAGE};
 #[cfg(target_os = "linux")]
-const NOT_RUN: u8 = 126;
-/// There is no such command.
-#[cfg(target_os = "linux")]
-const NOT_FOUND: u8 = 127;
-/// Interrupted before the command began, or asked to end again while it is ending.
-pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
-/// What shells add to the number of the signal that ended a program.
-pub(crate) const SIGNAL: u8 = 128;
+use rdt_program::exit::{NOT_FOUND, NOT_RUN};
 
 /// Why the program ends with a number of its own.
 #[derive(Debug, thiserror::Error)]
@@ -73,9 +53,9 @@ impl Failure {
         match self {
             Self::Usage(_) => USAGE,
             Self::Forbidden(_) => UNAVAILABLE,
-            Self::Beyond(_) => BEYOND,
+            Self::Beyond(_) => CONFIG,
             Self::Create(..) => CANNOT_CREATE,
-            Self::Write(..) => INCOMPLETE,
+            Self::Write(..) => IO,
             Self::System { .. } => OS,
             #[cfg(target_os = "linux")]
             Self::NotRun { error, .. } if matches!(error.kind(), io::ErrorKind::NotFound) => NOT_FOUND,

@@ -4,9 +4,9 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, DelayHistogram, Delivery, Direction};
+use rdt_program::Printer;
 
 use crate::relay::{Account, Books};
-use crate::speaker::Voice;
 use crate::tap::Tap;
 
 /// How late one packet in a hundred may be.
@@ -70,17 +70,17 @@ pub(crate) struct Alarm {
     lateness: [DelayHistogram; 2],
     patience: [Patience; 2],
     memory: LossAlarm,
-    voice: Voice,
+    warnings: Printer,
 }
 
 impl Alarm {
-    pub(crate) fn new(voice: Voice) -> Self {
+    pub(crate) fn new(warnings: Printer) -> Self {
         Self {
             next: None,
             lateness: [(); 2].map(|()| DelayHistogram::default()),
             patience: <[Patience; 2]>::default(),
             memory: LossAlarm { sentence: no_memory, ..LossAlarm::default() },
-            voice,
+            warnings,
         }
     }
 
@@ -89,14 +89,14 @@ impl Alarm {
         if at < *self.next.get_or_insert(at + INTERVAL) {
             return;
         }
-        self.memory.look(at, memory()).iter().for_each(|sentence| self.voice.say(sentence));
+        self.memory.look(at, memory()).iter().for_each(|sentence| self.warnings.print(sentence));
         self.next = Some(at + INTERVAL);
         for ((patience, name), lateness) in self.patience.iter_mut().zip(NAMES).zip(&mut self.lateness) {
             if lateness.count() < LEAST {
                 continue;
             }
             if let Some(sentence) = late(name, &mem::take(lateness), "is").filter(|_| patience.ends(at)) {
-                self.voice.say(&sentence);
+                self.warnings.print(&sentence);
             }
         }
     }
@@ -159,6 +159,8 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use rdt_emulator::{DelayHistogram, Ledger, Link, LinkConfig, Packet};
     use rdt_udp::clock;
 
@@ -199,6 +201,18 @@ mod tests {
         Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: DelayHistogram::default() }
     }
 
+    /// A printer, and a function that takes what it printed so far.
+    fn recording() -> (Printer, impl Fn() -> Vec<String>) {
+        let (prints, printed) = std::sync::mpsc::channel();
+        let print = move |text: &str| prints.send(text.to_owned()).map_err(io::Error::other);
+        let printer = Printer::spawn(9, print).unwrap();
+        let queue = printer.clone();
+        (printer, move || {
+            queue.flush();
+            printed.try_iter().collect()
+        })
+    }
+
     #[test]
     fn packets_dropped_for_want_of_memory_are_the_hosts_at_once_and_at_the_end() {
         let mut account = few([]);
@@ -210,12 +224,12 @@ mod tests {
         };
         assert_eq!(told, [sentence("was")]);
 
-        let (voice, said) = Voice::new();
-        let mut alarm = Alarm::new(voice);
+        let (warnings, said) = recording();
+        let mut alarm = Alarm::new(warnings);
         let begin = clock::now();
         let mut said_after = |seconds, dropped| {
             alarm.look(begin + Duration::from_secs(seconds), || [0, dropped]);
-            said.try_iter().flatten().collect::<Vec<_>>()
+            said()
         };
         assert_eq!(
             [said_after(0, 3), said_after(1, 3), said_after(2, 9)],
@@ -225,9 +239,8 @@ mod tests {
 
     #[test]
     fn late_packets_are_said_at_once_and_then_from_time_to_time() {
-        let (voice, said) = Voice::new();
-        let said = || said.try_iter().flatten().collect::<Vec<_>>();
-        let mut alarm = Alarm::new(voice);
+        let (warnings, said) = recording();
+        let mut alarm = Alarm::new(warnings);
         let mut link = Link::new(LinkConfig::default(), 1, Direction::Reverse);
         let begin = clock::now();
         link.push(begin, Packet::from(vec![0])).unwrap();

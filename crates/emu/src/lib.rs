@@ -13,10 +13,8 @@
 //! | live account | `live.rs` | the account as lines of JSON, while packets come and go |
 //! | capture | `capture/` | every packet in a file for Wireshark |
 //! | output | `output.rs` | the options for these, what is told at the end |
-//! | speaker | `speaker.rs` | what is said while packets pass, which delays none |
 //! | host | `host.rs` | whether this machine kept up |
 //! | failure | `failure.rs` | why the program ends with a number of its own |
-//! | requests | `requests.rs` | being asked to end, for those who wait for nothing else |
 //! | calibration | `calibration.rs` | what this host was found to hold, and whether a path asks for more |
 //! | `proxy` | `proxy/` | a UDP proxy for many clients |
 //! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
@@ -39,11 +37,9 @@ pub mod port;
 mod proxy;
 pub mod relay;
 pub mod report;
-mod requests;
 #[cfg(target_os = "linux")]
 mod run;
 mod sim;
-mod speaker;
 pub mod tap;
 pub mod wait;
 
@@ -52,6 +48,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rdt_program::signals::survive_file_size_limit;
+use rdt_program::{Printer, start_logging};
 
 use crate::args::{Args, Command};
 use crate::failure::Failure;
@@ -61,14 +59,8 @@ const STDOUT: &str = "the standard output";
 
 /// Runs `rdt-emu` with these arguments, the program's name first.
 pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    #[cfg(target_os = "linux")]
-    outlive_file_limits();
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("RDT_LOG").unwrap_or_else(|_| "warn".into()),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    survive_file_size_limit();
+    start_logging();
     let arguments: Vec<_> = args.into_iter().collect();
     let result = match Args::try_parse_from(&arguments) {
         Ok(args) => dispatch(args.command),
@@ -109,18 +101,21 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
     }
 }
 
-/// A file that may not grow (`ulimit -f`) is an error to be told, as a full disk is, and not the end of the program. To
-/// be called before any thread is started.
-#[cfg(target_os = "linux")]
-fn outlive_file_limits() {
-    let limit: nix::sys::signal::SigSet = [nix::sys::signal::Signal::SIGXFSZ].into_iter().collect();
-    // If it fails, the limit ends the program as it would end others.
-    let _ = limit.thread_block();
+/// Prints a line to the standard error, after the program's name.
+fn talk(line: &str) {
+    rdt_program::talk(&format!("rdt-emu: {line}"));
 }
 
-/// Prints a line to the standard error. If that is gone, nobody listens.
-fn talk(line: &str) {
-    let _ = writeln!(std::io::stderr(), "rdt-emu: {line}");
+/// Warnings that may wait for a slow reader. More are dropped: the account at the end has the numbers.
+const WARNING_QUEUE: usize = 64;
+
+/// Starts a thread that prints warnings while packets pass, so that a reader that pauses delays no packet.
+fn stderr_log() -> Result<Printer, Failure> {
+    let print = |line: &str| {
+        talk(line);
+        Ok(())
+    };
+    Printer::spawn(WARNING_QUEUE, print).map_err(Failure::system("cannot start a thread"))
 }
 
 /// Prints a line to the standard output.

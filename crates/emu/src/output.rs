@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::parse_duration;
+use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::live::{self, Live, Out};
 use crate::relay::Account;
-use crate::speaker::Voice;
 use crate::{STDOUT, json, report, talk};
 
 /// Shorter intervals tell nobody more.
@@ -69,7 +69,7 @@ impl OutputArgs {
         &self,
         frame: F,
         seed: u64,
-        voice: Voice,
+        warnings: Printer,
     ) -> Result<Watchers<F>, Failure> {
         let capture = self.pcapng.as_ref().map(|path| {
             let cannot = |error| Failure::Create(path.clone(), error);
@@ -77,7 +77,7 @@ impl OutputArgs {
         });
         let capture = capture.transpose()?;
         let live = self.json_out()?.map(|out| Live::start(self.json_stream, out));
-        Ok((Alarm::new(voice), (live, capture)))
+        Ok((Alarm::new(warnings), (live, capture)))
     }
 
     /// Where JSON goes, if there is to be any.
@@ -111,7 +111,7 @@ impl OutputArgs {
         }
         let mut code = circumstances.code;
         if code == 0 && captured.as_ref().is_some_and(Captured::is_incomplete) {
-            code = failure::INCOMPLETE;
+            code = exit::IO;
         }
         if let Some(live) = live {
             let end = summary(accounts, captured.as_ref(), circumstances, code);

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use rdt_driver::Remote;
+use rdt_program::{Console, talk};
 use rdt_server::Server;
 use rdt_transport::Wire;
 use serde_json::{Value, json};
 
 use super::counters::{ledger_json, wire_name};
 use super::format::{megabytes, micros, rate_bps};
-use crate::console::{Console, talk};
 use crate::resources;
 
 /// How the log looks.

@@ -4,9 +4,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rdt_program::Console;
 use rdt_transport::{Observer, Resend, Trace};
-
-use crate::console::Console;
 
 /// Prints what a sender tells.
 pub(crate) struct PacketLog {

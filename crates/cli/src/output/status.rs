@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use rdt_program::Console;
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{Phase, SenderConfig, SenderStats, TransferError, Wire};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::console::Console;
 use crate::output::format::{g, micros, rate_bps, short};
 
 /// What may be printed.

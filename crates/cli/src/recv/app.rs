@@ -6,10 +6,10 @@ use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Flow, Remote};
+use rdt_program::Stop;
 use rdt_server::Server;
 use rdt_transport::{Endpoint as _, ReceiverEvent};
 
-use crate::interrupt::Stop;
 use crate::output::log::{EventLog, Finished, PeerLog, name};
 use crate::recv::store::{Store, Stored, Transfer, WriteResult};
 

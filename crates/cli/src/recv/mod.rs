@@ -17,15 +17,14 @@ use serde_json::json;
 
 use crate::args::AckEvery;
 use crate::args::{native, target};
-use crate::console::Console;
-use crate::interrupt::Stop;
 use crate::output::counters::{link_lines, socket_json, stats_json};
 use crate::output::format::{megabytes, micros};
 use crate::output::log::{EventLog, LogStyle};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::socket::{self, FLUSH_TIMEOUT};
-use crate::{Failure, RecvArgs, crew, resources};
+use crate::{Failure, RecvArgs, resources};
 use app::ReceiverApp;
+use rdt_program::{Console, Stop, threads};
 use store::{Output, Store};
 
 /// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
@@ -43,9 +42,9 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     let stop = Stop::default();
     stop.on_interrupt();
     let workers = sockets.into_iter().enumerate().map(|(i, io)| Worker::new(&plan, i, io, &stop));
-    let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.log.console.catch_up())?;
-    let ends = crew::run(workers, Worker::run, || plan.announce(args, address))
-        .inspect_err(|_| plan.log.console.catch_up())
+    let workers = workers.collect::<Result<Vec<_>, _>>().inspect_err(|_| plan.log.console.flush())?;
+    let ends = threads::run(workers, Worker::run, || plan.announce(args, address))
+        .inspect_err(|_| plan.log.console.flush())
         .map_err(Failure::Threads)?;
     plan.conclude(ends)
 }
@@ -121,9 +120,9 @@ impl Plan {
             total.merge(end);
         }
         // Now the reader can be waited for, so that the last lines are not those left out.
-        self.log.console.catch_up();
+        self.log.console.flush();
         self.summary(&total);
-        self.log.console.finish()?;
+        self.log.console.finish().map_err(Failure::stdout)?;
         match total.failure {
             Some(failure) => Err(failure),
             None if total.not_stored > 0 => Err(Failure::NotStored(total.not_stored)),
@@ -164,7 +163,7 @@ impl Plan {
         value["not_synced"] = json!(total.not_synced);
         value["memory_peak_bytes"] = json!(resources::memory().peak);
         value["processor_us"] = json!(resources::processor_time().map(micros));
-        value["lines_left_out"] = json!(self.log.console.lost());
+        value["lines_left_out"] = json!(self.log.console.dropped());
         value["socket"] = socket_json(&total.socket, total.offload);
         self.log.summary(&value);
     }

@@ -4,9 +4,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Application, Fill, Flow, Source};
+use rdt_program::Stop;
 use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError, Wire};
 
-use crate::interrupt::Stop;
 use crate::output::status::{Status, next_line};
 
 /// How a transfer ended.

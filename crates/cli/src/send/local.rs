@@ -8,10 +8,10 @@ use std::time::Duration;
 use rdt_driver::{
     BufferOccupancy, SocketError, UdpIo, UdpOptions, Waiter, current_cpu, run, start_on_other_cpu,
 };
+use rdt_program::Stop;
 use rdt_server::{LinkMode, Server, ServerConfig};
 use rdt_transport::{ReceiverConfig, SenderConfig, Wire};
 
-use crate::interrupt::Stop;
 use crate::output::log::EventLog;
 use crate::output::receiver_report::ReceiverReport;
 use crate::recv::SPIN_BEFORE_DEADLINE;

@@ -20,13 +20,13 @@ use crate::args::native;
 use crate::args::positional::{positional_link, positional_window};
 use crate::args::target::{self, Target};
 use crate::args::{Switch, WireArg};
-use crate::console::Console;
 use crate::output::status::{Status, Style};
 use crate::recv::draw_seed;
 use crate::socket;
 use crate::{Failure, SendArgs};
 use data::Data;
 use local::LocalReceiver;
+use rdt_program::Console;
 use transfer::{Pace, Remote, Transfer};
 
 /// Runs the program.
@@ -80,7 +80,7 @@ pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let end = transfer.run();
     let receiver = local.map(LocalReceiver::finish).transpose()?;
     transfer.conclude(end, receiver.as_ref())?;
-    console.finish()
+    console.finish().map_err(Failure::stdout)
 }
 
 fn classic(args: &SendArgs, course: &Positional<'_>) -> Result<SenderConfig, Failure> {

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use rdt_program::talk;
 use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{Observer, SenderConfig, Wire};
 
 use super::data::Data;
 use crate::Failure;
-use crate::console::talk;
 
 /// Bytes that are written in one call.
 const BUFFER: usize = 256 * 1024;

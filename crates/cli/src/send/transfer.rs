@@ -5,14 +5,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use rdt_driver::{Connected, SocketError, UdpIo, UdpOptions, Waiter, clock, run, send_memory, send_rest};
+use rdt_program::{Console, Stop, talk};
 use rdt_transport::{Observer, Phase, Sender, SenderConfig, SenderStats, TransferError};
 
 use super::app::{Outcome, SenderApp};
 use super::data::Data;
 use super::error_text::ErrorContext;
 use super::qlog_file::{self, QlogFile};
-use crate::console::{Console, talk};
-use crate::interrupt::Stop;
 use crate::output::counters::{idle_line, idle_share};
 use crate::output::format::megabytes;
 use crate::output::packet_log::PacketLog;

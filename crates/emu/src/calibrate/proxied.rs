@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rdt_emulator::{Path, PathConfig};
+use rdt_program::Printer;
 use rdt_udp::{UdpIo, UdpOptions};
 
 use super::held::{self, Asked, LOOK, RTT};
@@ -15,7 +16,6 @@ use super::{TIME, Throughput, flood};
 use crate::json;
 use crate::live::Live;
 use crate::proxy::{End, Exchange, HEADERS_IPV4, Limits, serve};
-use crate::speaker::Voice;
 use crate::tap::Tap;
 use crate::wait::Waiting;
 
@@ -54,8 +54,8 @@ fn path(asked: Asked) -> PathConfig {
 /// Floods a proxy with this path.
 fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(End, T)> {
     let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
-    let exchange =
-        Exchange::bind(FREE.into(), target.local_addr()?, ONE, Voice::unheard()).map_err(io::Error::other)?;
+    let exchange = Exchange::bind(FREE.into(), target.local_addr()?, ONE, Printer::discard())
+        .map_err(io::Error::other)?;
     let (listen, stop): (SocketAddr, _) = (exchange.local_addr()?, exchange.stop());
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);

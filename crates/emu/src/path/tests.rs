@@ -22,7 +22,7 @@ fn parse(line: &[&str]) -> Result<PathArgs, String> {
 /// What the links do, or the sentence.
 fn config(line: &[&str]) -> Result<PathConfig, String> {
     parse(line)?.describe().and_then(|described| described.config()).map_err(|failure| {
-        assert_eq!(failure.code(), crate::failure::USAGE, "{failure}");
+        assert_eq!(failure.code(), rdt_program::exit::USAGE, "{failure}");
         failure.to_string()
     })
 }

@@ -50,7 +50,7 @@ mod tests {
         for (listen, target, part) in cases {
             let error = both(listen, target).unwrap_err();
             assert!(error.to_string().starts_with(part), "{error}");
-            assert_eq!(error.code(), crate::failure::USAGE);
+            assert_eq!(error.code(), rdt_program::exit::USAGE);
         }
     }
 

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Direction, Ecn, Packet};
+use rdt_program::Printer;
 use rdt_udp::{DatagramIo, Received, SocketError, UdpIo, UdpOptions, UdpStats};
 
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
@@ -16,7 +17,6 @@ use super::stage::{Stage, send_run};
 use super::watch::{Stop, Watch, Watched};
 use crate::host::LossAlarm;
 use crate::port::Buffers;
-use crate::speaker::Voice;
 use crate::wait::Seen;
 
 /// The key of the socket to which clients send; those of the others are tags, which are smaller than 2^31.
@@ -60,7 +60,7 @@ pub(crate) struct Exchange {
     told: BTreeSet<Trouble>,
     overflow: LossAlarm,
     /// Towards the user.
-    voice: Voice,
+    warnings: Printer,
 }
 
 /// What an exchange counted.
@@ -89,7 +89,7 @@ impl Exchange {
         listen: SocketAddr,
         target: SocketAddr,
         limits: Limits,
-        voice: Voice,
+        warnings: Printer,
     ) -> Result<Self, SocketError> {
         let listener = UdpIo::bind(listen, UdpOptions { by_reference: false, ..UdpOptions::default() })?;
         let watch = Watch::new().map_err(SocketError::Receive)?;
@@ -110,7 +110,7 @@ impl Exchange {
             lost_told: [0; 2],
             told: BTreeSet::new(),
             overflow: LossAlarm::default(),
-            voice,
+            warnings,
         })
     }
 
@@ -140,7 +140,7 @@ impl Exchange {
         take: Take<'_>,
     ) -> io::Result<usize> {
         let mut read = 0;
-        let Self { listener, clients, watch, told, voice, target, .. } = self;
+        let Self { listener, clients, watch, told, warnings, target, .. } = self;
         while self.listener_ready && read < budget {
             let Some(batch) = listener.recv() else {
                 self.listener_ready = false;
@@ -161,7 +161,7 @@ impl Exchange {
                         }
                     };
                     if told.insert(trouble) {
-                        voice.say(&format!("{what}; {} is turned away", batch.peer.addr));
+                        warnings.print(&format!("{what}; {} is turned away", batch.peer.addr));
                     }
                 }
             }
@@ -281,14 +281,14 @@ impl Exchange {
             }
             self.lost = counts.lost();
             let lost = counts.overflow().map(Option::unwrap_or_default);
-            self.overflow.look(now, lost).iter().for_each(|sentence| self.voice.say(sentence));
+            self.overflow.look(now, lost).iter().for_each(|sentence| self.warnings.print(sentence));
         }
         self.clients.poll_gone()
     }
 
     fn tell_once(&mut self, trouble: Trouble, what: impl FnOnce(SocketAddr) -> String) {
         if self.told.insert(trouble) {
-            self.voice.say(&what(self.target));
+            self.warnings.print(&what(self.target));
         }
     }
 }

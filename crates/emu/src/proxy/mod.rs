@@ -42,21 +42,21 @@ use rdt_udp::clock;
 
 use crate::calibration::Mode;
 use crate::capture::frame::Datagrams;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
 use crate::output::Circumstances;
 use crate::paths::{Paths, PerTag};
 use crate::relay::{Account, Relay};
-use crate::speaker::Speaker;
 use crate::tap::Tap;
 use crate::wait::{Waiter, Waiting};
-use crate::{requests, talk};
+use crate::{stderr_log, talk};
 use args::ProxyArgs;
 use clients::Addresses;
 pub(crate) use clients::Limits;
 use exchange::Counts;
 pub(crate) use exchange::Exchange;
+use rdt_program::{exit, signals};
 use watch::Stop;
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
@@ -79,25 +79,25 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let (config, seed) = (described.config()?, described.seed());
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };
     args.calibration.check(&config, Mode::Proxy { paths: if args.per_client { limits.most } else { 1 } })?;
-    let speaker = Speaker::start(talk);
-    let exchange = Exchange::bind(listen, target, limits, speaker.voice())
+    let warnings = stderr_log()?;
+    let exchange = Exchange::bind(listen, target, limits, warnings.clone())
         .map_err(|error| Failure::Forbidden(error.to_string()))?;
     let local = exchange.local_addr().map_err(Failure::system("no address"))?;
     if address::is_loop(local, target) {
         return Err(Failure::Usage("TARGET: that is LISTEN, so each packet would come back".into()));
     }
     let stop = exchange.stop();
-    if let Err(error) = requests::on_request(ending(stop)) {
+    if let Err(error) = signals::on_interrupt_or_quit(ending(stop)) {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
     }
     talk(&format!("{local} -> {target}"));
     let paths: Paths =
         if args.per_client { PerTag::new(config, seed).into() } else { Path::new(config, seed).into() };
     let frame = datagrams(exchange.addresses(), target);
-    let watchers = args.output.watchers(frame, seed, speaker.voice())?;
+    let watchers = args.output.watchers(frame, seed, warnings.clone())?;
     let begin = clock::now();
     let (end, watchers, carried) = carry(exchange, paths, watchers, args.wait);
-    speaker.finish();
+    warnings.close();
     let stopped = carried.map_err(Failure::system("the relay stopped"));
     let circumstances = Circumstances {
         mode: "proxy",
@@ -120,7 +120,7 @@ fn ending(stop: Stop) -> impl FnMut() + Send {
         stop.set();
         let now = clock::now();
         if now.saturating_duration_since(*first.get_or_insert(now)) > SAME_REQUEST {
-            process::exit(failure::INTERRUPTED.into());
+            process::exit(exit::INTERRUPTED.into());
         }
     }
 }

@@ -5,11 +5,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rdt_emulator::{Bitrate, Direction, Link, LinkConfig, Loss, PathConfig, Probability, child_seed};
+use rdt_program::Printer;
 use rdt_udp::clock;
 
 use super::*;
 use crate::port::{Buffers, Port};
-use crate::speaker::Voice;
 
 const LOCALHOST: &str = "127.0.0.1:0";
 /// Longer than anything here takes.
@@ -26,7 +26,7 @@ impl Running {
     fn start(target: &UdpSocket, paths: impl Into<Paths> + Send + 'static, limits: Limits) -> Self {
         let target = target.local_addr().unwrap();
         let listen = SocketAddr::new(target.ip(), 0);
-        let exchange = Exchange::bind(listen, target, limits, Voice::unheard()).unwrap();
+        let exchange = Exchange::bind(listen, target, limits, Printer::discard()).unwrap();
         let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
         let thread = thread::spawn(move || serve(exchange, paths.into(), (), Waiting::Sleep));
         Self { address, stop, thread }
@@ -222,8 +222,10 @@ fn a_client_that_is_silent_for_too_long_makes_room() {
 fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
     let nobody = bound().local_addr().unwrap();
     let limits = Limits { most: 1, idle: Duration::from_secs(2) };
-    let (voice, said) = Voice::new();
-    let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), nobody, limits, voice).unwrap();
+    let (prints, said) = std::sync::mpsc::channel();
+    let print = move |text: &str| prints.send(text.to_owned()).map_err(io::Error::other);
+    let warnings = Printer::spawn(9, print).unwrap();
+    let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), nobody, limits, warnings.clone()).unwrap();
     let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
     let thread = thread::spawn(move || {
         serve(exchange, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep)
@@ -240,8 +242,9 @@ fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
         client.send(b"x").unwrap();
         assert!(client.recv(&mut [0; 9]).is_err());
     };
-    assert_eq!(first, Some(format!("{nobody}: nobody is there, the network reports")));
+    assert_eq!(first, format!("{nobody}: nobody is there, the network reports"));
     let end = proxy.end();
+    warnings.flush();
     assert!(said.try_recv().is_err(), "it is said once");
     assert_eq!(end.accounts[0].ledger.delivered, end.accounts[0].ledger.sent);
     assert!(end.notes().contains("reports came that nobody is at the target"), "{}", end.notes());
@@ -271,7 +274,7 @@ fn answers_come_from_the_address_that_was_asked() {
 
     let target = bound();
     let exchange =
-        Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, Voice::unheard())
+        Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, Printer::discard())
             .unwrap();
     let (port, stop) = (exchange.local_addr().unwrap().port(), exchange.stop());
     let other = thread::spawn(move || {
@@ -323,7 +326,7 @@ fn a_relay_is_told_when_to_look_for_clients_that_are_gone() {
     let idle = Duration::from_millis(100);
     let limits = Limits { most: 1, idle };
     let exchange =
-        Exchange::bind(LOCALHOST.parse().unwrap(), target.local_addr().unwrap(), limits, Voice::unheard())
+        Exchange::bind(LOCALHOST.parse().unwrap(), target.local_addr().unwrap(), limits, Printer::discard())
             .unwrap();
     let address = exchange.local_addr().unwrap();
     let (mut near, ..) = ports::of(&Rc::new(RefCell::new(exchange)));

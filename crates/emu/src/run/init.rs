@@ -6,6 +6,7 @@ use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rdt_program::exit;
 use rdt_udp::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags};
@@ -20,7 +21,7 @@ use super::programs::{self, Place};
 use super::signals::Signals;
 use super::terminal::Terminal;
 use crate::args::InsideArgs;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::talk;
 
 /// A server that has bound no port by then may be none.
@@ -53,7 +54,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
         // Whoever started this is gone or has changed its mind.
-        return Ok(Message::Ended(failure::INTERRUPTED, Overflow::default()));
+        return Ok(Message::Ended(exit::INTERRUPTED, Overflow::default()));
     }
     if let (Some(line), Some(far)) = (&args.server, &far) {
         init.serve(line, far.as_fd())?;
@@ -127,7 +128,7 @@ impl Init<'_> {
     fn command(&mut self) -> Result<u8, Failure> {
         let args = self.args;
         if let Some(signal) = self.signals.next() {
-            return Ok(failure::SIGNAL + signal.number);
+            return Ok(exit::SIGNAL + signal.number);
         }
         let place = Place { local: args.near, peer: args.peer, ipv6: args.ipv6 };
         let command = programs::start(&args.command, place, self.terminal.as_ref()).map_err(|error| {
@@ -201,7 +202,7 @@ impl Init<'_> {
             }
             Ok(Some(_)) => Ok(()),
             // Everything else in the namespaces ends with this process.
-            Ok(None) | Err(_) => std::process::exit(failure::INTERRUPTED.into()),
+            Ok(None) | Err(_) => std::process::exit(exit::INTERRUPTED.into()),
         }
     }
 
@@ -287,7 +288,7 @@ fn next_change() -> Option<(Pid, WaitStatus)> {
 
 /// The exit code as shells have it, of a child that has ended.
 fn exit_code(status: WaitStatus) -> Option<u8> {
-    let signal = || status.terminating_signal().map(|signal| i32::from(failure::SIGNAL) + signal);
+    let signal = || status.terminating_signal().map(|signal| i32::from(exit::SIGNAL) + signal);
     let code = status.exit_status().or_else(signal)?;
     // Codes end at 255, signals at 64.
     Some(u8::try_from(code).unwrap_or(u8::MAX))

@@ -43,9 +43,10 @@ mod tun;
 pub(crate) use supervise::run;
 
 use crate::args::InsideArgs;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::talk;
 use control::{Control, Message};
+use rdt_program::exit;
 
 /// Which part of the program inside the namespaces runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -70,7 +71,7 @@ impl Stage {
 pub(crate) fn inside(args: &InsideArgs) -> u8 {
     let Ok(control) = Control::inherited(args.control) else {
         talk("this command is for `rdt-emu run` to start");
-        return failure::USAGE;
+        return exit::USAGE;
     };
     let message = match args.stage {
         Stage::Enter => match enter::enter(args) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rdt_emulator::Path;
+use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -21,13 +22,12 @@ use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
 use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, Watchers};
 use crate::relay::{Account, Relay};
-use crate::speaker::{Speaker, Voice};
-use crate::talk;
 use crate::wait::{Descriptors, Stop, Waiter, Waiting};
+use crate::{stderr_log, talk};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
 const MIN_MTU_IPV6: u32 = 1280;
@@ -47,14 +47,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (config, seed) = (described.config()?, described.seed());
     args.calibration.check(&config, Mode::Namespace)?;
     let mut signals = Signals::requests().map_err(Failure::system("cannot wait for signals"))?;
-    let speaker = Speaker::start(talk);
-    let mut inside = Inside::start(args, speaker.voice())?;
+    let warnings = stderr_log()?;
+    let mut inside = Inside::start(args, warnings.clone())?;
     let begin = clock::now();
     let carried = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
     inside.wait();
     // Whoever reads what is told at the end may be slow, and then nobody looks at signals.
     signals.release();
-    speaker.finish();
+    warnings.close();
     let (ended, Finished { accounts, watchers }) = carried?;
     // However it ended, packets may have passed.
     let (code, lost_before) = match ended {
@@ -80,11 +80,11 @@ fn carry(
     args: &RunArgs,
 ) -> Result<(Ended, Finished), Failure> {
     let devices = inside.devices()?;
-    let watchers = || args.output.watchers(IpPackets, seed, inside.voice.clone());
+    let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
     let relay = Worker::start(path, devices, watchers, args.wait)?;
     let ended = match signals.next() {
         // It came before there was a command that it could be for.
-        Some(signal) => Ok((failure::SIGNAL + signal.number, Overflow::default())),
+        Some(signal) => Ok((exit::SIGNAL + signal.number, Overflow::default())),
         None => inside.supervise(signals, &relay),
     };
     let (relayed, finished) = relay.finish().map_err(Failure::system("the relay stopped"))?;
@@ -101,11 +101,11 @@ struct Inside {
     far: Option<OwnedFd>,
     terminal: Foreground,
     /// Towards the user: whoever reads it slowly delays no signal.
-    voice: Voice,
+    warnings: Printer,
 }
 
 impl Inside {
-    fn start(args: &RunArgs, voice: Voice) -> Result<Self, Failure> {
+    fn start(args: &RunArgs, warnings: Printer) -> Result<Self, Failure> {
         let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, block) = match Around::look().map_err(Step::Configure.forbidden())? {
             Around::Run(_) if args.server.is_some() => {
@@ -119,7 +119,7 @@ impl Inside {
                 (Some(far), block)
             }
             Around::Device => {
-                voice.say(ALONE);
+                warnings.print(ALONE);
                 (None, Block::outermost())
             }
             Around::Host => (None, Block::outermost()),
@@ -138,7 +138,7 @@ impl Inside {
             command: args.command.clone(),
         };
         let child = enter::inside(&inside).spawn().map_err(Step::Again.forbidden())?;
-        Ok(Self { control, child, far, terminal, voice })
+        Ok(Self { control, child, far, terminal, warnings })
     }
 
     /// Waits for the devices, the near one first.
@@ -182,7 +182,7 @@ impl Inside {
                         losses
                             .look(clock::now(), lost.0)
                             .iter()
-                            .for_each(|sentence| self.voice.say(sentence));
+                            .for_each(|sentence| self.warnings.print(sentence));
                     }
                     Some((Message::Stopped(had_terminal), _)) => {
                         let terminal = self.terminal.stop(had_terminal);
@@ -198,7 +198,7 @@ impl Inside {
             }
             if relay_ended {
                 // Why is what it gives back.
-                return Ok((failure::OS, Overflow::default()));
+                return Ok((exit::OS, Overflow::default()));
             }
         }
     }
@@ -220,7 +220,7 @@ impl Inside {
 }
 
 fn lost(what: &str) -> Failure {
-    Failure::Inside(failure::OS, format!("cannot set up the network: {what}"))
+    Failure::Inside(exit::OS, format!("cannot set up the network: {what}"))
 }
 
 /// What is left of a relay.

@@ -1,32 +1,32 @@
-//! Threads that begin their work together: when each of them has what it needs, or else none. What is missing, memory as
-//! a rule, is then told before anybody was served, and not found out by the one who asks for it next.
+//! Worker threads that start together, or not at all. A shortage of threads or memory is reported before the program serves
+//! its first peer.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 
-use rdt_driver::prefill_batch_pool;
+use rdt_udp::prefill_batch_pool;
 
-/// What a thread that serves asks for by and by, beside what peers send, bytes.
-const SPARE: usize = 2 << 20;
+/// Memory that a worker allocates while it runs, without payload, bytes.
+const WORKER_MEMORY_BYTES: usize = 2 << 20;
 
-/// Gives each worker a thread of its own and runs `work` on all of them, to the end of all. Before that, when all threads
-/// are there, calls `announce`.
+/// Runs `work` for each worker on a thread of its own, and returns the results in order. Calls `announce` when all threads
+/// are ready and before any works.
 ///
 /// # Errors
-/// If not all threads can be had. Then no work was done.
-pub(crate) fn run<W: Send, T: Send>(
+/// A thread or its memory is not available. Then no worker has run.
+pub fn run<W: Send, T: Send>(
     workers: Vec<W>,
     work: impl Fn(W) -> T + Sync,
     announce: impl FnOnce(),
 ) -> io::Result<Vec<T>> {
     let work = &work;
     std::thread::scope(|scope| {
-        // Who returns early drops the signals, and the threads that wait for theirs end.
+        // An early return drops the signals, which ends the waiting threads.
         let (mut signals, mut threads) = (Vec::new(), Vec::new());
-        // One after the other, so that each finds what those before it have left.
+        // One at a time, so that each reservation sees the memory of the threads before it.
         for worker in workers {
-            reserve(SPARE)?;
+            reserve(WORKER_MEMORY_BYTES)?;
             let (signal, begin) = channel();
             let (tell, told) = channel();
             let thread =
@@ -37,29 +37,28 @@ pub(crate) fn run<W: Send, T: Send>(
         }
         announce();
         for signal in signals {
-            // Nobody ends before.
+            // Cannot fail: no thread ends before its signal.
             let _ = signal.send(());
         }
-        // All are waited for.
         let ends: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         let end = |end: std::thread::Result<_>| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(ends.into_iter().filter_map(end).collect())
     })
 }
 
-/// Gets what the thread needs, tells of it, and waits for the signal; false if there is none.
+/// Allocates the batch memory of the thread, reports it, and waits for the signal. Returns false if there is none.
 fn wait(tell: &Sender<io::Result<()>>, begin: &Receiver<()>) -> bool {
     let ready = prefill_batch_pool();
-    // Who asked waits for it.
+    // Cannot fail: the caller waits for it.
     let _ = tell.send(ready);
     begin.recv().is_ok()
 }
 
-/// Fails if there are not so many bytes at present.
+/// Checks that `bytes` can be allocated at present.
 fn reserve(bytes: usize) -> io::Result<()> {
     let mut probe = Vec::<u8>::new();
     let reserved = probe.try_reserve_exact(bytes);
-    // What nobody uses need not be asked for, as a compiler sees it.
+    // Without this the compiler may remove the unused allocation.
     std::hint::black_box(&mut probe);
     reserved.map_err(|_| {
         let why = format!("no memory for the {bytes} bytes that one more needs");
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_work_after_the_announcement_and_their_ends_are_in_order() {
+    fn workers_run_after_announcement() {
         let begun = AtomicUsize::new(0);
         let work = |n: u32| {
             begun.fetch_add(1, Ordering::Relaxed);
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_be_reserved() {
+    fn reserve_fails_beyond_available_memory() {
         assert_eq!(reserve(usize::MAX / 2).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
         reserve(1).unwrap();
     }

@@ -1,0 +1,76 @@
+//! Standard output for results, standard error for remarks. A reader that goes away is no error; a full disk is, and is
+//! reported at the end.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use crate::Printer;
+use crate::printer::keep_first;
+
+/// Lines that may wait for a slow reader, each of 2 KB at most.
+const QUEUE_LINES: usize = 4096;
+
+/// Standard output, shared by all that print result lines.
+#[derive(Debug, Clone, Default)]
+pub struct Console {
+    error: Arc<Mutex<Option<io::Error>>>,
+    background: Option<Printer>,
+}
+
+impl Console {
+    /// Creates a console that prints on a thread of its own and never waits for its reader, except at the end.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn in_background() -> io::Result<Self> {
+        let printer = Printer::spawn(QUEUE_LINES, |text| print(&mut io::stdout(), text))?;
+        Ok(Self { background: Some(printer), ..Self::default() })
+    }
+
+    /// Prints a line.
+    pub fn line(&self, line: &str) {
+        self.text(&format!("{line}\n"));
+    }
+
+    /// Prints text without ending the line.
+    pub fn text(&self, text: &str) {
+        match &self.background {
+            None => keep_first(&self.error, print(&mut io::stdout().lock(), text)),
+            Some(printer) => printer.print(text),
+        }
+    }
+
+    /// Waits until everything is printed.
+    pub fn flush(&self) {
+        if let Some(printer) = &self.background {
+            printer.flush();
+        }
+    }
+
+    /// Returns the number of lines that were dropped because the reader was too slow.
+    pub fn dropped(&self) -> u64 {
+        self.background.as_ref().map_or(0, Printer::dropped)
+    }
+
+    /// Waits until everything is printed, and reports dropped lines.
+    ///
+    /// # Errors
+    /// First error of any line.
+    pub fn finish(&self) -> io::Result<()> {
+        self.flush();
+        if let dropped @ 1.. = self.dropped() {
+            talk(&format!("{dropped} lines are missing: the reader of the standard output was too slow"));
+        }
+        let foreground = self.error.lock().ok().and_then(|mut first| first.take());
+        foreground.or_else(|| self.background.as_ref()?.take_error()).map_or(Ok(()), Err)
+    }
+}
+
+fn print(out: &mut impl Write, text: &str) -> io::Result<()> {
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Prints a line to the standard error. Errors are ignored: there is no other place to report them.
+pub fn talk(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

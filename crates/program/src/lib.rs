@@ -1,0 +1,58 @@
+//! Shared parts of the programs `rdt-send`, `rdt-recv` and `rdt-emu`.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | console | `console.rs` | result lines on the standard output, and the first write error |
+//! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
+//! | signals | `signals.rs` | Ctrl-C and termination; the file size limit |
+//! | stop | `stop.rs` | flag that ends the threads of a program, and wakes them |
+//! | threads | `threads.rs` | worker threads that start together or not at all |
+
+pub mod console;
+mod printer;
+pub mod signals;
+mod stop;
+pub mod threads;
+
+pub use console::{Console, talk};
+pub use printer::Printer;
+pub use stop::Stop;
+
+/// Exit codes of the programs; most are those of `sysexits.h`.
+pub mod exit {
+    /// Wrong arguments.
+    pub const USAGE: u8 = 64;
+    /// The input cannot be read.
+    pub const NO_INPUT: u8 = 66;
+    /// A socket, thread, memory or permission is not available.
+    pub const UNAVAILABLE: u8 = 69;
+    /// A system call failed in the middle.
+    pub const OS: u8 = 71;
+    /// An output file cannot be created.
+    pub const CANNOT_CREATE: u8 = 73;
+    /// The output is incomplete.
+    pub const IO: u8 = 74;
+    /// The path asks for more than this host was measured to carry.
+    pub const CONFIG: u8 = 78;
+    /// A command exists and cannot be run.
+    pub const NOT_RUN: u8 = 126;
+    /// A command does not exist.
+    pub const NOT_FOUND: u8 = 127;
+    /// Added to the number of the signal that ended a program.
+    pub const SIGNAL: u8 = 128;
+    /// Ended by Ctrl-C.
+    pub const INTERRUPTED: u8 = SIGNAL + 2;
+}
+
+/// Starts logging to the standard error, filtered by `RDT_LOG` (default `warn`).
+pub fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RDT_LOG").unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+/// Returns what is wrong with the arguments in one line, without the usage text.
+pub fn argument_error(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    lines.join(" ").trim_start_matches("error: ").to_string()
+}
