@@ -1,40 +1,42 @@
-//! Who may become a peer: has proved its address where its format can, and finds room. Nothing is kept of anybody else.
+//! Admission of peers: native ones must prove their address with a cookie, and there must be room.
+//! No state is kept for an address that is not admitted.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::time::Instant;
 
-use super::stateless::Notice;
+use super::stateless::Stateless;
 use super::{Entry, Listener};
 use crate::wire::Open;
 use crate::wire::native::CloseReason;
 use crate::{Receiver, ReceiverEvent};
 
-/// Peers that are looked at to find a finished one when there is no room for a new one.
+/// Peers searched for a finished one to remove when there is no room for a new one.
 const MAX_SEARCHED: usize = 64;
 
-/// What to do with a SYN of a new peer.
+/// Result of admitting the sender of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// The peer has a receiver now, and had none before.
+    /// The peer has a new receiver.
     New,
-    /// The peer had one.
+    /// The peer has had a receiver already.
     Known,
     /// There is no room.
     Refused,
-    /// The peer is asked to prove its address first.
+    /// The peer must prove its address first.
     Unproven,
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Makes room for `peer`, which sent a valid SYN.
+    /// Admits `peer`, which sent a valid SYN, if its address is proved and there is room.
     pub fn admit(&mut self, now: Instant, peer: P, open: &Open) -> Admission {
         if let Some(entry) = self.peers.get_mut(&peer)
             && entry.wire == open.wire
         {
             return Admission::Known;
         }
-        // Anybody can forge a SYN that needs no cookie; it must not end a transfer that did.
+        // A SYN that needs no cookie can be forged; it must not end a transfer whose address is
+        // proved.
         let proven = |entry: &Entry| entry.wire.connection_id().is_some() && entry.receiver.is_unfinished();
         if open.wire.connection_id().is_none() && self.peers.get(&peer).is_some_and(proven) {
             self.stats.refused += 1;
@@ -48,12 +50,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             return Admission::Known;
         }
         if self.peers.len() >= self.config.max_peers {
-            self.forget_finished(now);
+            self.remove_finished(now);
         }
         if self.peers.len() >= self.config.max_peers {
             self.stats.refused += 1;
             if let Some(connection_id) = open.wire.connection_id() {
-                self.notices.answer(peer, connection_id, Notice::Close(CloseReason::Refused));
+                self.stateless.push(peer, connection_id, Stateless::Close(CloseReason::Refused));
             }
             return Admission::Refused;
         }
@@ -66,7 +68,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             last_active: now,
             idle_at,
             queued: false,
-            timer: None,
+            ack_timer: None,
             memory: 0,
             claim: None,
         };
@@ -79,9 +81,9 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         Admission::New
     }
 
-    /// Forgets one of the peers that were admitted first which has finished and was silent for as long as peers without
-    /// a proof of address are remembered. Senders that were answered are gone, and are many more than those that were not.
-    fn forget_finished(&mut self, now: Instant) {
+    /// Removes one peer that has finished and was silent for the classic idle timeout, if there is
+    /// one among those that expire first. Its sender most likely has the FIN-ACK and is gone.
+    fn remove_finished(&mut self, now: Instant) {
         let silent =
             |entry: &Entry| !entry.receiver.is_unfinished() && entry.last_active + self.config.idle <= now;
         let mut oldest = self.idle.iter().map(|(_, peer)| *peer).take(MAX_SEARCHED);
@@ -91,12 +93,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// True if the SYN shows a cookie of ours, where its wire knows them; else the peer is asked for it, and
-    /// nothing is kept of it.
+    /// True if the SYN carries a valid cookie or its format has none (classic). Otherwise replies
+    /// with a cookie.
     fn is_proven(&mut self, now: Instant, peer: P, open: &Open) -> bool {
         let Some(connection_id) = open.wire.connection_id() else { return true };
-        let epoch = *self.epoch.get_or_insert(now);
-        let Some(jar) = &self.jar else {
+        let epoch = *self.cookie_epoch.get_or_insert(now);
+        let Some(jar) = &self.cookies else {
             self.stats.refused += 1;
             return false;
         };
@@ -106,13 +108,13 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if open.cookie.is_some_and(|cookie| jar.check(&cookie, now_s, &address.0, connection_id)) {
             return true;
         }
-        let retry = Notice::Retry(jar.mint(now_s, &address.0, connection_id));
-        self.stats.retries += u64::from(self.notices.answer(peer, connection_id, retry));
+        let retry = Stateless::Retry(jar.mint(now_s, &address.0, connection_id));
+        self.stats.retries += u64::from(self.stateless.push(peer, connection_id, retry));
         false
     }
 }
 
-/// The bytes of a peer's key, for its cookie.
+/// Bytes of a peer's key, collected by hashing it, for its cookie.
 #[derive(Default)]
 struct Address(Vec<u8>);
 
@@ -121,7 +123,7 @@ impl Hasher for Address {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Nobody wants a number of it.
+    /// Unused.
     fn finish(&self) -> u64 {
         0
     }

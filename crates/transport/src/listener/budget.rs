@@ -1,13 +1,16 @@
-//! Budget of the socket's receive buffer, which all peers share: how much each unfinished transfer may have in flight.
-//! Packets and windows are the receivers' business.
+//! Budget of the socket's receive buffer, which all peers share: how much each unfinished transfer
+//! may have in flight. Packets and windows are the receivers' business.
 //!
-//! - Transfers that sent data in this epoch or in the previous one are active. They divide the buffer equally.
-//! - An offered window cannot be withdrawn, so a silent transfer keeps its offer. The silent ones together reserve at most
-//!   half of the buffer: paused transfers and SYNs with forged addresses cost the active ones no more than that.
-//! - No transfer is offered more than is free. A new or resumed one gets its part as the others use up their surplus.
+//! - Transfers that sent data in this epoch or in the previous one are active. They divide the
+//!   buffer equally.
+//! - An offered window cannot be withdrawn, so a silent transfer keeps its offer. The silent ones
+//!   together reserve at most half of the buffer: paused transfers and SYNs with forged addresses
+//!   cost the active ones no more than that.
+//! - No transfer is offered more than is free. A new or resumed one gets its part as the others use
+//!   up their surplus.
 //!
-//! The sum of all offers therefore fits the buffer, except for the two packets that every peer may send and for offers to
-//! silent transfers beyond that half.
+//! The sum of all offers therefore fits the buffer, except for the two packets that every peer may
+//! send and for offers to silent transfers beyond that half.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +20,7 @@ use crate::receiver::BufferShare;
 /// Length of an epoch. A transfer is silent after one to two epochs without data.
 const EPOCH: Duration = Duration::from_millis(100);
 
-/// What one unfinished transfer holds of the buffer.
+/// Claim of one unfinished transfer to the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
     /// Epoch of its newest data; `None` before the first.
@@ -114,7 +117,8 @@ impl Budget {
         self.share(active + silent, claim.offered)
     }
 
-    /// Returns the same for a transfer that begins now. Silent transfers count, because all of them may send at once.
+    /// Returns the same for a transfer that begins now. Silent transfers count, because all of them
+    /// may send at once.
     pub(super) fn share_of_new(&self) -> Option<BufferShare> {
         self.share(self.present.transfers + self.previous.transfers + self.silent.transfers + 1, 0)
     }
@@ -155,8 +159,9 @@ impl Budget {
         }
     }
 
-    /// Returns how long the data that may be in flight waits for busy hosts: the time to process all of it, scaled by how
-    /// busy the hosts were in the epoch of length `passed`. Their threads take turns, so no RTT is shorter than this.
+    /// Returns how long the data that may be in flight waits for busy hosts: the time to process
+    /// all of it, scaled by how busy the hosts were in the epoch of length `passed`. Their threads
+    /// take turns, so no RTT is shorter than this.
     fn queueing_delay(&self, buffer: &SocketBuffer, passed: Duration) -> Duration {
         let all = buffer.capacity.min(buffer.useful(self.present.transfers + self.previous.transfers));
         let time =

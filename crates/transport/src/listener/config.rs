@@ -10,27 +10,29 @@ use crate::receiver::{CLASSIC_IDLE, NATIVE_IDLE};
 pub struct ListenerConfig {
     /// Configuration of every receiver.
     pub receiver: ReceiverConfig,
-    /// Largest number of peers at once. Further SYNs are refused, or ignored if their format has no refusal.
+    /// Largest number of peers at once. Further SYNs are refused, or ignored if their format has no
+    /// refusal.
     pub max_peers: usize,
-    /// Bytes that all receivers together may hold, beyond holes or unread by the application. Each receiver may hold
-    /// 128 KiB of unread data regardless.
+    /// Bytes that all receivers together may hold, beyond holes or unread by the application. Each
+    /// receiver may hold 128 KiB of unread data regardless.
     pub memory_limit: u64,
-    /// The same limit for one receiver, bytes.
+    /// Memory limit of one receiver, bytes.
     pub peer_memory_limit: u64,
-    /// Receive buffer of the socket, which limits the windows of all peers together. `None` for no limit, as behind
-    /// emulated links, which delay packets after they left the socket.
+    /// Receive buffer of the socket, which limits the windows of all peers together. `None` for no
+    /// limit, as behind emulated links, which delay packets after they left the socket.
     pub socket_buffer: Option<SocketBuffer>,
     /// Idle timeout of peers whose format has no proof of address (classic).
     pub idle: Duration,
-    /// Idle timeout of native peers. To make room for a new peer, a finished one may be removed after
-    /// [`idle`](Self::idle) already.
+    /// Idle timeout of native peers. To make room for a new peer, a finished one may be removed
+    /// after [`idle`](Self::idle) already.
     pub native_idle: Duration,
-    /// Key of the cookies that prove a peer's address; must be unpredictable. Without a key, native SYNs are ignored.
+    /// Key of the cookies that prove a peer's address; must be unpredictable. Without a key, native
+    /// SYNs are ignored.
     pub secret: Option<[u8; 32]>,
 }
 
-/// Receive buffer of the socket that all peers of a listener share, as the system accounts for it. The driver knows these
-/// values: `rdt_driver::truesize`.
+/// Receive buffer of the socket that all peers of a listener share, as the system accounts for it.
+/// The driver knows these values: `rdt_driver::truesize`.
 #[derive(Debug, Clone, Copy)]
 pub struct SocketBuffer {
     /// Usable size, in bytes as [`charge`](Self::charge) counts them.
@@ -48,9 +50,9 @@ pub struct SocketBuffer {
 }
 
 impl ListenerConfig {
-    /// Default limits: 4096 peers; 2 GiB of memory, of which 512 MiB a peer (four times the 125 MB that 10 Gbit/s over
-    /// 100 ms have in flight, because data beyond a hole waits until it is filled); idle timeouts of 25 s (classic) and
-    /// 120 s (native).
+    /// Default limits: 4096 peers; 2 GiB of memory, of which 512 MiB a peer (four times the 125 MB
+    /// that 10 Gbit/s over 100 ms have in flight, because data beyond a hole waits until it is
+    /// filled); idle timeouts of 25 s (classic) and 120 s (native).
     pub fn new(receiver: ReceiverConfig) -> Self {
         Self {
             receiver,

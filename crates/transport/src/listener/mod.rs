@@ -1,6 +1,6 @@
-//! The receivers behind one socket: finds a datagram's receiver by its peer, admits new peers, bounds how
-//! many there are and how much memory they hold together, removes idle ones. The only place in this crate
-//! that sees a peer's address, and it sees an opaque key.
+//! The receivers behind one socket, one for each peer: delivers datagrams by peer, admits new
+//! peers, limits their number and memory, and removes idle ones. The only module of this crate that
+//! sees peer addresses, as an opaque key `P`.
 
 mod admission;
 mod budget;
@@ -20,7 +20,7 @@ pub use admission::Admission;
 use budget::{Budget, Claim};
 pub use config::{ListenerConfig, SocketBuffer};
 use peers::Peers;
-use stateless::{Notices, ResetLimiter};
+use stateless::{ResetLimiter, StatelessReplies};
 pub use stats::ListenerStats;
 
 use crate::cookie::CookieJar;
@@ -28,74 +28,78 @@ use crate::wire::native::CloseReason;
 use crate::wire::{MAX_REPLY, Near, Packet, Wire};
 use crate::{Ecn, Endpoint, Receiver, ReceiverEvent, ReceiverStats, TransmitBuf};
 
-/// Numbers near which those of a peer without a transfer are unwrapped: packet numbers far enough from 0 that none is
-/// negative.
+/// Numbers near which those of a peer without a transfer are unwrapped: packet numbers far enough
+/// from 0 that none is negative.
 const NO_TRANSFER: Near = Near { seq: 0, tx: 1 << 31 };
 
+/// State of one peer.
 #[derive(Debug)]
 struct Entry {
     receiver: Receiver,
-    /// The format and connection of its newest SYN.
+    /// Format and connection ID of the newest SYN.
     wire: Wire,
     last_active: Instant,
-    /// Its time in `idle`.
+    /// Key of this peer in [`Listener::idle`].
     idle_at: Instant,
-    /// In `ready`.
+    /// True if the peer is in [`Listener::ready`].
     queued: bool,
-    /// Its time in `timers`.
-    timer: Option<Instant>,
+    /// Key of this peer in [`Listener::ack_timers`].
+    ack_timer: Option<Instant>,
+    /// Memory of the receiver as counted in [`Listener::memory`], bytes.
     memory: u64,
-    /// Of the socket's buffer, while its transfer is not finished.
+    /// Claim to the socket's buffer, while the transfer is unfinished.
     claim: Option<Claim>,
 }
 
-/// A set of receivers, one a peer.
+/// Receivers of all peers behind one socket.
 #[derive(Debug)]
 pub struct Listener<P> {
     config: ListenerConfig,
     peers: Peers<P, Entry>,
-    /// One entry a peer, at or before the time at which it may be idle for too long. It is moved on only
-    /// when it comes up, so a datagram costs nothing here.
+    /// Idle deadline of every peer, perhaps too early: it is renewed only when it comes up, so
+    /// datagrams do not touch it.
     idle: BTreeSet<(Instant, P)>,
-    /// When receivers want to be asked for a delayed ACK. A time may be too early, never too late.
-    timers: BTreeSet<(Instant, P)>,
-    /// The earliest of both, kept at hand because it is asked for far more often than it changes.
+    /// Deadlines of receivers, for delayed ACKs; perhaps too early, never too late.
+    ack_timers: BTreeSet<(Instant, P)>,
+    /// Cached minimum of both sets: it is read far more often than it changes.
     deadline: Option<Instant>,
-    /// Peers with replies to send, in turn.
+    /// Peers with replies to send, round-robin.
     ready: VecDeque<P>,
-    notices: Notices<P>,
+    stateless: StatelessReplies<P>,
     resets: ResetLimiter,
-    jar: Option<CookieJar>,
-    /// The first time heard of: cookies count from it.
-    epoch: Option<Instant>,
-    /// A reply that did not fit the batch before.
+    cookies: Option<CookieJar>,
+    /// Time of the first native SYN, from which the times of cookies count.
+    cookie_epoch: Option<Instant>,
+    /// Reply in `scratch` that did not fit the previous batch, with its length.
     left_over: Option<(P, usize)>,
     scratch: Box<[u8; MAX_REPLY]>,
     events: VecDeque<(P, ReceiverEvent)>,
+    /// Memory of all receivers, bytes.
     memory: u64,
-    /// Receivers that hold some of it.
+    /// Number of receivers that hold memory.
     holders: u64,
     budget: Budget,
     /// Messages dropped because the socket's buffer was full, modulo 2^32.
     overflow: u32,
     stats: ListenerStats,
-    gone: ReceiverStats,
+    /// Counters of removed receivers.
+    removed: ReceiverStats,
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// A listener without peers.
     pub fn new(config: ListenerConfig) -> Self {
         Self {
-            jar: config.secret.map(CookieJar::new),
+            cookies: config.secret.map(CookieJar::new),
             config,
             peers: Peers::new(),
             idle: BTreeSet::new(),
-            timers: BTreeSet::new(),
+            ack_timers: BTreeSet::new(),
             deadline: None,
             ready: VecDeque::new(),
-            notices: Notices::new(config.max_peers),
+            stateless: StatelessReplies::new(config.max_peers),
             resets: ResetLimiter::default(),
-            epoch: None,
+            cookie_epoch: None,
             left_over: None,
             scratch: Box::new([0; MAX_REPLY]),
             events: VecDeque::new(),
@@ -104,52 +108,52 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             budget: Budget::new(config.socket_buffer),
             overflow: 0,
             stats: ListenerStats::default(),
-            gone: ReceiverStats::default(),
+            removed: ReceiverStats::default(),
         }
     }
 
-    /// The peer is not silent, although none of its datagrams was handled: one is on an emulated link.
+    /// Restarts the idle timeout of `peer`, for a datagram that is still on an emulated link.
     pub fn touch(&mut self, now: Instant, peer: P) {
         if let Some(entry) = self.peers.get_mut(&peer) {
             entry.last_active = now;
         }
     }
 
-    /// When `peer` was last not silent.
+    /// Time at which the idle timeout of `peer` last restarted.
     pub fn last_active(&self, peer: P) -> Option<Instant> {
         self.peers.get(&peer).map(|entry| entry.last_active)
     }
 
-    /// The format of the newest SYN of `peer`, and the connection's number in it.
+    /// Format and connection ID of the newest SYN of `peer`.
     pub fn wire(&self, peer: P) -> Option<Wire> {
         self.peers.get(&peer).map(|entry| entry.wire)
     }
 
-    /// In-order bytes of `peer` that were not consumed.
+    /// In-order bytes of `peer` that are not consumed yet.
     pub fn data(&self, peer: P) -> &[u8] {
         self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data())
     }
 
-    /// Takes the first `n` bytes of [`Listener::data`] as read.
+    /// Consumes the first `n` bytes of [`Listener::data`].
     pub fn consume(&mut self, peer: P, n: usize) {
         self.with(peer, |receiver| receiver.consume(n));
     }
 
-    /// Answers the FIN of `peer`: the application has stored its transfer.
+    /// Answers the FIN of `peer` after the application has stored the transfer.
     pub fn confirm(&mut self, peer: P) {
         self.with(peer, Receiver::confirm);
     }
 
-    /// Forgets `peer` and tells it why, where its format can say that.
+    /// Removes `peer` and sends it a CLOSE with the reason, if its format has one (native).
     pub fn refuse(&mut self, peer: P, reason: CloseReason) {
         if let Some(connection_id) = self.wire(peer).and_then(Wire::connection_id) {
-            self.notices.say_last(peer, connection_id, reason);
+            self.stateless.push_close(peer, connection_id, reason);
         }
         self.close(peer);
     }
 
-    /// Forgets everybody whose transfer is unfinished, or whose SYN is still on its way, and that can be told why. Who is
-    /// done needs no word, and where the format has none, nothing changes.
+    /// Removes all native peers whose transfer is unfinished, or whose SYN is still on an emulated
+    /// link, and sends each a CLOSE. Finished peers and classic ones stay.
     pub fn refuse_unfinished(&mut self, reason: CloseReason) {
         let is_due = |entry: &Entry| {
             let connection = entry.wire.connection_id();
@@ -163,7 +167,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Forgets `peer`; its datagrams find no transfer from now on.
+    /// Removes `peer` without a message.
     pub fn close(&mut self, peer: P) {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.memory -= entry.memory;
@@ -171,27 +175,27 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         if let Some(claim) = entry.claim {
             self.budget.close(claim);
         }
-        self.gone.merge(&entry.receiver.stats());
+        self.removed.merge(&entry.receiver.stats());
         if entry.queued {
             self.ready.retain(|p| *p != peer);
         }
-        // The bytes of which these tell are gone; that the peer was there is still news.
+        // Events about bytes are void without the bytes. Connected and Started remain.
         let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
         self.events.retain(|(p, event)| *p != peer || !void(*event));
         self.idle.remove(&(entry.idle_at, peer));
-        if let Some(timer) = entry.timer {
-            self.timers.remove(&(timer, peer));
+        if let Some(timer) = entry.ack_timer {
+            self.ack_timers.remove(&(timer, peer));
         }
         self.set_deadline();
         self.events.push_back((peer, ReceiverEvent::Closed { unfinished: entry.receiver.is_unfinished() }));
     }
 
-    /// Nobody becomes a peer any more; those who are stay.
+    /// Admits no more peers. Present ones stay.
     pub fn refuse_new(&mut self) {
         self.config.max_peers = 0;
     }
 
-    /// Peers at present.
+    /// Number of peers.
     pub fn active(&self) -> usize {
         self.peers.len()
     }
@@ -201,61 +205,62 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.contains_key(&peer)
     }
 
-    /// True if the transfer of any peer began and was not finished.
+    /// True if any peer has an unfinished transfer.
     pub fn has_unfinished(&self) -> bool {
         self.peers.values().any(|entry| entry.receiver.is_unfinished())
     }
 
-    /// Memory that all receivers hold, in bytes.
+    /// Memory of all receivers, bytes.
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Memory that a receiver may hold that holds so much now, in bytes: those that hold some divide what is free, so what
-    /// is offered to all together is there.
+    /// Memory limit of a receiver that holds `held` bytes. Receivers that hold memory divide what
+    /// is free, so the windows offered to all of them fit the limit.
     fn allowance(&self, held: u64) -> u64 {
         let others = self.holders - u64::from(held > 0);
         let free = self.config.memory_limit.saturating_sub(self.memory);
         self.config.peer_memory_limit.min(held + free / (others + 1))
     }
 
-    /// What receivers may tell of it: where windows do not follow the buffer, only slowing down helps, as for the network's
-    /// losses.
+    /// Overflow count for ACKs. `None` if the buffer does not limit windows: then a sender must
+    /// treat these drops as congestion and slow down.
     fn overflow(&self) -> Option<u32> {
         self.config.socket_buffer.map(|_| self.overflow)
     }
 
-    /// Something was put into or taken out of `idle` or `timers`.
+    /// Updates `deadline` after a change of `idle` or `ack_timers`.
     fn set_deadline(&mut self) {
         let idle = self.idle.first().map(|(deadline, _)| *deadline);
-        let timer = self.timers.first().map(|(deadline, _)| *deadline);
+        let timer = self.ack_timers.first().map(|(deadline, _)| *deadline);
         self.deadline = match (idle, timer) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
     }
 
-    /// Lets one receiver do something and takes over what it has to say.
+    /// Calls `act` on the receiver of `peer`, then processes its output.
     fn with(&mut self, peer: P, act: impl FnOnce(&mut Receiver)) {
         if self.peers.get_mut(&peer).is_some() {
             self.with_latest(peer, act);
         }
     }
 
-    /// The same for the peer that was found last.
+    /// Does the same for the peer looked up last.
     fn with_latest(&mut self, peer: P, act: impl FnOnce(&mut Receiver)) {
         let Some(entry) = self.peers.latest_mut() else { return };
         act(&mut entry.receiver);
         self.take_over(peer);
     }
 
-    /// Takes over what the receiver of the peer that was found last has to say.
+    /// Moves events out of the receiver of the peer looked up last, and updates memory, claim,
+    /// queue and timer.
     fn take_over(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
         while let Some(event) = entry.receiver.poll_event() {
             if event == ReceiverEvent::Started {
-                // What was not read is void, and so is the news of it.
-                self.events.retain(|told| *told != (peer, ReceiverEvent::Readable));
+                // A new transfer discards the unread bytes of the previous one.
+                self.events.retain(|queued| *queued != (peer, ReceiverEvent::Readable));
             }
             self.events.push_back((peer, event));
         }
@@ -269,25 +274,25 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             entry.queued = true;
             self.ready.push_back(peer);
         }
-        // Even for one that is queued: it may turn out to have nothing to say yet.
+        // A queued peer needs its timer as well: it may turn out to have no reply yet.
         self.set_timer(peer);
     }
 
-    /// Keeps the time at which the receiver of the peer that was found last will have something to say.
+    /// Schedules the receiver of the peer looked up last, if its deadline moved forward.
     fn set_timer(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
         if let Some(deadline) = entry.receiver.deadline()
-            && entry.timer.is_none_or(|timer| deadline < timer)
+            && entry.ack_timer.is_none_or(|timer| deadline < timer)
         {
-            if let Some(timer) = entry.timer.replace(deadline) {
-                self.timers.remove(&(timer, peer));
+            if let Some(timer) = entry.ack_timer.replace(deadline) {
+                self.ack_timers.remove(&(timer, peer));
             }
-            self.timers.insert((deadline, peer));
+            self.ack_timers.insert((deadline, peer));
             self.set_deadline();
         }
     }
 
-    /// After so long without a packet a peer is forgotten whose transfer has this format.
+    /// Idle timeout of peers with this format.
     fn idle_limit(&self, wire: Wire) -> Duration {
         match wire.connection_id() {
             Some(_) => self.config.native_idle,
@@ -303,7 +308,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         let Some(packet) = self.inspect(now, peer, datagram) else { return };
         let Packet::Syn(open) = packet else {
-            // Inspecting it found its peer.
+            // `inspect` looked this peer up last.
             let connection = self.peers.latest_mut().and_then(|entry| entry.wire.connection_id());
             return self.deliver_latest(now, peer, connection, ecn, &packet);
         };
@@ -331,7 +336,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     }
 
     fn handle_overflow(&mut self, messages: u64) {
-        #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, as ACKs tell it")]
+        #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, as in ACKs")]
         let messages = messages as u32;
         self.overflow = self.overflow.wrapping_add(messages);
     }
@@ -356,14 +361,14 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
                 self.idle.insert((deadline, peer));
             }
         }
-        while let Some(&(due, peer)) = self.timers.first()
+        while let Some(&(due, peer)) = self.ack_timers.first()
             && due <= now
         {
-            self.timers.pop_first();
+            self.ack_timers.pop_first();
             let Some(entry) = self.peers.get_mut(&peer) else { continue };
-            entry.timer = entry.receiver.deadline().filter(|deadline| *deadline > now);
-            if let Some(deadline) = entry.timer {
-                self.timers.insert((deadline, peer));
+            entry.ack_timer = entry.receiver.deadline().filter(|deadline| *deadline > now);
+            if let Some(deadline) = entry.ack_timer {
+                self.ack_timers.insert((deadline, peer));
             }
             if entry.receiver.may_reply(now) && !entry.queued {
                 entry.queued = true;
@@ -403,7 +408,8 @@ impl Entry {
         self.set_share(budget);
     }
 
-    /// Updates the claim after the receiver changed: a transfer began or ended, data arrived or was offered.
+    /// Updates the claim after the receiver changed: a transfer began or ended, data arrived or was
+    /// offered.
     fn update_claim(&mut self, budget: &mut Budget) {
         if self.receiver.is_unfinished() {
             let claim = self.claim.get_or_insert_with(|| budget.open());

@@ -1,16 +1,16 @@
-//! What is kept for each peer, in slots that a map finds. Datagrams come in runs of one peer, so the slot of
-//! the latest one is tried before the map, and a run costs one search.
+//! Map of peers with a cache of the latest lookup. Datagrams arrive in runs from one peer, so a run
+//! costs one search of the tree.
 
 use std::collections::BTreeMap;
 
-/// A map from peers to what is kept for them.
+/// Map from peers to their state, which lies in slots.
 #[derive(Debug)]
 pub(super) struct Peers<P, V> {
     slots: Vec<Option<(P, V)>>,
-    /// Slots that hold nothing.
+    /// Empty slots.
     free: Vec<usize>,
     index: BTreeMap<P, usize>,
-    /// The slot that was last asked for with [`Peers::get_mut`]; it may be empty or not exist.
+    /// Slot of the latest [`Peers::get_mut`]; may be empty or out of range.
     latest: usize,
 }
 
@@ -35,7 +35,7 @@ impl<P: Copy + Ord, V> Peers<P, V> {
         self.slots[self.latest].as_mut().map(|(_, value)| value)
     }
 
-    /// What is kept for the peer that [`Peers::get_mut`] found last, without another search.
+    /// Returns the state of the peer that [`Peers::get_mut`] found last, without a search.
     pub(super) fn latest_mut(&mut self) -> Option<&mut V> {
         self.slots.get_mut(self.latest)?.as_mut().map(|(_, value)| value)
     }
@@ -44,7 +44,7 @@ impl<P: Copy + Ord, V> Peers<P, V> {
         self.slot(peer).is_some()
     }
 
-    /// Keeps `value` for a peer that has none.
+    /// Adds a peer that is not in the map.
     pub(super) fn insert(&mut self, peer: P, value: V) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -66,12 +66,12 @@ impl<P: Copy + Ord, V> Peers<P, V> {
         self.index.len()
     }
 
-    /// What is kept, in the order of slots.
+    /// Iterates over all states in the order of slots.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// The same with whose it is.
+    /// Iterates over all peers and states in the order of slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(P, V)> {
         self.slots.iter().flatten()
     }
@@ -81,10 +81,9 @@ impl<P: Copy + Ord, V> Peers<P, V> {
 mod tests {
     use super::*;
 
-    /// Everything that can be asked, beside a plain map; a slot that is used again must not be taken for that
-    /// of the peer that left it.
+    /// Compares with a plain map. A reused slot must not be found for the peer that left it.
     #[test]
-    fn it_answers_as_a_map_does() {
+    fn random_operations_match_btreemap() {
         for seed in 1..=50_u64 {
             let mut bits = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
             let mut random = move |end: u64| {
@@ -112,7 +111,7 @@ mod tests {
                 values.sort_unstable();
                 expected.sort_unstable();
                 assert_eq!((values, peers.len()), (expected, map.len()), "seed {seed} step {step}");
-                assert!(peers.slots.len() <= 6, "slots are used again");
+                assert!(peers.slots.len() <= 6, "slots are reused");
             }
         }
     }

@@ -1,26 +1,27 @@
-//! Incoming datagrams: decoding, finding their receiver and delivery. Data of one peer that arrives coalesced (GRO) is
-//! delivered as a run: the peer is looked up and its limits are computed once for all packets of the run.
+//! Incoming datagrams: decoding, finding their receiver and delivery. Data of one peer that arrives
+//! coalesced (GRO) is delivered as a run: the peer is looked up and its limits are computed once
+//! for all packets of the run.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Instant;
 
-use super::stateless::Notice;
+use super::stateless::Stateless;
 use super::{Listener, NO_TRANSFER};
 use crate::Ecn;
 use crate::wire::Packet;
 use crate::wire::native::{self, CloseReason};
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Checks a datagram without acting on it, counting it if it is to be dropped; who sent it may be told so. Sequence
-    /// numbers of a peer without a transfer are unwrapped around 0.
+    /// Decodes a datagram without delivering it. An undeliverable one is counted and may be
+    /// answered statelessly. Sequence numbers of a peer without a transfer are unwrapped near 0.
     pub fn inspect<'d>(&mut self, now: Instant, peer: P, datagram: &'d [u8]) -> Option<Packet<'d>> {
         self.stats.received += 1;
         if datagram.len() > self.config.receiver.max_datagram {
             self.stats.too_long += 1;
             return None;
         }
-        // Mutable, so that the search for the peer is done once for a run of datagrams.
+        // `get_mut` caches the slot, which saves the lookups of this peer's next datagrams.
         let entry = self.peers.get_mut(&peer);
         let (near, wire) = entry.map_or((NO_TRANSFER, None), |e| (e.receiver.near(), Some(e.wire)));
         match Packet::decode(datagram, near) {
@@ -31,22 +32,22 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             Ok((connection, packet)) => {
                 self.stats.no_connection += 1;
                 if let (None, Some(connection_id), Some(tx)) = (wire, connection, packet.transmission()) {
-                    self.answer_unknown(now, peer, connection_id, tx);
+                    self.reset(now, peer, connection_id, tx);
                 }
                 None
             }
             Err(_) => {
                 self.stats.malformed += 1;
                 if let Some(connection_id) = native::other_version(datagram) {
-                    let told = self.notices.answer(peer, connection_id, Notice::Versions);
-                    self.stats.other_versions += u64::from(told);
+                    let queued = self.stateless.push(peer, connection_id, Stateless::Versions);
+                    self.stats.other_versions += u64::from(queued);
                 }
                 None
             }
         }
     }
 
-    /// Gives an inspected packet to its receiver, if that still exists.
+    /// Delivers an inspected packet to its receiver, if that still exists.
     pub fn deliver(&mut self, now: Instant, peer: P, ecn: Ecn, packet: &Packet<'_>) {
         match self.peers.get_mut(&peer).map(|entry| entry.wire.connection_id()) {
             Some(connection) => self.deliver_latest(now, peer, connection, ecn, packet),
@@ -54,8 +55,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// The same for the peer that was found last, and for a packet of `connection`. Its receiver may not be there
-    /// yet, or still be at the transfer before: the SYN was lost, or came later than what followed it.
+    /// Delivers a packet of `connection` to the peer looked up last. The receiver may still be at
+    /// the previous transfer, if the SYN was lost or reordered; then the packet is dropped.
     pub(super) fn deliver_latest(
         &mut self,
         now: Instant,
@@ -86,15 +87,14 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.refuse_if_broken(peer);
     }
 
-    /// The peer that was found last is forgotten if what it said of its stream cannot be.
+    /// Removes the peer looked up last if its stream does not match the checksum of its FIN.
     fn refuse_if_broken(&mut self, peer: P) {
         if self.peers.latest_mut().is_some_and(|entry| entry.receiver.is_broken()) {
             self.refuse(peer, CloseReason::Checksum);
         }
     }
 
-    /// Reads a datagram again that was inspected when it entered an emulated link, now that it left it, and
-    /// gives it to its receiver.
+    /// Delivers a datagram that was inspected when it entered an emulated link and leaves it now.
     pub fn deliver_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         let Some(entry) = self.peers.get_mut(&peer) else {
             self.stats.no_connection += 1;
@@ -106,8 +106,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         }
     }
 
-    /// Takes the datagrams of `stride` bytes that `bytes` begins with as long as they are data of the transfer of
-    /// `peer`; gives the rest, in which something else comes first.
+    /// Delivers the leading datagrams of `bytes`, each `stride` bytes long, that carry data of the
+    /// peer's transfer. Returns the rest, which begins with another kind of packet.
     pub(super) fn take_run<'d>(
         &mut self,
         now: Instant,
@@ -123,7 +123,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let connection = entry.wire.connection_id();
         let (mut taken, mut peak) = (0, 0);
         for datagram in bytes.chunks(stride).take_while(|datagram| datagram.len() <= most) {
-            // Looked at where it is: what opens a transfer is large, and so is what can hold it.
+            // Matched in place: moving the packet out would copy the largest variant, a SYN.
             let decoded = Packet::decode(datagram, entry.receiver.near());
             let Ok((of, packet @ Packet::Data(_))) = &decoded else { break };
             if *of != connection || entry.receiver.connection_id() != connection {

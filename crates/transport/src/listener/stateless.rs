@@ -1,6 +1,12 @@
-//! Answers to strangers, and last words to peers: packets that no receiver makes, because there is none for them. Of
-//! each only what it says is kept until it is polled for, and only so many are kept. What strangers ask for beyond that
-//! is left unanswered, and whoever asked asks again; nobody asks again for last words, so they have a place of their own.
+//! Replies without a receiver: cookies, version lists, refusals and stateless resets for
+//! unconnected addresses, and CLOSEs to peers that were just removed.
+//!
+//! A stateless reset tells the sender of an unknown connection that the receiver restarted or timed
+//! out, so the sender fails at once. Only a connection ID and an address that are both unknown are
+//! reset: any other answer might reach a sender whose transfer goes on.
+//!
+//! Queues are bounded. An unconnected sender that gets no reply asks again; a removed peer does
+//! not, so CLOSEs have a queue of their own.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -12,93 +18,92 @@ use crate::cookie::Cookie;
 use crate::wire::native::{CloseReason, Versions};
 use crate::wire::{self, MAX_REPLY};
 
-/// Answers to strangers that wait, at most.
-const MAX_ANSWERS: usize = 256;
-/// Replies to peers after which a stranger has its turn: strangers, however many, cost the peers little, and a peer that
-/// always has something to say keeps none of them out.
-const REPLIES_PER_ANSWER: u32 = 16;
+/// Largest number of queued replies to unconnected addresses.
+const MAX_QUEUED: usize = 256;
+/// Replies to peers between two replies to unconnected addresses: floods from such addresses cost
+/// the peers little, and a busy peer starves no new one.
+const PEER_REPLIES_PER_STATELESS: u32 = 16;
+/// Average interval of stateless resets: 1000 a second, as systems limit their ICMP errors, or 0.4
+/// Mbit/s with headers.
+const RESET_INTERVAL: Duration = Duration::from_millis(1);
+/// Burst allowance of stateless resets: 1000 at once. Retransmission timers of transfers that ended
+/// together fire together, so all senders of a listener with the default peer limit are reset
+/// before their give-up time of 30 s.
+const RESET_BURST: Duration = Duration::from_secs(1);
 
-/// What one who has no receiver is told.
+/// Reply to an unconnected address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// To show this cookie.
+pub(super) enum Stateless {
+    /// Asks for a SYN with this cookie.
     Retry(Cookie),
-    /// To speak another version.
+    /// Lists the supported versions.
     Versions,
-    /// That it is not let in.
+    /// Refuses the connection.
     Close(CloseReason),
-    /// That this transmission found no connection.
-    NoConnection(u64),
+    /// Resets an unknown connection, in answer to this packet number.
+    Reset(u64),
 }
 
-/// Notices in turn, with their peer and the connection that they are about.
+/// Queues of stateless replies, each with its peer and connection ID.
 #[derive(Debug)]
-pub(super) struct Notices<P> {
-    answers: VecDeque<(P, u64, Notice)>,
-    last_words: VecDeque<(P, u64, CloseReason)>,
-    /// Last words that wait, at most.
-    most_last_words: usize,
-    /// Replies of peers since a stranger had an answer.
-    replies: u32,
-    unanswered: u64,
-    unsaid: u64,
+pub(super) struct StatelessReplies<P> {
+    replies: VecDeque<(P, u64, Stateless)>,
+    /// CLOSEs to peers that were just removed.
+    closes: VecDeque<(P, u64, CloseReason)>,
+    max_closes: usize,
+    /// Replies to peers since the last one to an unconnected address.
+    peer_replies: u32,
+    replies_dropped: u64,
+    closes_dropped: u64,
 }
 
-impl<P> Notices<P> {
-    /// For a listener with at most `peers`, all of which may be told at once that it is over.
+impl<P> StatelessReplies<P> {
+    /// Empty queues, with room for a CLOSE to each of `peers` at once.
     pub(super) fn new(peers: usize) -> Self {
         Self {
-            answers: VecDeque::new(),
-            last_words: VecDeque::new(),
-            most_last_words: peers,
-            replies: 0,
-            unanswered: 0,
-            unsaid: 0,
+            replies: VecDeque::new(),
+            closes: VecDeque::new(),
+            max_closes: peers,
+            peer_replies: 0,
+            replies_dropped: 0,
+            closes_dropped: 0,
         }
     }
 
-    /// Strangers that there was no room for, so far.
-    pub(super) fn unanswered(&self) -> u64 {
-        self.unanswered
+    /// Replies to unconnected addresses that found the queue full.
+    pub(super) fn replies_dropped(&self) -> u64 {
+        self.replies_dropped
     }
 
-    /// Last words that there was no room for, so far.
-    pub(super) fn unsaid(&self) -> u64 {
-        self.unsaid
+    /// CLOSEs that found the queue full.
+    pub(super) fn closes_dropped(&self) -> u64 {
+        self.closes_dropped
     }
 
-    /// True if nobody waits to be told anything.
+    /// True if nothing is queued.
     pub(super) fn is_empty(&self) -> bool {
-        self.answers.is_empty() && self.last_words.is_empty()
+        self.replies.is_empty() && self.closes.is_empty()
     }
 
-    /// Tells a stranger; false if there is no room.
-    pub(super) fn answer(&mut self, peer: P, connection_id: u64, notice: Notice) -> bool {
-        let room = self.answers.len() < MAX_ANSWERS;
-        if room {
-            self.answers.push_back((peer, connection_id, notice));
-        } else {
-            self.unanswered += 1;
+    /// Queues a reply to an unconnected address; false if the queue is full. A dropped reset is not
+    /// counted, because no sender waits for one.
+    pub(super) fn push(&mut self, peer: P, connection_id: u64, reply: Stateless) -> bool {
+        let has_room = self.replies.len() < MAX_QUEUED;
+        if has_room {
+            self.replies.push_back((peer, connection_id, reply));
+        } else if !matches!(reply, Stateless::Reset(_)) {
+            self.replies_dropped += 1;
         }
-        room
+        has_room
     }
 
-    /// Tells whoever sent transmission `tx` that nobody knows its connection; false if there is no room. It did not ask
-    /// for an answer, so none is missed.
-    pub(super) fn answer_unknown(&mut self, peer: P, connection_id: u64, tx: u64) -> bool {
-        let room = self.answers.len() < MAX_ANSWERS;
-        if room {
-            self.answers.push_back((peer, connection_id, Notice::NoConnection(tx)));
-        }
-        room
-    }
-
-    /// Tells it of this transmission in place of an earlier one; false unless the newest answer is just that.
-    pub(super) fn renew_unknown(&mut self, peer: &P, connection_id: u64, tx: u64) -> bool
+    /// Lets the newest reply answer packet number `tx` instead, if it is a reset of the same
+    /// connection; else false.
+    pub(super) fn renew_reset(&mut self, peer: &P, connection_id: u64, tx: u64) -> bool
     where
         P: PartialEq,
     {
-        let Some((to, about, Notice::NoConnection(answered))) = self.answers.back_mut() else { return false };
+        let Some((to, about, Stateless::Reset(answered))) = self.replies.back_mut() else { return false };
         let same = to == peer && *about == connection_id;
         if same {
             *answered = tx;
@@ -106,71 +111,64 @@ impl<P> Notices<P> {
         same
     }
 
-    /// Tells one that was a peer until now why it is none any more.
-    pub(super) fn say_last(&mut self, peer: P, connection_id: u64, reason: CloseReason) {
-        if self.last_words.len() < self.most_last_words {
-            self.last_words.push_back((peer, connection_id, reason));
+    /// Queues a CLOSE to a peer that is being removed.
+    pub(super) fn push_close(&mut self, peer: P, connection_id: u64, reason: CloseReason) {
+        if self.closes.len() < self.max_closes {
+            self.closes.push_back((peer, connection_id, reason));
         } else {
-            self.unsaid += 1;
+            self.closes_dropped += 1;
         }
     }
 
-    /// Writes the next last words and gives their peer and length.
-    pub(super) fn pop_last_words(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
-        let (peer, connection_id, reason) = self.last_words.pop_front()?;
-        Some(write((peer, connection_id, Notice::Close(reason)), out))
+    /// Writes the next CLOSE to a removed peer; returns the peer and the length.
+    pub(super) fn pop_close(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
+        let (peer, connection_id, reason) = self.closes.pop_front()?;
+        Some(encode((peer, connection_id, Stateless::Close(reason)), out))
     }
 
-    /// Writes the next answer to a stranger and gives its peer and length.
-    pub(super) fn pop_answer(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
-        let notice = self.answers.pop_front()?;
-        self.replies = 0;
-        Some(write(notice, out))
+    /// Writes the next reply to an unconnected address; returns the address and the length.
+    pub(super) fn pop(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
+        let reply = self.replies.pop_front()?;
+        self.peer_replies = 0;
+        Some(encode(reply, out))
     }
 
-    /// The same if it is a stranger's turn although peers have something to say.
+    /// Does the same if enough replies to peers were sent in between.
     pub(super) fn pop_overdue(&mut self, out: &mut [u8; MAX_REPLY]) -> Option<(P, usize)> {
-        if self.replies < REPLIES_PER_ANSWER {
+        if self.peer_replies < PEER_REPLIES_PER_STATELESS {
             return None;
         }
-        self.pop_answer(out)
+        self.pop(out)
     }
 
-    /// A peer had a reply.
-    pub(super) fn on_reply(&mut self) {
-        self.replies = self.replies.saturating_add(1);
+    /// Counts a reply to a peer.
+    pub(super) fn on_peer_reply(&mut self) {
+        self.peer_replies = self.peer_replies.saturating_add(1);
     }
 }
 
-fn write<P>((peer, connection_id, notice): (P, u64, Notice), out: &mut [u8; MAX_REPLY]) -> (P, usize) {
-    let len = match notice {
-        Notice::Retry(cookie) => wire::encode_retry(connection_id, &cookie, out),
-        Notice::Versions => wire::encode_versions(connection_id, Versions::OURS, out),
-        Notice::Close(reason) => wire::encode_close(connection_id, reason, out),
-        Notice::NoConnection(tx) => wire::encode_no_connection(connection_id, tx, out),
+fn encode<P>((peer, connection_id, reply): (P, u64, Stateless), out: &mut [u8; MAX_REPLY]) -> (P, usize) {
+    let len = match reply {
+        Stateless::Retry(cookie) => wire::encode_retry(connection_id, &cookie, out),
+        Stateless::Versions => wire::encode_versions(connection_id, Versions::OURS, out),
+        Stateless::Close(reason) => wire::encode_close(connection_id, reason, out),
+        Stateless::Reset(tx) => wire::encode_no_connection(connection_id, tx, out),
     };
     (peer, len)
 }
 
-/// The time that one answer takes of the budget: 1000 a second, as systems limit their ICMP errors. With headers that is
-/// 0.4 Mbit/s at most.
-const EACH: Duration = Duration::from_millis(1);
-/// How far answers may be ahead of that: 1000 at once. Timers that back off fire together, if what they wait for ended
-/// together; so as many peers as a listener has by default all hear of it before their patience of 30 s is over.
-const AHEAD: Duration = Duration::from_secs(1);
-
-/// How many answers there may be, whoever asks.
+/// Rate limit of stateless resets: a token bucket kept as a time.
 #[derive(Debug, Default)]
 pub(super) struct ResetLimiter {
-    /// Until when it is spent.
+    /// Time until which the resets sent so far use the average rate up.
     spent_until: Option<Instant>,
 }
 
 impl ResetLimiter {
-    /// True if there may be one more now.
+    /// Takes one reset from the allowance; false if there is none now.
     fn take(&mut self, now: Instant) -> bool {
-        let spent_until = self.spent_until.map_or(now, |until| until.max(now)) + EACH;
-        let granted = spent_until <= now + AHEAD;
+        let spent_until = self.spent_until.map_or(now, |until| until.max(now)) + RESET_INTERVAL;
+        let granted = spent_until <= now + RESET_BURST;
         if granted {
             self.spent_until = Some(spent_until);
         }
@@ -179,16 +177,16 @@ impl ResetLimiter {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Transmission `tx` of `connection_id` came from `peer`, for which there is no receiver.
-    pub(super) fn answer_unknown(&mut self, now: Instant, peer: P, connection_id: u64, tx: u64) {
-        // What comes together gets one answer.
-        if self.notices.renew_unknown(&peer, connection_id, tx) || !self.resets.take(now) {
+    /// Answers packet number `tx` of `connection_id` from `peer`, which has no receiver.
+    pub(super) fn reset(&mut self, now: Instant, peer: P, connection_id: u64, tx: u64) {
+        // Packets that arrive together get one reset.
+        if self.stateless.renew_reset(&peer, connection_id, tx) || !self.resets.take(now) {
             return;
         }
-        // The budget bounds these searches, too.
+        // A linear search, which the rate limit bounds.
         let elsewhere = self.peers.values().any(|entry| entry.wire.connection_id() == Some(connection_id));
-        if !elsewhere && self.notices.answer_unknown(peer, connection_id, tx) {
-            self.stats.no_connection_told += 1;
+        if !elsewhere && self.stateless.push(peer, connection_id, Stateless::Reset(tx)) {
+            self.stats.resets += 1;
         }
     }
 }
@@ -198,19 +196,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_is_a_burst_and_then_a_rate() {
+    fn resets_start_with_a_burst_then_keep_rate() {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
-        let granted = |budget: &mut ResetLimiter, at: u64| {
+        let granted = |limiter: &mut ResetLimiter, at: u64| {
             let now = epoch + Duration::from_millis(at);
-            (0..10_000).filter(|_| budget.take(now)).count()
+            (0..10_000).filter(|_| limiter.take(now)).count()
         };
-        let mut budget = ResetLimiter::default();
-        assert_eq!(granted(&mut budget, 0), 1000);
-        assert_eq!(granted(&mut budget, 0), 0);
-        assert_eq!(granted(&mut budget, 20), 20);
-        let of_a_second: usize = (1..=100).map(|n| granted(&mut budget, 20 + 10 * n)).sum();
-        assert_eq!(of_a_second, 1000);
-        assert_eq!(granted(&mut budget, 100_000), 1000, "what was not used does not add up");
+        let mut limiter = ResetLimiter::default();
+        assert_eq!(granted(&mut limiter, 0), 1000);
+        assert_eq!(granted(&mut limiter, 0), 0);
+        assert_eq!(granted(&mut limiter, 20), 20);
+        let in_one_second: usize = (1..=100).map(|n| granted(&mut limiter, 20 + 10 * n)).sum();
+        assert_eq!(in_one_second, 1000);
+        assert_eq!(granted(&mut limiter, 100_000), 1000, "unused allowance does not add up");
     }
 }

@@ -1,4 +1,4 @@
-//! What a listener counted, and its sums over receivers and listeners.
+//! Counters of a listener, with sums over its receivers.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -6,52 +6,52 @@ use std::hash::Hash;
 use super::Listener;
 use crate::ReceiverStats;
 
-/// What a listener counted. Datagrams unless said otherwise.
+/// Counters of a listener, in datagrams unless stated otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListenerStats {
-    /// Datagrams taken in.
+    /// Datagrams received.
     pub received: u64,
-    /// Dropped: no packet of a sender.
+    /// Dropped: not decodable as a packet of a sender.
     pub malformed: u64,
-    /// Dropped: longer than the limit.
+    /// Dropped: longer than [`ReceiverConfig::max_datagram`](crate::ReceiverConfig::max_datagram).
     pub too_long: u64,
-    /// Dropped: data or FIN of a peer without a transfer.
+    /// Dropped: data or FIN from a peer without a transfer.
     pub no_connection: u64,
-    /// Of those: answered, in the native format, that there is no such connection.
-    pub no_connection_told: u64,
-    /// Dropped: a SYN while there were as many peers as allowed.
+    /// Stateless resets sent in answer to those.
+    pub resets: u64,
+    /// Dropped: SYN while the number of peers was at its limit.
     pub refused: u64,
-    /// SYNs that were asked for a cookie.
+    /// SYNs answered with a cookie.
     pub retries: u64,
-    /// Of the malformed: SYNs of other versions that were told which ones are spoken here.
+    /// Malformed SYNs of other versions, answered with the list of supported versions.
     pub other_versions: u64,
-    /// SYNs that were told nothing: too many others waited for their answer.
-    pub unanswered: u64,
-    /// Peers that were forgotten and not told why: too many others waited to be told.
-    pub unsaid: u64,
+    /// Replies to unconnected addresses dropped because their queue was full.
+    pub stateless_dropped: u64,
+    /// CLOSEs to removed peers dropped because their queue was full.
+    pub closes_dropped: u64,
     /// Peers admitted so far.
     pub admitted: u64,
     /// Largest number of peers at once.
     pub max_active: usize,
-    /// Largest memory held by all receivers together, in bytes.
+    /// Largest memory of all receivers together, bytes.
     pub max_memory: u64,
-    /// Sums over the receivers, those that are gone included.
+    /// Sums over all receivers, including removed ones.
     pub receivers: ReceiverStats,
 }
 
 impl ListenerStats {
-    /// Adds what another listener counted; the maxima are added up too.
+    /// Adds the counters of another listener. Maxima are added up as well.
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;
         self.malformed += other.malformed;
         self.too_long += other.too_long;
         self.no_connection += other.no_connection;
-        self.no_connection_told += other.no_connection_told;
+        self.resets += other.resets;
         self.refused += other.refused;
         self.retries += other.retries;
         self.other_versions += other.other_versions;
-        self.unanswered += other.unanswered;
-        self.unsaid += other.unsaid;
+        self.stateless_dropped += other.stateless_dropped;
+        self.closes_dropped += other.closes_dropped;
         self.admitted += other.admitted;
         self.max_active += other.max_active;
         self.max_memory += other.max_memory;
@@ -60,12 +60,12 @@ impl ListenerStats {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Listener<P> {
-    /// Counters as they stand.
+    /// Current counters.
     pub fn stats(&self) -> ListenerStats {
         let mut stats = self.stats;
-        stats.unanswered = self.notices.unanswered();
-        stats.unsaid = self.notices.unsaid();
-        stats.receivers = self.gone;
+        stats.stateless_dropped = self.stateless.replies_dropped();
+        stats.closes_dropped = self.stateless.closes_dropped();
+        stats.receivers = self.removed;
         for entry in self.peers.values() {
             stats.receivers.merge(&entry.receiver.stats());
         }

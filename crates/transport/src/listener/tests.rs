@@ -1,4 +1,5 @@
-//! A listener alone, driven by a script of datagrams from peers that are named by a letter.
+//! Unit tests of a listener, driven by a script of datagrams. Peers are letters, times are
+//! milliseconds.
 
 mod budget;
 mod coalesced;
@@ -38,7 +39,7 @@ impl Script {
         Self { listener: Listener::new(config), epoch, now: epoch, batch: TransmitBuf::new(64) }
     }
 
-    /// The given peers are connected; replies and events of that are taken out.
+    /// Connects the given peers and drops the replies and events of that.
     fn connected(config: ListenerConfig, peers: &str) -> Self {
         let mut script = Self::new(config);
         for peer in peers.chars() {
@@ -49,7 +50,7 @@ impl Script {
         script
     }
 
-    /// Moves the clock to `time` ms, firing the timer whenever it is due on the way.
+    /// Advances the clock to `time` ms and fires all timers on the way.
     fn at(&mut self, time: u64) -> &mut Self {
         let end = self.epoch + Duration::from_millis(time);
         assert!(end >= self.now, "the script goes back to {time} ms");
@@ -79,13 +80,13 @@ impl Script {
         self.recv(peer, &packet(0x80, seq, &[]))
     }
 
-    /// Batches as they leave: whose, and how many replies.
+    /// All batches that leave now: peer and decoded replies.
     fn batches(&mut self) -> Vec<(char, Vec<FromReceiver>)> {
         let mut batches = Vec::new();
         loop {
             self.batch.clear();
             let Some(peer) = self.listener.poll_transmit(self.now, &mut self.batch) else { break };
-            // Unwrapped around the middle, numbers are what the 32 bits on the wire say.
+            // Unwrapped near the middle, numbers equal their 32 bits on the wire.
             let decode = |datagram: &[u8]| decode_from_receiver(datagram, 1 << 31).unwrap();
             batches.push((peer, self.batch.datagrams().map(decode).collect()));
         }
@@ -98,7 +99,7 @@ impl Script {
         self.batches().into_iter().flat_map(flat).collect()
     }
 
-    /// The replies as bytes.
+    /// Replies of the next batch as bytes.
     fn datagrams(&mut self) -> Vec<Vec<u8>> {
         self.batch.clear();
         self.listener.poll_transmit(self.now, &mut self.batch);
@@ -109,7 +110,7 @@ impl Script {
         std::iter::from_fn(|| self.listener.poll_event()).collect()
     }
 
-    /// True if the datagram changes nothing and nothing comes of it.
+    /// True if the datagram has no effect: no reply, no event, no new peer.
     fn is_dropped(&mut self, peer: char, datagram: &[u8]) -> bool {
         let before = self.listener.active();
         self.recv(peer, datagram);
@@ -135,7 +136,7 @@ fn syn(seq: u32, link: LinkProperties) -> [u8; SYN_LEN] {
     datagram
 }
 
-/// A data packet or a FIN, by hand.
+/// A classic data packet or FIN, encoded by hand.
 fn packet(flags: u8, seq: u32, payload: &[u8]) -> Vec<u8> {
     [&[flags], &MAGIC[..], &seq.to_le_bytes(), payload].concat()
 }

@@ -1,4 +1,5 @@
-//! The order in which replies leave: peers take turns, and strangers come after them, but for one in so many.
+//! Reply scheduling: round-robin over peers with replies. Stateless replies to unconnected
+//! addresses follow when no peer has any, or after 16 replies to peers.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -11,10 +12,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     /// True if [`Listener::poll_reply`] may have something.
     #[inline]
     pub fn may_reply(&self) -> bool {
-        !self.ready.is_empty() || self.left_over.is_some() || !self.notices.is_empty()
+        !self.ready.is_empty() || self.left_over.is_some() || !self.stateless.is_empty()
     }
 
-    /// The next reply; peers that have some take turns.
+    /// Returns the next reply and its peer.
     pub fn poll_reply(&mut self, now: Instant) -> Option<(P, &[u8])> {
         let (peer, len) = self.next_reply(now)?;
         if self.peers.contains_key(&peer) {
@@ -23,7 +24,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         Some((peer, &self.scratch[..len]))
     }
 
-    /// Puts replies of one peer into a batch.
+    /// Fills a batch with replies to one peer, and returns the peer.
     pub(super) fn fill(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         if !out.has_room(wire::REPLY_LEN) {
             return None;
@@ -32,42 +33,43 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         let found = self.peers.get_mut(&peer).is_some();
         loop {
             let Some(slot) = out.slot(len) else {
-                // Of another size than those before it, or there is no more room.
+                // A batch holds datagrams of one size, or the batch is full.
                 self.left_over = Some((peer, len));
                 break;
             };
             slot.copy_from_slice(&self.scratch[..len]);
-            // Replies are mostly of one size, so mostly what does not fit is not even made.
+            // Most replies have one size: without room for another one of this size, do not encode
+            // it.
             let Some(entry) = found.then(|| self.peers.latest_mut()).flatten().filter(|_| out.has_room(len))
             else {
                 break;
             };
             for _ in 0..entry.receiver.fill_acks(out) {
-                self.notices.on_reply();
+                self.stateless.on_peer_reply();
             }
             if !out.has_room(len) {
                 break;
             }
             let Some(next) = entry.poll_reply(now, &mut self.budget, &mut self.scratch) else { break };
-            self.notices.on_reply();
+            self.stateless.on_peer_reply();
             len = next;
         }
         if found {
-            // An ACK that opens a window is to be repeated.
+            // An ACK that reopens a window is repeated by timer.
             self.set_timer(peer);
         }
         (!out.is_empty()).then_some(peer)
     }
 
-    /// Writes the next reply into the scratch. Strangers come after the peers, but for one in so many replies.
+    /// Writes the next reply into `scratch`; returns its peer and length.
     fn next_reply(&mut self, now: Instant) -> Option<(P, usize)> {
         if let Some(left_over) = self.left_over.take() {
             return Some(left_over);
         }
-        if let Some(last_words) = self.notices.pop_last_words(&mut self.scratch) {
-            return Some(last_words);
+        if let Some(close) = self.stateless.pop_close(&mut self.scratch) {
+            return Some(close);
         }
-        if let Some(overdue) = self.notices.pop_overdue(&mut self.scratch) {
+        if let Some(overdue) = self.stateless.pop_overdue(&mut self.scratch) {
             return Some(overdue);
         }
         let overflow = self.overflow();
@@ -80,10 +82,10 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 self.ready.push_back(peer);
             }
             if let Some(len) = reply {
-                self.notices.on_reply();
+                self.stateless.on_peer_reply();
                 return Some((peer, len));
             }
         }
-        self.notices.pop_answer(&mut self.scratch)
+        self.stateless.pop(&mut self.scratch)
     }
 }

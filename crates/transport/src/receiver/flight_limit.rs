@@ -1,23 +1,26 @@
-//! Limit on the data in flight to one receiver: what its share of the socket's receive buffer holds, plus what a long
-//! network path holds. UDP has no back-pressure, so the offered window must prevent overflow. Without this limit, a sender
-//! on the same host fills the small buffer of an ordinary user whenever the receiver's thread is not scheduled, and the
-//! excess is lost in the host.
+//! Limit on the data in flight to one receiver: what its share of the socket's receive buffer
+//! holds, plus what a long network path holds. UDP has no back-pressure, so the offered window must
+//! prevent overflow. Without this limit, a sender on the same host fills the small buffer of an
+//! ordinary user whenever the receiver's thread is not scheduled, and the excess is lost in the
+//! host.
 //!
-//! Owns one peer's share and its RTT and delivery rate as far as they bound the window. Counts in the format's numbers:
-//! packets (classic) or bytes (native).
+//! Owns one peer's share and its RTT and delivery rate as far as they bound the window. Counts in
+//! the format's numbers: packets (classic) or bytes (native).
 
 use std::time::{Duration, Instant};
 
 use crate::wire::Numbering;
 
-/// Packets that may always be in flight. Where every second packet is acknowledged, a single one would wait for its ACK.
+/// Packets that may always be in flight. Where every second packet is acknowledged, a single one
+/// would wait for its ACK.
 const MIN_PACKETS: u64 = 2;
 /// A sender that uses a new window within this many shortest RTTs was blocked by the window.
 const PROMPT_RTTS: u32 = 2;
-/// Multiple of the measured bandwidth-delay product that may be in flight: slow start doubles the window in a round trip,
-/// and a router's queue may hold as much as its links.
+/// Multiple of the measured bandwidth-delay product that may be in flight: slow start doubles the
+/// window in a round trip, and a router's queue may hold as much as its links.
 const BDP_GAIN: u64 = 4;
-/// Shortest RTTs after which a higher delivery rate of the past is forgotten, if data arrived all that time.
+/// Shortest RTTs after which a higher delivery rate of the past is forgotten, if data arrived all
+/// that time.
 const FORGET_AFTER_RTTS: u128 = 8;
 
 /// Share of the socket's receive buffer that one peer may fill.
@@ -63,7 +66,8 @@ pub(crate) struct FlightLimit {
     rate: u64,
     /// Time of the newest arrival.
     last_arrival: Option<Instant>,
-    /// The sender paused since the probe was offered, so the probe measures the sender's rate and not the path's.
+    /// The sender paused since the probe was offered, so the probe measures the sender's rate and
+    /// not the path's.
     paused: bool,
     /// Allowance for the path, in the format's numbers.
     path: u64,
@@ -97,13 +101,14 @@ impl FlightLimit {
         }
     }
 
-    /// Returns the right edge to offer when everything up to `arrived` has left the socket or was lost.
+    /// Returns the right edge to offer when everything up to `arrived` has left the socket or was
+    /// lost.
     pub(crate) fn edge(&self, arrived: u64) -> u64 {
         arrived.saturating_add(self.room).saturating_add(self.path)
     }
 
-    /// Returns the bytes, as charged to the socket's buffer, of data offered below `edge` that has not arrived. The
-    /// allowance for the path is not counted. Zero without a limit.
+    /// Returns the bytes, as charged to the socket's buffer, of data offered below `edge` that has
+    /// not arrived. The allowance for the path is not counted. Zero without a limit.
     pub(crate) fn held(&self, arrived: u64, edge: u64) -> u64 {
         let Some(share) = self.share else { return 0 };
         let in_buffer = edge.saturating_sub(arrived).saturating_sub(self.path);
@@ -114,8 +119,8 @@ impl FlightLimit {
             .min(u64::from(u32::MAX))
     }
 
-    /// Takes the arrival of a packet with `payload` bytes that ends at number `end`; `arrived` is the end of what arrived
-    /// before it.
+    /// Takes the arrival of a packet with `payload` bytes that ends at number `end`; `arrived` is
+    /// the end of what arrived before it.
     pub(crate) fn on_arrival(&mut self, now: Instant, end: u64, payload: u64, arrived: u64) {
         let Some(share) = self.share else { return };
         if payload > self.largest {
@@ -136,7 +141,8 @@ impl FlightLimit {
         }
     }
 
-    /// Takes an offer that moves the right edge from `before` to `edge`; `bounded` if this limit kept it from being larger.
+    /// Takes an offer that moves the right edge from `before` to `edge`; `bounded` if this limit
+    /// kept it from being larger.
     pub(crate) fn on_offer(&mut self, now: Instant, before: u64, edge: u64, arrived: u64, bounded: bool) {
         let Some(share) = self.share else { return };
         if edge > before && self.probe.is_none() {
@@ -146,8 +152,8 @@ impl FlightLimit {
         }
     }
 
-    /// Returns and clears the number of RTTs in which the sender waited for a window that a larger buffer would have made
-    /// larger.
+    /// Returns and clears the number of RTTs in which the sender waited for a window that a larger
+    /// buffer would have made larger.
     pub(crate) fn take_limited(&mut self) -> u64 {
         std::mem::take(&mut self.limited)
     }
@@ -166,7 +172,8 @@ impl FlightLimit {
         }
     }
 
-    /// True if the time since the last arrival shows that the sender had nothing to send, rather than no window.
+    /// True if the time since the last arrival shows that the sender had nothing to send, rather
+    /// than no window.
     fn is_pause(&self, now: Instant, share: &BufferShare) -> bool {
         let silence = self.last_arrival.map(|arrival| now.saturating_duration_since(arrival));
         silence
@@ -174,9 +181,10 @@ impl FlightLimit {
             .is_some_and(|(silence, rtt)| silence > PROMPT_RTTS * rtt.max(share.min_host_delay))
     }
 
-    /// Updates the allowance for the path by a probe's RTT and the amount delivered meanwhile. A sender that does not use
-    /// its window up makes the sample longer than the RTT, so the shortest sample counts. A lower rate replaces a higher
-    /// one by degrees, the faster the longer it was observed: the path may have become slower.
+    /// Updates the allowance for the path by a probe's RTT and the amount delivered meanwhile. A
+    /// sender that does not use its window up makes the sample longer than the RTT, so the shortest
+    /// sample counts. A lower rate replaces a higher one by degrees, the faster the longer it was
+    /// observed: the path may have become slower.
     fn measure(&mut self, sample: Duration, delivered: u64, share: &BufferShare) {
         let nanos = sample.as_nanos();
         if nanos == 0 {
@@ -277,7 +285,8 @@ mod tests {
             Self { limit, now: epoch(), arrived: 0, offers: [0; 19].into_iter().chain([100]).collect() }
         }
 
-        /// A sender has that many packets a millisecond, or the network carries no more; what may be on its way then.
+        /// A sender has that many packets a millisecond, or the network carries no more; what may
+        /// be on its way then.
         fn run(&mut self, per_ms: u64, millis: u64) -> u64 {
             for _ in 0..millis {
                 self.now += Duration::from_millis(1);

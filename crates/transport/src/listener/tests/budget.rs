@@ -1,4 +1,5 @@
-//! Budget of a small socket buffer: windows of one peer, and how active, silent and new peers divide it.
+//! Budget of a small socket buffer: windows of one peer, and how active, silent and new peers
+//! divide it.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ fn bounded(window: WindowPolicy) -> ListenerConfig {
     ListenerConfig { socket_buffer: Some(BUFFER), ..ListenerConfig::new(receiver) }
 }
 
-/// The window that `peer` is told for packet `seq`.
+/// The window in the ACK of packet `seq`.
 fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
     let [(to, FromReceiver::Ack { wnd, .. })] = script.data(peer, seq, &FULL).replies()[..] else {
         panic!("one ACK")
@@ -36,26 +37,30 @@ fn window(script: &mut Script, peer: char, seq: u32) -> u32 {
 }
 
 #[test]
-fn a_window_grows_up_to_what_the_buffer_has_room_for() {
+fn window_grows_up_to_buffer_size() {
     let mut script = Script::connected(bounded(WindowPolicy::Growing { max: 80_000 }), "a");
     for seq in 0..300 {
         assert_eq!(window(&mut script, 'a', seq), (seq + 1).min(120));
     }
-    assert_eq!(window(&mut script, 'a', 305), 126, "what came beyond a hole has left the socket");
+    assert_eq!(window(&mut script, 'a', 305), 126, "data beyond a hole has left the socket");
 }
 
 #[test]
-fn peers_divide_the_buffer_and_no_right_edge_moves_back() {
+fn peers_divide_buffer_without_withdrawing_offers() {
     let mut script = Script::new(bounded(FIXED));
     assert_eq!(script.syn('a', 0).replies(), [('a', syn_ack(0, 120))]);
-    assert_eq!(script.syn('b', 0).replies(), [('b', syn_ack(0, 30))], "half of the half that a may not keep");
+    assert_eq!(
+        script.syn('b', 0).replies(),
+        [('b', syn_ack(0, 30))],
+        "a quarter: a silent peer keeps at most half"
+    );
     for seq in 0..30 {
-        assert_eq!(window(&mut script, 'a', seq), 119 - seq, "as far as was offered");
+        assert_eq!(window(&mut script, 'a', seq), 119 - seq, "offers are not withdrawn");
     }
-    assert_eq!(window(&mut script, 'a', 30), 90, "what b was not offered, which has not sent");
-    assert_eq!(window(&mut script, 'b', 0), 30, "there is no more");
+    assert_eq!(window(&mut script, 'a', 30), 90, "all but the offer to b, which has sent nothing");
+    assert_eq!(window(&mut script, 'b', 0), 30, "nothing is free");
     for seq in 31..61 {
-        assert_eq!(window(&mut script, 'a', seq), 120 - seq, "it has more than its part");
+        assert_eq!(window(&mut script, 'a', seq), 120 - seq, "above its share");
     }
     assert_eq!(window(&mut script, 'a', 61), 60);
     assert_eq!(window(&mut script, 'b', 1), 60);
@@ -64,7 +69,7 @@ fn peers_divide_the_buffer_and_no_right_edge_moves_back() {
 }
 
 #[test]
-fn a_transfer_that_is_finished_leaves_its_part_to_others() {
+fn finished_transfer_frees_its_share() {
     let mut script = Script::connected(bounded(FIXED), "ab");
     script.fin('b', 0);
     script.listener.confirm('b');
@@ -75,7 +80,7 @@ fn a_transfer_that_is_finished_leaves_its_part_to_others() {
 }
 
 #[test]
-fn however_many_peers_there_are_two_packets_are_offered() {
+fn every_peer_is_offered_two_packets() {
     let peers: String = ('a'..='z').collect();
     let config =
         ListenerConfig { socket_buffer: Some(SocketBuffer { capacity: 3072, ..BUFFER }), ..bounded(FIXED) };
@@ -84,7 +89,7 @@ fn however_many_peers_there_are_two_packets_are_offered() {
 }
 
 #[test]
-fn a_sender_that_waits_for_the_buffer_is_counted() {
+fn rtts_limited_by_buffer_are_counted() {
     let mut script = Script::connected(bounded(FIXED), "a");
     for seq in 0..1200 {
         if seq % 120 == 0 {
@@ -97,13 +102,13 @@ fn a_sender_that_waits_for_the_buffer_is_counted() {
     assert!((5..=10).contains(&limited), "{limited} of ten round trips");
 }
 
-/// `peer` sends packets one by one, from nearby; gives the window that it was told last.
+/// Sends packets of `peer` 1 us apart, which is no path delay; returns the window of the last ACK.
 fn send(script: &mut Script, peer: char, packets: std::ops::Range<u32>) -> u32 {
     let mut send = |seq| {
         script.now += Duration::from_micros(1);
         window(script, peer, seq)
     };
-    packets.map(&mut send).last().expect("some are sent")
+    packets.map(&mut send).last().expect("the range is not empty")
 }
 
 fn many(count: u32) -> impl Iterator<Item = char> {
@@ -111,7 +116,7 @@ fn many(count: u32) -> impl Iterator<Item = char> {
 }
 
 #[test]
-fn forged_syns_take_no_more_than_half_however_many_they_are() {
+fn forged_syns_reserve_at_most_half() {
     let mut script = Script::connected(bounded(FIXED), "a");
     send(&mut script, 'a', 0..200);
     for peer in many(500) {
@@ -120,11 +125,11 @@ fn forged_syns_take_no_more_than_half_however_many_they_are() {
     script.replies();
     assert_eq!(send(&mut script, 'a', 200..400), ROOM / 2);
     script.at(5000);
-    assert_eq!(send(&mut script, 'a', 400..600), ROOM / 2, "and when they are long silent");
+    assert_eq!(send(&mut script, 'a', 400..600), ROOM / 2, "also after long silence");
 }
 
 #[test]
-fn who_is_silent_keeps_what_it_was_offered_and_leaves_its_part_to_the_others() {
+fn silent_peer_keeps_offer_but_not_share() {
     let peers: String = many(12).collect();
     let mut script = Script::connected(bounded(FIXED), &peers);
     for seq in 0..100 {
@@ -137,9 +142,9 @@ fn who_is_silent_keeps_what_it_was_offered_and_leaves_its_part_to_the_others() {
     };
     assert_eq!(send(&mut script, *busy, 100..120), ROOM / 12);
     script.at(90);
-    assert_eq!(send(&mut script, *busy, 120..140), ROOM / 12, "a moment is no silence");
+    assert_eq!(send(&mut script, *busy, 120..140), ROOM / 12, "90 ms are no silence");
     script.at(400);
-    assert_eq!(send(&mut script, *busy, 140..300), ROOM / 2, "eleven hold 110, of which 60 count");
+    assert_eq!(send(&mut script, *busy, 140..300), ROOM / 2, "eleven hold 110, of which 60 are reserved");
     for peer in &others[6..] {
         script.fin(*peer, 100);
         script.listener.confirm(*peer);
@@ -149,12 +154,12 @@ fn who_is_silent_keeps_what_it_was_offered_and_leaves_its_part_to_the_others() {
 }
 
 #[test]
-fn who_has_just_come_or_comes_back_gets_its_part_as_the_others_give_it_up() {
+fn new_peer_gets_share_as_others_shrink() {
     let mut script = Script::connected(bounded(FIXED), "a");
     send(&mut script, 'a', 0..200);
-    assert_eq!(script.syn('b', 0).replies(), [('b', syn_ack(0, 2))], "what is on its way fills the buffer");
+    assert_eq!(script.syn('b', 0).replies(), [('b', syn_ack(0, 2))], "the offers to a fill the buffer");
     assert_eq!(send(&mut script, 'b', 0..2), 2);
-    assert_eq!(send(&mut script, 'a', 200..220), 100, "as far as was offered");
+    assert_eq!(send(&mut script, 'a', 200..220), 100, "offers are not withdrawn");
     assert_eq!(send(&mut script, 'b', 2..3), 20);
     assert_eq!(send(&mut script, 'a', 220..300), 60);
     assert_eq!(send(&mut script, 'b', 3..4), 60);
@@ -167,7 +172,7 @@ fn who_has_just_come_or_comes_back_gets_its_part_as_the_others_give_it_up() {
 }
 
 #[test]
-fn a_large_buffer_is_not_used_up_by_a_few() {
+fn large_buffer_is_limited_to_useful_bytes() {
     let config = ListenerConfig {
         socket_buffer: Some(SocketBuffer { capacity: 3 << 28, ..BUFFER }),
         ..bounded(FIXED)
@@ -177,27 +182,27 @@ fn a_large_buffer_is_not_used_up_by_a_few() {
     let mut script = Script::connected(config, "abcd");
     let windows = (0..7000).map(|seq| "abcd".chars().map(|peer| window(&mut script, peer, seq)).sum::<u32>());
     assert!(windows.last().is_some_and(|all| (9090..=9102).contains(&all)));
-    assert_eq!(script.stats().receivers.socket_limited, 0, "a larger buffer were no use");
+    assert_eq!(script.stats().receivers.socket_limited, 0, "a larger buffer would not help");
     let mut script = Script::connected(config, &many(500).collect::<String>());
     for peer in many(500) {
         send(&mut script, peer, 0..1);
     }
     let mut late = many(500).skip(200);
-    assert!(late.all(|peer| send(&mut script, peer, 1..70) == 64), "each has what makes a batch");
+    assert!(late.all(|peer| send(&mut script, peer, 1..70) == 64), "each peer has a full batch");
 }
 
-/// One peer of the random test: the next packet that it sends, the number after the last that it was offered, and when it
-/// sent.
+/// A peer of the random test: its next packet, the right edge of its window, and the time of its
+/// newest packet in ms.
 #[derive(Clone, Copy)]
 struct Peer {
     next: u32,
     edge: u32,
     sent: Option<u64>,
-    /// It never does.
+    /// It never sends data.
     is_forged: bool,
 }
 
-/// What all were offered and have not sent, in packets, and what they may have at `time`.
+/// Packets offered to all peers and not sent, and the upper limit of that at `time`.
 fn offered(peers: &BTreeMap<char, Peer>, time: u64) -> (u32, u32) {
     let held = |peer: &Peer| peer.edge - peer.next;
     let is_quiet = |peer: &&Peer| peer.sent.is_none_or(|sent| sent + 100 <= time);
@@ -222,7 +227,7 @@ fn run(seed: u64) {
                 };
                 let mut peer = Peer { next: 0, edge: wnd, sent: None, is_forged: random(3) == 0 };
                 if !peer.is_forged {
-                    // At once, so that it is known to be near.
+                    // Immediately, so that the RTT is short and no path allowance is added.
                     peer = Peer { next: 1, edge: wnd.max(1 + send(&mut script, name, 0..1)), ..peer };
                     peer.sent = Some(time);
                 }
@@ -234,7 +239,7 @@ fn run(seed: u64) {
             }
             Some(peer) if peer.is_forged => {}
             Some(peer) => {
-                // Together, as they come from a socket, sometimes with a hole.
+                // Coalesced, as from a socket, sometimes with a hole.
                 let first = peer.next + u32::try_from(random(20) / 19).unwrap();
                 let most = u64::from(peer.edge.saturating_sub(first));
                 let end = first + u32::try_from(random(most + 1)).unwrap();
@@ -250,18 +255,18 @@ fn run(seed: u64) {
             }
         }
         let (after, most) = offered(&peers, time);
-        // What is too much, because many came back who had been silent, becomes no more.
+        // When many silent peers resume, the sum may exceed the limit, but does not grow.
         let least = if after > before + 2 { most } else { u32::MAX };
         assert!(after <= least, "step {step}: {before}, now {after} of {most} packets");
     }
     script.at(time + 26 * SECOND);
     assert_eq!(script.listener.active(), 0);
     script.events();
-    assert_eq!(script.syn('A', 0).replies(), [('A', syn_ack(0, ROOM))], "nothing is kept of those who left");
+    assert_eq!(script.syn('A', 0).replies(), [('A', syn_ack(0, ROOM))], "removed peers hold nothing");
 }
 
 #[test]
-fn what_all_are_offered_fits_the_buffer() {
+fn random_offers_fit_buffer() {
     for seed in 0..200 {
         let outcome = std::panic::catch_unwind(|| run(seed));
         assert!(outcome.is_ok(), "the failing seed is {seed}");

@@ -1,4 +1,4 @@
-//! What arrives joined is the same as what arrives one by one.
+//! Coalesced datagrams (GRO) have the same effect as single ones.
 
 use super::native::{self, PAYLOAD};
 use super::*;
@@ -6,8 +6,8 @@ use crate::range_set::random;
 use crate::wire::native::{DATA_HEADER, Params};
 use crate::wire::{Codec, Wire};
 
-/// All that can be seen of a listener after it had something, and what it says.
-fn seen(script: &mut Script) -> String {
+/// All observable state of a listener and its output, as text.
+fn observe(script: &mut Script) -> String {
     let mut replies = Vec::new();
     loop {
         script.batch.clear();
@@ -21,11 +21,11 @@ fn seen(script: &mut Script) -> String {
     format!("{replies:?} {events:?} {stats:?} {memory} {wait:?} {data}")
 }
 
-/// Gives datagrams, joined to one and one by one to the other, as `next` makes them; sometimes the application reads and
-/// time passes.
+/// Delivers the datagrams that `next` makes, coalesced to one listener and singly to the other. In
+/// between the application reads and time passes.
 fn compare(
     seed: u64,
-    (mut joined, mut single): (Script, Script),
+    (mut coalesced, mut single): (Script, Script),
     random: &mut impl FnMut(u64) -> u64,
     mut next: impl FnMut(&mut dyn FnMut(u64) -> u64) -> Vec<u8>,
 ) {
@@ -39,7 +39,7 @@ fn compare(
             last.truncate(usize::try_from(random(stride as u64)).unwrap());
         }
         let bytes = datagrams.concat();
-        let count = joined.listener.handle_datagrams(joined.now, 'a', Ecn::NotEct, &bytes, stride);
+        let count = coalesced.listener.handle_datagrams(coalesced.now, 'a', Ecn::NotEct, &bytes, stride);
         if bytes.is_empty() {
             single.recv('a', &[]);
         }
@@ -47,21 +47,21 @@ fn compare(
             single.recv('a', datagram);
         }
         assert_eq!(count, bytes.len().div_ceil(stride).max(1));
-        assert_eq!(seen(&mut joined), seen(&mut single), "seed {seed} step {step}");
-        // Replies that come with time have left before anything else arrives.
+        assert_eq!(observe(&mut coalesced), observe(&mut single), "seed {seed} step {step}");
+        // Delayed replies leave before the next datagrams arrive.
         let (read, pause) = (usize::try_from(random(2000)).unwrap(), random(30));
         time += pause;
-        for script in [&mut joined, &mut single] {
+        for script in [&mut coalesced, &mut single] {
             script.listener.consume('a', read);
-            seen(script);
+            observe(script);
             script.at(time);
         }
-        assert_eq!(seen(&mut joined), seen(&mut single), "seed {seed} step {step}, {time} ms");
+        assert_eq!(observe(&mut coalesced), observe(&mut single), "seed {seed} step {step}, {time} ms");
     }
 }
 
 #[test]
-fn classic_packets_that_come_joined() {
+fn coalesced_classic_packets_equal_single_ones() {
     for seed in 0..40 {
         let mut random = random(seed);
         let scripts = || Script::connected(keeping(), "a");
@@ -81,13 +81,13 @@ fn classic_packets_that_come_joined() {
 }
 
 #[test]
-fn native_packets_that_come_joined() {
+fn coalesced_native_packets_equal_single_ones() {
     for seed in 0..40 {
         let mut random = random(seed);
-        let ((joined, codec), (single, _)) = (native::connected(true), native::connected(true));
+        let ((coalesced, codec), (single, _)) = (native::connected(true), native::connected(true));
         let other = Codec::new(Wire::Native { connection_id: 8 }, LINK, Params::default());
         let mut near = 0;
-        compare(seed, (joined, single), &mut random, |random| {
+        compare(seed, (coalesced, single), &mut random, |random| {
             let n = if random(10) == 0 { near + random(6) } else { near };
             near += u64::from(random(8) > 0);
             let codec = if random(40) == 0 { &other } else { &codec };

@@ -1,9 +1,9 @@
-//! What a datagram must be like to get an answer.
+//! Validation of datagrams.
 
 use super::*;
 
 #[test]
-fn exchange_of_two_packets_has_the_bytes_of_the_protocol() {
+fn captured_exchange_matches_byte_for_byte() {
     let mut script = Script::new(reference());
     let captured = [
         0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0, 0xcd, 0xcc, 0xcc, 0x3d, 0x80, 0x9f, 0x55, 0x4b, 0, 0, 0, 0, 0, 0,
@@ -17,12 +17,12 @@ fn exchange_of_two_packets_has_the_bytes_of_the_protocol() {
     assert_eq!(script.datagrams(), [[0x40, 0xaa, 0x11, 0x83, 2, 0, 0, 0, 2, 0, 0, 0]]);
     script.recv('a', &[0x80, 0xaa, 0x11, 0x83, 2, 0, 0, 0]);
     script.listener.confirm('a');
-    // The window's place holds the CRC-32 of two words, DD9EB80C.
+    // A FIN-ACK carries the CRC-32 in the window field: DD9EB80C.
     assert_eq!(script.datagrams(), [[0xc0, 0xaa, 0x11, 0x83, 0x0c, 0xb8, 0x9e, 0xdd, 2, 0, 0, 0]]);
 }
 
 #[test]
-fn syn_is_28_bytes_and_no_other_length() {
+fn classic_syn_must_be_28_bytes() {
     let long = [&syn(0, LINK)[..], &[0; 20]].concat();
     for len in [0, 7, 8, 12, 27, 29, 36, 48] {
         let mut script = Script::new(reference());
@@ -34,7 +34,7 @@ fn syn_is_28_bytes_and_no_other_length() {
 }
 
 #[test]
-fn syn_with_a_link_out_of_range_meets_silence() {
+fn syn_with_invalid_link_is_dropped() {
     type Change = fn(&mut LinkProperties);
     let good: [(&str, Change); 7] = [
         ("speed 1e10", |l| l.speed_bps = 1e10),
@@ -76,7 +76,7 @@ fn syn_with_a_link_out_of_range_meets_silence() {
 }
 
 #[test]
-fn wrong_magic_reserved_bits_and_other_flags_meet_silence() {
+fn wrong_magic_or_flags_are_dropped() {
     let mut script = Script::connected(reference(), "a");
     let good = packet(0, 0, b"payload of any length");
     let mut count = 0;
@@ -104,11 +104,11 @@ fn wrong_magic_reserved_bits_and_other_flags_meet_silence() {
     }
     assert_eq!(script.stats().malformed, count);
     script.recv('a', &good);
-    assert_eq!(script.replies(), [('a', ack(1, 1))], "the connection is usable");
+    assert_eq!(script.replies(), [('a', ack(1, 1))], "the connection still works");
 }
 
 #[test]
-fn fin_with_trailing_bytes_is_a_fin() {
+fn fin_may_have_trailing_bytes() {
     for trailing in [0, 1, 20, 1464] {
         let mut script = Script::connected(reference(), "a");
         script.data('a', 0, b"abc").recv('a', &packet(0x80, 1, &vec![0x55; trailing]));
@@ -119,18 +119,18 @@ fn fin_with_trailing_bytes_is_a_fin() {
 }
 
 #[test]
-fn a_datagram_longer_than_1472_bytes_is_dropped_and_the_connection_stays_usable() {
+fn datagram_over_1472_bytes_is_dropped() {
     let mut script = Script::connected(reference(), "a");
     assert!(script.is_dropped('a', &packet(0, 0, &[1; 1465])));
     assert!(script.is_dropped('a', &packet(0, 0, &vec![1; 65_499])));
-    assert!(script.is_dropped('a', &packet(0x80, 0, &[0; 1465])), "a FIN too");
+    assert!(script.is_dropped('a', &packet(0x80, 0, &[0; 1465])), "also a FIN");
     assert_eq!(script.stats().too_long, 3);
     script.data('a', 0, &[1; 1464]);
     assert_eq!(script.replies(), [('a', ack(1, 1))]);
 }
 
 #[test]
-fn dummy_takes_datagrams_of_any_size() {
+fn dummy_accepts_any_datagram_size() {
     let mut script = Script::new(ListenerConfig::new(ReceiverConfig::dummy()));
     script.syn('a', 0).data('a', 0, &[1; 8972 - 8]).data('a', 1, &vec![1; 65_507 - 8]).fin('a', 2);
     script.listener.confirm('a');
@@ -139,14 +139,14 @@ fn dummy_takes_datagrams_of_any_size() {
 }
 
 #[test]
-fn dummy_checks_a_syn_like_the_reference() {
+fn dummy_checks_syn_like_reference() {
     let mut script = Script::new(ListenerConfig::new(ReceiverConfig::dummy()));
     assert!(script.is_dropped('a', &syn(0, LinkProperties { buffer: 0, ..LINK })));
     assert!(script.is_dropped('a', &[&syn(0, LINK)[..], &[0]].concat()));
 }
 
 #[test]
-fn data_or_fin_without_a_connection_meets_silence() {
+fn classic_packets_without_connection_are_dropped() {
     let mut script = Script::connected(reference(), "a");
     assert!(script.is_dropped('b', &packet(0, 0, b"x")));
     assert!(script.is_dropped('b', &packet(0x80, 0, b"")));
@@ -155,7 +155,7 @@ fn data_or_fin_without_a_connection_meets_silence() {
 }
 
 #[test]
-fn numbers_wrap_on_the_wire() {
+fn classic_numbers_wrap_at_32_bits() {
     let mut script = Script::new(keeping());
     script.syn('a', u32::MAX - 1);
     for seq in [u32::MAX - 1, 0, u32::MAX, 1, u32::MAX - 1] {

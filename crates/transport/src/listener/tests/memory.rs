@@ -1,9 +1,9 @@
-//! How much may be held beyond holes.
+//! Memory limits of data beyond holes.
 
 use super::*;
 
 #[test]
-fn one_peer_cannot_hold_more_than_its_limit() {
+fn peer_memory_limit_holds() {
     let mut script = Script::connected(ListenerConfig { peer_memory_limit: 10_000, ..keeping() }, "ab");
     for seq in 1..50 {
         script.data('a', seq, &[7; 1000]);
@@ -13,13 +13,13 @@ fn one_peer_cannot_hold_more_than_its_limit() {
     let stats = script.stats().receivers;
     assert_eq!(stats.accepted + stats.no_memory, 49);
     assert!(stats.no_memory >= 39);
-    assert_eq!(script.replies().len() as u64, stats.accepted, "what is dropped is not answered");
+    assert_eq!(script.replies().len() as u64, stats.accepted, "dropped packets get no ACK");
     script.data('b', 1, &[7; 1000]);
-    assert_eq!(script.replies(), [('b', ack(0, 1))], "others have their own");
+    assert_eq!(script.replies(), [('b', ack(0, 1))], "other peers have limits of their own");
 }
 
 #[test]
-fn all_peers_together_cannot_hold_more_than_the_limit() {
+fn total_memory_limit_holds() {
     let mut script = Script::connected(ListenerConfig { memory_limit: 10_000, ..keeping() }, "abcd");
     for seq in 1..10 {
         for peer in "abcd".chars() {
@@ -37,7 +37,7 @@ fn all_peers_together_cannot_hold_more_than_the_limit() {
 }
 
 #[test]
-fn data_in_order_flows_when_memory_is_full() {
+fn in_order_data_passes_full_memory() {
     let mut script = Script::connected(ListenerConfig { memory_limit: 3_000, ..reference() }, "ab");
     script
         .data('a', 2, &[7; 1000])

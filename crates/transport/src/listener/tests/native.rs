@@ -1,4 +1,4 @@
-//! Peers in the native format: delayed ACKs, the end, answers to strangers.
+//! Native peers: delayed ACKs, closing, priority of replies.
 
 use super::budget::BUFFER;
 use super::*;
@@ -8,39 +8,39 @@ use crate::wire::{Codec, DataHead, Reply, Wire};
 
 pub(super) const PAYLOAD: usize = 100;
 
-/// A peer `a` that is connected, and what writes its packets.
+/// Connects peer `a`; returns its codec as well.
 pub(super) fn connected(keep_payload: bool) -> (Script, Codec) {
     connected_to(ReceiverConfig { keep_payload, ..ReceiverConfig::reference() })
 }
 
 fn connected_to(receiver: ReceiverConfig) -> (Script, Codec) {
     let config = ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(receiver) };
-    let (script, codec, _) = met(config, Params::default());
+    let (script, codec, _) = connected_with(config, Params::default());
     (script, codec)
 }
 
-/// The same for a sender that says `params` of itself, and what the receiver said.
-fn met(config: ListenerConfig, params: Params) -> (Script, Codec, Params) {
-    introduced(Script::new(config), params)
+/// Connects a sender with `params`; returns the parameters of the receiver as well.
+fn connected_with(config: ListenerConfig, params: Params) -> (Script, Codec, Params) {
+    handshake(Script::new(config), params)
 }
 
-/// The same for a listener that is there already.
-fn introduced(mut script: Script, params: Params) -> (Script, Codec, Params) {
+/// Does the same with an existing listener.
+fn handshake(mut script: Script, params: Params) -> (Script, Codec, Params) {
     let mut codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, params);
-    let mut said = None;
+    let mut announced = None;
     for _ in 0..2 {
         let mut syn = vec![0; codec.syn_len()];
         codec.encode_syn(&mut syn);
         let replies = script.recv('a', &syn).datagrams();
         match codec.decode(&replies[0], 0, 0) {
             Ok(Reply::Retry { cookie }) => assert!(codec.take_cookie(cookie)),
-            Ok(Reply::SynAck { params, .. }) => said = params,
+            Ok(Reply::SynAck { params, .. }) => announced = params,
             other => panic!("{other:?}"),
         }
     }
     assert_eq!(script.listener.active(), 1);
     script.events();
-    (script, codec, said.expect("a SYN-ACK"))
+    (script, codec, announced.expect("a SYN-ACK"))
 }
 
 pub(super) fn data(codec: &Codec, n: u64) -> Vec<u8> {
@@ -55,11 +55,11 @@ pub(super) fn data(codec: &Codec, n: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_single_packet_is_acknowledged_after_the_delay_whether_or_not_its_bytes_are_kept() {
+fn single_packet_is_acknowledged_after_delay() {
     for keep_payload in [true, false] {
         let (mut script, codec) = connected(keep_payload);
         script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 1));
-        assert_eq!(script.datagrams().len(), 1, "every second one");
+        assert_eq!(script.datagrams().len(), 1, "every second packet");
         script.at(100).recv('a', &data(&codec, 2));
         assert_eq!(script.datagrams().len(), 0);
         script.at(124);
@@ -72,13 +72,14 @@ fn a_single_packet_is_acknowledged_after_the_delay_whether_or_not_its_bytes_are_
 }
 
 #[test]
-fn data_of_a_transfer_whose_syn_has_not_arrived_does_not_get_into_the_one_before() {
+fn data_before_its_syn_is_dropped() {
     let (mut script, codec) = connected(true);
     script.recv('a', &data(&codec, 0));
     let wire = Wire::Native { connection_id: 8 };
     let other = Codec::new(wire, LINK, Params::default());
     let now = script.now;
-    // Its SYN is on an emulated link, or the application was storing the transfer before when it came.
+    // The SYN of the new connection is on an emulated link, or came while the previous transfer was
+    // being stored.
     script.listener.peers.get_mut(&'a').unwrap().wire = wire;
     let bytes = script.stats().receivers.bytes;
     script.listener.deliver_datagram(now, 'a', Ecn::NotEct, &data(&other, 1));
@@ -87,7 +88,7 @@ fn data_of_a_transfer_whose_syn_has_not_arrived_does_not_get_into_the_one_before
 }
 
 #[test]
-fn the_first_window_is_taken_whatever_is_offered() {
+fn first_window_is_accepted_beyond_offer() {
     let stream_window = WindowConfig { initial: 100, max: 100, mss: 100 };
     let receiver = ReceiverConfig { stream_window, keep_payload: true, ..ReceiverConfig::reference() };
     let (mut script, codec) = connected_to(receiver);
@@ -97,11 +98,11 @@ fn the_first_window_is_taken_whatever_is_offered() {
     }
     let last = script.datagrams().pop().unwrap();
     let Ok(Reply::Ack(ack)) = codec.decode(&last, 0, packets) else { panic!() };
-    assert_eq!((ack.ack, ack.wnd), (LEAST_FIRST_WINDOW, 0), "and not a byte more");
+    assert_eq!((ack.ack, ack.wnd), (LEAST_FIRST_WINDOW, 0), "and no byte beyond it");
 }
 
 #[test]
-fn repeated_syn_after_early_data_is_offered_the_same_window() {
+fn repeated_syn_offers_same_window() {
     let stream_window = WindowConfig { initial: 250, max: 250, mss: 100 };
     let receiver = ReceiverConfig { stream_window, keep_payload: true, ..ReceiverConfig::reference() };
     let (mut script, codec) = connected_to(receiver);
@@ -124,19 +125,19 @@ fn fin(packets: u64, tx: u64) -> Vec<u8> {
     datagram
 }
 
-/// How the transfer of `a` ended, as its application was told.
+/// Length of the transfer of `a` if it finished.
 fn finished(script: &mut Script) -> Option<u64> {
-    let told = script.events().into_iter().find_map(|(_, event)| match event {
+    let length = script.events().into_iter().find_map(|(_, event)| match event {
         ReceiverEvent::Finished { bytes, .. } => Some(bytes),
         _ => None,
     });
     script.datagrams();
-    told
+    length
 }
 
 #[test]
-fn a_fin_waits_for_the_data_that_it_overtook() {
-    // Of three packets and the FIN, in every order and each of them twice.
+fn reordered_fin_waits_for_data() {
+    // Three packets and the FIN, in every order, each twice.
     let packets = |codec: &Codec| [data(codec, 0), data(codec, 1), data(codec, 2), fin(3, 3)];
     for order in 0..24 {
         let (mut script, codec) = connected(true);
@@ -151,14 +152,14 @@ fn a_fin_waits_for_the_data_that_it_overtook() {
 }
 
 #[test]
-fn a_fin_that_comes_early_is_acknowledged_at_once_and_what_lies_behind_it_is_refused() {
+fn early_fin_is_acknowledged_and_bounds_data() {
     let (mut script, codec) = connected(true);
     script.recv('a', &fin(3, 3));
     let replies = script.datagrams();
     let Ok(Reply::Ack(ack)) = codec.decode(&replies[0], 0, 4) else { panic!("{replies:?}") };
     assert_eq!((ack.ack, ack.echo.unwrap().tx), (0, 3));
     script.recv('a', &data(&codec, 3)).recv('a', &fin(2, 4));
-    assert_eq!(script.stats().receivers.unexpected, 2, "nothing is beyond the end, and there is one end");
+    assert_eq!(script.stats().receivers.unexpected, 2, "no data after the end, and no other end");
     for n in 0..3 {
         script.recv('a', &data(&codec, n));
     }
@@ -166,7 +167,7 @@ fn a_fin_that_comes_early_is_acknowledged_at_once_and_what_lies_behind_it_is_ref
 }
 
 #[test]
-fn data_that_is_sent_again_after_the_end_hears_how_far_the_receiver_is() {
+fn data_after_fin_is_answered_with_state() {
     let (mut script, codec) = connected(true);
     script.recv('a', &data(&codec, 0)).recv('a', &fin(1, 1));
     assert_eq!(finished(&mut script), Some(100));
@@ -185,7 +186,7 @@ fn data_that_is_sent_again_after_the_end_hears_how_far_the_receiver_is() {
     assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::FinAck { ack: 100, .. })));
 }
 
-/// Puts the check of a packet without payload right.
+/// Recomputes the checksum of a packet without payload.
 fn seal(packet: &mut [u8]) {
     packet[4..8].fill(0);
     let check = crc32fast::hash(packet);
@@ -193,7 +194,7 @@ fn seal(packet: &mut [u8]) {
 }
 
 #[test]
-fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
+fn unknown_version_gets_version_list() {
     let config = ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
     let mut script = Script::new(config);
     let codec = Codec::new(Wire::Native { connection_id: 7 }, LINK, Params::default());
@@ -203,7 +204,7 @@ fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
     script.recv('a', &syn);
     seal(&mut syn);
     script.recv('a', &syn[..127]).recv('a', &[&[0xD2, 4], &syn[2..]].concat());
-    assert_eq!(script.datagrams().len(), 0, "its check wrong, too short, and no SYN");
+    assert_eq!(script.datagrams().len(), 0, "wrong checksum, too short, not a SYN");
     script.recv('a', &syn);
     let replies = script.datagrams();
     assert!(matches!(codec.decode(&replies[0], 0, 0), Ok(Reply::Versions(Versions::OURS))), "{replies:?}");
@@ -213,27 +214,31 @@ fn a_syn_of_another_version_is_told_which_ones_are_spoken() {
         seal(&mut syn);
         script.recv('a', &syn);
     }
-    assert_eq!((script.stats().other_versions, script.stats().malformed), (257, 1004), "256 wait at most");
+    assert_eq!(
+        (script.stats().other_versions, script.stats().malformed),
+        (257, 1004),
+        "at most 256 are queued"
+    );
 }
 
 #[test]
-fn the_idle_time_that_is_announced_is_that_of_the_listener() {
+fn syn_ack_announces_idle_timeout() {
     let config = ListenerConfig {
         secret: Some([1; 32]),
         native_idle: Duration::from_secs(7),
         ..ListenerConfig::new(ReceiverConfig::reference())
     };
-    let (.., said) = met(config, Params::default());
-    assert_eq!(said.idle_timeout_ms, 7000);
+    let (.., announced) = connected_with(config, Params::default());
+    assert_eq!(announced.idle_timeout_ms, 7000);
 }
 
 #[test]
-fn a_receiver_acknowledges_no_rarer_and_no_later_than_its_sender_wants() {
+fn ack_policy_obeys_both_limits() {
     for (every, delay_ms, in_force) in [(1, 1000, (1, 25)), (9, 5, (2, 5)), (9, 1000, (2, 25))] {
         let wanted = Params { ack_every: every, ack_delay_max_us: 1000 * delay_ms, ..Params::default() };
         let config =
             ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
-        let (mut script, codec, said) = met(config, wanted);
+        let (mut script, codec, said) = connected_with(config, wanted);
         assert_eq!((said.ack_every, said.ack_delay_max_us), (in_force.0, 1000 * in_force.1), "{wanted:?}");
         for n in 1..in_force.0 {
             script.recv('a', &data(&codec, u64::from(n) - 1));
@@ -252,15 +257,15 @@ fn a_receiver_acknowledges_no_rarer_and_no_later_than_its_sender_wants() {
 }
 
 #[test]
-fn no_ack_is_longer_than_its_sender_takes() {
-    // 70 bytes and 20 for each block are the longest, in 548 bytes at most.
+fn acks_fit_sender_datagram_limit() {
+    // The longest ACK has 70 bytes and 20 for each block, and at most 548 bytes.
     for (max_datagram, most) in [(128, 2), (300, 11), (1472, 23)] {
         let config =
             ListenerConfig { secret: Some([1; 32]), ..ListenerConfig::new(ReceiverConfig::reference()) };
-        let (mut script, codec, _) = met(config, Params { max_datagram, ..Params::default() });
+        let (mut script, codec, _) = connected_with(config, Params { max_datagram, ..Params::default() });
         let mut replies = Vec::new();
         for n in 0..50 {
-            // Every second one is missing.
+            // Every second packet is missing.
             script.recv('a', &data(&codec, 2 * n + 1));
             replies.extend(script.datagrams());
         }
@@ -274,32 +279,32 @@ fn no_ack_is_longer_than_its_sender_takes() {
 }
 
 #[test]
-fn acks_tell_a_sender_that_asks_what_the_socket_had_no_room_for_since_its_syn() {
-    let told = |socket_buffer, overflow| {
+fn acks_report_socket_overflow_if_requested() {
+    let reported = |socket_buffer, overflow| {
         let receiver = ReceiverConfig::reference();
         let config = ListenerConfig { secret: Some([1; 32]), socket_buffer, ..ListenerConfig::new(receiver) };
         let mut script = Script::new(config);
         script.listener.handle_overflow(u64::from(u32::MAX) - 1);
-        let (mut script, codec, _) = introduced(script, Params { overflow, ..Params::default() });
-        let mut told = Vec::new();
+        let (mut script, codec, _) = handshake(script, Params { overflow, ..Params::default() });
+        let mut counts = Vec::new();
         for (n, messages) in [(0, 0), (2, 3), (4, 0)] {
             script.listener.handle_overflow(messages);
             script.recv('a', &data(&codec, n)).recv('a', &data(&codec, n + 1));
             let replies = script.datagrams();
             match codec.decode(&replies[0], 0, 100) {
-                Ok(Reply::Ack(ack)) => told.push(ack.overflow),
+                Ok(Reply::Ack(ack)) => counts.push(ack.overflow),
                 other => panic!("{other:?}"),
             }
         }
-        told
+        counts
     };
-    assert_eq!(told(Some(BUFFER), true), [Some(0), Some(3), Some(3)]);
-    assert_eq!(told(Some(BUFFER), false), [None; 3], "who did not ask could not read it");
-    assert_eq!(told(None, true), [None; 3], "where windows do not follow the buffer");
+    assert_eq!(reported(Some(BUFFER), true), [Some(0), Some(3), Some(3)]);
+    assert_eq!(reported(Some(BUFFER), false), [None; 3], "not requested");
+    assert_eq!(reported(None, true), [None; 3], "the buffer limits no window");
 }
 
 #[test]
-fn however_many_strangers_ask_peers_get_their_answers_and_last_words_first() {
+fn syn_flood_does_not_delay_peers() {
     let (mut script, codec) = connected(true);
     let all = |script: &mut Script| {
         let mut replies = Vec::new();
@@ -308,44 +313,44 @@ fn however_many_strangers_ask_peers_get_their_answers_and_last_words_first() {
         }
         replies
     };
-    let flood = |script: &mut Script| (0..1000).for_each(|n| knock(script, 100 + n));
+    let flood = |script: &mut Script| (0..1000).for_each(|n| send_syn(script, 100 + n));
     flood(&mut script);
     script.recv('a', &data(&codec, 0)).recv('a', &data(&codec, 1));
     let replies = all(&mut script);
-    assert_eq!(replies.len(), 1 + 256, "so many strangers wait at most");
+    assert_eq!(replies.len(), 1 + 256, "at most 256 retries are queued");
     assert!(matches!(codec.decode(&replies[0], 0, 2), Ok(Reply::Ack(ack)) if ack.ack == 200));
     flood(&mut script);
     script.listener.refuse('a', CloseReason::Storage);
     let replies = all(&mut script);
     assert_eq!(replies.len(), 1 + 256);
-    let told = codec.decode(&replies[0], 0, 2);
-    assert!(matches!(told, Ok(Reply::Close { reason: CloseReason::Storage, .. })), "{told:?}");
-    assert_eq!((script.stats().retries, script.stats().unanswered), (1 + 2 * 256, 2 * (1000 - 256)));
+    let close = codec.decode(&replies[0], 0, 2);
+    assert!(matches!(close, Ok(Reply::Close { reason: CloseReason::Storage, .. })), "{close:?}");
+    assert_eq!((script.stats().retries, script.stats().stateless_dropped), (1 + 2 * 256, 2 * (1000 - 256)));
 }
 
 #[test]
-fn last_words_that_have_no_room_are_counted() {
+fn dropped_closes_are_counted() {
     let config = ListenerConfig { max_peers: 0, secret: Some([1; 32]), ..reference() };
     let mut script = Script::new(config);
-    script.listener.notices.say_last('a', 7, CloseReason::Storage);
-    assert_eq!((script.datagrams().len(), script.stats().unsaid), (0, 1));
+    script.listener.stateless.push_close('a', 7, CloseReason::Storage);
+    assert_eq!((script.datagrams().len(), script.stats().closes_dropped), (0, 1));
 }
 
-/// A stranger's first SYN.
-fn knock(script: &mut Script, connection_id: u64) {
-    let stranger = Codec::new(Wire::Native { connection_id }, LINK, Params::default());
-    let mut syn = vec![0; stranger.syn_len()];
-    stranger.encode_syn(&mut syn);
+/// Sends the first SYN of an unconnected address.
+fn send_syn(script: &mut Script, connection_id: u64) {
+    let codec = Codec::new(Wire::Native { connection_id }, LINK, Params::default());
+    let mut syn = vec![0; codec.syn_len()];
+    codec.encode_syn(&mut syn);
     script.recv('s', &syn);
 }
 
 #[test]
-fn a_peer_that_always_has_something_to_say_keeps_no_stranger_out() {
+fn busy_peer_does_not_starve_new_peers() {
     let config = ListenerConfig { secret: Some([1; 32]), ..reference() };
-    // One by one, and in full batches.
+    // First with single replies, then with full batches.
     let mut script = Script::connected(config, "a");
     script.data('a', 0, b"x");
-    (0..3).for_each(|n| knock(&mut script, n));
+    (0..3).for_each(|n| send_syn(&mut script, n));
     let order: String = (1..60)
         .map(|seq| {
             script.data('a', seq, b"x");
@@ -355,7 +360,7 @@ fn a_peer_that_always_has_something_to_say_keeps_no_stranger_out() {
     assert_eq!(order.matches('s').count(), 3, "{order}");
     assert_eq!(order.find('s'), Some(15), "the answer to the SYN and {order}");
     let mut script = Script::connected(config, "a");
-    (0..3).for_each(|n| knock(&mut script, n));
+    (0..3).for_each(|n| send_syn(&mut script, n));
     let mut order = String::new();
     for turn in 0..6 {
         (0..70).for_each(|n| _ = script.data('a', 70 * turn + n, b"x"));
@@ -366,14 +371,14 @@ fn a_peer_that_always_has_something_to_say_keeps_no_stranger_out() {
 }
 
 #[test]
-fn finished_peer_makes_room_after_25_seconds() {
+fn finished_peer_makes_room_after_25_s() {
     let config = ListenerConfig {
         secret: Some([1; 32]),
         max_peers: 1,
         ..ListenerConfig::new(ReceiverConfig::reference())
     };
     for finished in [true, false] {
-        let (mut script, codec, _) = met(config, Params::default());
+        let (mut script, codec, _) = connected_with(config, Params::default());
         if finished {
             let mut fin = vec![0; FIN_LEN];
             codec.encode_fin(DataHead { seq: 0, tx: 0, asks: true, ack_every: 0 }, 0, &mut fin);
@@ -389,7 +394,7 @@ fn finished_peer_makes_room_after_25_seconds() {
 }
 
 #[test]
-fn native_peer_is_remembered_for_120_seconds() {
+fn native_peer_times_out_after_120_s() {
     let (mut script, ..) = connected(false);
     script.at(119 * SECOND);
     assert!(script.listener.knows('a'));

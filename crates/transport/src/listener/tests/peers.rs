@@ -1,4 +1,4 @@
-//! Many peers: who is admitted, what is told of whom, who is forgotten.
+//! Admission, events, removal and idle timeouts of peers.
 
 use super::*;
 use crate::cookie::Cookie;
@@ -28,14 +28,14 @@ fn transfers_of_two_peers_are_independent() {
             ),
         ]
     );
-    assert!(script.listener.has_unfinished(), "a waits for its confirmation");
+    assert!(script.listener.has_unfinished(), "a is not confirmed");
     script.listener.confirm('a');
     assert_eq!(script.replies(), [('a', fin_ack(2, crc32fast::hash(b"a0a1")))]);
     assert!(!script.listener.has_unfinished());
 }
 
 #[test]
-fn events_of_a_peer_come_in_the_order_of_its_life() {
+fn events_follow_life_of_transfer() {
     let mut script = Script::new(keeping());
     script.syn('a', 0).at(10).data('a', 0, b"abc").at(30).data('a', 1, b"de").fin('a', 2);
     let (crc, elapsed) = (crc32fast::hash(b"abcde"), Duration::from_millis(20));
@@ -56,21 +56,21 @@ fn events_of_a_peer_come_in_the_order_of_its_life() {
 }
 
 #[test]
-fn a_syn_of_a_known_peer_is_a_new_transfer_but_no_new_peer() {
+fn syn_of_known_peer_restarts_transfer() {
     let mut script = Script::connected(keeping(), "a");
     script.syn('a', 0);
-    assert_eq!(script.events(), [], "nothing had begun");
+    assert_eq!(script.events(), [], "no transfer had begun");
     script.data('a', 0, b"abc").syn('a', 0);
     assert_eq!(script.events().last(), Some(&('a', ReceiverEvent::Started)));
     assert_eq!((script.stats().admitted, script.listener.active()), (1, 1));
 }
 
 #[test]
-fn starting_again_voids_what_was_not_read() {
+fn restart_discards_unread_bytes() {
     let mut script = Script::connected(keeping(), "ab");
     script.data('a', 0, b"old").data('b', 0, b"other").syn('a', 0).data('a', 0, b"new");
     let mut transfers = Vec::new();
-    // An application that reads whatever is there whenever it is told something.
+    // The application reads all available bytes at every event.
     while let Some((peer, event)) = script.listener.poll_event() {
         if event == ReceiverEvent::Started {
             transfers.push(Vec::new());
@@ -85,7 +85,7 @@ fn starting_again_voids_what_was_not_read() {
 }
 
 #[test]
-fn events_do_not_pile_up_while_the_application_is_busy() {
+fn readable_event_is_queued_once() {
     let mut script = Script::connected(keeping(), "ab");
     for seq in 0..1000 {
         script.data('a', seq, b"x").data('b', seq, b"y");
@@ -96,12 +96,12 @@ fn events_do_not_pile_up_while_the_application_is_busy() {
 }
 
 #[test]
-fn more_peers_than_allowed_are_left_unanswered() {
+fn syn_above_peer_limit_is_dropped() {
     let mut script = Script::connected(ListenerConfig { max_peers: 2, ..reference() }, "ab");
     assert!(script.is_dropped('c', &syn(0, LINK)));
     assert_eq!((script.stats().refused, script.stats().max_active), (1, 2));
     script.syn('a', 0);
-    assert_eq!(script.replies(), [('a', syn_ack(0, 1))], "a known peer may go on");
+    assert_eq!(script.replies(), [('a', syn_ack(0, 1))], "known peers are served");
     script.listener.close('b');
     script.events();
     script.syn('c', 0);
@@ -110,15 +110,15 @@ fn more_peers_than_allowed_are_left_unanswered() {
 }
 
 #[test]
-fn admission_by_hand_tells_new_known_and_refused_apart() {
+fn admit_returns_new_known_or_refused() {
     let mut script = Script::new(ListenerConfig { max_peers: 1, ..reference() });
     let Packet::Syn(open) = Packet::from(&FromSender::Syn(Syn { seq: 7, link: LINK })) else { panic!() };
     let admissions = ['a', 'a', 'b'].map(|peer| script.listener.admit(script.now, peer, &open));
     assert_eq!(admissions, [Admission::New, Admission::Known, Admission::Refused]);
-    assert_eq!(script.events(), [('a', ReceiverEvent::Connected)], "before its SYN arrives");
+    assert_eq!(script.events(), [('a', ReceiverEvent::Connected)], "before the SYN is delivered");
     let datagram = syn(7, LINK);
     assert_eq!(script.listener.inspect(script.now, 'a', &datagram), Some(Packet::Syn(open)));
-    assert!(script.events().is_empty(), "inspecting does nothing");
+    assert!(script.events().is_empty(), "inspect has no effect");
     script.listener.deliver_datagram(script.now, 'a', Ecn::NotEct, &datagram);
     assert_eq!(script.replies(), [('a', syn_ack(7, 7))]);
     script.listener.deliver_datagram(script.now, 'b', Ecn::NotEct, &datagram);
@@ -126,12 +126,12 @@ fn admission_by_hand_tells_new_known_and_refused_apart() {
 }
 
 #[test]
-fn a_closed_peer_is_forgotten_with_everything_it_had() {
+fn close_removes_all_state_of_peer() {
     let mut script = Script::connected(keeping(), "ab");
     script.data('a', 0, b"abc").data('a', 5, b"held").data('b', 0, b"xyz");
     assert!(script.listener.memory() > 3);
     script.listener.close('a');
-    assert_eq!(script.listener.memory(), 3, "that of b");
+    assert_eq!(script.listener.memory(), 3, "the memory of b");
     assert_eq!(script.replies(), [('b', ack(1, 1))]);
     assert_eq!(script.events(), [('b', ReceiverEvent::Readable), ('a', closed(true))]);
     assert!(script.is_dropped('a', &packet(0, 1, b"x")));
@@ -140,13 +140,13 @@ fn a_closed_peer_is_forgotten_with_everything_it_had() {
     script.listener.consume('a', 3);
     script.listener.touch(script.now, 'a');
     script.listener.close('a');
-    assert_eq!((script.events(), script.replies()), (vec![], vec![]), "nobody is there");
+    assert_eq!((script.events(), script.replies()), (vec![], vec![]), "no such peer");
     script.syn('a', 0);
     assert_eq!(script.events(), [('a', ReceiverEvent::Connected), ('a', ReceiverEvent::Started)]);
 }
 
 #[test]
-fn counters_of_peers_that_are_gone_stay() {
+fn stats_include_removed_peers() {
     let mut script = Script::connected(reference(), "ab");
     script.data('a', 0, b"abc").data('a', 0, b"abc").data('b', 0, b"de").data('b', 90_000, b"f");
     script.listener.close('a');
@@ -156,13 +156,13 @@ fn counters_of_peers_that_are_gone_stay() {
 }
 
 #[test]
-fn a_peer_is_forgotten_25_seconds_after_its_last_packet() {
+fn classic_peer_times_out_after_25_s() {
     let mut script = Script::connected(reference(), "a");
     assert_eq!(script.listener.poll_timeout(), Some(script.epoch + Duration::from_secs(25)));
     script.at(10 * SECOND).data('a', 0, b"x");
     script.at(20 * SECOND).data('a', 0, b"x");
     script.at(45 * SECOND - 1);
-    assert!(script.listener.knows('a') && script.events().is_empty(), "24.999 s after the last");
+    assert!(script.listener.knows('a') && script.events().is_empty(), "24.999 s after the last packet");
     script.at(45 * SECOND);
     assert_eq!(script.events(), [('a', closed(true))]);
     assert_eq!((script.listener.active(), script.listener.poll_timeout()), (0, None));
@@ -171,7 +171,7 @@ fn a_peer_is_forgotten_25_seconds_after_its_last_packet() {
 }
 
 #[test]
-fn a_finished_peer_is_forgotten_too() {
+fn finished_peer_times_out_too() {
     let mut script = Script::connected(reference(), "a");
     script.data('a', 0, b"x").at(SECOND).fin('a', 1);
     script.listener.confirm('a');
@@ -187,7 +187,7 @@ fn a_finished_peer_is_forgotten_too() {
 }
 
 #[test]
-fn each_peer_has_its_own_silence() {
+fn idle_timeouts_are_per_peer() {
     let mut script = Script::connected(reference(), "abc");
     script.at(5 * SECOND).data('b', 0, b"x");
     script.at(9 * SECOND).data('a', 0, b"x");
@@ -200,7 +200,7 @@ fn each_peer_has_its_own_silence() {
 }
 
 #[test]
-fn a_touched_peer_is_not_silent() {
+fn touch_restarts_idle_timeout() {
     let mut script = Script::connected(reference(), "a");
     for n in 1..=5 {
         script.at(n * 20 * SECOND);
@@ -213,10 +213,10 @@ fn a_touched_peer_is_not_silent() {
 }
 
 #[test]
-fn a_peer_that_comes_back_has_a_new_silence() {
+fn readmitted_peer_has_new_idle_timeout() {
     let mut script = Script::connected(reference(), "a");
     script.at(20 * SECOND).listener.close('a');
-    assert_eq!(script.listener.poll_timeout(), None, "nobody is left");
+    assert_eq!(script.listener.poll_timeout(), None, "no peers");
     script.syn('a', 0);
     script.at(45 * SECOND - 1);
     assert!(script.listener.knows('a'), "counted from 20 s");
@@ -238,7 +238,7 @@ fn native_reply(script: &mut Script) -> Option<Vec<u8>> {
     replies.pop()
 }
 
-/// Opens a native transfer; the SYN-ACK is taken out.
+/// Opens a native transfer and drops the SYN-ACK.
 fn open_native(script: &mut Script, peer: char, connection_id: u64) {
     let active = script.listener.active();
     script.recv(peer, &native_syn(connection_id, None));
@@ -247,14 +247,14 @@ fn open_native(script: &mut Script, peer: char, connection_id: u64) {
         panic!("{retry:?}")
     };
     assert!(retry.len() <= native_syn(connection_id, None).len(), "no amplification");
-    assert_eq!(script.listener.active(), active, "nothing is kept");
+    assert_eq!(script.listener.active(), active, "no state is kept");
     script.recv(peer, &native_syn(connection_id, Some(cookie)));
     let syn_ack = native_reply(script).unwrap();
     assert!(matches!(native::decode_from_receiver(&syn_ack, 0), Ok(native::FromReceiver::SynAck(_))));
 }
 
 #[test]
-fn nothing_is_kept_of_a_native_peer_before_its_cookie_comes_back() {
+fn native_syn_without_cookie_keeps_no_state() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     script.recv('a', &native_syn(1, Some([9; 32])));
     assert!(native_reply(&mut script).is_some(), "a wrong cookie is answered with a right one");
@@ -263,11 +263,15 @@ fn nothing_is_kept_of_a_native_peer_before_its_cookie_comes_back() {
     assert_eq!((script.listener.active(), script.stats().admitted), (1, 1));
     let mut silent = Script::new(reference());
     silent.recv('a', &native_syn(1, None));
-    assert_eq!((native_reply(&mut silent), silent.stats().refused), (None, 1), "no secret, no native peers");
+    assert_eq!(
+        (native_reply(&mut silent), silent.stats().refused),
+        (None, 1),
+        "without a secret, native SYNs are ignored"
+    );
 }
 
 #[test]
-fn a_native_peer_is_told_when_it_is_refused_or_its_transfer_cannot_be_kept() {
+fn refused_native_peer_gets_close() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), max_peers: 1, ..reference() });
     open_native(&mut script, 'a', 5);
     script.recv('b', &native_syn(6, None));
@@ -287,12 +291,12 @@ fn a_native_peer_is_told_when_it_is_refused_or_its_transfer_cannot_be_kept() {
 }
 
 #[test]
-fn those_whose_transfers_are_unfinished_are_told_once_that_it_is_over_if_they_can_be() {
+fn shutdown_sends_one_close_to_unfinished_native_peers() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     for (connection_id, peer) in (1..).zip("abc".chars()) {
         open_native(&mut script, peer, connection_id);
     }
-    // One is finished, a classic one is not, and of one the SYN is still on an emulated link.
+    // Peer b has finished, d is classic, and the SYN of e is still on an emulated link.
     let fin = native::Fin { tx: 0, length: 0, crc: 0 };
     let mut datagram = vec![0; native::FIN_LEN];
     native::encode_fin(2, &fin, &mut datagram);
@@ -310,19 +314,19 @@ fn those_whose_transfers_are_unfinished_are_told_once_that_it_is_over_if_they_ca
     script.events();
     script.listener.refuse_unfinished(CloseReason::Aborted);
     script.listener.refuse_unfinished(CloseReason::Aborted);
-    let mut told = Vec::new();
+    let mut closes = Vec::new();
     while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
         let Ok(native::FromReceiver::Close(close)) = native::decode_from_receiver(reply, 0) else { panic!() };
-        told.push((peer, native::connection_id(reply), close.reason));
+        closes.push((peer, native::connection_id(reply), close.reason));
     }
     let aborted = |peer, connection_id| (peer, Some(connection_id), CloseReason::Aborted);
-    assert_eq!(told, [aborted('a', 1), aborted('c', 3), aborted('e', 5)]);
+    assert_eq!(closes, [aborted('a', 1), aborted('c', 3), aborted('e', 5)]);
     assert_eq!(script.events(), [('a', closed(true)), ('c', closed(true)), ('e', closed(false))]);
     assert!(script.listener.knows('b') && script.listener.knows('d') && script.listener.active() == 2);
 }
 
 #[test]
-fn a_native_peer_that_gives_up_is_forgotten_at_once_and_a_strangers_close_is_not_heeded() {
+fn close_removes_peer_only_from_its_address() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     open_native(&mut script, 'a', 5);
     let close = |connection_id| {
@@ -339,7 +343,7 @@ fn a_native_peer_that_gives_up_is_forgotten_at_once_and_a_strangers_close_is_not
 }
 
 #[test]
-fn a_forged_classic_syn_does_not_end_a_native_transfer() {
+fn classic_syn_does_not_end_native_transfer() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     open_native(&mut script, 'a', 5);
     script.events();
@@ -348,7 +352,7 @@ fn a_forged_classic_syn_does_not_end_a_native_transfer() {
 }
 
 #[test]
-fn a_stream_with_another_checksum_than_its_fin_says_is_refused() {
+fn wrong_stream_checksum_closes_connection() {
     let mut script = Script::new(ListenerConfig { secret: Some([7; 32]), ..reference() });
     open_native(&mut script, 'a', 5);
     let mut data = vec![7; native::DATA_HEADER + 9];
@@ -361,11 +365,11 @@ fn a_stream_with_another_checksum_than_its_fin_says_is_refused() {
         datagram
     };
     script.recv('a', &data).recv('a', &fin(crc ^ 1));
-    assert_eq!(script.listener.active(), 0, "nothing wrong is taken for good");
+    assert_eq!(script.listener.active(), 0, "the corrupt stream is not finished");
     let finished = |(_, event): &(char, ReceiverEvent)| matches!(event, ReceiverEvent::Finished { .. });
     assert!(!script.events().iter().any(finished));
-    let told = native_reply(&mut script).unwrap();
-    let Ok(native::FromReceiver::Close(close)) = native::decode_from_receiver(&told, 0) else { panic!() };
+    let reply = native_reply(&mut script).unwrap();
+    let Ok(native::FromReceiver::Close(close)) = native::decode_from_receiver(&reply, 0) else { panic!() };
     assert_eq!(close.reason, CloseReason::Checksum);
     open_native(&mut script, 'a', 5);
     script.recv('a', &data).recv('a', &fin(crc));

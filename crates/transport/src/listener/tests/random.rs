@@ -1,8 +1,8 @@
-//! Scripts that nobody wrote: whatever arrives, the listener neither panics nor loses count.
+//! Random scripts: the listener never panics and its accounting stays consistent.
 
 use super::*;
 
-/// One random datagram, mostly valid.
+/// A random datagram, mostly valid.
 fn random_datagram(random: &mut impl FnMut(u64) -> u64, near: u64) -> Vec<u8> {
     #[allow(clippy::cast_possible_truncation, reason = "numbers of the wire are 32 bits")]
     let seq = match random(10) {
@@ -74,7 +74,7 @@ fn run(seed: u64) {
         assert!(listener.active() <= 4, "seed {seed} step {step}");
         let stats = listener.stats();
         assert!(stats.max_memory >= sum, "seed {seed} step {step}");
-        // Unread bytes come on top of the limit; without them it is never exceeded.
+        // Unread bytes are exempt from the limit up to 128 KiB a peer.
         assert!(keeps || sum <= 1_500_000, "seed {seed} step {step}: {sum} bytes");
     }
     script.at(time + 25 * SECOND);
@@ -88,7 +88,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn no_datagrams_break_the_listener_and_its_memory_returns_to_zero() {
+fn random_datagrams_leave_no_memory_behind() {
     for seed in 1..=100 {
         let outcome = std::panic::catch_unwind(|| run(seed));
         assert!(outcome.is_ok(), "the failing seed is {seed}");

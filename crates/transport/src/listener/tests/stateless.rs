@@ -1,10 +1,10 @@
-//! What packets hear that belong to no connection here.
+//! Stateless resets of packets of unknown connections.
 
 use super::*;
 use crate::wire::native::{self, DATA_HEADER, DataHeader, FIN_LEN, Fin, Params};
 use crate::wire::{Codec, Reply, Wire};
 
-/// A transmission number that a reader without a connection would have to guess from its low half.
+/// Packet number whose high half a decoder without a connection cannot know.
 const TX: u64 = 0xF000_0000;
 
 fn listener() -> Script {
@@ -41,7 +41,7 @@ fn close(connection_id: u64) -> Vec<u8> {
     datagram
 }
 
-/// The handshake of `peer` with this connection.
+/// Performs the handshake of `peer` with this connection ID.
 fn connect(script: &mut Script, peer: char, connection_id: u64) {
     let mut codec = codec(connection_id);
     for _ in 0..2 {
@@ -56,22 +56,22 @@ fn connect(script: &mut Script, peer: char, connection_id: u64) {
     script.events();
 }
 
-/// The transmissions that were told to have found no connection, and their peers.
-fn told(script: &mut Script, connection_id: u64) -> Vec<(char, u64)> {
-    let mut told = Vec::new();
+/// Drains the replies; returns the peers and packet numbers of the resets.
+fn resets(script: &mut Script, connection_id: u64) -> Vec<(char, u64)> {
+    let mut resets = Vec::new();
     while let Some((peer, reply)) = script.listener.poll_reply(script.now) {
         match codec(connection_id).decode(reply, 0, TX) {
             Ok(Reply::Close { reason: CloseReason::NoConnection, answers: Some(tx) }) => {
-                told.push((peer, tx));
+                resets.push((peer, tx));
             }
             other => panic!("{other:?}"),
         }
     }
-    told
+    resets
 }
 
 #[test]
-fn what_a_sender_sends_on_a_connection_that_nobody_knows_is_answered_with_less() {
+fn unknown_connection_gets_shorter_reset() {
     let mut script = listener();
     for packet in [data(7, TX), probe(7, TX), fin(7, TX)] {
         script.recv('a', &packet);
@@ -85,18 +85,18 @@ fn what_a_sender_sends_on_a_connection_that_nobody_knows_is_answered_with_less()
         );
     }
     let stats = script.stats();
-    assert_eq!((stats.no_connection, stats.no_connection_told, stats.malformed), (3, 3, 0));
-    assert_eq!((script.listener.active(), script.events()), (0, vec![]), "and nothing is kept");
+    assert_eq!((stats.no_connection, stats.resets, stats.malformed), (3, 3, 0));
+    assert_eq!((script.listener.active(), script.events()), (0, vec![]), "no state is kept");
 }
 
 #[test]
-fn nothing_else_is_answered() {
+fn other_packets_get_no_reset() {
     let mut script = listener();
-    let told = native::Close::to_unknown(TX);
-    let mut no_connection = vec![0; native::close_len(&told)];
-    native::encode_close(7, &told, &mut no_connection);
-    let mut wrong_check = data(7, TX);
-    wrong_check[20] ^= 1;
+    let reset = native::Close::to_unknown(TX);
+    let mut no_connection = vec![0; native::close_len(&reset)];
+    native::encode_close(7, &reset, &mut no_connection);
+    let mut wrong_checksum = data(7, TX);
+    wrong_checksum[20] ^= 1;
     let mut fin_ack = vec![0; native::FIN_ACK_LEN];
     native::encode_fin_ack(7, &native::FinAck { length: 9, crc: 0 }, &mut fin_ack);
     let ack = native::Ack {
@@ -113,52 +113,52 @@ fn nothing_else_is_answered() {
     let mut acked = vec![0; native::ack_len(0)];
     let len = native::encode_ack(7, &ack, &[], &mut acked);
     acked.truncate(len);
-    for packet in [close(7), no_connection, wrong_check, fin_ack, acked, data(7, TX)[..27].to_vec()] {
+    for packet in [close(7), no_connection, wrong_checksum, fin_ack, acked, data(7, TX)[..27].to_vec()] {
         assert!(script.is_dropped('a', &packet), "{packet:02x?}");
     }
-    // Nor is anything of the classic format.
+    // The classic format has no resets.
     for packet in [packet(0, 3, b"x"), packet(0x80, 3, &[]), packet(0x40, 3, &[0; 4])] {
         assert!(script.is_dropped('a', &packet), "{packet:02x?}");
     }
-    assert_eq!(script.stats().no_connection_told, 0);
+    assert_eq!(script.stats().resets, 0);
 }
 
 #[test]
-fn a_known_address_hears_nothing_of_other_connections() {
+fn known_address_gets_no_reset() {
     let mut script = listener();
     connect(&mut script, 'a', 7);
-    assert!(script.is_dropped('a', &data(8, 3)), "late, of the one before; or early, of the next");
+    assert!(script.is_dropped('a', &data(8, 3)), "from the previous connection or the next one");
     script.syn('b', 0).replies();
     script.events();
-    assert!(script.is_dropped('b', &data(8, 3)), "it speaks the classic format");
-    assert_eq!((script.stats().no_connection, script.stats().no_connection_told), (2, 0));
+    assert!(script.is_dropped('b', &data(8, 3)), "a classic peer");
+    assert_eq!((script.stats().no_connection, script.stats().resets), (2, 0));
 }
 
 #[test]
-fn a_connection_that_is_known_under_another_address_is_not_denied() {
+fn connection_at_other_address_is_not_reset() {
     let mut script = listener();
     connect(&mut script, 'a', 7);
     assert!(script.is_dropped('b', &data(7, TX)));
-    // The address that it is known under was silent for too long.
+    // The known address times out.
     script.at(121_000);
     script.events();
     script.recv('b', &data(7, TX));
-    assert_eq!(told(&mut script, 7), [('b', TX)]);
+    assert_eq!(resets(&mut script, 7), [('b', TX)]);
 }
 
 #[test]
-fn a_peer_that_was_forgotten_hears_of_it() {
+fn timed_out_peer_gets_reset() {
     let mut script = listener();
     connect(&mut script, 'a', 7);
     script.recv('a', &data(7, 0)).datagrams();
     script.at(121_000);
     assert_eq!(script.events().last(), Some(&('a', closed(true))));
     script.recv('a', &fin(7, TX));
-    assert_eq!(told(&mut script, 7), [('a', TX)]);
+    assert_eq!(resets(&mut script, 7), [('a', TX)]);
 }
 
 #[test]
-fn a_peer_that_is_dismissed_hears_first_why() {
+fn close_precedes_reset_of_removed_peer() {
     let mut script = listener();
     connect(&mut script, 'a', 7);
     script.listener.refuse('a', CloseReason::Storage);
@@ -176,17 +176,17 @@ fn a_peer_that_is_dismissed_hears_first_why() {
 }
 
 #[test]
-fn a_run_of_packets_gets_one_answer_to_the_last_of_them() {
+fn run_of_packets_gets_one_reset() {
     let mut script = listener();
     for n in 0..1000 {
         script.recv('a', &data(7, TX + n));
     }
-    assert_eq!(told(&mut script, 7), [('a', TX + 999)]);
-    assert_eq!((script.stats().no_connection, script.stats().no_connection_told), (1000, 1));
+    assert_eq!(resets(&mut script, 7), [('a', TX + 999)]);
+    assert_eq!((script.stats().no_connection, script.stats().resets), (1000, 1));
 }
 
 #[test]
-fn however_many_there_are_answers_have_their_rate() {
+fn resets_are_rate_limited() {
     let mut script = listener();
     let mut answers = 0;
     for round in 0..1000_u64 {
@@ -202,11 +202,11 @@ fn however_many_there_are_answers_have_their_rate() {
     }
     assert!((1900..=2000).contains(&answers), "{answers} answers in the first second");
     let stats = script.stats();
-    assert_eq!((stats.no_connection, stats.no_connection_told, stats.unanswered), (10_000, answers, 0));
+    assert_eq!((stats.no_connection, stats.resets, stats.stateless_dropped), (10_000, answers, 0));
 }
 
 #[test]
-fn random_packets_of_no_connection_change_nothing_and_get_no_more_than_they_bring() {
+fn random_unknown_packets_are_not_amplified() {
     let seed = 0x5EED_0007_u64;
     let mut bits = seed;
     let mut random = move |end: u64| {
@@ -235,5 +235,5 @@ fn random_packets_of_no_connection_change_nothing_and_get_no_more_than_they_brin
         assert!(answered < packet.len(), "seed {seed:#x}, round {round}: {packet:02x?}");
     }
     assert_eq!((script.listener.active(), script.events()), (0, vec![]), "seed {seed:#x}");
-    assert!(script.stats().no_connection_told > 5000, "seed {seed:#x}: {:?}", script.stats());
+    assert!(script.stats().resets > 5000, "seed {seed:#x}: {:?}", script.stats());
 }

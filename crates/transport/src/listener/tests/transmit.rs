@@ -1,9 +1,9 @@
-//! Replies into batches, peer by peer.
+//! Reply scheduling and batches.
 
 use super::*;
 
 #[test]
-fn replies_of_one_peer_leave_in_one_batch() {
+fn replies_of_one_peer_share_a_batch() {
     let mut script = Script::connected(reference(), "abc");
     for seq in 0..10 {
         script.data('c', seq, b"x").data('a', seq, b"y");
@@ -13,7 +13,7 @@ fn replies_of_one_peer_leave_in_one_batch() {
 }
 
 #[test]
-fn a_full_batch_leaves_the_rest_for_the_next() {
+fn full_batch_leaves_rest_for_next() {
     let mut script = Script::connected(reference(), "a");
     script.batch.set_max_segments(4);
     for seq in 0..10 {
@@ -24,7 +24,7 @@ fn a_full_batch_leaves_the_rest_for_the_next() {
 }
 
 #[test]
-fn a_batch_without_room_loses_no_reply() {
+fn full_batch_loses_no_reply() {
     let mut script = Script::connected(reference(), "a");
     script.data('a', 0, b"x");
     script.batch.clear();
@@ -36,7 +36,7 @@ fn a_batch_without_room_loses_no_reply() {
 }
 
 #[test]
-fn a_peer_with_many_replies_does_not_keep_the_others_waiting() {
+fn batches_alternate_between_peers() {
     let mut script = Script::connected(reference(), "abc");
     script.batch.set_max_segments(2);
     for seq in 0..6 {
@@ -48,7 +48,7 @@ fn a_peer_with_many_replies_does_not_keep_the_others_waiting() {
 }
 
 #[test]
-fn replies_taken_one_by_one_go_round_the_peers() {
+fn single_replies_alternate_between_peers() {
     let mut script = Script::connected(reference(), "abc");
     for seq in 0..3 {
         script.data('a', seq, b"x");
@@ -61,5 +61,5 @@ fn replies_taken_one_by_one_go_round_the_peers() {
     assert_eq!(script.listener.poll_reply(now), None);
     script.data('c', 1, b"x");
     let (peer, reply) = script.listener.poll_reply(now).unwrap();
-    assert_eq!((peer, decode_from_receiver(reply, 0)), ('c', Ok(ack(2, 2))), "and again after a pause");
+    assert_eq!((peer, decode_from_receiver(reply, 0)), ('c', Ok(ack(2, 2))), "again after a pause");
 }
