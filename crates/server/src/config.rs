@@ -1,30 +1,31 @@
-//! What a server is told before it starts.
+//! Configuration of a server.
 
 use rdt_transport::{ListenerConfig, ReceiverConfig};
 
-/// What lies between a peer and its receiver.
+/// Paths between peers and their receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkMode {
-    /// The path that the peer's first SYN asks for. The first connection draws its losses from `seed`, so they are those
-    /// of any link with this seed; connection n, counted from 0 in the order of admission, from `child_seed(seed, n)`.
+    /// An emulated path for each peer, as its first SYN asks. The first connection draws losses
+    /// from `seed`, like any link with this seed; connection n, counted from 0 in the order of
+    /// admission, draws from `child_seed(seed, n)`.
     Emulated {
         /// Seed of all draws.
         seed: u64,
     },
-    /// Nothing: the link properties of the SYN are checked and not applied.
+    /// No paths. Link properties in a SYN are checked and ignored.
     None,
 }
 
-/// Limits of a server and the configuration of its parts.
+/// Configuration of a server: its listener, its links, their limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerConfig {
     /// Receivers and their limits.
     pub listener: ListenerConfig,
-    /// What lies between.
+    /// Paths between peers and receivers.
     pub link: LinkMode,
-    /// Bytes that the links of all peers together may hold.
+    /// Memory limit of the links of all peers together, bytes.
     pub link_memory_limit: u64,
-    /// Bytes that one direction of one peer's path may hold.
+    /// Memory limit of one direction of one peer's path, bytes.
     pub peer_link_memory_limit: u64,
 }
 
@@ -34,7 +35,7 @@ impl ServerConfig {
         Self::new(ReceiverConfig::reference(), LinkMode::Emulated { seed })
     }
 
-    /// Default limits: those of [`ListenerConfig::new`], and for links the same again.
+    /// Default limits: those of [`ListenerConfig::new`] for receivers, and equal ones for links.
     pub fn new(receiver: ReceiverConfig, link: LinkMode) -> Self {
         let listener = ListenerConfig::new(receiver);
         Self {
@@ -45,8 +46,8 @@ impl ServerConfig {
         }
     }
 
-    /// Divides `bytes` of memory: half for reassembly, half for the links, and a quarter of either half at
-    /// most for one peer.
+    /// Divides `bytes` of memory: half for receivers and half for links. One peer gets at most a
+    /// quarter of either half.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         let half = bytes / 2;

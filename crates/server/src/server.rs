@@ -1,36 +1,26 @@
-//! The machine: a [`Listener`] behind the paths of its peers.
+//! [`Server`]: a [`Listener`] behind the emulated paths of its peers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::{
-    self as emulator, Bitrate, ClassicLink, DelayHistogram, Delivery, Direction, Ledger, Loss, Path,
-    PathConfig, Probability, QueueLimit, child_seed,
-};
-use rdt_transport::wire::native::{CloseReason, LinkRequest};
+use rdt_emulator::{self as emulator, DelayHistogram, Delivery, Direction, Ledger, child_seed};
+use rdt_transport::wire::native::CloseReason;
 use rdt_transport::wire::{LinkWanted, Packet};
 use rdt_transport::{
-    Admission, Ecn, Endpoint, LinkProperties, Listener, ReceiverEvent, TransmitBuf, one_by_one,
+    Admission, Ecn, Endpoint, Listener, ListenerStats, ReceiverEvent, TransmitBuf, one_by_one,
 };
 
-use crate::{LinkMode, ServerConfig, ServerStats};
+use crate::path::PeerPath;
+use crate::{LinkMode, ServerConfig};
 
-/// Buffers of packets that left a link, kept for the next ones.
-const POOL: usize = 256;
-/// Datagrams that wait for the socket; a socket that takes none for longer loses the newest.
+/// Largest number of unused packet buffers.
+const MAX_POOLED_BUFFERS: usize = 256;
+/// Largest number of datagrams that wait for the socket. Further ones are dropped.
 const MAX_OUTGOING: usize = 16 * 1024;
 
-/// One peer's path and when it next needs attention.
-#[derive(Debug)]
-struct PeerPath {
-    path: Path,
-    rtt: Duration,
-    wakeup: Option<Instant>,
-}
-
-/// A datagram that left its link, or never entered one, and waits for the socket.
+/// A datagram that waits for the socket, after its link or without one.
 #[derive(Debug)]
 struct Outgoing<P> {
     peer: P,
@@ -38,30 +28,64 @@ struct Outgoing<P> {
     bytes: Vec<u8>,
 }
 
-/// What arrived from a peer.
+/// A received datagram.
 #[derive(Debug, Clone, Copy)]
 struct Datagram<'a> {
     ecn: Ecn,
     bytes: &'a [u8],
 }
 
-/// Receivers of many peers, each behind the path that its peer asked for.
+/// Receivers of many peers, each behind the path that its first SYN asked for.
 #[derive(Debug)]
 pub struct Server<P> {
     config: ServerConfig,
     listener: Listener<P>,
     paths: BTreeMap<P, PeerPath>,
+    /// Times at which paths need a call.
     wakeups: BTreeSet<(Instant, P)>,
     outgoing: VecDeque<Outgoing<P>>,
     events: VecDeque<(P, ReceiverEvent)>,
     pool: Vec<Vec<u8>>,
+    /// Memory of all links, bytes.
     link_memory: u64,
     max_link_memory: u64,
+    /// Paths created so far.
     connections: u64,
     outgoing_dropped: u64,
     lateness: DelayHistogram,
-    gone_forward: Ledger,
-    gone_reverse: Ledger,
+    /// Ledgers of removed paths.
+    removed_forward: Ledger,
+    removed_reverse: Ledger,
+}
+
+/// Counters of a server.
+#[derive(Debug, Clone)]
+pub struct ServerStats {
+    /// Datagrams and receivers.
+    pub listener: ListenerStats,
+    /// Sum over all forward links, including those of removed peers.
+    pub forward: Ledger,
+    /// Sum over all reverse links, including those of removed peers.
+    pub reverse: Ledger,
+    /// Delay of packets that left a reverse link after their due time.
+    pub lateness: DelayHistogram,
+    /// Largest memory of all links together, bytes.
+    pub max_link_memory: u64,
+    /// Replies dropped because the socket did not accept them fast enough.
+    pub outgoing_dropped: u64,
+}
+
+impl ServerStats {
+    /// Adds the counters of another server. Maxima are added up as well, although they may have
+    /// been reached at different times.
+    pub fn merge(&mut self, other: &Self) {
+        self.listener.merge(&other.listener);
+        self.forward.merge(&other.forward);
+        self.reverse.merge(&other.reverse);
+        self.lateness.merge(&other.lateness);
+        self.max_link_memory += other.max_link_memory;
+        self.outgoing_dropped += other.outgoing_dropped;
+    }
 }
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
@@ -80,75 +104,75 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             connections: 0,
             outgoing_dropped: 0,
             lateness: DelayHistogram::default(),
-            gone_forward: Ledger::default(),
-            gone_reverse: Ledger::default(),
+            removed_forward: Ledger::default(),
+            removed_reverse: Ledger::default(),
         }
     }
 
-    /// The receivers.
+    /// The listener behind the paths.
     pub fn listener(&self) -> &Listener<P> {
         &self.listener
     }
 
-    /// In-order bytes of `peer` that were not consumed.
+    /// In-order bytes of `peer` that are not consumed yet.
     pub fn data(&self, peer: P) -> &[u8] {
         self.listener.data(peer)
     }
 
-    /// Takes the first `n` bytes of [`Server::data`] as read.
+    /// Consumes the first `n` bytes of [`Server::data`].
     pub fn consume(&mut self, peer: P, n: usize) {
         self.listener.consume(peer, n);
     }
 
-    /// Answers the FIN of `peer`: the application has stored its transfer.
+    /// Answers the FIN of `peer` after the application has stored the transfer.
     pub fn confirm(&mut self, now: Instant, peer: P) {
         self.listener.confirm(peer);
         self.route_replies(now);
     }
 
-    /// Forgets `peer` and what is on its path: its transfer cannot be stored.
+    /// Removes `peer`, whose transfer cannot be stored, and the packets on its path.
     pub fn close(&mut self, peer: P) {
         self.listener.refuse(peer, CloseReason::Storage);
         self.absorb_events();
     }
 
-    /// Forgets everybody whose transfer is unfinished and that can be told: the application ends. The news leaves past the
-    /// links, for which there may be no time.
+    /// Removes all native peers with unfinished transfers when the application ends. The CLOSEs
+    /// bypass the links, because the application may not run long enough for their delay.
     pub fn abort_unfinished(&mut self) {
         self.listener.refuse_unfinished(CloseReason::Aborted);
         self.absorb_events();
     }
 
-    /// Nobody becomes a peer any more; those who are stay.
+    /// Admits no more peers. Present ones stay.
     pub fn refuse_new(&mut self) {
         self.listener.refuse_new();
     }
 
-    /// Until when `peer` may still ask again for an answer that was lost, if `spare` is as long as it waits on
-    /// a path that takes no time: its first timeout is three round trips.
+    /// Time until which `peer` may still repeat a packet whose answer was lost. Its first timeout
+    /// is three RTTs; `spare` is that timeout on a path without delay.
     pub fn quiet_at(&self, peer: P, spare: Duration) -> Option<Instant> {
         let rtt = self.paths.get(&peer).map_or(Duration::ZERO, |p| p.rtt);
         self.listener.last_active(peer).map(|at| at + 3 * rtt + spare)
     }
 
-    /// What happened so far on the path of `peer`: its forward and its reverse ledger.
+    /// Forward and reverse ledger of the path of `peer`.
     pub fn path_ledgers(&self, peer: P) -> Option<(&Ledger, &Ledger)> {
         self.paths.get(&peer).map(|p| (p.path.forward.ledger(), p.path.reverse.ledger()))
     }
 
-    /// True if the server asks for punctual calls: links emulate times.
+    /// True if there are emulated links, which need calls on time.
     pub fn is_emulating(&self) -> bool {
         self.config.link != LinkMode::None
     }
 
-    /// Memory in use, in bytes: reassembly and links.
+    /// Memory of receivers and links, bytes.
     pub fn memory(&self) -> u64 {
         self.listener.memory() + self.link_memory
     }
 
-    /// Counters as they stand.
+    /// Current counters.
     pub fn stats(&self) -> ServerStats {
-        let (mut forward, mut reverse) = (self.gone_forward, self.gone_reverse);
+        let (mut forward, mut reverse) = (self.removed_forward, self.removed_reverse);
         for peer in self.paths.values() {
             forward.merge(peer.path.forward.ledger());
             reverse.merge(peer.path.reverse.ledger());
@@ -163,17 +187,17 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// A datagram enters its peer's forward link.
+    /// Pushes a datagram into the forward link of its peer.
     fn enter(&mut self, now: Instant, peer: P, datagram: Datagram<'_>, seed: u64) {
         let Some(packet) = self.listener.inspect(now, peer, datagram.bytes) else {
-            // It may be told why.
+            // The listener may have a stateless reply.
             return self.route_replies(now);
         };
         if let Packet::Syn(open) = packet {
             match self.listener.admit(now, peer, &open) {
-                Admission::New => self.lay_path(peer, open.link, seed),
+                Admission::New => self.add_path(peer, open.link, seed),
                 Admission::Known => {}
-                // An answer to a stranger does not pass a link that is laid for those who are known.
+                // An unconnected address has no path: its reply bypasses the links.
                 Admission::Refused | Admission::Unproven => return self.route_replies(now),
             }
         }
@@ -183,24 +207,18 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.push(now, peer, packet, Direction::Forward);
     }
 
-    fn lay_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
-        let memory = self.config.peer_link_memory_limit;
-        let (rtt, config) = match wanted {
-            Some(LinkWanted::Packets(link)) => classic_path(&link, memory),
-            Some(LinkWanted::Bytes(link)) => path_by_bytes(&link, memory),
-            None => (Duration::ZERO, PathConfig::default()),
-        };
-        // The first draws as a link of its own with this seed does: its packet n has the fate of packet n there.
+    fn add_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
+        // The first path uses the seed itself, so its packet n has the fate of packet n of a single
+        // link with this seed.
         let seed = match self.connections {
             0 => seed,
             n => child_seed(seed, n),
         };
-        let path = Path::new(config, seed);
         self.connections += 1;
-        self.paths.insert(peer, PeerPath { path, rtt, wakeup: None });
+        self.paths.insert(peer, PeerPath::new(wanted, self.config.peer_link_memory_limit, seed));
     }
 
-    /// A copy to be put on a link.
+    /// Copies a datagram into a packet for a link.
     fn packet(&mut self, datagram: Datagram<'_>) -> emulator::Packet {
         let mut bytes = self.pool.pop().unwrap_or_default();
         bytes.clear();
@@ -208,7 +226,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         emulator::Packet::from(bytes).with_ecn(emulator::Ecn::from_bits(datagram.ecn.bits()))
     }
 
-    /// Pushes into one link of a path, within the memory that all links share.
+    /// Pushes a packet into one link of a path, within the memory limit of all links.
     fn push(&mut self, now: Instant, peer: P, packet: emulator::Packet, direction: Direction) {
         let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(packet.bytes) };
         let link = entry.path.link_mut(direction);
@@ -216,7 +234,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
         link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
         let dropped = entry.path.push(direction, now, packet).err();
-        // Less than before where the packet drove others out.
+        // May be less than before: the packet may have evicted others.
         let held = entry.path.link_mut(direction).held_bytes();
         self.link_memory = self.link_memory - before + held;
         self.max_link_memory = self.max_link_memory.max(self.link_memory);
@@ -226,7 +244,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.schedule(peer);
     }
 
-    /// Moves the wake-up of a path to where its links want it.
+    /// Reschedules a path for the next wake-up of its links.
     fn schedule(&mut self, peer: P) {
         let Some(entry) = self.paths.get_mut(&peer) else { return };
         let wanted = match (entry.path.forward.next_wakeup(), entry.path.reverse.next_wakeup()) {
@@ -244,7 +262,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Handles everything that is due by `now`, each at its own time and in the order of those times.
+    /// Handles all deliveries due by `now` in the order of their due times, each at its due time.
     fn advance(&mut self, now: Instant) {
         while let Some(&(due, peer)) = self.wakeups.first()
             && due <= now
@@ -257,7 +275,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
 
     fn leave_forward(&mut self, due: Instant, peer: P) {
         while let Some(delivery) = self.pop(due, peer, Direction::Forward) {
-            self.listener.deliver_datagram(due, peer, codepoint(&delivery), &delivery.packet);
+            self.listener.deliver_datagram(due, peer, Ecn::from_bits(delivery.ecn.bits()), &delivery.packet);
             self.recycle(delivery.packet);
             self.route_replies(due);
         }
@@ -267,7 +285,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         while let Some(delivery) = self.pop(due, peer, Direction::Reverse) {
             self.listener.touch(due, peer);
             self.lateness.record(now.saturating_duration_since(due));
-            self.put_out(Outgoing { peer, ecn: codepoint(&delivery), bytes: delivery.packet });
+            self.put_out(Outgoing { peer, ecn: Ecn::from_bits(delivery.ecn.bits()), bytes: delivery.packet });
         }
     }
 
@@ -288,9 +306,9 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         delivery
     }
 
-    /// Sends the listener's replies into their reverse links.
+    /// Pushes the listener's replies into the reverse links.
     fn route_replies(&mut self, now: Instant) {
-        // Asked at every turn, and mostly there is none.
+        // The common case: no reply.
         if !self.listener.may_reply() || !self.is_emulating() {
             return;
         }
@@ -299,7 +317,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             bytes.clear();
             bytes.extend_from_slice(reply);
             if self.paths.contains_key(&peer) {
-                // Nobody slows down for marks on replies.
+                // Not-ECT: replies are not congestion-controlled.
                 self.push(now, peer, bytes.into(), Direction::Reverse);
             } else {
                 self.put_out(Outgoing { peer, ecn: Ecn::NotEct, bytes });
@@ -308,17 +326,17 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.pool.len() < POOL {
+        if self.pool.len() < MAX_POOLED_BUFFERS {
             self.pool.push(buffer);
         }
     }
 
-    /// Takes the listener's events over, and the path of a peer away with the peer.
+    /// Moves events out of the listener and removes the paths of removed peers.
     fn absorb_events(&mut self) {
         while let Some((peer, event)) = self.listener.poll_event() {
             match event {
                 ReceiverEvent::Closed { .. } => {
-                    self.tear_down(peer);
+                    self.remove_path(peer);
                     self.withdraw(peer);
                 }
                 ReceiverEvent::Started => self.withdraw(peer),
@@ -328,20 +346,20 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// The bytes of which these tell are gone.
+    /// Drops queued events about bytes that are discarded.
     fn withdraw(&mut self, peer: P) {
         let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
         self.events.retain(|(p, event)| *p != peer || !void(*event));
     }
 
-    fn tear_down(&mut self, peer: P) {
+    fn remove_path(&mut self, peer: P) {
         let Some(entry) = self.paths.remove(&peer) else { return };
         if let Some(wakeup) = entry.wakeup {
             self.wakeups.remove(&(wakeup, peer));
         }
         self.link_memory -= entry.path.forward.held_bytes() + entry.path.reverse.held_bytes();
-        self.gone_forward.merge(&entry.path.forward.into_ledger());
-        self.gone_reverse.merge(&entry.path.reverse.into_ledger());
+        self.removed_forward.merge(&entry.path.forward.into_ledger());
+        self.removed_reverse.merge(&entry.path.reverse.into_ledger());
     }
 }
 
@@ -352,8 +370,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         match self.config.link {
             LinkMode::None => self.listener.handle_datagram(now, peer, ecn, datagram),
-            // What is due is handled in `handle_timeout`, each thing at its own time: taking datagrams off the
-            // socket comes first, because the socket's buffer is the one queue that is in no model.
+            // Deliveries wait for `handle_timeout`. The socket is read first, because its buffer is
+            // the one queue that the model does not contain.
             LinkMode::Emulated { seed } => {
                 self.enter(now, peer, Datagram { ecn, bytes: datagram }, seed);
             }
@@ -381,7 +399,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         if !self.is_emulating() {
             return self.listener.poll_transmit(now, out);
         }
-        // What no packet brought about: an application that reads on, an ACK that waited.
+        // Replies that no packet triggered: window updates and delayed ACKs.
         self.route_replies(now);
         let &Outgoing { peer, ecn, .. } = self.outgoing.front()?;
         let before = out.segments();
@@ -410,40 +428,6 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         self.absorb_events();
         self.events.pop_front()
     }
-}
-
-/// What a packet left its link with.
-fn codepoint(delivery: &Delivery) -> Ecn {
-    Ecn::from_bits(delivery.ecn.bits())
-}
-
-/// The path that a classic sender asks for.
-fn classic_path(link: &LinkProperties, memory_limit: u64) -> (Duration, PathConfig) {
-    let rtt = Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default();
-    let config = PathConfig::classic(ClassicLink {
-        rtt,
-        rate: Bitrate::from_bps_f64(f64::from(link.speed_bps)).unwrap_or(Bitrate::from_bps(1)),
-        loss_forward: Probability::new(f64::from(link.loss_forward)).unwrap_or(Probability::ZERO),
-        loss_reverse: Probability::new(f64::from(link.loss_reverse)).unwrap_or(Probability::ZERO),
-        buffer: link.buffer,
-        memory_limit,
-    });
-    (rtt, config)
-}
-
-/// The path that is asked for with a queue in bytes, which counts waiting packets only.
-fn path_by_bytes(link: &LinkRequest, memory_limit: u64) -> (Duration, PathConfig) {
-    let rtt = Duration::from_micros(u64::from(link.rtt_us));
-    let probability = |ppb: u32| Probability::new(f64::from(ppb) / 1e9).unwrap_or(Probability::ZERO);
-    let mut config = PathConfig::symmetric(rtt, Bitrate::from_bps(link.rate_bps));
-    for (side, loss) in
-        [(&mut config.forward, link.loss_forward_ppb), (&mut config.reverse, link.loss_reverse_ppb)]
-    {
-        side.loss = Loss::Bernoulli(probability(loss));
-        side.queue = QueueLimit::bytes(link.queue_bytes);
-        side.memory_limit = memory_limit;
-    }
-    (rtt, config)
 }
 
 #[cfg(test)]

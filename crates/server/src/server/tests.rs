@@ -1,17 +1,20 @@
-//! A server alone, called at made-up times.
+//! Unit tests of a server, called at given times (ns).
 
+use rdt_emulator::Path;
 use rdt_transport::wire::{
     self, FromReceiver, Syn, decode_from_receiver, encode_data_header, encode_fin, encode_syn,
 };
-use rdt_transport::{Ecn, ReceiverConfig, TransmitBuf};
+use rdt_transport::{Ecn, LinkProperties, ReceiverConfig, TransmitBuf};
 
 use super::*;
 use crate::ServerConfig;
+use crate::path::classic_path;
 
 /// 1 Mbit/s: 12 bytes take 96 us, 28 take 224 us, 1008 take 8064 us.
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 1e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 10 };
-/// The RTT of the link as the SYN's 32-bit float gives it is 1 ns longer; each way it is half.
+/// Time from a SYN to its SYN-ACK, ns. As a 32-bit float, the RTT of the SYN is 1 ns longer than
+/// 100 ms.
 const SYN_ANSWERED: u64 = 50_000_000 + 224_000 + 50_000_001 + 96_000;
 
 struct Script {
@@ -52,7 +55,7 @@ impl Script {
         self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
     }
 
-    /// Calls the server at `ns` and gives what leaves.
+    /// Calls the server at `ns`; returns the replies that leave.
     fn run(&mut self, ns: u64) -> Vec<(u8, FromReceiver)> {
         self.server.handle_timeout(self.at(ns));
         let mut replies = Vec::new();
@@ -63,7 +66,7 @@ impl Script {
         }
     }
 
-    /// Calls the server whenever it asks to be called, up to `ns`, and gives what left and when.
+    /// Calls the server at each of its timeouts up to `ns`; returns the replies and their times.
     fn run_to(&mut self, ns: u64) -> Vec<(u64, FromReceiver)> {
         let mut left = Vec::new();
         while let Some(next) = self.server.poll_timeout().filter(|next| *next <= self.at(ns)) {
@@ -81,19 +84,20 @@ impl Script {
 const SYN_ACK: FromReceiver = FromReceiver::SynAck { ack: 0, wnd: 1 };
 
 #[test]
-fn a_syn_crosses_both_links_before_its_answer_leaves() {
+fn syn_and_syn_ack_cross_links() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
-    assert_eq!(script.events(), [ReceiverEvent::Connected], "told before the delay");
+    assert_eq!(script.events(), [ReceiverEvent::Connected], "reported before the delay");
     assert_eq!(script.run_to(1_000_000_000), [(SYN_ANSWERED, SYN_ACK)]);
     assert_eq!(script.events(), [ReceiverEvent::Started]);
 }
 
 #[test]
-fn being_called_late_shows_as_lateness_and_bends_nothing() {
+fn late_call_is_recorded_as_lateness() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
-    // Nobody comes until long after the SYN left its link; its answer is due all the same.
+    // The server is not called until long after the SYN left its link; its answer is due all the
+    // same.
     assert_eq!(script.run(SYN_ANSWERED - 1), []);
     assert_eq!(script.run(SYN_ANSWERED + 5_000_000), [(1, SYN_ACK)]);
     let late = script.server.stats().lateness;
@@ -102,7 +106,7 @@ fn being_called_late_shows_as_lateness_and_bends_nothing() {
 }
 
 #[test]
-fn a_later_syn_leaves_the_path_as_it_is() {
+fn later_syn_keeps_path() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
     script.run_to(200_000_000);
@@ -111,7 +115,7 @@ fn a_later_syn_leaves_the_path_as_it_is() {
 }
 
 #[test]
-fn each_peer_has_its_own_path_and_its_own_draws() {
+fn each_peer_has_own_path_and_seed() {
     let mut script = Script::new(|_| {});
     let lossy = LinkProperties { loss_forward: 0.5, buffer: 1000, ..LINK };
     for peer in [1, 2] {
@@ -130,11 +134,11 @@ fn each_peer_has_its_own_path_and_its_own_draws() {
     for seq in 0..200 {
         again.data(1_000_000, 2, seq, 1);
     }
-    assert_eq!(lost(&again, 2), one, "the first connection draws alike whoever it is");
+    assert_eq!(lost(&again, 2), one, "the first connection uses the seed, whichever peer it is");
 }
 
 #[test]
-fn first_peer_draws_what_a_link_with_the_seed_draws() {
+fn first_peer_matches_link_with_seed() {
     const PACKETS: u64 = 300;
     let lossy = LinkProperties { loss_forward: 0.3, buffer: 1000, speed_bps: 1e9, ..LINK };
     let mut script = Script::new(|_| {});
@@ -160,7 +164,7 @@ fn first_peer_draws_what_a_link_with_the_seed_draws() {
 }
 
 #[test]
-fn the_queue_keeps_one_packet_more_than_its_buffer() {
+fn queue_holds_one_packet_above_buffer() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
     script.run_to(200_000_000);
@@ -173,7 +177,7 @@ fn the_queue_keeps_one_packet_more_than_its_buffer() {
 }
 
 #[test]
-fn memory_on_links_is_shared_and_bounded() {
+fn link_memory_is_shared_and_bounded() {
     let mut script = Script::new(|config| {
         config.link_memory_limit = 3000;
         config.peer_link_memory_limit = 2000;
@@ -196,7 +200,7 @@ fn memory_on_links_is_shared_and_bounded() {
 }
 
 #[test]
-fn a_closed_peers_packets_are_discarded_and_accounted_for() {
+fn packets_of_closed_peer_are_discarded() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
     script.run_to(200_000_000);
@@ -212,7 +216,7 @@ fn a_closed_peers_packets_are_discarded_and_accounted_for() {
 }
 
 #[test]
-fn the_answer_to_a_fin_enters_its_link_when_the_application_confirms() {
+fn fin_ack_enters_link_on_confirm() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
     script.run_to(200_000_000);
@@ -226,7 +230,7 @@ fn the_answer_to_a_fin_enters_its_link_when_the_application_confirms() {
 }
 
 #[test]
-fn a_restart_withdraws_news_of_bytes_that_are_gone() {
+fn restart_withdraws_stale_events() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
     script.data(1_000_000, 1, 0, 10);
@@ -239,7 +243,7 @@ fn a_restart_withdraws_news_of_bytes_that_are_gone() {
 }
 
 #[test]
-fn without_links_answers_leave_at_once() {
+fn replies_skip_missing_links() {
     let mut script = Script::new(|config| config.link = LinkMode::None);
     script.syn(0, 1, LINK);
     script.data(0, 1, 0, 1);
@@ -248,7 +252,7 @@ fn without_links_answers_leave_at_once() {
 }
 
 #[test]
-fn codepoints_pass_the_link_and_a_batch_has_but_one() {
+fn ecn_passes_link_one_codepoint_per_batch() {
     for link in [LinkMode::None, LinkMode::Emulated { seed: 1 }] {
         let mut script = Script::new(|config| config.link = link);
         script.syn(0, 1, LINK);
@@ -274,7 +278,7 @@ fn codepoints_pass_the_link_and_a_batch_has_but_one() {
 }
 
 #[test]
-fn news_of_an_application_that_reads_on_takes_the_reverse_link() {
+fn window_update_takes_reverse_link() {
     let mut script = Script::new(|config| config.listener.peer_memory_limit = 1 << 20);
     let link = LinkProperties { rtt_s: 0.01, speed_bps: 1e9, buffer: 2000, ..LINK };
     script.syn(0, 1, link);
@@ -282,13 +286,13 @@ fn news_of_an_application_that_reads_on_takes_the_reverse_link() {
     for seq in 0..1200 {
         script.data(20_000_000, 1, seq, 1000);
     }
-    let told = script.run_to(100_000_000);
-    let Some((_, FromReceiver::Ack { ack: full, wnd: 0 })) = told.last().copied() else { panic!("{told:?}") };
+    let acks = script.run_to(100_000_000);
+    let Some((_, FromReceiver::Ack { ack: full, wnd: 0 })) = acks.last().copied() else { panic!("{acks:?}") };
     assert!((1040..1060).contains(&full), "{full} packets of 1000 bytes in 1 MiB");
     let unread = script.server.data(1).len();
     script.server.consume(1, unread);
-    assert_eq!(script.run(200_000_000), [], "it travels for 5 ms");
-    // As much as fits beside what may be unread of an application that keeps up.
+    assert_eq!(script.run(200_000_000), [], "5 ms on the link");
+    // The window leaves room for the bytes that an application that keeps up may have unread.
     let update = FromReceiver::Ack { ack: full, wnd: (1 << 19) / 1000 };
     let left = script.run_to(210_000_000);
     assert!(matches!(left[..], [(at, reply)] if at > 205_000_000 && reply == update), "{left:?}");

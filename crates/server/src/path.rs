@@ -1,0 +1,60 @@
+//! Paths of peers, as the first SYN of each peer asks for them. The decoder of the SYN has checked all values, so the
+//! fallbacks for values out of range are never used.
+
+use std::time::{Duration, Instant};
+
+use rdt_emulator::{Bitrate, ClassicLink, Loss, Path, PathConfig, Probability, QueueLimit};
+use rdt_transport::LinkProperties;
+use rdt_transport::wire::LinkWanted;
+use rdt_transport::wire::native::LinkRequest;
+
+/// Path of one peer.
+#[derive(Debug)]
+pub(crate) struct PeerPath {
+    pub(crate) path: Path,
+    /// Propagation delay of both directions.
+    pub(crate) rtt: Duration,
+    /// Time at which a link needs a call, as scheduled by the server.
+    pub(crate) wakeup: Option<Instant>,
+}
+
+impl PeerPath {
+    /// Builds the path that a SYN asks for. One direction holds at most `memory_limit` bytes.
+    pub(crate) fn new(wanted: Option<LinkWanted>, memory_limit: u64, seed: u64) -> Self {
+        let (rtt, config) = match wanted {
+            Some(LinkWanted::Packets(link)) => classic_path(&link, memory_limit),
+            Some(LinkWanted::Bytes(link)) => native_path(&link, memory_limit),
+            None => (Duration::ZERO, PathConfig::default()),
+        };
+        Self { path: Path::new(config, seed), rtt, wakeup: None }
+    }
+}
+
+/// Path of a classic sender: its queue is limited in packets and counts those in flight.
+pub(crate) fn classic_path(link: &LinkProperties, memory_limit: u64) -> (Duration, PathConfig) {
+    let rtt = Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default();
+    let config = PathConfig::classic(ClassicLink {
+        rtt,
+        rate: Bitrate::from_bps_f64(f64::from(link.speed_bps)).unwrap_or(Bitrate::from_bps(1)),
+        loss_forward: Probability::new(f64::from(link.loss_forward)).unwrap_or(Probability::ZERO),
+        loss_reverse: Probability::new(f64::from(link.loss_reverse)).unwrap_or(Probability::ZERO),
+        buffer: link.buffer,
+        memory_limit,
+    });
+    (rtt, config)
+}
+
+/// Path of a native sender: its queue is limited in bytes and counts waiting packets only.
+fn native_path(link: &LinkRequest, memory_limit: u64) -> (Duration, PathConfig) {
+    let rtt = Duration::from_micros(u64::from(link.rtt_us));
+    let probability = |ppb: u32| Probability::new(f64::from(ppb) / 1e9).unwrap_or(Probability::ZERO);
+    let mut config = PathConfig::symmetric(rtt, Bitrate::from_bps(link.rate_bps));
+    for (side, loss) in
+        [(&mut config.forward, link.loss_forward_ppb), (&mut config.reverse, link.loss_reverse_ppb)]
+    {
+        side.loss = Loss::Bernoulli(probability(loss));
+        side.queue = QueueLimit::bytes(link.queue_bytes);
+        side.memory_limit = memory_limit;
+    }
+    (rtt, config)
+}
