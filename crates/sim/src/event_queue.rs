@@ -1,11 +1,11 @@
-//! What happens when: a priority queue in which ties go in the order of insertion, so that a run never
-//! depends on anything but its inputs.
+//! Priority queue of events. Events of the same time keep the order of insertion, so a run depends
+//! on its inputs alone.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// Items and their times.
+/// Events with their times.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     heap: BinaryHeap<Reverse<(Instant, u64, T)>>,
@@ -22,7 +22,7 @@ impl<T: Ord> EventQueue<T> {
         self.inserted += 1;
     }
 
-    /// The time of the next item.
+    /// Time of the next event.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((time, ..))| *time)
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_come_by_time_and_ties_by_insertion() {
+    fn ties_keep_order_of_insertion() {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let t0 = Instant::now();
         let mut events = EventQueue::new();

@@ -1,8 +1,9 @@
-//! Virtual time: any number of senders and servers, joined by wires that they may share, run as fast as the
-//! processor allows and give the same events on every run with the same seeds.
+//! Simulation in virtual time: any number of senders and servers, connected by wires that they may
+//! share. A wire is an emulated path. Runs are as fast as the processor allows, and equal for equal
+//! seeds.
 //!
-//! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes one transfer in a few
-//! numbers and runs it. Nodes are driven by the same [`turn`](rdt_transport::drive::turn) as real sockets.
+//! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes and runs one
+//! transfer. Nodes are driven by the same [`turn`](rdt_transport::drive::turn) as real sockets.
 #![forbid(unsafe_code)]
 
 mod event_queue;

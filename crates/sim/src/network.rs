@@ -1,4 +1,4 @@
-//! Datagrams between nodes: inboxes, the wires that lead to them, and the hash of everything that arrived.
+//! Network between nodes: wires, inboxes, and the hash of all arrivals.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -10,12 +10,12 @@ use rdt_transport::{Ecn, TransmitBuf};
 
 use crate::node::NodeId;
 
-/// Batches kept for reuse.
-const POOL: usize = 64;
+/// Largest number of unused buffers.
+const MAX_POOLED_BUFFERS: usize = 64;
 /// FNV-1a, 64 bits: offset basis and prime.
 const FNV: (u64, u64) = (0xCBF2_9CE4_8422_2325, 0x0000_0100_0000_01B3);
 
-/// Datagrams from one node, end to end, as a socket with receive offload would give them.
+/// Coalesced datagrams from one node, as a socket with GRO returns them.
 #[derive(Debug)]
 pub(crate) struct Batch {
     from: NodeId,
@@ -24,21 +24,23 @@ pub(crate) struct Batch {
     ecn: Ecn,
 }
 
-/// Somebody on the path who sees every datagram, for tests that judge a transfer by what is on its wire.
+/// Observer of all datagrams that can inject more, for tests that judge a transfer by its
+/// datagrams.
 pub trait Interceptor: Debug + Send {
-    /// A node sent a datagram; its wire has not seen it yet.
+    /// Called when a node sends a datagram, before it enters its wire.
     fn on_sent(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]);
 
-    /// A datagram reaches a node, which has not read it yet. What this gives reaches the node right after it,
-    /// as if it came from the same sender.
+    /// Called when a datagram reaches a node, before it is read. The returned datagrams reach the
+    /// node right after it, with the same source.
     fn on_arrived(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]) -> Vec<Vec<u8>>;
 }
 
-/// What a path does to codepoints, beside its queues' marks: given the time since the start and the codepoint that
-/// a datagram was sent with, the one that it goes on with, or `None` if it is dropped for it.
+/// Rewriting of ECN codepoints on all wires, apart from marks of their queues: maps the time since
+/// the start and the codepoint of a datagram to the new codepoint, or to `None` to drop the
+/// datagram.
 pub type EcnRewrite = fn(Duration, Ecn) -> Option<Ecn>;
 
-/// A wire of a simulation.
+/// Identifier of a wire, an emulated path, in its simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WireId(u32);
 
@@ -48,15 +50,15 @@ impl WireId {
     }
 }
 
-/// From which node to which.
+/// Source and destination.
 type Ends = (NodeId, NodeId);
 
-/// What a node uses to reach another.
+/// Route from one node to another.
 #[derive(Debug, Clone, Copy)]
 struct Route {
     wire: WireId,
     direction: Direction,
-    /// Which of the network's flows it is: the tag of its packets on the wire.
+    /// Index in [`Network::flows`], and the tag of its packets on the wire.
     flow: u32,
 }
 
@@ -67,26 +69,26 @@ fn link(path: &Path, direction: Direction) -> &Link {
     }
 }
 
-/// Inboxes, wires, and which pair of nodes uses which wire. A pair without one is joined without delay or
-/// loss.
+/// Inboxes, wires and routes. A pair of nodes without a route is connected without delay or loss.
 #[derive(Debug)]
 pub(crate) struct Network {
     epoch: Instant,
     inboxes: Vec<VecDeque<Batch>>,
     wires: Vec<Path>,
     routes: BTreeMap<Ends, Route>,
-    /// Whose packets a tag stands for. None is taken away: there may be packets of an old route on its wire.
+    /// Source and destination by tag. Entries are never removed: packets of a replaced route may
+    /// still be on its wire.
     flows: Vec<Ends>,
     pool: Vec<Vec<u8>>,
-    /// Nodes whose inbox got something.
+    /// Nodes with new datagrams in their inbox.
     pub(crate) woken: VecDeque<NodeId>,
-    /// Wires whose wake-up may have moved.
+    /// Wires whose wake-up time may have changed.
     pub(crate) rescheduled: Vec<(WireId, Direction)>,
     /// Datagrams that reached an inbox.
     pub(crate) datagrams: u64,
     pub(crate) hash: u64,
     pub(crate) interceptor: Option<Box<dyn Interceptor>>,
-    /// On all wires.
+    /// Applied on all wires.
     pub(crate) ecn_rewrite: Option<EcnRewrite>,
 }
 
@@ -112,11 +114,11 @@ impl Network {
         self.inboxes.push(VecDeque::new());
     }
 
-    /// Adds a wire that nobody uses yet. The times of its schedules are those of the simulation.
+    /// Adds a wire without routes and starts its schedules at the start of the simulation.
     pub(crate) fn add_wire(&mut self, mut path: Path) -> WireId {
         assert!(
             path.forward.next_wakeup().is_none() && path.reverse.next_wakeup().is_none(),
-            "packets on a new wire belong to nobody"
+            "a new wire has no packets"
         );
         let id = WireId(u32::try_from(self.wires.len()).expect("fewer wires than 2^32 fit in memory"));
         path.start(self.epoch);
@@ -124,10 +126,10 @@ impl Network {
         id
     }
 
-    /// From now on, datagrams between the two nodes use this wire, forward from the first to the second.
+    /// Routes datagrams between two nodes over a wire, forward from the first to the second.
     pub(crate) fn route(&mut self, (from, to): Ends, wire: WireId) {
         let nodes = self.inboxes.len();
-        assert!(from.index() < nodes && to.index() < nodes && from != to, "a route joins two nodes");
+        assert!(from.index() < nodes && to.index() < nodes && from != to, "a route connects two nodes");
         assert!(wire.index() < self.wires.len(), "a route uses a wire of its simulation");
         for (ends, direction) in [((from, to), Direction::Forward), ((to, from), Direction::Reverse)] {
             let flow = u32::try_from(self.flows.len()).expect("fewer routes than 2^32 fit in memory");
@@ -144,7 +146,7 @@ impl Network {
         link(&self.wires[wire.index()], direction).next_wakeup()
     }
 
-    /// Moves what is due on a wire into the inboxes that it is for.
+    /// Moves due packets of one direction of a wire into the inboxes.
     pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, direction: Direction) {
         while let Some(delivery) = self.wires[wire.index()].pop(direction, now) {
             let (from, to) = self.flows[delivery.tag as usize];
@@ -174,7 +176,7 @@ impl Network {
         let ecn = rdt_emulator::Ecn::from_bits(ecn.bits());
         let path = &mut self.wires[wire.index()];
         for datagram in batch.datagrams() {
-            // A dropped packet is in the link's ledger and nowhere else.
+            // The link's ledger counts a dropped packet.
             let _ = path.push(direction, now, Packet::from(datagram.to_vec()).with_tag(flow).with_ecn(ecn));
         }
         self.rescheduled.push((wire, direction));
@@ -186,7 +188,7 @@ impl Network {
         self.note((u64::from(batch.from.0) << 32) | u64::from(to.0));
         for datagram in batch.bytes.chunks(batch.stride.max(1)) {
             self.datagrams += 1;
-            // The first twelve bytes of a packet are its header, and what tells it from others.
+            // Twelve bytes hold the type and the numbers that distinguish packets.
             let mut head = [0; 16];
             let n = datagram.len().min(12);
             head[..n].copy_from_slice(&datagram[..n]);
@@ -221,7 +223,7 @@ pub(crate) struct NodeIo<'a, P> {
     pub(crate) now: Instant,
     pub(crate) batch: &'a mut TransmitBuf,
     pub(crate) received: Option<Batch>,
-    /// The other end, for a node that has but one.
+    /// Maps a peer to its node; senders have one peer, `default_peer`.
     pub(crate) address: fn(P, NodeId) -> NodeId,
     pub(crate) peer: fn(NodeId) -> P,
     pub(crate) default_peer: NodeId,
@@ -232,7 +234,7 @@ impl<P: Copy> DatagramIo for NodeIo<'_, P> {
 
     fn recv(&mut self) -> Option<Received<'_, P>> {
         if let Some(old) = self.received.take()
-            && self.network.pool.len() < POOL
+            && self.network.pool.len() < MAX_POOLED_BUFFERS
         {
             self.network.pool.push(old.bytes);
         }

@@ -1,5 +1,5 @@
-//! The two kinds of node and the applications on them: a sender with an endless supply of the course's
-//! payload, and a server that checks every byte against it.
+//! Nodes and their applications: a sender that transfers an array of 64-bit words, each equal to
+//! its index, and a server that checks every byte of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, Transfe
 
 use crate::read_policy::{ReadPolicy, Reader};
 
-/// A node of a simulation.
+/// Identifier of a node in its simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
@@ -19,35 +19,37 @@ impl NodeId {
     }
 }
 
-/// How a sender's transfer stands.
+/// State of a sender's transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It goes on.
+    /// The transfer is under way.
     Running,
-    /// The FIN-ACK arrived with this CRC-32.
+    /// The FIN-ACK arrived.
     Finished {
-        /// As the receiver computed it.
+        /// CRC-32 of the stream, as the receiver computed it.
         crc: u32,
     },
-    /// It failed.
+    /// The transfer failed.
     Failed {
-        /// What was going on.
+        /// Phase in which it failed.
         phase: Phase,
-        /// Why.
+        /// Cause.
         error: TransferError,
     },
 }
 
-/// A sender, the bytes it has still to write, and how it ended.
+/// A sender and its application.
 pub struct SenderNode {
-    /// The machine.
+    /// The protocol machine.
     pub sender: Sender,
-    /// How its transfer stands.
+    /// State of its transfer.
     pub outcome: Outcome,
-    /// When it ended.
+    /// Time at which the transfer ended.
     pub ended_at: Option<Instant>,
     pub(crate) server: NodeId,
+    /// Bytes written so far.
     written: u64,
+    /// Bytes of the whole transfer.
     bytes: u64,
 }
 
@@ -56,7 +58,7 @@ impl SenderNode {
         Self { sender, outcome: Outcome::Running, ended_at: None, server, written: 0, bytes }
     }
 
-    /// Writes what fits and takes the news; true if there may be more to do at once.
+    /// Fills the send buffer and handles events; true if another call may have more to do.
     pub(crate) fn pump(&mut self, now: Instant) -> bool {
         let mut busy = self.fill();
         while let Some(event) = self.sender.poll_event() {
@@ -89,7 +91,7 @@ impl SenderNode {
             self.sender.advance(n);
             busy = true;
             if self.written == self.bytes {
-                // The sender was opened when the node was made.
+                // Cannot fail: the sender was opened with the node.
                 let _ = self.sender.finish();
             }
         }
@@ -97,31 +99,31 @@ impl SenderNode {
     }
 }
 
-/// What a server received of one peer's newest transfer.
+/// Newest transfer of one peer, as its server received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
     /// Bytes read, in order.
     pub bytes: u64,
-    /// True while every byte was the one that belongs there.
+    /// True while every byte has its expected value.
     pub intact: bool,
-    /// CRC-32, once finished.
+    /// CRC-32 of the stream, once finished.
     pub crc: Option<u32>,
-    /// How often a SYN started it again.
+    /// Number of SYNs that started it or started it again.
     pub starts: u32,
-    /// From the first to the last data packet, once finished.
+    /// Time from the first to the last data packet, once finished.
     pub elapsed: Option<Duration>,
-    /// The server closed the peer; true if a transfer was under way then.
+    /// Set when the server removed the peer: true if the transfer was unfinished.
     pub closed: Option<bool>,
 }
 
 impl Default for Transfer {
-    /// Nothing arrived, so nothing is wrong.
+    /// An empty transfer is intact.
     fn default() -> Self {
         Self { bytes: 0, intact: true, crc: None, starts: 0, elapsed: None, closed: None }
     }
 }
 
-/// What a FIN told of a transfer whose last bytes are not read.
+/// End of a transfer whose last bytes are not read yet.
 #[derive(Debug, Clone, Copy)]
 struct Finish {
     bytes: u64,
@@ -129,20 +131,20 @@ struct Finish {
     elapsed: Duration,
 }
 
-/// A server and what it received.
+/// A server, its application and the transfers that it received.
 pub struct ServerNode {
-    /// The machine.
+    /// The protocol machine.
     pub server: Server<NodeId>,
-    /// By peer. Bytes are checked only if the receivers keep them.
+    /// Newest transfer of each peer. Bytes are checked only if the receivers keep them.
     pub transfers: BTreeMap<NodeId, Transfer>,
-    /// The application, if it does not read at once.
+    /// Read policy of the application; `None` if it reads immediately.
     reader: Option<Reader>,
-    /// What it does instead with what some peers sent.
+    /// Read policies for single peers, which take precedence.
     readers: BTreeMap<NodeId, Reader>,
-    /// Peers with bytes that were not read.
+    /// Peers with unread bytes.
     unread: BTreeSet<NodeId>,
     finishing: BTreeMap<NodeId, Finish>,
-    /// When the application reads on.
+    /// Time of the application's next read.
     read_at: Option<Instant>,
     /// The application does nothing before this time.
     pub(crate) asleep_until: Option<Instant>,
@@ -162,17 +164,17 @@ impl ServerNode {
         }
     }
 
-    /// From now on the application reads so.
+    /// Sets the read policy.
     pub(crate) fn set_read_policy(&mut self, policy: ReadPolicy, epoch: Instant) {
         self.reader = Some(Reader::new(policy, epoch));
     }
 
-    /// From now on the application reads so what `peer` sends, whatever it does else.
+    /// Sets the read policy for the data of `peer`.
     pub(crate) fn set_peer_read_policy(&mut self, peer: NodeId, policy: ReadPolicy, epoch: Instant) {
         self.readers.insert(peer, Reader::new(policy, epoch));
     }
 
-    /// Reads, checks and confirms; true if there may be more to do at once.
+    /// Handles events, reads, checks and confirms; true if another call may have more to do.
     pub(crate) fn pump(&mut self, now: Instant) -> bool {
         if self.asleep_until.is_some_and(|until| now < until) {
             return false;
@@ -205,12 +207,13 @@ impl ServerNode {
         busy
     }
 
-    /// Reads what the application would, and confirms what it read to the end; true if it read anything.
+    /// Reads as the policy allows and confirms a transfer read to its end; true if any byte was
+    /// read.
     fn read(&mut self, now: Instant, peer: NodeId) -> bool {
         let transfer = self.transfers.entry(peer).or_default();
         let before = transfer.bytes;
         let mut reader = self.readers.get_mut(&peer).or(self.reader.as_mut());
-        // What is there may lie in several pieces.
+        // Unread data may lie in several pieces.
         while let data = self.server.data(peer)
             && !data.is_empty()
         {
@@ -239,7 +242,7 @@ impl ServerNode {
     }
 }
 
-/// Either kind.
+/// A node of either kind.
 pub(crate) enum Node {
     Sender(Box<SenderNode>),
     Server(Box<ServerNode>),

@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use rdt_transport::congestion::Cause;
 use rdt_transport::{Metrics, Observer, Trace};
 
-/// Samples at one interval: sample i is how things stood at time i x interval, before what happened at that
-/// very time. All vectors have one length.
+/// Samples at a fixed interval. Sample i holds the state at time i x interval, before the events of
+/// that time. All vectors have the same length.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
     /// Time since the start of virtual time, s.
     pub time_s: Vec<f64>,
     /// Congestion window, bytes.
     pub cwnd: Vec<u64>,
-    /// Slow-start threshold, bytes; `None` where there is none.
+    /// Slow-start threshold, bytes; `None` if the controller has none.
     pub ssthresh: Vec<Option<u64>>,
     /// Smoothed round-trip time, s; 0 before the handshake.
     pub srtt_s: Vec<f64>,
     /// Bytes in flight.
     pub in_flight: Vec<u64>,
-    /// The newest delivery-rate sample, bytes per second; 0 before the first.
+    /// Newest delivery-rate sample, bytes per second; 0 before the first.
     pub delivery_rate: Vec<u64>,
-    /// Receiver's window, in the wire's numbers.
+    /// Receiver's window, in packets (classic) or bytes (native).
     pub rwnd: Vec<u64>,
 }
 
@@ -39,7 +39,8 @@ impl Series {
         self.time_s.is_empty()
     }
 
-    /// Mean of the congestion window over the samples in `range` of time, s, in bytes; `None` if there are none.
+    /// Mean of the congestion window over the samples in `range` of time, s, in bytes; `None` if
+    /// there are none.
     #[allow(clippy::cast_precision_loss, reason = "a mean of windows, which are far below 2^53")]
     pub fn mean_cwnd(&self, range: &Range<f64>) -> Option<f64> {
         let inside: Vec<u64> =
@@ -48,14 +49,15 @@ impl Series {
         (!inside.is_empty()).then(|| sum / inside.len() as f64)
     }
 
-    /// A line of names with units, then one for each sample; an absent threshold is an empty cell.
+    /// Formats as CSV: a header with units, then one line a sample. An absent threshold is an empty
+    /// cell.
     pub fn to_csv(&self) -> String {
         let mut csv = String::from(
             "time_s,cwnd_bytes,ssthresh_bytes,srtt_s,in_flight_bytes,delivery_rate_bytes_per_s,rwnd\n",
         );
         for i in 0..self.len() {
             let ssthresh = self.ssthresh[i].map_or(String::new(), |bytes| bytes.to_string());
-            // A string takes whatever is written to it.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 csv,
                 "{:.6},{},{ssthresh},{:.6},{},{},{}",
@@ -85,28 +87,30 @@ impl Series {
 struct Sampling {
     epoch: Instant,
     interval: Duration,
-    /// When the next sample is due.
+    /// Time of the next sample.
     next: Duration,
     metrics: Metrics,
     series: Series,
 }
 
-/// The observer that takes the samples. Clones share them: one is the sender's, one is read.
+/// Observer that records a [`Series`]. Clones share the samples: give one to the sender and keep
+/// one.
 #[derive(Debug, Clone)]
 pub struct Recorder(Arc<Mutex<Sampling>>);
 
 impl Recorder {
-    /// Samples at `epoch` ([`Simulation::epoch`](crate::Simulation::epoch)) and every `interval` after it.
+    /// Records a sample every `interval` from `epoch` on, which is
+    /// [`Simulation::epoch`](crate::Simulation::epoch).
     ///
     /// # Panics
     /// If the interval is zero.
     pub fn new(epoch: Instant, interval: Duration) -> Self {
-        assert!(!interval.is_zero(), "samples are taken at an interval of time");
+        assert!(!interval.is_zero(), "the sampling interval is not zero");
         let (next, metrics, series) = (Duration::ZERO, Metrics::default(), Series::default());
         Self(Arc::new(Mutex::new(Sampling { epoch, interval, next, metrics, series })))
     }
 
-    /// The samples so far: until the last fact that the sender told.
+    /// Samples up to the newest event of the sender.
     pub fn series(&self) -> Series {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).series.clone()
     }
@@ -130,18 +134,18 @@ impl Observer for Recorder {
 #[derive(Debug, Default)]
 struct Seen {
     cwnd: u64,
-    /// The window that a recovery began with, until its threshold is known.
+    /// Window at the start of a recovery whose threshold is not known yet.
     began: Option<u64>,
     ratios: Vec<f64>,
 }
 
-/// Observer of `ssthresh / cwnd` at each reduction for a loss. Clones share the figures: one is the sender's, one is
-/// read.
+/// Observer that records the ratio `ssthresh / cwnd` of each window reduction after a loss. Clones
+/// share the ratios: give one to the sender and keep one.
 #[derive(Debug, Clone, Default)]
 pub struct WindowReductions(Arc<Mutex<Seen>>);
 
 impl WindowReductions {
-    /// The ratio of every reduction so far, in order.
+    /// Ratios of all reductions so far, in order.
     pub fn ratios(&self) -> Vec<f64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).ratios.clone()
     }
@@ -175,21 +179,21 @@ impl Observer for WindowReductions {
 mod tests {
     use super::*;
 
-    fn stands(cwnd: u64, ssthresh: Option<u64>) -> Trace {
+    fn metrics(cwnd: u64, ssthresh: Option<u64>) -> Trace {
         Trace::MetricsUpdated(Metrics { cwnd, ssthresh, ..Metrics::default() })
     }
 
     #[test]
-    fn a_sample_holds_until_the_next_change() {
+    fn sample_holds_until_next_change() {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
         let at = |ms| epoch + Duration::from_millis(ms);
         let recorder = Recorder::new(epoch, Duration::from_millis(10));
         let mut observer = recorder.clone();
-        observer.on(at(0), &stands(1, None));
-        observer.on(at(15), &stands(2, None));
-        observer.on(at(16), &stands(3, Some(7)));
-        observer.on(at(40), &stands(9, None));
+        observer.on(at(0), &metrics(1, None));
+        observer.on(at(15), &metrics(2, None));
+        observer.on(at(16), &metrics(3, Some(7)));
+        observer.on(at(40), &metrics(9, None));
         let series = recorder.series();
         assert_eq!(series.cwnd, [0, 1, 3, 3, 3]);
         assert_eq!(series.ssthresh, [None, None, Some(7), Some(7), Some(7)]);

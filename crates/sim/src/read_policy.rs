@@ -1,34 +1,35 @@
-//! How fast the application of a server reads: at once, or as a slow one does. Owns what it may still read at
-//! this moment; the node does the reading.
+//! Read policy of a server's application: limits on how much it reads and when. The node does the
+//! reading.
 
 use std::time::{Duration, Instant};
 
-/// Between two reads of an application that reads at a rate.
+/// Interval between two reads of an application that reads at a rate.
 const TICK: Duration = Duration::from_millis(10);
 
-/// An application that does not read at once. Times count from the start of virtual time.
+/// Behaviour of an application that does not always read immediately. Times count from the start of
+/// virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadPolicy {
-    /// Every 10 ms what this many bytes per second allow; what was not read in one such time is not made up
+    /// Reads this many bytes per second, in portions every 10 ms. A missed portion is not made up
     /// for.
     AtRate(u64),
-    /// Nothing from the first time on for the second, and at once before and after.
+    /// Reads nothing for a time, and everything immediately before and after.
     Stalled {
-        /// When the application stops reading.
+        /// Time at which the application stops reading.
         from: Duration,
-        /// For how long.
+        /// Length of the stall.
         length: Duration,
     },
 }
 
-/// A [`ReadPolicy`] in the making.
+/// State of an application that follows a [`ReadPolicy`].
 #[derive(Debug)]
 pub(crate) struct Reader {
     policy: ReadPolicy,
     epoch: Instant,
-    /// Index of the tick of `budget`.
+    /// Index of the tick that `budget` belongs to.
     tick: u128,
-    /// Bytes that may be read in this tick.
+    /// Bytes that may still be read in this tick.
     budget: u64,
 }
 
@@ -59,18 +60,18 @@ impl Reader {
         }
     }
 
-    /// So many bytes were read.
+    /// Counts bytes that were read.
     pub(crate) fn read(&mut self, bytes: u64) {
         self.budget = self.budget.saturating_sub(bytes);
     }
 
-    /// When more may be read than at `now`, if nothing may.
+    /// Time at which reading continues, if nothing may be read at `now`.
     pub(crate) fn next(&self, now: Instant) -> Instant {
         let elapsed = now.saturating_duration_since(self.epoch);
         match self.policy {
             ReadPolicy::AtRate(_) => {
                 let into = elapsed.as_nanos() % TICK.as_nanos();
-                // Less than 10 ms.
+                // The remainder is below 10 ms, so it always fits.
                 now + TICK.saturating_sub(Duration::from_nanos(u64::try_from(into).unwrap_or(0)))
             }
             ReadPolicy::Stalled { from, length } => self.epoch + from + length,

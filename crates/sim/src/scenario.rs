@@ -1,4 +1,4 @@
-//! One transfer over one link in a few numbers, and what came of it.
+//! Scenario: one transfer over one link, described by a few numbers, and its report.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rdt_transport::{Attempts, LinkProperties, ReceiverConfig, SenderConfig, Send
 
 use crate::{NodeId, Outcome, Simulation, Transfer};
 
-/// A sender, a server, and the link that the sender asks for.
+/// A transfer from one sender to one server over the link that the sender asks for.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Sender's window, packets.
@@ -30,7 +30,8 @@ pub struct Scenario {
     pub attempts: Attempts,
     /// Seed of every draw.
     pub seed: u64,
-    /// Keep and check every byte at the receiver; else only its CRC-32 and count.
+    /// True to keep and check every byte at the receiver; false to check only the CRC-32 and the
+    /// count.
     pub check_bytes: bool,
 }
 
@@ -53,20 +54,20 @@ impl Default for Scenario {
     }
 }
 
-/// What came of a scenario.
+/// Result of a scenario.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// How the transfer ended.
+    /// End of the transfer.
     pub outcome: Outcome,
     /// The sender's counters.
     pub sender: SenderStats,
-    /// What the receiver got.
+    /// The transfer as received.
     pub received: Transfer,
     /// The server's counters.
     pub server: ServerStats,
     /// Virtual time from the first SYN to the end.
     pub elapsed: Duration,
-    /// Hash of every event.
+    /// Hash of all arrivals; see [`Simulation::hash`].
     pub hash: u64,
     /// Datagrams that arrived at either end.
     pub datagrams: u64,
@@ -102,7 +103,7 @@ impl Scenario {
     /// A simulation with this sender (returned first) and its server, not yet run.
     ///
     /// # Panics
-    /// If the numbers are no valid configuration.
+    /// If the numbers are not a valid configuration.
     pub fn prepare(&self) -> (Simulation, NodeId, NodeId) {
         let mut simulation = Simulation::new();
         let server = simulation.add_server(self.server_config());

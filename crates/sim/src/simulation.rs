@@ -1,5 +1,5 @@
-//! The event loop: the clock jumps from one event to the next, and every node that has input or a due timer
-//! takes a turn.
+//! Event loop in virtual time: the clock jumps from event to event, and each node with input or a
+//! due timer takes a turn.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
 use crate::read_policy::ReadPolicy;
 
-/// Datagrams that a simulated socket sends in one call.
+/// Largest number of datagrams in a batch of a simulated socket.
 const MAX_SEGMENTS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Item {
+enum Event {
     Timer(NodeId),
     Wire(WireId, Direction),
 }
@@ -28,13 +28,14 @@ pub struct Simulation {
     epoch: Instant,
     now: Instant,
     nodes: Vec<Node>,
-    /// For each node, the deadline that stands in the events.
+    /// Deadline of each node in `events`.
     scheduled: Vec<Option<Instant>>,
-    /// Wires that stand in the events, and for when. Where one packet overtakes others on a link, the next
-    /// delivery moves forward and a wire stands in the events twice; the later entry then finds nothing to do.
+    /// Wake-up time of each wire direction in `events`. When a packet overtakes others, the next
+    /// delivery moves forward and the wire is in `events` twice; the later entry then has no
+    /// effect.
     scheduled_wires: BTreeMap<(WireId, Direction), Instant>,
     network: Network,
-    events: EventQueue<Item>,
+    events: EventQueue<Event>,
     batch: TransmitBuf,
 }
 
@@ -45,7 +46,7 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// Nothing at time 0.
+    /// An empty simulation at time 0.
     #[allow(clippy::disallowed_methods, reason = "an arbitrary origin: only differences from it are used")]
     pub fn new() -> Self {
         let epoch = Instant::now();
@@ -66,10 +67,10 @@ impl Simulation {
         self.add(Node::Server(Box::new(ServerNode::new(Server::new(config)))))
     }
 
-    /// Adds a sender that opens at once and transfers `bytes` bytes of the course's payload to `server`.
+    /// Adds a sender that connects immediately and transfers `bytes` bytes to `server`.
     ///
     /// # Errors
-    /// What the sender finds wrong with its configuration.
+    /// If the configuration is not valid.
     pub fn add_sender(
         &mut self,
         config: SenderConfig,
@@ -80,10 +81,10 @@ impl Simulation {
         Ok(self.add(Node::Sender(Box::new(SenderNode::new(sender, server, bytes)))))
     }
 
-    /// The program of a sender ends, and a new one begins in its place, with the same address and server.
+    /// Restarts the program of a sender, with the same address and server.
     ///
     /// # Errors
-    /// What the sender finds wrong with its configuration.
+    /// If the configuration is not valid.
     ///
     /// # Panics
     /// If `id` is not a sender.
@@ -100,7 +101,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The program of a server ends, and a new one begins in its place that knows of no peer.
+    /// Restarts the program of a server: it has no peers then.
     ///
     /// # Panics
     /// If `id` is not a server.
@@ -109,7 +110,7 @@ impl Simulation {
         self.network.woken.push_back(id);
     }
 
-    /// A server gives up every transfer that is under way, as one does that is stopped, and goes on.
+    /// Aborts all unfinished transfers of a server, as at shutdown. The server keeps running.
     ///
     /// # Panics
     /// If `id` is not a server.
@@ -118,7 +119,8 @@ impl Simulation {
         self.network.woken.push_back(id);
     }
 
-    /// The application of a server reads and confirms nothing until virtual time `until`.
+    /// Stalls the application of a server, which reads and confirms nothing until virtual time
+    /// `until`.
     ///
     /// # Panics
     /// If `id` is not a server.
@@ -128,63 +130,62 @@ impl Simulation {
         self.network.woken.push_back(id);
     }
 
-    /// Shows every datagram from now on to `interceptor`.
+    /// Passes every further datagram to `interceptor`.
     pub fn intercept(&mut self, interceptor: Box<dyn Interceptor>) {
         self.network.interceptor = Some(interceptor);
     }
 
-    /// Lets every wire change codepoints so, or drop datagrams for theirs, from now on. Those are in no ledger.
+    /// Rewrites ECN codepoints on all wires from now on. Datagrams dropped for their codepoint are
+    /// in no ledger.
     pub fn rewrite_ecn(&mut self, rewrite: EcnRewrite) {
         self.network.ecn_rewrite = Some(rewrite);
     }
 
-    /// Adds a wire for [`Simulation::route`] to lead over.
+    /// Adds a wire for [`Simulation::route`].
     ///
     /// # Panics
-    /// If there are packets inside.
+    /// If the path contains packets.
     pub fn add_wire(&mut self, path: Path) -> WireId {
         self.network.add_wire(path)
     }
 
-    /// Leads what `from` sends to `to` over the wire's forward link, and what `to` sends to `from` over its
-    /// reverse link, from now on. Any number of pairs may share a wire; a pair without one is joined without
-    /// delay or loss.
+    /// Routes datagrams from `from` to `to` over the wire's forward link, and from `to` to `from`
+    /// over its reverse link. Any number of pairs may share a wire; a pair without one is connected
+    /// without delay or loss.
     ///
     /// # Panics
-    /// If these are no two nodes and wire of this simulation.
+    /// If these are not two different nodes and a wire of this simulation.
     pub fn route(&mut self, from: NodeId, to: NodeId, wire: WireId) {
         self.network.route((from, to), wire);
     }
 
-    /// From now on the application of `server` reads so; without this it reads at once.
+    /// Sets the read policy of a server's application, which reads immediately by default.
     ///
     /// # Panics
-    /// If `server` is not one.
+    /// If `server` is not a server.
     pub fn set_read_policy(&mut self, server: NodeId, policy: ReadPolicy) {
-        match &mut self.nodes[server.index()] {
-            Node::Server(node) => node.set_read_policy(policy, self.epoch),
-            Node::Sender(_) => panic!("node {} is a sender", server.0),
-        }
+        let epoch = self.epoch;
+        self.server_mut(server).set_read_policy(policy, epoch);
     }
 
-    /// From now on the application of `server` reads so what `peer` sends, whatever it does else.
+    /// Sets the read policy for the data of one peer.
     ///
     /// # Panics
-    /// If `server` is not one.
+    /// If `server` is not a server.
     pub fn set_peer_read_policy(&mut self, server: NodeId, peer: NodeId, policy: ReadPolicy) {
         let epoch = self.epoch;
         self.server_mut(server).set_peer_read_policy(peer, policy, epoch);
     }
 
-    /// A wire, for its ledgers.
+    /// Returns a wire, for its ledgers.
     ///
     /// # Panics
-    /// If `id` is not one.
+    /// If `id` is not a wire of this simulation.
     pub fn wire(&self, id: WireId) -> &Path {
         self.network.wire(id)
     }
 
-    /// Runs until virtual time `until`, or until nothing will ever happen again.
+    /// Runs until virtual time `until`.
     pub fn run_until(&mut self, until: Duration) {
         let until = self.epoch + until;
         loop {
@@ -199,8 +200,8 @@ impl Simulation {
         self.now = self.now.max(until);
     }
 
-    /// Runs until no sender is under way, for at most `limit` of virtual time; false if the limit came
-    /// first.
+    /// Runs until all senders have ended, or until virtual time `limit`; returns true if all have
+    /// ended.
     pub fn run_senders(&mut self, limit: Duration) -> bool {
         let limit = self.epoch + limit;
         loop {
@@ -222,25 +223,25 @@ impl Simulation {
         self.now - self.epoch
     }
 
-    /// The start of virtual time: what traces' times are measured from.
+    /// Start of virtual time, from which times in traces count.
     pub fn epoch(&self) -> Instant {
         self.epoch
     }
 
-    /// Datagrams that arrived somewhere.
+    /// Number of datagrams that arrived at nodes.
     pub fn datagrams(&self) -> u64 {
         self.network.datagrams
     }
 
-    /// Hash of every arrival: its time, its ends, its header and length.
+    /// Hash of all arrivals: time, source, destination, header and length.
     pub fn hash(&self) -> u64 {
         self.network.hash
     }
 
-    /// A sender.
+    /// Returns a sender.
     ///
     /// # Panics
-    /// If `id` is not one.
+    /// If `id` is not a sender.
     pub fn sender(&self, id: NodeId) -> &SenderNode {
         match &self.nodes[id.index()] {
             Node::Sender(node) => node,
@@ -248,10 +249,10 @@ impl Simulation {
         }
     }
 
-    /// A sender, to change it: to observe it, say.
+    /// Returns a sender to modify, for example to attach an observer.
     ///
     /// # Panics
-    /// If `id` is not one.
+    /// If `id` is not a sender.
     pub fn sender_mut(&mut self, id: NodeId) -> &mut SenderNode {
         match &mut self.nodes[id.index()] {
             Node::Sender(node) => node,
@@ -259,10 +260,10 @@ impl Simulation {
         }
     }
 
-    /// A server.
+    /// Returns a server.
     ///
     /// # Panics
-    /// If `id` is not one.
+    /// If `id` is not a server.
     pub fn server(&self, id: NodeId) -> &ServerNode {
         match &self.nodes[id.index()] {
             Node::Server(node) => node,
@@ -293,18 +294,18 @@ impl Simulation {
         id
     }
 
-    /// Jumps to the next item of the events and handles it.
+    /// Advances the clock to the next event and handles it.
     fn step(&mut self) {
-        let Some((time, item)) = self.events.pop() else { return };
+        let Some((time, event)) = self.events.pop() else { return };
         self.now = self.now.max(time);
-        match item {
-            Item::Timer(id) => {
+        match event {
+            Event::Timer(id) => {
                 if self.scheduled[id.index()] == Some(time) {
                     self.scheduled[id.index()] = None;
                     self.take_turns(id);
                 }
             }
-            Item::Wire(wire, direction) => {
+            Event::Wire(wire, direction) => {
                 if self.scheduled_wires.get(&(wire, direction)) == Some(&time) {
                     self.scheduled_wires.remove(&(wire, direction));
                 }
@@ -314,7 +315,7 @@ impl Simulation {
         }
     }
 
-    /// Drives one node until it has nothing more to do at this time.
+    /// Drives one node until it is idle at the present time.
     fn take_turns(&mut self, id: NodeId) {
         loop {
             let busy = self.nodes[id.index()].pump(self.now);
@@ -328,7 +329,7 @@ impl Simulation {
         if deadline != self.scheduled[id.index()] {
             self.scheduled[id.index()] = deadline;
             if let Some(deadline) = deadline {
-                self.events.insert(deadline, Item::Timer(id));
+                self.events.insert(deadline, Event::Timer(id));
             }
         }
     }
@@ -371,7 +372,7 @@ impl Simulation {
             let time = time.max(self.now);
             if self.scheduled_wires.get(&(wire, direction)).is_none_or(|&scheduled| time < scheduled) {
                 self.scheduled_wires.insert((wire, direction), time);
-                self.events.insert(time, Item::Wire(wire, direction));
+                self.events.insert(time, Event::Wire(wire, direction));
             }
         }
     }
@@ -379,7 +380,7 @@ impl Simulation {
 
 fn opened(config: SenderConfig, bytes: u64) -> Result<Sender, ConfigError> {
     let mut sender = Sender::new(config)?;
-    // A new sender can be opened and finished.
+    // Cannot fail: the sender is new.
     let _ = sender.open();
     if bytes == 0 {
         let _ = sender.finish();
