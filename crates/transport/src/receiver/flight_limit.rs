@@ -34,7 +34,7 @@ pub struct BufferShare {
     pub charge: fn(u64) -> u64,
     /// Part of an RTT that idle hosts take, to wake up and to batch.
     pub min_host_delay: Duration,
-    /// The same at the present load of the hosts; at least `min_host_delay`.
+    /// Part of an RTT that the hosts take at their present load; at least `min_host_delay`.
     pub host_delay: Duration,
 }
 
@@ -209,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// Room for 100 packets of 1460 bytes.
+    /// Buffer share for 100 packets of 1460 bytes.
     const SHARE: u64 = 230_400;
 
     fn epoch() -> Instant {
@@ -233,8 +233,8 @@ mod tests {
         limit
     }
 
-    /// Window after window of what may be on its way, each of which takes `trip` to come.
-    fn after(limit: &mut FlightLimit, trip: Duration, windows: u64) -> u64 {
+    /// Sends full windows, each with RTT `trip`; returns the limit after the last.
+    fn limit_after(limit: &mut FlightLimit, trip: Duration, windows: u64) -> u64 {
         let (mut now, mut arrived) = (epoch(), 0);
         limit.on_offer(now, 0, 1, 0, false);
         for _ in 0..windows {
@@ -251,30 +251,30 @@ mod tests {
     fn share_converts_to_packets_or_bytes() {
         assert_eq!(packets(SHARE).edge(7), 107);
         let mut bytes = FlightLimit::new(Numbering::Bytes, 1444);
-        assert_eq!(bytes.edge(7), u64::MAX, "no bound yet");
+        assert_eq!(bytes.edge(7), u64::MAX, "no limit yet");
         bytes.set_share(scarce(SHARE));
         assert_eq!(bytes.edge(7), 7 + 100 * 1444);
         bytes.on_arrival(epoch(), 9000, 8944, 0);
-        assert_eq!(bytes.edge(0), SHARE / charge(8944) * 8944, "larger ones are charged more");
-        assert_eq!(packets(1).edge(0), MIN_PACKETS, "two in any case");
+        assert_eq!(bytes.edge(0), SHARE / charge(8944) * 8944, "larger packets are charged more");
+        assert_eq!(packets(1).edge(0), MIN_PACKETS, "two packets at least");
     }
 
     #[test]
     fn long_path_adds_bandwidth_delay_product() {
-        let near = after(&mut packets(SHARE), Duration::from_millis(1), 20);
-        assert_eq!(near, 100, "within a host there is nothing but the socket");
+        let near = limit_after(&mut packets(SHARE), Duration::from_millis(1), 20);
+        assert_eq!(near, 100, "within a host only the socket's buffer counts");
         let ms = Duration::from_millis(20);
-        let far: Vec<u64> = (1..5).map(|windows| after(&mut packets(SHARE), ms, windows)).collect();
-        assert!(far.windows(2).skip(1).all(|pair| pair[1] >= 2 * pair[0]), "{far:?}: it doubles at least");
+        let far: Vec<u64> = (1..5).map(|windows| limit_after(&mut packets(SHARE), ms, windows)).collect();
+        assert!(far.windows(2).skip(1).all(|pair| pair[1] >= 2 * pair[0]), "{far:?}: at least doubles");
     }
 
-    /// A network with a round trip of 20 ms.
+    /// A flow over a path with an RTT of 20 ms.
     struct Flow {
         limit: FlightLimit,
         now: Instant,
-        /// Packets that arrived.
+        /// Packets that have arrived.
         arrived: u64,
-        /// What was offered, by ms: the last now, the first a round trip ago.
+        /// Right edge offered at each ms of the last RTT, oldest first.
         offers: VecDeque<u64>,
     }
 
@@ -285,8 +285,7 @@ mod tests {
             Self { limit, now: epoch(), arrived: 0, offers: [0; 19].into_iter().chain([100]).collect() }
         }
 
-        /// A sender has that many packets a millisecond, or the network carries no more; what may
-        /// be on its way then.
+        /// Runs with at most `per_ms` packets a millisecond; returns the limit afterwards.
         fn run(&mut self, per_ms: u64, millis: u64) -> u64 {
             for _ in 0..millis {
                 self.now += Duration::from_millis(1);
@@ -331,7 +330,10 @@ mod tests {
     #[test]
     fn short_rtt_sample_removes_path_allowance() {
         let mut limit = packets(SHARE);
-        assert!(after(&mut limit, Duration::from_millis(50), 4) > 1000, "the host was busy elsewhere");
+        assert!(
+            limit_after(&mut limit, Duration::from_millis(50), 4) > 1000,
+            "an inflated sample, as of a busy host"
+        );
         let arrived = 1 << 30;
         let now = epoch();
         limit.probe = Some(Probe { number: arrived, offered_at: now, arrived, bounded: true });
@@ -349,8 +351,8 @@ mod tests {
             limit.on_arrival(now, edge - 99, 1460, edge - 100);
             (limit.take_limited(), limit.take_limited())
         };
-        assert_eq!(limited(100, false), (0, 0), "something else bounded the window");
+        assert_eq!(limited(100, false), (0, 0), "the window was limited by something else");
         assert_eq!(limited(100, true), (1, 0));
-        assert_eq!(limited(500, true), (0, 0), "the sender had nothing to send, or a window of its own");
+        assert_eq!(limited(500, true), (0, 0), "the sender was not blocked");
     }
 }
