@@ -1,0 +1,149 @@
+//! A listener and its receivers under packets of several peers, reads by the application, and time.
+
+use std::time::{Duration, Instant};
+
+use arbitrary::{Arbitrary, Unstructured};
+use rdt_transport::wire::native::{self, CloseReason};
+use rdt_transport::wire::{self};
+use rdt_transport::{Ecn, Endpoint, Listener, ListenerConfig, ReceiverConfig, ReceiverEvent, TransmitBuf};
+
+use crate::bytes::HEADER;
+use crate::grammar::{Damage, Expected, FromSender};
+
+const PEERS: u8 = 4;
+/// Bytes of all receivers together; small, so that the limit is reached.
+const MEMORY: u64 = 64 << 10;
+/// Bytes of one peer that may be unread beyond the limit, and the largest datagram.
+const SLACK: u64 = (128 << 10) + 1500;
+/// Datagrams between two inputs: a listener that answers without end is a defect.
+const MAX_REPLIES: usize = 10_000;
+
+#[derive(Debug, Arbitrary)]
+struct Input {
+    dummy: bool,
+    ops: Vec<Op>,
+}
+
+#[derive(Debug, Arbitrary)]
+enum Op {
+    Packet { peer: u8, packet: FromSender, damage: Damage, ecn: u8 },
+    /// Data in order: random numbers alone seldom carry a stream on.
+    Next { peer: u8, len: u16, classic: bool },
+    Advance { ms: u16 },
+    Consume { peer: u8, bytes: u16 },
+    Confirm { peer: u8 },
+    Refuse { peer: u8 },
+    Close { peer: u8 },
+    Overflow { messages: u8 },
+}
+
+struct Harness {
+    listener: Listener<u8>,
+    now: Instant,
+    expected: [Expected; PEERS as usize],
+    out: TransmitBuf,
+}
+
+pub fn run(data: &[u8]) {
+    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let receiver = if input.dummy { ReceiverConfig::dummy() } else { ReceiverConfig::reference() };
+    let mut config = ListenerConfig::new(ReceiverConfig { keep_payload: !input.dummy, ..receiver });
+    config.secret = Some([1; 32]);
+    config.memory_limit = MEMORY;
+    config.peer_memory_limit = MEMORY / 2;
+    let expected = |n: usize| Expected { connection_id: n as u64 + 1, ..Expected::default() };
+    let mut harness = Harness {
+        listener: Listener::new(config),
+        now: Instant::now(),
+        expected: std::array::from_fn(expected),
+        out: TransmitBuf::new(64),
+    };
+    for op in input.ops {
+        harness.apply(op);
+        harness.drain();
+        let memory = harness.listener.memory();
+        assert!(memory <= MEMORY + u64::from(PEERS) * SLACK, "{memory} bytes held");
+    }
+}
+
+impl Harness {
+    fn apply(&mut self, op: Op) {
+        let now = self.now;
+        match op {
+            Op::Packet { peer, packet, damage, ecn } => {
+                let peer = peer % PEERS;
+                let mut bytes = packet.encode(&self.expected[usize::from(peer)]);
+                damage.apply(&mut bytes);
+                let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][usize::from(ecn % 4)];
+                self.listener.handle_datagram(now, peer, ecn, &bytes);
+            }
+            Op::Next { peer, len, classic } => {
+                let (peer, near) = (peer % PEERS, crate::grammar::Number::Near(0));
+                let packet = if classic {
+                    FromSender::ClassicData { seq: near, len }
+                } else {
+                    FromSender::Data { tx: near, offset: near, len, flags: 0 }
+                };
+                let expected = &mut self.expected[usize::from(peer)];
+                let bytes = packet.encode(expected);
+                expected.tx += 1;
+                self.listener.handle_datagram(now, peer, Ecn::Ect0, &bytes);
+            }
+            Op::Advance { ms } => {
+                self.now += Duration::from_millis(u64::from(ms));
+                for _ in 0..100 {
+                    match self.listener.poll_timeout() {
+                        Some(deadline) if deadline <= self.now => self.listener.handle_timeout(self.now),
+                        _ => return,
+                    }
+                    self.drain();
+                }
+                panic!("a timer stays due");
+            }
+            Op::Consume { peer, bytes } => {
+                let n = self.listener.data(peer % PEERS).len().min(usize::from(bytes));
+                self.listener.consume(peer % PEERS, n);
+            }
+            Op::Confirm { peer } => self.listener.confirm(peer % PEERS),
+            Op::Refuse { peer } => self.listener.refuse(peer % PEERS, CloseReason::Storage),
+            Op::Close { peer } => self.listener.close(peer % PEERS),
+            Op::Overflow { messages } => self.listener.handle_overflow(u64::from(messages)),
+        }
+    }
+
+    /// Takes events and replies, and learns from the replies what the receivers expect.
+    fn drain(&mut self) {
+        while let Some((_, event)) = self.listener.poll_event() {
+            if let ReceiverEvent::Finished { bytes, .. } = event {
+                assert!(bytes < u64::MAX);
+            }
+        }
+        let mut replies = 0;
+        loop {
+            self.out.clear();
+            let Some(peer) = self.listener.poll_transmit(self.now, &mut self.out) else { return };
+            let size = self.out.segment_size().max(1);
+            for reply in self.out.bytes().chunks(size) {
+                replies += 1;
+                assert!(replies < MAX_REPLIES, "answers without end");
+                learn(&mut self.expected[usize::from(peer)], reply);
+            }
+        }
+    }
+}
+
+fn learn(expected: &mut Expected, reply: &[u8]) {
+    if !native::recognize(reply) {
+        let reply = wire::decode_from_receiver(reply, expected.seq).expect("a reply decodes");
+        if let wire::FromReceiver::SynAck { ack, .. } | wire::FromReceiver::Ack { ack, .. } = reply {
+            expected.seq = ack;
+        }
+        return;
+    }
+    match native::decode_from_receiver(reply, expected.tx).expect("a reply decodes") {
+        native::FromReceiver::Retry(_) => expected.cookie = reply[HEADER..].try_into().ok(),
+        native::FromReceiver::SynAck(_) => (expected.seq, expected.tx) = (0, 0),
+        native::FromReceiver::Ack { ack, .. } => expected.seq = ack.ack,
+        _ => {}
+    }
+}

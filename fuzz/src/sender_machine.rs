@@ -1,0 +1,200 @@
+//! A sender under an application's calls, a receiver's answers from the grammar, and time.
+
+use std::time::{Duration, Instant};
+
+use arbitrary::{Arbitrary, Unstructured};
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::wire::{Near, Packet, native};
+use rdt_transport::{Ecn, Endpoint, LinkProperties, LossDetection, Sender, SenderConfig, TransmitBuf};
+
+use crate::grammar::{Damage, Expected, FromReceiver, Number};
+
+const CONNECTION: u64 = 7;
+const LINK: LinkProperties =
+    LinkProperties { rtt_s: 0.01, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 10 };
+/// Datagrams between two inputs: a sender that sends without end is a defect.
+const MAX_DATAGRAMS: usize = 100_000;
+
+#[derive(Debug, Arbitrary)]
+struct Input {
+    classic: bool,
+    window: u8,
+    congestion: u8,
+    recovery: u8,
+    pacing: bool,
+    ecn: bool,
+    /// Whether the harness answers the handshake.
+    handshake: bool,
+    ops: Vec<Op>,
+}
+
+#[derive(Debug, Arbitrary)]
+enum Op {
+    Reply { packet: FromReceiver, damage: Damage },
+    /// Acknowledges a part of what was sent, as a receiver does: random numbers alone seldom do.
+    Ack { part: u8, window: u16, holes: Vec<(u16, u16)> },
+    Write { bytes: u16 },
+    Advance { ms: u16 },
+    ToDeadline,
+    Push,
+    Finish,
+    Abort,
+    Refused { reports: u8 },
+}
+
+struct Harness {
+    sender: Sender,
+    classic: bool,
+    now: Instant,
+    expected: Expected,
+    /// One past the last byte (native) or packet (classic) that was sent.
+    sent: u64,
+    out: TransmitBuf,
+}
+
+pub fn run(data: &[u8]) {
+    let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let Ok(mut sender) = Sender::new(config(&input)) else { return };
+    sender.open().expect("a new sender opens");
+    let expected = Expected { connection_id: CONNECTION, ..Expected::default() };
+    let (out, now) = (TransmitBuf::new(64), Instant::now());
+    let mut harness = Harness { sender, classic: input.classic, now, expected, sent: 0, out };
+    harness.drain();
+    if input.handshake {
+        harness.connect();
+    }
+    for op in input.ops {
+        harness.apply(op);
+        harness.drain();
+    }
+}
+
+fn config(input: &Input) -> SenderConfig {
+    let window = u32::from(input.window) + 1;
+    if input.classic {
+        return SenderConfig::new(window, LINK);
+    }
+    let congestion = match input.congestion % 4 {
+        0 => Algorithm::Fixed(window),
+        1 => Algorithm::Reno,
+        2 => Algorithm::Cubic,
+        _ => Algorithm::Bbr,
+    };
+    let recovery = match input.recovery % 4 {
+        0 => LossDetection::BaseOnly,
+        1 => LossDetection::NewReno,
+        2 => LossDetection::Sack,
+        _ => LossDetection::Rack,
+    };
+    SenderConfig {
+        congestion,
+        recovery,
+        pacing: input.pacing,
+        ecn: input.ecn,
+        ..SenderConfig::native(CONNECTION)
+    }
+}
+
+impl Harness {
+    fn connect(&mut self) {
+        let answers = if self.classic {
+            vec![FromReceiver::ClassicReply { flags: 0, window: 1000, ack: Number::Any(0) }]
+        } else {
+            let params = vec![(7, vec![1])];
+            vec![FromReceiver::Retry { cookie: 1 }, FromReceiver::SynAck { window: 1 << 20, params }]
+        };
+        for answer in answers {
+            self.now += Duration::from_millis(10);
+            self.receive(&answer.encode(&self.expected));
+            self.drain();
+        }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        self.sender.handle_datagram(self.now, (), Ecn::NotEct, bytes);
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Reply { packet, damage } => {
+                let mut bytes = packet.encode(&self.expected);
+                damage.apply(&mut bytes);
+                self.receive(&bytes);
+            }
+            Op::Ack { part, window, holes } => {
+                let ack = self.expected.seq
+                    + (self.sent.saturating_sub(self.expected.seq)) * u64::from(part) / 255;
+                let packet = if self.classic {
+                    FromReceiver::ClassicReply { flags: 1, window: window.into(), ack: Number::Any(ack) }
+                } else {
+                    FromReceiver::Ack {
+                        tx: Number::Near(-1),
+                        delay: 0,
+                        ack: Number::Any(ack),
+                        window: u64::from(window) * 16,
+                        counts: [0; 4],
+                        blocks: holes,
+                        overflow: None,
+                    }
+                };
+                self.expected.seq = ack;
+                self.receive(&packet.encode(&self.expected));
+            }
+            Op::Write { bytes } => {
+                let _ = self.sender.write(&vec![7; usize::from(bytes)]);
+            }
+            Op::Advance { ms } => self.advance(self.now + Duration::from_millis(u64::from(ms))),
+            Op::ToDeadline => {
+                if let Some(deadline) = self.sender.poll_timeout() {
+                    self.advance(deadline.max(self.now));
+                }
+            }
+            Op::Push => self.sender.push(),
+            Op::Finish => {
+                let _ = self.sender.finish();
+            }
+            Op::Abort => self.sender.abort(),
+            Op::Refused { reports } => self.sender.handle_refused(self.now, u64::from(reports)),
+        }
+    }
+
+    fn advance(&mut self, to: Instant) {
+        self.now = to;
+        for _ in 0..1000 {
+            match self.sender.poll_timeout() {
+                Some(deadline) if deadline <= self.now => self.sender.handle_timeout(self.now),
+                _ => return,
+            }
+            self.drain();
+        }
+        panic!("a timer stays due");
+    }
+
+    /// Takes events and datagrams; every datagram decodes.
+    fn drain(&mut self) {
+        while self.sender.poll_event().is_some() {}
+        let mut datagrams = 0;
+        loop {
+            self.out.clear();
+            if self.sender.poll_transmit(self.now, &mut self.out).is_none() {
+                break;
+            }
+            let size = self.out.segment_size().max(1);
+            for datagram in self.out.bytes().chunks(size) {
+                datagrams += 1;
+                assert!(datagrams < MAX_DATAGRAMS, "datagrams without end");
+                let near = Near { seq: self.sent, tx: self.expected.tx };
+                let (id, packet) = Packet::decode(datagram, near).expect("a sender's datagram decodes");
+                assert_eq!(id, (!self.classic).then_some(CONNECTION));
+                if let Packet::Data(piece) = packet {
+                    let len = if self.classic { 1 } else { piece.payload.len() as u64 };
+                    self.sent = self.sent.max(piece.seq + len);
+                    self.expected.tx = self.expected.tx.max(piece.tx.map_or(0, |tx| tx + 1));
+                }
+                assert!(native::recognize(datagram) != self.classic);
+            }
+        }
+        let stats = self.sender.stats();
+        assert!(stats.snd_una <= stats.snd_nxt, "{} > {}", stats.snd_una, stats.snd_nxt);
+    }
+}
