@@ -17,7 +17,10 @@ pub fn run(data: &[u8]) {
     for datagram in [datagram, &sealed] {
         if let Ok(FromSender::Data(data)) = native::decode_from_sender(datagram, tx) {
             assert!(data.payload.len() < datagram.len(), "the payload is part of the datagram");
-            assert!(data.header.offset.checked_add(data.payload.len() as u64).is_some(), "offsets are below 2^64");
+            assert!(
+                data.header.offset.checked_add(data.payload.len() as u64).is_some(),
+                "offsets are below 2^64"
+            );
         }
         let _ = Packet::decode(datagram, Near { seq: 0, tx });
         if let Ok(FromReceiver::Ack { ack, sack: blocks }) = native::decode_from_receiver(datagram, tx) {

@@ -118,13 +118,39 @@ impl FromSender {
 /// A packet that a receiver sends.
 #[derive(Debug, Clone, Arbitrary)]
 pub enum FromReceiver {
-    ClassicReply { flags: u8, window: u32, ack: Number },
-    Retry { cookie: u8 },
-    SynAck { window: u64, params: Vec<(u8, Vec<u8>)> },
-    Ack { tx: Number, delay: u16, ack: Number, window: u64, counts: [u8; 4], blocks: Vec<(u16, u16)>, overflow: Option<u8> },
-    FinAck { length: Number, crc: u32, status: u8 },
-    Close { reason: u16, text: Vec<u8> },
-    Versions { bits: u16 },
+    ClassicReply {
+        flags: u8,
+        window: u32,
+        ack: Number,
+    },
+    Retry {
+        cookie: u8,
+    },
+    SynAck {
+        window: u64,
+        params: Vec<(u8, Vec<u8>)>,
+    },
+    Ack {
+        tx: Number,
+        delay: u16,
+        ack: Number,
+        window: u64,
+        counts: [u8; 4],
+        blocks: Vec<(u16, u16)>,
+        overflow: Option<u8>,
+    },
+    FinAck {
+        length: Number,
+        crc: u32,
+        status: u8,
+    },
+    Close {
+        reason: u16,
+        text: Vec<u8>,
+    },
+    Versions {
+        bits: u16,
+    },
     Raw(Vec<u8>),
 }
 

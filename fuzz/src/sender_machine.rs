@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use arbitrary::{Arbitrary, Unstructured};
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::wire::{Near, Packet, native};
-use rdt_transport::{Ecn, Endpoint, LinkProperties, LossDetection, Sender, SenderConfig, TransmitBuf};
+use rdt_transport::{
+    Ecn, Endpoint, LinkProperties, LossDetection, Sender, SenderConfig, SenderEvent, TransmitBuf,
+};
 
 use crate::grammar::{Damage, Expected, FromReceiver, Number};
 
@@ -30,16 +32,29 @@ struct Input {
 
 #[derive(Debug, Arbitrary)]
 enum Op {
-    Reply { packet: FromReceiver, damage: Damage },
+    Reply {
+        packet: FromReceiver,
+        damage: Damage,
+    },
     /// Acknowledges a part of what was sent, as a receiver does: random numbers alone seldom do.
-    Ack { part: u8, window: u16, holes: Vec<(u16, u16)> },
-    Write { bytes: u16 },
-    Advance { ms: u16 },
+    Ack {
+        part: u8,
+        window: u16,
+        holes: Vec<(u16, u16)>,
+    },
+    Write {
+        bytes: u16,
+    },
+    Advance {
+        ms: u16,
+    },
     ToDeadline,
     Push,
     Finish,
     Abort,
-    Refused { reports: u8 },
+    Refused {
+        reports: u8,
+    },
 }
 
 struct Harness {
@@ -49,21 +64,30 @@ struct Harness {
     expected: Expected,
     /// One past the last byte (native) or packet (classic) that was sent.
     sent: u64,
+    /// The sender finished or failed: a driver asks nothing more of it.
+    is_over: bool,
     out: TransmitBuf,
 }
 
 pub fn run(data: &[u8]) {
     let Ok(input) = Input::arbitrary_take_rest(Unstructured::new(data)) else { return };
     let Ok(mut sender) = Sender::new(config(&input)) else { return };
+    if std::env::var_os("RDT_FUZZ_SHOW").is_some() {
+        println!("{input:#?}");
+        sender.observe(Box::new(Show));
+    }
     sender.open().expect("a new sender opens");
     let expected = Expected { connection_id: CONNECTION, ..Expected::default() };
     let (out, now) = (TransmitBuf::new(64), Instant::now());
-    let mut harness = Harness { sender, classic: input.classic, now, expected, sent: 0, out };
+    let mut harness = Harness { sender, classic: input.classic, now, expected, sent: 0, is_over: false, out };
     harness.drain();
     if input.handshake {
         harness.connect();
     }
     for op in input.ops {
+        if harness.is_over {
+            return;
+        }
         harness.apply(op);
         harness.drain();
     }
@@ -122,8 +146,8 @@ impl Harness {
                 self.receive(&bytes);
             }
             Op::Ack { part, window, holes } => {
-                let ack = self.expected.seq
-                    + (self.sent.saturating_sub(self.expected.seq)) * u64::from(part) / 255;
+                let ack =
+                    self.expected.seq + (self.sent.saturating_sub(self.expected.seq)) * u64::from(part) / 255;
                 let packet = if self.classic {
                     FromReceiver::ClassicReply { flags: 1, window: window.into(), ack: Number::Any(ack) }
                 } else {
@@ -162,17 +186,21 @@ impl Harness {
         self.now = to;
         for _ in 0..1000 {
             match self.sender.poll_timeout() {
-                Some(deadline) if deadline <= self.now => self.sender.handle_timeout(self.now),
+                Some(deadline) if deadline <= self.now && !self.is_over => {
+                    self.sender.handle_timeout(self.now)
+                }
                 _ => return,
             }
             self.drain();
         }
-        panic!("a timer stays due");
+        panic!("a timer stays due: {:?}", self.sender.stats());
     }
 
     /// Takes events and datagrams; every datagram decodes.
     fn drain(&mut self) {
-        while self.sender.poll_event().is_some() {}
+        while let Some(event) = self.sender.poll_event() {
+            self.is_over |= !matches!(event, SenderEvent::Connected { .. });
+        }
         let mut datagrams = 0;
         loop {
             self.out.clear();
@@ -196,5 +224,14 @@ impl Harness {
         }
         let stats = self.sender.stats();
         assert!(stats.snd_una <= stats.snd_nxt, "{} > {}", stats.snd_una, stats.snd_nxt);
+    }
+}
+
+/// Prints every event of the sender, for a finding (`RDT_FUZZ_SHOW=1`).
+struct Show;
+
+impl rdt_transport::Observer for Show {
+    fn on(&mut self, _: Instant, trace: &rdt_transport::Trace) {
+        println!("{trace:?}");
     }
 }
