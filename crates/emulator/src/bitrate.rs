@@ -1,7 +1,4 @@
-//! A data rate, and the exact time a packet takes at it.
-//!
-//! Owns the arithmetic between bits and nanoseconds. It knows nothing of packets or of when the
-//! wire is free.
+//! Data rates, and the exact serialisation time of a packet.
 
 use std::{fmt, num::NonZeroU64, time::Duration};
 
@@ -15,21 +12,20 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A data rate in whole millibits per second, so that half a bit per second is exact.
 ///
-/// It is never zero: a link without a limit has no rate at all (`Option<Bitrate>`), and one that
-/// passes nothing is a loss of 1. The fastest is about 18 petabit/s.
+/// It is never zero: a link without a limit has no rate (`Option<Bitrate>`), and one that passes no
+/// packet has a loss of 1. The highest rate is about 18 petabit/s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bitrate(NonZeroU64);
 
 impl Bitrate {
-    /// A rate of `bps` bits per second.
-    ///
-    /// Saturates at both ends: zero becomes one millibit per second, and what is beyond the range
-    /// becomes the fastest rate.
+    /// A rate of `bps` bits per second. Zero becomes one millibit per second, and rates beyond the
+    /// range become the highest.
     pub const fn from_bps(bps: u64) -> Self {
         Self::from_millibps(bps.saturating_mul(MILLIBITS_PER_BIT))
     }
 
-    /// A rate of `bps` bits per second, rounded to the nearest millibit per second but never to zero.
+    /// A rate of `bps` bits per second, rounded to the nearest millibit per second but never to
+    /// zero.
     ///
     /// `None` if `bps` is not a number, not positive, or beyond the range.
     pub fn from_bps_f64(bps: f64) -> Option<Self> {
@@ -47,7 +43,7 @@ impl Bitrate {
         Some(Self::from_millibps(millibps as u64))
     }
 
-    /// A rate of `millibps` millibits per second, where zero becomes one.
+    /// A rate of `millibps` millibits per second. Zero becomes one.
     pub(crate) const fn from_millibps(millibps: u64) -> Self {
         match NonZeroU64::new(millibps) {
             Some(millibps) => Self(millibps),
@@ -67,19 +63,17 @@ impl Bitrate {
         millibps / 1e3
     }
 
-    /// How long `bytes` bytes take at this rate, rounded down to a nanosecond, with what the
-    /// rounding cut off carried to the next call.
+    /// The time of `bytes` bytes at this rate, rounded down to a nanosecond. `remainder` carries
+    /// the rounding to the next call.
     ///
     /// `remainder` is in units of 1 / (rate in millibit/s) nanoseconds. Start it at zero when the
-    /// wire has been idle and pass it on unchanged from one packet to the next while they follow
-    /// each other without a gap; then the sum of the returned times never strays a nanosecond from
-    /// the exact one, however many packets there are.
+    /// wire has been idle, and pass it on unchanged while packets follow without a gap. The sum of
+    /// the returned times is then within a nanosecond of the exact one for any number of packets.
     ///
-    /// Nothing overflows. For a packet of up to 65,535 bytes the dividend is at most
-    /// 65,535 * 8 * 1e12 < 2^59, plus a remainder below the rate, so below 2^64: it needs 65 bits of
-    /// the 128 there are. Even `usize::MAX` bytes need only 3 + 64 + 40 = 107 bits. The quotient of a
-    /// 65,535-byte packet at the slowest rate is 5.3e17 ns, about 17 years; a time that a
-    /// [`Duration`] cannot hold becomes [`Duration::MAX`].
+    /// Nothing overflows. For a packet of up to 65,535 bytes the dividend is at most 65,535 * 8 *
+    /// 1e12 < 2^59, plus a remainder below 2^64: 65 of the 128 bits. Even `usize::MAX` bytes need
+    /// only 3 + 64 + 40 = 107 bits. The quotient for 65,535 bytes at the lowest rate is 5.3e17 ns,
+    /// about 17 years. A longer time than a [`Duration`] holds becomes [`Duration::MAX`].
     pub fn transmit_time(self, bytes: usize, remainder: &mut u64) -> Duration {
         let rate = u128::from(self.0.get());
         let dividend = bytes as u128 * 8 * NS_TIMES_MILLIBITS + u128::from(*remainder);
@@ -90,7 +84,7 @@ impl Bitrate {
     }
 }
 
-/// Shown in the largest unit that leaves at least 1 before the point, without rounding: `10 Mbit/s`.
+/// The largest unit that leaves at least 1 before the point, without rounding: `10 Mbit/s`.
 impl fmt::Display for Bitrate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millibps = self.0.get();
@@ -117,7 +111,7 @@ impl fmt::Debug for Bitrate {
     }
 }
 
-/// `nanos` nanoseconds, or the longest duration if there is none so long.
+/// `nanos` nanoseconds, or the longest duration if that is shorter.
 fn duration_from_nanos(nanos: u128) -> Duration {
     if let Ok(nanos) = u64::try_from(nanos) {
         return Duration::from_nanos(nanos);

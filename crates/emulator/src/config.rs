@@ -1,6 +1,6 @@
-//! What one link does to packets, and the words to say it.
+//! Settings of one link.
 //!
-//! Owns the defaults, under which a link is a perfect wire. It decides nothing.
+//! Under the defaults a link is a perfect wire.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
 use crate::wifi::WifiConfig;
 
-/// The memory limit of a link unless configured: 1 GiB.
+/// Default memory limit of a link, in bytes: 1 GiB.
 ///
-/// It holds over 800 ms of traffic at 10 Gbit/s, more than any plausible path, and still stops a
-/// misconfigured one from taking the machine down.
+/// This holds over 800 ms of traffic at 10 Gbit/s, more than any plausible path. A misconfigured
+/// path still cannot exhaust the machine's memory.
 pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
 
 /// What a link does to packets. The default is a perfect wire: no loss, no delay, no limit but on
@@ -41,45 +41,45 @@ pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
 pub struct LinkConfig {
     /// Which packets are lost on arrival.
     pub loss: Loss,
-    /// When the link is dead. Who arrives then is dropped.
+    /// When the link is down. Packets that arrive then are dropped.
     pub outage: Outage,
-    /// The longest packet that passes whole. Longer ones are dropped, or sent in fragments.
+    /// The longest packet that passes whole. Longer ones are dropped or fragmented.
     pub mtu: Mtu,
-    /// The rate at which packets are serialised, or `None` for no limit.
+    /// Serialisation rate, or `None` for no limit.
     pub rate: Option<Bitrate>,
-    /// What takes the place of `rate`, if the rate varies.
+    /// Replaces `rate` if the rate varies.
     pub varying: Option<VaryingRate>,
     /// Propagation delay, from the end of serialisation to delivery.
     pub delay: Duration,
-    /// How the delay of each packet differs from `delay`.
+    /// Variation of `delay` from packet to packet.
     pub jitter: Option<Jitter>,
     /// Packets held back for others to overtake.
     pub reorder: Option<Reorder>,
-    /// The bound on what counts as occupancy.
+    /// Limit on the queue's occupancy.
     pub queue: QueueLimit,
-    /// What counts as occupancy.
+    /// Which packets count as occupancy.
     pub occupancy: Occupancy,
-    /// Whom the queue turns away or throws out.
+    /// Which packets the queue drops or marks.
     pub discipline: Discipline,
-    /// When packets are marked, whatever the discipline does.
+    /// Threshold above which packets are marked, with any discipline.
     pub marking: Option<Marking>,
-    /// Of a packet that is let in being followed by a second copy of it.
+    /// Probability that a second copy follows an admitted packet.
     ///
-    /// The copy waits, is served and travels as a packet of its own, with the same number and other
-    /// fates. It is neither lost on arrival nor duplicated, but may find no room.
+    /// The copy waits, is served and travels as a packet of its own. It has the same number and
+    /// other draws. It is neither lost on arrival nor duplicated, but the queue may drop it.
     pub duplicate: Probability,
-    /// Of one bit of a packet that is let in being flipped.
+    /// Probability that one bit of an admitted packet is flipped.
     pub corrupt: Probability,
-    /// Bytes of headers that each packet has besides its payload. They count against the MTU.
+    /// Header bytes of each packet besides its payload. They count against the MTU.
     pub overhead: u32,
-    /// Bytes that each frame takes on the wire beyond the packet or fragment in it: 14 for the header of
-    /// Ethernet, 38 with its preamble, checksum and gap. They do not count against the MTU.
+    /// Bytes of link-layer framing of each packet or fragment: 14 for the Ethernet header, 38 with
+    /// preamble, checksum and gap. They do not count against the MTU.
     pub framing: u32,
-    /// The most the link may hold in bytes; see [`Link::held_bytes`](crate::Link::held_bytes) for how they
-    /// are counted.
+    /// Limit on the memory that the link holds, in bytes as
+    /// [`Link::held_bytes`](crate::Link::held_bytes) counts them.
     ///
-    /// This protects the machine and is no part of the model: it applies to what is really held,
-    /// packets that are due and not yet popped included.
+    /// The limit protects the machine and is not part of the model. It covers all packets held,
+    /// also those that are due and not yet popped.
     pub memory_limit: u64,
 }
 
@@ -90,7 +90,8 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link of this rate (or `None` for no limit) and propagation delay, and else a perfect wire.
+    /// A link of this rate (`None` for no limit) and propagation delay that is a perfect wire
+    /// otherwise.
     pub fn new(rate: impl Into<Option<Bitrate>>, delay: Duration) -> Self {
         Self {
             loss: Loss::None,
@@ -113,25 +114,25 @@ impl LinkConfig {
         }
     }
 
-    /// Which packets are lost on arrival.
+    /// Sets the loss model.
     #[must_use]
     pub fn loss(self, loss: Loss) -> Self {
         Self { loss, ..self }
     }
 
-    /// When the link is dead.
+    /// Sets the times at which the link is down.
     #[must_use]
     pub fn outage(self, outage: Outage) -> Self {
         Self { outage, ..self }
     }
 
-    /// The longest packet that passes whole.
+    /// Sets the longest packet that passes whole.
     #[must_use]
     pub fn mtu(self, mtu: Mtu) -> Self {
         Self { mtu, ..self }
     }
 
-    /// From each time after the start of the link on, the rate beside it.
+    /// Changes the rate at each of these times, which count from the start of the link.
     #[must_use]
     pub fn rate_steps(self, steps: impl IntoIterator<Item = (Duration, Bitrate)>) -> Self {
         let steps = steps.into_iter().map(|(at, rate)| (at, Some(rate)));
@@ -139,71 +140,72 @@ impl LinkConfig {
         Self { varying, ..self }
     }
 
-    /// Departures as a trace says. [`LinkConfig::rate`] becomes its mean rate.
+    /// Sends at the opportunities of a trace. [`LinkConfig::rate`] becomes its mean rate.
     #[must_use]
     pub fn trace(self, trace: Trace) -> Self {
         let rate = Some(trace.mean_rate());
         Self { rate, varying: Some(VaryingRate::Trace(trace)), ..self }
     }
 
-    /// Through an 802.11 cell: a packet with the link's overhead takes the air that such an IP packet takes.
-    /// [`LinkConfig::rate`] becomes what packets of 1500 bytes get out of a full cell.
+    /// Sends through an 802.11 cell: a packet takes the airtime of an IP packet of its size with
+    /// overhead. [`LinkConfig::rate`] becomes the throughput of 1500-byte packets in a saturated
+    /// cell.
     #[must_use]
     pub fn wifi(self, wifi: WifiConfig) -> Self {
         Self { rate: Some(wifi.throughput(1_500)), varying: Some(VaryingRate::Wifi(wifi)), ..self }
     }
 
-    /// The highest rate that it has at any time, over a second in the case of a trace. `None` if there is no limit
-    /// at any time; times without one do not count.
+    /// The highest rate at any time, over a second if the rate is a trace. `None` if the rate is
+    /// never limited. Times without a limit do not count.
     pub fn highest_rate(&self) -> Option<Bitrate> {
         self.varying.as_ref().and_then(VaryingRate::highest).or(self.rate)
     }
 
-    /// How the delay of each packet differs from the configured one.
+    /// Sets the variation of the delay.
     #[must_use]
     pub fn jitter(self, jitter: Jitter) -> Self {
         Self { jitter: Some(jitter), ..self }
     }
 
-    /// Holds packets back with this probability, each for `extra`, so that others overtake them.
+    /// Delays a packet by `extra` with this probability, so that later packets overtake it.
     #[must_use]
     pub fn reorder(self, probability: Probability, extra: Duration) -> Self {
         Self { reorder: Some(Reorder { probability, extra }), ..self }
     }
 
-    /// The bound on what counts as occupancy.
+    /// Sets the limit on the queue's occupancy.
     #[must_use]
     pub fn queue(self, queue: QueueLimit) -> Self {
         Self { queue, ..self }
     }
 
-    /// A queue of this size on a path with this round-trip time. A multiple of the bandwidth-delay product
-    /// is no bound where there is no rate.
+    /// Sets the queue's limit to this size, on a path with this round-trip time. A multiple of the
+    /// bandwidth-delay product is no limit if the link has no rate.
     #[must_use]
     pub fn queue_size(self, size: QueueSize, rtt: Duration) -> Self {
         let queue = QueueLimit::of_size(size, self.rate, rtt).unwrap_or(QueueLimit::UNLIMITED);
         Self { queue, ..self }
     }
 
-    /// What counts as occupancy.
+    /// Sets which packets count as occupancy.
     #[must_use]
     pub fn occupancy(self, occupancy: Occupancy) -> Self {
         Self { occupancy, ..self }
     }
 
-    /// Whom the queue turns away or throws out.
+    /// Sets the queue discipline.
     #[must_use]
     pub fn discipline(self, discipline: Discipline) -> Self {
         Self { discipline, ..self }
     }
 
-    /// When packets are marked, whatever the discipline does.
+    /// Sets the marking threshold.
     #[must_use]
     pub fn marking(self, marking: Marking) -> Self {
         Self { marking: Some(marking), ..self }
     }
 
-    /// Sends a second copy of a packet with this probability.
+    /// Duplicates packets with this probability.
     #[must_use]
     pub fn duplicate(self, duplicate: Probability) -> Self {
         Self { duplicate, ..self }
@@ -215,19 +217,19 @@ impl LinkConfig {
         Self { corrupt, ..self }
     }
 
-    /// Bytes of headers that each packet has besides its payload.
+    /// Sets the header bytes of each packet.
     #[must_use]
     pub fn overhead(self, overhead: u32) -> Self {
         Self { overhead, ..self }
     }
 
-    /// Bytes that each frame takes on the wire beyond what is in it.
+    /// Sets the framing bytes of each frame.
     #[must_use]
     pub fn framing(self, framing: u32) -> Self {
         Self { framing, ..self }
     }
 
-    /// The most the link may hold in bytes.
+    /// Sets the memory limit, in bytes.
     #[must_use]
     pub fn memory_limit(self, memory_limit: u64) -> Self {
         Self { memory_limit, ..self }

@@ -1,8 +1,6 @@
-//! Propagation: how long a bit travels once it is on the wire.
+//! Propagation delay, jitter and reordering.
 //!
-//! Owns the delay between the end of serialisation and the arrival, how it varies, and who may
-//! overtake whom. It knows nothing of rates or queues, and holds no packets. Unless told otherwise it
-//! keeps packets in order.
+//! Packets stay in order unless the configuration asks for reordering.
 
 use std::time::{Duration, Instant};
 
@@ -10,23 +8,24 @@ use crate::draw::{Draws, Stage};
 use crate::probability::Probability;
 use crate::time::{nanos, saturating_add};
 
-/// How the delay of a packet differs from the configured one.
+/// Variation of the delay from packet to packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jitter {
-    /// How the differences are distributed.
+    /// Distribution of the variation.
     pub shape: JitterShape,
-    /// Whether a packet waits for the one before it, rather than overtake it.
+    /// Whether a packet waits for the one before it. Otherwise it may overtake that packet.
     pub keeps_order: bool,
 }
 
-/// A distribution of differences from the configured delay.
+/// Distribution of the difference from the configured delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JitterShape {
-    /// Uniform from zero up to and excluding this: the configured delay is the shortest.
+    /// Uniform from zero up to and excluding this. The configured delay is the shortest.
     Uniform(Duration),
-    /// Close to normal with mean zero and this standard deviation: the sum of four uniform numbers
-    /// (the distribution of J. Irwin and P. Hall, Biometrika 19, 1927), which is never further from
-    /// the mean than 3.47 standard deviations. A delay that would be negative is zero.
+    /// Nearly normal with mean zero and this standard deviation. A negative delay becomes zero.
+    ///
+    /// It is the sum of four uniform numbers (J. Irwin and P. Hall, Biometrika 19, 1927), never
+    /// further from the mean than 3.47 standard deviations.
     Normal(Duration),
 }
 
@@ -36,7 +35,7 @@ impl Jitter {
         Self { shape: JitterShape::Uniform(spread), keeps_order: true }
     }
 
-    /// Close to normal around the configured delay, with this standard deviation, in order.
+    /// Nearly normal around the configured delay with this standard deviation, in order.
     pub const fn normal(deviation: Duration) -> Self {
         Self { shape: JitterShape::Normal(deviation), keeps_order: true }
     }
@@ -48,27 +47,27 @@ impl Jitter {
     }
 }
 
-/// Packets held back on purpose, so that others overtake them.
+/// Packets delayed on purpose, so that later packets overtake them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reorder {
-    /// Of a packet being held back.
+    /// Probability that a packet is held back.
     pub probability: Probability,
-    /// How much longer than the others it travels.
+    /// Additional delay of such a packet.
     pub extra: Duration,
 }
 
-/// A wire of fixed length, or one that seems to change.
+/// Propagation delay of a link, constant or varying.
 #[derive(Debug, Clone)]
 pub(crate) struct Delay {
     propagation: Duration,
     variation: Option<Box<Variation>>,
 }
 
-/// When a packet arrives.
+/// Arrival of a packet at the far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) due: Instant,
-    /// Whether it was held back for others to overtake.
+    /// Whether the packet was held back for later packets to overtake.
     pub(crate) held_back: bool,
 }
 
@@ -76,7 +75,7 @@ pub(crate) struct Arrival {
 struct Variation {
     jitter: Option<Jitter>,
     reorder: Option<Reorder>,
-    /// When the last packet that was not held back arrives.
+    /// Arrival of the last packet that was not held back.
     last: Option<Instant>,
 }
 
@@ -85,14 +84,14 @@ impl Delay {
         Self { propagation, variation: None }
     }
 
-    /// The same wire with what makes it vary, if anything does.
+    /// Adds jitter and reordering, if there are any.
     pub(crate) fn varied(self, jitter: Option<Jitter>, reorder: Option<Reorder>) -> Self {
         let variation = (jitter.is_some() || reorder.is_some())
             .then(|| Box::new(Variation { jitter, reorder, last: None }));
         Self { variation, ..self }
     }
 
-    /// No packet arrives sooner after its last bit left.
+    /// The shortest delay that a packet can have.
     pub(crate) fn least(&self) -> Duration {
         let jitter = self.variation.as_ref().and_then(|variation| variation.jitter);
         match jitter.map(|jitter| jitter.shape) {
@@ -108,7 +107,7 @@ impl Delay {
         })
     }
 
-    /// When the last bit arrives, if it left at `sent_at` and nothing varies.
+    /// When the last bit arrives if it left at `sent_at` and the delay is constant.
     pub(crate) fn arrival(&self, sent_at: Instant) -> Instant {
         saturating_add(sent_at, self.propagation)
     }
@@ -164,12 +163,13 @@ enum Sign {
     Longer,
 }
 
-/// `bound` times the draw as a fraction of 2^64, rounded down: below `bound`, or zero.
+/// `bound` times the draw as a fraction of 2^64, rounded down: below `bound`, or zero if that is
+/// zero.
 const fn share(draw: u64, bound: u64) -> u64 {
     ((draw as u128 * bound as u128) >> u64::BITS) as u64
 }
 
-/// A number from a nearly normal distribution with mean zero: its sign and its size, rounded down.
+/// A nearly normal number with mean zero: its sign and its size, rounded down.
 fn normal(draw: u64, deviation: u64) -> (Sign, u64) {
     /// The mean of the sum of four numbers from 0 to 65,535.
     const MEAN: u64 = 2 * 65_535;

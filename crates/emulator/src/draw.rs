@@ -1,15 +1,14 @@
-//! The hash that stands in for randomness.
+//! The hash that replaces a random generator.
 //!
-//! Owns the draw for packet `n`: a pure function of (seed, direction, stage, `n`). There is no
-//! generator to advance, so what happens to a packet depends neither on when it came, nor on what
-//! the other stages did, nor on how many draws were made before. It must not know what a draw
-//! decides.
+//! The draw for packet `n` is a pure function of (seed, direction, stage, `n`). There is no
+//! generator to advance. A draw therefore depends neither on the time of the packet, nor on the
+//! other stages, nor on earlier draws.
 //!
 //! Each step is the output function of `SplitMix64`: G. Steele, D. Lea, C. Flood, "Fast Splittable
 //! Pseudorandom Number Generators", OOPSLA 2014, with the multipliers found by D. Stafford (his
 //! variant 13) and the golden-ratio increment, as S. Vigna published them.
 
-/// Which way a link carries packets.
+/// Direction in which a link carries packets.
 ///
 /// The two links of a path may share one seed, because the direction is part of every draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +19,7 @@ pub enum Direction {
     Reverse,
 }
 
-/// What a draw decides. Each stage draws independently of the others.
+/// Purpose of a draw. Each stage draws independently of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Whether the packet is lost on arrival.
@@ -37,14 +36,14 @@ pub(crate) enum Stage {
     Jitter,
     /// Whether the packet is held back so that others overtake it.
     Reorder,
-    /// Whether a queue that is not full turns the packet away, or marks it.
+    /// Whether the queue discipline drops or marks the packet at random.
     EarlyDrop,
 }
 
 /// The draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over all of
 /// `u64`.
 ///
-/// The values are part of what makes a recorded run repeatable, and do not change.
+/// Recorded runs repeat only while these values stay the same.
 pub(crate) const fn draw(seed: u64, direction: Direction, stage: Stage, index: u64) -> u64 {
     let direction = match direction {
         Direction::Forward => 0,
@@ -65,7 +64,7 @@ pub(crate) const fn draw(seed: u64, direction: Direction, stage: Stage, index: u
 
 /// The seed of the `n`-th child (0-based) of `seed`, such as one connection among many.
 ///
-/// Children of one seed are unrelated to each other, to the seed itself, and to every packet's
+/// Children of one seed are independent of each other, of the seed itself, and of every packet's
 /// draw under it.
 pub const fn child_seed(seed: u64, n: u64) -> u64 {
     hash(seed, PURPOSE_CHILD_SEED, n)
@@ -85,13 +84,13 @@ impl Draws {
         draw(self.seed, self.direction, stage, self.index)
     }
 
-    /// The draws of the packet's duplicate, which has the same number and fates of its own.
+    /// The draws of the packet's second copy, which has the same number.
     pub(crate) const fn of_duplicate(self) -> Self {
         Self { seed: child_seed(self.seed, DUPLICATE_SEED_CHILD), ..self }
     }
 
-    /// The draws of the packet's fragment `n`. The first one, 0, has those of the packet, so that they do not
-    /// depend on whether it is cut.
+    /// The draws of the packet's fragment `n`. Fragment 0 has those of the packet, so that they do
+    /// not depend on fragmentation.
     pub(crate) const fn of_fragment(self, n: u32) -> Self {
         match n {
             0 => self,
@@ -100,11 +99,11 @@ impl Draws {
     }
 }
 
-/// Which child of a link's seed draws for duplicates. Far above any count of connections, which are
-/// children of seeds too.
+/// The child of a link's seed that draws for second copies. Connections are children of seeds too,
+/// with numbers far below.
 const DUPLICATE_SEED_CHILD: u64 = u64::MAX;
 
-/// Which child of a link's seed is the parent of those that draw for fragments.
+/// The child of a link's seed whose children draw for fragments.
 const FRAGMENT_SEED_CHILD: u64 = u64::MAX - 1;
 
 /// Purposes of draws. The lower half of the word numbers the stages and directions.
@@ -114,10 +113,10 @@ const PURPOSE_CHILD_SEED: u64 = 2 << 32;
 /// The odd integer nearest to 2^64 divided by the golden ratio.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mixes each input on its own account before they meet.
+/// Mixes each input alone before it combines them.
 ///
-/// Nothing simpler will do: adding `index` to a mixed seed would make all seeds walk one and the
-/// same sequence from different places, so two of them could show the same run of fates shifted.
+/// Adding `index` to a mixed seed would not do: all seeds would walk the same sequence from
+/// different places, and two of them could show the same draws shifted.
 const fn hash(seed: u64, purpose: u64, index: u64) -> u64 {
     let stream = mix(mix(seed.wrapping_add(GOLDEN_GAMMA)) ^ purpose);
     mix(stream ^ mix(index.wrapping_add(GOLDEN_GAMMA)))

@@ -1,8 +1,6 @@
-//! What a link does to packets for no good reason: it loses its power, refuses the long ones, says
-//! things twice, and gets bits wrong.
+//! Duplication, corruption, outages and MTU.
 //!
-//! Owns the effects that are off on most links, so that such a link pays one test for all of them.
-//! Each decides for itself; none knows what queue, rate and delay do.
+//! Most links have none of these, so a link tests once for all of them.
 
 use std::time::Duration;
 
@@ -25,7 +23,7 @@ pub(crate) struct Impairments {
 }
 
 impl Impairments {
-    /// `None` if `config` asks for none of them.
+    /// `None` if `config` enables none of them.
     pub(crate) fn new(config: &LinkConfig) -> Option<Self> {
         let LinkConfig { outage, duplicate, corrupt, .. } = config;
         let mtu = match config.varying {
@@ -39,8 +37,8 @@ impl Impairments {
         (!off).then(|| Self { outage: outage.clone(), mtu, duplicate: *duplicate, corrupt: *corrupt })
     }
 
-    /// What a packet of `size` bytes, headers included, that arrives `elapsed` after the start is on the
-    /// wire, or why it may not enter.
+    /// The frames of a packet that arrives `elapsed` after the start, or why it may not enter.
+    /// `size` includes headers.
     pub(crate) fn frames(&self, elapsed: Duration, size: usize) -> Result<Frames, DropCause> {
         if self.outage.is_down(elapsed) {
             return Err(DropCause::Outage);
@@ -48,13 +46,13 @@ impl Impairments {
         self.mtu.frames(elapsed, size).ok_or(DropCause::TooLong)
     }
 
-    /// Whether a second copy of the packet follows it.
+    /// Whether the packet is duplicated.
     pub(crate) fn duplicates(&self, draws: Draws) -> bool {
         self.duplicate.happens(draws.at(Stage::Duplicate))
     }
 
-    /// Flips one bit if the packet's fate is so, and says whether it did. The length never changes;
-    /// an empty packet has no bit to flip.
+    /// Flips one bit if the packet's draw says so, and returns whether it did. The length never
+    /// changes.
     pub(crate) fn corrupts(&self, draws: Draws, bytes: &mut [u8]) -> bool {
         if bytes.is_empty() || !self.corrupt.happens(draws.at(Stage::Corrupt)) {
             return false;
@@ -64,10 +62,10 @@ impl Impairments {
     }
 }
 
-/// Flips the bit that a `draw` uniform over all of `u64` picks. `bytes` is not empty.
+/// Flips the bit selected by a `draw` that is uniform over all of `u64`. `bytes` is not empty.
 fn flip(bytes: &mut [u8], draw: u64) {
-    // The draw as a fraction of 2^64, times the number of bits. A packet has far fewer than 2^64, so
-    // the bias is far below what anybody can see, and the product below 2^128.
+    // The draw as a fraction of 2^64, times the number of bits. A packet has far fewer than 2^64
+    // bits, so the bias is negligible and the product is below 2^128.
     let bits = bytes.len() as u128 * 8;
     #[expect(clippy::cast_possible_truncation, reason = "it is below the number of bits in memory")]
     let bit = ((u128::from(draw) * bits) >> u64::BITS) as usize;

@@ -1,32 +1,32 @@
-//! What became of every packet.
+//! Counters of one link: the fate of every packet.
 //!
-//! Owns the counters of one link and the law they obey: what was sent, and what the link duplicated,
-//! was delivered, dropped for a named cause, discarded, or is still inside. It decides nothing.
+//! Invariant: the packets sent and duplicated are delivered, dropped for a named cause, discarded,
+//! or still inside.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why a link did not carry a packet.
+/// Why a link dropped a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
-    /// It was lost on arrival, as the loss model says.
+    /// The loss model dropped it on arrival.
     Loss,
-    /// The link was dead when it arrived.
+    /// The link was down when it arrived.
     Outage,
     /// It was longer than the link's MTU.
     TooLong,
     /// The queue had no room for it.
     QueueFull,
-    /// It waited longest when the queue had no room for another
+    /// It had waited longest when the queue had no room for another packet
     /// ([`Discipline::DropHead`](crate::Discipline::DropHead)).
     Head,
-    /// The queue had room but was above its marking threshold ([`Marking`](crate::Marking)), and the packet
-    /// could not be marked.
+    /// The queue was above its marking threshold ([`Marking`](crate::Marking)) and the packet could
+    /// not be marked.
     Congestion,
-    /// The queue had room, and CoDel, RED or PIE (see [`Discipline`](crate::Discipline)) dropped the packet
-    /// to tell its sender of congestion.
+    /// CoDel, RED or PIE (see [`Discipline`](crate::Discipline)) dropped it as a congestion signal,
+    /// although the queue had room.
     Aqm,
-    /// The queue would have taken it, but the link's memory limit would have been exceeded.
+    /// The link's memory limit would have been exceeded, although the queue had room.
     Memory,
 }
 
@@ -59,23 +59,23 @@ impl fmt::Display for DropCause {
     }
 }
 
-/// The account of one link, or of several merged.
+/// Counters of one link, or of several merged.
 ///
-/// Bytes are payload bytes: what was pushed, without the overhead on the wire.
+/// Bytes are payload bytes as pushed, without the overhead on the wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Packets pushed into the link.
     pub sent: u64,
     /// Payload bytes of the packets pushed into the link.
     pub sent_bytes: u64,
-    /// Second copies that the link made of packets it had let in. From then on they are packets like
-    /// the others, and delivered, dropped or discarded as such.
+    /// Second copies that the link made of admitted packets. They are then delivered, dropped or
+    /// discarded like other packets.
     pub duplicated: u64,
     /// Payload bytes of the second copies.
     pub duplicated_bytes: u64,
-    /// Packets that came out at the far end.
+    /// Packets delivered at the far end.
     pub delivered: u64,
-    /// Payload bytes that came out at the far end.
+    /// Payload bytes delivered at the far end.
     pub delivered_bytes: u64,
     /// Packets dropped for [`DropCause::Loss`].
     pub dropped_loss: u64,
@@ -109,30 +109,30 @@ pub struct Ledger {
     pub dropped_memory: u64,
     /// Payload bytes dropped for [`DropCause::Memory`].
     pub dropped_memory_bytes: u64,
-    /// Packets that were inside when the link was torn down.
+    /// Packets inside the link when it was discarded.
     pub discarded: u64,
-    /// Payload bytes that were inside when the link was torn down.
+    /// Payload bytes inside the link when it was discarded.
     pub discarded_bytes: u64,
-    /// Packets inside now: waiting, in service, on the wire, or due and not yet collected.
+    /// Packets inside now: waiting, in service, on the wire, or due and not yet popped.
     pub in_flight: u64,
     /// Payload bytes of the packets inside now.
     pub in_flight_bytes: u64,
-    /// Packets let in of which a bit was flipped, those that wait for a discipline to let them go not
-    /// included.
+    /// Admitted packets with a flipped bit. If the discipline decides on departure, packets count
+    /// when they leave the queue.
     pub corrupted: u64,
-    /// Packets let in that were held back for others to overtake, with the same exception.
+    /// Admitted packets that were held back for reordering, counted at the same time.
     pub reordered: u64,
-    /// Packets let in that were sent in fragments.
+    /// Admitted packets that were sent in fragments.
     pub fragmented: u64,
-    /// Those fragments.
+    /// Fragments of these packets.
     pub fragments: u64,
-    /// Packets let in whose codepoint became [`Ecn::Ce`](crate::Ecn::Ce) here.
+    /// Admitted packets whose codepoint this link changed to [`Ecn::Ce`](crate::Ecn::Ce).
     pub marked: u64,
-    /// The most packets that counted against the queue limit at once (see
+    /// The largest number of packets that counted against the queue limit at once (see
     /// [`Occupancy`](crate::Occupancy)); of merged ledgers, the largest.
     pub max_occupancy: u64,
-    /// Serialisation time of all packets let in. Those still waiting are included, unless the discipline
-    /// decides on departure which of them are served.
+    /// Serialisation time of all admitted packets. Waiting packets are included, unless the
+    /// discipline decides on departure.
     pub busy: Duration,
 }
 
@@ -165,7 +165,7 @@ impl Ledger {
         }
     }
 
-    /// Whether every packet and every byte sent or duplicated is accounted for exactly once.
+    /// Whether every packet and byte sent or duplicated is counted exactly once.
     pub fn balances(&self) -> bool {
         let dropped: u64 = DropCause::ALL.iter().map(|&cause| self.dropped(cause)).sum();
         let dropped_bytes: u64 = DropCause::ALL.iter().map(|&cause| self.dropped_bytes(cause)).sum();
@@ -174,19 +174,20 @@ impl Ledger {
                 == self.delivered_bytes + dropped_bytes + self.discarded_bytes + self.in_flight_bytes
     }
 
-    /// Adds the account of another link. Two that balance still balance together.
+    /// Adds the counters of another link. Two that balance still balance together.
     pub fn merge(&mut self, other: &Self) {
         self.replace(&Self::default(), other);
     }
 
-    /// Puts `after` in the place of `before`, which is an earlier account of the same link and part of this one. A sum
-    /// of many links' accounts stays their sum by this, without a look at those of the others.
+    /// Replaces `before`, earlier counters of one link that are part of this sum, by `after`. A sum
+    /// of many links is thus updated without reading the others.
     pub fn replace(&mut self, before: &Self, after: &Self) {
         macro_rules! add_up {
             ($($count:ident)*) => {
-                // A new member has to be named here.
+                // A new field must be named here.
                 let Self { $($count: _,)* max_occupancy: _, busy: _ } = before;
-                // Not the difference first: packets inside may have become fewer.
+                // In this order: `in_flight` may have decreased, so the difference could be
+                // negative.
                 $(self.$count = self.$count + after.$count - before.$count;)*
             };
         }
@@ -201,25 +202,25 @@ impl Ledger {
         self.busy = self.busy.saturating_add(after.busy.saturating_sub(before.busy));
     }
 
-    /// Writes off what is inside: the link is gone, and nobody will collect it.
+    /// Counts the packets inside as discarded, because the link is discarded.
     pub fn abandon(&mut self) {
         self.discarded += std::mem::take(&mut self.in_flight);
         self.discarded_bytes += std::mem::take(&mut self.in_flight_bytes);
     }
 
-    /// A packet was pushed. One of the next two notifications must follow.
+    /// Counts a pushed packet. `on_dropped` or `on_admitted` must follow.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.sent += 1;
         self.sent_bytes += bytes;
     }
 
-    /// The link made a second copy of a packet. One of the next two notifications must follow for it.
+    /// Counts a second copy. `on_dropped` or `on_admitted` must follow for it.
     pub(crate) fn on_duplicated(&mut self, bytes: u64) {
         self.duplicated += 1;
         self.duplicated_bytes += bytes;
     }
 
-    /// The packet just sent was dropped, or one that no longer counts as inside.
+    /// Counts a drop of the packet just sent, or of one that no longer counts as inside.
     pub(crate) fn on_dropped(&mut self, cause: DropCause, bytes: u64) {
         let (packets, total) = match cause {
             DropCause::Loss => (&mut self.dropped_loss, &mut self.dropped_loss_bytes),
@@ -235,8 +236,8 @@ impl Ledger {
         *total += bytes;
     }
 
-    /// The packet just sent was let in. It needs `busy` at the serialiser, and with it `occupancy`
-    /// packets count against the queue limit.
+    /// Counts an admitted packet with its time at the serialiser and the packets that count against
+    /// the limit.
     pub(crate) fn on_admitted(&mut self, bytes: u64, busy: Duration, occupancy: usize) {
         self.in_flight += 1;
         self.in_flight_bytes += bytes;
@@ -244,30 +245,30 @@ impl Ledger {
         self.on_occupied(occupancy);
     }
 
-    /// So many packets, the one just let in among them, count against the queue limit.
+    /// Records the number of packets that count against the limit, the one just admitted included.
     pub(crate) fn on_occupied(&mut self, occupancy: usize) {
         self.max_occupancy = self.max_occupancy.max(occupancy as u64);
     }
 
-    /// The packet just let in was sent in so many fragments.
+    /// Counts the packet just admitted as sent in this many fragments.
     pub(crate) fn on_fragmented(&mut self, fragments: u32) {
         self.fragmented += 1;
         self.fragments += u64::from(fragments);
     }
 
-    /// A packet that was let in without its time at the serialiser being known takes this long there.
+    /// Counts the serialisation time of a packet that was admitted with an unknown one.
     pub(crate) fn on_served(&mut self, busy: Duration) {
         self.busy = self.busy.saturating_add(busy);
     }
 
-    /// A packet that was let in was dropped.
+    /// Counts a drop of an admitted packet.
     pub(crate) fn on_dropped_inside(&mut self, cause: DropCause, bytes: u64) {
         self.in_flight -= 1;
         self.in_flight_bytes -= bytes;
         self.on_dropped(cause, bytes);
     }
 
-    /// A packet came out.
+    /// Counts a delivered packet.
     pub(crate) fn on_delivered(&mut self, bytes: u64) {
         self.in_flight -= 1;
         self.in_flight_bytes -= bytes;

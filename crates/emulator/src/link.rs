@@ -1,8 +1,7 @@
-//! One direction of a network path.
+//! One direction of a network path: the order of the stages, and the packets inside.
 //!
-//! Owns the order of the stages (loss, impairments, queue, rate, delay) and the packets inside. What
-//! each stage decides is its own file's business; this one passes values between them and keeps the
-//! books. It must not know what a packet contains, nor what time it is until told.
+//! The stages are loss, impairments, queue, serialiser and delay. Each decides in a file of its
+//! own; this file passes values between them and keeps the ledger.
 
 mod aqm;
 mod delivery;
@@ -31,24 +30,27 @@ pub use delivery::{Delivery, Dropped, LateDrop, MIN_PACKET_CHARGE_BYTES};
 ///
 /// # Contract
 ///
-/// - [`push`](Self::push) decides the whole fate of a packet: whether it is dropped, and if not, the
-///   nanosecond at which it is due. Nothing that happens later changes either. Only where the
-///   [`Discipline`](crate::Discipline) decides on departure (drop-head, CoDel) a packet that was taken may
-///   still be dropped while it waits, and what comes later has a part in that.
-/// - [`pop`](Self::pop) only collects. Popping late, early or never moves no due time and frees no
-///   room in the queue; it only gives back memory. Where the discipline decides on departure, a pop
-///   commits the link to whoever has to leave for the packets due by then: a push for an earlier time
-///   than such a departure enters at the time of the departure. With a delay of d, nothing that is
-///   pushed less than d behind the pops is late.
-/// - Packets come out in the order of their due times, and of two with the same the one that went in
-///   first. Unless the configuration asks for reordering, that is the order in which they went in.
+/// - [`push`](Self::push) decides whether a packet is dropped and, if not, the nanosecond at which
+///   it is due. Nothing that happens later changes either.
+/// - Exception: if the [`Discipline`](crate::Discipline) decides on departure (drop-head, CoDel), a
+///   packet may still be dropped while it waits. That depends on later packets.
+/// - [`pop`](Self::pop) only collects. Popping late or early changes no due time and frees no room
+///   in the queue; it only frees memory.
+/// - Exception: if the discipline decides on departure, a pop commits the link to the departures
+///   that lead to the packets due by then. A later push for an earlier time than such a departure
+///   enters at the time of the departure. With a delay of d, a packet that is pushed less than d
+///   behind the pops is not late.
+/// - Packets come out in the order of their due times; two with the same due time come out in the
+///   order in which they entered. Without reordering or unordered jitter that is the order of entry
+///   for all packets.
+/// - The caller waits until [`next_wakeup`](Self::next_wakeup), which changes only by a push or a
+///   pop. No packet is due before. If the discipline decides on departure, it may be that no packet
+///   is due then either; the pop then moves the wake-up to a later time.
+/// - Links that share an 802.11 cell are pushed and popped through their [`Path`](crate::Path)
+///   only.
 /// - Times of schedules and traces are counted for 584 years.
-/// - Links that share the air of one cell are pushed and popped through their [`Path`](crate::Path) only.
-/// - Wait until [`next_wakeup`](Self::next_wakeup), which changes only by a push or a pop. Nothing is due
-///   before. Where the discipline decides on departure it may be that nothing is due then either, and the
-///   pop moves the wake-up to a later time.
-/// - No argument makes it panic. What would be due after the last instant that the platform can
-///   represent is due at that instant.
+/// - No argument makes a method panic. A due time beyond the last instant of the platform becomes
+///   that instant.
 #[derive(Debug)]
 pub struct Link {
     seed: u64,
@@ -57,32 +59,33 @@ pub struct Link {
     loss_state: LossState,
     impairments: Option<Box<Impairments>>,
     queue: BoundedQueue,
-    /// The discipline, unless it is drop-tail, and the packets that wait for it.
+    /// The discipline and its packets. `None` for drop-tail.
     managed: Option<Box<ManagedQueue>>,
     serialiser: Serialiser,
     delay: Delay,
-    /// Bytes of headers of each packet.
+    /// Header bytes of each packet.
     overhead: u32,
-    /// Bytes added to each frame on the wire.
+    /// Framing bytes of each frame.
     framing: u32,
     /// Bytes, as [`charge`] counts them.
     memory_limit: u64,
-    /// Everything whose due time is known and that is not yet popped, in the order in which it comes out.
+    /// All packets with a known due time that are not yet popped, in the order in which they come
+    /// out.
     inside: VecDeque<Delivery>,
     /// The sum of [`charge`] over all packets held.
     held_bytes: u64,
-    /// What the times of schedules count from.
+    /// Origin of the times of schedules.
     start: Option<Instant>,
-    /// Nothing enters earlier: the time of the last push, or of a later departure that a pop has settled.
-    /// `None` before the first push.
+    /// No packet enters earlier: the time of the last push, or of a later departure that a pop has
+    /// settled. `None` before the first push.
     reached: Option<Instant>,
     ledger: Ledger,
-    /// What an observer asked for.
+    /// Measurements that an observer enabled.
     watch: Option<Box<Watch>>,
 }
 
 impl Link {
-    /// An empty, idle link. `seed` and `direction` choose the fates of its packets.
+    /// An empty, idle link. `seed` and `direction` determine the draws of its packets.
     pub fn new(config: LinkConfig, seed: u64, direction: Direction) -> Self {
         Self {
             seed,
@@ -106,11 +109,11 @@ impl Link {
         }
     }
 
-    /// Lets the times of outages, MTU and rates count from `at`, unless they do already: from an earlier
-    /// call, or from the first push.
+    /// Sets the origin of the times of outages, MTU and rates, unless an earlier call or push has
+    /// set it.
     ///
-    /// The links of a path should start together ([`Path::start`](crate::Path::start)). If the first push
-    /// comes before `at`, they count from it.
+    /// The links of a path should start together ([`Path::start`](crate::Path::start)). If the
+    /// first push comes before `at`, times count from that push.
     pub fn start(&mut self, at: Instant) {
         if self.reached.is_none() {
             self.start.get_or_insert(at);
@@ -119,13 +122,13 @@ impl Link {
 
     /// The packet enters at `now`, or at the time of the last push if that was later.
     ///
-    /// If the link does not take it, the error hands the buffer back with the cause. Of packets that it
-    /// drops later see [`keep_dropped`](Self::keep_dropped).
+    /// If the link drops the packet, the error returns the buffer with the cause. For packets
+    /// dropped later see [`keep_dropped`](Self::keep_dropped).
     pub fn push(&mut self, now: Instant, packet: impl Into<Packet>) -> Result<(), Dropped> {
         self.push_packet(now, packet.into())
     }
 
-    /// The next packet whose due time is not after `now`, with that exact time.
+    /// The next packet whose due time is not after `now`.
     pub fn pop(&mut self, now: Instant) -> Option<Delivery> {
         if self.managed.is_some() {
             self.settle(now);
@@ -146,46 +149,46 @@ impl Link {
         if self.managed.is_some() { self.next_of_both(due) } else { due }
     }
 
-    /// What became of the packets so far.
+    /// Counters of the packets so far.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The final account. Packets still inside are discarded and counted as such.
+    /// The final counters. Packets still inside are discarded and counted as such.
     pub fn into_ledger(self) -> Ledger {
         let mut ledger = self.ledger;
         ledger.abandon();
         ledger
     }
 
-    /// The memory that the packets inside are charged, in bytes: for each its payload, but at least
+    /// Memory charged for the packets inside, in bytes: for each its payload, but at least
     /// [`MIN_PACKET_CHARGE_BYTES`].
     pub const fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// Changes the memory limit, in bytes. Nothing inside is thrown away: a limit below what is held
-    /// keeps new packets out until enough has been popped.
+    /// Changes the memory limit, in bytes. Packets inside stay. With a limit below their memory, no
+    /// packet enters until enough have been popped.
     pub const fn set_memory_limit(&mut self, bytes: u64) {
         self.memory_limit = bytes;
     }
 
-    /// The air taken since the last time this was asked, if the medium is shared.
+    /// The airtime taken since the last call, if the link sends through an 802.11 cell.
     pub(crate) fn take_turn(&mut self) -> Option<Turn> {
         self.serialiser.take_turn()
     }
 
-    /// The other direction takes this turn on the medium.
-    pub(crate) fn hear(&mut self, turn: Turn) {
-        self.serialiser.hear(turn);
+    /// The other direction takes this turn on the shared medium.
+    pub(crate) fn on_other_turn(&mut self, turn: Turn) {
+        self.serialiser.on_other_turn(turn);
     }
 
-    /// Whether it sends through air, which it may share with the other direction.
-    pub(crate) fn shares_air(&self) -> bool {
-        self.serialiser.is_air()
+    /// Whether the link sends through an 802.11 cell, which the other direction may share.
+    pub(crate) fn uses_wifi(&self) -> bool {
+        self.serialiser.is_wifi()
     }
 
-    /// What every packet spends on the way after its service, at least.
+    /// The shortest delay of a packet after its service.
     pub(crate) fn least_delay(&self) -> Duration {
         self.delay.least()
     }
@@ -217,10 +220,11 @@ impl Link {
         entered
     }
 
-    /// What a packet of `len` payload bytes is on the wire, or why it does not reach the queue.
+    /// The frames of a packet of `len` payload bytes, or why it does not reach the queue.
     ///
-    /// The loss model comes first, so that it finds the same packets whatever else is configured; fragments
-    /// after the first are lost besides. What of such a packet is not lost uses no link time either.
+    /// The loss model comes first, so that it sees the same packets with any other configuration.
+    /// Fragments after the first are lost independently. The other fragments of a lost packet use
+    /// no link time either.
     fn arrive(&mut self, now: Instant, draws: Draws, len: usize) -> Result<Frames, DropCause> {
         if self.loss_state.decide(&self.loss, draws) {
             return Err(DropCause::Loss);
@@ -236,7 +240,7 @@ impl Link {
         if is_lost { Err(DropCause::Loss) } else { Ok(frames.framed(self.framing)) }
     }
 
-    /// Offers a packet to the queue, and its second copy if it has one.
+    /// Offers a packet to the queue, and its second copy if it is duplicated.
     #[cold]
     fn offer_impaired(
         &mut self,
@@ -250,7 +254,7 @@ impl Link {
         if let Some(copy) = copy {
             self.ledger.on_duplicated(copy.bytes.len() as u64);
             let (ecn, tag) = (copy.ecn, copy.tag);
-            // Nobody waits for the copy's buffer, unless he watches.
+            // A dropped copy is kept only if an observer asked for late drops.
             if let Err(Dropped { cause, packet: bytes }) = self.offer(now, draws.of_duplicate(), frames, copy)
             {
                 let packet = Packet { bytes, ecn, tag };
@@ -260,8 +264,8 @@ impl Link {
         Ok(())
     }
 
-    /// Takes a packet unless something speaks against it. Drop-tail and a rate known beforehand settle
-    /// everything on entry, so the times are final here.
+    /// Accepts a packet unless the limit or the memory limit drops it. With drop-tail and a rate
+    /// known beforehand its times are final here.
     #[inline]
     fn offer(&mut self, now: Instant, draws: Draws, frames: Frames, packet: Packet) -> Result<(), Dropped> {
         if let Some(managed) = self.managed.take() {
@@ -272,7 +276,7 @@ impl Link {
             Ok(is_marked) => is_marked,
             Err(cause) => return Err(self.reject(cause, packet)),
         };
-        // Last, so that this cause always means "the model would have carried it".
+        // Last, so that this cause always means that the model would have carried the packet.
         if !self.has_memory(len) {
             return Err(self.reject(DropCause::Memory, packet));
         }
@@ -281,7 +285,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether a packet that comes now is to be marked, or why the queue does not let it in.
+    /// Whether an arriving packet is marked, or why the queue does not admit it.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -299,12 +303,12 @@ impl Link {
         }
     }
 
-    /// Whether one more packet of `len` payload bytes can be held.
+    /// Whether the memory limit allows one more packet of `len` payload bytes.
     const fn has_memory(&self, len: usize) -> bool {
         self.held_bytes.saturating_add(charge(len)) <= self.memory_limit
     }
 
-    /// Serves a packet that came at `enters`, and sends it on its way.
+    /// Serves a packet that entered at `enters`, and inserts it among the packets on their way.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -359,7 +363,7 @@ impl Link {
         Dropped { cause, packet: packet.bytes }
     }
 
-    /// Puts a packet where it comes out in order of due times.
+    /// Inserts a packet in the order of due times.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -374,7 +378,7 @@ impl Link {
         }
     }
 
-    /// Puts a packet before those that are due later. These came last: only they have to be moved.
+    /// Inserts a packet before those that are due later. They entered last, so few have to move.
     #[cold]
     fn overtake(&mut self, delivery: Delivery) {
         let after = self.inside.partition_point(|other| other.due <= delivery.due);

@@ -1,9 +1,8 @@
-//! Which packets are lost on arrival.
+//! Loss models: which packets are lost on arrival.
 //!
-//! Owns the loss models. A model sees packets' numbers and nothing else: neither their contents nor
-//! their times, nor what the queue does. What happens to packet `n` is a pure function of the seed
-//! and `n`, for models with a memory too: they remember what the same function said of the packets
-//! before.
+//! A model sees the numbers of packets, neither contents nor times. The fate of packet `n` is a
+//! pure function of the seed and `n`. Models with memory are too: their memory is the same function
+//! of the packets before.
 
 mod gilbert_elliott;
 
@@ -14,30 +13,31 @@ use crate::probability::Probability;
 
 pub use gilbert_elliott::GilbertElliott;
 
-/// A rule for which packets are lost before they reach the queue. They use no link time.
+/// Which packets are lost before they reach the queue. Lost packets use no link time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Loss {
-    /// Nothing is lost.
+    /// No packet is lost.
     #[default]
     None,
     /// Every packet is lost with this probability, independently of the others.
     Bernoulli(Probability),
-    /// Every packet is lost with this probability, unless as many as `max_run` just before it were.
+    /// Every packet is lost with this probability, unless the `max_run` packets before it were
+    /// lost.
     ///
-    /// So less than `probability` is lost in all: with `p` and a bound of `m`, a share of
-    /// `(p - p^(m+1)) / (1 - p^(m+1))`.
+    /// The total share of losses is therefore below `probability`: with `p` and a bound of `m` it
+    /// is `(p - p^(m+1)) / (1 - p^(m+1))`.
     Bounded {
-        /// Of loss, where the bound does not forbid it.
+        /// Probability of loss where the bound allows one.
         probability: Probability,
-        /// The most packets that are lost in a row.
+        /// The longest run of lost packets.
         max_run: NonZeroU32,
     },
-    /// In bursts; see [`GilbertElliott`].
+    /// Loss in bursts; see [`GilbertElliott`].
     GilbertElliott(GilbertElliott),
-    /// The last packet of every `n` is lost: with 3, those with the indices 2, 5, 8.
+    /// The last packet of every `n` is lost: with 3, the packets with indices 2, 5, 8.
     EveryNth(NonZeroU64),
-    /// Exactly the packets with these indices are lost. The first packet is 0; the list is in
-    /// ascending order, which [`Loss::script`] and [`Link::new`](crate::Link::new) see to.
+    /// The packets with these indices are lost. The first packet is 0. The list is in ascending
+    /// order: [`Loss::script`] and [`Link::new`](crate::Link::new) sort it.
     Script(Vec<u64>),
 }
 
@@ -55,23 +55,22 @@ impl Loss {
         NonZeroU64::new(n).map_or(Self::None, Self::EveryNth)
     }
 
-    /// Loses every packet with `probability`, but never more than `max_run` in a row; nothing if that
-    /// is 0.
+    /// Loses every packet with `probability`, but at most `max_run` in a row; none if that is 0.
     pub fn bounded(probability: Probability, max_run: u32) -> Self {
         NonZeroU32::new(max_run).map_or(Self::None, |max_run| Self::Bounded { probability, max_run })
     }
 
     /// Whether packet `index` (0-based) is lost.
     ///
-    /// The models with a memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) go through all packets
-    /// before it, so the answer takes time in proportion to `index`. A link asks them packet by packet.
+    /// Models with memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) replay all packets before
+    /// it, so this takes time in proportion to `index`. A link decides packet by packet instead.
     pub fn decide(&self, seed: u64, direction: Direction, index: u64) -> bool {
         let mut memory = LossState::default();
         let first = if self.has_memory() { 0 } else { index };
         (first..=index).fold(false, |_, index| memory.decide(self, Draws { seed, direction, index }))
     }
 
-    /// The same rule, with a script put in ascending order.
+    /// The same model, with a script sorted.
     pub(crate) fn in_order(self) -> Self {
         match self {
             Self::Script(indices) => Self::script(indices),
@@ -84,20 +83,20 @@ impl Loss {
     }
 }
 
-/// What a loss model knows of the packets so far.
+/// Memory of a loss model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LossState {
-    /// The state of a Gilbert-Elliott model.
+    /// State of a Gilbert-Elliott model.
     is_bad: bool,
-    /// The state in which the last packet found it.
+    /// State in which the last packet found the channel.
     was_bad: bool,
-    /// Losses in a row up to now.
+    /// Number of losses in a row up to now.
     run: u32,
 }
 
 impl LossState {
-    /// Whether the packet that `draws` belongs to is lost by `loss`. To be asked of every packet once,
-    /// in order.
+    /// Whether the packet with these `draws` is lost by `loss`. Must be called for every packet
+    /// once, in order.
     pub(crate) fn decide(&mut self, loss: &Loss, draws: Draws) -> bool {
         match loss {
             Loss::None => false,
@@ -113,17 +112,17 @@ impl LossState {
                 self.is_bad = model.next(self.is_bad, draws.at(Stage::LossState));
                 lost
             }
-            // Not `index + 1`, which the last index does not have.
+            // `index + 1` would overflow for the last index.
             Loss::EveryNth(n) => draws.index % n.get() == n.get() - 1,
             Loss::Script(indices) => indices.binary_search(&draws.index).is_ok(),
         }
     }
 
-    /// Whether a fragment with these draws, of the packet last decided on and not its first, is lost.
+    /// Whether a fragment of the last packet, other than its first, is lost.
     ///
-    /// A channel loses each fragment for itself, in the state in which the packet found it: its memory goes
-    /// on packet by packet, so that nothing depends on how earlier ones were cut. The rules that count
-    /// packets speak of whole ones.
+    /// A channel loses each fragment independently, in the state in which the packet found it. The
+    /// state advances packet by packet, so that it does not depend on fragmentation. Models that
+    /// count packets lose whole packets only.
     pub(crate) fn decide_fragment(&self, loss: &Loss, draws: Draws) -> bool {
         match loss {
             Loss::Bernoulli(probability) => probability.happens(draws.at(Stage::Loss)),

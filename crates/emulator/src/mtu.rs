@@ -1,80 +1,79 @@
-//! The longest packet that a link takes whole.
+//! Path MTU and fragmentation.
 //!
-//! Owns the comparison of a packet's size with a limit that may change in time, as it does when a route
-//! changes, and the arithmetic of fragments. Nobody is told: where long packets are dropped, the sender
-//! has to notice, as where the ICMP messages of RFC 1191 and RFC 8201 are filtered (a black hole in the
-//! words of RFC 8899). What is lost, and how long anything takes, it does not know.
+//! The limit may change in time, as it does when a route changes. The link sends no ICMP: a sender
+//! has to detect the loss of long packets itself, as in a black hole (RFC 8899), where the messages
+//! of RFC 1191 and RFC 8201 are filtered.
 
 use std::time::Duration;
 
 use crate::schedule::Schedule;
 
-/// The longest packet in bytes, payload and headers ([`LinkConfig::overhead`](crate::LinkConfig::overhead))
-/// but not the framing ([`LinkConfig::framing`](crate::LinkConfig::framing)). The default is no limit.
+/// The longest packet in bytes, with headers
+/// ([`LinkConfig::overhead`](crate::LinkConfig::overhead)) and without framing
+/// ([`LinkConfig::framing`](crate::LinkConfig::framing)). The default is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mtu {
     limit: Schedule<Option<u32>>,
     oversize: Oversize,
 }
 
-/// What becomes of a packet that is longer than the MTU.
+/// Treatment of a packet that is longer than the MTU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Oversize {
-    /// It is dropped.
+    /// The packet is dropped.
     #[default]
     Drop,
-    /// It is sent in fragments, as a host does with a packet of IPv6 (RFC 8200, section 4.5).
+    /// The packet is sent in fragments, as an IPv6 host does (RFC 8200, section 4.5).
     ///
-    /// Each begins with the IPv6 header of 40 bytes and a fragment header of 8, and carries a multiple of 8
-    /// bytes of the rest, but for the last. The packet arrives with its last fragment; whatever the link
-    /// does to a packet but losing it, it does to the packet as a whole.
+    /// Each fragment begins with the IPv6 header of 40 bytes and a fragment header of 8. Each but
+    /// the last carries a multiple of 8 bytes of the rest. The packet arrives with its last
+    /// fragment. All effects except loss apply to the packet as a whole.
     Fragment,
 }
 
-/// What a packet is on the wire: one frame, or several if it is sent in fragments. All but the last have the
-/// same size.
+/// The frames of one packet: one, or several if it is fragmented. All but the last have the same
+/// size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frames {
     /// At least 1.
     count: u32,
-    /// Bytes of each frame but the last, or of the only one.
+    /// Bytes of each frame but the last.
     full: usize,
     /// Bytes of the last frame.
     last: usize,
 }
 
 impl Mtu {
-    /// At most `bytes` bytes.
+    /// A limit of `bytes` bytes.
     pub const fn new(bytes: u32) -> Self {
         Self { limit: Schedule::constant(Some(bytes)), oversize: Oversize::Drop }
     }
 
-    /// No limit at first.
+    /// No limit.
     pub const fn unlimited() -> Self {
         Self { limit: Schedule::constant(None), oversize: Oversize::Drop }
     }
 
-    /// The same until `at` after the start of the link, and from then on `bytes` bytes, or no limit with
-    /// `None`.
+    /// Changes the limit to `bytes` bytes at `at` after the start of the link. `None` is no limit.
     #[must_use]
     pub fn then(self, at: Duration, bytes: impl Into<Option<u32>>) -> Self {
         Self { limit: self.limit.then(at, bytes.into()), ..self }
     }
 
-    /// The same limit, with this done to what is longer.
+    /// Sets the treatment of longer packets.
     #[must_use]
     pub fn oversize(self, oversize: Oversize) -> Self {
         Self { oversize, ..self }
     }
 
-    /// The same where nothing longer than `bytes` passes whole at any time.
+    /// The same limit, but never above `bytes`.
     pub(crate) fn at_most(&self, bytes: u32) -> Self {
         let limit = self.limit.map(|limit| Some(limit.map_or(bytes, |limit| limit.min(bytes))));
         Self { limit, ..*self }
     }
 
-    /// How a packet of `size` bytes, headers included, passes `elapsed` after the start, without framing;
-    /// `None` if it does not.
+    /// The frames, without framing bytes, of a packet that arrives `elapsed` after the start.
+    /// `size` includes headers. `None` if the packet does not pass.
     pub fn frames(&self, elapsed: Duration, size: usize) -> Option<Frames> {
         match (self.limit.at(elapsed), self.oversize) {
             (Some(limit), Oversize::Drop) if size as u64 > u64::from(limit) => None,
@@ -85,33 +84,33 @@ impl Mtu {
 }
 
 impl Frames {
-    /// One frame of so many bytes.
+    /// One frame.
     pub(crate) const fn whole(bytes: usize) -> Self {
         Self { count: 1, full: bytes, last: bytes }
     }
 
-    /// The same with so many bytes of framing on each.
+    /// Adds framing bytes to each frame.
     pub(crate) const fn framed(self, framing: u32) -> Self {
         let framing = framing as usize;
         Self { full: self.full.saturating_add(framing), last: self.last.saturating_add(framing), ..self }
     }
 
-    /// How many, at least 1.
+    /// Number of frames, at least 1.
     pub const fn count(self) -> u32 {
         self.count
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all frames.
     pub const fn bytes(self) -> usize {
         self.full.saturating_mul(self.count as usize - 1).saturating_add(self.last)
     }
 
-    /// Bytes of each but the last.
+    /// Bytes of each frame but the last.
     pub(crate) fn before_last(self) -> impl Iterator<Item = usize> {
         (1..self.count).map(move |_| self.full)
     }
 
-    /// Bytes of the last one.
+    /// Bytes of the last frame.
     pub(crate) const fn last(self) -> usize {
         self.last
     }
@@ -119,26 +118,26 @@ impl Frames {
 
 /// The IPv6 header, which every fragment repeats: RFC 8200, section 3.
 const IPV6_HEADER_BYTES: u32 = 40;
-/// RFC 8200, section 4.5.
+/// The fragment header: RFC 8200, section 4.5.
 const FRAGMENT_HEADER_BYTES: u32 = 8;
-/// The most bytes that follow the IPv6 header: its length field has 16 bits.
+/// The longest IPv6 payload: its length field has 16 bits.
 const MAX_IPV6_PAYLOAD_BYTES: u32 = 65_535;
 
-/// The fragments of a packet of `size` bytes, which is more than `limit`, each of `limit` bytes at most.
-/// `None` if there is no way: it is no packet of IPv6, or the limit leaves no room for data.
+/// The fragments of a packet of `size` bytes, which is more than `limit`. `None` if the packet is
+/// too long for IPv6, or if the limit leaves no room for data.
 fn fragments(size: usize, limit: u32) -> Option<Frames> {
     let payload = u32::try_from(size)
         .ok()?
         .checked_sub(IPV6_HEADER_BYTES)
         .filter(|&it| it <= MAX_IPV6_PAYLOAD_BYTES)?;
-    // The last one may fill its frame; the others carry whole units of 8 bytes.
+    // The last fragment may fill its frame; the others carry multiples of 8 bytes.
     let last = limit.checked_sub(IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES)?;
     let others = last / 8 * 8;
     if others == 0 {
         return None;
     }
-    // The packet is longer than the limit, so its payload is more than `last`. At most 65,535 / 8 fragments
-    // of 48 bytes of headers: far below 2^32.
+    // The packet is longer than the limit, so its payload is more than `last`. There are at most
+    // 65,535 / 8 fragments with 48 bytes of headers, which is far below 2^32.
     let before_last = payload.saturating_sub(last).div_ceil(others);
     let headers = IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES;
     let last = payload - before_last * others + headers;
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(Mtu::unlimited().at_most(9), Mtu::new(9));
     }
 
-    /// Cuts as a host does, fragment by fragment.
+    /// Fragments one after the other, as a host does.
     fn cut(size: usize, limit: usize) -> Vec<usize> {
         let mut left = size - 40;
         let mut fragments = Vec::new();

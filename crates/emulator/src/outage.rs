@@ -1,7 +1,7 @@
-//! Times at which a link is dead.
+//! Outages: times at which a link takes no packets.
 //!
-//! Owns the calendar. Only the time at which a packet arrives counts: what is already waiting or on
-//! the wire goes on, as in a router whose input was cut. It draws nothing.
+//! Only the arrival of a packet counts. Packets that wait or are on the wire continue, as in a
+//! router whose input was disconnected.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ pub enum Outage {
     /// Never.
     #[default]
     None,
-    /// For the first `down` of every `period`, the first of which begins at `offset`.
+    /// For the first `down` of every `period`. The first period begins at `offset`.
     Periodic {
-        /// From the beginning of one outage to that of the next. Zero means no outage at all.
+        /// Time between the starts of two outages. Zero means no outage.
         period: Duration,
-        /// How long each outage takes; from `period` on it never ends.
+        /// Duration of each outage. From `period` on it never ends.
         down: Duration,
-        /// When the first one begins.
+        /// Start of the first outage.
         offset: Duration,
     },
     /// From the first time of each pair, up to and excluding the second.
@@ -26,17 +26,17 @@ pub enum Outage {
 }
 
 impl Outage {
-    /// Dead for `down` of every `period`, beginning at `offset`.
+    /// Down for `down` of every `period`, beginning at `offset`.
     pub const fn periodic(period: Duration, down: Duration, offset: Duration) -> Self {
         Self::Periodic { period, down, offset }
     }
 
-    /// Dead once, from `from` up to and excluding `to`.
+    /// Down once, from `from` up to and excluding `to`.
     pub fn once(from: Duration, to: Duration) -> Self {
         Self::Intervals(vec![(from, to)])
     }
 
-    /// Whether a packet that arrives `elapsed` after the start finds the link dead.
+    /// Whether the link is down for a packet that arrives `elapsed` after the start.
     pub fn is_down(&self, elapsed: Duration) -> bool {
         match self {
             Self::None => false,

@@ -1,27 +1,25 @@
-//! What a link carries: bytes, a codepoint that it may change, and a word that it may not.
-//!
-//! It knows nothing of what the bytes mean or of what becomes of them.
+//! Packets, their ECN codepoint, and the times at which they pass the stages of a link.
 
 use std::time::{Duration, Instant};
 
-/// The codepoint of Explicit Congestion Notification: RFC 3168, section 5, with the two ECT
-/// codepoints told apart as RFC 8311 and RFC 9331 want it.
+/// ECN codepoint: RFC 3168, section 5. The two ECT codepoints differ, as RFC 8311 and RFC 9331
+/// require.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The sender does not understand marks.
+    /// The sender does not support ECN.
     #[default]
     NotEct = 0b00,
-    /// The sender understands marks and asks for those of RFC 9331 (L4S).
+    /// The sender supports ECN and asks for the marks of RFC 9331 (L4S).
     Ect1 = 0b01,
-    /// The sender understands marks.
+    /// The sender supports ECN.
     Ect0 = 0b10,
-    /// Congestion was experienced on the way.
+    /// Congestion experienced: a queue on the path marked the packet.
     Ce = 0b11,
 }
 
 impl Ecn {
-    /// The codepoint in the two low bits of a traffic class; the others are ignored.
+    /// The codepoint in the two low bits of a traffic class. The other bits are ignored.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::NotEct,
@@ -42,15 +40,15 @@ impl Ecn {
     }
 }
 
-/// A packet on its way into a link. Bytes alone become one that is [`Ecn::NotEct`] with tag 0.
+/// A packet to push into a link. Bytes alone become one that is [`Ecn::NotEct`] with tag 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packet {
     /// The payload.
     pub bytes: Vec<u8>,
-    /// The codepoint with which it is sent.
+    /// The codepoint of the sender.
     pub ecn: Ecn,
-    /// A word of the caller's own, which comes out with the packet and every copy of it: whose the
-    /// packet is, say, if several share the link.
+    /// A value for the caller, returned with the packet and its copies. It can identify one of
+    /// several owners that share the link.
     pub tag: u32,
 }
 
@@ -74,24 +72,24 @@ impl From<Vec<u8>> for Packet {
     }
 }
 
-/// One packet's time at the serialiser.
+/// Times of one packet at the serialiser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Service {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
-    /// The time in service. It exceeds `end - start` where the packet is out before the next may follow, as
-    /// on the air, and where instants saturate.
+    /// Time in service. It exceeds `end - start` if the packet arrives before the next may follow
+    /// (802.11), and where instants saturate.
     pub(crate) busy: Duration,
 }
 
-/// The moments of one packet's passage.
+/// Times of one packet in the link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Passage {
-    /// It arrives at the link.
+    /// Arrival at the link.
     pub(crate) enters: Instant,
-    /// The serialiser begins with it.
+    /// Start of service.
     pub(crate) starts: Instant,
-    /// Its last bit arrives at the far end.
+    /// Arrival of the last bit at the far end.
     pub(crate) due: Instant,
 }
 

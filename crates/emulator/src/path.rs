@@ -1,7 +1,4 @@
-//! Two links, one each way, and the usual ways to configure them.
-//!
-//! Owns the symmetry: which link draws as which direction, and how a round trip is divided. What a
-//! link does is no concern of this file.
+//! Two links, one each way, and common configurations.
 
 use std::time::{Duration, Instant};
 
@@ -22,20 +19,20 @@ pub struct Path {
     pub forward: Link,
     /// Back to the side that opened the path.
     pub reverse: Link,
-    /// Which direction had the air last, where both share it.
+    /// The direction that last used the medium, if both share it.
     last: Direction,
 }
 
 impl Path {
     /// An empty path. The directions draw independently although they share `seed`.
     ///
-    /// A [`LinkConfig`] alone is one for both directions.
+    /// A [`LinkConfig`] alone applies to both directions.
     pub fn new(config: impl Into<PathConfig>, seed: u64) -> Self {
         let config = config.into();
         let mut forward = Link::new(config.forward, seed, Direction::Forward);
         let mut reverse = Link::new(config.reverse, seed, Direction::Reverse);
-        // Whose turn it is can be told only where both know who waits.
-        let is_cell = forward.shares_air() && reverse.shares_air();
+        // The order of turns is known only if both links know which packets wait.
+        let is_cell = forward.uses_wifi() && reverse.uses_wifi();
         if is_cell && !forward.decides_on_arrival() && !reverse.decides_on_arrival() {
             forward.decide_on_departure();
             reverse.decide_on_departure();
@@ -53,8 +50,8 @@ impl Path {
 
     /// Pushes a packet into the link of a direction; see [`Link::push`].
     ///
-    /// It does what a push into the link itself does, and lets the other link know of the air that the packet
-    /// takes: two links through 802.11 cells ([`LinkConfig::wifi`]) are one half-duplex cell.
+    /// The other link then accounts for the airtime of the packet: two links through 802.11 cells
+    /// ([`LinkConfig::wifi`]) are one half-duplex cell.
     pub fn push(
         &mut self,
         direction: Direction,
@@ -63,17 +60,18 @@ impl Path {
     ) -> Result<(), Dropped> {
         self.settle(now, Duration::ZERO);
         let result = self.link_mut(direction).push(now, packet);
-        self.tell(direction);
+        self.report_turn(direction);
         result
     }
 
     /// The next packet of a direction that is due by `now`; see [`Link::pop`].
     ///
-    /// Where both directions share the air and packets wait for their turn
-    /// ([`Discipline::CoDel`](crate::Discipline::CoDel), [`Discipline::DropHead`](crate::Discipline::DropHead),
-    /// [`Discipline::DropTail`](crate::Discipline::DropTail) unless the other direction has RED or PIE), a pop lets both
-    /// directions send what they send by then, one frame after the other, as only a path can. It commits both to
-    /// whoever leaves by `now` less the shorter of the two delays.
+    /// In a shared cell whose packets wait for their turn, a pop serves both directions up to `now`
+    /// less the shorter of the two delays, one frame after the other. Packets wait for their turn
+    /// with [`Discipline::CoDel`](crate::Discipline::CoDel) and
+    /// [`Discipline::DropHead`](crate::Discipline::DropHead), and with
+    /// [`Discipline::DropTail`](crate::Discipline::DropTail) unless the other direction has RED or
+    /// PIE.
     pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         self.settle(now, self.forward.least_delay().min(self.reverse.least_delay()));
         self.link_mut(direction).pop(now)
@@ -85,10 +83,10 @@ impl Path {
         self.reverse.start(at);
     }
 
-    /// Lets those leave who wait in either direction and whose turn on shared air starts by `now` less
-    /// `ahead`, in the order of these turns. Of links that share nothing each settles its own.
+    /// Serves packets of both directions whose turn on the shared medium starts by `now` less
+    /// `ahead`, in the order of these turns. Links that share no medium settle on their own.
     fn settle(&mut self, now: Instant, ahead: Duration) {
-        if !self.forward.shares_air() || !self.reverse.shares_air() {
+        if !self.forward.uses_wifi() || !self.reverse.uses_wifi() {
             return;
         }
         while let Some((start, direction)) = self.next_turn() {
@@ -96,12 +94,12 @@ impl Path {
                 return;
             }
             self.link_mut(direction).serve_next();
-            self.tell(direction);
+            self.report_turn(direction);
         }
     }
 
-    /// When the next turn of one who waits starts, and in which direction. Of two that want the air at one time
-    /// it is not the one that had it last.
+    /// The start and direction of the next turn. If both directions could start at the same time,
+    /// the one that did not use the medium last goes first.
     fn next_turn(&self) -> Option<(Instant, Direction)> {
         let of = |link: &Link, direction| link.next_service().map(|start| (start, direction));
         let forward = of(&self.forward, Direction::Forward);
@@ -109,20 +107,20 @@ impl Path {
         forward.into_iter().chain(reverse).min_by_key(|(start, direction)| (*start, *direction == self.last))
     }
 
-    /// Lets the other direction know of the air that this one took.
-    fn tell(&mut self, direction: Direction) {
+    /// Reports the airtime of this direction to the other.
+    fn report_turn(&mut self, direction: Direction) {
         let (link, other) = match direction {
             Direction::Forward => (&mut self.forward, &mut self.reverse),
             Direction::Reverse => (&mut self.reverse, &mut self.forward),
         };
         if let Some(turn) = link.take_turn() {
-            other.hear(turn);
+            other.on_other_turn(turn);
             self.last = direction;
         }
     }
 }
 
-/// What both directions of a path do to packets. The default is a perfect wire each way.
+/// Settings of both directions. The default is a perfect wire each way.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PathConfig {
     /// From the side that opened the path.
@@ -139,27 +137,27 @@ impl From<LinkConfig> for PathConfig {
 }
 
 impl PathConfig {
-    /// A path of two different links, such as one with a thin way back.
+    /// A path of two different links, such as one with a slow reverse direction.
     pub const fn asymmetric(forward: LinkConfig, reverse: LinkConfig) -> Self {
         Self { forward, reverse }
     }
 
-    /// Both propagation delays together.
+    /// The sum of both propagation delays.
     pub fn rtt(&self) -> Duration {
         self.forward.delay.saturating_add(self.reverse.delay)
     }
 
-    /// The same path with queues of this size. A multiple of the bandwidth-delay product is that of the
-    /// direction's own rate and the round trip; where there is no rate it is no bound.
+    /// Sets the queues to this size. A multiple of the bandwidth-delay product uses the rate of the
+    /// direction and the round-trip time. Without a rate it is no limit.
     #[must_use]
     pub fn queue_size(self, size: QueueSize) -> Self {
         let rtt = self.rtt();
         Self { forward: self.forward.queue_size(size, rtt), reverse: self.reverse.queue_size(size, rtt) }
     }
 
-    /// A path of the given round-trip time, with the same rate (or `None` for no limit) each way.
+    /// A path of the given round-trip time, with the same rate (`None` for no limit) each way.
     ///
-    /// Nothing is lost, and the queues, which count waiting packets only, are unlimited; set
+    /// No packet is lost, and the queues, which count waiting packets only, are unlimited. Set
     /// [`LinkConfig::queue`] and [`LinkConfig::loss`] for anything else.
     pub fn symmetric(rtt: Duration, rate: impl Into<Option<Bitrate>>) -> Self {
         let rate = rate.into();
@@ -168,7 +166,7 @@ impl PathConfig {
         Self { forward: link(forward), reverse: link(reverse) }
     }
 
-    /// The emulated path of the classic protocol's receiver; see [`ClassicLink`].
+    /// The path that the receiver of the classic protocol emulates; see [`ClassicLink`].
     pub fn classic(classic: ClassicLink) -> Self {
         let (forward, reverse) = halves(classic.rtt);
         let link = |delay, loss| {
@@ -184,12 +182,12 @@ impl PathConfig {
 
 /// The path that a classic sender asks its receiver to emulate.
 ///
-/// Rate and buffer apply to each direction separately. Serialisation counts UDP payload bytes and no
-/// headers, and the buffer counts every packet on its way, waiting or travelling: a burst into an
-/// empty path keeps `buffer` + 1 packets.
+/// Rate and buffer apply to each direction separately. Serialisation counts UDP payload bytes
+/// without headers. The buffer counts packets that wait and packets on the wire: an empty path
+/// accepts a burst of `buffer` + 1 packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassicLink {
-    /// Propagation both ways together.
+    /// The sum of both propagation delays.
     pub rtt: Duration,
     /// The rate of each direction.
     pub rate: Bitrate,
@@ -203,7 +201,8 @@ pub struct ClassicLink {
     pub memory_limit: u64,
 }
 
-/// The delay each way. An odd nanosecond goes to the reverse, so that the sum is exact.
+/// The delay of each direction. An odd nanosecond goes to the reverse direction, so that the sum is
+/// exact.
 pub(crate) fn halves(rtt: Duration) -> (Duration, Duration) {
     let forward = rtt / 2;
     (forward, rtt.saturating_sub(forward))

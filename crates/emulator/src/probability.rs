@@ -1,6 +1,4 @@
-//! A probability, and what it says of a uniformly drawn number.
-//!
-//! It knows nothing of where the number comes from or what it decides.
+//! Probabilities.
 
 use std::fmt;
 
@@ -9,10 +7,10 @@ use std::fmt;
 pub struct Probability(f64);
 
 impl Probability {
-    /// What never happens.
+    /// An impossible event.
     pub const ZERO: Self = Self(0.0);
 
-    /// What always happens.
+    /// A certain event.
     pub const ONE: Self = Self(1.0);
 
     /// `None` unless `value` is a number from 0 to 1.
@@ -28,8 +26,8 @@ impl Probability {
 
     /// Whether the event happens, given a `draw` uniform over all of `u64`.
     ///
-    /// The draw's upper 53 bits become a number from 0 up to but excluding 1 in steps of 2^-53, so
-    /// a probability of 0 never happens and one of 1 always does.
+    /// The upper 53 bits of the draw become a number from 0 up to but excluding 1 in steps of
+    /// 2^-53. A probability of 0 therefore never happens, and one of 1 always does.
     pub(crate) fn happens(self, draw: u64) -> bool {
         const STEP: f64 = f64::EPSILON / 2.0; // 2^-53
 
@@ -39,7 +37,7 @@ impl Probability {
     }
 }
 
-/// Shown as a plain fraction: `0.05`.
+/// A plain fraction: `0.05`.
 impl fmt::Display for Probability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)

@@ -1,8 +1,7 @@
-//! The serialiser: one packet at a time onto a wire of fixed rate, or of one that varies as planned.
+//! The serialiser: one packet at a time, at a fixed or varying rate.
 //!
-//! Owns when service of a packet starts and ends. It knows nothing of who may wait for it or of how
-//! long the wire is. It works from event times alone: service starts when the previous one ended,
-//! not when somebody noticed, so a late caller does not slow the link down.
+//! It works from event times alone: service starts when the previous one ended in model time. A
+//! late caller does not slow the link down.
 
 mod steps;
 mod trace;
@@ -15,46 +14,45 @@ use crate::mtu::Frames;
 use crate::packet::Service;
 use crate::schedule::Schedule;
 use crate::time::saturating_add;
-use crate::wifi::{Air, Turn, WifiConfig};
+use crate::wifi::{Medium, Turn, WifiConfig};
 use steps::Steps;
 
 pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError};
 
-/// A rate that varies in a way known beforehand, so that the time of departure of a packet is final
-/// when it arrives. Times count from the start of the link ([`Link::start`](crate::Link::start)).
+/// A rate whose variation is known beforehand, so that a packet's departure is final when it
+/// arrives. Times count from the start of the link ([`Link::start`](crate::Link::start)).
 #[derive(Debug, Clone, PartialEq)]
 pub enum VaryingRate {
-    /// A rate, or `None` for no limit, until the next one. A packet in service goes on at the new rate.
+    /// Rates in steps (`None` is no limit). A packet in service continues at the new rate.
     Steps(Schedule<Option<Bitrate>>),
-    /// Opportunities to send a fixed number of bytes; see [`Trace`].
+    /// Opportunities to send a fixed number of bytes each; see [`Trace`].
     Trace(Trace),
-    /// The time that the frames of an 802.11 cell take; see [`WifiConfig`].
+    /// Airtime in an 802.11 cell; see [`WifiConfig`].
     Wifi(WifiConfig),
 }
 
 impl VaryingRate {
-    /// The highest rate of those that there are in the course of time; of a trace over a second. `None` if it is not
-    /// known here.
+    /// The highest rate at any time, of a trace over a second. `None` if it is not known here.
     pub(crate) fn highest(&self) -> Option<Bitrate> {
         match self {
             Self::Steps(steps) => steps.values().flatten().max(),
             Self::Trace(trace) => Some(trace.highest_rate()),
-            // What full packets get is the link's rate.
+            // The link's rate is the throughput of full packets.
             Self::Wifi(_) => None,
         }
     }
 }
 
-/// A wire of fixed rate, or one that takes no time at all.
+/// A wire of fixed rate, of varying rate, or without a limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Serialiser {
-    /// `None` is infinitely fast.
+    /// `None` for no limit.
     rate: Option<Bitrate>,
     /// End of the last service, rounded down to a nanosecond. `None` before the first.
     busy_until: Option<Instant>,
-    /// What `busy_until` was rounded down by, as [`Bitrate::transmit_time`] counts it.
+    /// The remainder of that rounding, in the unit of [`Bitrate::transmit_time`].
     remainder: u64,
-    /// What takes the place of `rate`, if anything does.
+    /// Replaces `rate` if the rate varies.
     varying: Option<Box<Varying>>,
 }
 
@@ -62,7 +60,7 @@ pub(crate) struct Serialiser {
 enum Varying {
     Steps(Steps),
     Trace(trace::Reader),
-    Air(Air),
+    Medium(Medium),
 }
 
 impl Serialiser {
@@ -70,22 +68,22 @@ impl Serialiser {
         Self { rate, busy_until: None, remainder: 0, varying: None }
     }
 
-    /// The same, with what takes the place of its rate. `seed` and `direction` are for what is drawn there.
+    /// Replaces the rate by a varying one. `seed` and `direction` serve the draws of back-offs.
     pub(crate) fn varying(self, varying: Option<VaryingRate>, seed: u64, direction: Direction) -> Self {
         let varying = varying.map(|varying| {
             Box::new(match varying {
                 VaryingRate::Steps(schedule) => Varying::Steps(Steps::new(schedule)),
                 VaryingRate::Trace(trace) => Varying::Trace(trace::Reader::new(trace)),
-                VaryingRate::Wifi(wifi) => Varying::Air(Air::new(wifi, seed, direction)),
+                VaryingRate::Wifi(wifi) => Varying::Medium(Medium::new(wifi, seed, direction)),
             })
         });
         Self { varying, ..self }
     }
 
-    /// Times of a varying rate count from `at`. To be called before the first packet.
+    /// Sets the origin of the times of a varying rate. Must be called before the first packet.
     pub(crate) fn start(&mut self, at: Instant) {
         match self.varying.as_deref_mut() {
-            None | Some(Varying::Air(_)) => {}
+            None | Some(Varying::Medium(_)) => {}
             Some(Varying::Steps(steps)) => steps.start(at),
             Some(Varying::Trace(reader)) => reader.start(at),
         }
@@ -100,7 +98,7 @@ impl Serialiser {
         self.busy_until.map_or(now, |end| end.max(now))
     }
 
-    /// Takes the frames of a packet that enters at `now`, one after the other.
+    /// Serves the frames of a packet that enters at `now`, one after the other.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -114,7 +112,7 @@ impl Serialiser {
         Service { start, end: last.end, busy: last.busy.saturating_add(before) }
     }
 
-    /// Takes a frame of `bytes` bytes on the wire that enters at `now`.
+    /// Serves a frame of `bytes` bytes on the wire that enters at `now`.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -128,7 +126,7 @@ impl Serialiser {
         let Some(rate) = self.rate else {
             return Service { start, end: start, busy: Duration::ZERO };
         };
-        // After a pause the wire starts afresh at `now`, which is a whole nanosecond.
+        // After an idle time the wire starts again at `now`, which is a whole nanosecond.
         if self.busy_until.is_none_or(|end| end < now) {
             self.remainder = 0;
         }
@@ -139,34 +137,34 @@ impl Serialiser {
     }
 }
 
-/// What the two directions of a path tell each other of the air that they share.
+/// Access to the 802.11 medium, which both directions of a path share.
 impl Serialiser {
-    /// Whether it sends through air and not a wire.
-    pub(crate) fn is_air(&self) -> bool {
-        matches!(self.varying.as_deref(), Some(Varying::Air(_)))
+    /// Whether the link sends through an 802.11 cell.
+    pub(crate) fn is_wifi(&self) -> bool {
+        matches!(self.varying.as_deref(), Some(Varying::Medium(_)))
     }
 
-    /// The air taken since the last time this was asked. `None` on a wire.
+    /// The airtime taken since the last call. `None` on a wire.
     pub(crate) fn take_turn(&mut self) -> Option<Turn> {
-        if let Some(Varying::Air(air)) = self.varying.as_deref_mut() { air.take_turn() } else { None }
+        if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() { air.take_turn() } else { None }
     }
 
-    /// The other direction takes this turn, which means nothing to a wire.
-    pub(crate) fn hear(&mut self, turn: Turn) {
-        if let Some(Varying::Air(air)) = self.varying.as_deref_mut() {
-            air.hear(turn);
+    /// The other direction takes this turn. No effect on a wire.
+    pub(crate) fn on_other_turn(&mut self, turn: Turn) {
+        if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() {
+            air.on_other_turn(turn);
         }
     }
 }
 
-/// Kept out of the way of links whose rate does not vary.
+/// Cold, so that links of fixed rate stay fast.
 impl Varying {
     #[cold]
     fn next_start(&self, now: Instant) -> Instant {
         match self {
             Self::Steps(steps) => steps.next_start(now),
             Self::Trace(reader) => reader.next_start(now),
-            Self::Air(air) => air.next_start(now),
+            Self::Medium(air) => air.next_start(now),
         }
     }
 
@@ -175,7 +173,7 @@ impl Varying {
         match self {
             Self::Steps(steps) => steps.serve(now, bytes),
             Self::Trace(reader) => reader.serve(now, bytes),
-            Self::Air(air) => air.serve(now, bytes),
+            Self::Medium(air) => air.serve(now, bytes),
         }
     }
 }
@@ -221,7 +219,7 @@ mod tests {
         let mut wire = serialiser(3);
         assert_eq!(wire.serve(now, 1).end, now + ns(2_666_666_666));
         assert_eq!(wire.serve(now, 1).end, now + ns(5_333_333_333));
-        // At that very nanosecond the wire is still busy for its last third.
+        // In that nanosecond the wire is still busy for its last third.
         let service = wire.serve(now + ns(5_333_333_333), 1);
         assert_eq!((service.start, service.end), (now + ns(5_333_333_333), now + ms(8_000)));
 

@@ -1,32 +1,31 @@
 //! A value that changes at given times.
 //!
-//! Owns the order of the changes. Times count from the start of the link
-//! ([`Link::start`](crate::Link::start)). What the value means is its user's business.
+//! Times count from the start of the link ([`Link::start`](crate::Link::start)).
 
 use std::time::Duration;
 
-/// A first value and its successors, each from its own time on.
+/// A first value and its successors, each from a time on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schedule<T> {
     first: T,
-    /// In ascending order of time, no time twice.
+    /// In ascending order of time, each time once.
     changes: Vec<(Duration, T)>,
 }
 
 impl<T: Copy> Schedule<T> {
-    /// `value` for ever.
+    /// A constant value.
     pub const fn constant(value: T) -> Self {
         Self { first: value, changes: Vec::new() }
     }
 
-    /// `first`, and from each time on the value beside it.
+    /// `first`, and each value from its time on.
     ///
-    /// The changes may be in any order; of several for one time the last in the list counts.
+    /// The changes may be in any order. Of several changes at one time the last in the list counts.
     pub fn new(first: T, changes: impl IntoIterator<Item = (Duration, T)>) -> Self {
         changes.into_iter().fold(Self::constant(first), |schedule, (at, value)| schedule.then(at, value))
     }
 
-    /// The same with one more change.
+    /// Adds one change.
     #[must_use]
     pub fn then(mut self, at: Duration, value: T) -> Self {
         match self.changes.binary_search_by_key(&at, |change| change.0) {
@@ -36,7 +35,7 @@ impl<T: Copy> Schedule<T> {
         self
     }
 
-    /// The value at a time since the start. A change holds at its very time.
+    /// The value at a time since the start. A change is in effect at its own time.
     pub fn at(&self, elapsed: Duration) -> T {
         match self.changes.partition_point(|change| change.0 <= elapsed) {
             0 => self.first,

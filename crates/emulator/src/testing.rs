@@ -1,13 +1,10 @@
-//! What the unit tests share: a starting point in time and a repeatable source of numbers.
-//!
-//! Nothing here is compiled outside tests.
+//! Helpers of the unit tests: a starting time and a repeatable source of numbers.
 
 use std::time::{Duration, Instant};
 
 use crate::draw::child_seed;
 
-/// Any instant will do, as every rule is about differences; the standard library offers no other
-/// way to make one.
+/// An arbitrary instant: the tests depend on differences only.
 #[expect(
     clippy::disallowed_methods,
     reason = "the only constructor of Instant; no test depends on its value"
@@ -29,7 +26,7 @@ pub(crate) const fn just_before(time: Duration) -> Duration {
     time.saturating_sub(ns(1))
 }
 
-/// An endless, repeatable supply of numbers for randomised tests.
+/// Repeatable source of numbers for randomised tests.
 pub(crate) struct Numbers {
     seed: u64,
     drawn: u64,
@@ -40,7 +37,7 @@ impl Numbers {
         Self { seed, drawn: 0 }
     }
 
-    /// The next number below `bound`. The bias of the remainder is far below what a test can see.
+    /// The next number below `bound`. The bias of the remainder is negligible.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.drawn += 1;
         child_seed(self.seed, self.drawn) % bound

@@ -1,19 +1,16 @@
-//! Addition to an [`Instant`] that cannot panic, and the distance between two in one word.
-//!
-//! Owns the answer to "what if a link is so slow that the end of time comes first". It knows
-//! nothing of links.
+//! Arithmetic on [`Instant`] that saturates instead of panicking.
 
 use std::time::{Duration, Instant};
 
-/// `at + by`, or the last instant the platform can represent if that lies beyond it.
+/// `at + by`, or the last instant of the platform if that lies beyond it.
 ///
-/// The result never decreases when either argument grows, so saturated packets keep their order.
+/// The result never decreases when either argument grows, so packets whose times saturate keep
+/// their order.
 pub(crate) fn saturating_add(at: Instant, by: Duration) -> Instant {
     at.checked_add(by).unwrap_or_else(|| last_instant(at))
 }
 
-/// Nanoseconds from `origin` to `at`: zero if `at` is earlier, and `u64::MAX` (584 years) if it is
-/// further away than that.
+/// Nanoseconds from `origin` to `at`: zero if `at` is earlier, at most `u64::MAX` (584 years).
 pub(crate) fn nanos_since(origin: Instant, at: Instant) -> u64 {
     nanos(at.saturating_duration_since(origin))
 }
@@ -23,10 +20,10 @@ pub(crate) const fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
 
-/// The last representable instant, found from `from`.
+/// The last instant of the platform, found from `from`.
 ///
-/// The standard library does not name it. The distance to it is built up from its binary digits,
-/// most significant first: seconds below 2^64, then nanoseconds below 2^30 (a second has fewer).
+/// The standard library does not name it. The distance to it is built from its binary digits, most
+/// significant first: seconds below 2^64, then nanoseconds below 2^30 (a second has fewer).
 #[cold]
 fn last_instant(from: Instant) -> Instant {
     let seconds = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit));

@@ -1,8 +1,8 @@
-//! Reading rates, times, sizes and probabilities as people write them.
+//! Parsers of rates, times, sizes and probabilities.
 //!
-//! Owns the notation and the wording of its errors. A unit is required wherever two readings are
-//! plausible: a rate of `10` or a time of `100` is refused, with the fix in the message. Letter case
-//! does not matter, and a space before the unit is allowed.
+//! A unit is required wherever two readings are plausible: a rate of `10` or a time of `100` is
+//! refused, with the fix in the message. Letter case is ignored, and a space before the unit is
+//! allowed.
 
 use std::time::Duration;
 
@@ -10,40 +10,40 @@ use crate::bitrate::Bitrate;
 use crate::probability::Probability;
 use crate::queue::QueueSize;
 
-/// Why a text is not the quantity it should be.
+/// Why a text is not the quantity expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnitError {
-    /// It does not follow the notation.
+    /// The text does not follow the notation.
     #[error("'{input}' is not {expected}")]
     Malformed {
-        /// The text as it was given.
+        /// The text as given.
         input: String,
         /// The quantity that was expected, with examples.
         expected: &'static str,
     },
-    /// It is a bare number where the unit matters.
+    /// The text is a bare number where a unit is required.
     #[error("'{input}' has no unit: write {fix}")]
     MissingUnit {
-        /// The text as it was given.
+        /// The text as given.
         input: String,
-        /// The number with each unit it could have.
+        /// The number with each possible unit.
         fix: String,
     },
-    /// It follows the notation, but no such quantity can be used.
+    /// The text follows the notation, but the quantity is out of range.
     #[error("'{input}' is out of range: {range}")]
     OutOfRange {
-        /// The text as it was given.
+        /// The text as given.
         input: String,
-        /// What would be in range.
+        /// The valid range.
         range: &'static str,
     },
 }
 
-/// Reads a rate: `300bit`, `500kbit`, `10mbit`, `1.5gbit`, each per second; a final `/s` is allowed.
+/// Reads a rate per second: `300bit`, `500kbit`, `10mbit`, `1.5gbit`, with an optional `/s`.
 ///
-/// The prefixes are powers of 1000. What is more than zero but below one millibit per second becomes
-/// one millibit per second.
+/// The prefixes are powers of 1000. A rate between zero and one millibit per second becomes one
+/// millibit per second.
 pub fn parse_bitrate(input: &str) -> Result<Bitrate, UnitError> {
     let text = input.trim();
     let rounded = RATE.read(input, text.strip_suffix("/s").unwrap_or(text))?;
@@ -81,7 +81,7 @@ pub fn parse_probability(input: &str) -> Result<Probability, UnitError> {
 /// Reads the size of a queue: packets (`25p`), bytes (`64kb`, `1mib`) or multiples of the
 /// bandwidth-delay product (`1bdp`, `0.5bdp`), to the nearest millionth of one.
 ///
-/// A bare number is refused: nobody agrees on what it would be.
+/// A bare number is refused, because it could mean packets or bytes.
 pub fn parse_queue_size(input: &str) -> Result<QueueSize, UnitError> {
     let text = input.trim();
     let (number, unit) = split(text);
@@ -111,15 +111,15 @@ pub(crate) fn one_of<const N: usize>(names: [&str; N]) -> String {
     }
 }
 
-/// How one kind of quantity is written.
+/// Notation of one kind of quantity.
 struct Notation {
     /// The kind of quantity, with examples.
     expected: &'static str,
-    /// What is in range.
+    /// The valid range.
     range: &'static str,
-    /// Each unit and its worth in the resolution of the result, smallest first.
+    /// Each unit and its value in the resolution of the result, smallest first.
     units: &'static [(&'static str, u64)],
-    /// The worth of a number without a unit, if it may stand alone.
+    /// The value of a number without a unit, if that is allowed.
     bare: Option<u64>,
 }
 
@@ -170,7 +170,7 @@ const BDP: Notation = Notation {
 
 const QUEUE_BYTES: Notation = Notation { expected: QUEUE, bare: None, ..SIZE };
 
-/// A number and what follows it without the space between.
+/// The number at the beginning, and the unit after it without the space between.
 fn split(text: &str) -> (&str, &str) {
     let unit_start = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_start);
@@ -218,12 +218,12 @@ impl Notation {
 
 /// `whole.fraction * worth` to the nearest integer, or `None` beyond 64 bits.
 ///
-/// Both parts are decimal digits or empty. Digits after the eighteenth place are ignored: no unit is
-/// worth more than 1e12, so they stand for less than a millionth of the result's resolution.
+/// Both parts are decimal digits or empty. Digits after the eighteenth are ignored: no unit exceeds
+/// 1e12, so they are less than a millionth of the result's resolution.
 fn scale(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
     const PLACES: usize = 18;
 
-    // 64 bits for the whole part times 40 for the worth, and 60 times 40 for the fraction.
+    // 64 bits for the whole part times 40 for the unit, and 60 times 40 for the fraction.
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let fraction: u64 = format!("{fraction:0<PLACES$.PLACES$}").parse().ok()?;
     let one = 10_u128.pow(18);

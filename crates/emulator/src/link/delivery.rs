@@ -1,6 +1,4 @@
-//! What becomes of a packet, as the caller of a link sees it.
-//!
-//! Owns nothing but the words.
+//! Results of a push and a pop, and the memory charge of a packet.
 
 use std::time::Instant;
 
@@ -11,54 +9,54 @@ use crate::queue::{QUEUE_ENTRY_BYTES, QueuedPacket};
 /// A packet that has reached the far end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The exact time at which it arrived, which may be before the time of the [`Link::pop`](crate::Link::pop).
+    /// The exact time of arrival, which may be before the time of the
+    /// [`Link::pop`](crate::Link::pop).
     pub due: Instant,
-    /// The packet, in the buffer that was pushed, or in one of the link's own if it is a duplicate.
+    /// The packet, in the buffer that was pushed. A second copy has a buffer of its own.
     pub packet: Vec<u8>,
-    /// What was pushed with the packet; see [`Packet::tag`].
+    /// The tag that was pushed with the packet; see [`Packet::tag`].
     pub tag: u32,
-    /// The codepoint: that which the packet was sent with, or [`Ecn::Ce`].
+    /// The codepoint with which the packet was sent, or [`Ecn::Ce`].
     pub ecn: Ecn,
-    /// It is a second copy, which the link made.
+    /// Whether this is a second copy, made by the link.
     pub is_copy: bool,
-    /// The link flipped one of its bits.
+    /// Whether the link flipped a bit.
     pub is_corrupted: bool,
 }
 
-/// A packet that the link did not take.
+/// A packet that the link dropped on arrival.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("packet of {} bytes dropped: {cause}", packet.len())]
 pub struct Dropped {
-    /// Why not.
+    /// The cause of the drop.
     pub cause: DropCause,
     /// The packet, in the buffer that was pushed.
     pub packet: Vec<u8>,
 }
 
-/// A packet that was dropped after the link had taken it, or a second copy that found no fifo.
+/// A packet that was dropped after the push accepted it, or a second copy that was not admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateDrop {
-    /// The exact time at which it was dropped, which may be before the call that brought it about.
+    /// The exact time of the drop, which may be before the call that caused it.
     pub at: Instant,
-    /// Why.
+    /// The cause of the drop.
     pub cause: DropCause,
-    /// The packet as it was pushed, but for a mark that the queue may have set.
+    /// The packet as it was pushed, except for a mark that the queue may have set.
     pub packet: Packet,
-    /// It is a second copy, which the link made.
+    /// Whether this is a second copy, made by the link.
     pub is_copy: bool,
 }
 
-/// The least that a packet is charged against the memory limit, in bytes.
+/// The least memory charged for a packet, in bytes.
 ///
-/// It covers what the link itself needs to hold a packet, so that a flood of tiny packets is bounded
-/// as well as a flood of large ones. (A queue bounded in bytes needs 8 bytes more, one with a
-/// discipline of its own 24.)
+/// It covers the link's own state of a packet, so that many tiny packets are bounded as well as
+/// large ones. A queue with a limit in bytes needs 8 bytes more, one that decides on departure 24.
 pub const MIN_PACKET_CHARGE_BYTES: u64 = 64;
 
 const _: () = assert!((size_of::<Delivery>() + QUEUE_ENTRY_BYTES) as u64 <= MIN_PACKET_CHARGE_BYTES);
 const _: () = assert!(size_of::<QueuedPacket>() as u64 <= MIN_PACKET_CHARGE_BYTES + 24);
 
-/// What a packet of `len` payload bytes is charged against the memory limit, in bytes.
+/// Memory charged for a packet of `len` payload bytes, in bytes.
 pub(super) const fn charge(len: usize) -> u64 {
     if len as u64 > MIN_PACKET_CHARGE_BYTES { len as u64 } else { MIN_PACKET_CHARGE_BYTES }
 }

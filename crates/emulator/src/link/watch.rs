@@ -1,6 +1,6 @@
-//! What an observer of a link asked for beyond the ledger.
+//! Measurements of a link beyond the ledger: queueing delays and late drops.
 //!
-//! Owns the measured queue delays and the packets kept for it. Nothing here bears on any packet's fate.
+//! They change no packet's fate.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use super::{LateDrop, Link};
 use crate::delay_histogram::DelayHistogram;
 
-/// The default is to watch nothing.
+/// By default nothing is measured.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) delays: Option<DelayHistogram>,
-    /// The oldest first.
+    /// Oldest first.
     pub(super) dropped: VecDeque<LateDrop>,
-    /// How many of them are kept at most.
+    /// Limit on the number of kept drops.
     pub(super) most_dropped: usize,
-    /// How many were freed because there were more.
+    /// Drops freed because of that limit.
     pub(super) overlooked: u64,
 }
 
@@ -41,28 +41,29 @@ impl Watch {
 }
 
 impl Link {
-    /// From now on measures how long each packet waits for the serialiser. A histogram takes some 40 kB.
+    /// Starts to measure the queueing delay of each packet. A histogram takes about 40 kB.
     pub fn measure_queue_delays(&mut self) {
         self.watch.get_or_insert_default().delays.get_or_insert_default();
     }
 
-    /// Exchanges what [`measure_queue_delays`](Self::measure_queue_delays) has counted in for another, or none: many
-    /// links whose packets are counted together borrow one in turn.
+    /// Exchanges the histogram of [`measure_queue_delays`](Self::measure_queue_delays) for another,
+    /// or for none. Many links counted together can thus share one.
     pub fn swap_queue_delays(&mut self, delays: &mut Option<DelayHistogram>) {
         mem::swap(&mut self.watch.get_or_insert_default().delays, delays);
     }
 
-    /// How long packets waited since [`measure_queue_delays`](Self::measure_queue_delays), or `None`
+    /// The queueing delays since [`measure_queue_delays`](Self::measure_queue_delays), or `None`
     /// without it.
     pub fn queue_delays(&self) -> Option<&DelayHistogram> {
         self.watch.as_ref()?.delays.as_ref()
     }
 
-    /// From now on keeps packets that are dropped after [`push`](Self::push) took them, for
-    /// [`pop_dropped`](Self::pop_dropped): at most this many, and of more the newest. They do not count as
-    /// held by the link.
+    /// Starts to keep packets that are dropped after [`push`](Self::push) accepted them, for
+    /// [`pop_dropped`](Self::pop_dropped). Beyond `most` packets the oldest are freed. They do not
+    /// count as held by the link.
     ///
-    /// Otherwise, and with 0, they are freed. The [`Ledger`](crate::Ledger) counts them anyway.
+    /// By default, and with 0, they are freed. The [`Ledger`](crate::Ledger) counts them in any
+    /// case.
     pub fn keep_dropped(&mut self, most: usize) {
         let watch = self.watch.get_or_insert_default();
         watch.most_dropped = most;
@@ -71,17 +72,17 @@ impl Link {
         watch.overlooked += beyond as u64;
     }
 
-    /// The next of the packets kept, in the order in which they were dropped.
+    /// The next kept packet, in the order of the drops.
     pub fn pop_dropped(&mut self) -> Option<LateDrop> {
         self.watch.as_mut()?.dropped.pop_front()
     }
 
-    /// How many packets were freed that [`pop_dropped`](Self::pop_dropped) would have given if more were kept.
+    /// Packets freed because more than [`keep_dropped`](Self::keep_dropped) allows were dropped.
     pub fn overlooked_drops(&self) -> u64 {
         self.watch.as_ref().map_or(0, |watch| watch.overlooked)
     }
 
-    /// A packet was dropped whose push does not hand it back.
+    /// Keeps a packet that was dropped although its push succeeded.
     pub(super) fn keep_drop(&mut self, drop: LateDrop) {
         if let Some(watch) = &mut self.watch {
             watch.on_dropped(drop);

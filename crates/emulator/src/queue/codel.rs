@@ -1,8 +1,7 @@
 //! Controlled Delay: RFC 8289.
 //!
-//! Owns the decision that is made whenever the serialiser asks for a packet: whether the time that
-//! packets waited stayed above a target for so long that some have to go, and how soon the next one
-//! after that. It holds no packets and does not know why they wait.
+//! The decision is made when the serialiser asks for a packet: drop if the queueing delay has
+//! stayed above a target for an interval.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +13,15 @@ use crate::queue::{Discipline, DisciplineError};
 use crate::time::{nanos, saturating_add};
 use crate::units::parse_duration;
 
-/// What CoDel is told; the default is that of RFC 8289, sections 4.2 and 4.3.
+/// Settings of CoDel. The defaults are those of RFC 8289, sections 4.2 and 4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// The waiting time that is acceptable for long: 5 ms unless configured.
+    /// Acceptable queueing delay, 5 ms by default.
     pub target: Duration,
-    /// How long the waiting time may stay above the target: about the longest usual round-trip time, 100 ms
-    /// unless configured.
+    /// How long the queueing delay may stay above the target: about the longest usual round-trip
+    /// time, 100 ms by default.
     pub interval: Duration,
-    /// Whether packets that can be marked are marked where others are dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -68,25 +67,26 @@ impl DisciplineConfig for CoDelConfig {
 #[derive(Debug)]
 struct CoDel {
     config: CoDelConfig,
-    /// When the waiting time will have been above the target for an interval, or `None` while it is below.
+    /// When the queueing delay will have been above the target for an interval. `None` while it is
+    /// below.
     first_above: Option<Instant>,
-    /// Whether the machine is in drop state.
+    /// Whether the machine is in the drop state.
     dropping: bool,
-    /// When to drop next, while dropping, and for some time afterwards a memory of when that was.
+    /// The next drop while in the drop state. Kept for some time afterwards.
     drop_next: Option<Instant>,
-    /// Packets dropped since the drop state was entered.
+    /// Packets dropped since the machine entered the drop state.
     count: u32,
-    /// What `count` was set to when the drop state was entered last.
+    /// The value that `count` had when the machine last entered the drop state.
     last_count: u32,
 }
 
-/// A packet taken off the fifo, and whether it may be dropped.
+/// A packet taken from the queue, and whether it may be dropped.
 struct Head {
     packet: QueuedPacket,
     ok_to_drop: bool,
 }
 
-/// After a pause of so many intervals the rate of dropping is found anew.
+/// After this many intervals without drops the rate of dropping starts from its lowest value.
 const COUNT_MEMORY_INTERVALS: u32 = 16;
 
 impl CoDel {
@@ -94,12 +94,12 @@ impl CoDel {
         Self { config, first_above: None, dropping: false, drop_next: None, count: 0, last_count: 0 }
     }
 
-    /// Takes the first packet and judges whether the queue has been bad for an interval (`dodequeue` in
-    /// section 5.6).
+    /// Takes the first packet, and checks whether the queueing delay was too long for an interval
+    /// (`dodequeue` in section 5.6).
     ///
-    /// While one packet of the largest size or less is left behind, the queue is good however long its
-    /// packets wait, so nobody is dropped who leaves nobody behind. The RFC has the MTU for that size; what
-    /// has been seen needs no configuration.
+    /// While at most one packet of the largest size stays behind, the delay is acceptable. A packet
+    /// that leaves no other behind is therefore never dropped. The RFC uses the MTU for that size;
+    /// the largest packet seen needs no configuration.
     fn take(&mut self, now: Instant, queue: &mut Fifo) -> Option<Head> {
         let Some(packet) = queue.pop() else {
             self.first_above = None;
@@ -120,7 +120,7 @@ impl CoDel {
         self.drop_next = Some(control_law(self.drop_next.unwrap_or(now), self.config.interval, self.count));
     }
 
-    /// Starts to drop, at the rate that was right the last time if that was not long ago (section 5.5).
+    /// Starts to drop, at the last rate if that was recent (section 5.5).
     fn enter_drop_state(&mut self, now: Instant) {
         self.dropping = true;
         let memory = self.config.interval.saturating_mul(COUNT_MEMORY_INTERVALS);
@@ -148,9 +148,10 @@ impl Aqm for CoDel {
         let mut is_marked = false;
         if self.dropping {
             self.dropping = head.ok_to_drop;
-            // A large backlog can ask for several drops at one time.
+            // A long backlog can require several drops at one time.
             while self.dropping && self.drop_next.is_none_or(|at| at <= now) {
-                // Every drop counts, the last one before the state is left as well: the next state begins with it.
+                // The last drop before the state is left counts too: the next drop state starts
+                // from this count.
                 self.count = self.count.saturating_add(1);
                 if self.marks(&head.packet) {
                     is_marked = true;
@@ -176,8 +177,8 @@ impl Aqm for CoDel {
     }
 }
 
-/// When to drop after `at`: an interval later, divided by the square root of the drops so far, so that the
-/// throughput of TCP falls in proportion to the time (section 5.6).
+/// The next drop after `at`: an interval later, divided by the square root of the drops so far.
+/// TCP's throughput then falls in proportion to the time (section 5.6).
 fn control_law(at: Instant, interval: Duration, count: u32) -> Instant {
     #[expect(clippy::cast_precision_loss, reason = "an interval is far below 2^53 ns, which is 104 days")]
     let spacing = nanos(interval) as f64 / f64::from(count).sqrt();

@@ -1,7 +1,7 @@
 //! Drop-tail: a packet that would exceed the queue's limit is dropped on arrival.
 //!
-//! Every other discipline keeps the limit too, so this file also counts what occupies the queue. It holds sizes and
-//! times, never packets.
+//! All disciplines keep the limit, so this file also counts the packets that occupy the queue. It
+//! holds sizes and times, no packets.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -39,23 +39,23 @@ pub(crate) struct BoundedQueue {
     limit: QueueLimit,
     occupancy: Occupancy,
     marking: Option<Marking>,
-    /// When each counted packet leaves, from which instant on it no longer counts. In ascending order,
-    /// which is that of arrival too unless packets overtake others on the wire.
+    /// The time at which each counted packet leaves and stops counting, in ascending order. That is
+    /// the order of arrival unless packets overtake others on the wire.
     leaves: VecDeque<Instant>,
-    /// The size of each counted packet in bytes on the wire, in the same order. Empty unless some bound
-    /// is in bytes, so that others do not pay for it.
+    /// The size of each counted packet in bytes on the wire, in the same order. Empty unless a
+    /// limit is in bytes.
     sizes: VecDeque<u64>,
     counts_bytes: bool,
-    /// Packets that count and are in neither list, because nobody knows when they leave.
+    /// Packets that count without a known time of leaving, so that they are in neither list.
     held: usize,
-    /// The size of those packets in bytes on the wire.
+    /// The sum of their sizes in bytes on the wire.
     held_bytes: u64,
-    /// The sum over `sizes`. It cannot overflow: the payloads are in memory, and the overheads, below
-    /// 2^32 each, would take more than 2^32 packets.
+    /// The sum over `sizes`. It cannot overflow: the payloads are in memory, and overheads below
+    /// 2^32 each would take more than 2^32 packets.
     bytes: u64,
 }
 
-/// What the queue needs to hold the place of a packet, in bytes. A bound in bytes takes 8 more.
+/// Bytes that the queue needs for each packet. A limit in bytes takes 8 more.
 pub(crate) const QUEUE_ENTRY_BYTES: usize = size_of::<Instant>();
 
 impl BoundedQueue {
@@ -73,15 +73,16 @@ impl BoundedQueue {
         }
     }
 
-    /// The same queue, which marks packets if there is a `marking`. It must be empty.
+    /// Sets the marking threshold. The queue must be empty.
     pub(crate) fn marking(self, marking: Option<Marking>) -> Self {
         let counts_bytes = [Some(self.limit), marking.map(|marking| marking.threshold)];
         let counts_bytes = counts_bytes.iter().flatten().any(|limit| limit.bytes.is_some());
         Self { marking, counts_bytes, ..self }
     }
 
-    /// Whether a packet of `bytes` bytes on the wire that arrives at `now`, and whose service would
-    /// start at `starts`, may enter. If so, [`BoundedQueue::enter`] may follow before the next question.
+    /// Whether a packet of `bytes` bytes on the wire that arrives at `now` may enter, if its
+    /// service would start at `starts`. If so, [`BoundedQueue::enter`] may follow before the next
+    /// call.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -92,7 +93,7 @@ impl BoundedQueue {
         self.keeps(self.limit, now, starts, bytes)
     }
 
-    /// Whether the packet might enter if no packet were held.
+    /// Whether the packet could enter if no packet were held.
     pub(crate) fn could_admit(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         let held = (std::mem::take(&mut self.held), std::mem::take(&mut self.held_bytes));
         let admits = self.admits(now, starts, bytes);
@@ -106,14 +107,14 @@ impl BoundedQueue {
         self.held_bytes += bytes;
     }
 
-    /// A packet of `bytes` bytes that was held no longer counts.
+    /// Stops counting a held packet of `bytes` bytes on the wire.
     pub(crate) const fn leave_held(&mut self, bytes: u64) {
         self.held -= 1;
         self.held_bytes -= bytes;
     }
 
-    /// What congestion control is to be told by a packet that was just admitted, if anything. The
-    /// arguments are those of [`BoundedQueue::admits`] and the packet's codepoint.
+    /// The congestion signal for a packet that was just admitted. The arguments are those of
+    /// [`BoundedQueue::admits`] and the packet's codepoint.
     pub(crate) fn signal(&self, now: Instant, starts: Instant, bytes: u64, ecn: Ecn) -> Option<Signal> {
         if self.marking.is_none() { None } else { self.marking_signal(now, starts, bytes, ecn) }
     }
@@ -147,7 +148,7 @@ impl BoundedQueue {
         }
     }
 
-    /// Counts a packet that leaves before others that came earlier.
+    /// Counts a packet that leaves before packets that arrived earlier.
     #[cold]
     fn overtake(&mut self, leaves: Instant, bytes: u64) {
         let after = self.leaves.partition_point(|other| *other <= leaves);
@@ -158,7 +159,7 @@ impl BoundedQueue {
         }
     }
 
-    /// Whether a packet as in [`BoundedQueue::admits`] would keep this limit.
+    /// Whether a packet as in [`BoundedQueue::admits`] keeps this limit.
     fn keeps(&self, limit: QueueLimit, now: Instant, starts: Instant, bytes: u64) -> bool {
         match self.occupancy {
             Occupancy::Waiting => starts <= now || limit.allows(self.packets() + 1, self.bytes() + bytes),
@@ -166,18 +167,18 @@ impl BoundedQueue {
         }
     }
 
-    /// How many packets counted when the queue was last asked or entered.
+    /// Packets that counted at the last call.
     pub(crate) fn packets(&self) -> usize {
         self.leaves.len() + self.held
     }
 
-    /// How many bytes on the wire counted then. Of packets that are not held only those are known that
-    /// came to a queue which counts bytes.
+    /// Bytes on the wire that counted then. A queue without a limit in bytes knows those of held
+    /// packets only.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes + self.held_bytes
     }
 
-    /// Frees the places of all who have left by `now`.
+    /// Stops counting the packets that have left by `now`.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"

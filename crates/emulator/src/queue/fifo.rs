@@ -1,7 +1,4 @@
-//! The waiting fifo of a discipline that decides when packets leave.
-//!
-//! Owns the packets that wait, in the order in which they came, and how many bytes they are. It decides
-//! nothing: who is turned away and who is thrown out is for the discipline to say.
+//! First-in, first-out queue of packets whose discipline decides on departure.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -9,27 +6,27 @@ use std::time::Instant;
 use crate::mtu::Frames;
 use crate::packet::Packet;
 
-/// A packet that waits.
+/// A packet in the queue.
 #[derive(Debug)]
 pub(crate) struct QueuedPacket {
-    /// When it came.
+    /// Arrival at the link.
     pub(crate) enters: Instant,
-    /// The seed of its draws, which is another for second copies than for other packets.
+    /// Seed of the packet's draws. Second copies have another one.
     pub(crate) seed: u64,
-    /// The number by which it draws.
+    /// Number of the packet's draws.
     pub(crate) index: u64,
-    /// What it is on the wire.
+    /// The packet on the wire.
     pub(crate) frames: Frames,
     pub(crate) packet: Packet,
 }
 
-/// Packets that wait for the serialiser, first come first.
+/// Packets that wait for the serialiser, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
     waiting: VecDeque<QueuedPacket>,
-    /// The sum over all that wait, in bytes on the wire.
+    /// The sum over all queued packets, in bytes on the wire.
     bytes: u64,
-    /// The largest packet that ever came, in bytes on the wire.
+    /// The largest packet ever queued, in bytes on the wire.
     largest: u64,
 }
 
@@ -41,24 +38,24 @@ impl Fifo {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes the packet that came first.
+    /// Takes the oldest packet.
     pub(crate) fn pop(&mut self) -> Option<QueuedPacket> {
         let head = self.waiting.pop_front()?;
         self.bytes -= head.frames.bytes() as u64;
         Some(head)
     }
 
-    /// When the packet came that came first.
+    /// Arrival of the oldest packet.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.waiting.front().map(|head| head.enters)
     }
 
-    /// Bytes on the wire of all that wait.
+    /// Bytes on the wire of all queued packets.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes on the wire of the largest packet that ever came; 0 before the first.
+    /// Bytes on the wire of the largest packet ever queued; 0 before the first.
     pub(crate) const fn largest(&self) -> u64 {
         self.largest
     }

@@ -1,21 +1,21 @@
-//! Marking packets instead of dropping them (ECN), and the signal that a queue gives a sender.
+//! ECN marking above a threshold, and the congestion signals of a queue.
 
 use crate::packet::Ecn;
 use crate::queue::QueueLimit;
 
-/// When a queue marks packets, and what becomes of those that cannot be marked.
+/// Marking of packets above a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marking {
-    /// A packet that would exceed this, if it were the [`QueueLimit`], is marked: its codepoint becomes
-    /// [`Ecn::Ce`](crate::Ecn::Ce). This is the step of RFC 8257 (section 3.1) and, unlike an average, says what the
-    /// packet itself found.
+    /// A packet that would exceed this, if it were the [`QueueLimit`], is marked
+    /// [`Ecn::Ce`](crate::Ecn::Ce). This is the step of RFC 8257 (section 3.1). Unlike an average,
+    /// it reflects the queue that the packet itself found.
     pub threshold: QueueLimit,
-    /// What is done with a packet that should be marked and is [`Ecn::NotEct`](crate::Ecn::NotEct).
+    /// Treatment of a packet that should be marked and is [`Ecn::NotEct`](crate::Ecn::NotEct).
     pub incapable: Incapable,
 }
 
 impl Marking {
-    /// Marks above `threshold`; packets that cannot be marked pass until the queue is full.
+    /// Marks above `threshold`. Packets that are not ECN-capable pass until the queue is full.
     pub const fn above(threshold: QueueLimit) -> Self {
         Self { threshold, incapable: Incapable::Pass }
     }
@@ -29,24 +29,24 @@ impl Marking {
         }
     }
 
-    /// The same, but packets that cannot be marked are dropped in place of the mark (RFC 3168, section 5).
+    /// Drops packets that are not ECN-capable instead of marking them (RFC 3168, section 5).
     #[must_use]
     pub const fn dropping_others(self) -> Self {
         Self { incapable: Incapable::Drop, ..self }
     }
 }
 
-/// What a marking queue does with packets that cannot be marked.
+/// Treatment of packets that are not ECN-capable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Incapable {
-    /// Nothing, until the queue is full.
+    /// They pass until the queue is full.
     #[default]
     Pass,
-    /// It drops them in place of the mark.
+    /// They are dropped instead of marked.
     Drop,
 }
 
-/// What is done with a packet to tell its sender of congestion.
+/// Congestion signal to the sender of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Mark,

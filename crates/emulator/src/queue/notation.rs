@@ -36,7 +36,7 @@ pub(super) trait DisciplineConfig {
     fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue>;
 }
 
-/// Why a text is no queue discipline.
+/// Why a text is not a queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisciplineError {
@@ -51,12 +51,12 @@ pub enum DisciplineError {
     UnknownParameter {
         /// The name of the discipline.
         discipline: &'static str,
-        /// The text where a parameter should be.
+        /// The parameter as given.
         parameter: String,
-        /// The parameters that it has.
+        /// The parameters of the discipline.
         known: &'static str,
     },
-    /// A parameter is there twice.
+    /// A parameter is given twice.
     #[error("'{parameter}' of {discipline} is given twice")]
     Twice {
         /// The name of the discipline.
@@ -64,19 +64,19 @@ pub enum DisciplineError {
         /// The name of the parameter.
         parameter: String,
     },
-    /// A parameter's value is missing or is not the quantity it should be.
+    /// The value of a parameter is missing or malformed.
     #[error("{parameter} of {discipline}: {reason}")]
     Value {
         /// The name of the discipline.
         discipline: &'static str,
         /// The name of the parameter.
         parameter: &'static str,
-        /// What is wrong with the value.
+        /// The error in the value.
         reason: String,
     },
 }
 
-/// See [`Discipline`].
+/// Letter case is ignored; see [`Discipline`].
 impl FromStr for Discipline {
     type Err = DisciplineError;
 
@@ -116,7 +116,7 @@ impl fmt::Display for Discipline {
 pub(super) struct Parameters<'a> {
     discipline: &'static str,
     known: &'static str,
-    /// Each name with its value, which is empty where there is none.
+    /// Each name with its value, which may be empty.
     given: Vec<(&'a str, &'a str)>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Parameters<'a> {
         Some(self.given.remove(place).1)
     }
 
-    /// Reads a quantity into its place, if it is given.
+    /// Reads a quantity into `place`, if it is given.
     pub(super) fn quantity<T>(
         &mut self,
         name: &'static str,
@@ -153,7 +153,7 @@ impl<'a> Parameters<'a> {
         Ok(())
     }
 
-    /// Reads `name`, `name=yes` or `name=no` into its place, if it is given.
+    /// Reads `name`, `name=yes` or `name=no` into `place`, if it is given.
     pub(super) fn flag(&mut self, name: &'static str, place: &mut bool) -> Result<(), DisciplineError> {
         *place = match self.take(name) {
             None => return Ok(()),
@@ -168,7 +168,7 @@ impl<'a> Parameters<'a> {
         DisciplineError::Value { discipline: self.discipline, parameter, reason }
     }
 
-    /// `discipline`, unless a parameter is left that it does not have.
+    /// Returns `discipline`, unless a parameter is left that it does not have.
     fn finish(self, discipline: Discipline) -> Result<Discipline, DisciplineError> {
         match self.given.first() {
             None => Ok(discipline),
@@ -181,7 +181,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// A time in the largest unit in which it is a whole number.
+/// A time in the largest unit of which it is a whole number.
 pub(super) struct Time(pub(super) Duration);
 
 impl fmt::Display for Time {
@@ -194,7 +194,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A size in the largest decimal unit in which it is a whole number.
+/// A size in the largest decimal unit of which it is a whole number.
 pub(super) struct Bytes(pub(super) u64);
 
 impl fmt::Display for Bytes {

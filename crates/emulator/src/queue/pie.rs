@@ -1,12 +1,10 @@
-//! Proportional Integral controller Enhanced: RFC 8033.
+//! PIE, Proportional Integral controller Enhanced: RFC 8033.
 //!
-//! Owns the drop probability and the timer by which it is updated. The waiting time is known exactly
-//! here, so nothing estimates it (section 5.2 is not needed). It knows neither who waits nor where its
-//! random numbers come from.
+//! The queueing delay is known exactly, so it is not estimated (section 5.2).
 //!
-//! Of the optional elements of section 5 it has marks (5.1) and the cap on the adjustment (5.5). It is
-//! always active (against 5.3), and its draws are independent (against 5.4), so that the share dropped
-//! is the probability.
+//! Of the optional elements of section 5, marks (5.1) and the cap on the adjustment (5.5) are
+//! implemented. The controller is always active (not 5.3), and draws are independent (not 5.4), so
+//! that the share dropped equals the probability.
 
 use std::time::{Duration, Instant};
 
@@ -19,25 +17,23 @@ use crate::queue::{Discipline, DisciplineError, Signal};
 use crate::time::{nanos, saturating_add};
 use crate::units::{UnitError, parse_duration};
 
-/// What PIE is told; the default is that of RFC 8033.
+/// Settings of PIE. The defaults are those of RFC 8033.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PieConfig {
-    /// The waiting time to keep to, `QDELAY_REF`: 15 ms unless configured.
+    /// Target queueing delay, `QDELAY_REF`: 15 ms by default.
     pub target: Duration,
-    /// How often the probability is updated, `T_UPDATE`: 15 ms unless configured. Less than
-    /// [`PieConfig::MIN_TUPDATE`] counts as that.
+    /// Interval between updates of the probability, `T_UPDATE`: 15 ms by default, at least
+    /// [`PieConfig::MIN_TUPDATE`].
     pub tupdate: Duration,
-    /// For how long a burst into a calm queue is let in whatever it does, `MAX_BURST`: 150 ms unless
-    /// configured.
+    /// Duration for which a burst into an uncongested queue is accepted, `MAX_BURST`: 150 ms by
+    /// default.
     pub max_burst: Duration,
-    /// By how much the probability follows the distance from the target at each update, in 1/s: 1/8
-    /// unless configured.
+    /// Gain on the distance from the target at each update, in 1/s: 1/8 by default.
     pub alpha: f64,
-    /// By how much the probability follows the change of the waiting time, in 1/s: 1 + 1/4 unless
-    /// configured.
+    /// Gain on the change of the queueing delay at each update, in 1/s: 1 + 1/4 by default.
     pub beta: f64,
-    /// Whether packets that can be marked are marked where others are dropped, while the probability is
-    /// below 10 % (section 5.1).
+    /// Whether ECN-capable packets are marked instead of dropped, while the probability is below 10
+    /// % (section 5.1).
     pub ecn: bool,
 }
 
@@ -55,7 +51,7 @@ impl Default for PieConfig {
 }
 
 impl PieConfig {
-    /// The shortest time between updates that makes sense: 100 us.
+    /// The shortest interval between updates: 100 us.
     pub const MIN_TUPDATE: Duration = Duration::from_micros(100);
 }
 
@@ -95,7 +91,7 @@ impl DisciplineConfig for PieConfig {
     }
 }
 
-/// A number that is neither negative nor infinite, in 1/s.
+/// A finite number of at least zero, in 1/s.
 fn parse_gain(input: &str) -> Result<f64, UnitError> {
     let malformed = || UnitError::Malformed { input: input.to_owned(), expected: "a number such as 0.125" };
     let value: f64 = input.trim().parse().map_err(|_| malformed())?;
@@ -108,22 +104,21 @@ struct Pie {
     config: PieConfig,
     /// From 0 to 1.
     drop_prob: f64,
-    /// The waiting time at the last update.
+    /// The queueing delay at the last update.
     qdelay_old: Duration,
     burst_allowance: Duration,
     /// `None` before the first packet.
     next_update: Option<Instant>,
-    /// When service of the last packet that was let in starts and ends.
+    /// Start and end of service of the last accepted packet.
     last_service: Option<(Instant, Instant)>,
 }
 
 /// Below this probability packets are marked: `mark_ecnth` in section 5.1.
 const MARK_ECNTH: f64 = 0.1;
-/// Of two packets of this size nobody is dropped (section 4.1): `MEAN_PKTSIZE_BYTES` in bytes. The RFC leaves its
-/// value open; this is that of RFC 8034, appendix A.
+/// A backlog of two packets of this size in bytes is never dropped from: `MEAN_PKTSIZE` of section
+/// 4.1. The RFC leaves its value open; this is that of RFC 8034, appendix A.
 const MEAN_PKTSIZE_BYTES: u64 = 1_024;
-/// After a pause longer than so many updates only the last ones are made: nothing of what came before is
-/// left in the state.
+/// After a longer pause only this many updates are made: earlier ones leave nothing in the state.
 const MAX_CATCH_UP_UPDATES: u64 = 4_096;
 
 impl Pie {
@@ -139,7 +134,7 @@ impl Pie {
         }
     }
 
-    /// What a packet that comes at `now` and finds `backlog` bytes waiting is to tell its sender.
+    /// The signal for a packet that arrives at `now` and finds `backlog` bytes waiting.
     fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
         self.catch_up(now);
         if !self.burst_allowance.is_zero() || !self.drops_early(backlog, draw) {
@@ -158,8 +153,8 @@ impl Pie {
         Probability::new(self.drop_prob).is_some_and(|probability| probability.happens(draw))
     }
 
-    /// Makes the updates that were due by `now`, each with the waiting time at its own time. They are
-    /// counted from the first packet.
+    /// Makes the updates due by `now`, counted from the first packet, each with the queueing delay
+    /// at its own time.
     fn catch_up(&mut self, now: Instant) {
         let tupdate = self.config.tupdate;
         let mut at = self.next_update.unwrap_or_else(|| saturating_add(now, tupdate));
@@ -171,7 +166,7 @@ impl Pie {
             self.update(self.waiting_time(at));
             let next = saturating_add(at, tupdate);
             if next == at {
-                // The end of time.
+                // The last instant of the platform.
                 break;
             }
             at = next;
@@ -179,8 +174,7 @@ impl Pie {
         self.next_update = Some(at);
     }
 
-    /// How long a packet would wait that came at `at`, by when nothing came after the last one; nothing
-    /// if nobody waits then.
+    /// The queueing delay of a packet that would arrive at `at`. Zero if no packet waits then.
     fn waiting_time(&self, at: Instant) -> Duration {
         match self.last_service {
             Some((start, end)) if start > at => end.saturating_duration_since(at),
@@ -201,7 +195,7 @@ impl Pie {
         if qdelay.is_zero() && self.qdelay_old.is_zero() {
             self.drop_prob *= 0.98;
         }
-        // What is not a number, which only a gain that is none brings about, becomes 0 too.
+        // A gain that is not a number makes the probability not a number, which becomes 0 here.
         self.drop_prob = if self.drop_prob > 0.0 { self.drop_prob.min(1.0) } else { 0.0 };
 
         let is_calm = qdelay < target / 2 && self.qdelay_old < target / 2;
@@ -224,7 +218,7 @@ impl Aqm for Pie {
     }
 }
 
-/// By how much the adjustment is smaller while the probability is small (section 4.2).
+/// Factor on the adjustment while the probability is small (section 4.2).
 fn scale(drop_prob: f64) -> f64 {
     let steps =
         [(0.000_001, 2_048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];

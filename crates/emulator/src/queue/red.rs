@@ -1,8 +1,5 @@
-//! Random Early Detection: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion
-//! Avoidance", IEEE/ACM Transactions on Networking 1 (4), 1993.
-//!
-//! Owns the average queue and the probability that follows from it. It knows neither who waits nor
-//! where its random numbers come from.
+//! Random Early Detection: S. Floyd and V. Jacobson, "Random Early Detection Gateways for
+//! Congestion Avoidance", IEEE/ACM Transactions on Networking 1 (4), 1993.
 
 use std::time::{Duration, Instant};
 
@@ -14,25 +11,26 @@ use crate::queue::notation::{Bytes, DisciplineConfig, Parameters};
 use crate::queue::{Discipline, DisciplineError, Signal};
 use crate::units::{parse_bytes, parse_probability};
 
-/// What RED is told; the default is 5 and 15 packets of 1500 bytes, 10 % and a weight of 0.002, gentle, as
-/// S. Floyd recommends ("RED: Discussions of Setting Parameters", 1997).
+/// Settings of RED. The defaults are 5 and 15 packets of 1500 bytes, 10 %, a weight of 0.002, and
+/// gentle, as S. Floyd recommends ("RED: Discussions of Setting Parameters", 1997).
 ///
-/// A packet's size does not matter for its chance of being dropped (RFC 7141).
+/// The size of a packet does not affect its probability of being dropped (RFC 7141).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RedConfig {
-    /// Below this average nothing is dropped. Bytes on the wire.
+    /// The average queue below which no packet is dropped, in bytes on the wire.
     pub min: u64,
-    /// At this average the probability is `max_p`. Bytes on the wire, more than `min`.
+    /// The average queue at which the probability is `max_p`, in bytes on the wire. More than
+    /// `min`.
     pub max: u64,
     /// The probability at `max`.
     pub max_p: Probability,
-    /// The weight of the queue that a packet finds in the average.
+    /// Weight of a new sample in the average.
     pub weight: Probability,
-    /// Whether the probability rises on from `max_p` at `max` to 1 at twice `max`. Otherwise it is 1 from
-    /// `max` on.
+    /// Whether the probability rises from `max_p` at `max` to 1 at twice `max`. Otherwise it is 1
+    /// from `max` on.
     pub gentle: bool,
-    /// Whether packets that can be marked are marked where others are dropped. Where the probability is 1
-    /// all are dropped: then marks have not helped.
+    /// Whether ECN-capable packets are marked instead of dropped. At a probability of 1 all packets
+    /// are dropped.
     pub ecn: bool,
 }
 
@@ -51,7 +49,7 @@ impl Default for RedConfig {
 }
 
 impl RedConfig {
-    /// The probability that belongs to an average queue in bytes: `p_b` of the paper.
+    /// The drop probability of an average queue in bytes: `p_b` of the paper.
     pub fn probability(&self, average: f64) -> f64 {
         let (min, max, max_p) = (precise(self.min), precise(self.max), self.max_p.as_f64());
         if average < min {
@@ -103,22 +101,22 @@ impl DisciplineConfig for RedConfig {
     }
 }
 
-/// The state of one queue.
+/// State of one queue.
 #[derive(Debug)]
 struct Red {
     config: RedConfig,
-    /// How long the wire takes for a small packet: by this the average ages while nothing comes. `None` is
-    /// no time at all.
+    /// Serialisation time of a small packet, the unit in which the average ages while the wire is
+    /// idle. `None` is zero.
     typical: Option<Duration>,
     /// The average queue in bytes.
     average: f64,
-    /// Packets since the last one dropped or marked, while the average is above `min`.
+    /// Packets since the last drop or mark, while the average is above `min`.
     count: Option<u32>,
-    /// When the serialiser will have served all that were let in.
+    /// End of service of the last accepted packet.
     busy_until: Option<Instant>,
 }
 
-/// The size of the small packet in bytes, as in the simulator ns.
+/// Size of the small packet in bytes, as in the simulator ns.
 const SMALL_PACKET_BYTES: usize = 500;
 
 impl Red {
@@ -128,7 +126,7 @@ impl Red {
         Self { config, typical, average: 0.0, count: None, busy_until: None }
     }
 
-    /// What a packet that came and finds room is to tell its sender.
+    /// The signal for a packet that arrived and finds room.
     fn signal(&mut self, ecn: Ecn, draw: u64) -> Option<Signal> {
         let probability = self.config.probability(self.average);
         if probability <= 0.0 {
@@ -148,11 +146,11 @@ impl Red {
 }
 
 impl Aqm for Red {
-    /// A packet comes at `now` and finds `backlog` bytes waiting. One that finds no room is a sample like all
-    /// others: of the longest queues there are no other samples.
+    /// Updates the average. A packet without room is a sample too: the longest queues have no
+    /// others.
     ///
-    /// Section 4 of the paper: a moving average, which ages while the wire is idle as if small packets
-    /// had come all the time and found nothing.
+    /// Section 4 of the paper: a moving average. While the wire is idle it ages as if small packets
+    /// had arrived all the time and found an empty queue.
     fn on_arrival(&mut self, now: Instant, backlog: u64) {
         let weight = self.config.weight.as_f64();
         let idle = match self.busy_until {
@@ -178,8 +176,8 @@ impl Aqm for Red {
     }
 }
 
-/// The probability `p_a` of the paper, for which the number of packets between two drops is uniform from 1
-/// to 1 / `probability`.
+/// The probability `p_a` of the paper. With it the number of packets between two drops is uniform
+/// from 1 to 1 / `probability`.
 fn spread(probability: f64, count: u32) -> Probability {
     let rest = 1.0 - f64::from(count) * probability;
     if rest <= probability {
@@ -188,7 +186,7 @@ fn spread(probability: f64, count: u32) -> Probability {
     Probability::new(probability / rest).unwrap_or(Probability::ONE)
 }
 
-/// `base` to the power of `exponent`. The standard library's may differ from platform to platform.
+/// `base` to the power of `exponent`. The standard library's result may differ between platforms.
 fn power(base: f64, exponent: u128) -> f64 {
     let (mut result, mut square, mut rest) = (1.0, base, exponent);
     while rest > 0 {

@@ -1,8 +1,8 @@
 //! A rate that changes at given times.
 //!
-//! Owns the exact end of a service that one or more changes interrupt. Work is counted in a unit that
-//! every rate divides exactly: one that a wire of one millibit per second does in a nanosecond, so
-//! what the rounding of an end cut off can be carried over to the next packet whatever the rate.
+//! Work is counted in a unit that every rate divides exactly: the work of one millibit per second
+//! in one nanosecond. The remainder of a rounded end therefore carries over to the next packet at
+//! any rate.
 
 use std::time::{Duration, Instant};
 
@@ -14,16 +14,16 @@ use crate::time::{nanos, nanos_since, saturating_add};
 /// Work in a byte: 8 bits of 1000 millibits, each for 1e9 ns at one millibit per second.
 const WORK_PER_BYTE: u128 = 8 * 1_000 * 1_000_000_000;
 
-/// A wire whose rate is the schedule's at every time.
+/// A wire whose rate follows a schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
     schedule: Schedule<Option<Bitrate>>,
     origin: Option<Instant>,
     /// End of the last service, in nanoseconds since the origin, rounded down.
     busy_until: u64,
-    /// Work left over at that time.
+    /// Work left over at that time, as the remainder of the rounding.
     remainder: u128,
-    /// How many changes of the schedule are at or before `busy_until`.
+    /// Number of changes of the schedule at or before `busy_until`.
     changes: usize,
 }
 
@@ -46,7 +46,7 @@ impl Steps {
         let start = self.next_start(now);
         let now = nanos_since(origin, now);
         if self.busy_until < now {
-            // After a pause the wire starts afresh.
+            // After an idle time the wire starts again.
             self.remainder = 0;
         }
         let from = self.busy_until.max(now);
@@ -55,7 +55,7 @@ impl Steps {
         Service { start, end, busy: Duration::from_nanos(self.busy_until - from) }
     }
 
-    /// Does so much work, beginning at `from` with what was left over.
+    /// Does this much work, beginning at `from`, in addition to the remainder.
     fn work(&mut self, mut from: u64, work: u128) {
         // A packet of `usize::MAX` bytes is 2^64 * 2^43, and the remainder is below a rate of 64 bits.
         let mut work = work + self.remainder;
@@ -72,8 +72,8 @@ impl Steps {
             };
             let room = next.map(|next| u128::from(next - from) * rate);
             match (next, room) {
-                // Not even the last nanosecond before the change is used up only in part: where the end,
-                // rounded down, is before the change, the rest is done before it too.
+                // If the end, rounded down, is before the change, then the whole rest is done
+                // before the change too.
                 (Some(next), Some(room)) if work > room => {
                     work -= room;
                     from = next;
@@ -166,14 +166,15 @@ mod tests {
                 let bytes = numbers.below(1_600);
                 sent += u128::from(bytes) * WORK_PER_BYTE;
                 let end = wire.serve(start, usize::try_from(bytes).unwrap()).end - start;
-                // The exact end is in this nanosecond: before it less was done, and after it no less.
+                // The exact end is in this nanosecond: less work is done before it, and enough
+                // after it.
                 assert!(integral(&schedule, end) <= sent, "seed {seed}, packet {n}");
                 assert!(integral(&schedule, end + ns(1)) > sent, "seed {seed}, packet {n}");
             }
         }
     }
 
-    /// The work that a wire with this rate does up to a time, stretch by stretch.
+    /// The work of a wire with this schedule up to a time, stretch by stretch.
     fn integral(schedule: &Schedule<Option<Bitrate>>, until: Duration) -> u128 {
         let (mut done, mut from, mut n) = (0, Duration::ZERO, 0);
         loop {

@@ -1,8 +1,7 @@
-//! A rate that was recorded: times at which so many bytes could be sent.
+//! Recorded traces: times at which a fixed number of bytes can be sent.
 //!
-//! Owns the format and the meaning of the traces of mahimahi (R. Netravali et al., "Mahimahi: Accurate
-//! Record-and-Replay for HTTP", USENIX ATC 2015; mm-link(1)), so that what was recorded for it can be
-//! used here. Of the times in between it makes no assumption.
+//! Format and meaning are those of mahimahi (R. Netravali et al., "Mahimahi: Accurate
+//! Record-and-Replay for HTTP", USENIX ATC 2015; mm-link(1)), so that its traces can be used.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,54 +10,57 @@ use crate::bitrate::Bitrate;
 use crate::packet::Service;
 use crate::time::{nanos_since, saturating_add};
 
-/// Bytes that can be sent at one opportunity: a full packet, and the header that mahimahi sees on each
-/// (`PACKET_SIZE` of its `link_queue.hh`).
+/// Bytes that can be sent at one opportunity: a full packet with the TUN header that mahimahi
+/// counts on each (`PACKET_SIZE` of its `link_queue.hh`).
 pub const TRACE_OPPORTUNITY_BYTES: u64 = FULL_PACKET_BYTES + TUN_HEADER_BYTES;
-/// A packet that takes one opportunity, bytes: what Ethernet carries.
+/// Bytes of a packet that takes one opportunity: the Ethernet payload.
 const FULL_PACKET_BYTES: u64 = 1_500;
-/// Bytes that mahimahi's TUN device puts before each packet, flags and protocol (`struct tun_pi`), and that its links
-/// count: 34 packets of 40 bytes share an opportunity, not 37.
+/// Bytes that mahimahi's TUN device puts before each packet, flags and protocol (`struct tun_pi`).
+/// Its links count them: 34 packets of 40 bytes share an opportunity, not 37.
 const TUN_HEADER_BYTES: u64 = 4;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Times at which [`TRACE_OPPORTUNITY_BYTES`] bytes can be sent, repeated for ever with the last one as the period.
+/// Times at which [`TRACE_OPPORTUNITY_BYTES`] can be sent, repeated with the last time as the
+/// period.
 ///
-/// The bytes on the wire of the packets that wait, and 4 more of each, share the opportunities: small packets go together, and a
-/// large one goes when its last byte does. What nobody waits for is lost. A packet waits for an opportunity
-/// *after* its arrival, so it always waits, and counts against the queue's limit even on an idle link.
+/// Waiting packets share the opportunities byte by byte, with 4 bytes added to each packet. A large
+/// packet departs with its last byte. Unused bytes of an opportunity are lost.
+///
+/// A packet uses an opportunity *after* its arrival. It therefore always waits, and counts against
+/// the queue's limit even on an idle link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// In nanoseconds, ascending, the last of them not zero.
+    /// In nanoseconds, ascending. The last is not zero.
     opportunities: Arc<[u64]>,
 }
 
-/// Why a text is no trace.
+/// Why a text is not a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// A line is something else than a number of milliseconds.
+    /// A line is not a number of milliseconds.
     #[error("line {line} of the trace is '{text}', not a whole number of milliseconds")]
     Malformed {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// What it says.
+        /// The text of the line.
         text: String,
     },
-    /// A time is before the one above it.
+    /// A time is before the one of the line above.
     #[error("line {line} of the trace goes back in time")]
     Unordered {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// The period, which is the last time, is zero, or there is none.
+    /// The trace is empty, or its period (the last time) is zero.
     #[error("the trace has no opportunity after 0 ms: its last time is the period with which it repeats")]
     Empty,
 }
 
 impl Trace {
-    /// Reads one number of milliseconds a line, in ascending order; as many lines as opportunities may
-    /// have the same. Blank lines mean nothing, nor does the byte-order mark that some editors put at the beginning.
+    /// Reads one number of milliseconds a line, in ascending order. Each line is one opportunity;
+    /// equal times are allowed. Blank lines and a byte-order mark are ignored.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut times: Vec<u64> = Vec::new();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -77,14 +79,14 @@ impl Trace {
         }
     }
 
-    /// The rate in the long run, of packets of 1500 bytes.
+    /// The mean rate of packets of 1500 bytes.
     pub fn mean_rate(&self) -> Bitrate {
         // Fewer than 2^61 opportunities fit in memory, so this is below 2^61 * 2^14 * 2^40.
         let work = self.opportunities.len() as u128 * u128::from(FULL_PACKET_BYTES) * 8 * 1_000_000_000;
         Bitrate::from_bps(u64::try_from(work / u128::from(self.period())).unwrap_or(u64::MAX))
     }
 
-    /// The highest rate over a second, but not below that in the long run.
+    /// The highest rate over a second, but at least the mean rate.
     pub(crate) fn highest_rate(&self) -> Bitrate {
         const SECOND: u64 = 1_000 * NS_PER_MS;
         let count = self.opportunities.len() as u64;
@@ -95,12 +97,12 @@ impl Trace {
         Bitrate::from_bps(most.saturating_mul(FULL_PACKET_BYTES * 8)).max(self.mean_rate())
     }
 
-    /// In nanoseconds, not zero.
+    /// The period in nanoseconds, not zero.
     fn period(&self) -> u64 {
         self.opportunities.last().copied().unwrap_or(1)
     }
 
-    /// When opportunity `n` (from 0) is, in nanoseconds since the start, at most `u64::MAX`.
+    /// The time of opportunity `n` (from 0), in nanoseconds since the start, at most `u64::MAX`.
     fn time(&self, n: u64) -> u64 {
         let count = self.opportunities.len() as u64;
         let in_period = usize::try_from(n % count).map_or(0, |place| self.opportunities[place]);
@@ -109,19 +111,20 @@ impl Trace {
 
     /// The first opportunity after `elapsed` nanoseconds.
     fn first_after(&self, elapsed: u64) -> u64 {
-        // The last opportunity of the period before is not after `elapsed`, and the last one of this is.
+        // The last opportunity of the previous period is not after `elapsed`, and the last of this
+        // period is.
         let (period, phase) = (elapsed / self.period(), elapsed % self.period());
         let passed = self.opportunities.partition_point(|&time| time <= phase) as u64;
         period.saturating_mul(self.opportunities.len() as u64).saturating_add(passed)
     }
 }
 
-/// How far a trace was used.
+/// Position in a trace.
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
     trace: Trace,
     origin: Option<Instant>,
-    /// Bytes of all opportunities from the first one on that were used or passed.
+    /// Bytes of all opportunities since the first that were used or have passed.
     used: u64,
 }
 
@@ -146,11 +149,11 @@ impl Reader {
         self.used = first.saturating_add(bytes as u64).saturating_add(TUN_HEADER_BYTES);
         let last = self.used.saturating_sub(1).max(first);
         let (start, end) = (self.instant(origin, first), self.instant(origin, last));
-        // Nothing is in service between opportunities, and they take no time.
+        // Opportunities take no time.
         Service { start, end, busy: Duration::ZERO }
     }
 
-    /// The first byte that a packet can use which arrives after so many nanoseconds.
+    /// The first byte that a packet can use if it arrives after `elapsed` nanoseconds.
     fn first_byte(&self, elapsed: u64) -> u64 {
         if self.trace.time(self.used / TRACE_OPPORTUNITY_BYTES) > elapsed {
             return self.used;
@@ -158,7 +161,7 @@ impl Reader {
         self.trace.first_after(elapsed).saturating_mul(TRACE_OPPORTUNITY_BYTES)
     }
 
-    /// When a byte is sent.
+    /// The time at which a byte is sent.
     fn instant(&self, origin: Instant, byte: u64) -> Instant {
         saturating_add(origin, Duration::from_nanos(self.trace.time(byte / TRACE_OPPORTUNITY_BYTES)))
     }
@@ -225,7 +228,7 @@ mod tests {
         let start = epoch();
         let mut reader = reader("0\n1\n1\n4\n", start);
         let ends = [0; 10].map(|_| (reader.serve(start, 1_500).end - start).as_millis());
-        // The opportunity at 0 was over when the first packet came.
+        // The opportunity at 0 has passed when the first packet enters.
         assert_eq!(ends, [1, 1, 4, 4, 5, 5, 8, 8, 9, 9]);
     }
 
@@ -254,7 +257,7 @@ mod tests {
         assert_eq!(reader.next_start(start), start + ms(1));
         let service = reader.serve(start, 501);
         assert_eq!((service.start, service.end), (start + ms(1), start + ms(2)));
-        // 1499 bytes are left at 2 ms; five whole opportunities follow, the last of them at 21 ms.
+        // At 2 ms 1499 bytes are left. Five whole opportunities follow, the last of them at 21 ms.
         assert_eq!(reader.serve(start, 1_499 + 5 * 1_504 - 4).end, start + ms(21));
         assert_eq!(reader.serve(start, 1).end, start + ms(22));
     }

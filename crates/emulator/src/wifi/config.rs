@@ -1,7 +1,6 @@
-//! What an 802.11 cell is like, and what one packet costs in it.
+//! Settings of an 802.11 cell, and the airtime of a packet in it.
 //!
-//! Owns the sequence of frames that carries a packet. It knows nothing of when the air is free. Clauses are
-//! those of IEEE Std 802.11-2020.
+//! Clauses are those of IEEE Std 802.11-2020.
 
 use std::num::NonZeroU8;
 use std::time::Duration;
@@ -11,15 +10,16 @@ use super::contention::{Contention, PER_MILLION};
 use super::phy::{Preamble, Radio, SlotTime, Timing, WifiRate, WifiStandard, duration};
 use crate::bitrate::Bitrate;
 
-/// An 802.11 cell through which a link sends, at the bit rate and with the options given.
+/// An 802.11 cell through which a link sends.
 ///
-/// [`WifiConfig::a`], [`b`](Self::b) and [`g`](Self::g) are cells of one station and its access point on
-/// a good day; [`str::parse`] reads them with what differs, as in `wifi-b:preamble=short,stations=2`.
+/// [`WifiConfig::a`], [`b`](Self::b) and [`g`](Self::g) are cells of one station and its access
+/// point without transmission errors. [`str::parse`] reads them with options, as in
+/// `wifi-b:preamble=short,stations=2`.
 ///
 /// ```
 /// use rdt_emulator::WifiConfig;
 ///
-/// // UDP payload in datagrams of 1470 bytes, which are packets of 1498: Mbit/s when the air is full.
+/// // UDP payload of saturated cells in Mbit/s: datagrams of 1470 bytes, which are packets of 1498.
 /// let saturated = |cell: WifiConfig| 1470.0 * 8.0 / cell.airtime(1498).as_secs_f64() / 1e6;
 /// assert_eq!(format!("{:.2}", saturated(WifiConfig::b())), "6.25");
 /// assert_eq!(format!("{:.2}", saturated(WifiConfig::g())), "23.61");
@@ -32,42 +32,43 @@ pub struct WifiConfig {
     pub standard: WifiStandard,
     /// The rate of data frames.
     pub rate: WifiRate,
-    /// The highest rate of the frames that everybody must understand: ACK, RTS and CTS. They are sent at
-    /// the highest mandatory rate that is neither above this nor above `rate` (10.6.6.5).
+    /// The highest basic rate: ACK, RTS and CTS, which all stations must receive, are sent at the
+    /// highest mandatory rate that is neither above this nor above `rate` (10.6.6.5).
     pub basic_rate: WifiRate,
-    /// What comes before frames at the rates of 802.11b.
+    /// The preamble of frames at 802.11b rates.
     pub preamble: Preamble,
-    /// The slot of 802.11g.
+    /// The slot time of 802.11g.
     pub slot: SlotTime,
     /// Data frames longer than this, in bytes with header and FCS, are preceded by RTS and CTS.
     pub rts_threshold: Option<u32>,
-    /// The rate of the CTS that a station sends to itself before each OFDM frame, so that stations of
-    /// 802.11b keep quiet (the protection mechanism for non-ERP receivers). Where RTS goes ahead it takes
-    /// this rate instead.
+    /// The rate of the CTS-to-self before each OFDM frame, which keeps 802.11b stations from
+    /// sending (the protection mechanism for non-ERP receivers). An RTS is sent at this rate
+    /// instead, if there is one.
     pub protection: Option<WifiRate>,
-    /// Stations that always have a frame for the air, each as long as ours, ours among them.
+    /// Saturated stations, this one included, with frames as long as ours.
     pub stations: NonZeroU8,
-    /// Whether the far end is a station too: then the access point sends each frame a second time.
+    /// Whether the far end is a station too, so that the access point sends each frame a second
+    /// time.
     pub via_access_point: bool,
-    /// How long a station waits for others before it sends.
+    /// The back-off before each frame.
     pub back_off: BackOff,
 }
 
-/// How long a station waits for others before it sends.
+/// Back-off of a station.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackOff {
     /// Always the mean.
     #[default]
     Mean,
-    /// Uniformly from zero to twice the mean, in as many steps as the contention window has.
+    /// Uniform from zero to twice the mean, in as many steps as the contention window has.
     Drawn,
 }
 
-/// Bytes around an IP packet: the header with three addresses and the FCS (9.3.2.1), and LLC with SNAP, which
-/// says that it is an IP packet (RFC 1042).
+/// Bytes around an IP packet: the header with three addresses and the FCS (9.3.2.1), and LLC with
+/// SNAP (RFC 1042).
 pub(super) const MAC_OVERHEAD_BYTES: u32 = 24 + 4 + LLC_SNAP_BYTES;
 
-/// The most bytes of data that a frame carries, LLC and SNAP among them: the largest MSDU (9.2.3, table 9-25).
+/// The largest MSDU in bytes, LLC and SNAP included (9.2.3, table 9-25).
 const MAX_MSDU_BYTES: u32 = 2_304;
 /// Bytes of LLC (IEEE Std 802.2: 3) and SNAP (IEEE Std 802: 5).
 const LLC_SNAP_BYTES: u32 = 8;
@@ -83,13 +84,14 @@ impl WifiConfig {
         Self::new(WifiStandard::A, WifiRate::MBPS_54, WifiRate::MBPS_24)
     }
 
-    /// 802.11b at 11 Mbit/s, answered at 11 Mbit/s, with the long preamble that every station has.
+    /// 802.11b at 11 Mbit/s, with ACKs at 11 Mbit/s and the long preamble that every station
+    /// supports.
     pub const fn b() -> Self {
         Self::new(WifiStandard::B, WifiRate::MBPS_11, WifiRate::MBPS_11)
     }
 
-    /// 802.11g at 54 Mbit/s, with the slot of a cell that is open to stations of 802.11b while none is there
-    /// from which OFDM frames would have to be protected.
+    /// 802.11g at 54 Mbit/s. The cell admits 802.11b stations, so it has the long slot, but none is
+    /// present, so there is no protection.
     pub const fn g() -> Self {
         Self::new(WifiStandard::G, WifiRate::MBPS_54, WifiRate::MBPS_24)
     }
@@ -109,8 +111,8 @@ impl WifiConfig {
         }
     }
 
-    /// The longest IP packet that one frame carries, bytes. A link through a cell takes no longer one whole, whatever its
-    /// own [`Mtu`](crate::Mtu).
+    /// The longest IP packet that one frame carries, in bytes. It limits the link's
+    /// [`Mtu`](crate::Mtu).
     pub const MTU: u32 = MAX_MSDU_BYTES - LLC_SNAP_BYTES;
 
     /// Whether such a cell can exist.
@@ -140,16 +142,17 @@ impl WifiConfig {
         }
     }
 
-    /// The air that a packet of `bytes` bytes takes from a full cell, other stations' turns and the access
-    /// point's included: DIFS, back-off, RTS and CTS if there are any, the frame, SIFS and ACK.
+    /// Airtime of a packet of `bytes` bytes in a saturated cell: DIFS, back-off, RTS and CTS if
+    /// used, the frame, SIFS and ACK. The turns of other stations and of the access point are
+    /// included.
     ///
-    /// A host that cuts a packet pays for each piece. What is longer than 4 GiB costs what 4 GiB do.
+    /// A fragment counts as a packet. Packets over 4 GiB count as 4 GiB.
     pub fn airtime(&self, bytes: usize) -> Duration {
-        let cost = Costs::new(*self).of(bytes, Company::Alone, None);
+        let cost = Costs::new(*self).of(bytes, Contenders::OneWay, None);
         duration(cost.total)
     }
 
-    /// The rate at which packets of `bytes` bytes pass a full cell.
+    /// The rate at which packets of `bytes` bytes pass a saturated cell.
     pub fn throughput(&self, bytes: usize) -> Bitrate {
         let bits = bytes as u128 * 8 * 1_000_000_000;
         let rate = bits / self.airtime(bytes).as_nanos().max(1);
@@ -186,39 +189,40 @@ impl WifiConfig {
         };
         let arrives = lead + radio.frame(self.rate, frame_bytes);
         let ends = arrives + sifs + radio.frame(control, ACK_BYTES);
-        // Who collides waits for the answer as long as it would take (10.3.2.3.7): with RTS, that is all.
+        // After a collision a station waits for the response as long as that would take
+        // (10.3.2.3.7): with RTS, for the CTS only.
         Exchange { arrives, ends, collides: if reserves { lead - sifs } else { ends } }
     }
 }
 
-/// When what happens after a station begins to send, in ns.
+/// Times in ns after a station begins to send.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
-    /// The data frame is complete.
+    /// End of the data frame.
     arrives: u64,
-    /// The acknowledgement is.
+    /// End of the acknowledgement.
     ends: u64,
-    /// If another began at the same time, both know it.
+    /// End of a collision, when both stations have noticed it.
     collides: u64,
 }
 
-/// Whether the other direction of the path has frames for the air too.
+/// Whether the other direction of the path sends too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Company {
-    Alone,
+pub(super) enum Contenders {
+    OneWay,
     BothWays,
 }
 
-/// What a packet costs, in ns from the time at which its station may send.
+/// Costs of a packet, in ns from the time at which its station may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Until it has arrived.
+    /// Until the packet has arrived.
     pub(super) arrives: u64,
     /// Until the station may send again: with the acknowledgement, DIFS and the next back-off.
     pub(super) total: u64,
 }
 
-/// The costs in a cell, as far as they can be known beforehand.
+/// The costs in a cell that are known beforehand.
 #[derive(Debug, Clone)]
 pub(super) struct Costs {
     config: WifiConfig,
@@ -239,28 +243,30 @@ impl Costs {
         }
     }
 
-    /// Of a packet of `bytes` bytes, with the back-off that follows from `draw`, if it is drawn.
+    /// The cost of a packet of `bytes` bytes. `draw` determines the back-off if it is drawn.
     ///
-    /// It fits: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, collisions of 256 stations take about as long again,
-    /// and there are 255 of those twice.
-    pub(super) fn of(&self, bytes: usize, company: Company, draw: Option<u64>) -> Cost {
+    /// Nothing overflows: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, collisions of 256 stations take
+    /// about as long again, and 255 stations have such a turn twice.
+    pub(super) fn of(&self, bytes: usize, contenders: Contenders, draw: Option<u64>) -> Cost {
         let exchange = self.config.exchange(u32::try_from(bytes).unwrap_or(u32::MAX));
-        let (contention, ours) = match company {
-            Company::Alone => (self.alone, 1),
-            Company::BothWays => (self.both_ways, 2),
+        let (contention, ours) = match contenders {
+            Contenders::OneWay => (self.alone, 1),
+            Contenders::BothWays => (self.both_ways, 2),
         };
         let difs = self.timing.difs();
         let collisions = (exchange.collides + difs) * contention.collisions / PER_MILLION;
         let idle = draw.map_or(contention.idle, |draw| self.drawn(contention.idle, draw));
         let turn = exchange.ends + collisions + difs + idle;
         let (first_hop, hops) = if self.config.via_access_point { (turn, 2) } else { (0, 1) };
-        // Each of the others has its turn between two of ours, and of ours if both ways send there are two.
+        // Each other station has one turn between two of ours. If both directions send, two of ours
+        // share it.
         let others = u64::from(self.config.stations.get()) - 1;
         let total = turn * hops;
         Cost { arrives: first_hop + exchange.arrives, total: total + total * others / ours }
     }
 
-    /// A back-off between zero and twice the mean, evenly in steps of a slot where nobody else sends.
+    /// A back-off between zero and twice the mean, uniform in steps of a slot if no other station
+    /// sends.
     fn drawn(&self, mean: u64, draw: u64) -> u64 {
         let window = u64::from(self.timing.cw_min);
         2 * mean * (draw % (window + 1)) / window

@@ -1,31 +1,30 @@
-//! What it costs that several stations want the air at once.
+//! The cost of contention between stations.
 //!
-//! Owns the fixed point of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed Coordination
-//! Function", IEEE JSAC 18(3), March 2000: stations that always have a frame collide with a constant
-//! probability, whatever happened before, and a frame is tried until it arrives. It knows nothing of how
-//! long a frame is.
+//! It follows the fixed point of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed
+//! Coordination Function", IEEE JSAC 18(3), March 2000: saturated stations collide with a constant
+//! probability, independent of the past, and retry a frame until it arrives.
 
 use super::phy::Timing;
 
-/// What one frame that arrives has cost on average, besides itself.
+/// Mean cost of one delivered frame besides the frame itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Contention {
-    /// Empty slots, in ns altogether.
+    /// Idle slots, in ns altogether.
     pub(super) idle: u64,
     /// Collisions, in millionths.
     pub(super) collisions: u64,
 }
 
-/// A million.
+/// Fixed-point scale of [`Contention::collisions`].
 pub(super) const PER_MILLION: u64 = 1_000_000;
 
 impl Contention {
-    /// Among so many stations, at least one.
+    /// The cost among this many stations, at least one.
     ///
-    /// A station alone never collides and waits half of `aCWmin` slots.
+    /// A single station never collides, and waits for half of `aCWmin` slots.
     pub(super) fn among(stations: u32, timing: Timing) -> Self {
         let attempt = attempt_probability(stations, timing);
-        // Equations 10 and 11, as mean numbers of slots for each that carries a frame.
+        // Equations 10 and 11, as mean numbers of slots for each slot that carries a frame.
         let silent = power(1.0 - attempt, stations);
         let success = f64::from(stations) * attempt * power(1.0 - attempt, stations - 1);
         let idle = silent / success * f64::from(u32::try_from(timing.slot).unwrap_or(u32::MAX));
@@ -34,8 +33,8 @@ impl Contention {
     }
 }
 
-/// The probability that a station sends in a slot: equation 7 at the collision probability that follows
-/// from it by equation 9. The difference falls with the probability, so halving finds it.
+/// The probability that a station sends in a slot: equation 7, with the collision probability of
+/// equation 9. Their difference decreases with the probability, so bisection finds the fixed point.
 fn attempt_probability(stations: u32, timing: Timing) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -50,14 +49,14 @@ fn attempt_probability(stations: u32, timing: Timing) -> f64 {
     attempt_given(low, timing)
 }
 
-/// Equation 7, with the geometric sum written out, which is defined at a half too.
+/// Equation 7 with the geometric sum written out, which is defined at a half too.
 fn attempt_given(collision: f64, timing: Timing) -> f64 {
     let window = f64::from(timing.cw_min + 1);
     let sum: f64 = (0..timing.stages()).map(|stage| power(2.0 * collision, stage)).sum();
     2.0 / (1.0 + window + collision * window * sum)
 }
 
-/// By multiplications alone, so that every platform finds the same.
+/// Multiplications only, so that every platform finds the same result.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
@@ -94,7 +93,8 @@ mod tests {
         assert!(collisions.is_sorted_by(|a, b| a < b), "{collisions:?}");
     }
 
-    /// Plays the back-off of 10.3.3 slot by slot: who is at zero sends, who collides doubles its range.
+    /// Simulates the back-off of 10.3.3 slot by slot: a station at zero sends, and a collision
+    /// doubles its range.
     fn played(stations: usize, timing: Timing, seed: u64) -> (f64, f64) {
         const SUCCESSES: u32 = 100_000;
 

@@ -1,6 +1,4 @@
-//! Reading an 802.11 cell as people write it: `wifi-g`, `wifi-b:rate=5.5mbit,preamble=short,rts,via-ap`.
-//!
-//! Owns the notation and the wording of its errors.
+//! Text form of an 802.11 cell: `wifi-g`, `wifi-b:rate=5.5mbit,preamble=short,rts,via-ap`.
 
 use std::num::NonZeroU8;
 use std::str::FromStr;
@@ -9,48 +7,48 @@ use super::config::{BackOff, WifiConfig};
 use super::phy::{Preamble, SlotTime, WifiRate, WifiStandard};
 use crate::units::{UnitError, parse_bitrate, parse_bytes};
 
-/// Why a text or a configuration is no 802.11 cell.
+/// Why a text or a configuration is not an 802.11 cell.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WifiError {
-    /// It does not begin with a standard.
+    /// The text does not begin with a standard.
     #[error(
         "'{input}' is no 802.11 cell: write wifi-a, wifi-b or wifi-g, and after a colon what differs, as in \
          wifi-b:preamble=short,rts"
     )]
     UnknownCell {
-        /// The text as it was given.
+        /// The text as given.
         input: String,
     },
-    /// A word has no meaning here.
+    /// The option does not exist.
     #[error(
         "'{word}' says nothing about an 802.11 cell: there are rate=, basic=, preamble=, slot=, rts, \
          protection, stations=, via-ap and backoff="
     )]
     UnknownWord {
-        /// The word as it was given.
+        /// The option as given.
         word: String,
     },
-    /// A word has a meaning but not with this value.
+    /// The option does not have this value.
     #[error("'{word}' is not {expected}")]
     BadValue {
-        /// The word as it was given.
+        /// The option as given.
         word: String,
-        /// What was expected, with examples.
+        /// The values that it has, with examples.
         expected: &'static str,
     },
-    /// A word's value is no quantity.
+    /// The value of the option is malformed.
     #[error("in '{word}': {source}")]
     BadQuantity {
-        /// The word as it was given.
+        /// The option as given.
         word: String,
-        /// What is wrong with its value.
+        /// The error in its value.
         source: UnitError,
     },
-    /// A thing is said twice.
+    /// The option is given twice.
     #[error("'{word}' says again what was said before")]
     Twice {
-        /// The second of the two words.
+        /// The second occurrence.
         word: String,
     },
     /// The standard does not have the rate.
@@ -58,7 +56,7 @@ pub enum WifiError {
     NoSuchRate {
         /// The standard.
         standard: WifiStandard,
-        /// The rate it does not have.
+        /// The missing rate.
         rate: WifiRate,
     },
     /// The standard does not have the option.
@@ -66,10 +64,10 @@ pub enum WifiError {
     NotThere {
         /// The standard.
         standard: WifiStandard,
-        /// What it does not have.
+        /// The missing option.
         what: &'static str,
     },
-    /// Stations of 802.11b would not understand it.
+    /// The rate of protection is not one of 802.11b.
     #[error(
         "stations of 802.11b do not understand protection at {rate}: it is sent at 1, 2, 5.5 or 11 Mbit/s"
     )]
@@ -87,21 +85,22 @@ const fn rates(standard: WifiStandard) -> &'static str {
     }
 }
 
-/// Reads a standard and what differs from [`WifiConfig::a`], [`b`](WifiConfig::b) or [`g`](WifiConfig::g):
+/// Reads a standard, and options that differ from [`WifiConfig::a`], [`b`](WifiConfig::b) or
+/// [`g`](WifiConfig::g):
 ///
-/// | word | meaning |
+/// | option | sets |
 /// |------|---------|
 /// | `rate=11mbit` | [`WifiConfig::rate`] |
 /// | `basic=2mbit` | [`WifiConfig::basic_rate`] |
 /// | `preamble=long`, `preamble=short` | [`WifiConfig::preamble`] |
 /// | `slot=long`, `slot=short` | [`WifiConfig::slot`] |
 /// | `rts`, `rts=1000` | [`WifiConfig::rts_threshold`], without a number for all frames |
-/// | `protection`, `protection=2mbit` | [`WifiConfig::protection`], without a rate at 11 Mbit/s |
+/// | `protection`, `protection=2mbit` | [`WifiConfig::protection`], by default at 11 Mbit/s |
 /// | `stations=2` | [`WifiConfig::stations`], from 1 to 255 |
 /// | `via-ap` | [`WifiConfig::via_access_point`] |
 /// | `backoff=mean`, `backoff=drawn` | [`WifiConfig::back_off`] |
 ///
-/// Letter case does not matter. A slower `rate` takes the basic rate along.
+/// Letter case is ignored. A `rate` below the basic rate lowers that too.
 impl FromStr for WifiConfig {
     type Err = WifiError;
 
@@ -159,9 +158,9 @@ impl WifiConfig {
     }
 }
 
-/// One thing that is said of a cell.
+/// One option of a cell.
 struct Word<'a> {
-    /// All of it.
+    /// The whole option as given.
     whole: &'a str,
     key: &'a str,
     value: Option<&'a str>,

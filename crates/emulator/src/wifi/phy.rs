@@ -1,14 +1,13 @@
-//! How long a frame is on the air, and the gaps around it.
+//! Physical layers of 802.11: the airtime of a frame, and the gaps around it.
 //!
-//! Owns the constants of the physical layers and the rounding of their durations. It knows nothing of which
-//! frames follow each other. Clauses are those of IEEE Std 802.11-2020.
+//! Clauses are those of IEEE Std 802.11-2020.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::bitrate::Bitrate;
 
-/// Which physical layer a station has.
+/// Physical layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WifiStandard {
     /// 5 GHz, 6 to 54 Mbit/s: OFDM, clause 17.
@@ -29,7 +28,7 @@ impl fmt::Display for WifiStandard {
     }
 }
 
-/// A rate at which a frame's bytes are sent.
+/// Bit rate of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WifiRate(
     /// In units of 500 kbit/s, as the Supported Rates element counts (9.4.2.3).
@@ -88,12 +87,12 @@ impl WifiRate {
         Bitrate::from_bps(self.0 as u64 * 500_000)
     }
 
-    /// Whether it is one of 802.11b, which send a chip sequence a symbol; the others send OFDM.
+    /// Whether this is a DSSS rate of 802.11b. The other rates are OFDM.
     pub const fn is_dsss(self) -> bool {
         matches!(self, Self::MBPS_1 | Self::MBPS_2 | Self::MBPS_5_5 | Self::MBPS_11)
     }
 
-    /// Whether every station that has rates of this kind must have this one (clauses 16 and 17).
+    /// Whether every station with rates of this kind must support this one (clauses 16 and 17).
     pub(super) const fn is_mandatory(self) -> bool {
         self.is_dsss() || matches!(self, Self::MBPS_6 | Self::MBPS_12 | Self::MBPS_24)
     }
@@ -105,27 +104,27 @@ impl fmt::Display for WifiRate {
     }
 }
 
-/// What comes before a frame of 802.11b.
+/// Preamble of frames at 802.11b rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Preamble {
-    /// Which everybody understands, and which a frame at 1 Mbit/s always has.
+    /// Supported by every station. Frames at 1 Mbit/s always have it.
     #[default]
     Long,
     /// Half as long.
     Short,
 }
 
-/// The unit of waiting of 802.11g. The others have one only.
+/// Slot time of 802.11g. The other standards have only one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SlotTime {
-    /// 20 us, which a cell keeps as long as one station in it, or in one that overlaps, needs it (9.4.1.4).
+    /// 20 us, required as long as a station in this cell or an overlapping one needs it (9.4.1.4).
     #[default]
     Long,
     /// 9 us.
     Short,
 }
 
-/// The gaps between frames, in ns, and the range of the back-off.
+/// Gaps between frames, in ns, and the range of the back-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timing {
     pub(super) slot: u64,
@@ -134,7 +133,7 @@ pub(super) struct Timing {
     pub(super) cw_min: u32,
 }
 
-/// `aCWmax`, of all three.
+/// `aCWmax` of all three standards.
 pub(super) const CW_MAX: u32 = 1023;
 
 impl Timing {
@@ -152,18 +151,18 @@ impl Timing {
         }
     }
 
-    /// 10.3.7: DIFS is SIFS and two slots.
+    /// DIFS is SIFS and two slots (10.3.7).
     pub(super) const fn difs(self) -> u64 {
         self.sifs + 2 * self.slot
     }
 
-    /// How often the range of the back-off doubles before it reaches `aCWmax` (10.3.3).
+    /// Number of times that the range of the back-off doubles before it reaches `aCWmax` (10.3.3).
     pub(super) const fn stages(self) -> u32 {
         ((CW_MAX + 1) / (self.cw_min + 1)).ilog2()
     }
 }
 
-/// The radio of a station: what decides how long a frame takes.
+/// Settings of a station that determine the airtime of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Radio {
     pub(super) standard: WifiStandard,
@@ -171,16 +170,18 @@ pub(super) struct Radio {
 }
 
 impl Radio {
-    /// How long a frame of `bytes` bytes, header and FCS included, is on the air, in ns.
+    /// Airtime of a frame of `bytes` bytes, header and FCS included, in ns.
     ///
-    /// It fits: 2^32 bytes at 1 Mbit/s are 3.5e13 ns.
+    /// It fits in 64 bits: 2^32 bytes at 1 Mbit/s are 3.5e13 ns.
     pub(super) fn frame(self, rate: WifiRate, bytes: u32) -> u64 {
         if rate.is_dsss() { self.dsss(rate, bytes) } else { self.ofdm(rate, bytes) }
     }
 
-    /// 16.3.4: preamble and header, and the bytes rounded up to a microsecond, as the header counts them.
+    /// Preamble and header, and the bytes rounded up to a microsecond, as the header counts them
+    /// (16.3.4).
     fn dsss(self, rate: WifiRate, bytes: u32) -> u64 {
-        // 16.2.2: SYNC and SFD of 144 bits and a header of 48 at 1 Mbit/s; or 72 at 1 Mbit/s and 48 at 2.
+        // SYNC and SFD of 144 bits and a header of 48 at 1 Mbit/s; or 72 at 1 Mbit/s and 48 at 2
+        // (16.2.2).
         let head = match self.preamble {
             Preamble::Short if rate != WifiRate::MBPS_1 => 72 + 24,
             _ => 144 + 48,
@@ -188,14 +189,15 @@ impl Radio {
         (head + (u64::from(bytes) * 16).div_ceil(rate.0.into())) * NS_PER_US
     }
 
-    /// 17.4.3 and, with the signal extension, the same of clause 18.
+    /// 17.4.3; clause 18 adds the signal extension.
     fn ofdm(self, rate: WifiRate, bytes: u32) -> u64 {
         /// The preamble, and one symbol for SIGNAL (17.3.2).
         const HEAD: u64 = 16 + 4;
         const SYMBOL: u64 = 4;
         /// SERVICE before the bytes and tail bits after them (17.3.5.2, 17.3.5.3).
         const EXTRA_BITS: u64 = 16 + 6;
-        /// Silence after a frame in the 2.4 GHz band, for the decoder, where SIFS is shorter (10.3.8).
+        /// Idle time after a frame in the 2.4 GHz band, for the decoder, because SIFS is shorter
+        /// (10.3.8).
         const SIGNAL_EXTENSION: u64 = 6;
 
         // A symbol of 4 us carries 2 bits for each unit of 500 kbit/s (Table 17-4).
@@ -244,10 +246,10 @@ mod tests {
 
     #[test]
     fn a_last_symbol_is_sent_whole() {
-        // 216 bits a symbol at 54 Mbit/s: 22 and 24 bytes fill one but for two bits.
+        // 216 bits a symbol at 54 Mbit/s: 22 and 24 bytes fill a symbol up to two bits.
         let ofdm = |bytes| micros(WifiStandard::A, Preamble::Long, WifiRate::MBPS_54, bytes);
         assert_eq!([ofdm(24), ofdm(25)], [24, 28]);
-        // 8/11 us a byte: 11 bytes are 8 us, one more is a whole microsecond.
+        // 8/11 us a byte: 11 bytes are 8 us, and one byte more is rounded up to a microsecond.
         let dsss = |bytes| micros(WifiStandard::B, Preamble::Long, WifiRate::MBPS_11, bytes);
         assert_eq!([dsss(11), dsss(12)], [200, 201]);
     }

@@ -133,13 +133,13 @@ fn no_argument_overflows() {
     let worst =
         "wifi-b:rate=1mbit,basic=1mbit,stations=255,rts,via-ap,backoff=drawn".parse::<WifiConfig>().unwrap();
     assert!(worst.airtime(usize::MAX) > Duration::from_secs(1_000_000));
-    let mut air = Air::new(worst, 1, Direction::Forward);
+    let mut air = Medium::new(worst, 1, Direction::Forward);
     let now = epoch();
     for _ in 0..1_000_000 {
         let service = air.serve(now, usize::MAX);
         assert!(service.end >= service.start && service.start >= now);
         let turn = air.take_turn().unwrap();
-        air.hear(turn);
+        air.on_other_turn(turn);
     }
 }
 
@@ -148,7 +148,7 @@ fn drawn_back_offs_have_the_configured_mean_and_follow_from_the_seed() {
     let cell = "wifi-b:backoff=drawn".parse().unwrap();
     let now = epoch();
     let ends = |seed, direction| -> Vec<_> {
-        let mut air = Air::new(cell, seed, direction);
+        let mut air = Medium::new(cell, seed, direction);
         (0..10_000).map(|_| air.serve(now, 1_498).end - now).collect()
     };
     let drawn = ends(1, Direction::Forward);

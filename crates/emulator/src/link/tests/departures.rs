@@ -325,7 +325,7 @@ impl Model {
         if self.codel.dropping {
             self.codel.dropping = ok;
             while self.codel.dropping && now >= self.codel.drop_next {
-                let is_marked = self.tell(config, now, head);
+                let is_marked = self.report_turn(config, now, head);
                 self.codel.count += 1;
                 if !is_marked {
                     (head, ok) = self.look(config, now);
@@ -340,7 +340,7 @@ impl Model {
                 }
             }
         } else if ok {
-            if !self.tell(config, now, head) {
+            if !self.report_turn(config, now, head) {
                 head = self.look(config, now).0;
             }
             let codel = &mut self.codel;
@@ -363,7 +363,7 @@ impl Model {
     }
 
     /// Marks a packet, and says so, or drops it.
-    fn tell(&mut self, config: CoDelConfig, now: u64, place: usize) -> bool {
+    fn report_turn(&mut self, config: CoDelConfig, now: u64, place: usize) -> bool {
         let record = &mut self.sent[place];
         if config.ecn && record.ecn != Ecn::NotEct {
             record.is_marked = record.ecn != Ecn::Ce;

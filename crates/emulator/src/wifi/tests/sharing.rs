@@ -70,7 +70,7 @@ fn two_full_directions_have_half_of_the_air_each() {
     for cell in ["wifi-a", "wifi-b", "wifi-g:slot=short", "wifi-b:stations=4", "wifi-b:backoff=drawn"] {
         let [forward, reverse] = both_full(cell, [1_470, 1_470]);
         let config: WifiConfig = cell.parse().unwrap();
-        let turn = Costs::new(config).of(1_498, Company::BothWays, None).total;
+        let turn = Costs::new(config).of(1_498, Contenders::BothWays, None).total;
         let expected = 10_000_000_000 / turn;
         // A queue of 20 packets is more than what is in doubt at the end.
         assert!(forward.abs_diff(reverse) <= 25, "{cell}: {forward} {reverse}");
@@ -86,7 +86,7 @@ fn short_and_long_frames_have_the_same_number_of_turns() {
     let [long, short] = both_full("wifi-b", [1_470, 12]);
     assert!(long.abs_diff(short) <= long / 20, "{long} {short}");
     let costs = Costs::new(WifiConfig::b());
-    let pair: u64 = [1_498, 40].map(|bytes| costs.of(bytes, Company::BothWays, None).total).iter().sum();
+    let pair: u64 = [1_498, 40].map(|bytes| costs.of(bytes, Contenders::BothWays, None).total).iter().sum();
     assert!(long.abs_diff(10_000_000_000 / pair) <= long / 20, "{long}");
 }
 
@@ -116,7 +116,7 @@ fn bursts(disciplines: [&str; 2], step: Duration) -> [Vec<Duration>; 2] {
 
 #[test]
 fn packets_that_wait_for_their_turn_share_the_air_too_however_late_they_are_asked_for() {
-    let turn = Duration::from_nanos(Costs::new(WifiConfig::b()).of(1_500, Company::BothWays, None).total);
+    let turn = Duration::from_nanos(Costs::new(WifiConfig::b()).of(1_500, Contenders::BothWays, None).total);
     for discipline in [
         ["drop-head", "drop-head"],
         ["codel", "codel"],
@@ -152,7 +152,7 @@ struct Sent {
 fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     let mut numbers = Numbers::new(seed);
     let epoch = epoch();
-    let mut airs = BOTH.map(|direction| Air::new(WifiConfig::b(), seed, direction));
+    let mut airs = BOTH.map(|direction| Medium::new(WifiConfig::b(), seed, direction));
     let (mut sent, mut now, mut one_queue) = (Vec::new(), epoch, epoch);
     for _ in 0..300 {
         let burst = 1 + numbers.below(12);
@@ -161,7 +161,7 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
         for _ in 0..burst {
             let start = airs[way].serve(now, bytes).start;
             let turn = airs[way].take_turn().unwrap();
-            airs[1 - way].hear(turn);
+            airs[1 - way].on_other_turn(turn);
             let [enters, starts] = [now, start].map(|at| nanos_since(epoch, at));
             sent.push(Sent { way, enters, starts, takes: nanos(turn.takes) });
             // Both together take the air that one queue for all would take: neither less, which would be air
