@@ -70,7 +70,7 @@ impl Bitrate {
     /// wire has been idle, and pass it on unchanged while packets follow without a gap. The sum of
     /// the returned times is then within a nanosecond of the exact one for any number of packets.
     ///
-    /// Nothing overflows. For a packet of up to 65,535 bytes the dividend is at most 65,535 * 8 *
+    /// No step overflows. For a packet of up to 65,535 bytes the dividend is at most 65,535 * 8 *
     /// 1e12 < 2^59, plus a remainder below 2^64: 65 of the 128 bits. Even `usize::MAX` bytes need
     /// only 3 + 64 + 40 = 107 bits. The quotient for 65,535 bytes at the lowest rate is 5.3e17 ns,
     /// about 17 years. A longer time than a [`Duration`] holds becomes [`Duration::MAX`].
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn transmit_time_is_eight_times_the_bytes_over_the_rate() {
+    fn transmit_time_is_bits_over_rate() {
         assert_eq!(time(Bitrate::from_bps(1_000_000), 1472), ns(11_776_000));
         assert_eq!(time(Bitrate::from_bps(1_000_000), 500), ns(4_000_000));
         assert_eq!(time(Bitrate::from_bps(10_000), 12), ns(9_600_000));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remainder_carries_what_rounding_cut_off() {
+    fn remainder_carries_rounding() {
         // One byte at 3 bit/s is 2.666... s: three of them are 8 s to the nanosecond.
         let rate = Bitrate::from_bps(3);
         let mut remainder = 0;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_rates_and_sizes_neither_overflow_nor_divide_by_zero() {
+    fn extreme_rates_and_sizes_do_not_overflow() {
         let slowest = Bitrate::from_bps(0);
         let fastest = Bitrate::from_bps(u64::MAX);
         assert_eq!(time(slowest, 65_535), Duration::from_secs(65_535 * 8 * 1_000));
@@ -169,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_64_bits_of_nanoseconds_keep_their_nanoseconds() {
+    fn times_beyond_64_bits_keep_nanoseconds() {
         assert_eq!(duration_from_nanos(20_000_000_000_000_000_003), Duration::new(20_000_000_000, 3));
         assert_eq!(duration_from_nanos(u128::MAX), Duration::MAX);
     }
 
     #[test]
-    fn from_f64_rounds_to_millibits_and_refuses_what_is_no_rate() {
+    fn from_f64_rounds_to_millibits_and_checks_range() {
         assert_eq!(Bitrate::from_bps_f64(1e10), Some(Bitrate::from_bps(10_000_000_000)));
         assert_eq!(Bitrate::from_bps_f64(1e-9), Some(Bitrate::from_millibps(1)));
         assert_eq!(Bitrate::from_bps_f64(f64::MIN_POSITIVE), Some(Bitrate::from_millibps(1)));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn display_uses_the_largest_unit_and_rounds_nothing() {
+    fn display_uses_largest_unit_without_rounding() {
         assert_eq!(Bitrate::from_bps(10_000_000).to_string(), "10 Mbit/s");
         assert_eq!(Bitrate::from_bps(1_500_000_000).to_string(), "1.5 Gbit/s");
         assert_eq!(Bitrate::from_bps(999_999_937).to_string(), "999.999937 Mbit/s");

@@ -21,8 +21,7 @@ use crate::wifi::WifiConfig;
 /// path still cannot exhaust the machine's memory.
 pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
 
-/// What a link does to packets. The default is a perfect wire: no loss, no delay, no limit but on
-/// memory.
+/// Settings of a link. The default is a perfect wire: no loss, no delay, no limit but on memory.
 ///
 /// Every method but [`new`](Self::new) returns the same link with one thing changed:
 ///
@@ -244,14 +243,14 @@ mod tests {
     const RATE: Bitrate = Bitrate::from_bps(8_000_000);
 
     #[test]
-    fn a_new_link_is_the_default_but_for_rate_and_delay() {
+    fn new_link_has_defaults_except_rate_and_delay() {
         let expected = LinkConfig { rate: Some(RATE), delay: ms(3), ..LinkConfig::default() };
         assert_eq!(LinkConfig::new(RATE, ms(3)), expected);
         assert_eq!(LinkConfig::new(None, Duration::ZERO), LinkConfig::default());
     }
 
     #[test]
-    fn each_word_changes_its_own_thing() {
+    fn each_setter_changes_one_field() {
         let half = Probability::new(0.5).unwrap();
         let limit = QueueLimit::packets(4);
         let built = LinkConfig::new(RATE, ms(1))
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_rate_is_that_of_all_times_with_a_limit() {
+    fn highest_rate_ignores_unlimited_times() {
         let highest = |link: LinkConfig| link.highest_rate().map(|rate| rate.as_bps_f64().round());
         let new = |rate| LinkConfig::new(rate, ms(1));
         let steps =
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_bandwidth_delay_products_follows_the_rate_even_of_a_trace() {
+    fn bdp_queue_follows_rate_and_trace() {
         let size = QueueSize::BdpMillionths(1_000_000);
         assert_eq!(LinkConfig::new(RATE, ms(9)).queue_size(size, ms(10)).queue, QueueLimit::bytes(10_000));
         let trace = LinkConfig::default().trace(Trace::parse("3").unwrap());

@@ -13,7 +13,7 @@ use crate::time::{nanos, saturating_add};
 pub struct Jitter {
     /// Distribution of the variation.
     pub shape: JitterShape,
-    /// Whether a packet waits for the one before it. Otherwise it may overtake that packet.
+    /// True if a packet waits for the one before it. Otherwise it may overtake that packet.
     pub keeps_order: bool,
 }
 
@@ -40,7 +40,7 @@ impl Jitter {
         Self { shape: JitterShape::Normal(deviation), keeps_order: true }
     }
 
-    /// The same, but packets with a shorter delay overtake those with a longer one.
+    /// Lets packets with a shorter delay overtake those with a longer one.
     #[must_use]
     pub const fn unordered(self) -> Self {
         Self { keeps_order: false, ..self }
@@ -67,7 +67,7 @@ pub(crate) struct Delay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) due: Instant,
-    /// Whether the packet was held back for later packets to overtake.
+    /// True if the packet was held back for later packets to overtake.
     pub(crate) held_back: bool,
 }
 
@@ -100,7 +100,7 @@ impl Delay {
         }
     }
 
-    /// Whether packets arrive in the order in which they left.
+    /// Returns whether packets arrive in the order in which they left.
     pub(crate) fn keeps_order(&self) -> bool {
         self.variation.as_ref().is_none_or(|variation| {
             variation.reorder.is_none() && variation.jitter.is_none_or(|jitter| jitter.keeps_order)
@@ -173,8 +173,8 @@ const fn share(draw: u64, bound: u64) -> u64 {
 fn normal(draw: u64, deviation: u64) -> (Sign, u64) {
     /// The mean of the sum of four numbers from 0 to 65,535.
     const MEAN: u64 = 2 * 65_535;
-    /// The standard deviation of the sum, times 1000: the variance of each is (2^32 - 1) / 12, so this is
-    /// 1000 * sqrt((2^32 - 1) / 3).
+    /// The standard deviation of the sum, times 1000: the variance of each is (2^32 - 1) / 12, so
+    /// this is 1000 * sqrt((2^32 - 1) / 3).
     const DEVIATION_MILLI: u128 = 37_837_227;
 
     let sum: u64 = (0..4).map(|part| (draw >> (16 * part)) & 0xffff).sum();

@@ -12,8 +12,9 @@ const MAX_DELAY_NS: u64 = 3_600_000_000_000;
 
 /// Distribution of delays, to two significant digits.
 ///
-/// [`Link::queue_delays`](crate::Link::queue_delays) fills one with the time from the arrival of a packet until its
-/// service begins; dropped packets do not count. A program fills one with the time by which it delivers packets late.
+/// [`Link::queue_delays`](crate::Link::queue_delays) fills one with the time from the arrival of a
+/// packet until its service begins; dropped packets do not count. A program fills one with the time
+/// by which it delivers packets late.
 #[derive(Clone)]
 pub struct DelayHistogram {
     histogram: Histogram<u64>,
@@ -44,8 +45,8 @@ impl DelayHistogram {
         self.histogram.len()
     }
 
-    /// The delay that the share `q` (0 to 1) of the packets does not exceed, to two digits. Zero if the histogram
-    /// is empty.
+    /// The delay that the share `q` (0 to 1) of the packets does not exceed, to two digits. Zero if
+    /// the histogram is empty.
     pub fn quantile(&self, q: f64) -> Duration {
         Duration::from_nanos(self.histogram.value_at_quantile(q))
     }

@@ -22,21 +22,21 @@ pub enum Direction {
 /// Purpose of a draw. Each stage draws independently of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Whether the packet is lost on arrival.
+    /// Loss of the packet on arrival.
     Loss,
-    /// Whether the state of a loss model changes after the packet.
+    /// Change of a loss model's state after the packet.
     LossState,
-    /// Whether a second copy of the packet follows it.
+    /// A second copy of the packet.
     Duplicate,
-    /// Whether a bit of the packet is flipped.
+    /// A flipped bit of the packet.
     Corrupt,
-    /// Which bit of the packet is flipped.
+    /// The position of the flipped bit.
     CorruptBit,
-    /// How far the packet's delay is from the configured one.
+    /// The packet's jitter.
     Jitter,
-    /// Whether the packet is held back so that others overtake it.
+    /// Holding the packet back so that later ones overtake it.
     Reorder,
-    /// Whether the queue discipline drops or marks the packet at random.
+    /// A random drop or mark by the queue discipline.
     EarlyDrop,
 }
 

@@ -46,7 +46,7 @@ impl Impairments {
         self.mtu.frames(elapsed, size).ok_or(DropCause::TooLong)
     }
 
-    /// Whether the packet is duplicated.
+    /// Returns whether the packet is duplicated.
     pub(crate) fn duplicates(&self, draws: Draws) -> bool {
         self.duplicate.happens(draws.at(Stage::Duplicate))
     }
@@ -100,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_configured_is_nothing_there() {
+    fn no_effect_configured_gives_none() {
         assert!(Impairments::new(&LinkConfig::default()).is_none());
     }
 
     #[test]
-    fn a_cell_takes_no_packet_that_is_longer_than_its_frames() {
+    fn cell_limits_mtu_to_one_frame() {
         let cell = LinkConfig::default().wifi(WifiConfig::b());
         let fits = |config: &LinkConfig, size| {
             Impairments::new(config).unwrap().frames(Duration::ZERO, size).map(Frames::count)
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_their_share_and_independent_of_corruption() {
+    fn duplicates_are_independent_of_corruption() {
         let with = |corrupt| -> Vec<bool> {
             let both = impairments(0.2, corrupt);
             (0..100_000).map(|n| both.duplicates(draws(n))).collect()
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicated_and_corrupted_together_are_the_product() {
+    fn joint_probability_of_effects_is_product() {
         let both = impairments(0.4, 0.3);
         let together = |n| both.duplicates(draws(n)) && both.corrupts(draws(n), &mut [0; 4]);
         let hits = (0..100_000).map(|n| u32::from(together(n))).sum();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_has_fates_of_its_own() {
+    fn duplicate_has_its_own_draws() {
         let half = impairments(0.0, 0.5);
         let same =
             |n| half.corrupts(draws(n), &mut [0; 4]) == half.corrupts(draws(n).of_duplicate(), &mut [0; 4]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn corruption_flips_exactly_one_bit_and_every_bit_alike() {
+    fn corruption_flips_one_bit_uniformly() {
         let always = impairments(0.0, 1.0);
         let mut flips = [0_u32; 96];
         for n in 0..96_000 {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_bit_can_be_hit_and_nothing_beyond() {
+    fn flip_covers_first_and_last_bit() {
         let mut bytes = [0; 3];
         flip(&mut bytes, 0);
         flip(&mut bytes, u64::MAX);

@@ -165,7 +165,7 @@ impl Ledger {
         }
     }
 
-    /// Whether every packet and byte sent or duplicated is counted exactly once.
+    /// Returns whether every packet and byte sent or duplicated is counted exactly once.
     pub fn balances(&self) -> bool {
         let dropped: u64 = DropCause::ALL.iter().map(|&cause| self.dropped(cause)).sum();
         let dropped_bytes: u64 = DropCause::ALL.iter().map(|&cause| self.dropped_bytes(cause)).sum();

@@ -31,9 +31,9 @@
 //! |----|--------|------------|
 //! | arrival | [`Loss`]: independent, in bursts, every n-th, scripted | `dropped_loss` |
 //! | arrival | [`Outage`]: the link takes no packets for a time | `dropped_outage` |
-//! | arrival | [`Mtu`]: long packets are dropped or fragmented | `dropped_mtu`, `fragmented`, `fragments` |
-//! | queue | [`Marking`]: packets above a threshold are marked (ECN) | `marked`, `dropped_congestion` |
-//! | queue | [`Discipline`]: drop-head, CoDel, RED or PIE instead of drop-tail | `dropped_head`, `dropped_aqm`, `marked` |
+//! | arrival | [`Mtu`]: long packets are dropped or fragmented | `dropped_mtu`, `fragments` |
+//! | queue | [`Marking`]: ECN marks above a threshold | `marked`, `dropped_congestion` |
+//! | queue | [`Discipline`]: drop-head, CoDel, RED, PIE | `dropped_head`, `dropped_aqm`, `marked` |
 //! | queue | duplication: a second copy follows the packet | `duplicated` |
 //! | serialiser | [`VaryingRate`]: steps, a recorded trace, or an 802.11 cell ([`WifiConfig`]) | |
 //! | propagation | [`Jitter`]: the delay varies | |
@@ -65,7 +65,8 @@
 //! // 500 bytes take 4 ms at 1 Mbit/s, and then travel for 50 ms.
 //! assert_eq!(link.next_wakeup(), Some(now + Duration::from_millis(54)));
 //! assert!(link.pop(now + Duration::from_millis(53)).is_none());
-//! assert!(link.pop(now + Duration::from_millis(60)).is_some_and(|d| d.due == now + Duration::from_millis(54)));
+//! let delivery = link.pop(now + Duration::from_millis(60)).expect("it is due");
+//! assert_eq!(delivery.due, now + Duration::from_millis(54));
 //! ```
 //!
 //! # Map

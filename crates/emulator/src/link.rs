@@ -183,7 +183,7 @@ impl Link {
         self.serialiser.on_other_turn(turn);
     }
 
-    /// Whether the link sends through an 802.11 cell, which the other direction may share.
+    /// Returns whether the link sends through an 802.11 cell, which the other direction may share.
     pub(crate) fn uses_wifi(&self) -> bool {
         self.serialiser.is_wifi()
     }
@@ -285,7 +285,7 @@ impl Link {
         Ok(())
     }
 
-    /// Whether an arriving packet is marked, or why the queue does not admit it.
+    /// True if an arriving packet is marked, or why the queue does not admit it.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -303,7 +303,7 @@ impl Link {
         }
     }
 
-    /// Whether the memory limit allows one more packet of `len` payload bytes.
+    /// Returns whether the memory limit allows one more packet of `len` payload bytes.
     const fn has_memory(&self, len: usize) -> bool {
         self.held_bytes.saturating_add(charge(len)) <= self.memory_limit
     }
@@ -346,7 +346,7 @@ impl Link {
         service
     }
 
-    /// Whether a packet that draws by this seed is a second copy.
+    /// Returns whether a packet that draws by this seed is a second copy.
     const fn is_copy(&self, seed: u64) -> bool {
         seed != self.seed
     }

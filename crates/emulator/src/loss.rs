@@ -60,7 +60,7 @@ impl Loss {
         NonZeroU32::new(max_run).map_or(Self::None, |max_run| Self::Bounded { probability, max_run })
     }
 
-    /// Whether packet `index` (0-based) is lost.
+    /// Returns whether packet `index` (0-based) is lost.
     ///
     /// Models with memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) replay all packets before
     /// it, so this takes time in proportion to `index`. A link decides packet by packet instead.
@@ -70,7 +70,7 @@ impl Loss {
         (first..=index).fold(false, |_, index| memory.decide(self, Draws { seed, direction, index }))
     }
 
-    /// The same model, with a script sorted.
+    /// Sorts a script.
     pub(crate) fn in_order(self) -> Self {
         match self {
             Self::Script(indices) => Self::script(indices),
@@ -95,8 +95,8 @@ pub(crate) struct LossState {
 }
 
 impl LossState {
-    /// Whether the packet with these `draws` is lost by `loss`. Must be called for every packet
-    /// once, in order.
+    /// Returns whether the packet with these `draws` is lost by `loss`. Must be called for every
+    /// packet once, in order.
     pub(crate) fn decide(&mut self, loss: &Loss, draws: Draws) -> bool {
         match loss {
             Loss::None => false,
@@ -118,7 +118,7 @@ impl LossState {
         }
     }
 
-    /// Whether a fragment of the last packet, other than its first, is lost.
+    /// Returns whether a fragment of the last packet, other than its first, is lost.
     ///
     /// A channel loses each fragment independently, in the state in which the packet found it. The
     /// state advances packet by packet, so that it does not depend on fragmentation. Models that

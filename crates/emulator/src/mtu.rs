@@ -66,7 +66,7 @@ impl Mtu {
         Self { oversize, ..self }
     }
 
-    /// The same limit, but never above `bytes`.
+    /// Lowers the limit to at most `bytes`.
     pub(crate) fn at_most(&self, bytes: u32) -> Self {
         let limit = self.limit.map(|limit| Some(limit.map_or(bytes, |limit| limit.min(bytes))));
         Self { limit, ..*self }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_holds_for_what_arrives_at_its_time() {
+    fn mtu_change_applies_at_its_time() {
         let mtu = Mtu::new(1_500).then(ms(10), 1_280).then(ms(20), None);
         let passes = [just_before(ms(10)), ms(10), ms(20)]
             .map(|at| mtu.frames(at, 1_400) == Some(Frames::whole(1_400)));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_medium_takes_bounds_every_limit() {
+    fn at_most_bounds_every_limit() {
         let mtu = Mtu::new(9_000).then(ms(10), 1_280).then(ms(20), None).oversize(Oversize::Fragment);
         let bounded = Mtu::new(2_296).then(ms(10), 1_280).then(ms(20), 2_296).oversize(Oversize::Fragment);
         assert_eq!(mtu.at_most(2_296), bounded);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_those_of_a_host_that_cuts_one_after_the_other() {
+    fn fragments_match_sequential_fragmentation() {
         for limit in [56, 57, 63, 64, 1_280, 1_500, 1_503] {
             let mtu = Mtu::new(limit).oversize(Oversize::Fragment);
             for size in (limit as usize + 1..5_000).chain([65_575]) {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cut_is_too_long() {
+    fn unfragmentable_sizes_do_not_pass() {
         let mtu = |limit| Mtu::new(limit).oversize(Oversize::Fragment);
         assert_eq!(mtu(1_500).frames(ms(0), 65_576), None, "no packet of IPv6 is so long");
         assert_eq!(mtu(1_500).frames(ms(0), usize::MAX), None);

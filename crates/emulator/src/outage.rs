@@ -36,7 +36,7 @@ impl Outage {
         Self::Intervals(vec![(from, to)])
     }
 
-    /// Whether the link is down for a packet that arrives `elapsed` after the start.
+    /// Returns whether the link is down for a packet that arrives `elapsed` after the start.
     pub fn is_down(&self, elapsed: Duration) -> bool {
         match self {
             Self::None => false,
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_outage_is_exact_at_both_ends() {
+    fn periodic_outage_is_exact_at_both_ends() {
         let outage = Outage::periodic(ms(100), ms(30), ms(50));
         let times =
             [ms(0), just_before(ms(50)), ms(50), just_before(ms(80)), ms(80), just_before(ms(150)), ms(150)];
@@ -69,21 +69,21 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_outage_is_down_for_its_share_of_the_time() {
+    fn periodic_outage_lasts_its_share() {
         let outage = Outage::periodic(ns(7), ns(3), ns(2));
         let dead = (2..7_002).filter(|&at| outage.is_down(ns(at))).count();
         assert_eq!(dead, 3_000);
     }
 
     #[test]
-    fn no_period_is_no_outage_and_one_as_long_as_the_period_never_ends() {
+    fn zero_period_and_full_period_outages() {
         assert!(!Outage::periodic(ms(0), ms(5), ms(0)).is_down(ms(1)));
         let endless = Outage::periodic(ms(5), ms(9), ms(1));
         assert_eq!(down(&endless, &[ms(0), ms(1), ms(6), Duration::MAX]), [false, true, true, true]);
     }
 
     #[test]
-    fn intervals_hold_their_beginning_and_not_their_end() {
+    fn intervals_include_start_and_exclude_end() {
         let outage = Outage::Intervals(vec![(ms(30), ms(40)), (ms(10), ms(20)), (ms(15), ms(15))]);
         let times = [just_before(ms(10)), ms(10), just_before(ms(20)), ms(20), ms(30), ms(40)];
         assert_eq!(down(&outage, &times), [false, true, true, false, true, false]);

@@ -34,7 +34,7 @@ impl Ecn {
         self as u8
     }
 
-    /// Whether a congested queue may mark the packet.
+    /// Returns whether a congested queue may mark the packet.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
@@ -53,13 +53,13 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The same packet with another codepoint.
+    /// Sets the codepoint.
     #[must_use]
     pub fn with_ecn(self, ecn: Ecn) -> Self {
         Self { ecn, ..self }
     }
 
-    /// The same packet with another tag.
+    /// Sets the tag.
     #[must_use]
     pub fn with_tag(self, tag: u32) -> Self {
         Self { tag, ..self }

@@ -129,7 +129,7 @@ pub struct PathConfig {
     pub reverse: LinkConfig,
 }
 
-/// The same link in both directions.
+/// One link configuration for both directions.
 impl From<LinkConfig> for PathConfig {
     fn from(link: LinkConfig) -> Self {
         Self { forward: link.clone(), reverse: link }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_halves_of_a_round_trip_sum_to_it_exactly() {
+    fn rtt_halves_sum_exactly() {
         for rtt in [Duration::ZERO, ns(1), ns(99), ms(100), Duration::new(29, 999_999_999), Duration::MAX] {
             for config in [
                 PathConfig::symmetric(rtt, Bitrate::from_bps(1)),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unloaded_round_trip_is_the_rtt_and_both_serialisations() {
+    fn unloaded_round_trip_is_rtt_plus_serialisation() {
         let mut path = Path::new(PathConfig::classic(classic()), 1);
         let now = epoch();
         path.forward.push(now, vec![0; 1_472]).unwrap();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_classic_path_keeps_a_burst_of_one_more_than_its_buffer_at_any_rate() {
+    fn classic_path_keeps_buffer_plus_one() {
         for buffer in [1, 10] {
             for bps in [300, 10_000_000, 10_000_000_000] {
                 let config = ClassicLink { buffer, rate: Bitrate::from_bps(bps), ..classic() };
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_classic_path_loses_in_each_direction_by_its_own_probability() {
+    fn classic_path_loses_per_direction() {
         let certain = Probability::new(1.0).unwrap();
         let config = ClassicLink { loss_reverse: certain, ..classic() };
         let mut path = Path::new(PathConfig::classic(config), 1);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directions_of_a_path_lose_different_packets() {
+    fn directions_lose_different_packets() {
         let half = Probability::new(0.5).unwrap();
         let config = ClassicLink { loss_forward: half, loss_reverse: half, buffer: 1_000, ..classic() };
         let mut path = Path::new(PathConfig::classic(config), 1);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symmetric_path_counts_waiting_packets_only_and_may_have_no_rate() {
+    fn symmetric_path_counts_waiting_packets_only() {
         let limited = PathConfig::symmetric(ms(40), Bitrate::from_bps(1_000_000));
         assert_eq!(limited.forward, limited.reverse);
         assert_eq!(limited.forward.occupancy, Occupancy::Waiting);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn one_link_is_both_directions_and_two_are_one_each() {
+    fn one_config_serves_both_directions() {
         let (wide, thin) = (LinkConfig::new(None, ms(1)), LinkConfig::new(Bitrate::from_bps(1), ms(2)));
         assert_eq!(PathConfig::from(thin.clone()), PathConfig::asymmetric(thin.clone(), thin.clone()));
         let path = PathConfig::asymmetric(wide.clone(), thin.clone());
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_bandwidth_delay_products_is_that_of_the_round_trip_and_the_own_rate() {
+    fn bdp_queue_uses_rtt_and_own_rate() {
         let link = |bps, delay| LinkConfig::new(Bitrate::from_bps(bps), delay);
         let path = PathConfig::asymmetric(link(8_000_000, ms(10)), link(800_000, ms(30)))
             .queue_size(QueueSize::BdpMillionths(500_000));

@@ -1,14 +1,12 @@
-//! Paths that come with the crate, by name.
-//!
-//! Owns the list. The figures, and where they come from, are in the texts under `presets`.
+//! Paths by name. Their texts, with the sources of the figures, are in `presets/`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A path that comes with the crate.
+/// A path by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Preset {
-    /// A telephone line: slow, slower still on the way up.
+    /// ADSL with a slower uplink.
     Dsl,
     /// A mobile network.
     Lte,
@@ -18,16 +16,16 @@ pub enum Preset {
     WifiA,
     /// IEEE 802.11b at 11 Mbit/s.
     WifiB,
-    /// IEEE 802.11g at 54 Mbit/s, beside stations of 802.11b.
+    /// IEEE 802.11g at 54 Mbit/s in a cell that admits stations of 802.11b.
     WifiG,
     /// Fast Ethernet.
     Ethernet100,
-    /// The link of the classic protocol's receiver.
+    /// The link that the receiver of the classic protocol emulates.
     Classic,
 }
 
 impl Preset {
-    /// All of them, in the order in which they are listed.
+    /// All presets, in the order of help texts.
     pub const ALL: [Self; 8] = [
         Self::Dsl,
         Self::Lte,
@@ -39,7 +37,7 @@ impl Preset {
         Self::Classic,
     ];
 
-    /// As it is written in a description.
+    /// The name in a specification.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dsl => "dsl",
@@ -53,7 +51,7 @@ impl Preset {
         }
     }
 
-    /// The description, with the sources of its figures.
+    /// The TOML text, with the sources of its figures.
     pub const fn toml(self) -> &'static str {
         match self {
             Self::Dsl => include_str!("presets/dsl.toml"),
@@ -83,7 +81,7 @@ impl FromStr for Preset {
     }
 }
 
-/// A name that no preset has.
+/// The name of a preset that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no preset '{name}'; there are {}", Preset::ALL.map(Preset::name).join(", "))]
 pub struct UnknownPreset {

@@ -24,7 +24,7 @@ impl Probability {
         self.0
     }
 
-    /// Whether the event happens, given a `draw` uniform over all of `u64`.
+    /// Returns whether the event happens, given a `draw` uniform over all of `u64`.
     ///
     /// The upper 53 bits of the draw become a number from 0 up to but excluding 1 in steps of
     /// 2^-53. A probability of 0 therefore never happens, and one of 1 always does.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_numbers_from_zero_to_one_are_probabilities() {
+    fn only_zero_to_one_is_accepted() {
         for good in [0.0, -0.0, 1e-300, 0.5, 1.0] {
             assert_eq!(Probability::new(good).map(Probability::as_f64), Some(good));
         }

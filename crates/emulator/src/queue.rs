@@ -5,8 +5,8 @@
 //!
 //! # A new discipline
 //!
-//! Write one file with its configuration ([`DisciplineConfig`]: name, parameters, text form) and its
-//! machine ([`Aqm`]: decisions). Register it in this file: `mod` and `pub use`, a variant of
+//! Write one file with its configuration ([`DisciplineConfig`]: name, parameters, text form) and
+//! its machine ([`Aqm`]: decisions). Register it in this file: `mod` and `pub use`, a variant of
 //! [`Discipline`], and its line in [`Discipline::all`] and in [`Discipline::config`]. Parser, help
 //! texts and error texts follow from these.
 
@@ -52,11 +52,11 @@ pub enum Discipline {
     /// Controlled Delay, RFC 8289: drops on departure while packets wait too long.
     /// `codel:target=5ms,interval=100ms,ecn`
     CoDel(CoDelConfig),
-    /// Random Early Detection: drops arriving packets at random, more often the longer the average queue.
-    /// `red:min=30kb,max=90kb,p=0.1,weight=0.002,gentle=no,ecn`
+    /// Random Early Detection: drops arriving packets at random, more often the longer the average
+    /// queue. `red:min=30kb,max=90kb,p=0.1,weight=0.002,gentle=no,ecn`
     Red(RedConfig),
-    /// PIE, RFC 8033: drops arriving packets at random, at the rate that keeps the queueing delay at a
-    /// target. `pie:target=15ms,tupdate=15ms,burst=150ms,alpha=0.125,beta=1.25,ecn`
+    /// PIE, RFC 8033: drops arriving packets at random, at the rate that keeps the queueing delay
+    /// at a target. `pie:target=15ms,tupdate=15ms,burst=150ms,alpha=0.125,beta=1.25,ecn`
     Pie(PieConfig),
 }
 
@@ -82,14 +82,16 @@ impl Discipline {
         }
     }
 
-    /// The discipline in front of a wire of this rate. `None` for drop-tail: the link is that by itself.
+    /// The discipline in front of a wire of this rate. `None` for drop-tail: the link is that by
+    /// itself.
     pub(crate) fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue> {
         self.config().build(rate)
     }
 }
 
 impl ManagedQueue {
-    /// Drop-tail whose packets wait in a [`Fifo`], so that the order of service can be decided later.
+    /// Drop-tail whose packets wait in a [`Fifo`], so that the order of service can be decided
+    /// later.
     pub(crate) fn drop_tail() -> Self {
         Self::on_departure(DropTail)
     }

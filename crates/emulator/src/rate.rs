@@ -139,7 +139,7 @@ impl Serialiser {
 
 /// Access to the 802.11 medium, which both directions of a path share.
 impl Serialiser {
-    /// Whether the link sends through an 802.11 cell.
+    /// Returns whether the link sends through an 802.11 cell.
     pub(crate) fn is_wifi(&self) -> bool {
         matches!(self.varying.as_deref(), Some(Varying::Medium(_)))
     }
@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_packet_pays_its_own_time() {
+    fn first_packet_takes_its_own_time() {
         let now = epoch();
         let service = serialiser(1_000_000).serve(now, 500);
         assert_eq!(service, Service { start: now, end: now + ms(4), busy: ms(4) });
     }
 
     #[test]
-    fn service_starts_when_the_previous_one_ended() {
+    fn service_starts_at_previous_end() {
         let now = epoch();
         let mut wire = serialiser(1_000_000);
         wire.serve(now, 500);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remainder_is_carried_back_to_back_and_dropped_after_a_pause() {
+    fn remainder_carries_back_to_back_only() {
         // A byte takes 2 + 2/3 s at 3 bit/s.
         let now = epoch();
         let mut wire = serialiser(3);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_packets_back_to_back_end_at_the_exact_time() {
+    fn million_packets_end_at_exact_time() {
         const RATE: u64 = 999_999_937;
         const BYTES: u64 = 1_472;
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_service_takes_no_time() {
+    fn service_without_rate_takes_no_time() {
         let now = epoch();
         let mut wire = Serialiser::new(None);
         for _ in 0..3 {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_not_passed() {
+    fn times_saturate_at_last_instant() {
         let now = epoch();
         let mut wire = Serialiser::new(Some(Bitrate::from_bps(0)));
         let mut last = now;

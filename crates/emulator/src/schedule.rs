@@ -43,7 +43,7 @@ impl<T: Copy> Schedule<T> {
         }
     }
 
-    /// The same times with other values.
+    /// Replaces the values and keeps the times.
     pub(crate) fn map(&self, mut change: impl FnMut(T) -> T) -> Self {
         let changes = self.changes.iter().map(|&(at, value)| (at, change(value))).collect();
         Self { first: change(self.first), changes }
@@ -67,7 +67,7 @@ mod tests {
     use crate::testing::{just_before, ms};
 
     #[test]
-    fn a_change_holds_from_its_very_time_on() {
+    fn change_applies_at_its_own_time() {
         let schedule = Schedule::new(1, [(ms(20), 3), (ms(10), 2)]);
         let seen =
             [ms(0), just_before(ms(10)), ms(10), ms(19), ms(20), Duration::MAX].map(|at| schedule.at(at));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_changes_at_one_time_counts() {
+    fn last_of_simultaneous_changes_counts() {
         let schedule = Schedule::constant(1).then(ms(5), 2).then(ms(5), 3);
         assert_eq!(schedule, Schedule::new(1, [(ms(5), 3)]));
     }

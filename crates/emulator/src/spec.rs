@@ -1,9 +1,7 @@
-//! A path as people write it: the keys and words of a TOML text and of command-line flags, which are the
-//! same.
+//! Paths as text: the keys and values of a TOML text, which are also command-line flags.
 //!
-//! Owns the description, layer on layer (a preset, a text, flags), and its way to a [`PathConfig`]. The
-//! words of each key are read and written in `words`; what a link then does is no concern of this module. It
-//! opens no file: a trace is named here and read by the caller.
+//! A specification is built in layers (a preset, a text, flags) and becomes a [`PathConfig`]. This
+//! module opens no file: the caller reads the traces that a specification names.
 
 mod document;
 mod error;
@@ -24,10 +22,10 @@ use values::Value;
 pub use error::SpecError;
 pub use key::{Key, LinkKey, UnknownKey};
 
-/// Which direction a key is about.
+/// The directions to which a key applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Both, or the path as a whole.
+    /// Both directions, or the path as a whole.
     Both,
     /// From the side that opened the path.
     Forward,
@@ -35,18 +33,19 @@ pub enum Scope {
     Reverse,
 }
 
-/// A path in the words of `docs/PATHS.md`. The default is a perfect wire each way.
+/// A path in the notation of `docs/PATHS.md`. The default is a perfect wire each way.
 ///
 /// ```
 /// use rdt_emulator::spec::{PathSpec, Scope};
 ///
-/// let mut path = PathSpec::from_toml("rtt = '100ms'\nrate = '10mbit'\n[reverse]\nrate = '1mbit'")?;
+/// let text = "rtt = '100ms'\nrate = '10mbit'\n[reverse]\nrate = '1mbit'";
+/// let mut path = PathSpec::from_toml(text)?;
 /// path.set(Scope::Both, "loss", "1%")?;
-/// let config = path.to_path_config(|file| Err(format!("no trace is named, so not {file}")))?;
+/// let config = path.to_path_config(|file| Err(format!("unexpected trace {file}")))?;
 /// assert_eq!(config.rtt().as_millis(), 100);
 ///
 /// let error = path.set(Scope::Reverse, "rate", "10").unwrap_err();
-/// assert!(error.to_string().starts_with("--rate-reverse: '10' has no unit: write 10bit or 10kbit"));
+/// assert!(error.to_string().starts_with("--rate-reverse: '10' has no unit: write 10bit"));
 /// # Ok::<_, rdt_emulator::spec::SpecError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,40 +55,40 @@ pub struct PathSpec {
     reverse: LinkSpec,
 }
 
-/// A key and what it is set to, and where that is said.
+/// A key, its value, and their place in the input.
 #[derive(Debug, Clone)]
 struct Assignment {
     scope: Scope,
     key: Key,
     text: String,
-    /// An error without a message yet.
+    /// An error without a message, which holds the place.
     place: SpecError,
 }
 
 impl PathSpec {
-    /// Reads a TOML text. Keys that are not there have their defaults.
+    /// Reads a TOML text. Missing keys have their defaults.
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
         let mut path = Self::default();
         path.assign(document::read(text)?)?;
         Ok(path)
     }
 
-    /// A path that comes with this crate.
+    /// The path of a preset.
     pub fn preset(preset: Preset) -> Result<Self, SpecError> {
         Self::from_toml(preset.toml())
     }
 
-    /// Sets one key, as a flag does: of `--rate-reverse 1mbit` the scope is [`Scope::Reverse`], the key
-    /// `rate` and the value `1mbit`.
+    /// Sets one key, as a flag does: `--rate-reverse 1mbit` has the scope [`Scope::Reverse`], the
+    /// key `rate` and the value `1mbit`.
     ///
-    /// Whatever was said before of that key in that scope no longer holds. A preset replaces all but the
-    /// seed.
+    /// The value replaces an earlier one of that key in that scope. A preset replaces everything
+    /// except the seed.
     pub fn set(&mut self, scope: Scope, key: &str, value: &str) -> Result<(), SpecError> {
         self.set_all([(scope, key, value)])
     }
 
-    /// Sets keys that are given together, such as all flags of a command line, in any order: a preset comes
-    /// first, and what is said of one direction overrides what is said of both. On an error nothing is set.
+    /// Sets several keys, such as all flags of a command line, in any order. A preset applies
+    /// first, and keys of one direction override those of both. On an error nothing is set.
     pub fn set_all<'a>(
         &mut self,
         settings: impl IntoIterator<Item = (Scope, &'a str, &'a str)>,
@@ -106,20 +105,20 @@ impl PathSpec {
         Ok(())
     }
 
-    /// Sets the bytes of headers of each direction of which nothing is said: who sees packets without them knows
-    /// how many there are.
+    /// Sets the header bytes of the directions that have no `headers` key, for a caller that knows
+    /// them.
     pub fn assume_headers(&mut self, bytes: u32) {
         for link in [&mut self.forward, &mut self.reverse] {
             link.headers.get_or_insert(values::Bytes(bytes));
         }
     }
 
-    /// The seed, if one is given. Without one a program takes a new one each time, and says which.
+    /// The seed, if one is given. Otherwise a program draws one and prints it.
     pub const fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// The trace files that [`to_path_config`](Self::to_path_config) will ask for, as they are written.
+    /// The names of the trace files that [`to_path_config`](Self::to_path_config) reads.
     pub fn trace_files(&self) -> Vec<&str> {
         let mut files: Vec<_> =
             [&self.forward, &self.reverse].into_iter().filter_map(|it| it.trace()).collect();
@@ -127,8 +126,8 @@ impl PathSpec {
         files
     }
 
-    /// What the links do. `read_trace` is given the name of each trace file and returns its text, or a
-    /// sentence that says why it cannot.
+    /// The configuration of the links. `read_trace` returns the text of a trace file, or a sentence
+    /// that says why it cannot.
     pub fn to_path_config(
         &self,
         mut read_trace: impl FnMut(&str) -> Result<String, String>,
@@ -142,13 +141,13 @@ impl PathSpec {
         Ok(PathConfig { forward, reverse: config(&self.reverse, "reverse")? })
     }
 
-    /// A TOML text that describes the same path: whatever is not the default, with a table for each
-    /// direction where they differ.
+    /// A TOML text that describes the same path: all values that are not defaults, with a table for
+    /// each direction where they differ.
     pub fn to_toml(&self) -> String {
         document::write(self.seed, &self.forward, &self.reverse)
     }
 
-    /// Makes assignments of one layer.
+    /// Applies the assignments of one layer.
     fn assign(&mut self, mut assignments: Vec<Assignment>) -> Result<(), SpecError> {
         let has_rtt = assignments.iter().any(|it| it.key == Key::Rtt);
         let delay = assignments.iter().find(|it| it.key == Key::Link(LinkKey::Delay));
@@ -168,7 +167,7 @@ impl PathSpec {
         Ok(())
     }
 
-    /// An error is a sentence about the text.
+    /// Applies one assignment. The error is a sentence about the text.
     fn assign_one(&mut self, scope: Scope, key: Key, text: &str) -> Result<(), String> {
         let explained = |error: String| format!("{error} (it is {})", key.allowed());
         match (key, scope) {

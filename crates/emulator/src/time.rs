@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_are_exact_and_saturate_at_both_ends() {
+    fn nanos_are_exact_and_saturate() {
         let at = epoch();
         assert_eq!(nanos_since(at, at + Duration::new(3, 7)), 3_000_000_007);
         assert_eq!(nanos_since(at + ms(1), at), 0);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn saturates_at_the_last_instant_from_wherever_it_starts() {
+    fn add_saturates_at_last_instant() {
         let at = epoch();
         let last = saturating_add(at, Duration::MAX);
         assert_eq!(last.checked_add(ns(1)), None);

@@ -27,8 +27,8 @@
 //! them. A queue of frames of different lengths counts as frames of the length of the last.
 //!
 //! If neither direction has RED or PIE, packets wait for the decision and the times are exact: the
-//! path serves one packet at a time, in the direction whose turn starts first. If both could start at
-//! the same time, the direction that did not send last goes first.
+//! path serves one packet at a time, in the direction whose turn starts first. If both could start
+//! at the same time, the direction that did not send last goes first.
 //!
 //! # Not modelled
 //!

@@ -12,10 +12,10 @@ fn epoch() -> Instant {
     Instant::now()
 }
 
-/// 0.1 % is 3.2 standard deviations of what 100,000 packets lose, so of twenty such counts none is farther off but by a chance
-/// of 3 %; the seeds are fixed.
+/// 0.1 % is 3.2 standard deviations of what 100,000 packets lose, so of twenty such counts none is
+/// farther off but by a chance of 3 %; the seeds are fixed.
 #[test]
-fn one_percent_of_a_hundred_thousand_packets_is_one_percent_to_a_tenth() {
+fn one_percent_loss_is_exact_to_a_tenth() {
     let loss = Loss::Bernoulli(Probability::new(0.01).expect("a share"));
     for seed in 0..10 {
         let mut path = Path::new(LinkConfig::default().loss(loss.clone()), seed);

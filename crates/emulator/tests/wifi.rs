@@ -1,22 +1,24 @@
 //! Constant streams of UDP through the media that a lab measured, in virtual time.
 //!
-//! `oracles/udp-rate-sweep.csv`: `iperf -u` for 60 s at each rate, means of three trials, from a laptop
-//! through a Linksys WRT54GL to another host, one metre apart. The lab's notes give no more than that. The
-//! rest is assumed, and what else it could have been changes what a full cell carries as follows:
+//! `oracles/udp-rate-sweep.csv`: `iperf -u` for 60 s at each rate, means of three trials, from a
+//! laptop through a Linksys WRT54GL to another host, one metre apart. The lab's notes give no more
+//! than that. The rest is assumed, and what else it could have been changes what a full cell
+//! carries as follows:
 //!
 //! - datagrams of 1470 bytes, which is what iperf 2 sends unless told, over IPv4;
-//! - one station, whose frames cross the air once: the server has one address in the wired and the wireless
-//!   part of the lab, so it was on a wire (twice would be half);
+//! - one station, whose frames cross the air once: the server has one address in the wired and the
+//!   wireless part of the lab, so it was on a wire (twice would be half);
 //! - 11 and 54 Mbit/s, the highest rates, at one metre;
-//! - answers at the highest mandatory rate (802.11b with a long preamble: 6.25 Mbit/s; at 2 Mbit/s 6.11, all
-//!   rows still within 10 %; at 1 Mbit/s 5.93, one row 12 % short);
-//! - the long preamble, which every station of 802.11b has (the short one: 6.96 Mbit/s; answered at 2 Mbit/s
-//!   6.78, all rows still within 10 %);
-//! - no protection in 802.11g, as no station of 802.11b is mentioned, but the slot of 20 us. This is the one
-//!   choice that the result decides: with 9 us a cell carries 29.9 Mbit/s, a fifth to three tenths above what
-//!   was measured. It is plausible, because an access point keeps the long slot for any station near that needs
-//!   it, and the lab's table for its mode "b+g", where that is the rule, is the same to the last digit.
-//!   (A slot of 9 us and a CTS at 11 Mbit/s with the short preamble would give 23.0, within 10 % as well.)
+//! - answers at the highest mandatory rate (802.11b with a long preamble: 6.25 Mbit/s; at 2 Mbit/s
+//!   6.11, all rows still within 10 %; at 1 Mbit/s 5.93, one row 12 % short);
+//! - the long preamble, which every station of 802.11b has (the short one: 6.96 Mbit/s; answered at
+//!   2 Mbit/s 6.78, all rows still within 10 %);
+//! - no protection in 802.11g, as no station of 802.11b is mentioned, but the slot of 20 us. This
+//!   is the one choice that the result decides: with 9 us a cell carries 29.9 Mbit/s, a fifth to
+//!   three tenths above what was measured. It is plausible, because an access point keeps the long
+//!   slot for any station near that needs it, and the lab's table for its mode "b+g", where that is
+//!   the rule, is the same to the last digit. (A slot of 9 us and a CTS at 11 Mbit/s with the short
+//!   preamble would give 23.0, within 10 % as well.)
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +77,8 @@ impl Through {
     }
 }
 
-/// Sends payload at a constant rate in Mbit/s through a link, and returns the rate at which it arrives meanwhile.
+/// Sends payload at a constant rate in Mbit/s through a link, and returns the rate at which it
+/// arrives meanwhile.
 fn delivered(config: LinkConfig, offered: f64) -> f64 {
     arriving(Through::Link(Link::new(config, 1, Direction::Forward).into()), offered)
 }
@@ -123,7 +126,7 @@ fn table() -> Vec<Row> {
 }
 
 #[test]
-fn what_is_offered_is_delivered_as_the_lab_measured_it() {
+fn offered_load_is_delivered_as_measured() {
     let rows = table();
     assert_eq!(rows.len(), 35);
     let (mut report, mut worst) = (Vec::new(), 0.0_f64);
@@ -141,7 +144,7 @@ fn what_is_offered_is_delivered_as_the_lab_measured_it() {
 }
 
 #[test]
-fn a_full_cell_carries_what_the_lab_saw_on_average() {
+fn saturated_cell_matches_lab_average() {
     for (medium, capacity) in [("802.11b", 6.6), ("802.11g", 24.7)] {
         let (mut rows, mut sum) = (0.0, 0.0);
         for row in table().iter().filter(|row| row.medium == medium && row.offered > capacity) {
@@ -153,10 +156,10 @@ fn a_full_cell_carries_what_the_lab_saw_on_average() {
     }
 }
 
-/// The slot is what the table decides: with the other one the cell carries what the standard's arithmetic says, which
-/// is far from what was measured.
+/// The slot is what the table decides: with the other one the cell carries what the standard's
+/// arithmetic says, which is far from what was measured.
 #[test]
-fn the_short_slot_carries_what_its_arithmetic_says_and_not_what_the_lab_saw() {
+fn short_slot_follows_arithmetic_not_lab() {
     let short = link("802.11g, short slot");
     for delivered in [delivered(short.clone(), 54.0), delivered_by_path(short, 54.0)] {
         assert!((delivered - 29.89).abs() < 0.01, "{delivered}");

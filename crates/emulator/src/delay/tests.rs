@@ -21,7 +21,8 @@ fn draws(index: u64) -> Draws {
 
 const COUNT: u64 = 100_000;
 
-/// How long each of `COUNT` packets travels, if all of them leave in order and one `gap` after the other.
+/// How long each of `COUNT` packets travels, if all of them leave in order and one `gap` after the
+/// other.
 fn travels(wire: &mut Delay, gap: Duration) -> Vec<Duration> {
     let mut sent_at = epoch();
     (0..COUNT)
@@ -41,8 +42,8 @@ fn moments(times: &[Duration]) -> (f64, f64) {
     (mean, variance.sqrt())
 }
 
-/// The mean of n values scatters by sigma / sqrt(n); their standard deviation by at most sigma / sqrt(2 n)
-/// where the tails are no heavier than those of a normal distribution.
+/// The mean of n values scatters by sigma / sqrt(n); their standard deviation by at most sigma /
+/// sqrt(2 n) where the tails are no heavier than those of a normal distribution.
 fn assert_moments(times: &[Duration], mean: f64, sigma: f64) {
     let (actual_mean, actual_sigma) = moments(times);
     let count = f64::from(u32::try_from(times.len()).unwrap());
@@ -60,7 +61,7 @@ fn nothing_varied_is_the_fixed_wire() {
 }
 
 #[test]
-fn uniform_jitter_adds_from_nothing_to_its_spread() {
+fn uniform_jitter_adds_up_to_spread() {
     let mut wire = Delay::new(ms(50)).varied(Some(Jitter::uniform(ms(8))), None);
     let times = travels(&mut wire, ms(8));
     assert!(times.iter().all(|&time| time >= ms(50) && time < ms(58)));
@@ -68,14 +69,14 @@ fn uniform_jitter_adds_from_nothing_to_its_spread() {
 }
 
 #[test]
-fn normal_jitter_has_its_mean_its_deviation_and_two_thirds_within_one() {
+fn normal_jitter_has_configured_mean_and_deviation() {
     let mut wire = Delay::new(ms(50)).varied(Some(Jitter::normal(ms(2))), None);
     let times = travels(&mut wire, ms(20));
     assert_moments(&times, 50e6, 2e6);
     let reach = ns(6_940_000);
     assert!(times.iter().all(|&time| time.abs_diff(ms(50)) < reach));
-    // The sum of four numbers from -1/2 to 1/2 has the density 2/3 - x^2 + |x|^3 / 2 up to |x| = 1, and the
-    // deviation 1 / sqrt(3): this is the integral over one deviation either way.
+    // The sum of four numbers from -1/2 to 1/2 has the density 2/3 - x^2 + |x|^3 / 2 up to |x| = 1,
+    // and the deviation 1 / sqrt(3): this is the integral over one deviation either way.
     let c = 1.0 / 3.0_f64.sqrt();
     let share = 4.0 / 3.0 * c - 2.0 / 3.0 * c.powi(3) + 0.25 * c.powi(4);
     let within = times.iter().filter(|&&time| time >= ms(48) && time < ms(52)).count();
@@ -92,7 +93,7 @@ fn a_delay_is_never_negative() {
 }
 
 #[test]
-fn jitter_keeps_order_unless_told_not_to() {
+fn jitter_keeps_order_by_default() {
     for shape in [Jitter::uniform(ms(10)), Jitter::normal(ms(3))] {
         let start = epoch();
         let dues = |jitter| -> Vec<Instant> {
@@ -112,7 +113,7 @@ fn jitter_keeps_order_unless_told_not_to() {
 }
 
 #[test]
-fn a_share_of_the_packets_is_held_back_by_exactly_the_extra_delay() {
+fn reordering_adds_exact_extra_delay() {
     let reorder = Reorder { probability: Probability::new(0.1).unwrap(), extra: ms(7) };
     let mut wire = Delay::new(ms(20)).varied(None, Some(reorder));
     let start = epoch();
@@ -129,7 +130,7 @@ fn a_share_of_the_packets_is_held_back_by_exactly_the_extra_delay() {
 }
 
 #[test]
-fn who_is_held_back_delays_nobody_else() {
+fn held_back_packet_delays_no_other() {
     let reorder = Reorder { probability: Probability::new(0.5).unwrap(), extra: ms(500) };
     let mut alone = Delay::new(ms(20)).varied(Some(Jitter::uniform(ns(1))), None);
     let mut mixed = Delay::new(ms(20)).varied(Some(Jitter::uniform(ns(1))), Some(reorder));
@@ -143,7 +144,7 @@ fn who_is_held_back_delays_nobody_else() {
 }
 
 #[test]
-fn shares_cover_the_range_and_no_more() {
+fn share_stays_below_bound() {
     assert_eq!([share(0, 10), share(u64::MAX, 10), share(u64::MAX, 0)], [0, 9, 0]);
     assert_eq!(share(1 << 63, u64::MAX), u64::MAX / 2);
 }

@@ -23,8 +23,8 @@ fn chi_square_deviation(counts: &[u32]) -> f64 {
     (statistic - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// How evenly the pairs (`a(n)`, `b(n)`) fill a 16 by 16 table of their top four bits and another of
-/// their bottom four. Dependence between the two shows as an uneven table.
+/// How evenly the pairs (`a(n)`, `b(n)`) fill a 16 by 16 table of their top four bits and another
+/// of their bottom four. Dependence between the two shows as an uneven table.
 fn assert_independent(name: &str, a: impl Fn(u64) -> u64, b: impl Fn(u64) -> u64) {
     for shift in [60, 0] {
         let mut table = vec![0; 256];
@@ -89,13 +89,13 @@ fn neighbouring_packets_draw_independently() {
 }
 
 #[test]
-fn the_same_packet_draws_independently_under_successive_seeds() {
+fn successive_seeds_draw_independently() {
     assert_independent("packet 0", |seed| forward(seed, 0), |seed| forward(seed + 1, 0));
     assert_independent("packet 0 and 1", |seed| forward(seed, 0), |seed| forward(seed, 1));
 }
 
 #[test]
-fn children_are_unrelated_to_each_other_and_to_the_parents_draws() {
+fn child_seeds_are_independent() {
     for seed in SEEDS {
         assert_independent(
             &format!("siblings of {seed}"),
@@ -124,7 +124,7 @@ fn stages_draw_independently() {
 }
 
 #[test]
-fn every_input_bit_flips_half_of_the_output_bits() {
+fn each_input_bit_flips_half_the_output() {
     const SEED: u64 = 0x4d;
 
     let flips = |change: &dyn Fn(u64) -> u64| -> f64 {

@@ -21,7 +21,7 @@ fn one_of_each() -> Ledger {
 }
 
 #[test]
-fn every_packet_is_booked_under_its_own_fate() {
+fn each_packet_counts_under_one_fate() {
     let ledger = one_of_each();
     assert!(ledger.balances());
     assert_eq!((ledger.sent, ledger.sent_bytes), (5, 31));
@@ -52,7 +52,7 @@ fn abandoning_names_what_was_inside() {
 }
 
 #[test]
-fn merging_adds_counts_and_keeps_the_largest_occupancy() {
+fn merge_adds_counts_and_keeps_max_occupancy() {
     let mut total = one_of_each();
     total.abandon();
     let mut other = one_of_each();
@@ -83,7 +83,7 @@ fn merging_adds_counts_and_keeps_the_largest_occupancy() {
 }
 
 #[test]
-fn a_sum_follows_one_of_its_accounts_without_the_others() {
+fn replace_updates_one_part_of_sum() {
     let other = one_of_each();
     let (mut link, mut sum) = (one_of_each(), other);
     sum.merge(&link);
@@ -109,7 +109,7 @@ fn causes_read_as_words() {
 }
 
 #[test]
-fn every_cause_is_booked_under_its_own_name_and_counts_in_the_balance() {
+fn each_drop_cause_has_its_counter() {
     for cause in DropCause::ALL {
         let mut ledger = Ledger::default();
         ledger.on_sent(7);
@@ -129,7 +129,7 @@ fn every_cause_is_booked_under_its_own_name_and_counts_in_the_balance() {
 }
 
 #[test]
-fn a_duplicate_is_one_packet_more_to_account_for() {
+fn duplicate_counts_as_one_more_packet() {
     let mut ledger = one_of_each();
     ledger.on_duplicated(16);
     assert!(!ledger.balances(), "a copy without a fate");
@@ -143,7 +143,7 @@ fn a_duplicate_is_one_packet_more_to_account_for() {
 }
 
 #[test]
-fn merging_adds_what_happened_to_packets_inside() {
+fn merge_adds_effect_counters() {
     let one = Ledger {
         duplicated: 1,
         duplicated_bytes: 2,

@@ -1,9 +1,9 @@
-//! The path of a packet through a link whose discipline is not drop-tail; [`Link::offer`] is that of
-//! drop-tail.
+//! The path of a packet through a link whose discipline is not drop-tail; [`Link::offer`] is that
+//! of drop-tail.
 //!
-//! A discipline that decides on arrival settles the whole fate of a packet then. With one that decides on
-//! departure, packets wait in a [`Fifo`] and are served by model time: before a packet enters, all packets
-//! leave whose service starts by then, each at its own time.
+//! A discipline that decides on arrival settles the whole fate of a packet then. With one that
+//! decides on departure, packets wait in a [`Fifo`] and are served by model time: before a packet
+//! enters, all packets leave whose service starts by then, each at its own time.
 
 use std::time::{Duration, Instant};
 
@@ -109,8 +109,8 @@ impl Link {
         }
     }
 
-    /// Drops queued packets until an arriving one finds room. Drops none if it would find no room in an
-    /// empty queue either.
+    /// Drops queued packets until an arriving one finds room. Drops none if it would find no room
+    /// in an empty queue either.
     fn make_room(&mut self, aqm: &mut dyn Aqm, queue: &mut Fifo, now: Instant, frames: Frames) {
         let starts = self.serialiser.next_start(now);
         let bytes = frames.bytes() as u64;
@@ -136,8 +136,8 @@ impl Link {
         debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
     }
 
-    /// Serves all packets whose service starts by `now` less `ahead`, each at its own time. No packet enters
-    /// before the last of these starts any more.
+    /// Serves all packets whose service starts by `now` less `ahead`, each at its own time. No
+    /// packet enters before the last of these starts any more.
     fn serve(&mut self, aqm: &mut dyn Aqm, queue: &mut Fifo, now: Instant, ahead: Duration) {
         while let Some(oldest) = queue.oldest() {
             let start = self.serialiser.next_start(oldest);
@@ -169,12 +169,13 @@ impl Link {
         due.into_iter().chain(queued).min()
     }
 
-    /// Whether the discipline decides on arrival, which settles the times of packets too.
+    /// Returns whether the discipline decides on arrival, which settles the times of packets too.
     pub(crate) fn decides_on_arrival(&self) -> bool {
         self.managed.as_deref().is_some_and(|managed| matches!(managed.waiting, Waiting::Settled(_)))
     }
 
-    /// Lets the packets of a drop-tail queue wait for their service. Only the order of service depends on it.
+    /// Lets the packets of a drop-tail queue wait for their service. Only the order of service
+    /// depends on it.
     pub(crate) fn decide_on_departure(&mut self) {
         self.managed.get_or_insert_with(|| Box::new(ManagedQueue::drop_tail()));
     }

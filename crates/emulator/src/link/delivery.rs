@@ -18,9 +18,9 @@ pub struct Delivery {
     pub tag: u32,
     /// The codepoint with which the packet was sent, or [`Ecn::Ce`].
     pub ecn: Ecn,
-    /// Whether this is a second copy, made by the link.
+    /// True if this is a second copy, made by the link.
     pub is_copy: bool,
-    /// Whether the link flipped a bit.
+    /// True if the link flipped a bit.
     pub is_corrupted: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct LateDrop {
     pub cause: DropCause,
     /// The packet as it was pushed, except for a mark that the queue may have set.
     pub packet: Packet,
-    /// Whether this is a second copy, made by the link.
+    /// True if this is a second copy, made by the link.
     pub is_copy: bool,
 }
 

@@ -53,7 +53,7 @@ fn the_default_is_a_perfect_wire() {
 }
 
 #[test]
-fn the_first_packet_pays_serialisation_and_then_delay() {
+fn first_packet_pays_serialisation_then_delay() {
     let now = epoch();
     let mut link = link(LinkConfig { delay: ms(50), ..rate(1_000_000) });
     link.push(now, vec![0; 1_472]).unwrap();
@@ -61,7 +61,7 @@ fn the_first_packet_pays_serialisation_and_then_delay() {
 }
 
 #[test]
-fn back_to_back_packets_are_spaced_by_their_serialisation() {
+fn back_to_back_packets_are_spaced_by_serialisation() {
     for (bps, len, spacing) in
         [(1_000_000, 1_472, ns(11_776_000)), (1_000_000, 500, ms(4)), (10_000, 12, ns(9_600_000))]
     {
@@ -74,7 +74,7 @@ fn back_to_back_packets_are_spaced_by_their_serialisation() {
 }
 
 #[test]
-fn overhead_takes_time_but_is_not_delivered_or_counted() {
+fn overhead_takes_time_but_is_not_counted() {
     let now = epoch();
     let mut link = link(LinkConfig { overhead: 28, ..rate(1_000_000) });
     link.push(now, vec![0; 1_472]).unwrap();
@@ -94,7 +94,7 @@ fn delay_costs_no_throughput() {
 }
 
 #[test]
-fn a_packet_is_due_at_its_nanosecond_and_not_before() {
+fn packet_is_due_at_exact_nanosecond() {
     let now = epoch();
     let mut link = link(LinkConfig { delay: ms(10), ..LinkConfig::default() });
     link.push(now, vec![7]).unwrap();
@@ -112,7 +112,7 @@ fn a_packet_is_due_at_its_nanosecond_and_not_before() {
 }
 
 #[test]
-fn lost_packets_use_no_link_time_and_come_back_with_the_cause() {
+fn lost_packet_uses_no_link_time() {
     let now = epoch();
     let mut link = link(LinkConfig { loss: Loss::script([0, 2]), ..rate(1_000_000) });
     let dropped = link.push(now, vec![9; 500]).unwrap_err();
@@ -124,7 +124,7 @@ fn lost_packets_use_no_link_time_and_come_back_with_the_cause() {
 }
 
 #[test]
-fn every_pushed_packet_takes_the_next_index_whatever_became_of_the_others() {
+fn each_push_takes_the_next_index() {
     let now = epoch();
     let config =
         LinkConfig { loss: Loss::Script(vec![5, 3]), queue: QueueLimit::packets(0), ..rate(1_000_000) };
@@ -135,7 +135,7 @@ fn every_pushed_packet_takes_the_next_index_whatever_became_of_the_others() {
 }
 
 #[test]
-fn the_same_seed_loses_the_same_packets_whatever_the_rest_of_the_link_does() {
+fn losses_depend_on_seed_only() {
     let lost = |config: LinkConfig, gap: Duration| -> Vec<usize> {
         let start = epoch();
         let mut link = link(LinkConfig { loss: bernoulli(0.3), ..config });
@@ -171,7 +171,7 @@ fn seed_and_direction_choose_the_losses() {
 }
 
 #[test]
-fn late_pops_do_not_bend_the_schedule() {
+fn late_pops_change_no_due_time() {
     let config = LinkConfig { delay: ms(5), queue: QueueLimit::packets(3), ..rate(3_000_000) };
     for occupancy in [Occupancy::Waiting, Occupancy::WaitingAndInFlight] {
         let start = epoch();
@@ -196,7 +196,7 @@ fn late_pops_do_not_bend_the_schedule() {
 }
 
 #[test]
-fn a_burst_into_an_idle_link_keeps_the_limit_and_the_one_in_service() {
+fn burst_into_idle_link_keeps_limit_plus_one() {
     for (limit, kept) in [(0, 1), (1, 2), (10, 11)] {
         for bps in [300, 1_000_000, 10_000_000_000] {
             let mut link = link(LinkConfig { delay: ms(50), queue: QueueLimit::packets(limit), ..rate(bps) });
@@ -207,7 +207,7 @@ fn a_burst_into_an_idle_link_keeps_the_limit_and_the_one_in_service() {
 }
 
 #[test]
-fn a_burst_into_an_empty_path_keeps_the_limit_and_one_at_any_rate() {
+fn burst_into_empty_path_keeps_limit_plus_one() {
     let rates = [Some(300), Some(1_000_000), Some(10_000_000_000), None];
     for (limit, kept) in [(1, 2), (10, 11)] {
         for bps in rates {
@@ -232,7 +232,7 @@ fn a_burst_into_an_empty_path_keeps_the_limit_and_one_at_any_rate() {
 }
 
 #[test]
-fn packets_on_the_wire_do_not_count_as_waiting() {
+fn packets_on_wire_do_not_count_as_waiting() {
     // A bandwidth-delay product of 250 packets passes through a queue of one.
     let mut link = link(LinkConfig { delay: ms(1_000), queue: QueueLimit::packets(1), ..rate(1_000_000) });
     let start = epoch();
@@ -244,7 +244,7 @@ fn packets_on_the_wire_do_not_count_as_waiting() {
 }
 
 #[test]
-fn the_queue_counts_bytes_on_the_wire() {
+fn queue_counts_bytes_on_wire() {
     let config = LinkConfig { queue: QueueLimit::bytes(1_000), ..rate(1_000_000) };
     let mut bare = link(config.clone());
     assert_eq!(burst(&mut bare, epoch(), 10, 500), 3);
@@ -262,7 +262,7 @@ fn without_a_rate_nothing_ever_waits() {
 }
 
 #[test]
-fn the_memory_limit_bounds_everything_inside_until_it_is_popped() {
+fn memory_limit_counts_packets_until_popped() {
     let now = epoch();
     let mut link = link(LinkConfig { memory_limit: 3_000, delay: ms(1), ..LinkConfig::default() });
     assert_eq!(burst(&mut link, now, 3, 1_000), 3);
@@ -279,7 +279,7 @@ fn the_memory_limit_bounds_everything_inside_until_it_is_popped() {
 }
 
 #[test]
-fn a_packet_dropped_for_memory_uses_no_link_time() {
+fn memory_drop_uses_no_link_time() {
     let now = epoch();
     let mut link = link(LinkConfig { memory_limit: 1_000, ..rate(1_000_000) });
     assert_eq!(burst(&mut link, now, 3, 500), 2);
@@ -297,7 +297,7 @@ fn the_queue_is_asked_before_memory() {
 }
 
 #[test]
-fn lowering_the_memory_limit_throws_nothing_away() {
+fn lowering_memory_limit_keeps_packets_inside() {
     let now = epoch();
     let mut link = link(LinkConfig { delay: ms(1), ..LinkConfig::default() });
     burst(&mut link, now, 3, 1_000);
@@ -308,7 +308,7 @@ fn lowering_the_memory_limit_throws_nothing_away() {
 }
 
 #[test]
-fn tiny_packets_are_charged_what_holding_them_takes() {
+fn tiny_packets_are_charged_minimum() {
     let mut link = link(LinkConfig {
         memory_limit: 10 * MIN_PACKET_CHARGE_BYTES,
         delay: ms(1),
@@ -332,7 +332,7 @@ fn tearing_down_discards_what_is_inside() {
 }
 
 #[test]
-fn a_push_in_the_past_enters_at_the_time_of_the_last_push() {
+fn late_push_enters_at_last_push_time() {
     let now = epoch();
     let mut link = link(LinkConfig { delay: ms(1), ..LinkConfig::default() });
     link.push(now + ms(5), vec![0]).unwrap();
@@ -341,7 +341,7 @@ fn a_push_in_the_past_enters_at_the_time_of_the_last_push() {
 }
 
 #[test]
-fn buffers_come_back_as_they_were_pushed() {
+fn buffers_return_unchanged() {
     let mut packet = Vec::with_capacity(2_048);
     packet.extend_from_slice(b"the same allocation");
     let address = packet.as_ptr();
@@ -354,7 +354,7 @@ fn buffers_come_back_as_they_were_pushed() {
 }
 
 #[test]
-fn extreme_delays_rates_and_sizes_saturate_in_order() {
+fn extreme_times_saturate_in_order() {
     let delays = [Duration::from_nanos(u64::MAX), Duration::MAX];
     let rates = [None, Some(Bitrate::from_bps(0)), Some(Bitrate::from_bps(u64::MAX))];
     for delay in delays {

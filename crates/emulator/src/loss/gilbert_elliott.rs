@@ -36,12 +36,12 @@ impl GilbertElliott {
         self.loss_good.as_f64() * (1.0 - bad) + self.loss_bad.as_f64() * bad
     }
 
-    /// Whether a packet with this draw is lost in this state.
+    /// Returns whether a packet with this draw is lost in this state.
     pub(super) fn loses(&self, is_bad: bool, draw: u64) -> bool {
         if is_bad { self.loss_bad.happens(draw) } else { self.loss_good.happens(draw) }
     }
 
-    /// Whether the channel is bad after a packet with this draw.
+    /// Returns whether the channel is bad after a packet with this draw.
     pub(super) fn next(&self, is_bad: bool, draw: u64) -> bool {
         if is_bad { !self.r.happens(draw) } else { self.p.happens(draw) }
     }

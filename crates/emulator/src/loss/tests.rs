@@ -29,7 +29,7 @@ fn deviation(seed: u64, direction: Direction) -> f64 {
 }
 
 #[test]
-fn bernoulli_loses_its_share_within_three_standard_deviations() {
+fn bernoulli_loses_its_share_within_three_sigma() {
     for direction in [Direction::Forward, Direction::Reverse] {
         let deviation = deviation(0, direction);
         assert!(deviation.abs() < 3.0, "{direction:?}: {deviation} sigma");
@@ -37,7 +37,7 @@ fn bernoulli_loses_its_share_within_three_standard_deviations() {
 }
 
 #[test]
-fn bernoulli_scatters_over_seeds_as_independent_losses_do() {
+fn bernoulli_variance_matches_independent_losses() {
     // The sum of k squared deviations has mean k and variance 2k: neither too far from 30 percent
     // too often, nor suspiciously close to it.
     let runs = 100_u32;
@@ -47,7 +47,7 @@ fn bernoulli_scatters_over_seeds_as_independent_losses_do() {
 }
 
 #[test]
-fn a_higher_probability_loses_the_same_packets_and_more() {
+fn higher_probability_loses_superset() {
     let (low, high) = (bernoulli(0.1), bernoulli(0.2));
     assert!((0..10_000).all(|n| !low.decide(5, FORWARD, n) || high.decide(5, FORWARD, n)));
 }
@@ -87,7 +87,7 @@ fn channel(p: f64, r: f64, loss_good: f64, loss_bad: f64) -> GilbertElliott {
 }
 
 #[test]
-fn every_nth_is_the_last_of_each_n() {
+fn every_nth_loses_last_of_n() {
     let lost: Vec<_> = (0..10).filter(|&n| Loss::every_nth(3).decide(5, FORWARD, n)).collect();
     assert_eq!(lost, [2, 5, 8]);
     assert!((0..10).all(|n| Loss::every_nth(1).decide(5, FORWARD, n)));
@@ -97,7 +97,7 @@ fn every_nth_is_the_last_of_each_n() {
 }
 
 #[test]
-fn a_bounded_run_is_reached_and_never_exceeded() {
+fn bounded_run_is_reached_but_not_exceeded() {
     for max_run in [1, 2, 5] {
         let fates = fates(&Loss::bounded(probability(0.7), max_run), 3, 20_000);
         assert_eq!(runs(&fates).into_iter().max(), Some(max_run as usize));
@@ -108,7 +108,7 @@ fn a_bounded_run_is_reached_and_never_exceeded() {
 }
 
 #[test]
-fn a_bound_takes_losses_back_and_adds_none() {
+fn bound_only_removes_losses() {
     let free = fates(&bernoulli(0.6), 8, 5_000);
     let bounded = fates(&Loss::bounded(probability(0.6), 2), 8, 5_000);
     assert!(free.iter().zip(&bounded).all(|(free, bounded)| *free || !bounded));
@@ -118,13 +118,13 @@ fn a_bound_takes_losses_back_and_adds_none() {
 }
 
 #[test]
-fn a_bounded_loss_has_the_share_that_its_documentation_states() {
+fn bounded_loss_has_documented_share() {
     let (p, max_run) = (0.5_f64, 2);
     let share = (p - p.powi(3)) / (1.0 - p.powi(3));
     let lost = lost(&fates(&Loss::bounded(probability(p), max_run), 8, 90_000));
-    // A cycle is a run and the packet that ends it: 0, 1 or 2 lost with probabilities 1/2, 1/4 and 1/4, so
-    // 7/4 packets of which 3/4 are lost, with variance 11/16. By the theorem on renewal rewards the losses
-    // among n packets have variance n / (7/4) * 11/16 * (1 - share)^2.
+    // A cycle is a run and the packet that ends it: 0, 1 or 2 lost with probabilities 1/2, 1/4 and
+    // 1/4, so 7/4 packets of which 3/4 are lost, with variance 11/16. By the theorem on renewal
+    // rewards the losses among n packets have variance n / (7/4) * 11/16 * (1 - share)^2.
     let count = 90_000.0_f64;
     let sigma = (count / 1.75 * (11.0 / 16.0)).sqrt() * (1.0 - share);
     let deviation = (lost - count * share) / sigma;
@@ -132,7 +132,7 @@ fn a_bounded_loss_has_the_share_that_its_documentation_states() {
 }
 
 #[test]
-fn a_channel_loses_its_share_within_four_standard_deviations() {
+fn gilbert_elliott_loses_mean_within_four_sigma() {
     for (n, model) in [
         channel(0.01, 0.2, 0.0, 1.0),
         channel(0.05, 0.3, 0.01, 0.6),
@@ -160,7 +160,7 @@ fn a_channel_loses_its_share_within_four_standard_deviations() {
 }
 
 #[test]
-fn bursts_of_an_all_or_nothing_channel_are_geometric_with_mean_one_over_r() {
+fn burst_lengths_are_geometric() {
     let (p, r) = (0.02, 0.25);
     let model = GilbertElliott::all_or_nothing(probability(p), probability(r));
     let runs = runs(&fates(&Loss::GilbertElliott(model), 6, 200_000));
@@ -172,7 +172,7 @@ fn bursts_of_an_all_or_nothing_channel_are_geometric_with_mean_one_over_r() {
 }
 
 #[test]
-fn a_channel_starts_good_and_can_be_scripted_by_certainty() {
+fn channel_starts_good() {
     let flip = channel(1.0, 1.0, 0.0, 1.0);
     assert_eq!(fates(&Loss::GilbertElliott(flip), 1, 6), [false, true, false, true, false, true]);
     let stuck = channel(1.0, 0.0, 0.0, 1.0);
@@ -184,13 +184,13 @@ fn a_channel_starts_good_and_can_be_scripted_by_certainty() {
 }
 
 #[test]
-fn a_channel_that_forgets_at_once_is_bernoulli() {
+fn memoryless_channel_is_bernoulli() {
     let model = channel(0.3, 0.7, 0.1, 0.1);
     assert_eq!(fates(&Loss::GilbertElliott(model), 2, 5_000), fates(&bernoulli(0.1), 2, 5_000));
 }
 
 #[test]
-fn asking_out_of_order_gives_the_fate_that_asking_in_order_gives() {
+fn decide_does_not_depend_on_call_order() {
     let models = [
         Loss::GilbertElliott(channel(0.2, 0.3, 0.05, 0.8)),
         Loss::bounded(probability(0.8), 3),

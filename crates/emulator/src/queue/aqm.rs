@@ -3,7 +3,8 @@
 //! A discipline decides in one of two places, which fixes where its packets wait ([`Waiting`]):
 //!
 //! - **On arrival** (RED, PIE). The fate of a packet and its due time are settled when it enters.
-//! - **On departure** (drop-head, CoDel). Packets wait in a [`Fifo`] until the serialiser asks for one.
+//! - **On departure** (drop-head, CoDel). Packets wait in a [`Fifo`] until the serialiser asks for
+//!   one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,13 +19,14 @@ use crate::queue::{Fifo, QueuedPacket, Signal};
 ///
 /// The link applies the queue's limit and the threshold of [`Marking`](crate::Marking) itself.
 pub(crate) trait Aqm: fmt::Debug + Send + Sync {
-    /// A packet arrives at `now`, whether or not there is room for it. `backlog` bytes on the wire wait.
+    /// A packet arrives at `now`, whether or not there is room for it. `backlog` bytes on the wire
+    /// wait.
     fn on_arrival(&mut self, now: Instant, backlog: u64) {
         let _ = (now, backlog);
     }
 
-    /// The limit leaves no room for an arriving packet. Takes a packet to drop in its place from the
-    /// queue; the link calls again until there is room. `None` drops the arriving packet.
+    /// The limit leaves no room for an arriving packet. Takes a packet to drop in its place from
+    /// the queue; the link calls again until there is room. `None` drops the arriving packet.
     ///
     /// Called only if the discipline decides on departure.
     fn on_full(&mut self, queue: &mut Fifo) -> Option<QueuedPacket> {
@@ -45,8 +47,8 @@ pub(crate) trait Aqm: fmt::Debug + Send + Sync {
         let _ = service;
     }
 
-    /// The serialiser is free at `now`. Takes the packet that leaves, and hands those that it drops before
-    /// it to `drop`.
+    /// The serialiser is free at `now`. Takes the packet that leaves, and hands those that it drops
+    /// before it to `drop`.
     ///
     /// Called only if the discipline decides on departure.
     fn on_dequeue(
@@ -146,8 +148,8 @@ impl Backlog {
         self.bytes
     }
 
-    /// Adds a packet of `bytes` bytes on the wire whose service begins at `starts`, no earlier than that
-    /// of the packets ahead of it.
+    /// Adds a packet of `bytes` bytes on the wire whose service begins at `starts`, no earlier than
+    /// that of the packets ahead of it.
     pub(crate) fn push(&mut self, starts: Instant, bytes: u64) {
         self.packets.push_back((starts, bytes));
         self.bytes += bytes;

@@ -21,7 +21,7 @@ pub struct CoDelConfig {
     /// How long the queueing delay may stay above the target: about the longest usual round-trip
     /// time, 100 ms by default.
     pub interval: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped.
+    /// True if ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
@@ -70,7 +70,7 @@ struct CoDel {
     /// When the queueing delay will have been above the target for an interval. `None` while it is
     /// below.
     first_above: Option<Instant>,
-    /// Whether the machine is in the drop state.
+    /// True if the machine is in the drop state.
     dropping: bool,
     /// The next drop while in the drop state. Kept for some time afterwards.
     drop_next: Option<Instant>,

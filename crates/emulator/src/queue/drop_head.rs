@@ -1,7 +1,7 @@
 //! Drop-head: if the queue is full, the packet that has waited longest is dropped.
 //!
-//! The sender learns of the loss a queueing delay earlier than with drop-tail: T. V. Lakshman,
-//! A. Neidhardt, T. J. Ott, "The Drop from Front Strategy in TCP and in TCP over ATM", INFOCOM 1996.
+//! The sender learns of the loss a queueing delay earlier than with drop-tail: T. V. Lakshman, A.
+//! Neidhardt, T. J. Ott, "The Drop from Front Strategy in TCP and in TCP over ATM", INFOCOM 1996.
 
 use crate::bitrate::Bitrate;
 use crate::queue::aqm::{Aqm, ManagedQueue};

@@ -80,7 +80,7 @@ impl BoundedQueue {
         Self { marking, counts_bytes, ..self }
     }
 
-    /// Whether a packet of `bytes` bytes on the wire that arrives at `now` may enter, if its
+    /// True if a packet of `bytes` bytes on the wire that arrives at `now` may enter, if its
     /// service would start at `starts`. If so, [`BoundedQueue::enter`] may follow before the next
     /// call.
     #[expect(
@@ -93,7 +93,7 @@ impl BoundedQueue {
         self.keeps(self.limit, now, starts, bytes)
     }
 
-    /// Whether the packet could enter if no packet were held.
+    /// Returns whether the packet could enter if no packet were held.
     pub(crate) fn could_admit(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         let held = (std::mem::take(&mut self.held), std::mem::take(&mut self.held_bytes));
         let admits = self.admits(now, starts, bytes);
@@ -159,7 +159,7 @@ impl BoundedQueue {
         }
     }
 
-    /// Whether a packet as in [`BoundedQueue::admits`] keeps this limit.
+    /// Returns whether a packet as in [`BoundedQueue::admits`] keeps this limit.
     fn keeps(&self, limit: QueueLimit, now: Instant, starts: Instant, bytes: u64) -> bool {
         match self.occupancy {
             Occupancy::Waiting => starts <= now || limit.allows(self.packets() + 1, self.bytes() + bytes),

@@ -40,7 +40,7 @@ impl QueueLimit {
         }
     }
 
-    /// Whether this number of packets and bytes keeps both limits.
+    /// Returns whether this number of packets and bytes keeps both limits.
     pub(super) fn allows(self, packets: usize, bytes: u64) -> bool {
         self.packets.is_none_or(|limit| packets as u64 <= u64::from(limit))
             && self.bytes.is_none_or(|limit| bytes <= limit)

@@ -31,8 +31,8 @@ pub(super) trait DisciplineConfig {
         String::new()
     }
 
-    /// The machine in front of a wire of this rate (`None` is infinitely fast), or `None` if drop-tail
-    /// needs no machine.
+    /// The machine in front of a wire of this rate (`None` is infinitely fast), or `None` if
+    /// drop-tail needs no machine.
     fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue>;
 }
 

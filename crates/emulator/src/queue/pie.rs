@@ -32,7 +32,7 @@ pub struct PieConfig {
     pub alpha: f64,
     /// Gain on the change of the queueing delay at each update, in 1/s: 1 + 1/4 by default.
     pub beta: f64,
-    /// Whether ECN-capable packets are marked instead of dropped, while the probability is below 10
+    /// True if ECN-capable packets are marked instead of dropped, while the probability is below 10
     /// % (section 5.1).
     pub ecn: bool,
 }

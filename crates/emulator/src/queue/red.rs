@@ -26,10 +26,10 @@ pub struct RedConfig {
     pub max_p: Probability,
     /// Weight of a new sample in the average.
     pub weight: Probability,
-    /// Whether the probability rises from `max_p` at `max` to 1 at twice `max`. Otherwise it is 1
+    /// True if the probability rises from `max_p` at `max` to 1 at twice `max`. Otherwise it is 1
     /// from `max` on.
     pub gentle: bool,
-    /// Whether ECN-capable packets are marked instead of dropped. At a probability of 1 all packets
+    /// True if ECN-capable packets are marked instead of dropped. At a probability of 1 all packets
     /// are dropped.
     pub ecn: bool,
 }

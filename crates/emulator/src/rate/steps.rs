@@ -57,7 +57,8 @@ impl Steps {
 
     /// Does this much work, beginning at `from`, in addition to the remainder.
     fn work(&mut self, mut from: u64, work: u128) {
-        // A packet of `usize::MAX` bytes is 2^64 * 2^43, and the remainder is below a rate of 64 bits.
+        // A packet of `usize::MAX` bytes is 2^64 * 2^43, and the remainder is below a rate of 64
+        // bits.
         let mut work = work + self.remainder;
         loop {
             let (rate, next) = self.schedule.stretch(self.changes);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_in_service_goes_on_at_the_new_rate() {
+    fn packet_in_service_continues_at_new_rate() {
         // 500 bytes: 2 ms at 1 Mbit/s for the first half, 1 ms at 2 Mbit/s for the second.
         let now = epoch();
         let mut wire = steps(rate(1_000_000), &[(ms(2), rate(2_000_000))]);
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_during_a_pause_are_not_missed() {
+    fn changes_while_idle_apply() {
         let now = epoch();
         let mut wire = steps(rate(1_000), &[(ms(10), rate(2_000)), (ms(20), rate(1_000_000))]);
         wire.start(now);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_exactly_at_a_change_leaves_nothing_for_the_new_rate() {
+    fn service_can_end_exactly_at_change() {
         let now = epoch();
         let mut wire = steps(rate(1_000_000), &[(ms(4), rate(8))]);
         assert_eq!(wire.serve(now, 500).end, now + ms(4));
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_a_rate_like_others() {
+    fn unlimited_rate_can_be_a_step() {
         let now = epoch();
         let mut wire = steps(None, &[(ms(5), rate(1_000_000)), (ms(7), None)]);
         wire.start(now);
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn back_to_back_packets_never_stray_from_the_exact_integral_of_the_rate() {
+    fn service_ends_match_exact_rate_integral() {
         for seed in 0..20 {
             let mut numbers = Numbers::new(seed);
             let mut at = 0;
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_without_changes_is_the_constant_rate() {
+    fn schedule_without_changes_is_constant_rate() {
         let start = epoch();
         let mut numbers = Numbers::new(1);
         let mut plain = super::super::Serialiser::new(rate(999_983));
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_countable_time_is_not_passed() {
+    fn times_saturate_at_countable_end() {
         let now = epoch();
         let mut wire = steps(Some(Bitrate::from_bps(0)), &[(Duration::MAX, rate(1))]);
         for _ in 0..3 {

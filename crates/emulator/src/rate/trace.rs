@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_a_number_of_milliseconds_a_line() {
+    fn parse_reads_one_millisecond_per_line() {
         let trace = Trace::parse("1\n 1 \n\n3\r\n").unwrap();
         assert_eq!(*trace.opportunities, [1_000_000, 1_000_000, 3_000_000]);
         // 4500 bytes in 3 ms.
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_rate_is_that_of_the_fullest_second_also_across_the_end_of_the_period() {
+    fn highest_rate_is_that_of_fullest_second() {
         let highest = |text| Trace::parse(text).unwrap().highest_rate();
         assert_eq!(highest("1"), Bitrate::from_bps(12_000_000));
         assert_eq!(highest("1\n1\n1\n1001\n3000"), Bitrate::from_bps(4 * 12_000));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_with_its_line() {
+    fn malformed_trace_is_refused_with_line() {
         for (text, message) in [
             ("1\nx\n", "line 2 of the trace is 'x', not a whole number of milliseconds"),
             ("1.5", "line 1 of the trace is '1.5', not a whole number of milliseconds"),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_goes_at_the_next_opportunity_after_it_came() {
+    fn packet_departs_at_next_opportunity() {
         let start = epoch();
         for (at, goes) in
             [(ms(0), 2), (just_before(ms(2)), 2), (ms(2), 5), (ms(4), 5), (ms(5), 7), (ms(1_000), 1_002)]
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_repeats_with_its_last_time_as_the_period() {
+    fn trace_repeats_with_last_time_as_period() {
         let start = epoch();
         let mut reader = reader("0\n1\n1\n4\n", start);
         let ends = [0; 10].map(|_| (reader.serve(start, 1_500).end - start).as_millis());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_short_packets_share_an_opportunity_as_in_mahimahi() {
+    fn short_packets_share_opportunity_like_mahimahi() {
         let start = epoch();
         let mut reader = reader("1\n2\n", start);
         let first = (0..100).take_while(|_| reader.serve(start, 40).end == start + ms(1)).count();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_starts_with_its_first_byte_and_ends_with_its_last() {
+    fn service_spans_first_to_last_byte() {
         let start = epoch();
         let mut reader = reader("1\n2\n10\n", start);
         reader.serve(start, 1_000);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_an_opportunity_is_lost_with_it() {
+    fn unused_bytes_of_opportunity_are_lost() {
         let start = epoch();
         let mut reader = reader("1\n2\n3\n", start);
         assert_eq!(reader.serve(start, 100).end, start + ms(1));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_without_bytes_waits_too_and_uses_its_header() {
+    fn empty_packet_waits_and_uses_header() {
         let start = epoch();
         let mut reader = reader("1\n2\n", start);
         assert_eq!(reader.serve(start, 0).end, start + ms(1));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_agrees_with_one_that_walks_from_opportunity_to_opportunity() {
+    fn reader_agrees_with_sequential_walk() {
         for seed in 0..10 {
             let mut numbers = Numbers::new(seed);
             let mut millis = 0;
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_countable_time_is_not_passed() {
+    fn times_saturate_at_countable_end() {
         let start = epoch();
         let mut reader = reader("1\n", start);
         for _ in 0..3 {

@@ -1,7 +1,7 @@
-//! A description as a TOML text.
+//! TOML form of a path.
 //!
-//! Owns the layout (keys of the path and of both directions first, then a table for each direction) and the
-//! places of errors. The words are not its business.
+//! Keys of the path and of both directions come first, then a table for each direction. Errors name
+//! line and column.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -11,7 +11,7 @@ use super::key::{Key, LinkKey, TABLES};
 use super::link::LinkSpec;
 use super::{Assignment, Scope};
 
-/// What a text assigns, in its order.
+/// The assignments of a text, in its order.
 pub(super) fn read(text: &str) -> Result<Vec<Assignment>, SpecError> {
     let document = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Assignment>, SpecError> {
 
 type Name<'a> = Spanned<std::borrow::Cow<'a, str>>;
 
-/// The entries as they stand in the text.
+/// The entries in the order of the text.
 fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Name<'i>, &'t Spanned<DeValue<'i>>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
@@ -75,7 +75,7 @@ fn assignment(
     }
 }
 
-/// A text, or a number as a text.
+/// A string, or a number as a string.
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),

@@ -1,12 +1,10 @@
-//! What is wrong with a description, and where.
-//!
-//! Owns the sentence. What is wrong is the business of whoever reads.
+//! Errors in a path, with their place.
 
 use std::fmt;
 
 use super::Scope;
 
-/// A plain sentence about a description, beginning with the place.
+/// A sentence about an error in a path. It begins with the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SpecError {
     /// Line and column, from 1, the column in characters.
@@ -17,7 +15,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// Where in a TOML text it is: line and column, from 1, the column in characters.
+    /// Line and column in a TOML text, from 1, the column in characters.
     pub const fn position(&self) -> Option<(usize, usize)> {
         self.position
     }
@@ -27,7 +25,7 @@ impl SpecError {
         self.subject.as_deref()
     }
 
-    /// At byte `offset` of `text`. What is wrong is not said yet.
+    /// An error at byte `offset` of `text`, without a message.
     pub(super) fn at_offset(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -36,7 +34,7 @@ impl SpecError {
         Self { position: Some((line, column)), subject: None, message: String::new() }
     }
 
-    /// At a flag. What is wrong is not said yet.
+    /// An error at a flag, without a message.
     pub(super) fn at_flag(scope: Scope, key: &str) -> Self {
         let direction = match scope {
             Scope::Both => "",
@@ -46,17 +44,17 @@ impl SpecError {
         Self::of(format!("--{key}{direction}"))
     }
 
-    /// About a key. What is wrong is not said yet.
+    /// An error about a key, without a message.
     pub(super) fn of(subject: String) -> Self {
         Self { position: None, subject: Some(subject), message: String::new() }
     }
 
-    /// The same place, about a key.
+    /// Adds the key.
     pub(super) fn about(self, subject: String) -> Self {
         Self { subject: Some(subject), ..self }
     }
 
-    /// The same place, with what is wrong.
+    /// Adds the message.
     pub(super) fn because(self, message: impl fmt::Display) -> Self {
         Self { message: message.to_string(), ..self }
     }

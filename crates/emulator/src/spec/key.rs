@@ -1,6 +1,4 @@
-//! The keys of a description, which are the flags too.
-//!
-//! Owns their names, what is said of them in a help text, and the guess at what a wrong one was meant to be.
+//! Keys of a path, which are also the flags: names, help texts, and suggestions for misspelt keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +7,21 @@ use crate::preset::Preset;
 use crate::queue::Discipline;
 use crate::units::one_of;
 
-/// A key of a description. [`Key::Link`] may be said of both directions or of one; the others are of the path.
+/// A key of a path. [`Key::Link`] can apply to both directions or to one; the others apply to the
+/// path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// A path that comes with this crate, which the other keys then change.
+    /// A path by name, which the other keys then change.
     Preset,
-    /// What all draws come from.
+    /// Seed of all draws.
     Seed,
-    /// Both propagation delays together.
+    /// The sum of both propagation delays.
     Rtt,
     /// A key of each direction.
     Link(LinkKey),
 }
 
-/// A key of one direction: what [`LinkConfig`](crate::LinkConfig) calls the same, in words.
+/// A key of one direction: the text form of a field of [`LinkConfig`](crate::LinkConfig).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the text of each is in `about`")]
 pub enum LinkKey {
@@ -43,18 +42,19 @@ pub enum LinkKey {
     Framing,
 }
 
-/// What a key is, in words.
+/// Texts of a key.
 struct Entry {
     name: &'static str,
     /// The name of its value in a help text.
     value_name: &'static str,
     about: &'static str,
-    /// The values that are accepted, as the end of a sentence. Names of presets and disciplines go before it.
+    /// The values that are accepted, as the end of a sentence. Names of presets and disciplines go
+    /// before it.
     allowed: &'static str,
 }
 
 impl LinkKey {
-    /// All of them, in the order in which they are listed and written.
+    /// All keys of a direction, in the order of help texts and of TOML.
     pub const ALL: [Self; 15] = [
         Self::Rate,
         Self::Delay,
@@ -73,7 +73,7 @@ impl LinkKey {
         Self::Framing,
     ];
 
-    /// As it is written in a description.
+    /// The name in TOML.
     pub const fn name(self) -> &'static str {
         self.entry().name
     }
@@ -83,7 +83,7 @@ impl LinkKey {
             Self::Rate => (
                 "rate",
                 "RATE",
-                "Bits per second, constant, in steps or as a trace says",
+                "Bit rate: constant, in steps, or from a trace",
                 "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, trace:FILE in mahimahi's format, or an \
                  802.11 cell: wifi-a, wifi-b or wifi-g, with a colon before what differs",
             ),
@@ -91,51 +91,51 @@ impl LinkKey {
             Self::Jitter => (
                 "jitter",
                 "JITTER",
-                "How much longer packets travel, in order unless said otherwise",
+                "Variation of the delay, in order unless unordered is given",
                 "none, 5ms (up to that much more), normal 2ms (standard deviation), either with unordered",
             ),
             Self::Loss => (
                 "loss",
                 "LOSS",
-                "Which packets are lost on arrival",
+                "Loss of packets on arrival",
                 "none, 1%, 1% max-run=3, gilbert-elliott p=1% r=25% good=0 bad=100%, every 100, or packets \
                  7,8,30-35; for both directions also forward/reverse, such as 1%/0",
             ),
             Self::Outage => (
                 "outage",
                 "TIMES",
-                "When the link takes no packets",
+                "Times at which the link takes no packets",
                 "none, times such as 10s-12s,30s-31s, or 500ms every 10s from 3s",
             ),
             Self::Queue => (
                 "queue",
                 "SIZE",
-                "How much may wait for the link",
+                "Limit of the queue in front of the link",
                 "auto (1bdp, but 64kib at least), none (no bound), 25p (packets), 64kb, or 1bdp \
                  (bandwidth-delay products)",
             ),
             Self::Discipline => (
                 "discipline",
                 "NAME",
-                "Whom the queue turns away or throws out",
+                "Queue discipline: which packets are dropped",
                 ", with a colon before what differs from its standard: codel:target=5ms,interval=100ms,ecn",
             ),
             Self::Occupancy => (
                 "occupancy",
                 "WHAT",
-                "What counts against the queue",
+                "Packets that count against the queue's limit",
                 "waiting, or path (what waits and what travels)",
             ),
             Self::Mark => (
                 "mark",
                 "SIZE",
-                "The queue above which packets are marked (ECN)",
+                "Queue above which packets are marked (ECN)",
                 "none, a queue such as 20p, 30kb or 0.2bdp, or 20p or drop (those that cannot be marked)",
             ),
             Self::Mtu => (
                 "mtu",
                 "BYTES",
-                "The longest packet, headers included and framing not",
+                "Longest packet, with headers and without framing",
                 "none, 1500, 1500 fragment (as an IPv6 host does, at 1280 or more), or steps such as \
                  1500,10s:1280",
             ),
@@ -148,19 +148,19 @@ impl LinkKey {
             Self::Reorder => (
                 "reorder",
                 "P by TIME",
-                "Packets held back so that others overtake them",
+                "Packets held back so that later ones overtake them",
                 "none, or a share and a time such as 1% by 5ms",
             ),
             Self::Headers => (
                 "headers",
                 "BYTES",
-                "Headers that each packet has besides what is seen of it",
+                "Header bytes of each packet besides its payload",
                 "a number of bytes such as 28 (UDP over IPv4) or 48 (UDP over IPv6)",
             ),
             Self::Framing => (
                 "framing",
                 "BYTES",
-                "What each frame takes on the wire besides the packet or fragment in it",
+                "Link-layer bytes of each packet or fragment",
                 "a number of bytes such as 14 (the header of Ethernet) or 38 (with preamble, checksum and gap)",
             ),
         };
@@ -169,28 +169,28 @@ impl LinkKey {
 }
 
 impl Key {
-    /// All keys, in the order in which they are listed.
+    /// All keys, in the order of help texts.
     pub fn all() -> impl Iterator<Item = Self> {
         [Self::Preset, Self::Seed, Self::Rtt].into_iter().chain(LinkKey::ALL.map(Self::Link))
     }
 
-    /// As it is written in a description; the flag is `--` and this, and `-forward` or `-reverse` for one
-    /// direction.
+    /// The name in TOML. The flag is `--` and this name, followed by `-forward` or `-reverse` for
+    /// one direction.
     pub const fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// What a help text calls its value.
+    /// The name of the value in a help text.
     pub const fn value_name(self) -> &'static str {
         self.entry().value_name
     }
 
-    /// One line about it.
+    /// A one-line help text.
     pub const fn about(self) -> &'static str {
         self.entry().about
     }
 
-    /// What can be written, as the end of a sentence.
+    /// The accepted values, as the end of a sentence.
     pub fn allowed(self) -> String {
         let names = match self {
             Self::Preset => one_of(Preset::ALL.map(Preset::name)),
@@ -200,7 +200,7 @@ impl Key {
         names + self.entry().allowed
     }
 
-    /// Whether it may be said of one direction.
+    /// Returns whether it can apply to one direction.
     pub const fn is_per_direction(self) -> bool {
         matches!(self, Self::Link(_))
     }
@@ -209,10 +209,10 @@ impl Key {
         let (name, value_name, about, allowed) = match self {
             Self::Preset => ("preset", "NAME", "A path to begin with", ""),
             Self::Seed => {
-                ("seed", "N", "What all draws come from", "a whole number from 0 to 18446744073709551615")
+                ("seed", "N", "Seed of all random draws", "a whole number from 0 to 18446744073709551615")
             }
             Self::Rtt => {
-                ("rtt", "TIME", "Propagation both ways together, half of it each way", "a time such as 100ms")
+                ("rtt", "TIME", "Round-trip propagation delay, half of it each way", "a time such as 100ms")
             }
             Self::Link(key) => return key.entry(),
         };
@@ -228,13 +228,13 @@ impl FromStr for Key {
     }
 }
 
-/// A key that is none.
+/// A key that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownKey {
     name: String,
 }
 
-/// What other programs call some of the keys.
+/// Names of keys in other programs.
 const SYNONYMS: [(&str, &str); 10] = [
     ("backward", "reverse"),
     ("aqm", "discipline"),
@@ -248,11 +248,11 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("trace", "rate"),
 ];
 
-/// The tables of a description, which stand among its keys.
+/// The tables of TOML, which stand among the keys.
 pub(super) const TABLES: [&str; 2] = ["forward", "reverse"];
 
 impl UnknownKey {
-    /// The key that was probably meant, if there is one.
+    /// The existing key that was probably meant.
     fn suggestion(&self) -> Option<&'static str> {
         let name = self.name.to_ascii_lowercase();
         if let Some((_, key)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == name) {
@@ -260,7 +260,7 @@ impl UnknownKey {
         }
         let keys = Key::all().map(Key::name).chain(TABLES);
         let (distance, nearest) = keys.map(|key| (strsim::osa_distance(&name, key), key)).min()?;
-        // A third of the letters may be wrong, but two of them in a short word.
+        // A third of the letters may differ, and two letters in a short name.
         (distance <= (nearest.len() / 3).max(2)).then_some(nearest)
     }
 }

@@ -1,6 +1,4 @@
-//! One direction in words, and its way to a [`LinkConfig`].
-//!
-//! Owns the defaults of a description, and what depends on more than one key.
+//! Text form of one direction, and its [`LinkConfig`].
 
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
 
-/// What is said of one direction.
+/// The values of all keys of one direction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct LinkSpec {
     pub(super) rate: RateSpec,
@@ -32,20 +30,20 @@ pub(super) struct LinkSpec {
     pub(super) duplicate: Probability,
     pub(super) corrupt: Probability,
     pub(super) reorder: Option<Reorder>,
-    /// `None` where nothing is said: no bytes, or as many as whoever sees the packets knows of.
+    /// `None` if not given: 0 bytes, or the number that the caller assumes.
     pub(super) headers: Option<Bytes>,
     pub(super) framing: Bytes,
 }
 
-/// The smallest queue that nobody asked for, bytes.
+/// The smallest queue of `auto`, in bytes.
 const MIN_AUTO_QUEUE_BYTES: u64 = 64 << 10;
-/// The smallest queue given in bandwidth-delay products, bytes: a packet.
+/// The smallest queue given in bandwidth-delay products, in bytes: one packet.
 const MIN_BDP_QUEUE_BYTES: u64 = 1_500;
 /// One bandwidth-delay product.
 const ONE_BDP: QueueSize = QueueSize::BdpMillionths(1_000_000);
 
 impl LinkSpec {
-    /// Reads what a key is set to. The error is a sentence about the text.
+    /// Reads the value of a key. The error is a sentence about the text.
     pub(super) fn set(&mut self, key: LinkKey, text: &str) -> Result<(), String> {
         match key {
             LinkKey::Rate => read_into(&mut self.rate, text),
@@ -66,7 +64,7 @@ impl LinkSpec {
         }
     }
 
-    /// What a key is set to, in words that [`set`](Self::set) reads.
+    /// The value of a key, as [`set`](Self::set) reads it.
     pub(super) fn text(&self, key: LinkKey) -> String {
         match key {
             LinkKey::Rate => self.rate.write(),
@@ -82,7 +80,7 @@ impl LinkSpec {
             LinkKey::Duplicate => self.duplicate.write(),
             LinkKey::Corrupt => self.corrupt.write(),
             LinkKey::Reorder => self.reorder.write(),
-            // Nothing, unlike 0, leaves it to others.
+            // Unlike 0, an empty text leaves the number to the caller.
             LinkKey::Headers => self.headers.as_ref().map(Value::write).unwrap_or_default(),
             LinkKey::Framing => self.framing.write(),
         }
@@ -96,7 +94,8 @@ impl LinkSpec {
         }
     }
 
-    /// The link, on a path with this round-trip time. Only the rate can fail, for its trace.
+    /// The configuration on a path with this round-trip time. The only possible error is in the
+    /// trace.
     pub(super) fn to_config(
         &self,
         rtt: Duration,

@@ -44,14 +44,14 @@ fn nothing_said_is_a_perfect_wire() {
 }
 
 #[test]
-fn a_path_is_symmetric_but_for_what_is_said_of_one_direction() {
+fn keys_apply_to_both_directions_by_default() {
     let path = config("rtt = '101ns'\nrate = '10mbit'\nqueue = 'none'\n[reverse]\nrate = '1mbit'\n");
     let link = |mbit, delay| LinkConfig::new(Bitrate::from_bps(mbit * MBIT), ns(delay));
     assert_eq!(path, PathConfig::asymmetric(link(10, 50), link(1, 51)));
 }
 
 #[test]
-fn every_key_sets_what_link_config_calls_the_same() {
+fn each_key_sets_its_config_field() {
     let text = "
         seed = 7
         rate = '0s:8mbit, 5s:2mbit, 10s:none'
@@ -127,7 +127,7 @@ fn losses_in_each_of_their_words() {
 }
 
 #[test]
-fn a_queue_that_nobody_asked_for_is_the_product_but_64_kib_at_least() {
+fn auto_queue_is_bdp_but_64_kib_minimum() {
     let queue = |text: &str| config(&format!("rtt = '100ms'\n{text}")).forward.queue;
     assert_eq!(queue("rate = '100mbit'"), QueueLimit::bytes(1_250_000));
     assert_eq!(queue("rate = '1mbit'"), QueueLimit::bytes(65_536));
@@ -138,7 +138,7 @@ fn a_queue_that_nobody_asked_for_is_the_product_but_64_kib_at_least() {
 }
 
 #[test]
-fn times_of_outages_and_limits_that_change() {
+fn outage_times_and_mtu_steps_are_read() {
     let expected = Outage::Intervals(vec![(ms(10_000), ms(12_000)), (ms(30_000), ms(30_500))]);
     assert_eq!(config("outage = '10s-12s, 30s-30.5s'").forward.outage, expected);
     let expected = Mtu::unlimited().then(ms(1_000), 900).then(ms(2_000), None);
@@ -146,14 +146,14 @@ fn times_of_outages_and_limits_that_change() {
 }
 
 #[test]
-fn a_cell_of_802_11_is_shared_by_both_directions() {
+fn wifi_cell_is_shared_by_both_directions() {
     let cell: WifiConfig = "wifi-b:preamble=short,rts".parse().unwrap();
     let path = config("delay = '1ms'\nqueue = 'none'\nrate = 'wifi-b:preamble=short,rts'");
     assert_eq!(path, PathConfig::from(LinkConfig::new(None, ms(1)).wifi(cell)));
 }
 
 #[test]
-fn a_trace_is_read_by_the_caller() {
+fn caller_reads_the_trace() {
     let path = PathSpec::from_toml("[reverse]\nrate = 'trace:some where/cell.down'").unwrap();
     assert_eq!(path.trace_files(), ["some where/cell.down"]);
     let read = |text: &'static str| path.to_path_config(move |_| Ok(text.to_owned()));
@@ -168,7 +168,7 @@ fn a_trace_is_read_by_the_caller() {
 }
 
 #[test]
-fn flags_override_a_text_which_overrides_its_preset() {
+fn flags_override_text_and_text_overrides_preset() {
     let mut path = PathSpec::from_toml("loss = '1%'\n[forward]\nrate = '9mbit'\n").unwrap();
     let lte = PathSpec::from_toml("rate = '9mbit'\npreset = 'lte'").unwrap();
     assert_eq!(lte.to_toml(), "rate = \"9mbit\"\ndelay = \"35ms\"\n");
@@ -181,7 +181,7 @@ fn flags_override_a_text_which_overrides_its_preset() {
 }
 
 #[test]
-fn a_flag_that_is_wrong_sets_nothing_and_is_named() {
+fn wrong_flag_sets_nothing_and_is_named() {
     let mut path = PathSpec::default();
     let result = path.set_all([(Scope::Both, "rate", "1mbit"), (Scope::Forward, "loss", "2")]);
     let error = result.unwrap_err();
@@ -195,7 +195,7 @@ fn a_flag_that_is_wrong_sets_nothing_and_is_named() {
 }
 
 #[test]
-fn what_is_wrong_with_a_text_is_said_with_its_place() {
+fn toml_errors_name_line_and_column() {
     for (text, beginning) in [
         ("rtt = '5ms'\n  rate = '10'", "line 2, column 10: rate: '10' has no unit: write 10bit or 10kbit"),
         ("[reverse]\nloss = 'x%'", "line 2, column 8: reverse.loss: 'x%' is not a probability"),
@@ -224,7 +224,7 @@ fn what_is_wrong_with_a_text_is_said_with_its_place() {
 }
 
 #[test]
-fn a_wrong_key_is_answered_with_the_nearest() {
+fn wrong_key_error_suggests_nearest_key() {
     for (key, meant) in [
         ("rat", "rate"),
         ("Rate", "rate"),
@@ -247,7 +247,7 @@ fn a_wrong_key_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn values_that_mean_nothing_are_refused_with_what_would() {
+fn invalid_values_are_refused_with_fix() {
     for (key, value, complaint) in [
         ("rate", "5s:1mbit", "'5s:1mbit' leaves open what holds from 0s on"),
         ("rate", "1mbit,2mbit", "'2mbit' has no time: write 5s:2mbit"),
@@ -310,7 +310,7 @@ fn hexadecimal_and_large_numbers_are_numbers() {
 }
 
 #[test]
-fn every_preset_is_a_path_of_its_own() {
+fn presets_differ_and_convert() {
     let mut seen: Vec<PathConfig> = Vec::new();
     for preset in Preset::ALL {
         assert_eq!(preset.name().parse(), Ok(preset));
@@ -322,7 +322,7 @@ fn every_preset_is_a_path_of_its_own() {
 }
 
 #[test]
-fn the_classic_preset_is_the_classic_link() {
+fn classic_preset_equals_classic_link() {
     let classic = crate::ClassicLink {
         rtt: ms(100),
         rate: Bitrate::from_bps(100 * MBIT),
@@ -347,7 +347,7 @@ fn goodput(preset: Preset) -> f64 {
 
 /// The means of what a laboratory course measured beyond saturation: 95.9, 6.43 and 23.9 Mbit/s.
 #[test]
-fn presets_of_local_networks_carry_what_was_measured() {
+fn local_network_presets_match_measured_throughput() {
     for (preset, measured) in [(Preset::Ethernet100, 95.9), (Preset::WifiB, 6.43), (Preset::WifiG, 23.9)] {
         let share = goodput(preset) / measured;
         assert!((0.95..1.05).contains(&share), "{preset}: {share}");
@@ -355,7 +355,7 @@ fn presets_of_local_networks_carry_what_was_measured() {
 }
 
 #[test]
-fn the_page_about_paths_names_everything_and_its_examples_are_read() {
+fn paths_document_covers_all_keys() {
     let page = include_str!("../../../../docs/PATHS.md");
     for key in Key::all() {
         assert!(page.contains(&format!("`{}`", key.name())), "{} is missing", key.name());
@@ -385,7 +385,7 @@ fn the_page_about_paths_names_everything_and_its_examples_are_read() {
 }
 
 #[test]
-fn headers_of_which_nothing_is_said_may_be_assumed_and_a_zero_is_said() {
+fn assumed_headers_yield_to_given_ones() {
     let mut path = PathSpec::from_toml("[reverse]\nheaders = 0").unwrap();
     assert_eq!(PathSpec::from_toml(&path.to_toml()).unwrap(), path);
     path.assume_headers(28);

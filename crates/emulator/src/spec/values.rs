@@ -1,7 +1,4 @@
-//! The words that a key can be set to.
-//!
-//! Owns the two ways, from text and to text, which are each other's inverse. Each kind of value has a file;
-//! none knows what key it is for.
+//! Text forms of the values of keys. Reading and writing are inverse.
 
 mod delay;
 mod loss;
@@ -19,23 +16,23 @@ pub(super) use mtu::MtuSpec;
 pub(super) use queue::{MarkSpec, QueueSpec};
 pub(super) use rate::RateSpec;
 
-/// A value in words.
+/// A value with a text form.
 pub(super) trait Value: Sized {
-    /// Reads it. The error is a sentence that quotes what is wrong.
+    /// Reads the value. The error is a sentence that quotes the wrong part.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// What [`read`](Self::read) reads as this value.
+    /// The text that [`read`](Self::read) reads as this value.
     fn write(&self) -> String;
 }
 
-/// The word for a thing that is not there.
+/// The text of a missing value.
 const NONE: &str = "none";
 
 fn is_none(text: &str) -> bool {
     text.eq_ignore_ascii_case(NONE)
 }
 
-/// The rest of a text that ends with a word of its own, without it.
+/// Removes the last word of a text, if it is this one.
 fn strip_last<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (rest, last) = text.rsplit_once(char::is_whitespace)?;
     last.eq_ignore_ascii_case(word).then_some(rest.trim_end())
@@ -51,7 +48,7 @@ impl Value for Probability {
     }
 }
 
-/// A size that fits in a packet many times over.
+/// A size in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bytes(pub(super) u32);
 
@@ -66,7 +63,7 @@ impl Value for Bytes {
     }
 }
 
-/// A first value and its successors, each from its own time on, in ascending order.
+/// A first value and later ones, each from a time on, in ascending order: `0s:10mbit,5s:2mbit`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Steps<T> {
     pub(super) first: T,
@@ -98,7 +95,7 @@ impl<T: Value> Value for Steps<T> {
     }
 }
 
-/// A value and the time before it, if there is one.
+/// A value, and the time before it if there is one.
 fn timed<T: Value>(text: &str) -> Result<(Option<Duration>, T), String> {
     match text.split_once(':') {
         Some((at, value)) => Ok((Some(Duration::read(at.trim())?), T::read(value.trim())?)),

@@ -6,7 +6,7 @@ fn message<T>(result: Result<T, UnitError>) -> String {
 }
 
 #[test]
-fn rates_are_decimal_multiples_of_a_bit_per_second() {
+fn rate_prefixes_are_decimal() {
     for (text, bps) in [
         ("300bit", 300),
         ("500kbit", 500_000),
@@ -21,12 +21,12 @@ fn rates_are_decimal_multiples_of_a_bit_per_second() {
 }
 
 #[test]
-fn a_rate_below_the_resolution_becomes_the_slowest() {
+fn tiny_rate_becomes_one_millibit() {
     assert_eq!(parse_bitrate("0.0000001bit").ok(), Bitrate::from_bps_f64(0.001));
 }
 
 #[test]
-fn a_displayed_rate_reads_back_as_itself() {
+fn displayed_rate_reads_back_equal() {
     for bps in [0.001, 0.5, 999.0, 1e3, 999_999_937.0, 1.5e9, 1e10, 1.8e16] {
         let rate = Bitrate::from_bps_f64(bps).unwrap();
         assert_eq!(parse_bitrate(&rate.to_string()), Ok(rate));
@@ -56,7 +56,7 @@ fn times_are_exact_to_the_nanosecond() {
 }
 
 #[test]
-fn sizes_know_both_kinds_of_prefix_and_may_stand_alone() {
+fn sizes_accept_both_prefixes_and_bare_numbers() {
     for (text, bytes) in [
         ("1500", 1_500),
         ("1500b", 1_500),
@@ -90,7 +90,7 @@ fn probabilities_are_fractions_or_percentages() {
 }
 
 #[test]
-fn what_is_not_a_quantity_is_refused() {
+fn malformed_quantities_are_refused() {
     for text in [
         "",
         " ",
@@ -121,7 +121,7 @@ fn what_is_not_a_quantity_is_refused() {
 }
 
 #[test]
-fn what_does_not_fit_is_out_of_range() {
+fn oversized_quantities_are_out_of_range() {
     for text in ["18446744073709551616ns", "99999999999s", "99999999999999999999999999999s"] {
         assert!(matches!(parse_duration(text), Err(UnitError::OutOfRange { .. })), "{text}");
     }
@@ -137,7 +137,7 @@ fn what_does_not_fit_is_out_of_range() {
 }
 
 #[test]
-fn a_bare_number_is_told_its_possible_units() {
+fn bare_number_error_lists_units() {
     assert_eq!(message(parse_bitrate("10")), "'10' has no unit: write 10bit or 10kbit or 10mbit or 10gbit");
     assert_eq!(
         message(parse_duration("100")),
@@ -146,7 +146,7 @@ fn a_bare_number_is_told_its_possible_units() {
 }
 
 #[test]
-fn errors_quote_the_input_and_name_the_accepted_forms() {
+fn errors_quote_input_and_accepted_forms() {
     assert_eq!(
         message(parse_bitrate("fast")),
         "'fast' is not a rate such as 300bit, 500kbit, 10mbit or 1.5gbit"
@@ -164,7 +164,7 @@ fn errors_quote_the_input_and_name_the_accepted_forms() {
 }
 
 #[test]
-fn queues_are_packets_bytes_or_bandwidth_delay_products() {
+fn queue_sizes_are_packets_bytes_or_bdp() {
     for (text, size) in [
         ("25p", QueueSize::Packets(25)),
         (" 25 P ", QueueSize::Packets(25)),
@@ -181,7 +181,7 @@ fn queues_are_packets_bytes_or_bandwidth_delay_products() {
 }
 
 #[test]
-fn what_is_no_queue_is_refused_with_the_fix() {
+fn malformed_queue_size_is_refused_with_fix() {
     assert_eq!(
         message(parse_queue_size("25")),
         "'25' has no unit: write 25b or 25kb or 25kib or 25mb or 25mib or 25gb or 25gib or 25p or 25bdp"

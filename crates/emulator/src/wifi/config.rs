@@ -47,7 +47,7 @@ pub struct WifiConfig {
     pub protection: Option<WifiRate>,
     /// Saturated stations, this one included, with frames as long as ours.
     pub stations: NonZeroU8,
-    /// Whether the far end is a station too, so that the access point sends each frame a second
+    /// True if the far end is a station too, so that the access point sends each frame a second
     /// time.
     pub via_access_point: bool,
     /// The back-off before each frame.
@@ -115,7 +115,7 @@ impl WifiConfig {
     /// [`Mtu`](crate::Mtu).
     pub const MTU: u32 = MAX_MSDU_BYTES - LLC_SNAP_BYTES;
 
-    /// Whether such a cell can exist.
+    /// Returns whether such a cell can exist.
     pub fn check(&self) -> Result<(), WifiError> {
         let standard = self.standard;
         for rate in [self.rate, self.basic_rate] {
@@ -206,7 +206,7 @@ struct Exchange {
     collides: u64,
 }
 
-/// Whether the other direction of the path sends too.
+/// True if the other direction of the path sends too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contenders {
     OneWay,
@@ -245,7 +245,7 @@ impl Costs {
 
     /// The cost of a packet of `bytes` bytes. `draw` determines the back-off if it is drawn.
     ///
-    /// Nothing overflows: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, collisions of 256 stations take
+    /// No step overflows: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, collisions of 256 stations take
     /// about as long again, and 255 stations have such a turn twice.
     pub(super) fn of(&self, bytes: usize, contenders: Contenders, draw: Option<u64>) -> Cost {
         let exchange = self.config.exchange(u32::try_from(bytes).unwrap_or(u32::MAX));

@@ -77,7 +77,7 @@ mod tests {
     use crate::wifi::phy::{CW_MAX, SlotTime, WifiStandard};
 
     #[test]
-    fn one_station_waits_half_its_window_and_never_collides() {
+    fn single_station_waits_half_window_without_collision() {
         for (standard, idle) in
             [(WifiStandard::A, 67_500), (WifiStandard::B, 310_000), (WifiStandard::G, 150_000)]
         {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_means_are_those_of_stations_that_draw() {
+    fn means_match_slot_simulation() {
         for standard in [WifiStandard::A, WifiStandard::B] {
             let timing = Timing::new(standard, SlotTime::Long);
             for stations in [1, 2, 5, 10, 30] {

@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn the_names_alone_are_the_presets() {
+    fn name_alone_gives_default_cell() {
         assert_eq!("wifi-a".parse(), Ok(WifiConfig::a()));
         assert_eq!(" WiFi-B ".parse(), Ok(WifiConfig::b()));
         assert_eq!("wifi-g:".parse(), Ok(WifiConfig::g()));
     }
 
     #[test]
-    fn each_word_changes_its_own_thing() {
+    fn each_option_changes_one_field() {
         let read = "wifi-b:rate=5.5mbit, basic=2mbit,preamble=short,rts=1000,stations=3,via-ap,backoff=drawn";
         let expected = WifiConfig {
             rate: WifiRate::MBPS_5_5,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place_and_what_would_be_right() {
+    fn errors_quote_option_and_name_fix() {
         assert!(error("wifi-n").starts_with("'wifi-n' is no 802.11 cell: write wifi-a, wifi-b or wifi-g"));
         assert!(
             error("wifi-b:fast").starts_with("'fast' says nothing about an 802.11 cell: there are rate=")
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standard_has_its_own_rates_and_options_only() {
+    fn options_of_other_standards_are_refused() {
         assert_eq!(
             error("wifi-b:rate=54mbit"),
             "802.11b has no rate of 54 Mbit/s: it has 1, 2, 5.5 and 11 Mbit/s"

@@ -87,12 +87,13 @@ impl WifiRate {
         Bitrate::from_bps(self.0 as u64 * 500_000)
     }
 
-    /// Whether this is a DSSS rate of 802.11b. The other rates are OFDM.
+    /// Returns whether this is a DSSS rate of 802.11b. The other rates are OFDM.
     pub const fn is_dsss(self) -> bool {
         matches!(self, Self::MBPS_1 | Self::MBPS_2 | Self::MBPS_5_5 | Self::MBPS_11)
     }
 
-    /// Whether every station with rates of this kind must support this one (clauses 16 and 17).
+    /// Returns whether every station with rates of this kind must support this one (clauses 16 and
+    /// 17).
     pub(super) const fn is_mandatory(self) -> bool {
         self.is_dsss() || matches!(self, Self::MBPS_6 | Self::MBPS_12 | Self::MBPS_24)
     }
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_takes_what_the_textbooks_say() {
+    fn ack_airtime_matches_textbook() {
         let ack = |standard, preamble, rate| micros(standard, preamble, rate, 14);
         assert_eq!(ack(WifiStandard::B, Preamble::Long, WifiRate::MBPS_1), 304);
         assert_eq!(ack(WifiStandard::B, Preamble::Long, WifiRate::MBPS_2), 248);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preamble_of_one_megabit_is_always_long() {
+    fn one_megabit_preamble_is_always_long() {
         for preamble in [Preamble::Long, Preamble::Short] {
             assert_eq!(micros(WifiStandard::G, preamble, WifiRate::MBPS_1, 1), 200);
         }
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gaps_are_those_of_the_standards() {
+    fn gaps_are_those_of_the_standards() {
         let gaps = |standard, slot| {
             let timing = Timing::new(standard, slot);
             (timing.difs() / NS_PER_US, timing.cw_min, timing.stages())

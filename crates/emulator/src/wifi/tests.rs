@@ -1,4 +1,5 @@
-//! Costs against published ones. `sharing` is about what the two directions of a path do to each other.
+//! Costs against published ones. `sharing` is about what the two directions of a path do to each
+//! other.
 
 use std::num::NonZeroU8;
 
@@ -19,10 +20,10 @@ fn micros(cell: &str, packet: usize) -> f64 {
 }
 
 /// J. Jun, P. Peddabachagari, M. Sichitiu, "Theoretical Maximum Throughput of IEEE 802.11 and its
-/// Applications", IEEE NCA 2003: with 34 bytes around what they count as payload, two fewer than here,
-/// answers of 802.11b at 1 Mbit/s, and no rounding to a microsecond.
+/// Applications", IEEE NCA 2003: with 34 bytes around what they count as payload, two fewer than
+/// here, answers of 802.11b at 1 Mbit/s, and no rounding to a microsecond.
 #[test]
-fn costs_are_those_of_the_theoretical_maximum_throughput() {
+fn airtime_matches_theoretical_maximum_throughput() {
     // 50 DIFS + 310 back-off + 192 + 8 * (34 + 1500) / 11 + 10 SIFS + 304 ACK.
     let b = 50.0 + 310.0 + 192.0 + 8.0 * 1_534.0 / 11.0 + 10.0 + 304.0;
     assert!((micros("wifi-b:basic=1mbit", 1_498) - b).abs() < 1.0);
@@ -45,7 +46,7 @@ const fn us_tenths(tenths: u64) -> Duration {
 }
 
 #[test]
-fn a_packet_of_802_11g_costs_its_gaps_frames_and_protection() {
+fn protected_80211g_packet_costs_gaps_and_frames() {
     // 50 DIFS + 150 back-off + 20 + 57 * 4 + 6 + 10 SIFS + 34 ACK.
     assert_eq!(cost("wifi-g", 1_498), us_tenths(4_980));
     // 28 DIFS + 67.5 back-off, the rest as above.
@@ -53,14 +54,15 @@ fn a_packet_of_802_11g_costs_its_gaps_frames_and_protection() {
     // CTS of 14 bytes at 11 Mbit/s, 192 + 11 or 96 + 11, and SIFS.
     assert_eq!(cost("wifi-g:protection", 1_498), us_tenths(4_980 + 2_130));
     assert_eq!(cost("wifi-g:protection,preamble=short", 1_498), us_tenths(4_980 + 1_170));
-    // RTS of 20 bytes and CTS, both at the rate of the protection, each with SIFS: 192 + 15, 192 + 11.
+    // RTS of 20 bytes and CTS, both at the rate of the protection, each with SIFS: 192 + 15, 192 +
+    // 11.
     assert_eq!(cost("wifi-g:protection,rts", 1_498), us_tenths(4_980 + 2_070 + 2_030 + 200));
     // A frame that stations of 802.11b understand needs none.
     assert_eq!(cost("wifi-g:rate=11mbit,protection", 99), cost("wifi-g:rate=11mbit", 99));
 }
 
 #[test]
-fn answers_come_at_the_highest_mandatory_rate_below_both_limits() {
+fn control_rate_is_highest_mandatory_within_limits() {
     // SIFS and ACK are what differs: 16 + 28, 32, 44 us.
     for (rate, ack, symbols) in [("54mbit", 28, 57), ("18mbit", 32, 171), ("9mbit", 44, 342)] {
         let data = 20 + symbols * 4;
@@ -73,15 +75,15 @@ fn answers_come_at_the_highest_mandatory_rate_below_both_limits() {
 }
 
 #[test]
-fn a_threshold_spares_short_frames_the_reservation() {
+fn rts_threshold_exempts_short_frames() {
     assert_eq!(cost("wifi-b:rts=1000", 964), cost("wifi-b", 964));
     assert_eq!(cost("wifi-b:rts=1000", 965), cost("wifi-b:rts", 965));
 }
 
-/// The lab of the wireless MTU: 802.11a, IPv6 (48 bytes with UDP), its payload in Mbit/s was 30.9 and 32.7
-/// times payload over payload and 80, and each step of 258 bytes brought 1.7 to 2 Mbit/s.
+/// The lab of the wireless MTU: 802.11a, IPv6 (48 bytes with UDP), its payload in Mbit/s was 30.9
+/// and 32.7 times payload over payload and 80, and each step of 258 bytes brought 1.7 to 2 Mbit/s.
 #[test]
-fn a_longer_mtu_gains_what_was_measured() {
+fn longer_mtu_gain_matches_measurement() {
     let payloads = [1_452, 1_710, 1_968, 2_226];
     let rates = payloads.map(|payload| kbps("wifi-a", payload, payload + 48));
     for (rate, measured) in rates.into_iter().zip([30_900 * 1_452 / 1_532, 32_700 * 1_710 / 1_790]) {
@@ -92,9 +94,9 @@ fn a_longer_mtu_gains_what_was_measured() {
     }
 }
 
-/// The same lab's fragmentation: where the wire behind the cell has an MTU of 1500, the longer payloads
-/// cross it as a packet of 1496 bytes and one with the rest, 48 bytes of headers each. Throughput dropped,
-/// then rose again with the length of the second.
+/// The same lab's fragmentation: where the wire behind the cell has an MTU of 1500, the longer
+/// payloads cross it as a packet of 1496 bytes and one with the rest, 48 bytes of headers each.
+/// Throughput dropped, then rose again with the length of the second.
 #[test]
 fn two_fragments_cost_two_packets() {
     let rate = |payload: usize| {
@@ -108,20 +110,21 @@ fn two_fragments_cost_two_packets() {
 }
 
 #[test]
-fn client_to_client_costs_the_air_twice() {
+fn via_access_point_doubles_airtime() {
     for cell in ["wifi-a:", "wifi-b:rts,", "wifi-g:slot=short,"] {
         assert_eq!(cost(&format!("{cell}via-ap"), 1_500), cost(cell, 1_500) * 2);
     }
 }
 
 #[test]
-fn stations_share_the_air_and_lose_some_of_it_to_collisions() {
+fn stations_share_airtime_and_lose_collisions() {
     // All of them together, in thousandths of what one has alone.
     let together = |stations: u8| {
         let cell = WifiConfig { stations: NonZeroU8::new(stations).unwrap(), ..WifiConfig::b() };
         cost("wifi-b", 1_498).as_nanos() * 1_000 * u128::from(stations) / cell.airtime(1_498).as_nanos()
     };
-    // Two waste fewer empty slots than one, which outweighs their collisions. Beyond that it goes down.
+    // Two waste fewer empty slots than one, which outweighs their collisions. Beyond that it goes
+    // down.
     let together = [1, 2, 5, 10, 20, 50].map(together);
     assert_eq!(together[0], 1_000);
     assert!((1_000..1_080).contains(&together[1]), "{together:?}");
@@ -144,7 +147,7 @@ fn no_argument_overflows() {
 }
 
 #[test]
-fn drawn_back_offs_have_the_configured_mean_and_follow_from_the_seed() {
+fn drawn_back_offs_have_mean_and_follow_seed() {
     let cell = "wifi-b:backoff=drawn".parse().unwrap();
     let now = epoch();
     let ends = |seed, direction| -> Vec<_> {
@@ -160,7 +163,7 @@ fn drawn_back_offs_have_the_configured_mean_and_follow_from_the_seed() {
 }
 
 #[test]
-fn the_rate_of_a_link_through_a_cell_is_what_full_packets_get() {
+fn wifi_link_rate_is_full_packet_throughput() {
     let link = LinkConfig::default().wifi(WifiConfig::g());
     assert_eq!(link.rate.map(|rate| rate.as_bps_f64().round()), Some(24_096_385.0));
 }

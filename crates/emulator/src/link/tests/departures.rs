@@ -1,5 +1,6 @@
-//! A link with a discipline that decides on departure, kept as a plain list of packets to compare the real one
-//! with. Like [`model`](super::model) it recounts everything and shares no arithmetic with the link.
+//! A link with a discipline that decides on departure, kept as a plain list of packets to compare
+//! the real one with. Like [`model`](super::model) it recounts everything and shares no arithmetic
+//! with the link.
 
 use super::*;
 use crate::delay::Reorder;
@@ -9,7 +10,7 @@ use crate::queue::{CoDelConfig, Discipline};
 const OPERATIONS: u64 = 3_000;
 
 #[test]
-fn a_link_that_decides_on_departure_agrees_with_a_naive_model_after_every_operation() {
+fn departure_disciplines_agree_with_naive_model() {
     let mut totals = [Ledger::default(); 2];
     for seed in 0..48 {
         let mut numbers = Numbers::new(seed);
@@ -191,8 +192,8 @@ impl NaiveCoDel {
         at + u64::try_from((4 * interval.as_nanos().pow(2) / u128::from(count)).isqrt().div_ceil(2)).unwrap()
     }
 
-    /// Whether the packet that waited so long and leaves so many bytes behind may be dropped. Times are one
-    /// nanosecond on, so that 0 is none.
+    /// Returns whether the packet that waited so long and leaves so many bytes behind may be
+    /// dropped. Times are one nanosecond on, so that 0 is none.
     fn ok_to_drop(&mut self, config: CoDelConfig, now: u64, sojourn: u64, behind: u64) -> bool {
         if u128::from(sojourn) < config.target.as_nanos() || behind <= self.max_packet {
             self.first_above = 0;
@@ -248,8 +249,8 @@ impl Model {
         Ok(())
     }
 
-    /// Lets those leave who do, throws those out who have to go for the packet, and says why it may not
-    /// come in all the same.
+    /// Lets those leave who do, throws those out who have to go for the packet, and says why it may
+    /// not come in all the same.
     fn refusal(&mut self, now: u64, record: &Record) -> Option<DropCause> {
         self.serve(now, 0);
         let waiting = self.waiting();

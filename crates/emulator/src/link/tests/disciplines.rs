@@ -1,4 +1,5 @@
-//! Whole links with disciplines other than drop-tail: what holds for all of them, and what each is for.
+//! Whole links with disciplines other than drop-tail: what holds for all of them, and what each is
+//! for.
 
 use super::*;
 use crate::delay::{Jitter, Reorder};
@@ -54,7 +55,7 @@ fn drain_all(link: &mut Link) -> Vec<Delivery> {
 }
 
 #[test]
-fn late_pops_bend_no_schedule_of_any_discipline() {
+fn late_pops_change_no_discipline_outcome() {
     for text in ALL {
         for jitter in [None, Some(Jitter::uniform(ms(3))), Some(Jitter::normal(ms(3)).unordered())] {
             let config = LinkConfig { jitter, ..plain() }
@@ -82,7 +83,7 @@ fn late_pops_bend_no_schedule_of_any_discipline() {
 }
 
 #[test]
-fn pushes_behind_the_pops_by_less_than_the_delay_change_nothing() {
+fn pushes_within_delay_of_pops_are_not_late() {
     for text in ALL {
         let config = plain().queue(QueueLimit::packets(30)).discipline(discipline(text));
         let start = epoch();
@@ -101,7 +102,7 @@ fn pushes_behind_the_pops_by_less_than_the_delay_change_nothing() {
 }
 
 #[test]
-fn packet_n_meets_its_fate_whatever_the_discipline() {
+fn packet_fate_does_not_depend_on_discipline() {
     let half = Probability::new(0.5).unwrap();
     let fates = |text: &str| {
         let config = plain().loss(bernoulli(0.3)).duplicate(half).corrupt(half).discipline(discipline(text));
@@ -135,7 +136,7 @@ fn packet_n_meets_its_fate_whatever_the_discipline() {
 }
 
 #[test]
-fn the_same_seed_drops_the_same_packets() {
+fn same_seed_drops_same_packets() {
     for text in ALL {
         let run = |seed| {
             let config = plain().queue(QueueLimit::packets(100)).discipline(discipline(text));
@@ -152,7 +153,7 @@ fn the_same_seed_drops_the_same_packets() {
 }
 
 #[test]
-fn below_the_rate_nobody_is_dropped_and_nobody_waits() {
+fn load_below_rate_causes_no_drop_or_wait() {
     for text in ALL {
         let mut link = link(plain().discipline(discipline(text)));
         link.measure_queue_delays();
@@ -163,7 +164,7 @@ fn below_the_rate_nobody_is_dropped_and_nobody_waits() {
 }
 
 #[test]
-fn drop_head_keeps_the_newest_and_tells_sooner() {
+fn drop_head_keeps_newest_and_signals_sooner() {
     let now = epoch();
     let config = plain().queue(QueueLimit::packets(3)).discipline(Discipline::DropHead);
     let mut link = link(config);
@@ -181,7 +182,7 @@ fn drop_head_keeps_the_newest_and_tells_sooner() {
 }
 
 #[test]
-fn drop_head_makes_as_much_room_as_it_takes_and_none_in_vain() {
+fn drop_head_drops_only_if_room_results() {
     let now = epoch();
     let mut link = link(plain().queue(QueueLimit::bytes(3_000)).discipline(Discipline::DropHead));
     assert_eq!(burst(&mut link, now, 4, 1_000), 4);
@@ -197,7 +198,7 @@ fn drop_head_makes_as_much_room_as_it_takes_and_none_in_vain() {
 }
 
 #[test]
-fn codel_drops_by_its_law_on_a_link_that_is_offered_twice_its_rate() {
+fn codel_follows_control_law_at_double_load() {
     let start = epoch();
     let config = CoDelConfig::default();
     let mut link = link(plain().discipline(Discipline::CoDel(config)));
@@ -207,14 +208,15 @@ fn codel_drops_by_its_law_on_a_link_that_is_offered_twice_its_rate() {
         link.push(start + ns(500_000) * n, vec![0; 1_250]).unwrap();
         dropped.extend(std::iter::from_fn(|| link.pop_dropped()).map(|drop| (drop.at - start).as_millis()));
     }
-    // Packet n comes after n/2 ms and leaves after n, so the delay reaches 5 ms when packet 10 leaves. Every
-    // drop lets the others leave 1 ms earlier, which changes nothing: packets leave at whole milliseconds.
+    // Packet n comes after n/2 ms and leaves after n, so the delay reaches 5 ms when packet 10
+    // leaves. Every drop lets the others leave 1 ms earlier, which changes nothing: packets leave
+    // at whole milliseconds.
     assert_eq!(dropped, [110, 210, 281, 339, 389, 434, 474]);
     assert_eq!(link.ledger().dropped_aqm, 7);
 }
 
 #[test]
-fn a_codel_link_with_ecn_marks_at_the_times_of_drops_and_drops_nobody() {
+fn codel_with_ecn_marks_instead_of_dropping() {
     let start = epoch();
     let mut link = link(plain().discipline(discipline("codel:ecn")));
     let delivered = load(&mut link, start, 500, ns(500_000), Ecn::Ect0);
@@ -226,7 +228,7 @@ fn a_codel_link_with_ecn_marks_at_the_times_of_drops_and_drops_nobody() {
 }
 
 #[test]
-fn pie_keeps_the_delay_at_its_target_and_drops_what_is_too_much() {
+fn pie_keeps_delay_at_target() {
     let start = epoch();
     let mut link = link(plain().discipline(Discipline::Pie(PieConfig::default())));
     // For 20 s to find the rate, and then 40 s: 1.25 times the rate, so a fifth is too much.
@@ -244,9 +246,10 @@ fn pie_keeps_the_delay_at_its_target_and_drops_what_is_too_much() {
 }
 
 #[test]
-fn red_settles_where_the_curve_drops_what_is_too_much() {
+fn red_settles_where_drops_match_excess() {
     let start = epoch();
-    // 5 % too much: the drop rate is about twice the probability, which is 2.5 % at half of the way.
+    // 5 % too much: the drop rate is about twice the probability, which is 2.5 % at half of the
+    // way.
     let config = RedConfig { min: 10_000, max: 50_000, ..RedConfig::default() };
     let mut link = link(plain().discipline(Discipline::Red(config)));
     load(&mut link, start, 20_000, ns(950_000), Ecn::NotEct);
@@ -262,7 +265,7 @@ fn red_settles_where_the_curve_drops_what_is_too_much() {
 }
 
 #[test]
-fn packets_on_the_wire_are_no_queue_to_a_discipline_although_they_count_against_the_limit() {
+fn packets_on_wire_are_no_backlog_for_aqm() {
     for text in ["red:min=3kb,max=9kb,weight=1", "pie:target=1ms,burst=0ms"] {
         for occupancy in [Occupancy::Waiting, Occupancy::WaitingAndInFlight] {
             let mut link = link(plain().discipline(discipline(text)).occupancy(occupancy));
@@ -274,7 +277,7 @@ fn packets_on_the_wire_are_no_queue_to_a_discipline_although_they_count_against_
 }
 
 #[test]
-fn red_samples_the_queue_where_it_is_full_too() {
+fn red_samples_full_queue_too() {
     // Of 40 packets at once 11 find room, so all that find none find 10 waiting.
     let red = discipline("red:min=8kb,max=12kb,weight=0.1,gentle=no");
     let mut link = link(plain().queue(QueueLimit::packets(10)).discipline(red));
@@ -282,12 +285,13 @@ fn red_samples_the_queue_where_it_is_full_too() {
     let mut push = |at| link.push(start + ms(at), vec![0; 1_250]).map_err(|dropped| dropped.cause);
     let full = (0..40).filter(|_| push(0) == Err(DropCause::QueueFull)).count();
     assert_eq!(full, 29);
-    // The average of those samples is above the upper threshold, that of the first 11 is not half of it.
+    // The average of those samples is above the upper threshold, that of the first 11 is not half
+    // of it.
     assert_eq!(push(1), Err(DropCause::Aqm));
 }
 
 #[test]
-fn marks_of_red_and_pie_take_the_place_of_drops() {
+fn red_and_pie_mark_instead_of_dropping() {
     for text in ["red:min=10kb,max=100kb,ecn", "pie:ecn"] {
         let run = |ecn| {
             let mut link = link(plain().discipline(discipline(text)));
@@ -301,7 +305,7 @@ fn marks_of_red_and_pie_take_the_place_of_drops() {
 }
 
 #[test]
-fn who_waits_counts_against_memory_and_is_written_off_in_the_end() {
+fn waiting_packets_count_against_memory() {
     let now = epoch();
     for text in ["drop-head", "codel"] {
         let mut link = link(plain().memory_limit(5_000).discipline(discipline(text)));
@@ -315,7 +319,7 @@ fn who_waits_counts_against_memory_and_is_written_off_in_the_end() {
 }
 
 #[test]
-fn a_trace_serves_who_waits_as_it_serves_who_comes() {
+fn trace_serves_waiting_and_arriving_alike() {
     let trace = || Trace::parse("3\n5\n5\n10\n").unwrap();
     let start = epoch();
     let run = |text: &str| {
@@ -338,7 +342,7 @@ fn a_trace_serves_who_waits_as_it_serves_who_comes() {
 }
 
 #[test]
-fn only_so_many_dropped_packets_are_kept_and_the_newest_of_them() {
+fn newest_drops_are_kept_up_to_limit() {
     let now = epoch();
     let mut link = link(plain().queue(QueueLimit::packets(1)).discipline(Discipline::DropHead));
     let push = |link: &mut Link, tags: std::ops::Range<u32>| {
@@ -361,7 +365,7 @@ fn only_so_many_dropped_packets_are_kept_and_the_newest_of_them() {
 }
 
 #[test]
-fn a_second_copy_without_room_is_kept_too() {
+fn dropped_second_copy_is_kept() {
     let now = epoch();
     let mut link = link(plain().duplicate(Probability::ONE).queue(QueueLimit::packets(0)));
     link.keep_dropped(3);
@@ -374,7 +378,7 @@ fn a_second_copy_without_room_is_kept_too() {
 }
 
 #[test]
-fn queue_delays_are_those_of_waiting_alone() {
+fn queue_delay_excludes_service_time() {
     let now = epoch();
     for text in ["drop-tail", "drop-head", "codel", "red:min=1mb,max=2mb", "pie"] {
         let mut link = link(plain().discipline(discipline(text)));

@@ -1,5 +1,5 @@
-//! The effects that a link lacks unless asked for: each alone and exactly, and none at the cost of another.
-//! [`model`](super::model) checks them all at once.
+//! The effects that a link lacks unless asked for: each alone and exactly, and none at the cost of
+//! another. [`model`](super::model) checks them all at once.
 
 use super::*;
 use crate::delay::Jitter;
@@ -23,7 +23,8 @@ fn order(link: &mut Link) -> Vec<u32> {
     drain(link).into_iter().map(|delivery| delivery.tag).collect()
 }
 
-/// Pushes packets 0 to `count` - 1 of 500 bytes, each tagged with its number and `gap` after the last.
+/// Pushes packets 0 to `count` - 1 of 500 bytes, each tagged with its number and `gap` after the
+/// last.
 fn numbered(link: &mut Link, start: Instant, count: u32, gap: Duration) {
     for n in 0..count {
         let _ = link.push(start + gap * n, Packet::from(vec![0; 500]).with_tag(n));
@@ -31,7 +32,7 @@ fn numbered(link: &mut Link, start: Instant, count: u32, gap: Duration) {
 }
 
 #[test]
-fn a_dead_link_drops_who_arrives_and_carries_on_with_who_waits() {
+fn outage_drops_arrivals_and_serves_waiting_packets() {
     let start = epoch();
     let mut link = link(plain().outage(Outage::once(ms(5), ms(10))));
     // Two are inside when the outage begins, the second of them still waiting.
@@ -42,7 +43,7 @@ fn a_dead_link_drops_who_arrives_and_carries_on_with_who_waits() {
 }
 
 #[test]
-fn an_outage_is_decided_by_the_time_of_arrival_from_the_start_of_the_link() {
+fn outage_times_count_from_link_start() {
     let start = epoch();
     let config = plain().outage(Outage::periodic(ms(10), ms(5), ms(5)));
     let taken = |mut link: Link| -> Vec<bool> {
@@ -61,7 +62,7 @@ fn an_outage_is_decided_by_the_time_of_arrival_from_the_start_of_the_link() {
 }
 
 #[test]
-fn the_mtu_counts_overhead_and_changes_with_time() {
+fn mtu_counts_overhead_and_changes_in_time() {
     let start = epoch();
     let mut link = link(plain().overhead(28).mtu(Mtu::new(528).then(ms(10), 527)));
     let pushed = |link: &mut Link, at, len| link.push(start + ms(at), vec![0; len]).map_err(|d| d.cause);
@@ -73,7 +74,7 @@ fn the_mtu_counts_overhead_and_changes_with_time() {
 }
 
 #[test]
-fn who_is_refused_on_arrival_uses_no_link_time() {
+fn arrival_drop_uses_no_link_time() {
     let start = epoch();
     let mut link = link(plain().mtu(Mtu::new(500)));
     assert!(link.push(start, vec![0; 501]).is_err());
@@ -82,7 +83,7 @@ fn who_is_refused_on_arrival_uses_no_link_time() {
 }
 
 #[test]
-fn a_duplicate_follows_its_original_and_takes_its_own_time() {
+fn duplicate_follows_original_with_own_service() {
     let start = epoch();
     let mut link = link(plain().duplicate(Probability::ONE));
     numbered(&mut link, start, 2, Duration::ZERO);
@@ -94,7 +95,7 @@ fn a_duplicate_follows_its_original_and_takes_its_own_time() {
 }
 
 #[test]
-fn a_duplicate_without_room_is_dropped_and_its_original_is_not() {
+fn duplicate_without_room_is_dropped_alone() {
     let now = epoch();
     let mut queue = link(plain().duplicate(Probability::ONE).queue(QueueLimit::packets(0)));
     assert_eq!(burst(&mut queue, now, 1, 500), 1);
@@ -106,7 +107,7 @@ fn a_duplicate_without_room_is_dropped_and_its_original_is_not() {
 }
 
 #[test]
-fn a_delivery_says_whether_it_is_a_copy_and_whether_a_bit_was_flipped() {
+fn delivery_flags_copy_and_corruption() {
     for text in ["drop-tail", "drop-head", "pie"] {
         let half = Probability::new(0.5).unwrap();
         let config = plain().duplicate(Probability::ONE).corrupt(half).discipline(text.parse().unwrap());
@@ -126,14 +127,14 @@ fn a_delivery_says_whether_it_is_a_copy_and_whether_a_bit_was_flipped() {
 }
 
 #[test]
-fn what_is_not_let_in_is_not_duplicated() {
+fn dropped_packet_is_not_duplicated() {
     let mut link = link(plain().duplicate(Probability::ONE).loss(Loss::every_nth(1)));
     assert_eq!(burst(&mut link, epoch(), 10, 500), 0);
     assert_eq!(link.ledger().duplicated, 0);
 }
 
 #[test]
-fn corruption_changes_one_bit_of_the_links_copy_and_no_length() {
+fn corruption_flips_one_bit_and_keeps_length() {
     let now = epoch();
     let mut link = link(plain().corrupt(Probability::ONE).queue(QueueLimit::packets(1)));
     for n in 0..3 {
@@ -150,7 +151,7 @@ fn corruption_changes_one_bit_of_the_links_copy_and_no_length() {
 }
 
 #[test]
-fn who_is_held_back_is_overtaken_by_exactly_those_that_can() {
+fn held_back_packet_is_overtaken_within_extra_delay() {
     // Found by its draws: which of the packets are held back.
     let reorder = |probability| plain().reorder(probability, ms(10));
     let mut probe = link(reorder(probability(0.2)));
@@ -173,7 +174,7 @@ fn who_is_held_back_is_overtaken_by_exactly_those_that_can() {
 }
 
 #[test]
-fn the_wakeup_moves_forward_when_a_packet_overtakes() {
+fn wakeup_moves_earlier_when_packet_overtakes() {
     let start = epoch();
     let config = LinkConfig::new(None, ms(1)).reorder(probability(0.5), ms(100));
     let mut link = link(config);
@@ -203,7 +204,7 @@ fn jitter_reorders_only_when_told_to() {
 }
 
 #[test]
-fn a_place_on_the_path_is_free_when_its_packet_is_due_whoever_overtakes() {
+fn path_occupancy_ends_at_due_time_despite_overtaking() {
     let start = epoch();
     let config = LinkConfig::new(None, ms(5))
         .jitter(Jitter::uniform(ms(30)).unordered())
@@ -215,13 +216,14 @@ fn a_place_on_the_path_is_free_when_its_packet_is_due_whoever_overtakes() {
         let due = link.next_wakeup().unwrap();
         assert_eq!(burst(&mut link, due.checked_sub(ns(1)).unwrap(), 1, 1), 0, "{free}");
         link.pop(due).unwrap();
-        // What is due is gone from the count before it is asked; the packet let in may be due later or not.
+        // What is due is gone from the count before it is asked; the packet let in may be due later
+        // or not.
         assert_eq!(burst(&mut link, due, 2, 1), 1, "{free}");
     }
 }
 
 #[test]
-fn marks_are_set_above_the_threshold_and_only_on_those_who_can_bear_them() {
+fn capable_packets_above_threshold_are_marked() {
     let now = epoch();
     let mut link =
         link(plain().queue(QueueLimit::packets(6)).marking(Marking::above(QueueLimit::packets(2))));
@@ -235,7 +237,7 @@ fn marks_are_set_above_the_threshold_and_only_on_those_who_can_bear_them() {
 }
 
 #[test]
-fn who_cannot_be_marked_is_dropped_under_its_own_name() {
+fn incapable_packet_drop_counts_as_congestion() {
     let now = epoch();
     let marking = Marking::above(QueueLimit::bytes(500)).dropping_others();
     let mut link = link(plain().marking(marking));
@@ -246,7 +248,7 @@ fn who_cannot_be_marked_is_dropped_under_its_own_name() {
 }
 
 #[test]
-fn codepoints_and_tags_pass_a_link_unchanged() {
+fn codepoints_and_tags_pass_unchanged() {
     let now = epoch();
     let mut link = link(plain());
     let all = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
@@ -258,7 +260,7 @@ fn codepoints_and_tags_pass_a_link_unchanged() {
 }
 
 #[test]
-fn a_step_of_the_rate_is_exact_however_late_the_link_is_asked() {
+fn rate_step_is_exact_for_late_caller() {
     let start = epoch();
     let config = plain().rate_steps([(ms(6), Bitrate::from_bps(2_000_000))]);
     let mut link = link(config);
@@ -268,7 +270,7 @@ fn a_step_of_the_rate_is_exact_however_late_the_link_is_asked() {
 }
 
 #[test]
-fn a_trace_sends_when_it_says_and_its_queue_holds_who_waits() {
+fn trace_sends_at_opportunities_and_queues_rest() {
     let start = epoch();
     let trace = Trace::parse("3\n5\n5\n10\n").unwrap();
     let config = LinkConfig::new(None, ms(100)).trace(trace).queue(QueueLimit::packets(3));
@@ -280,7 +282,7 @@ fn a_trace_sends_when_it_says_and_its_queue_holds_who_waits() {
 }
 
 #[test]
-fn packet_n_meets_its_fate_whatever_else_is_configured() {
+fn packet_fate_does_not_depend_on_other_effects() {
     let burst_loss = GilbertElliott::all_or_nothing(probability(0.05), probability(0.3));
     let loss = Loss::GilbertElliott(burst_loss);
     let everything = plain()

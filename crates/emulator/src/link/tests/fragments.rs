@@ -28,11 +28,12 @@ fn overhead_share(payload: usize) -> f64 {
     (wire - payload) / wire
 }
 
-/// A laboratory course on UDP over IPv6 asks for payloads of 1452, 1710, 1968 and 2226 bytes at an MTU of
-/// 1500 and works out: 14 (Ethernet) + 40 (IPv6) + 8 (UDP) = 62 bytes of headers, 4.1 % of what is sent;
-/// and for 1710 bytes 2 * 14 + 2 * 48 (IPv6 with a fragment header) + 8 (UDP) = 132 bytes, 7.2 %.
+/// A laboratory course on UDP over IPv6 asks for payloads of 1452, 1710, 1968 and 2226 bytes at an
+/// MTU of 1500 and works out: 14 (Ethernet) + 40 (IPv6) + 8 (UDP) = 62 bytes of headers, 4.1 % of
+/// what is sent; and for 1710 bytes 2 * 14 + 2 * 48 (IPv6 with a fragment header) + 8 (UDP) = 132
+/// bytes, 7.2 %.
 #[test]
-fn fragments_cost_what_the_laboratory_works_out() {
+fn fragments_cost_matches_lab_arithmetic() {
     for (payload, headers, per_mille) in
         [(1_452, 62, 41), (1_710, 132, 72), (1_968, 132, 63), (2_226, 132, 56)]
     {
@@ -44,7 +45,7 @@ fn fragments_cost_what_the_laboratory_works_out() {
 }
 
 #[test]
-fn a_packet_arrives_with_the_last_of_its_fragments() {
+fn packet_arrives_with_last_fragment() {
     let start = epoch();
     let mut link = link(LinkConfig { delay: ms(5), ..lab() });
     link.push(start, vec![0; 1_710]).unwrap();
@@ -56,14 +57,14 @@ fn a_packet_arrives_with_the_last_of_its_fragments() {
 }
 
 #[test]
-fn fragments_fill_the_queue_with_all_that_they_are_on_the_wire() {
+fn fragments_occupy_queue_by_wire_bytes() {
     let now = epoch();
     let mut link = link(lab().queue(QueueLimit::bytes(2 * 1_842)));
     assert_eq!(burst(&mut link, now, 10, 1_710), 3, "one in service, two waiting");
 }
 
 #[test]
-fn a_copy_is_cut_like_its_original() {
+fn copy_is_fragmented_like_original() {
     let mut link = link(lab().duplicate(Probability::ONE));
     link.push(epoch(), vec![0; 1_710]).unwrap();
     assert_eq!((link.ledger().fragmented, link.ledger().fragments), (2, 4));
@@ -71,7 +72,7 @@ fn a_copy_is_cut_like_its_original() {
 }
 
 #[test]
-fn what_cannot_be_cut_is_dropped_as_too_long() {
+fn unfragmentable_packet_is_dropped_as_too_long() {
     let mut link = link(lab());
     assert_eq!(link.push(epoch(), vec![0; 70_000]).map_err(|d| d.cause), Err(DropCause::TooLong));
     assert_eq!(link.ledger().fragmented, 0);
@@ -92,7 +93,7 @@ fn lost(config: LinkConfig, len: usize) -> Vec<u32> {
 }
 
 #[test]
-fn a_packet_is_lost_with_any_of_its_fragments_and_its_own_fate_stays() {
+fn packet_is_lost_with_any_fragment() {
     let whole = lost(lab().loss(bernoulli(0.1)), 1_000);
     let three = lost(cut(lab()).loss(bernoulli(0.1)), 3_000);
     assert!(
@@ -104,7 +105,7 @@ fn a_packet_is_lost_with_any_of_its_fragments_and_its_own_fate_stays() {
 }
 
 #[test]
-fn a_bursty_channel_is_in_one_state_for_a_packet_and_moves_on_as_if_it_were_whole() {
+fn gilbert_elliott_state_ignores_fragmentation() {
     let probability = |value| Probability::new(value).unwrap();
     let bursts = GilbertElliott {
         p: probability(0.05),
@@ -123,7 +124,7 @@ fn a_bursty_channel_is_in_one_state_for_a_packet_and_moves_on_as_if_it_were_whol
 }
 
 #[test]
-fn rules_that_count_packets_speak_of_whole_ones() {
+fn counting_loss_models_lose_whole_packets() {
     for loss in [Loss::every_nth(7), Loss::script([3, 4, 900]), Loss::bounded(Probability::ONE, 2)] {
         let config = lab().loss(loss);
         assert_eq!(lost(cut(config.clone()), 3_000), lost(config, 1_000));
@@ -131,7 +132,7 @@ fn rules_that_count_packets_speak_of_whole_ones() {
 }
 
 #[test]
-fn a_queue_of_any_discipline_serves_fragments_alike() {
+fn all_disciplines_serve_fragments_alike() {
     let start = epoch();
     for discipline in ["drop-tail", "drop-head", "codel", "red:min=1mb,max=2mb", "pie"] {
         let mut link =
@@ -145,7 +146,7 @@ fn a_queue_of_any_discipline_serves_fragments_alike() {
 }
 
 #[test]
-fn every_fragment_takes_its_turn_in_an_802_11_cell() {
+fn each_fragment_takes_a_wifi_turn() {
     let cell = crate::wifi::WifiConfig::b();
     let mut link = link(LinkConfig { framing: 0, ..lab() }.wifi(cell));
     link.push(epoch(), vec![0; 1_710]).unwrap();

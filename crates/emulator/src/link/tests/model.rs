@@ -13,7 +13,7 @@ use crate::queue::{Incapable, Marking};
 const OPERATIONS: u64 = 10_000;
 
 #[test]
-fn a_link_agrees_with_a_naive_model_after_every_operation() {
+fn link_agrees_with_naive_model() {
     let mut total = Ledger::default();
     for seed in 0..24 {
         let mut numbers = Numbers::new(seed);
@@ -63,7 +63,8 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
     }
 }
 
-/// The same link with everything added that a link can do to packets, each thing on about half of them.
+/// The same link with everything added that a link can do to packets, each thing on about half of
+/// them.
 fn impaired(config: LinkConfig, numbers: &mut Numbers) -> LinkConfig {
     let mut maybe =
         |share: f64| if numbers.below(2) == 0 { Probability::ZERO } else { Probability::new(share).unwrap() };
@@ -338,7 +339,7 @@ impl Model {
         (self.held() + len.max(64) > memory_limit).then_some(DropCause::Memory)
     }
 
-    /// Whether a packet that comes now would exceed a limit.
+    /// Returns whether a packet that comes now would exceed a limit.
     fn is_above(&self, limit: Option<QueueLimit>, now: u64, starts: u64, len: u64) -> bool {
         let waiting = self.config.occupancy == Occupancy::Waiting;
         let mut packets = self.counted(now).count() as u64;

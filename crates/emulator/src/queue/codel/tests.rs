@@ -54,7 +54,7 @@ impl Bench {
 }
 
 #[test]
-fn the_control_law_divides_the_interval_by_the_square_root_of_the_count() {
+fn control_law_divides_interval_by_root_count() {
     let start = epoch();
     for (count, spacing) in [
         (1, 100_000_000),
@@ -70,17 +70,17 @@ fn the_control_law_divides_the_interval_by_the_square_root_of_the_count() {
 }
 
 #[test]
-fn drops_begin_an_interval_after_the_delay_went_above_and_follow_the_control_law() {
+fn drops_begin_after_interval_and_follow_law() {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 1_000, Ecn::NotEct);
     bench.ask_from(1, 500);
-    // Above from 5 ms on, so the first goes at 105 ms. Then 100 ms later, and from there by the law, each
-    // seen at the next whole millisecond: 205, 275.71, 333.45, 383.45, 428.17, 468.99.
+    // Above from 5 ms on, so the first goes at 105 ms. Then 100 ms later, and from there by the
+    // law, each seen at the next whole millisecond: 205, 275.71, 333.45, 383.45, 428.17, 468.99.
     assert_eq!(bench.dropped_ms(), [105, 205, 276, 334, 384, 429, 469]);
 }
 
 #[test]
-fn a_delay_that_falls_below_the_target_within_the_interval_is_no_reason_to_drop() {
+fn short_excess_delay_causes_no_drop() {
     let mut bench = Bench::new(CoDelConfig::default());
     // A burst of 90 packets leaves within 90 ms, and another after a packet that waited for 4 ms.
     bench.arrive(ms(0), 90, Ecn::NotEct);
@@ -91,7 +91,7 @@ fn a_delay_that_falls_below_the_target_within_the_interval_is_no_reason_to_drop(
 }
 
 #[test]
-fn exactly_the_target_is_above_and_a_nanosecond_less_is_below() {
+fn target_itself_counts_as_above() {
     for (waits, is_above) in [(ms(5), true), (just_before(ms(5)), false)] {
         let mut bench = Bench::new(CoDelConfig::default());
         bench.arrive(ms(0), 10, Ecn::NotEct);
@@ -101,7 +101,7 @@ fn exactly_the_target_is_above_and_a_nanosecond_less_is_below() {
 }
 
 #[test]
-fn who_leaves_one_packet_or_none_behind_is_not_dropped_however_long_it_waited() {
+fn last_two_packets_are_not_dropped() {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 2, Ecn::NotEct);
     for at in [200, 400, 600, 800] {
@@ -118,7 +118,7 @@ fn who_leaves_one_packet_or_none_behind_is_not_dropped_however_long_it_waited() 
 }
 
 #[test]
-fn drops_that_are_overdue_are_made_at_once() {
+fn overdue_drops_happen_at_once() {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 100, Ecn::NotEct);
     for at in [5, 105, 400] {
@@ -143,7 +143,7 @@ fn after_a_drop_state() -> Bench {
 }
 
 #[test]
-fn one_packet_below_the_target_ends_the_drop_state() {
+fn one_packet_below_target_ends_drop_state() {
     let mut bench = after_a_drop_state();
     bench.arrive(ms(341), 300, Ecn::NotEct);
     bench.ask_from(342, 445);
@@ -154,7 +154,7 @@ fn one_packet_below_the_target_ends_the_drop_state() {
 }
 
 #[test]
-fn soon_afterwards_drops_go_on_at_the_rate_that_was_reached() {
+fn recent_drop_rate_is_resumed() {
     let mut bench = after_a_drop_state();
     bench.arrive(ms(341), 1_000, Ecn::NotEct);
     bench.ask_from(342, 600);
@@ -164,7 +164,7 @@ fn soon_afterwards_drops_go_on_at_the_rate_that_was_reached() {
 }
 
 #[test]
-fn a_drop_after_which_the_state_is_left_counts_too() {
+fn last_drop_of_state_counts() {
     let mut bench = Bench::new(CoDelConfig::default());
     // The last old packet is the one that is dropped at 276 ms. Behind it there are new ones.
     bench.arrive(ms(0), 278, Ecn::NotEct);
@@ -178,7 +178,7 @@ fn a_drop_after_which_the_state_is_left_counts_too() {
 }
 
 #[test]
-fn after_sixteen_intervals_the_rate_is_found_anew() {
+fn drop_rate_restarts_after_sixteen_intervals() {
     // The next drop would have been at 383.4 ms.
     for (enters, second) in [(1_877, 2_040), (1_879, 2_084)] {
         let mut bench = after_a_drop_state();
@@ -199,7 +199,7 @@ fn a_single_drop_leaves_no_memory() {
 }
 
 #[test]
-fn packets_that_can_be_marked_are_marked_at_the_times_when_others_are_dropped() {
+fn ecn_marks_at_times_of_drops() {
     let mut bench = Bench::new(CoDelConfig { ecn: true, ..CoDelConfig::default() });
     bench.arrive(ms(0), 1_000, Ecn::Ect0);
     bench.ask_from(1, 500);
@@ -214,7 +214,7 @@ fn packets_that_can_be_marked_are_marked_at_the_times_when_others_are_dropped() 
 }
 
 #[test]
-fn without_leave_to_mark_everybody_is_dropped() {
+fn without_ecn_capable_packets_are_dropped() {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 1_000, Ecn::Ect1);
     bench.ask_from(1, 300);
@@ -222,7 +222,7 @@ fn without_leave_to_mark_everybody_is_dropped() {
 }
 
 #[test]
-fn an_empty_room_has_nothing_to_give_and_extremes_do_no_harm() {
+fn empty_queue_and_extreme_settings_are_safe() {
     let mut bench = Bench::new(CoDelConfig { target: ms(0), interval: Duration::MAX, ecn: false });
     assert_eq!(bench.ask(ms(0)), None);
     bench.arrive(ms(0), 3, Ecn::NotEct);

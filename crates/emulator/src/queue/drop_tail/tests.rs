@@ -37,7 +37,7 @@ impl Bench {
 }
 
 #[test]
-fn a_burst_into_an_idle_link_keeps_one_in_service_and_the_limit_waiting() {
+fn burst_into_idle_link_keeps_limit_plus_one() {
     for limit in [0, 1, 10, 999] {
         let mut bench = Bench::new(QueueLimit::packets(limit), Occupancy::Waiting);
         assert_eq!(bench.burst(0), limit as usize + 1, "limit {limit}");
@@ -45,7 +45,7 @@ fn a_burst_into_an_idle_link_keeps_one_in_service_and_the_limit_waiting() {
 }
 
 #[test]
-fn a_burst_into_an_empty_path_keeps_the_limit_and_one() {
+fn burst_into_empty_path_keeps_limit_plus_one() {
     for limit in [0, 1, 10, 999] {
         let mut bench = Bench::new(QueueLimit::packets(limit), Occupancy::WaitingAndInFlight);
         assert_eq!(bench.burst(0), limit as usize + 1, "limit {limit}");
@@ -53,7 +53,7 @@ fn a_burst_into_an_empty_path_keeps_the_limit_and_one() {
 }
 
 #[test]
-fn a_waiting_place_is_free_at_the_instant_service_starts() {
+fn waiting_packet_stops_counting_at_service_start() {
     let mut bench = Bench::new(QueueLimit::packets(2), Occupancy::Waiting);
     assert_eq!(bench.burst(0), 3);
     // At 1 ms the second packet enters service, at 3 ms the third has ended and nobody waits.
@@ -62,7 +62,7 @@ fn a_waiting_place_is_free_at_the_instant_service_starts() {
 }
 
 #[test]
-fn a_place_on_the_path_is_free_at_the_instant_of_delivery() {
+fn path_packet_stops_counting_at_delivery() {
     let mut bench = Bench::new(QueueLimit::packets(2), Occupancy::WaitingAndInFlight);
     assert_eq!(bench.burst(0), 3);
     // The deliveries are due at 11, 12 and 13 ms.
@@ -72,7 +72,7 @@ fn a_place_on_the_path_is_free_at_the_instant_of_delivery() {
 }
 
 #[test]
-fn the_wire_does_not_count_as_waiting() {
+fn packets_on_wire_are_not_waiting() {
     let mut bench = Bench::new(QueueLimit::packets(1), Occupancy::Waiting);
     // One packet per service time: ten of them are on the wire, none ever waits.
     assert!((0..100).all(|at| bench.offer(at, 100)));
@@ -88,14 +88,14 @@ fn bytes_are_bounded_where_packets_wait() {
 }
 
 #[test]
-fn a_packet_larger_than_the_limit_passes_an_idle_link() {
+fn oversized_packet_passes_idle_link() {
     let mut bench = Bench::new(QueueLimit::bytes(250), Occupancy::Waiting);
     assert!(bench.offer(0, 1_000));
     assert!(!bench.offer(0, 1_000));
 }
 
 #[test]
-fn bytes_ahead_are_bounded_where_the_whole_path_counts() {
+fn path_occupancy_bounds_bytes_ahead() {
     let mut bench = Bench::new(QueueLimit::bytes(250), Occupancy::WaitingAndInFlight);
     // 0, 100 and 200 bytes are ahead of the first three, 300 of the fourth.
     assert_eq!(bench.burst(0), 3);
@@ -120,7 +120,7 @@ fn no_limit_admits_everything() {
 const MBIT: Bitrate = Bitrate::from_bps(1_000_000);
 
 #[test]
-fn a_multiple_of_the_bandwidth_delay_product_is_exact() {
+fn bdp_multiple_is_exact() {
     let of = |millionths, rate, rtt| {
         QueueLimit::of_size(QueueSize::BdpMillionths(millionths), rate, rtt).and_then(|limit| limit.bytes)
     };
@@ -134,7 +134,7 @@ fn a_multiple_of_the_bandwidth_delay_product_is_exact() {
 }
 
 #[test]
-fn sizes_in_packets_and_bytes_need_no_path() {
+fn packet_and_byte_sizes_need_no_rate() {
     assert_eq!(QueueLimit::of_size(QueueSize::Packets(9), None, ms(0)), Some(QueueLimit::packets(9)));
     assert_eq!(QueueLimit::of_size(QueueSize::Bytes(9), None, ms(0)), Some(QueueLimit::bytes(9)));
 }
@@ -156,7 +156,7 @@ fn signals(marking: Marking, occupancy: Occupancy, ecn: Ecn) -> Vec<Option<Signa
 }
 
 #[test]
-fn packets_above_the_threshold_are_marked_and_none_below() {
+fn only_packets_above_threshold_are_marked() {
     let marked = Some(Signal::Mark);
     let expected = [None, None, None, marked, marked, marked];
     for marking in [Marking::above(QueueLimit::packets(2)), Marking::above(QueueLimit::bytes(200))] {
@@ -169,7 +169,7 @@ fn packets_above_the_threshold_are_marked_and_none_below() {
 }
 
 #[test]
-fn packets_that_cannot_be_marked_pass_or_are_dropped_as_configured() {
+fn incapable_packets_pass_or_drop_as_configured() {
     let marking = Marking::above(QueueLimit::packets(2));
     assert_eq!(signals(marking, Occupancy::Waiting, Ecn::NotEct), [None; 6]);
     let dropped = Some(Signal::Drop);
@@ -178,7 +178,7 @@ fn packets_that_cannot_be_marked_pass_or_are_dropped_as_configured() {
 }
 
 #[test]
-fn places_are_freed_in_order_of_leaving_even_if_some_overtake_others() {
+fn overtaking_packets_free_places_in_order() {
     let mut queue = BoundedQueue::new(QueueLimit::packets(2), Occupancy::WaitingAndInFlight);
     let now = epoch();
     for due in [30, 10, 20] {
@@ -194,7 +194,7 @@ fn places_are_freed_in_order_of_leaving_even_if_some_overtake_others() {
 }
 
 #[test]
-fn who_leaves_at_the_end_of_time_does_not_leave_before() {
+fn saturated_departure_frees_no_place_early() {
     let mut queue = BoundedQueue::new(QueueLimit::packets(0), Occupancy::WaitingAndInFlight);
     let now = epoch();
     let far = crate::time::saturating_add(now, Duration::MAX);

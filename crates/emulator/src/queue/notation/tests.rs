@@ -16,7 +16,7 @@ fn probability(value: f64) -> Probability {
 }
 
 #[test]
-fn a_name_alone_is_the_standards_choice() {
+fn name_alone_gives_default_parameters() {
     for (text, expected) in [
         ("drop-tail", Discipline::DropTail),
         (" Drop-Head ", Discipline::DropHead),
@@ -60,7 +60,7 @@ fn parameters_change_what_they_name() {
 }
 
 #[test]
-fn errors_name_the_place_and_say_what_would_do() {
+fn errors_name_parameter_and_fix() {
     for (text, message) in [
         ("drop-tail:ecn", "'ecn' is not a parameter of drop-tail, which has none"),
         ("codel:targt=5ms", "'targt' is not a parameter of codel, which has target, interval and ecn"),
@@ -88,7 +88,7 @@ fn errors_name_the_place_and_say_what_would_do() {
 }
 
 #[test]
-fn what_is_displayed_reads_back_as_the_same() {
+fn display_reads_back_equal() {
     let shown = [
         "drop-tail",
         "drop-head",

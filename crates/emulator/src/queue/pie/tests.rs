@@ -8,7 +8,8 @@ fn nth_draw(n: u64) -> u64 {
     draw(9, Direction::Forward, Stage::EarlyDrop, n)
 }
 
-/// A machine whose probability is this, with nothing left of its burst allowance and a long queue behind.
+/// A machine whose probability is this, with nothing left of its burst allowance and a long queue
+/// behind.
 fn settled(drop_prob: f64) -> Pie {
     let mut pie = Pie::new(PieConfig::default());
     pie.drop_prob = drop_prob;
@@ -22,14 +23,14 @@ fn close(actual: f64, expected: f64) -> bool {
 }
 
 #[test]
-fn the_default_is_that_of_the_rfc() {
+fn defaults_are_those_of_the_rfc() {
     let config = PieConfig::default();
     assert_eq!((config.target, config.tupdate, config.max_burst), (ms(15), ms(15), ms(150)));
     assert!(close(config.alpha, 1.0 / 8.0) && close(config.beta, 1.0 + 1.0 / 4.0));
 }
 
 #[test]
-fn the_adjustment_is_scaled_by_the_table_of_section_4_2() {
+fn adjustment_scale_follows_section_4_2() {
     for (drop_prob, divisor) in [
         (0.0, 2_048.0),
         (0.000_000_9, 2_048.0),
@@ -48,7 +49,7 @@ fn the_adjustment_is_scaled_by_the_table_of_section_4_2() {
 }
 
 #[test]
-fn the_probability_follows_the_distance_from_the_target_and_the_trend() {
+fn probability_follows_error_and_trend() {
     let updated = |drop_prob, old, new| {
         let mut pie = settled(drop_prob);
         pie.qdelay_old = ms(old);
@@ -66,7 +67,7 @@ fn the_probability_follows_the_distance_from_the_target_and_the_trend() {
 }
 
 #[test]
-fn above_ten_percent_it_rises_by_two_percent_at_most_and_ends_at_one() {
+fn rise_is_capped_above_ten_percent() {
     let mut pie = settled(0.1);
     pie.update(ms(900));
     assert!(close(pie.drop_prob, 0.12));
@@ -77,7 +78,7 @@ fn above_ten_percent_it_rises_by_two_percent_at_most_and_ends_at_one() {
 }
 
 #[test]
-fn it_decays_while_nobody_waits() {
+fn probability_decays_while_queue_is_empty() {
     let mut pie = settled(0.5);
     pie.qdelay_old = Duration::ZERO;
     pie.update(Duration::ZERO);
@@ -90,11 +91,12 @@ fn it_decays_while_nobody_waits() {
 }
 
 #[test]
-fn the_waiting_time_is_exact_at_every_update() {
+fn queue_delay_is_exact_at_each_update() {
     let start = epoch();
     let mut pie = Pie::new(PieConfig::default());
     pie.signal(start, 0, Ecn::NotEct, 0);
-    // The last packet is served from 40 to 50 ms, so who comes at 15 ms waits for 35 ms, and at 30 for 20.
+    // The last packet is served from 40 to 50 ms, so who comes at 15 ms waits for 35 ms, and at 30
+    // for 20.
     pie.last_service = Some((start + ms(40), start + ms(50)));
     let old = [14, 15, 30, 44, 45].map(|at| {
         pie.signal(start + ms(at), 0, Ecn::NotEct, 0);
@@ -104,7 +106,7 @@ fn the_waiting_time_is_exact_at_every_update() {
 }
 
 #[test]
-fn updates_that_were_due_are_made_up_for_and_a_long_pause_costs_no_more_than_some_of_them() {
+fn missed_updates_are_made_up_within_bound() {
     let start = epoch();
     let run = |asked: &[u64]| {
         let mut pie = Pie::new(PieConfig::default());
@@ -124,7 +126,7 @@ fn updates_that_were_due_are_made_up_for_and_a_long_pause_costs_no_more_than_som
 }
 
 #[test]
-fn a_burst_into_a_calm_queue_is_let_in_for_its_allowance() {
+fn burst_allowance_admits_burst_into_calm_queue() {
     let start = epoch();
     let mut pie = Pie::new(PieConfig { alpha: 1e6, ..PieConfig::default() });
     let mut first = None;
@@ -148,7 +150,7 @@ fn a_burst_into_a_calm_queue_is_let_in_for_its_allowance() {
 }
 
 #[test]
-fn short_queues_are_left_alone() {
+fn short_queue_causes_no_drop() {
     let dropped = |pie: &Pie, backlog| pie.drops_early(backlog, 0);
     let mut pie = settled(0.19);
     assert!(dropped(&pie, 2_049) && !dropped(&pie, 2_048), "two packets");
@@ -159,7 +161,7 @@ fn short_queues_are_left_alone() {
 }
 
 #[test]
-fn the_share_dropped_is_the_probability() {
+fn drop_share_equals_probability() {
     const PACKETS: u32 = 200_000;
     let now = epoch();
     for p in [0.001, 0.01, 0.05, 0.3, 0.9] {
@@ -173,7 +175,7 @@ fn the_share_dropped_is_the_probability() {
 }
 
 #[test]
-fn marks_take_the_place_of_drops_below_ten_percent() {
+fn marks_replace_drops_below_ten_percent() {
     let now = epoch();
     let signals = |p, ecn_on, codepoint| -> Vec<Option<Signal>> {
         let mut pie = settled(p);
@@ -189,7 +191,7 @@ fn marks_take_the_place_of_drops_below_ten_percent() {
 }
 
 #[test]
-fn gains_that_are_none_and_updates_that_take_no_time_do_no_harm() {
+fn invalid_gains_and_zero_interval_are_safe() {
     let start = epoch();
     for gain in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
         let config = PieConfig { alpha: gain, beta: gain, tupdate: Duration::ZERO, ..PieConfig::default() };

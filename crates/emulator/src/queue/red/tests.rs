@@ -35,7 +35,7 @@ fn close(actual: f64, expected: f64) -> bool {
 }
 
 #[test]
-fn the_curve_is_that_of_the_paper_and_gentle_goes_on_to_twice_the_upper_threshold() {
+fn probability_curve_matches_paper_and_gentle() {
     let points = [
         (0.0, 0.0, 0.0),
         (9_999.0, 0.0, 0.0),
@@ -55,7 +55,7 @@ fn the_curve_is_that_of_the_paper_and_gentle_goes_on_to_twice_the_upper_threshol
 }
 
 #[test]
-fn thresholds_in_the_wrong_order_make_a_step() {
+fn inverted_thresholds_make_a_step() {
     let step = RedConfig { min: 10, max: 10, ..config() };
     assert_eq!([9.0, 19.9, 20.0].map(|average| step.probability(average) >= 1.0), [false, false, true]);
     let nothing = RedConfig { min: 0, max: 0, ..config() };
@@ -63,7 +63,7 @@ fn thresholds_in_the_wrong_order_make_a_step() {
 }
 
 #[test]
-fn the_average_moves_by_its_weight_towards_what_each_packet_finds() {
+fn average_moves_by_weight() {
     let now = epoch();
     let mut red = busy(RedConfig { weight: probability(0.25), ..config() }, now);
     let averages = [4_000, 8_000, 0].map(|backlog| {
@@ -78,7 +78,7 @@ fn the_average_moves_by_its_weight_towards_what_each_packet_finds() {
 }
 
 #[test]
-fn an_idle_wire_lets_the_average_age_by_a_small_packet_at_a_time() {
+fn idle_wire_ages_average_by_small_packets() {
     let now = epoch();
     // 500 bytes take 4 ms at 1 Mbit/s: 10 of them in 40 ms and something.
     let mut red = busy(RedConfig { weight: probability(0.5), ..config() }, now);
@@ -92,7 +92,7 @@ fn an_idle_wire_lets_the_average_age_by_a_small_packet_at_a_time() {
 }
 
 #[test]
-fn without_a_rate_an_idle_wire_forgets_at_once() {
+fn idle_wire_without_rate_resets_average() {
     let now = epoch();
     let mut red = Red::new(config(), None);
     red.average = 1e9;
@@ -101,7 +101,7 @@ fn without_a_rate_an_idle_wire_forgets_at_once() {
 }
 
 #[test]
-fn powers_are_those_of_repeated_multiplication() {
+fn power_matches_repeated_multiplication() {
     for exponent in 0..40_u8 {
         let expected: f64 = (0..exponent).map(|_| 0.9).product();
         assert!(close(power(0.9, exponent.into()), expected), "{exponent}");
@@ -115,7 +115,7 @@ fn told(red: &mut Red, now: Instant, backlog: u64, count: u64) -> Vec<u64> {
 }
 
 #[test]
-fn the_share_dropped_follows_the_curve() {
+fn drop_share_follows_curve() {
     const PACKETS: u32 = 200_000;
     let now = epoch();
     for (backlog, p) in
@@ -123,8 +123,8 @@ fn the_share_dropped_follows_the_curve() {
     {
         let mut red = busy(config(), now);
         let dropped = told(&mut red, now, backlog, PACKETS.into());
-        // The distance from one to the next is uniform from 1 to 1/p - 1 (section 4 of the paper), so 1/(2p)
-        // on average, with a variance of a twelfth of (1/p)^2.
+        // The distance from one to the next is uniform from 1 to 1/p - 1 (section 4 of the paper),
+        // so 1/(2p) on average, with a variance of a twelfth of (1/p)^2.
         let count = f64::from(u32::try_from(dropped.len()).unwrap());
         let mean = f64::from(PACKETS) / count;
         let sigma = (1.0 / p) / 12.0_f64.sqrt() / count.sqrt();
@@ -137,7 +137,7 @@ fn the_share_dropped_follows_the_curve() {
 }
 
 #[test]
-fn below_the_lower_threshold_nobody_is_dropped_and_where_it_is_certain_everybody() {
+fn no_drop_below_min_all_when_certain() {
     let now = epoch();
     assert!(told(&mut busy(config(), now), now, 9_999, 10_000).is_empty());
     assert_eq!(told(&mut busy(config(), now), now, 60_000, 1_000).len(), 1_000);
@@ -146,7 +146,7 @@ fn below_the_lower_threshold_nobody_is_dropped_and_where_it_is_certain_everybody
 }
 
 #[test]
-fn marks_take_the_place_of_drops_until_these_are_certain() {
+fn marks_replace_drops_unless_certain() {
     let now = epoch();
     let with = |ecn_on, codepoint, backlog| -> Vec<Option<Signal>> {
         let mut red = busy(RedConfig { ecn: ecn_on, ..config() }, now);

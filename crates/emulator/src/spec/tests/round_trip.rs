@@ -154,7 +154,7 @@ impl Values {
 }
 
 #[test]
-fn a_description_is_written_so_that_it_is_read_as_the_same() {
+fn random_paths_survive_toml_round_trip() {
     for seed in 0..3_000 {
         let path = Values(Numbers::new(seed)).path();
         let text = path.to_toml();
@@ -164,7 +164,7 @@ fn a_description_is_written_so_that_it_is_read_as_the_same() {
 }
 
 #[test]
-fn flags_with_the_words_of_a_text_are_the_same_path() {
+fn flags_and_toml_give_the_same_path() {
     for seed in 0..500 {
         let path = Values(Numbers::new(seed)).path();
         let texts: Vec<_> = LinkKey::ALL

@@ -1,4 +1,4 @@
-//! How delays vary: `5ms`, `normal 2ms unordered`; and who is held back: `1% by 5ms`.
+//! Times, jitter (`5ms`, `normal 2ms unordered`) and reordering (`1% by 5ms`).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Value for Duration {
         parse_duration(text).map_err(|error| error.to_string())
     }
 
-    /// In the largest unit of which it is a whole number.
+    /// The largest unit of which it is a whole number.
     fn write(&self) -> String {
         let nanos = self.as_nanos();
         let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
@@ -36,7 +36,7 @@ impl Value for Option<Jitter> {
         let shape = match name.to_ascii_lowercase().as_str() {
             UNIFORM => JitterShape::Uniform(Duration::read(time.trim())?),
             NORMAL => JitterShape::Normal(Duration::read(time.trim())?),
-            // `5 ms` is a time too.
+            // `5 ms` with a space is a time too.
             _ => JitterShape::Uniform(Duration::read(shape)?),
         };
         Ok(Some(Jitter { shape, keeps_order }))

@@ -1,23 +1,22 @@
-//! Queues: `auto`, `25p`, `64kb`, `1bdp`; their discipline; what counts in them; and above which packets are
-//! marked.
+//! Size of the queue (`auto`, `25p`, `64kb`, `1bdp`), discipline, occupancy, and marking threshold.
 
 use super::{NONE, Value, is_none};
 use crate::queue::{Discipline, DisciplineError, Incapable, Occupancy, QueueSize};
 use crate::units::parse_queue_size;
 
-/// How much may wait.
+/// Size of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in super::super) enum QueueSpec {
-    /// The bandwidth-delay product, with a lower bound.
+    /// One bandwidth-delay product, but at least 64 KiB.
     #[default]
     Auto,
-    /// No bound.
+    /// No limit.
     Unlimited,
-    /// So much.
+    /// The size given.
     Size(QueueSize),
 }
 
-/// When packets are marked.
+/// Marking above a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct MarkSpec {
     /// The queue that a packet may fill without a mark.

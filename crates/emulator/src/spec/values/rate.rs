@@ -8,11 +8,11 @@ use crate::wifi::{WifiConfig, WifiError};
 /// The rate of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum RateSpec {
-    /// A rate until the next one, or no limit.
+    /// Rates in steps, or no limit.
     Steps(Steps<Option<Bitrate>>),
     /// The name of a file in mahimahi's format.
     Trace(String),
-    /// An 802.11 cell, and the words for it.
+    /// An 802.11 cell, and its text.
     Wifi(WifiConfig, String),
 }
 
@@ -59,7 +59,7 @@ impl Value for Option<Bitrate> {
     }
 
     fn write(&self) -> String {
-        // `10 Mbit/s` is `10mbit` here.
+        // `10 Mbit/s` becomes `10mbit`.
         let short = |rate: &Bitrate| rate.to_string().replace([' ', '/'], "").to_ascii_lowercase();
         self.as_ref().map_or_else(|| NONE.to_owned(), |rate| short(rate).trim_end_matches('s').to_owned())
     }

@@ -17,7 +17,7 @@ fn path(cell: &str, queue: u32) -> Path {
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
 #[test]
-fn a_packet_that_finds_the_air_free_goes_at_once_and_arrives_before_its_acknowledgement() {
+fn packet_on_free_medium_departs_at_once() {
     let mut path = path("wifi-b", 9);
     let now = epoch();
     path.push(Direction::Forward, now, vec![0; 1_470]).unwrap();
@@ -30,7 +30,7 @@ fn a_packet_that_finds_the_air_free_goes_at_once_and_arrives_before_its_acknowle
 }
 
 #[test]
-fn a_lone_answer_waits_for_the_frame_on_the_air_and_not_for_the_queue() {
+fn lone_ack_waits_for_current_frame_only() {
     let mut path = path("wifi-b", 1_000);
     let start = epoch();
     for _ in 0..1_000 {
@@ -66,7 +66,7 @@ fn both_full(cell: &str, sizes: [usize; 2]) -> [u64; 2] {
 }
 
 #[test]
-fn two_full_directions_have_half_of_the_air_each() {
+fn two_saturated_directions_halve_airtime() {
     for cell in ["wifi-a", "wifi-b", "wifi-g:slot=short", "wifi-b:stations=4", "wifi-b:backoff=drawn"] {
         let [forward, reverse] = both_full(cell, [1_470, 1_470]);
         let config: WifiConfig = cell.parse().unwrap();
@@ -82,7 +82,7 @@ fn two_full_directions_have_half_of_the_air_each() {
 }
 
 #[test]
-fn short_and_long_frames_have_the_same_number_of_turns() {
+fn short_and_long_frames_get_equal_turns() {
     let [long, short] = both_full("wifi-b", [1_470, 12]);
     assert!(long.abs_diff(short) <= long / 20, "{long} {short}");
     let costs = Costs::new(WifiConfig::b());
@@ -115,7 +115,7 @@ fn bursts(disciplines: [&str; 2], step: Duration) -> [Vec<Duration>; 2] {
 }
 
 #[test]
-fn packets_that_wait_for_their_turn_share_the_air_too_however_late_they_are_asked_for() {
+fn waiting_packets_share_medium_for_late_caller() {
     let turn = Duration::from_nanos(Costs::new(WifiConfig::b()).of(1_500, Contenders::BothWays, None).total);
     for discipline in [
         ["drop-head", "drop-head"],
@@ -147,8 +147,8 @@ struct Sent {
     takes: u64,
 }
 
-/// Bursts in both directions, most of them in the first, with gaps up to so many microseconds for each packet.
-/// A packet takes 1.35 ms on average, so the air is full at 2700.
+/// Bursts in both directions, most of them in the first, with gaps up to so many microseconds for
+/// each packet. A packet takes 1.35 ms on average, so the air is full at 2700.
 fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     let mut numbers = Numbers::new(seed);
     let epoch = epoch();
@@ -164,8 +164,8 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
             airs[1 - way].on_other_turn(turn);
             let [enters, starts] = [now, start].map(|at| nanos_since(epoch, at));
             sent.push(Sent { way, enters, starts, takes: nanos(turn.takes) });
-            // Both together take the air that one queue for all would take: neither less, which would be air
-            // that does not exist, nor more.
+            // Both together take the air that one queue for all would take: neither less, which
+            // would be air that does not exist, nor more.
             one_queue = one_queue.max(now) + turn.takes;
             let last = airs.iter().filter_map(|air| air.free_at).max();
             assert_eq!(last, Some(one_queue), "seed {seed}, packet {}", sent.len());
@@ -175,8 +175,8 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     sent
 }
 
-/// How long each direction waits altogether if who is next is decided when the air is free: the other one,
-/// if it has a packet.
+/// How long each direction waits altogether if who is next is decided when the air is free: the
+/// other one, if it has a packet.
 fn waits_turn_by_turn(sent: &[Sent]) -> [u64; 2] {
     let mut queues = [0, 1].map(|way| sent.iter().filter(|sent| sent.way == way).collect::<VecDeque<_>>());
     let (mut free, mut last, mut waits) = (0, 0, [0; 2]);
@@ -192,14 +192,14 @@ fn waits_turn_by_turn(sent: &[Sent]) -> [u64; 2] {
 }
 
 #[test]
-fn both_directions_together_take_the_air_that_there_is_even_if_they_want_more() {
+fn directions_together_use_all_airtime() {
     for seed in 0..100 {
         random_schedule(seed, 500 + seed * 50);
     }
 }
 
 #[test]
-fn below_saturation_turns_settled_on_arrival_wait_nearly_as_long_as_those_decided_when_the_air_is_free() {
+fn settled_turns_wait_nearly_as_exact_ones() {
     let mut relative = Vec::new();
     for seed in 0..100 {
         let sent = random_schedule(seed, 3_000 + seed * 30);
@@ -213,8 +213,8 @@ fn below_saturation_turns_settled_on_arrival_wait_nearly_as_long_as_those_decide
     assert!(percent(0).0 >= 79 && percent(50).0 >= 94 && percent(100).0 < 110, "{relative:?}");
 }
 
-/// When the packets of a random schedule are due, in ns and each with its direction, where the directions have these disciplines
-/// and nothing is dropped.
+/// When the packets of a random schedule are due, in ns and each with its direction, where the
+/// directions have these disciplines and nothing is dropped.
 fn dues(seed: u64, disciplines: [&str; 2]) -> Vec<(u64, Direction)> {
     let [forward, reverse] = disciplines.map(|discipline| {
         LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
@@ -242,7 +242,7 @@ fn dues(seed: u64, disciplines: [&str; 2]) -> Vec<(u64, Direction)> {
 }
 
 #[test]
-fn drop_tail_takes_its_turns_exactly_alone_and_beside_a_discipline_that_decides_on_departure() {
+fn drop_tail_takes_exact_turns() {
     for seed in 0..50 {
         let expected = dues(seed, ["drop-head", "drop-head"]);
         for disciplines in [["drop-tail"; 2], ["drop-tail", "drop-head"], ["drop-head", "drop-tail"]] {
