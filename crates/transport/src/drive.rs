@@ -1,5 +1,5 @@
-//! One turn of a machine: datagrams in, due timer, datagrams out. Every waiter (a thread on a socket, a
-//! simulator) calls this and differs only in how it waits, so the order of things exists once.
+//! One turn of a protocol machine: datagrams in, due timer, datagrams out. Event loops on sockets
+//! and the simulator share this order and differ only in how they wait.
 
 use std::time::Instant;
 
@@ -7,43 +7,43 @@ pub use rdt_datagram::{DatagramIo, Received};
 
 use crate::Endpoint;
 
-/// How much one turn may do before it gives the caller a chance to look at other work and the clock.
+/// Limits of the work of one turn, so that the caller regains control for other work and the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// Received batches.
+    /// Largest number of received batches.
     pub receive: usize,
-    /// After so many received bytes no more batches are read: what is answered in good time keeps a sender going that
-    /// may have no more under way than fits the caches.
+    /// Received bytes after which no more batches are read. A prompt ACK keeps a sender going whose
+    /// window is only as large as the caches.
     pub receive_bytes: usize,
-    /// Transmitted datagrams.
+    /// Transmitted datagrams after which no more batches are filled.
     pub transmit: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        // A received batch may hold 64 datagrams, each of which may be answered.
+        // A received batch may hold 64 datagrams (GRO), each with a reply.
         Self { receive: 32, receive_bytes: 256 * 1024, transmit: 32 * 64 }
     }
 }
 
-/// What a turn did and what must happen next.
+/// Work done by a turn, and conditions of the next one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Turn {
-    /// Call again by then.
+    /// Time by which the next turn is due.
     pub deadline: Option<Instant>,
-    /// A budget ran out: call again without waiting.
+    /// True if a budget ran out: the next turn is due immediately.
     pub more: bool,
-    /// The socket takes no more for now: call again when it is writable.
+    /// True if the socket is full: the next turn is due when it is writable.
     pub blocked: bool,
-    /// A timer was due, or the network had something to report.
+    /// True if a timer was due or ICMP errors arrived.
     pub fired: bool,
-    /// Datagrams received.
+    /// Number of received datagrams.
     pub received: usize,
-    /// Datagrams handed to `flush`.
+    /// Number of datagrams passed to [`DatagramIo::flush`].
     pub transmitted: usize,
 }
 
-/// Moves datagrams in, fires the due timer, moves datagrams out. `now` is the present.
+/// Takes datagrams in, handles due timers and sends datagrams. `now` is the present time.
 pub fn turn<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget) -> Turn
 where
     E: Endpoint + ?Sized,
@@ -52,8 +52,8 @@ where
     turn_with(endpoint, io, now, budget, |_| {})
 }
 
-/// The same, and between the two the application may `refill` the endpoint: then it is known how much can be sent, and
-/// what is written is sent at once, while it is in the cache.
+/// Runs a turn in which the application may `refill` the endpoint between input and output. At that
+/// point the ACKs have made room, and the written data is sent while it is in the cache.
 pub fn turn_with<E, I, R>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, refill: R) -> Turn
 where
     E: Endpoint + ?Sized,
@@ -66,7 +66,8 @@ where
     turn
 }
 
-/// The first half of a turn: as many datagrams in as the `budget` has, and the due timer. Gives the present.
+/// First half of a turn: takes datagrams in, up to the `budget`, and handles due timers. Returns
+/// the present time.
 pub fn take_in<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
@@ -83,7 +84,8 @@ where
         endpoint.handle_refused(now, reports);
         turn.fired = true;
     }
-    // What arrived since then has not been read, and may be the answer that a timer waits for.
+    // Timers compare with the time before the read: an answer that arrived since then is still
+    // unread.
     if endpoint.poll_timeout().is_some_and(|deadline| deadline <= now) {
         endpoint.handle_timeout(now);
         turn.fired = true;
@@ -95,8 +97,8 @@ where
     now.max(io.present(now))
 }
 
-/// The second half: at most `budget` datagrams out, but whole batches; before the first one the application may `refill`
-/// the endpoint, unless the socket is full.
+/// Second half of a turn: sends whole batches until `budget` datagrams are reached. Before the
+/// first batch the application may `refill` the endpoint, unless the socket is full.
 pub fn send_out<E, I, R>(
     endpoint: &mut E,
     io: &mut I,
@@ -114,7 +116,8 @@ pub fn send_out<E, I, R>(
     turn.deadline = endpoint.poll_timeout();
 }
 
-/// The present, which is at least the time of the newest arrival: the clock was read before the socket.
+/// Takes datagrams in and returns the present time, which is at least the newest time of arrival:
+/// the clock was read before the socket.
 fn receive<E, I>(endpoint: &mut E, io: &mut I, now: Instant, budget: Budget, turn: &mut Turn) -> Instant
 where
     E: Endpoint + ?Sized,
@@ -136,7 +139,7 @@ where
     now
 }
 
-/// True if the budget ran out before the output did.
+/// Sends batches; returns true if the budget ran out first.
 fn transmit<E, I, R>(
     endpoint: &mut E,
     io: &mut I,
@@ -174,7 +177,7 @@ mod tests {
     use super::*;
     use crate::{Ecn, TransmitBuf};
 
-    /// Remembers what it was given and has `to_send` datagrams to send.
+    /// Records its input and has `to_send` datagrams to send.
     #[derive(Default)]
     struct Fake {
         got: Vec<Vec<u8>>,
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_application_is_asked_after_input_and_before_output_unless_the_socket_is_full() {
+    fn refill_runs_between_input_and_output() {
         for (room, asked) in [(9, 1), (0, 0)] {
             let (mut endpoint, mut io, mut asks) =
                 (Fake::default(), FakeIo::new(&[(b"a", 1), (b"b", 1)], room), 0);
@@ -317,8 +320,8 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_leaves_the_batch_to_others_however_it_ends() {
-        // Nothing to send, a full socket, no budget left.
+    fn every_turn_releases_the_batch() {
+        // Ends: nothing to send, full socket, exhausted budget.
         for (to_send, room, transmit) in [(0, 9, 9), (3, 1, 9), (3, 9, 2)] {
             let (mut endpoint, mut io) = (Fake { to_send, ..Fake::default() }, FakeIo::new(&[], room));
             turn(&mut endpoint, &mut io, epoch(), Budget { receive: 1, transmit, ..Budget::default() });
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_after_reading_leaves_at_the_present() {
+    fn output_uses_time_after_reading() {
         let later = Duration::from_micros(7);
         for (input, passed) in [(&[(&b"a"[..], 1)][..], later), (&[][..], Duration::ZERO)] {
             let mut io = FakeIo { reading_takes: later, ..FakeIo::new(input, 9) };
@@ -335,19 +338,19 @@ mod tests {
             let (now, mut endpoint) = (io.at, Fake { to_send: 1, deadline: Some(due), ..Fake::default() });
             let turn = turn(&mut endpoint, &mut io, now, Budget::default());
             assert_eq!(endpoint.sent_at, Some(now + passed), "{} datagrams read", input.len());
-            assert!(!turn.fired, "what came meanwhile was not read yet");
+            assert!(!turn.fired, "later arrivals are not read yet");
         }
     }
 
     #[test]
-    fn a_report_is_told_once_and_keeps_its_caller_awake() {
+    fn icmp_error_is_reported_once_and_fires() {
         let (mut endpoint, mut io) = (Fake::default(), FakeIo { refused: 3, ..FakeIo::new(&[], 9) });
         let fired = [0; 2].map(|_| turn(&mut endpoint, &mut io, epoch(), Budget::default()).fired);
         assert_eq!((endpoint.refused, fired), (3, [true, false]));
     }
 
     #[test]
-    fn what_the_socket_had_no_room_for_is_told_before_anything_is_sent() {
+    fn overflow_is_reported_once_before_output() {
         let (mut endpoint, mut io) =
             (Fake::default(), FakeIo { overflow: 3, ..FakeIo::new(&[(b"a", 1)], 9) });
         take_in(&mut endpoint, &mut io, epoch(), Budget::default(), &mut Turn::default());
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_split_by_its_stride_and_an_empty_datagram_counts() {
+    fn batch_splits_by_stride_and_counts_empty() {
         let (mut endpoint, mut io) =
             (Fake::default(), FakeIo::new(&[(b"aabbc", 2), (b"", 0), (b"dd", 2)], 9));
         let turn = turn(&mut endpoint, &mut io, epoch(), Budget::default());
@@ -366,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_end_a_turn_and_say_so() {
+    fn exhausted_budget_ends_turn_with_more() {
         let (mut endpoint, mut io) =
             (Fake { to_send: 3, ..Fake::default() }, FakeIo::new(&[(b"a", 1), (b"b", 1)], 9));
         let budget = Budget { receive: 1, receive_bytes: 9, transmit: 2 };
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn many_bytes_end_a_turns_reading_with_their_batch() {
+    fn byte_budget_ends_reading() {
         let mut io = FakeIo::new(&[(b"aaa", 3), (b"bbb", 3), (b"ccc", 3)], 9);
         let budget = Budget { receive_bytes: 4, ..Budget::default() };
         let mut endpoint = Fake::default();
@@ -386,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_socket_stops_output_but_not_input_or_timers() {
+    fn full_socket_stops_only_output() {
         let now = epoch();
         let deadline = Some(now + Duration::from_secs(1));
         let (mut endpoint, mut io) =

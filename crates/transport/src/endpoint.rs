@@ -1,4 +1,4 @@
-//! The contract between a state machine and whoever drives it. Knows no protocol.
+//! Contract between a protocol machine and its driver, for any protocol.
 
 use std::time::Instant;
 
@@ -6,29 +6,30 @@ use crate::{Ecn, TransmitBuf};
 
 /// A protocol machine: datagrams and time in, datagrams and events out.
 ///
-/// Methods are of four kinds: `handle_*` put something in, `poll_transmit` takes datagrams out,
-/// `poll_event` takes news for the application out, `poll_timeout` asks when to come back.
+/// Methods are of four kinds: `handle_*` take input, `poll_transmit` returns datagrams,
+/// `poll_event` returns events for the application, and `poll_timeout` returns the time of the next
+/// call.
 ///
-/// Whoever drives a machine keeps two rules:
-/// - `now` never goes backwards from call to call, but for [`Endpoint::handle_datagram`], where it is the time
-///   of arrival: it may lie before earlier calls by as long as the caller was busy with other things;
-/// - after any call that takes `&mut self`, `poll_transmit` is drained before waiting: its silence together
-///   with [`Endpoint::poll_timeout`] says that nothing will happen until then.
-///
-/// [`drive::turn`](crate::drive::turn) keeps both.
+/// A driver follows two rules, as [`drive::turn`](crate::drive::turn) does:
+/// - `now` never goes backwards from call to call. The exception is [`Endpoint::handle_datagram`],
+///   whose `now` is the time of arrival and may be earlier, by the time that the driver was busy.
+/// - After any call that takes `&mut self`, the driver calls `poll_transmit` until it returns
+///   `None`, and then waits for input or for [`Endpoint::poll_timeout`].
 pub trait Endpoint {
-    /// Who is at the other end of a datagram: `()` for a machine with one peer.
+    /// Address of a peer; `()` for a machine with one peer.
     type Peer: Copy;
-    /// What the application is told.
+    /// Event for the application.
     type Event;
 
-    /// Takes one datagram that arrived at `now` with the codepoint `ecn`. Bad bytes are counted, never an error
-    /// and never a panic.
+    /// Takes one datagram that arrived at `now` with the codepoint `ecn`. Invalid datagrams are
+    /// counted; they cause no error and no panic.
     fn handle_datagram(&mut self, now: Instant, peer: Self::Peer, ecn: Ecn, datagram: &[u8]);
 
-    /// Takes datagrams that arrived together: end to end, each of `stride` bytes but for a shorter last one (no bytes
-    /// are one empty datagram). Says how many they were. To be the same as one call of
-    /// [`Endpoint::handle_datagram`] for each, but a machine may do at once what they have in common.
+    /// Takes coalesced datagrams: `bytes` holds them end to end, each of `stride` bytes except for
+    /// a shorter last one. Empty `bytes` are one empty datagram. Returns their number.
+    ///
+    /// The effect equals one call of [`Endpoint::handle_datagram`] for each, but an implementation
+    /// may share work.
     fn handle_datagrams(
         &mut self,
         now: Instant,
@@ -40,29 +41,32 @@ pub trait Endpoint {
         one_by_one(self, now, peer, ecn, bytes, stride)
     }
 
-    /// The network reports, `reports` times since the last call, that nobody listens where datagrams went (ICMP: port
-    /// unreachable). Anybody who can guess the ports can say so, and it may pass. A machine with many peers need not ask.
+    /// Takes the number of ICMP "port unreachable" errors since the last call. They can be forged
+    /// by a host that guesses the ports, and the cause may be temporary. A machine with many peers
+    /// may ignore them.
     fn handle_refused(&mut self, _now: Instant, _reports: u64) {}
 
-    /// So many messages arrived since the last call and found the socket's buffer full: lost in this host, not in the
-    /// network. A message may be many datagrams, and whose they were is not known.
+    /// Takes the number of messages dropped since the last call because the socket's receive buffer
+    /// was full. They were lost in this host and not in the network. A message may hold many
+    /// coalesced datagrams, and their peer is unknown.
     fn handle_overflow(&mut self, _messages: u64) {}
 
-    /// Fires what is due at `now`; harmless if nothing is.
+    /// Handles timers that are due at `now`. Has no effect if none is.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Appends datagrams for one peer to `out` and names that peer; `None`, and `out` as it was, when
-    /// there is nothing to send before the next input or deadline.
+    /// Appends datagrams for one peer to `out` and returns that peer. Returns `None` and leaves
+    /// `out` unchanged if there is nothing to send before the next input or timeout.
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<Self::Peer>;
 
-    /// When [`Endpoint::handle_timeout`] must be called next.
+    /// Time of the next call of [`Endpoint::handle_timeout`].
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// The next thing that the application should know.
+    /// Returns the next event for the application.
     fn poll_event(&mut self) -> Option<Self::Event>;
 }
 
-/// [`Endpoint::handle_datagrams`] for a machine to which they have nothing in common.
+/// Implements [`Endpoint::handle_datagrams`] by one call of [`Endpoint::handle_datagram`] for each
+/// datagram.
 pub fn one_by_one<E: Endpoint + ?Sized>(
     endpoint: &mut E,
     now: Instant,
