@@ -1,5 +1,5 @@
-//! How a program ends: a sentence for the user and a number for the shell. The numbers are part of the
-//! programs' interface (`--help` lists them).
+//! How a program ends: a sentence for the user and a number for the shell. The numbers are part of
+//! the programs' interface (`--help` lists them).
 
 use std::io;
 use std::path::PathBuf;

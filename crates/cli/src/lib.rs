@@ -1,5 +1,12 @@
-//! The programs `rdt-send` and `rdt-recv`: arguments, lines, files and exit codes around rdt's machines.
-//! Everything that moves data is in the other crates.
+//! The programs `rdt-send` and `rdt-recv`: arguments, output, files and exit codes. The protocol,
+//! the sockets and the event loop are in other crates.
+//!
+//! | folder | contents |
+//! |---|---|
+//! | `args/` | command lines, read into typed values |
+//! | `send/` | `rdt-send`: configuration, data source, transfer, embedded receiver |
+//! | `recv/` | `rdt-recv`: threads, application, store |
+//! | `output/` | status lines, logs, summaries |
 
 mod args;
 mod exit;
@@ -9,7 +16,7 @@ mod resources;
 mod send;
 mod socket;
 
-pub use args::{RecvArgs, SendArgs};
+use args::{RecvArgs, SendArgs};
 pub use exit::Failure;
 pub use resources::processor_time;
 
@@ -18,32 +25,28 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rdt_program::signals::survive_file_size_limit;
-use rdt_program::{argument_error, start_logging, talk};
+use rdt_program::{start_logging, talk};
 
 /// Runs `rdt-send` with these arguments.
 pub fn rdt_send(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    run("rdt-send", args, send::command)
+    run("rdt-send", SendArgs::read(args), send::command)
 }
 
 /// Runs `rdt-recv` with these arguments.
 pub fn rdt_recv(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    run("rdt-recv", args, recv::command)
+    run("rdt-recv", RecvArgs::try_parse_from(args), recv::command)
 }
 
-fn run<A: Parser>(
-    program: &str,
-    args: impl IntoIterator<Item = OsString>,
-    command: fn(&A) -> Result<(), Failure>,
-) -> ExitCode {
+fn run<A>(program: &str, args: Result<A, clap::Error>, command: fn(&A) -> Result<(), Failure>) -> ExitCode {
     start_logging();
-    let args = match A::try_parse_from(args) {
+    let args = match args {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
-            talk(&format!("{program}: {}; see --help", argument_error(&error)));
+            talk(&format!("{program}: {}", args::sentence(&error)));
             return ExitCode::from(rdt_program::exit::USAGE);
         }
         Err(help) => {
-            // Nothing can be told if the terminal is gone.
+            // An error here means that the terminal is gone.
             let _ = help.print();
             return ExitCode::SUCCESS;
         }

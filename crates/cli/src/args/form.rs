@@ -1,149 +1,126 @@
-//! What the arguments of `rdt-send` ask for as a whole: which format, and whether the five arguments of the
-//! course or the options describe the link. What was said twice, or makes no sense together, is refused here.
+//! Form of `rdt-send`'s arguments: the wire format, and whether the link is given by position or by
+//! options. Refuses contradictions between them.
 
-use crate::args::WireArg;
-use crate::{Failure, SendArgs};
+use super::positional::{Positional, WindowArg};
+use super::target::Target;
+use super::{Given, SendArgs, WireArg, usage};
+use crate::Failure;
 
-/// The arguments after HOST in the course's form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Positional<'a> {
-    pub(crate) window: &'a str,
-    pub(crate) rtt_s: &'a str,
-    pub(crate) loss: &'a str,
-    pub(crate) link_mbps: &'a str,
-}
-
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mode<'a> {
-    pub(crate) host: &'a str,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Form<'a> {
+    pub(crate) host: &'a Given<Target>,
     pub(crate) wire: WireArg,
-    pub(crate) course: Option<Positional<'a>>,
-    /// The standard input is sent, because of a `-`.
+    pub(crate) positional: Option<Positional>,
+    /// A `-` asks for the standard input.
     pub(crate) stdin: bool,
 }
 
-impl<'a> Mode<'a> {
-    pub(crate) fn parse(args: &'a SendArgs) -> Result<Self, Failure> {
-        let Some(host) = args.host.as_deref() else {
+impl<'a> Form<'a> {
+    pub(crate) fn new(args: &'a SendArgs) -> Result<Self, Failure> {
+        let Some(host) = &args.host else {
             return Err(usage(
                 "the following arguments are missing: <HOST> <W> <RTT> <LOSS> <LINKMBPS>, or <HOST> alone; see --help",
             ));
         };
-        let short_form = args.window.as_deref() == Some("-") && args.rtt_s.is_none();
-        let stdin = short_form || args.stdin.is_some();
-        let course = if short_form { None } else { course(args)? };
-        if short_form && (args.power.is_some() || args.bytes.is_some() || args.file.is_some()) {
+        let host_dash = args.window == Some(WindowArg::Stdin) && args.rtt_s.is_none();
+        let stdin = host_dash || args.stdin.is_some();
+        let positional = if host_dash { None } else { positional(args)? };
+        if host_dash && (args.power.is_some() || args.bytes.is_some() || args.file.is_some()) {
             return Err(usage("- and --power, --bytes or --file both say what to send: choose one"));
         }
-        let wire = match (args.wire, course) {
-            (Some(wire), _) => wire,
-            (None, Some(_)) => WireArg::Classic,
-            (None, None) => WireArg::Native,
-        };
-        let mode = Self { host, wire, course, stdin };
-        mode.check(args)?;
-        Ok(mode)
+        let wire = args.wire.unwrap_or(match positional {
+            Some(_) => WireArg::Classic,
+            None => WireArg::Native,
+        });
+        let form = Self { host, wire, positional, stdin };
+        form.check(args)?;
+        Ok(form)
     }
 
     fn check(&self, args: &SendArgs) -> Result<(), Failure> {
-        if let Some(course) = &self.course {
-            refuse_twice("RTT", course.rtt_s, "--rtt", args.rtt.as_deref())?;
-            refuse_twice("LOSS", course.loss, "--loss", args.loss.as_deref())?;
-            refuse_twice("LINKMBPS", course.link_mbps, "--rate", args.rate.as_deref())?;
+        let link = &args.link;
+        if self.positional.is_some() {
+            refuse_both("RTT", args.rtt_s.as_ref(), "--rtt", link.rtt.as_ref())?;
+            refuse_both("LOSS", args.loss_p.as_ref(), "--loss", link.loss.as_ref())?;
+            refuse_both("LINKMBPS", args.link_bps.as_ref(), "--rate", link.rate.as_ref())?;
         }
-        if let (Some(queue), Some(buffer)) = (&args.queue, args.buffer) {
-            return Err(usage(format!("the buffer is given twice: --buffer {buffer} and --queue {queue}")));
+        if let (Some(queue), Some(buffer)) = (&link.queue, args.buffer) {
+            return Err(usage(format!(
+                "the buffer is given twice: --buffer {buffer} and --queue {}",
+                queue.text
+            )));
         }
-        if self.course.is_none() && args.buffer.is_some() {
+        if self.positional.is_none() && args.buffer.is_some() {
             return Err(usage("--buffer goes with W RTT LOSS LINKMBPS; without them write --queue 100p"));
         }
-        if args.rwnd.is_some() && self.host != "local" {
+        let is_local = self.host.value == Target::Local;
+        if args.native.rwnd.is_some() && !is_local {
             return Err(usage(
                 "--rwnd is for HOST local: the window of another receiver is set there, with rdt-recv --rwnd",
             ));
         }
-        match self.wire {
-            WireArg::Native if args.attempts.is_some() => {
+        match (self.wire, &args.native_option) {
+            (WireArg::Native, _) if args.attempts.is_some() => {
                 Err(usage("--attempts is for --wire classic; the native format has --give-up TIME"))
             }
-            WireArg::Native => Ok(()),
-            WireArg::Classic => self.check_classic(args),
-        }
-    }
-
-    fn check_classic(&self, args: &SendArgs) -> Result<(), Failure> {
-        if self.course.is_none() {
-            return Err(usage("--wire classic needs <W> <RTT> <LOSS> <LINKMBPS> after HOST"));
-        }
-        let options = [
-            ("--cc", args.cc.is_some()),
-            ("--recovery", args.recovery.is_some()),
-            ("--sack", args.sack.is_some()),
-            ("--initial-window", args.initial_window.is_some()),
-            ("--pacing", args.pacing.is_some()),
-            ("--ecn", args.ecn.is_some()),
-            ("--rwnd", args.rwnd.is_some()),
-            ("--give-up", args.give_up.is_some()),
-            ("--connect-give-up", args.connect_give_up.is_some()),
-            ("--queue", args.queue.is_some()),
-        ];
-        match options.iter().find(|(_, given)| *given) {
-            Some((name, _)) => Err(usage(format!(
+            (WireArg::Classic, _) if self.positional.is_none() => {
+                Err(usage("--wire classic needs <W> <RTT> <LOSS> <LINKMBPS> after HOST"))
+            }
+            (WireArg::Classic, Some(name)) => Err(usage(format!(
                 "{name} is for the native format, and HOST W RTT LOSS LINKMBPS is classic unless --wire native is given"
             ))),
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 }
 
-/// All of the course's arguments, or none.
-fn course(args: &SendArgs) -> Result<Option<Positional<'_>>, Failure> {
-    let given = [&args.window, &args.rtt_s, &args.loss_p, &args.link_mbps];
-    match given.map(Option::as_deref) {
-        [Some(window), Some(rtt_s), Some(loss), Some(link_mbps)] => {
-            Ok(Some(Positional { window, rtt_s, loss, link_mbps }))
+/// All positional arguments after HOST, or none.
+fn positional(args: &SendArgs) -> Result<Option<Positional>, Failure> {
+    let Some(window) = args.window else { return Ok(None) };
+    match (&args.rtt_s, &args.loss_p, &args.link_bps) {
+        (Some(rtt_s), Some(loss), Some(link_bps)) => {
+            Ok(Some(Positional::new(args, window.packets()?, rtt_s.value, loss.value, link_bps.value)))
         }
-        [None, ..] => Ok(None),
-        given => {
-            let names = ["<W>", "<RTT>", "<LOSS>", "<LINKMBPS>"];
-            let missing = names.iter().zip(given).filter(|(_, given)| given.is_none());
-            let missing: Vec<_> = missing.map(|(name, _)| *name).collect();
+        (rtt_s, loss, _) => {
+            let given = [("<RTT>", rtt_s.is_some()), ("<LOSS>", loss.is_some()), ("<LINKMBPS>", false)];
+            let missing = given.iter().filter(|(_, given)| !given).map(|(name, _)| *name);
             Err(usage(format!(
                 "after W the following arguments are missing: {}; see --help",
-                missing.join(" ")
+                missing.collect::<Vec<_>>().join(" ")
             )))
         }
     }
 }
 
-fn refuse_twice(name: &str, value: &str, option: &str, other: Option<&str>) -> Result<(), Failure> {
-    match other {
-        Some(other) => Err(usage(format!("{name} is given twice: as {value} and as {option} {other}"))),
-        None => Ok(()),
+fn refuse_both<A, B>(
+    name: &str,
+    value: Option<&Given<A>>,
+    option: &str,
+    other: Option<&Given<B>>,
+) -> Result<(), Failure> {
+    match (value, other) {
+        (Some(value), Some(other)) => {
+            Err(usage(format!("{name} is given twice: as {} and as {option} {}", value.text, other.text)))
+        }
+        _ => Ok(()),
     }
-}
-
-fn usage(sentence: impl Into<String>) -> Failure {
-    Failure::Usage(sentence.into())
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
 
     fn parse(line: &str) -> Result<(WireArg, bool, bool), String> {
-        let args = SendArgs::try_parse_from(format!("rdt-send {line}").split_whitespace()).unwrap();
-        let mode = Mode::parse(&args).map_err(|failure| failure.to_string())?;
-        Ok((mode.wire, mode.course.is_some(), mode.stdin))
+        let line = format!("rdt-send {line}");
+        let args = SendArgs::read(line.split_whitespace().map(Into::into)).unwrap();
+        let form = Form::new(&args).map_err(|failure| failure.to_string())?;
+        Ok((form.wire, form.positional.is_some(), form.stdin))
     }
 
     #[test]
-    fn the_form_decides_the_format_unless_it_is_named() {
+    fn positional_arguments_select_classic_unless_wire_is_given() {
         use WireArg::{Classic, Native};
-        for (line, mode) in [
+        for (line, form) in [
             ("h", (Native, false, false)),
             ("h -", (Native, false, true)),
             ("h --wire native --rtt 1s", (Native, false, false)),
@@ -152,7 +129,7 @@ mod tests {
             ("h 1 0 0 1 - --wire native", (Native, true, true)),
             ("h 1 0 0 1 --wire native --queue 3p", (Native, true, false)),
         ] {
-            assert_eq!(parse(line), Ok(mode), "{line}");
+            assert_eq!(parse(line), Ok(form), "{line}");
         }
     }
 }

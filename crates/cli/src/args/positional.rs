@@ -1,40 +1,93 @@
-//! The positional arguments W RTT LOSS LINKMBPS: window and link of the classic protocol.
+//! The positional arguments W RTT LOSS LINKMBPS: window and link in the units of the classic
+//! protocol.
 
 use rdt_transport::LinkProperties;
+use rdt_transport::wire::native::LinkRequest;
 
-use super::form::Positional;
-use crate::{Failure, SendArgs};
+use super::link::{ppb, whole, whole_u32};
+use super::{SendArgs, usage};
+use crate::Failure;
+use crate::output::format::short;
 
-/// Packets of router buffer beyond the window, unless told otherwise: room for retransmissions.
+/// Router buffer beyond the window without `--buffer`, in packets: room for retransmissions.
 const EXTRA_BUFFER: u32 = 50;
-/// Largest buffer that a receiver accepts, packets.
+/// Largest buffer that a receiver accepts, in packets.
 const MAX_BUFFER: u32 = 1_000_000;
 
-/// W.
-pub(crate) fn positional_window(course: &Positional<'_>) -> Result<u32, Failure> {
-    number(course.window, "W", "a whole number of packets, at least 1")
+/// Second argument: W, or `-` as in `rdt-send HOST -`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WindowArg {
+    Packets(u32),
+    Stdin,
 }
 
-/// The link of the course's arguments; its values may be out of range.
-pub(crate) fn positional_link(
-    args: &SendArgs,
-    course: &Positional<'_>,
-    window: u32,
-) -> Result<LinkProperties, Failure> {
-    let (forward, reverse) = course.loss.split_once('/').unwrap_or((course.loss, "0"));
-    let loss = "a probability, or forward/reverse, each from 0 to below 1";
-    let mbps: f64 = number(course.link_mbps, "LINKMBPS", "a number of Mbps above 0")?;
-    Ok(LinkProperties {
-        rtt_s: number(course.rtt_s, "RTT", "a number of seconds from 0 to below 30")?,
-        // Rounded once, so that 0.0005 Mbps is 500 bit/s.
-        #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
-        speed_bps: (mbps * 1e6) as f32,
-        loss_forward: number(forward, "LOSS", loss)?,
-        loss_reverse: number(reverse, "LOSS", loss)?,
-        buffer: args.buffer.unwrap_or_else(|| window.saturating_add(EXTRA_BUFFER).min(MAX_BUFFER)),
-    })
+impl WindowArg {
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        match text {
+            "-" => Ok(Self::Stdin),
+            _ => number(text, "W", WINDOW_FORM).map(Self::Packets),
+        }
+    }
+
+    pub(super) fn packets(self) -> Result<u32, Failure> {
+        match self {
+            Self::Packets(packets) => Ok(packets),
+            Self::Stdin => number("-", "W", WINDOW_FORM),
+        }
+    }
+}
+
+const WINDOW_FORM: &str = "a whole number of packets, at least 1";
+
+/// Window and link. The link's ranges are not checked yet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Positional {
+    pub(crate) window: u32,
+    pub(crate) link: LinkProperties,
+}
+
+impl Positional {
+    pub(super) fn new(args: &SendArgs, window: u32, rtt_s: f32, loss: (f32, f32), link_bps: f32) -> Self {
+        let (loss_forward, loss_reverse) = loss;
+        let buffer = args.buffer.unwrap_or_else(|| window.saturating_add(EXTRA_BUFFER).min(MAX_BUFFER));
+        let link = LinkProperties { rtt_s, speed_bps: link_bps, loss_forward, loss_reverse, buffer };
+        Self { window, link }
+    }
+
+    /// Link request of the native format. Its buffer is in bytes.
+    pub(crate) fn link_request(&self, packet_size: usize) -> Result<LinkRequest, Failure> {
+        let link = &self.link;
+        link.validate()?;
+        Ok(LinkRequest {
+            rtt_us: whole_u32(short(link.rtt_s) * 1e6),
+            rate_bps: whole(short(link.speed_bps)),
+            loss_forward_ppb: ppb(short(link.loss_forward)),
+            loss_reverse_ppb: ppb(short(link.loss_reverse)),
+            queue_bytes: u64::from(link.buffer) * packet_size as u64,
+        })
+    }
+}
+
+/// RTT, in seconds.
+pub(super) fn rtt(text: &str) -> Result<f32, Failure> {
+    number(text, "RTT", "a number of seconds from 0 to below 30")
+}
+
+/// LOSS, forward and reverse.
+pub(super) fn loss(text: &str) -> Result<(f32, f32), Failure> {
+    let (forward, reverse) = text.split_once('/').unwrap_or((text, "0"));
+    let form = "a probability, or forward/reverse, each from 0 to below 1";
+    Ok((number(forward, "LOSS", form)?, number(reverse, "LOSS", form)?))
+}
+
+/// LINKMBPS, in bits per second.
+pub(super) fn link_bps(text: &str) -> Result<f32, Failure> {
+    let mbps: f64 = number(text, "LINKMBPS", "a number of Mbps above 0")?;
+    // Rounded once, so that 0.0005 Mbps is 500 bit/s.
+    #[expect(clippy::cast_possible_truncation, reason = "the SYN carries an f32")]
+    Ok((mbps * 1e6) as f32)
 }
 
 fn number<T: std::str::FromStr>(text: &str, name: &str, form: &str) -> Result<T, Failure> {
-    text.trim().parse().map_err(|_| Failure::Usage(format!("{name} must be {form}, not '{text}'")))
+    text.trim().parse().map_err(|_| usage(format!("{name} must be {form}, not '{text}'")))
 }

@@ -4,33 +4,31 @@ pub(crate) mod app;
 pub(crate) mod store;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use rdt_driver::{
     Offload, Remote, SocketError, UdpIo, UdpOptions, UdpStats, Waiter, run, send_rest, truesize,
 };
-use rdt_emulator::{child_seed, parse_bytes};
+use rdt_emulator::child_seed;
 use rdt_server::{LinkMode, Server, ServerConfig, ServerStats};
 use rdt_transport::{AckPolicy, ReceiverConfig};
 use serde_json::json;
 
-use crate::args::AckEvery;
-use crate::args::{native, target};
+use crate::args::{AckEvery, RecvArgs, target};
 use crate::output::counters::{link_lines, socket_json, stats_json};
 use crate::output::format::{megabytes, micros};
 use crate::output::log::{EventLog, LogStyle};
 use crate::output::sockets::{limit_line, overflow_line, received_line, warnings};
 use crate::socket::{self, FLUSH_TIMEOUT};
-use crate::{Failure, RecvArgs, resources};
+use crate::{Failure, resources};
 use app::ReceiverApp;
 use rdt_program::{Console, Stop, threads};
 use store::{Output, Store};
 
-/// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than asked.
+/// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than
+/// asked.
 pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
-/// More threads than this are a slip of the finger.
-const MAX_THREADS: usize = 256;
 /// The version as the reference prints its own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
@@ -216,7 +214,8 @@ impl Worker {
         Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
     }
 
-    /// Serves until the program is to end; then ends the other workers too, and tells senders that are not done.
+    /// Serves until the program is to end; then ends the other workers too, and tells senders that
+    /// are not done.
     fn run(mut self) -> WorkerEnd {
         let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
         let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
@@ -265,19 +264,7 @@ impl WorkerEnd {
 fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     let keep_payload = args.output.is_some();
     let reference = ReceiverConfig { keep_payload, ..ReceiverConfig::reference() };
-    let memory = match &args.memory {
-        Some(text) => parse_bytes(text).map_err(|e| Failure::Usage(format!("--memory: {e}")))?,
-        None => resources::default_packet_memory(),
-    };
-    if memory < 1 << 20 {
-        return Err(Failure::Usage("--memory must be at least 1mib".into()));
-    }
-    if args.max_peers == 0 {
-        return Err(Failure::Usage("--max-peers must be at least 1".into()));
-    }
-    if !(1..=MAX_THREADS).contains(&args.threads) {
-        return Err(Failure::Usage(format!("--threads must be from 1 to {MAX_THREADS}")));
-    }
+    let memory = args.memory.unwrap_or_else(resources::default_packet_memory);
     let seed = args.seed.unwrap_or_else(draw_seed);
     let (receiver, link) = if args.dummy {
         (ReceiverConfig::dummy(), LinkMode::None)
@@ -296,7 +283,7 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     config.listener.secret = Some(rand::random());
     let window = &mut config.listener.receiver.stream_window.max;
     let most = config.listener.peer_memory_limit;
-    match args.rwnd.as_deref().map(native::parse_rwnd).transpose()? {
+    match args.rwnd {
         Some(rwnd) if rwnd > most => {
             return Err(Failure::Usage(format!(
                 "--rwnd {rwnd} is more than one sender may hold, {most} bytes: a larger --memory allows it, 8 times --rwnd a thread"
@@ -309,14 +296,13 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
 
-/// A socket for each thread, all on one port; where nothing was asked for and the host has no IPv6, on all
-/// IPv4 interfaces.
+/// A socket for each thread, all on one port; where nothing was asked for and the host has no IPv6,
+/// on all IPv4 interfaces.
 fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
-    let address = target::parse_bind(args.bind.as_deref()).map_err(Failure::Usage)?;
-    let buffer = args.socket_buffer.as_deref().map(socket::parse_buffer).transpose()?;
+    let address = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT).into());
     let options = UdpOptions {
         share_port: args.threads > 1,
-        ..socket::of_receiver(args.threads, buffer, socket::offload(args.gso, args.gro))
+        ..socket::of_receiver(args.threads, args.socket_buffer, socket::offload(args.gso, args.gro))
     };
     let first = match bind_first(address, options) {
         Err(SocketError::Bind { error, .. })
@@ -334,8 +320,9 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     Ok(sockets)
 }
 
-/// The first of the sockets on a port. A port that is to be shared could be had while another receiver of this
-/// user serves it, and the two would divide the senders: so it must be free for one alone first.
+/// The first of the sockets on a port. A port that is to be shared could be had while another
+/// receiver of this user serves it, and the two would divide the senders: so it must be free for
+/// one alone first.
 fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketError> {
     if options.share_port && address.port() != 0 {
         UdpIo::bind(address, UdpOptions { share_port: false, ..options })?;

@@ -72,7 +72,8 @@ impl ErrorContext<'_> {
     fn silence(&self, packet: u64, attempts: u32) -> String {
         let Self { host, address, config, stats, socket, .. } = self;
         let size = config.packet_size;
-        // Reports about SYNs may be from before the receiver started; the SYN that it answered has none.
+        // Reports about SYNs may be from before the receiver started; the SYN that it answered has
+        // none.
         let gone = socket.unreachable >= self.syns;
         if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
             return format!(
@@ -98,7 +99,8 @@ impl ErrorContext<'_> {
     }
 }
 
-/// What a receiver said when it ended a transfer, what had `arrived` where that matters, and what to do about it.
+/// What a receiver said when it ended a transfer, what had `arrived` where that matters, and what
+/// to do about it.
 fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
     if reason == CloseReason::NoConnection {
         return format!(
@@ -116,8 +118,8 @@ fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
     format!("the receiver at {receiver} closed the transfer: {reason}{help}")
 }
 
-/// What is known of a transfer that its receiver did not finish, and what to do about it. `all`: there was nothing more to
-/// be sent, so that the receiver may have stored it.
+/// What is known of a transfer that its receiver did not finish, and what to do about it. `all`:
+/// there was nothing more to be sent, so that the receiver may have stored it.
 fn arrived(stats: &SenderStats, all: bool) -> String {
     if all && stats.bytes_acked == stats.bytes_written {
         format!(

@@ -29,8 +29,9 @@ pub(crate) struct LocalReceiver {
 }
 
 impl LocalReceiver {
-    /// Starts a reference receiver for the datagrams of this sender, which may hold as many bytes of packets
-    /// as it, or its default if that is more. `rwnd` is the largest window of a native sender, in bytes.
+    /// Starts a reference receiver for the datagrams of this sender, which may hold as many bytes
+    /// of packets as it, or its default if that is more. `rwnd` is the largest window of a native
+    /// sender, in bytes.
     pub(crate) fn start(
         seed: u64,
         sender: &SenderConfig,

@@ -47,8 +47,8 @@ impl QlogFile {
     }
 }
 
-/// Completes the file. That it could not be written is how the program ends, unless the transfer failed: then it
-/// is only told.
+/// Completes the file. That it could not be written is how the program ends, unless the transfer
+/// failed: then it is only told.
 pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option<Failure> {
     let Some(QlogFile { path, log }) = file else { return failure };
     let Err(error) = log.finish() else { return failure };

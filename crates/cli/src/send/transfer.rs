@@ -1,4 +1,5 @@
-//! One transfer: the machine, its socket and its application, and what there is to say when it is over.
+//! One transfer: the machine, its socket and its application, and what there is to say when it is
+//! over.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -112,7 +113,8 @@ impl Transfer {
         let _ = self.sender.open();
         self.sending.opened_at = clock::now();
         run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
-        // A socket that is full when the user interrupts must not keep the news of it from the receiver.
+        // A socket that is full when the user interrupts must not keep the news of it from the
+        // receiver.
         send_rest(&mut self.sender, &mut self.socket, &mut self.waiter, FLUSH_TIMEOUT);
         Ok(())
     }

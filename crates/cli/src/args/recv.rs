@@ -1,0 +1,89 @@
+//! Arguments of `rdt-recv`.
+
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the comments are the text of --help, in which [V6] is no link"
+)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::{AckEvery, Switch, target, values};
+use crate::exit::RECV_CODES;
+
+const RECV_EXAMPLES: &str = "\
+Examples:
+  rdt-recv                                  emulate the link that each sender asks for
+  rdt-recv --no-link --output incoming/     keep what arrives, apply no link
+  rdt-recv --bind 127.0.0.1:9000 --no-link --output - | tar x
+  rdt-recv --dummy                          no link, no window growth, no checksum";
+
+/// Receives from any number of senders at once, native and classic, each behind the emulated link
+/// that it asks for.
+#[derive(Debug, Parser)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[command(name = "rdt-recv", version, after_help = format!("{RECV_CODES}\n\n{RECV_EXAMPLES}"))]
+pub(crate) struct RecvArgs {
+    /// Address to bind to: ADDR, ADDR:PORT, [V6]:PORT; port 0 takes a free one [default: all, port
+    /// 22345]
+    #[arg(long, value_name = "ADDR", value_parser = target::parse_bind)]
+    pub(crate) bind: Option<SocketAddr>,
+    /// For benchmarks: full window at once, no link, datagrams of any size, no checksum
+    #[arg(long, conflicts_with_all = ["no_link", "output"])]
+    pub(crate) dummy: bool,
+    /// Do not emulate the links that senders ask for; datagrams of any size
+    #[arg(long)]
+    pub(crate) no_link: bool,
+    /// Store transfers: in a file (each transfer replaces it), in a directory (one file each), or
+    /// `-` for the standard output (one transfer, then exit)
+    #[arg(long, short, value_name = "FILE|DIR|-")]
+    pub(crate) output: Option<PathBuf>,
+    /// Confirm a transfer only after fsync of its file and directory, so that it survives a power
+    /// loss
+    #[arg(long, requires = "output")]
+    pub(crate) sync: bool,
+    /// Seed of the emulated links [default: random]
+    #[arg(long, value_name = "N", conflicts_with_all = ["dummy", "no_link"])]
+    pub(crate) seed: Option<u64>,
+    /// Exit after the first finished transfer: refuse new senders, finish the transfers under way
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Memory for packets: half for unwritten data, half for the links; one sender may use 1/8
+    /// [default: 1/4 of the host's, at least 1gib]
+    #[arg(long, value_name = "SIZE", value_parser = values::recv_memory)]
+    pub(crate) memory: Option<u64>,
+    /// Largest window of a native sender, from 64kib to 1/8 of --memory; it opens as the data is
+    /// read [default: 1/8 of --memory]
+    #[arg(long, value_name = "SIZE", value_parser = values::rwnd)]
+    pub(crate) rwnd: Option<u64>,
+    /// Number of threads, each with its own socket on the same port; --memory and --max-peers are
+    /// split across them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::threads)]
+    pub(crate) threads: usize,
+    /// Largest number of senders at once; further SYNs get no answer
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = values::max_peers)]
+    pub(crate) max_peers: usize,
+    /// ACKs for classic senders: one for each packet (`1`, as the reference does; costs 25 % of the
+    /// rate or more) or one for each batch (`batch`; no effect with an emulated link). Native
+    /// senders get one for every second packet
+    #[arg(long, value_enum, value_name = "1|batch", hide_possible_values = true, default_value_t = AckEvery::One)]
+    pub(crate) ack_every: AckEvery,
+    /// Receive buffer of each socket. Without a link, the buffer granted limits the senders'
+    /// windows [default: 32mib; with more than 8 threads, 256mib in total]
+    #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
+    pub(crate) socket_buffer: Option<usize>,
+    /// Segmentation offload (GSO): many datagrams in one call
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) gso: Switch,
+    /// Receive offload (GRO): the kernel coalesces datagrams
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) gro: Switch,
+    /// Print only errors; with --json, only the summary
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print JSON, one object a line; the last one is the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+}

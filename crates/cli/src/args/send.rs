@@ -1,0 +1,143 @@
+//! Arguments of `rdt-send`.
+
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the comments are the text of --help, in which [v6] is no link"
+)]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::TypedValueParser as _;
+use clap::parser::ValueSource;
+use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
+use rdt_transport::Attempts;
+
+use super::positional::{self, WindowArg};
+use super::target::Target;
+use super::{Given, LinkArgs, NativeArgs, Switch, WireArg, given, link, native, values};
+use crate::exit::SEND_CODES;
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  rdt-send 10.0.0.7 --file backup.tar       no tuning needed
+  tar c photos | rdt-send host -            the standard input, whatever its length
+  rdt-send local --rtt 20ms --rate 50mbit --loss 1%    over a link of this shape in this process
+  rdt-send local 64 0.1 0.01 100            the classic main job with an embedded receiver and link
+  rdt-send localhost 64 0.1 0.01 100        the same to an rdt-recv in another terminal
+  rdt-send local 64 0.1 0.01 100 --wire native    the same window and link in the native format
+  rdt-send local 300 0.2 0/0.1 10 --power 23 --json";
+
+const SEND_USAGE: &str = "\
+rdt-send [OPTIONS] HOST [-]                          native: no tuning needed
+       rdt-send [OPTIONS] HOST W RTT LOSS LINKMBPS [-]      classic, unless --wire says native";
+
+/// Sends data to a receiver, which can emulate a link.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rdt-send",
+    version,
+    override_usage = SEND_USAGE,
+    after_help = format!("{SEND_CODES}\n\n{SEND_EXAMPLES}")
+)]
+#[command(group = ArgGroup::new("data").args(["power", "bytes", "file", "stdin"]))]
+pub(crate) struct SendArgs {
+    /// Name, address, host:port or [v6]:port; `local` runs a receiver in this process
+    #[arg(value_parser = given(Target::parse))]
+    pub(crate) host: Option<Given<Target>>,
+    /// Sender's window, in packets; with --wire native the same as --cc fixed:W
+    #[arg(value_name = "W", allow_negative_numbers = true, value_parser = WindowArg::parse)]
+    pub(crate) window: Option<WindowArg>,
+    /// Round-trip time to emulate, in seconds
+    #[arg(value_name = "RTT", allow_negative_numbers = true, value_parser = given(positional::rtt))]
+    pub(crate) rtt_s: Option<Given<f32>>,
+    /// Loss probability to emulate: forward, or forward/reverse
+    #[arg(value_name = "LOSS", allow_negative_numbers = true, value_parser = given(positional::loss))]
+    pub(crate) loss_p: Option<Given<(f32, f32)>>,
+    /// Link rate to emulate, in Mbps
+    #[arg(value_name = "LINKMBPS", allow_negative_numbers = true, value_parser = given(positional::link_bps))]
+    pub(crate) link_bps: Option<Given<f32>>,
+    /// `-` sends the standard input, whatever its length
+    #[arg(value_name = "-", value_parser = ["-"], hide_possible_values = true)]
+    pub(crate) stdin: Option<String>,
+    /// Send 2^K 32-bit words, word i holding i (default 20)
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).try_map(values::power))]
+    pub(crate) power: Option<u8>,
+    /// Send the first N bytes of the same array (suffixes kb, mb, gb, kib, mib, gib)
+    #[arg(long, value_name = "N", value_parser = values::bytes)]
+    pub(crate) bytes: Option<u64>,
+    /// Send a file; `-` is the standard input
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// Format of the packets [default: native, with W classic]
+    #[arg(long, value_enum)]
+    pub(crate) wire: Option<WireArg>,
+    /// Seed of the embedded receiver's link (HOST `local` only) [default: random]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Router buffer to emulate (default W + 50); only with W
+    #[arg(long, value_name = "PACKETS")]
+    pub(crate) buffer: Option<u32>,
+    /// Bytes of a full datagram, 9 to 65507; in the native format from 128
+    #[arg(long, value_name = "BYTES", default_value_t = 1472)]
+    pub(crate) packet_size: usize,
+    /// Time between status lines
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::interval)]
+    pub(crate) interval: Duration,
+    /// Classic: limits on transmissions of a SYN, a packet and a FIN; one number sets packets and
+    /// FIN. The transfer ends after attempts x RTO without an answer (50 x 40 ms = 2 s on a short
+    /// path). A receiver that answers with a closed window is waited for [default: 30/50/50]
+    #[arg(long, value_name = "SYN/DATA/FIN", allow_negative_numbers = true, value_parser = values::attempts)]
+    pub(crate) attempts: Option<Attempts>,
+    /// Largest send buffer; with HOST `local` also the receiver's memory, if larger than its
+    /// default
+    #[arg(long, value_name = "SIZE", default_value = "1gib", value_parser = values::memory)]
+    pub(crate) memory: u64,
+    #[command(flatten)]
+    pub(crate) native: NativeArgs,
+    #[command(flatten)]
+    pub(crate) link: LinkArgs,
+    /// Send and receive buffer of the socket; with HOST `local` also of its receiver [default: as
+    /// the window needs, up to 32mib]
+    #[arg(long, value_name = "SIZE", value_parser = values::socket_buffer)]
+    pub(crate) socket_buffer: Option<usize>,
+    /// Segmentation offload (GSO): many datagrams in one call
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) gso: Switch,
+    /// Receive offload (GRO): the kernel coalesces datagrams
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) gro: Switch,
+    /// Zero-copy: large batches are sent from memory shared with the kernel (Linux 6.5)
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) by_reference: Switch,
+    /// Write the sender's packets, losses and timers to FILE as qlog, for qvis (name it FILE.sqlog)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) qlog: Option<PathBuf>,
+    /// Print only the last lines
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Print a line for every packet
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) debug: bool,
+    /// Print JSON, one object a line; the last one is the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// First option given that only the native format has
+    #[arg(skip)]
+    pub(crate) native_option: Option<String>,
+}
+
+impl SendArgs {
+    pub(crate) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(args)?;
+        let mut parsed = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        let native = command.get_arguments().find(|arg| {
+            matches!(arg.get_help_heading(), Some(native::HEADING | link::HEADING))
+                && matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+        });
+        parsed.native_option = native.and_then(|arg| arg.get_long()).map(|long| format!("--{long}"));
+        Ok(parsed)
+    }
+}

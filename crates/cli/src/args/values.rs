@@ -1,0 +1,148 @@
+//! Parsers of single values.
+
+use std::error::Error;
+use std::time::Duration;
+
+use rdt_emulator::{parse_bytes, parse_duration};
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::{Attempts, LossDetection};
+
+use super::usage;
+use crate::Failure;
+
+/// Largest power of two whose array of 32-bit words has a length in bytes that fits a `u64`.
+const MAX_POWER: u8 = 61;
+/// Smallest `--rwnd`, in bytes: the largest datagram fits.
+const MIN_RWND: u64 = 64 << 10;
+/// Smallest `--give-up`: the time of one SYN.
+const MIN_GIVE_UP: Duration = Duration::from_secs(1);
+/// Smallest `--memory` of a receiver, in bytes.
+const MIN_RECV_MEMORY: u64 = 1 << 20;
+/// Largest `--threads`.
+const MAX_THREADS: usize = 256;
+/// `--socket-buffer`, in bytes.
+const SOCKET_BUFFER: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
+
+pub(super) fn power(power: u8) -> Result<u8, Failure> {
+    match power {
+        0..=MAX_POWER => Ok(power),
+        _ => Err(usage(format!("--power must be from 0 to {MAX_POWER}, not {power}"))),
+    }
+}
+
+pub(super) fn bytes(text: &str) -> Result<u64, Failure> {
+    parse_bytes(text).map_err(|error| usage(format!("--bytes: {error}")))
+}
+
+pub(super) fn memory(text: &str) -> Result<u64, Failure> {
+    parse_bytes(text).map_err(|error| usage(format!("--memory: {error}")))
+}
+
+pub(super) fn recv_memory(text: &str) -> Result<u64, Failure> {
+    match memory(text)? {
+        bytes @ MIN_RECV_MEMORY.. => Ok(bytes),
+        _ => Err(usage("--memory must be at least 1mib")),
+    }
+}
+
+pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
+    match parse_duration(text) {
+        Ok(interval) if interval >= Duration::from_millis(1) => Ok(interval),
+        Ok(_) => Err(usage("--interval must be at least 1ms")),
+        Err(error) => Err(usage(format!("--interval: {error}"))),
+    }
+}
+
+/// `--attempts`. A single number leaves the SYN its default: a handshake without an answer should
+/// fail soon.
+pub(super) fn attempts(text: &str) -> Result<Attempts, Failure> {
+    let count = |text: &str| text.trim().parse::<u32>().ok().filter(|count| *count > 0);
+    let counts: Option<Vec<_>> = text.split('/').map(count).collect();
+    match counts.as_deref() {
+        Some(&[syn, data, fin]) => Ok(Attempts { syn, data, fin }),
+        Some(&[both]) => Ok(Attempts { data: both, fin: both, ..Attempts::default() }),
+        _ => Err(usage(format!(
+            "--attempts must be SYN/DATA/FIN or one number, each a whole number, at least 1, not '{text}'"
+        ))),
+    }
+}
+
+pub(super) fn congestion(text: &str) -> Result<Algorithm, Failure> {
+    text.parse().map_err(|error| usage(format!("--cc: {error}")))
+}
+
+pub(super) fn recovery(text: &str) -> Result<LossDetection, Failure> {
+    text.parse().map_err(|error| usage(format!("--recovery {error}, not '{text}'")))
+}
+
+pub(super) fn initial_window(text: &str) -> Result<u32, Failure> {
+    text.trim().parse().ok().filter(|packets| *packets > 0).ok_or_else(|| {
+        usage(format!("--initial-window must be a whole number of packets, at least 1, not '{text}'"))
+    })
+}
+
+pub(super) fn rwnd(text: &str) -> Result<u64, Failure> {
+    match parse_bytes(text) {
+        Ok(bytes @ MIN_RWND..) => Ok(bytes),
+        Ok(_) => Err(usage("--rwnd must be at least 64kib, so that every datagram fits")),
+        Err(error) => Err(usage(format!("--rwnd: {error}"))),
+    }
+}
+
+/// A parser of `--give-up` or `--connect-give-up`.
+pub(super) fn give_up(option: &'static str) -> impl Fn(&str) -> Result<Duration, Failure> + Clone {
+    move |text| match parse_duration(text) {
+        Ok(time) if time >= MIN_GIVE_UP => Ok(time),
+        Ok(_) => Err(usage(format!("{option} must be at least 1s"))),
+        Err(error) => Err(usage(format!("{option}: {error}"))),
+    }
+}
+
+pub(super) fn socket_buffer(text: &str) -> Result<usize, Failure> {
+    let bytes = parse_bytes(text).map_err(|error| usage(format!("--socket-buffer: {error}")))?;
+    match usize::try_from(bytes) {
+        Ok(size) if SOCKET_BUFFER.contains(&bytes) => Ok(size),
+        _ => Err(usage("--socket-buffer must be from 4kib to 1gib")),
+    }
+}
+
+/// Text that is no number keeps clap's error; a number out of range is a [`Failure`].
+type Number = Result<usize, Box<dyn Error + Send + Sync>>;
+
+pub(super) fn threads(text: &str) -> Number {
+    match text.parse()? {
+        threads @ 1..=MAX_THREADS => Ok(threads),
+        _ => Err(usage(format!("--threads must be from 1 to {MAX_THREADS}")).into()),
+    }
+}
+
+pub(super) fn max_peers(text: &str) -> Number {
+    match text.parse()? {
+        0 => Err(usage("--max-peers must be at least 1").into()),
+        peers => Ok(peers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_three_numbers_or_one() {
+        let read = |text| attempts(text).ok();
+        assert_eq!(read("30/50/50"), Some(Attempts::default()));
+        assert_eq!(read("1/2/3"), Some(Attempts { syn: 1, data: 2, fin: 3 }));
+        assert_eq!(read("500"), Some(Attempts { syn: 30, data: 500, fin: 500 }));
+        for bad in ["", "0", "1/2", "1/2/3/4", "1/0/3", "1//3", "-1", "1.5", "4294967296", "x"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn socket_buffer_has_bounds() {
+        assert_eq!(socket_buffer("212992").ok(), Some(212_992));
+        for bad in ["", "4095", "2gib", "-1", "x"] {
+            assert!(socket_buffer(bad).is_err(), "{bad}");
+        }
+    }
+}

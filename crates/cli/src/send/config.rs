@@ -1,0 +1,90 @@
+//! Configuration of the sender, from the arguments.
+
+use rdt_transport::congestion::Algorithm;
+use rdt_transport::{ConfigError, MAX_DATAGRAM, SenderConfig};
+
+use crate::Failure;
+use crate::args::form::Form;
+use crate::args::{Positional, SendArgs, WireArg};
+
+/// Smallest datagram of the native format, in bytes: a SYN fits.
+const MIN_NATIVE_DATAGRAM: usize = 128;
+
+pub(super) fn configure(args: &SendArgs, form: &Form<'_>) -> Result<SenderConfig, Failure> {
+    match (form.wire, &form.positional) {
+        (WireArg::Classic, Some(positional)) => classic(args, positional),
+        _ => native(args, form.positional.as_ref()),
+    }
+}
+
+fn classic(args: &SendArgs, positional: &Positional) -> Result<SenderConfig, Failure> {
+    let mut config = SenderConfig::new(positional.window, positional.link);
+    config.packet_size = args.packet_size;
+    config.attempts = args.attempts.unwrap_or_default();
+    config.memory_limit = args.memory;
+    match config.validate() {
+        Ok(()) => Ok(config),
+        Err(error @ ConfigError::WindowTooLarge { .. }) => {
+            Err(usage(format!("{error}; a smaller W or a larger --memory helps")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn native(args: &SendArgs, positional: Option<&Positional>) -> Result<SenderConfig, Failure> {
+    let packet_size = args.packet_size;
+    let link_request = match positional {
+        Some(positional) => {
+            let mut request = positional.link_request(packet_size)?;
+            request.queue_bytes = args.link.queue_bytes(&request, packet_size).unwrap_or(request.queue_bytes);
+            request.validate().map_err(usage)?;
+            Some(request)
+        }
+        None => args.link.request(packet_size)?,
+    };
+    if !(MIN_NATIVE_DATAGRAM..=MAX_DATAGRAM).contains(&packet_size) {
+        return Err(usage(format!(
+            "the packet size must be from {MIN_NATIVE_DATAGRAM} to {MAX_DATAGRAM} bytes in the native format, not {packet_size}"
+        )));
+    }
+    let mut config = SenderConfig {
+        link_request,
+        packet_size,
+        memory_limit: args.memory,
+        ..SenderConfig::native(rand::random())
+    };
+    args.native.apply(&mut config, positional.map(|positional| positional.window))?;
+    match config.validate() {
+        Ok(()) => Ok(config),
+        Err(ConfigError::ZeroWindow) if !matches!(config.congestion, Algorithm::Fixed(_)) => {
+            Err(usage("--memory must hold a packet at least"))
+        }
+        Err(error @ ConfigError::WindowTooLarge { .. }) => {
+            Err(usage(format!("{error}; a smaller window or a larger --memory helps")))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn usage(sentence: impl Into<String>) -> Failure {
+    Failure::Usage(sentence.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshake_timeout_follows_give_up_unless_set() {
+        let seconds = |options: &str| {
+            let line = format!("rdt-send local {options}");
+            let args = SendArgs::read(line.split_whitespace().map(Into::into)).unwrap();
+            let config = configure(&args, &Form::new(&args).unwrap()).unwrap();
+            (config.give_up.as_secs(), config.handshake_give_up.as_secs())
+        };
+        assert_eq!(seconds(""), (100, 180));
+        assert_eq!(seconds("--give-up 5s"), (5, 5));
+        assert_eq!(seconds("--connect-give-up 7s"), (100, 7));
+        assert_eq!(seconds("--give-up 5s --connect-give-up 7s"), (5, 7));
+    }
+}
