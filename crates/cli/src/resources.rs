@@ -1,17 +1,17 @@
-//! How much memory and processor time this process uses, where the system tells.
+//! Memory and processor time of this process, where the system reports them.
 
-/// Largest resident set so far and the present one, in bytes.
+/// Resident set, peak and current, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Memory {
     pub(crate) peak: Option<u64>,
     pub(crate) now: Option<u64>,
 }
 
-/// The least default for packets, bytes.
+/// In bytes.
 const MIN_DEFAULT_PACKET_MEMORY: u64 = 1 << 30;
 
-/// Memory for packets where nothing else is asked for, bytes: a quarter of what this host has, or of what its control
-/// group may use if that is less, but at least 1 GiB.
+/// Default memory for packets, in bytes: a quarter of the host's memory or of the control group's
+/// limit, the smaller of them, and at least 1 GiB.
 pub(crate) fn default_packet_memory() -> u64 {
     let host = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
@@ -24,27 +24,27 @@ fn default_packet_memory_of(meminfo: &str, memory_max: &str) -> u64 {
     (host.min(group) / 4).max(MIN_DEFAULT_PACKET_MEMORY)
 }
 
-/// A size of a file in /proc, bytes.
+/// A field of a file in /proc, in bytes.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)
 }
 
-/// Asks the system.
+/// Reads /proc/self/status; `None` on other systems.
 pub(crate) fn memory() -> Memory {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     Memory { peak: field(&status, "VmHWM:"), now: field(&status, "VmRSS:") }
 }
 
-/// Processor time of all threads of this process so far, user and system; `None` where it is not told.
+/// Processor time of all threads of this process so far, user and system; `None` if unknown.
 #[cfg(unix)]
 pub fn processor_time() -> Option<std::time::Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.try_into().ok()
 }
 
-/// Processor time of all threads of this process so far; `None`, because this system is not asked.
+/// Processor time of all threads of this process so far; not implemented on this system.
 #[cfg(not(unix))]
 pub fn processor_time() -> Option<std::time::Duration> {
     None

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::output::format::micros;
 
-/// Packets that leave a link by more than this too late, at the 99th percentile, mean that the host did not
-/// keep up.
+/// Packets that leave a link by more than this too late, at the 99th percentile, mean that the host
+/// did not keep up.
 const LATE: Duration = Duration::from_millis(1);
 
-/// Idleness of a link that its window would have filled, as a share of the transfer and as a time, from which
-/// on it is no accident.
+/// Idleness of a link that its window would have filled, as a share of the transfer and as a time,
+/// from which on it is no accident.
 const IDLE_SHARE: f64 = 0.05;
 const IDLE: Duration = Duration::from_millis(50);
 
@@ -42,9 +42,9 @@ pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
     lines
 }
 
-/// The share of a transfer in which the link stood idle for no reason of its own: the window would have filled
-/// it, nothing was sent again, and the time in which the window opens is not counted. `None` if that is too
-/// little to tell, or if there was such a reason.
+/// The share of a transfer in which the link stood idle for no reason of its own: the window would
+/// have filled it, nothing was sent again, and the time in which the window opens is not counted.
+/// `None` if that is too little to tell, or if there was such a reason.
 pub(crate) fn idle_share(config: &SenderConfig, stats: &SenderStats, forward: &Ledger) -> Option<f64> {
     if config.wire != Wire::Classic {
         // A window that follows the network leaves it idle now and then.
@@ -59,7 +59,8 @@ pub(crate) fn idle_share(config: &SenderConfig, stats: &SenderStats, forward: &L
     if f64::from(config.window) < product || stats.timeouts + stats.fast_retransmits > 0 {
         return None;
     }
-    // The receiver's window doubles each round trip; the first packet and the last ACK take one more.
+    // The receiver's window doubles each round trip; the first packet and the last ACK take one
+    // more.
     let opening = rtt * (product.log2().ceil() + 2.0);
     let elapsed = stats.elapsed().as_secs_f64();
     let idle = elapsed - forward.busy.as_secs_f64() - opening;

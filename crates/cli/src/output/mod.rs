@@ -1,4 +1,5 @@
-//! Everything that the programs print but errors: status lines, logs, summaries and statistics, as text and as JSON.
+//! Everything that the programs print but errors: status lines, logs, summaries and statistics, as
+//! text and as JSON.
 
 pub(crate) mod counters;
 pub(crate) mod format;

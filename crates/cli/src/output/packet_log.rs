@@ -1,5 +1,5 @@
-//! `--debug`: a line for every packet, in the course's formats. Numbers are the wire's: packets in the
-//! classic format, byte offsets in the native one.
+//! `--debug`: a line for every packet, in the course's formats. Numbers are the wire's: packets in
+//! the classic format, byte offsets in the native one.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

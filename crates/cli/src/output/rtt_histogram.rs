@@ -1,5 +1,6 @@
-//! How long the round trips of one transfer took: the samples that its estimator was given. Stored only for
-//! `--json`, so a transfer without it pays nothing, and one with it a few nanoseconds an ACK: no lock.
+//! How long the round trips of one transfer took: the samples that its estimator was given. Stored
+//! only for `--json`, so a transfer without it pays nothing, and one with it a few nanoseconds an
+//! ACK: no lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +19,8 @@ const BUCKETS: usize = bucket(MAX_NS) + 1;
 #[derive(Default)]
 pub(crate) struct RttHistogram(Arc<Samples>);
 
-/// Counts by length, and the shortest as it was. One thread writes, so it needs no more than to be read whole.
+/// Counts by length, and the shortest as it was. One thread writes, so it needs no more than to be
+/// read whole.
 struct Samples {
     counts: Box<[AtomicU64]>,
     min_ns: AtomicU64,
@@ -37,8 +39,8 @@ impl RttHistogram {
         Recorder(Arc::clone(&self.0))
     }
 
-    /// The time in microseconds that the share `q` (0 to 1) of the round trips did not exceed, to two
-    /// digits; `None` if there were none. That of 0 is the shortest, exactly.
+    /// The time in microseconds that the share `q` (0 to 1) of the round trips did not exceed, to
+    /// two digits; `None` if there were none. That of 0 is the shortest, exactly.
     #[expect(clippy::cast_precision_loss, reason = "two digits are exact, the rest is the bound of a bucket")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
     pub(crate) fn quantile_us(&self, q: f64) -> Option<f64> {

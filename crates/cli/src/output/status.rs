@@ -1,4 +1,5 @@
-//! The sender's lines, in the course's formats or as JSON. Owns what a line needs from the line before it.
+//! The sender's lines, in the course's formats or as JSON. Owns what a line needs from the line
+//! before it.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,8 @@ impl Status {
         }
     }
 
-    /// Bytes from the stream's beginning to this number of the wire, if all packets before it are full.
+    /// Bytes from the stream's beginning to this number of the wire, if all packets before it are
+    /// full.
     fn bytes(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number * self.payload_size as u64,
@@ -128,7 +130,8 @@ impl Status {
         }));
     }
 
-    /// The line of every interval. S is over the time since the line before, whatever the interval was to be.
+    /// The line of every interval. S is over the time since the line before, whatever the interval
+    /// was to be.
     #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
     pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
         let (base, at) = self.last;
@@ -201,8 +204,9 @@ impl Status {
         ));
     }
 
-    /// The rate that the model gives: W packets of payload a round trip, of a window that is not fixed the one
-    /// last in force. In the native format no more than the link that was asked for carries.
+    /// The rate that the model gives: W packets of payload a round trip, of a window that is not
+    /// fixed the one last in force. In the native format no more than the link that was asked for
+    /// carries.
     #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
     pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
         let window = match self.congestion {
@@ -233,8 +237,8 @@ impl Status {
     }
 }
 
-/// When the line after one that was due at `due` is. Lines that a stall made impossible are not made up for,
-/// and the first after it is followed by none at once.
+/// When the line after one that was due at `due` is. Lines that a stall made impossible are not
+/// made up for, and the first after it is followed by none at once.
 pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Instant {
     if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
 }

@@ -1,4 +1,4 @@
-//! The application on a server: stores what arrives and logs what happens.
+//! Application of a receiver: stores transfers and logs events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,45 +13,45 @@ use rdt_transport::{Endpoint as _, ReceiverEvent};
 use crate::output::log::{EventLog, Finished, PeerLog, name};
 use crate::recv::store::{Store, Stored, Transfer, WriteResult};
 
-/// How long the last transfer's sender must be quiet before the program exits, beyond the time that its link
-/// takes: a FIN whose answer was lost is answered again.
+/// Silence of the last sender before the program exits, in addition to the delay of its link. Until
+/// then a repeated FIN is answered again.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that are handed on before the socket is looked at again: some tenths of a millisecond, in which a fast sender
-/// fills a large part of the socket's buffer.
-const TURN: usize = 1 << 20;
-/// What each peer served takes of that beside its bytes: a transfer that ends is told of.
-const OF_PEER: usize = TURN / 256;
-/// WriteResult that are heard before the socket is looked at again.
-const NEWS: usize = 256;
+/// Bytes passed to the store before the socket is polled again. This takes some 0.1 ms, in which a
+/// fast sender fills a large part of the socket's buffer.
+const BYTES_PER_POLL: usize = 1 << 20;
+/// Cost of serving one peer, in bytes of [`BYTES_PER_POLL`]: a transfer that ends is logged.
+const COST_PER_PEER: usize = BYTES_PER_POLL / 256;
+/// Results of the writer thread handled before the socket is polled again.
+const RESULTS_PER_POLL: usize = 256;
 
-/// The application on a server: stores and logs.
+/// Application of a receiver.
 pub(crate) struct ReceiverApp {
     peer_log: PeerLog,
     store: Store,
     stop: Stop,
     pub(crate) exit_after_first: bool,
-    /// Who has bytes for the store, or is complete.
+    /// Peers with bytes for the store, or with a complete transfer.
     waiting: BTreeSet<Remote>,
-    /// Whose turn was last.
+    /// Peer served last, for round-robin.
     served: Option<Remote>,
-    /// Transfers that are complete, but for what the store has not taken.
+    /// Transfers with a FIN, part of whose data is not in the store yet.
     complete: BTreeMap<Remote, Finished>,
-    /// Transfers that are being finished.
+    /// Transfers that the writer thread is finishing.
     finishing: BTreeMap<Transfer, Finishing>,
-    /// Whose transfers were finished, if the first of them ends the program: their last answers may be lost.
+    /// With `exit_after_first`: peers whose transfers are finished. Their FIN may be repeated.
     ended: BTreeSet<Remote>,
-    /// Nothing is under way any more, nor will be.
+    /// This thread has no transfer left and takes no new one.
     left: bool,
-    /// Transfers finished, and their bytes.
+    /// Finished transfers, and their bytes.
     pub(crate) finished: u64,
     pub(crate) bytes: u64,
     /// Transfers that could not be stored.
     pub(crate) not_stored: u64,
-    /// Transfers that are stored, in files whose names may be lost although they were not to be.
+    /// Stored transfers whose directory could not be synced (`--sync`).
     pub(crate) not_synced: u64,
-    /// Bytes went to the standard output that belong to no complete transfer.
+    /// The transfer to the standard output broke off.
     pub(crate) cut_short: bool,
-    /// What could not be written, if that ends the program.
+    /// Failed output that ends the program, and its error.
     pub(crate) broken: Option<(String, io::Error)>,
 }
 
@@ -101,7 +101,7 @@ impl ReceiverApp {
             ReceiverEvent::Closed { unfinished } => {
                 self.cut_short |= self.store.abort(peer);
                 self.forget(peer);
-                // What is complete is stored all the same.
+                // Complete transfers are stored although their sender left.
                 self.finishing
                     .iter_mut()
                     .filter(|(of, _)| of.peer == peer)
@@ -111,7 +111,7 @@ impl ReceiverApp {
         }
     }
 
-    /// There is something of `peer` to hand on, once it is its turn.
+    /// Queues `peer` for [`Self::serve_waiting`].
     fn wait(&mut self, server: &mut Server<Remote>, peer: Remote) {
         match self.store.check(peer) {
             Ok(()) => {
@@ -121,35 +121,37 @@ impl ReceiverApp {
         }
     }
 
-    /// Nothing more is to be stored of what came so far.
+    /// Drops the unfinished transfer of `peer`.
     fn forget(&mut self, peer: Remote) {
         self.waiting.remove(&peer);
         self.complete.remove(&peer);
     }
 
-    /// Those who wait take turns while there is room, until it is time to look at the socket; true if there was any.
+    /// Serves waiting peers round-robin, until the store is full or the socket must be polled.
+    /// Returns true if any was served.
     fn serve_waiting(&mut self, now: Instant, server: &mut Server<Remote>) -> bool {
-        let mut left = TURN;
+        let mut left = BYTES_PER_POLL;
         while left > 0 && !self.waiting.is_empty() && self.store.has_room() {
             let from = self.served.map_or(Bound::Unbounded, Bound::Excluded);
             let next = self.waiting.range((from, Bound::Unbounded)).next().or(self.waiting.first()).copied();
             let Some(peer) = next else { break };
             self.served = Some(peer);
             let taken = self.serve(now, server, peer, left);
-            left = left.saturating_sub(taken + OF_PEER);
+            left = left.saturating_sub(taken + COST_PER_PEER);
         }
-        left < TURN
+        left < BYTES_PER_POLL
     }
 
-    /// Hands on what there is of `peer`, at most so many bytes, and says how many. It waits on if something is left.
+    /// Passes up to `most` bytes of `peer` to the store and returns their number. The peer stays
+    /// queued if bytes are left.
     fn serve(&mut self, now: Instant, server: &mut Server<Remote>, peer: Remote, most: usize) -> usize {
         let mut taken = 0;
-        // What is there may lie in several pieces.
+        // The data may lie in several pieces.
         while let data = server.data(peer)
             && !data.is_empty()
         {
             match self.store.write(peer, &data[..data.len().min(most - taken)]) {
-                // The turn is over, or there is no room for now.
+                // `most` is reached, or the store is full.
                 Ok(0) => return taken,
                 Ok(n) => {
                     server.consume(peer, n);
@@ -178,21 +180,21 @@ impl ReceiverApp {
         taken
     }
 
-    /// A transfer is stored, or it cannot be.
-    fn on_news(&mut self, now: Instant, server: &mut Server<Remote>, news: WriteResult) {
-        let WriteResult { transfer, result } = news;
+    /// Confirms or closes a transfer after the writer thread is done with it.
+    fn on_result(&mut self, now: Instant, server: &mut Server<Remote>, write: WriteResult) {
+        let WriteResult { transfer, result } = write;
         let peer = transfer.peer;
         let finishing = self.finishing.remove(&transfer);
         match (result, finishing) {
             (Ok(kept), Some(finishing)) => self.on_stored(now, server, peer, &finishing, &kept),
-            // Of a transfer that ended before.
+            // The transfer was aborted meanwhile.
             (Ok(_), None) => {}
             (Err(error), finishing) => {
-                // What is written of it is no whole.
+                // The standard output has part of it.
                 self.cut_short |= self.store.is_stdout();
                 match finishing {
-                    // Its sender left, and may be back with another one.
-                    Some(Finishing { is_gone: true, .. }) => self.tell_lost(peer, error),
+                    // Its sender left, and may have begun another transfer.
+                    Some(Finishing { is_gone: true, .. }) => self.log_lost(peer, error),
                     Some(_) => self.give_up(server, peer, error),
                     None if self.store.is_at(transfer) => self.give_up(server, peer, error),
                     None => {}
@@ -212,7 +214,7 @@ impl ReceiverApp {
         self.finished += 1;
         self.bytes += end.bytes;
         if self.exit_after_first {
-            // Before anybody can read that one is finished.
+            // Before the line "finished" is printed, so that its reader finds new senders refused.
             self.ended.insert(peer);
             self.stop.close();
         }
@@ -224,22 +226,23 @@ impl ReceiverApp {
         match unsynced {
             _ if *is_gone => {}
             None => server.confirm(now, peer),
-            // The sender was promised more than that.
+            // Not as durable as `--sync` promises: the sender must not take it for stored.
             Some(_) => server.close(peer),
         }
     }
 
-    /// The transfer cannot be stored: it ends unanswered, so that its sender does not take it for stored.
+    /// Ends a transfer that cannot be stored. The FIN stays unanswered, so that the sender does not
+    /// take it for stored.
     fn give_up(&mut self, server: &mut Server<Remote>, peer: Remote, error: io::Error) {
         self.cut_short |= self.store.abort(peer);
         self.forget(peer);
         server.close(peer);
-        self.tell_lost(peer, error);
+        self.log_lost(peer, error);
     }
 
-    /// Says that a transfer is not stored, and counts it.
-    fn tell_lost(&mut self, peer: Remote, error: io::Error) {
-        // A transfer that another one keeps out of the standard output is no reason to end that one.
+    /// Logs and counts a transfer that is not stored.
+    fn log_lost(&mut self, peer: Remote, error: io::Error) {
+        // Refused because another transfer has the standard output: not an error of the program.
         let elsewhere = self.store.is_stdout() && error.kind() == io::ErrorKind::ResourceBusy;
         self.not_stored += u64::from(!elsewhere);
         self.peer_log.lost(peer, &error);
@@ -248,11 +251,11 @@ impl ReceiverApp {
         }
     }
 
-    /// Ends the program's service without cutting off a transfer: nobody becomes a peer any more, on no thread, and who is
-    /// one is waited for. Gives when to look again though nothing happened.
+    /// Graceful shutdown: refuses new peers on all threads and waits for those connected. Returns
+    /// when to check again.
     fn close(&mut self, now: Instant, server: &mut Server<Remote>) -> Option<Instant> {
         server.refuse_new();
-        // The standard output takes one transfer, whatever else is under way.
+        // The standard output takes one transfer: others under way do not matter.
         let under_way = server.listener().has_unfinished() && !self.store.is_stdout();
         if self.left || under_way || self.is_storing() {
             return None;
@@ -260,13 +263,14 @@ impl ReceiverApp {
         let quiet_at = self.ended.iter().filter_map(|peer| server.quiet_at(*peer, LINGER)).max();
         if quiet_at.is_none_or(|at| at <= now) {
             self.left = true;
-            // This thread goes on until all have left: were its socket gone, the system would spread the senders anew.
+            // This thread goes on until all are done: closing its socket would make the kernel move
+            // senders to other threads.
             self.stop.leave();
         }
         quiet_at.filter(|at| *at > now)
     }
 
-    /// Transfers that arrived are not all stored yet.
+    /// True while received transfers are not stored yet.
     pub(crate) fn is_storing(&self) -> bool {
         !self.finishing.is_empty()
     }
@@ -275,10 +279,10 @@ impl ReceiverApp {
 impl Application<Server<Remote>> for ReceiverApp {
     fn pump(&mut self, now: Instant, server: &mut Server<Remote>) -> Flow {
         let mut busy = false;
-        for _ in 0..NEWS {
-            let Some(news) = self.store.poll() else { break };
+        for _ in 0..RESULTS_PER_POLL {
+            let Some(write) = self.store.poll() else { break };
             busy = true;
-            self.on_news(now, server, news);
+            self.on_result(now, server, write);
         }
         if !busy && self.store.has_died() && self.broken.is_none() {
             let why = io::Error::other("the thread that writes has ended");
@@ -300,10 +304,10 @@ impl Application<Server<Remote>> for ReceiverApp {
     }
 }
 
-/// A transfer that is handed over whole.
+/// A transfer whose data is in the store.
 struct Finishing {
     end: Finished,
-    /// Nobody is there any more who could be told.
+    /// Its sender closed or timed out.
     is_gone: bool,
 }
 

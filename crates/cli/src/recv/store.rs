@@ -1,5 +1,6 @@
-//! What a receiver keeps, seen from the thread that answers senders: which transfers there are, what of them was
-//! handed to the thread that writes, and to whom the standard output belongs.
+//! Store of a receiver's transfers, as the network thread sees it: open transfers, and the owner of
+//! the standard output. Writing is done by a thread of its own, because a disk may be slow and the
+//! reader of a pipe may pause.
 
 mod files;
 mod queue;
@@ -15,28 +16,28 @@ use files::{Files, Names, parent, temporary};
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
-/// Where transfers go.
+/// Destination of transfers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Nowhere.
+    /// Data is dropped.
     Discard,
-    /// To this file; each finished transfer replaces it.
+    /// This file; each finished transfer replaces it.
     File(PathBuf),
-    /// To new files in this directory.
+    /// New files in this directory.
     Directory(PathBuf),
-    /// To the standard output: one transfer only.
+    /// The standard output: one transfer only.
     Stdout,
 }
 
 impl Output {
-    /// Reads `--output`, and looks whether it can work at all.
+    /// Reads `--output` and checks that it can be written.
     pub(crate) fn parse(path: Option<&Path>) -> io::Result<Self> {
         let Some(path) = path else { return Ok(Self::Discard) };
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
         let directory = path.is_dir();
-        // What cannot work should fail now, not when the first transfer is complete.
+        // An unusable path fails now, not after the first transfer.
         if !directory && path.as_os_str().to_string_lossy().ends_with(is_separator) {
             return Err(io::Error::new(io::ErrorKind::NotFound, "no such directory"));
         }
@@ -51,67 +52,70 @@ impl Output {
     }
 }
 
-/// One transfer of a peer, which may have had others before it.
+/// Identifies one transfer. A peer may have several, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Transfer {
-    /// Counts up.
+    /// Unique and increasing.
     number: u64,
     pub(crate) peer: Remote,
 }
 
-/// A transfer that is stored.
+/// Result of storing a transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
-    /// The file that it is in, if it is in one.
+    /// Its file, if any.
     pub(crate) path: Option<PathBuf>,
-    /// Why the file's name may not outlive a loss of power, where it was to.
+    /// With `--sync`: why the directory could not be synced, so that a power loss may remove the
+    /// file.
     pub(crate) unsynced: Option<io::Error>,
 }
 
-/// A transfer that was announced and has not ended.
+/// An open transfer.
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
     transfer: Transfer,
-    /// Something of it was handed on. A SYN, which anybody can send, takes no file and no output, and neither do bytes
-    /// for which there was no room.
+    /// The writer has bytes of it. A SYN alone takes no file and no output, since a SYN can be sent
+    /// by anyone.
     begun: bool,
 }
 
-/// Transfers being stored. No call waits for a disk or a reader.
+/// Transfers being stored. No call blocks on a disk or a reader.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// `None`: nothing is kept.
+    /// `None` with [`Output::Discard`].
     writer: Option<Writer>,
     incoming: BTreeMap<Remote, Incoming>,
     /// Transfers so far.
     count: u64,
     is_stdout: bool,
-    /// A transfer has the standard output, or had it.
+    /// A transfer has used the standard output.
     stdout_taken: bool,
 }
 
 impl Store {
-    /// `sync`: files are on the disk before they are said to be stored. `wake` is called when [`Store::poll`] has
-    /// something, when there is room after there was none, and when nothing can be stored any more. Fails if no thread
-    /// can be had.
+    /// `sync`: fsync before a transfer is reported as stored. `wake` is called when [`Store::poll`]
+    /// has a result, when a full queue has room again, and when the writer thread ends.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
     pub(crate) fn new(output: Output, sync: bool, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let is_stdout = output == Output::Stdout;
         let writer = match output {
             Output::Discard => return Ok(Self::discard()),
             Output::File(path) => Writer::new(Files::new(Names::One(path), sync), wake),
             Output::Directory(path) => Writer::new(Files::new(Names::In(path), sync), wake),
-            // Who reads it may pause for ever.
+            // Its reader may pause for ever, so exit does not wait for the thread.
             Output::Stdout => Writer::detached(Stdout, wake),
         };
         Ok(Self { writer: Some(writer?), is_stdout, ..Self::discard() })
     }
 
-    /// One that keeps nothing.
+    /// A store that drops all data.
     pub(crate) fn discard() -> Self {
         Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stdout: false, stdout_taken: false }
     }
 
-    /// A transfer of `peer` begins; what came before it and was not finished is removed.
+    /// Begins a transfer of `peer` and removes an unfinished one.
     pub(crate) fn start(&mut self, peer: Remote) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         if let Some(Incoming { transfer, begun: true }) = self.incoming.get(&peer) {
@@ -126,7 +130,7 @@ impl Store {
         Ok(())
     }
 
-    /// The next bytes of `peer`; gives how many of them were taken. None at all if there is no room for now.
+    /// Takes the next bytes of `peer` and returns how many; 0 if the queue is full.
     pub(crate) fn write(&mut self, peer: Remote, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() || self.writer.is_none() {
             return Ok(bytes.len());
@@ -138,13 +142,14 @@ impl Store {
         Ok(self.writer.as_mut().map_or(bytes.len(), |writer| writer.write(transfer, bytes)))
     }
 
-    /// False if nothing is taken for now.
+    /// False if the queue is full.
     pub(crate) fn has_room(&self) -> bool {
         self.writer.as_ref().is_none_or(Writer::has_room)
     }
 
-    /// All bytes of the transfer of `peer` were taken, and there is room ([`Store::has_room`]). WriteResult of the transfer that
-    /// is given will follow; without one there was nothing to store.
+    /// Completes the transfer of `peer`, whose bytes were all taken. Call it only while
+    /// [`Store::has_room`]. A result for the returned transfer follows; `None` means that there is
+    /// nothing to wait for.
     pub(crate) fn finish(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
         let transfer = if self.writer.is_some() { self.begin(peer)? } else { None };
         self.incoming.remove(&peer);
@@ -154,7 +159,7 @@ impl Store {
         Ok(transfer)
     }
 
-    /// Makes sure that there is a place for the transfer of `peer`, of which something arrived or which is complete.
+    /// Reserves the output for the transfer of `peer`.
     fn begin(&mut self, peer: Remote) -> io::Result<Option<Transfer>> {
         self.check(peer)?;
         let Some(incoming) = self.incoming.get_mut(&peer) else { return Ok(None) };
@@ -163,7 +168,7 @@ impl Store {
         Ok(Some(incoming.transfer))
     }
 
-    /// Fails if nothing of the transfer of `peer` will ever be taken.
+    /// Fails if the standard output belongs to another transfer.
     pub(crate) fn check(&self, peer: Remote) -> io::Result<()> {
         match self.incoming.get(&peer) {
             Some(Incoming { begun: false, .. }) if self.stdout_taken => {
@@ -174,22 +179,22 @@ impl Store {
         }
     }
 
-    /// The next news: of a transfer that was finished, or that could not be written.
+    /// Next result of the writer thread.
     pub(crate) fn poll(&mut self) -> Option<WriteResult> {
         self.writer.as_mut()?.poll()
     }
 
-    /// True if nothing will ever be stored any more.
+    /// True if the writer thread has ended.
     pub(crate) fn has_died(&self) -> bool {
         self.writer.as_ref().is_some_and(Writer::has_died)
     }
 
-    /// True if this is the transfer that `peer` is at, and not one before.
+    /// True if this is the open transfer of its peer.
     pub(crate) fn is_at(&self, transfer: Transfer) -> bool {
         self.incoming.get(&transfer.peer).is_some_and(|incoming| incoming.transfer == transfer)
     }
 
-    /// The transfer of `peer` ends otherwise. True if bytes of it cannot be taken back.
+    /// Aborts the transfer of `peer`. Returns true if bytes of it are on the standard output.
     pub(crate) fn abort(&mut self, peer: Remote) -> bool {
         let Some(Incoming { transfer, begun: true }) = self.incoming.remove(&peer) else { return false };
         if let Some(writer) = &mut self.writer {
@@ -198,7 +203,7 @@ impl Store {
         self.is_stdout
     }
 
-    /// True if what is written cannot be taken back.
+    /// True with [`Output::Stdout`].
     pub(crate) fn is_stdout(&self) -> bool {
         self.is_stdout
     }
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_output_belongs_to_whoever_writes_first() {
+    fn stdout_belongs_to_first_writer() {
         let mut store = Store::new(Output::Stdout, false, || {}).unwrap();
         for port in 1..=3 {
             store.start(peer(port)).unwrap();
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_begins_again_is_another_one() {
+    fn restarted_transfer_gets_new_number() {
         let directory = tempfile::tempdir().unwrap();
         let mut store = Store::new(Output::parse(Some(directory.path())).unwrap(), false, || {}).unwrap();
         store.start(peer(1)).unwrap();
@@ -256,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_taken_at_once() {
+    fn discard_takes_all_bytes_at_once() {
         let mut store = Store::discard();
         store.start(peer(1)).unwrap();
         assert_eq!(store.write(peer(1), b"abc").unwrap(), 3);
         assert!(store.has_room() && store.finish(peer(1)).unwrap().is_none() && store.poll().is_none());
     }
 
-    /// Does nothing until nobody is left who could say that it may.
+    /// A sink that blocks until the sender of its channel is dropped.
     struct Stopped(std::sync::mpsc::Receiver<()>);
 
     impl Sink for Stopped {
@@ -283,12 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn strangers_who_begin_again_and_again_do_not_lengthen_the_queue() {
+    fn restarts_do_not_lengthen_queue() {
         let (go, stopped) = std::sync::mpsc::channel();
         let writer = Some(Writer::new(Stopped(stopped), || {}).unwrap());
         let mut store = Store { writer, ..Store::discard() };
         let bytes = vec![7; 100_000];
-        // As an application on a server does: no end while there is no room.
+        // As `ReceiverApp` does: no end of a transfer while the queue is full.
         let act = |store: &mut Store, port| {
             store.start(peer(port)).unwrap();
             let _ = store.write(peer(port), &bytes[..usize::from(port % 2) * 10]).unwrap();
@@ -308,13 +313,13 @@ mod tests {
             act(&mut store, u16::try_from(turn % 50).unwrap());
         }
         let now = store.writer.as_ref().unwrap().load();
-        // Of each peer that had something in the queue one end may follow.
+        // One abort may follow for each peer with data in the queue.
         assert!(now.0 <= full.0 + 50, "{full:?}, {now:?}");
         drop(go);
     }
 
     #[test]
-    fn an_output_that_cannot_be_made_fails_at_once() {
+    fn missing_output_directory_fails_at_once() {
         assert!(Output::parse(Some(Path::new("/no/such/directory/file"))).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The application alone, on a server to which a test speaks.
+//! The application on a server that tests feed with datagrams.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use rdt_transport::{Ecn, ReceiverConfig, Wire};
 use super::*;
 use crate::recv::store::Output;
 
-/// A server without links, an application that keeps what arrives in a directory, and the time.
+/// A server without links, an application that stores to a directory, and the time.
 struct Script {
     server: Server<Remote>,
     service: ReceiverApp,
@@ -55,10 +55,10 @@ impl Script {
 }
 
 #[test]
-fn a_turn_is_over_after_so_many_bytes_however_fast_the_disk_is() {
+fn one_poll_stores_bounded_bytes_round_robin() {
     let ports = 1..5_u16;
     let mut script = script();
-    // What waits is more than a few turns take, and a transfer's end counts, too.
+    // More than a few polls can store.
     for port in ports.clone() {
         script.syn(port);
         for seq in 0..2048 {
@@ -72,8 +72,9 @@ fn a_turn_is_over_after_so_many_bytes_however_fast_the_disk_is() {
         let before = ports.clone().map(|port| script.unread(port..port + 1)).collect::<Vec<_>>();
         let flow = script.service.pump(script.now, &mut script.server);
         let now = script.unread(ports.clone());
-        assert!(left - now <= TURN, "{} bytes in one turn", left - now);
-        // Nobody would come back otherwise; where the queue is full, its thread does.
+        assert!(left - now <= BYTES_PER_POLL, "{} bytes in one turn", left - now);
+        // If bytes were stored, the event loop must poll again. With a full queue the writer thread
+        // wakes it.
         assert!(now == left || flow == Flow::Again, "{flow:?} with {now} bytes left");
         for (port, before) in ports.clone().zip(before) {
             if served.len() < ports.len() && script.unread(port..port + 1) < before {
@@ -87,7 +88,7 @@ fn a_turn_is_over_after_so_many_bytes_however_fast_the_disk_is() {
 }
 
 #[test]
-fn empty_transfers_wait_for_room_too() {
+fn empty_transfers_wait_for_room() {
     let mut script = script();
     for port in 1..2000 {
         script.syn(port);
@@ -96,7 +97,7 @@ fn empty_transfers_wait_for_room_too() {
     }
     script.service.pump(script.now, &mut script.server);
     let begun = script.service.finishing.len();
-    assert!((1..=TURN / OF_PEER).contains(&begun), "{begun} in one turn");
+    assert!((1..=BYTES_PER_POLL / COST_PER_PEER).contains(&begun), "{begun} in one turn");
     while script.service.finished < 1999 {
         script.service.pump(script.now, &mut script.server);
         std::thread::yield_now();
@@ -104,7 +105,7 @@ fn empty_transfers_wait_for_room_too() {
 }
 
 #[test]
-fn what_is_stored_of_one_that_is_gone_keeps_its_format() {
+fn stored_transfer_keeps_wire_format_after_close() {
     let mut script = script();
     script.syn(1);
     script.data(1, 0, b"abc");

@@ -1,5 +1,5 @@
-//! Files in the making. One gets its name only when its transfer is complete; until then it is a hidden temporary one
-//! beside it, removed if the transfer ends otherwise.
+//! Files of transfers. A transfer is written to a hidden temporary file, which is renamed when the
+//! transfer is complete and removed if it is aborted.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,14 +14,14 @@ use super::{Stored, Transfer};
 /// Prefix of the temporary files.
 const PREFIX: &str = ".rdt-partial-";
 /// Names tried in a directory before giving up.
-const MAX_NAMES: u32 = 100_000;
+const MAX_NAME_SUFFIX: u32 = 100_000;
 
-/// Whose names they get.
+/// Names of the finished files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Names {
-    /// All this one: each finished transfer replaces the one before.
+    /// Always this one: each transfer replaces the one before.
     One(PathBuf),
-    /// New ones in this directory.
+    /// New names in this directory.
     In(PathBuf),
 }
 
@@ -34,14 +34,14 @@ impl Names {
     }
 }
 
-/// Puts the names in a directory on the disk.
+/// Syncs a directory.
 type SyncDirectory = fn(&Path) -> io::Result<()>;
 
 /// The files of transfers.
 #[derive(Debug)]
 pub(super) struct Files {
     names: Names,
-    /// How they get on the disk before they are said to be stored, if they do: their bytes, and then their names.
+    /// With `--sync`: syncs the directory after the file.
     sync: Option<SyncDirectory>,
     open: BTreeMap<Transfer, NamedTempFile>,
 }
@@ -66,7 +66,7 @@ impl Sink for Files {
     fn finish(&mut self, transfer: Transfer) -> io::Result<Stored> {
         let file = match self.open.remove(&transfer) {
             Some(file) => file,
-            // A transfer of nothing is a file too.
+            // An empty transfer makes an empty file.
             None => temporary(self.names.directory())?,
         };
         if self.sync.is_some() {
@@ -79,7 +79,7 @@ impl Sink for Files {
             }
             Names::In(directory) => name_in(directory, transfer.peer, file)?,
         };
-        // From here on the file is there, whatever happens.
+        // The file exists from here on, even if the sync fails.
         let unsynced = self.sync.and_then(|sync| sync(self.names.directory()).err());
         Ok(Stored { path: Some(path), unsynced })
     }
@@ -89,7 +89,7 @@ impl Sink for Files {
     }
 }
 
-/// The directory that the path is in.
+/// Directory of a path.
 pub(super) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -97,20 +97,20 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// A new hidden file.
+/// Creates a temporary file.
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);
-    // As any program makes files: the user's mask decides who may read them.
+    // Not 0600 as tempfile would: the umask decides.
     #[cfg(unix)]
     builder.permissions(<std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666));
     builder.tempfile_in(directory)
 }
 
-/// Gives the file a name that is free: the peer's address, and a number if it is not the first.
+/// Renames the file to the peer's address, with a number if that name is taken.
 fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Result<PathBuf> {
     let ip = peer.addr.ip().to_canonical().to_string().replace(':', "_");
-    for number in 1..MAX_NAMES {
+    for number in 1..MAX_NAME_SUFFIX {
         let suffix = if number == 1 { String::new() } else { format!("-{number}") };
         let path = directory.join(format!("{ip}-{}{suffix}.bin", peer.addr.port()));
         match file.persist_noclobber(&path) {
@@ -122,13 +122,13 @@ fn name_in(directory: &Path, peer: Remote, mut file: NamedTempFile) -> io::Resul
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name in the directory"))
 }
 
-/// A name is on the disk when its directory is.
+/// A rename is durable after fsync of the directory.
 #[cfg(unix)]
 fn sync_directory(directory: &Path) -> io::Result<()> {
     std::fs::File::open(directory)?.sync_all()
 }
 
-/// Other systems open no directories; theirs are written with the file or when they choose.
+/// Directories cannot be synced here.
 #[cfg(not(unix))]
 fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_and_only_when_finished() {
+    fn file_appears_only_when_finished() {
         for sync in [false, true] {
             let directory = tempfile::tempdir().unwrap();
             let mut files = Files::new(Names::In(directory.path().into()), sync);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_of_one_peer_are_told_apart() {
+    fn restart_discards_earlier_bytes() {
         let directory = tempfile::tempdir().unwrap();
         let mut files = Files::new(Names::One(directory.path().join("out")), true);
         files.write(transfer(1), b"abc").unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aborted_transfer_leaves_nothing() {
+    fn aborted_transfer_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("out");
         fs::write(&file, b"old").unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_name_may_be_lost_is_there_all_the_same() {
+    fn failed_directory_sync_keeps_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let mut files = Files::new(Names::One(path.clone()), true);

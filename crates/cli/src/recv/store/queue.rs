@@ -1,19 +1,19 @@
-//! What waits to be written: jobs in order, between the thread that answers senders and the one that writes. Owns their
-//! memory, which is bounded, and says who is to be woken.
+//! Bounded job queue from the network thread to the writer thread. Owns the buffers, and decides
+//! when to wake either side.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Transfer;
 
-/// Bytes that wait to be written at most; no more are taken from the receivers' memory then.
-pub(super) const QUEUE: usize = 4 << 20;
-/// Bytes that are written at a time, at most: few calls, and what is written is still in a cache.
-const PIECE: usize = 128 << 10;
-/// Fewer bytes than this get memory of their own size, of which there may be many.
-const SMALL: usize = PIECE / 8;
-/// What a job costs beside its bytes: itself, and the allocator's share.
-pub(super) const JOB: usize = size_of::<Job>() + 32;
+/// Limit on queued bytes. Above it, data stays in the receive buffers.
+pub(super) const MAX_QUEUED_BYTES: usize = 4 << 20;
+/// Largest write, in bytes: few system calls, and the data is still in a CPU cache.
+const PIECE_BYTES: usize = 128 << 10;
+/// Smaller writes get a buffer of their own size, since there may be many.
+const MIN_PIECE_BYTES: usize = PIECE_BYTES / 8;
+/// Overhead of a job, in bytes: the struct, and the allocator's.
+pub(super) const JOB_OVERHEAD: usize = size_of::<Job>() + 32;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Job {
@@ -23,50 +23,50 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// Bytes of memory.
+    /// Memory, in bytes.
     fn cost(&self) -> usize {
         match self {
-            Self::Write(_, piece) => JOB + piece.capacity(),
-            Self::Finish(_) | Self::Abort(_) => JOB,
+            Self::Write(_, piece) => JOB_OVERHEAD + piece.capacity(),
+            Self::Finish(_) | Self::Abort(_) => JOB_OVERHEAD,
         }
     }
 }
 
-/// The jobs, shared by both threads.
+/// Jobs in order, shared by both threads.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// There is a job, or nothing more will come.
+    /// Signalled when there is a job, or when the queue is closed.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Of the jobs, the one that is being done included.
+    /// Memory of all jobs, including the one in progress.
     cost: usize,
-    /// Pieces that were written, for those that come.
+    /// Written buffers for reuse.
     spare: Vec<Vec<u8>>,
-    /// Whoever brings jobs waits until half of the queue is free.
+    /// The network thread waits until half of the queue is free.
     wanted: bool,
-    /// Whoever does them waits for one.
+    /// The writer thread waits for a job.
     idle: bool,
     ends: Ends,
 }
 
-/// Who is there of the two.
+/// Which ends of the queue are open.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     #[default]
     Both,
-    /// Nobody wants what still waits.
+    /// The network thread is done; queued jobs are dropped.
     Closed,
-    /// Nobody does jobs any more.
+    /// The writer thread has ended.
     Abandoned,
 }
 
 impl Queue {
-    /// Takes as many of the next bytes of a transfer as there is room for, and says how many.
+    /// Takes as many of the next bytes of a transfer as fit, and returns their number.
     pub(super) fn write(&self, transfer: Transfer, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while !rest.is_empty()
@@ -80,7 +80,7 @@ impl Queue {
         bytes.len() - rest.len()
     }
 
-    /// Takes a job whether there is room for it or not.
+    /// Takes a job even if the queue is full.
     pub(super) fn push(&self, job: Job) {
         let mut state = self.lock();
         state.cost += job.cost();
@@ -90,15 +90,15 @@ impl Queue {
         }
     }
 
-    /// False if nothing more is taken for now; then [`Queue::done`] says when that changes.
+    /// False if the queue is full; then [`Queue::done`] returns true once half of it is free.
     pub(super) fn has_room(&self) -> bool {
         let mut state = self.lock();
-        let has_room = state.cost < QUEUE;
+        let has_room = state.cost < MAX_QUEUED_BYTES;
         state.wanted |= !has_room;
         has_room
     }
 
-    /// The next job, waited for; `None` if there will be none.
+    /// Waits for the next job; `None` if the queue is closed.
     pub(super) fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         while state.ends == Ends::Both {
@@ -111,26 +111,26 @@ impl Queue {
         None
     }
 
-    /// A job is done. True if somebody waits for room, and there is enough now.
+    /// Releases a finished job. Returns true if the network thread is to be woken.
     pub(super) fn done(&self, job: Job) -> bool {
         let mut state = self.lock();
         state.cost -= job.cost();
         if let Job::Write(_, mut piece) = job
-            && piece.capacity() >= PIECE
+            && piece.capacity() >= PIECE_BYTES
         {
             piece.clear();
             state.spare.push(piece);
         }
-        state.cost <= QUEUE / 2 && std::mem::take(&mut state.wanted)
+        state.cost <= MAX_QUEUED_BYTES / 2 && std::mem::take(&mut state.wanted)
     }
 
-    /// Nobody wants what still waits.
+    /// Closes the network thread's end: queued jobs are dropped.
     pub(super) fn close(&self) {
         self.lock().ends = Ends::Closed;
         self.changed.notify_one();
     }
 
-    /// Nobody will do what still waits.
+    /// Closes the writer thread's end.
     pub(super) fn abandon(&self) {
         self.lock().ends = Ends::Abandoned;
     }
@@ -144,14 +144,15 @@ impl Queue {
         self.lock().ends != Ends::Both
     }
 
-    /// Jobs that wait, and what all cost.
+    /// Number of queued jobs, and the memory of all.
     #[cfg(test)]
     pub(super) fn load(&self) -> (usize, usize) {
         let state = self.lock();
         (state.jobs.len(), state.cost)
     }
 
-    /// Memory for some of `n` bytes of a transfer: behind those that came last, if they can be had back.
+    /// Buffer for up to `n` bytes of a transfer: the rest of the last queued piece if it belongs to
+    /// it, else a new one.
     fn piece(&self, transfer: Transfer, n: usize) -> Option<Vec<u8>> {
         let mut state = self.lock();
         if let Some(Job::Write(of, piece)) = state.jobs.back()
@@ -163,16 +164,16 @@ impl Queue {
             let Job::Write(_, piece) = last else { return None };
             return Some(piece);
         }
-        if state.cost >= QUEUE {
+        if state.cost >= MAX_QUEUED_BYTES {
             return None;
         }
-        if n < SMALL {
+        if n < MIN_PIECE_BYTES {
             return Some(Vec::with_capacity(n));
         }
-        Some(state.spare.pop().unwrap_or_else(|| Vec::with_capacity(PIECE)))
+        Some(state.spare.pop().unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES)))
     }
 
-    /// Nothing that could panic is done under the lock.
+    /// No code under the lock can panic, so a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +187,7 @@ mod tests {
         Transfer { number, peer: std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into() }
     }
 
-    /// Does the next job; gives what is written.
+    /// Completes the next job and returns its data.
     fn take(queue: &Queue) -> (u64, Vec<u8>) {
         let Some(job) = queue.next() else { panic!("closed") };
         let Job::Write(transfer, piece) = &job else { panic!("{job:?}") };
@@ -196,32 +197,32 @@ mod tests {
     }
 
     #[test]
-    fn small_writes_cost_no_more_than_themselves_and_a_job() {
+    fn small_writes_cost_their_size_plus_overhead() {
         let queue = Queue::default();
         for number in 0..100 {
             assert_eq!(queue.write(transfer(number), b"abc"), 3);
         }
         let (jobs, cost) = queue.load();
         assert_eq!(jobs, 100);
-        assert!(cost <= 100 * (JOB + 8), "{cost}");
+        assert!(cost <= 100 * (JOB_OVERHEAD + 8), "{cost}");
     }
 
     #[test]
-    fn what_follows_of_the_same_transfer_is_written_with_it() {
+    fn consecutive_writes_of_transfer_share_pieces() {
         let queue = Queue::default();
-        let bytes: Vec<u8> = (0..3 * PIECE).map(|i| (i % 251).to_le_bytes()[0]).collect();
-        for part in bytes.chunks(SMALL + 1) {
+        let bytes: Vec<u8> = (0..3 * PIECE_BYTES).map(|i| (i % 251).to_le_bytes()[0]).collect();
+        for part in bytes.chunks(MIN_PIECE_BYTES + 1) {
             assert_eq!(queue.write(transfer(1), part), part.len());
         }
-        assert_eq!(queue.write(transfer(2), &bytes[..SMALL]), SMALL);
+        assert_eq!(queue.write(transfer(2), &bytes[..MIN_PIECE_BYTES]), MIN_PIECE_BYTES);
         let mut got = Vec::new();
-        for length in [PIECE, PIECE, PIECE] {
+        for length in [PIECE_BYTES, PIECE_BYTES, PIECE_BYTES] {
             let (number, piece) = take(&queue);
             assert_eq!((number, piece.len()), (1, length));
             got.extend(piece);
         }
         assert!(got == bytes, "the bytes differ");
-        assert_eq!(take(&queue), (2, bytes[..SMALL].to_vec()));
+        assert_eq!(take(&queue), (2, bytes[..MIN_PIECE_BYTES].to_vec()));
         assert_eq!(queue.load(), (0, 0));
         assert_eq!(queue.lock().spare.len(), 4, "their memory is used again");
         queue.write(transfer(3), &bytes);
@@ -229,17 +230,20 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_taken_once_it_is_full_and_half_of_it_wakes() {
+    fn full_queue_wakes_once_when_half_free() {
         let queue = Queue::default();
-        let bytes = vec![7; QUEUE];
+        let bytes = vec![7; MAX_QUEUED_BYTES];
         let mut taken = 0;
         let mut number = 0;
         while queue.has_room() {
             number += 1;
-            taken += queue.write(transfer(number), &bytes[..SMALL]);
+            taken += queue.write(transfer(number), &bytes[..MIN_PIECE_BYTES]);
         }
         let (jobs, cost) = queue.load();
-        assert!((QUEUE..=QUEUE + PIECE + JOB).contains(&cost), "{cost} for {taken} bytes");
+        assert!(
+            (MAX_QUEUED_BYTES..=MAX_QUEUED_BYTES + PIECE_BYTES + JOB_OVERHEAD).contains(&cost),
+            "{cost} for {taken} bytes"
+        );
         assert_eq!(queue.write(transfer(0), b"abc"), 0);
         let mut woken = Vec::new();
         for done in 1..=jobs {

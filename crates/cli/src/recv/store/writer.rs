@@ -1,5 +1,4 @@
-//! The thread that writes what a receiver keeps, because a disk may be slow and who reads a pipe may pause: neither
-//! holds up the thread that answers senders.
+//! Writer thread of a store. The network thread never blocks on a disk or on the reader of a pipe.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,83 +9,84 @@ use std::thread::{Builder, JoinHandle};
 use super::queue::{Job, Queue};
 use super::{Stored, Transfer};
 
-/// Where transfers end up. Each call may take its time.
+/// Output of the writer thread. Calls may block.
 pub(super) trait Sink: Send + 'static {
-    /// The next bytes of a transfer.
+    /// Writes the next bytes of a transfer.
     fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> io::Result<()>;
 
-    /// It is complete.
+    /// Completes a transfer.
     fn finish(&mut self, transfer: Transfer) -> io::Result<Stored>;
 
-    /// It ends otherwise.
+    /// Discards a transfer.
     fn abort(&mut self, transfer: Transfer);
 }
 
-/// How a transfer ended that was finished, or that could not be written: told once of each.
+/// Result of a transfer that was finished or could not be written, reported once.
 #[derive(Debug)]
 pub(crate) struct WriteResult {
     pub(crate) transfer: Transfer,
     pub(crate) result: io::Result<Stored>,
 }
 
-/// The thread, seen from the one that answers senders. No call here waits for a disk or a reader.
+/// Handle of the writer thread. No call blocks on a disk or a reader.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: Arc<Queue>,
-    news: Receiver<WriteResult>,
-    /// Waited for at the end, where a sink leaves something to tidy up.
+    results: Receiver<WriteResult>,
+    /// Joined on drop; `None` if the sink may block for ever.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Writes to `sink`. `wake` is called when there is news, room after there was none, or an end of the thread.
+    /// Starts a thread that writes to `sink`. `wake` is called when there is a result, when a full
+    /// queue has room again, and when the thread ends.
     pub(super) fn new(sink: impl Sink, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
-        let (tell, news) = channel();
-        let worker = Worker { queue: Arc::clone(&queue), sink, tell, wake, failed: BTreeSet::new() };
+        let (report, results) = channel();
+        let worker = Worker { queue: Arc::clone(&queue), sink, report, wake, failed: BTreeSet::new() };
         let thread = Builder::new().name("writer".into()).spawn(move || worker.run())?;
-        Ok(Self { queue, news, thread: Some(thread) })
+        Ok(Self { queue, results, thread: Some(thread) })
     }
 
-    /// The same for a sink that may never return from a call; the end of the program does not wait for it.
+    /// Like [`Writer::new`], for a sink that may block for ever: drop does not join the thread.
     pub(super) fn detached(sink: impl Sink, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let mut writer = Self::new(sink, wake)?;
         writer.thread = None;
         Ok(writer)
     }
 
-    /// Takes as many of the next bytes of a transfer as there is room for, and says how many.
+    /// Takes as many of the next bytes of a transfer as fit, and returns their number.
     pub(super) fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> usize {
         self.queue.write(transfer, bytes)
     }
 
-    /// False if nothing more is taken for now; then its owner is woken when that changes.
+    /// False if the queue is full; its owner is woken when that changes.
     pub(super) fn has_room(&self) -> bool {
         self.queue.has_room()
     }
 
-    /// Everything of a transfer was taken; news of it follows. Not to be called while there is no room, for anybody can
-    /// send an empty transfer.
+    /// Completes a transfer; its result follows. Call it only while there is room: empty transfers
+    /// are free to send, so their number must be bounded.
     pub(super) fn finish(&mut self, transfer: Transfer) {
         self.queue.push(Job::Finish(transfer));
     }
 
-    /// A transfer of which something was taken ends otherwise. There are no more of these than open files.
+    /// Aborts a transfer of which bytes were taken. Bounded by the number of open files.
     pub(super) fn abort(&mut self, transfer: Transfer) {
         self.queue.push(Job::Abort(transfer));
     }
 
-    /// The next news.
+    /// Next result.
     pub(super) fn poll(&mut self) -> Option<WriteResult> {
-        self.news.try_recv().ok()
+        self.results.try_recv().ok()
     }
 
-    /// True if the thread ended by itself, which it never should: nothing more is written.
+    /// True if the thread ended by itself, by a panic.
     pub(super) fn has_died(&self) -> bool {
         self.queue.is_abandoned()
     }
 
-    /// Jobs that wait, and their bytes.
+    /// Number of queued jobs, and the memory of all.
     #[cfg(test)]
     pub(super) fn load(&self) -> (usize, usize) {
         self.queue.load()
@@ -97,19 +97,19 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(thread) = self.thread.take() {
-            // A panic of it has been told.
+            // A panic was printed already.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread owns.
+/// State of the thread.
 struct Worker<S, W: Fn()> {
     queue: Arc<Queue>,
     sink: S,
-    tell: Sender<WriteResult>,
+    report: Sender<WriteResult>,
     wake: W,
-    /// Transfers that could not be written, and that their owner has not ended yet.
+    /// Transfers whose write failed, until their owner finishes or aborts them.
     failed: BTreeSet<Transfer>,
 }
 
@@ -121,7 +121,7 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
                 Job::Finish(transfer) => {
                     if !self.failed.remove(transfer) {
                         let result = self.sink.finish(*transfer);
-                        self.tell(WriteResult { transfer: *transfer, result });
+                        self.send(WriteResult { transfer: *transfer, result });
                     }
                 }
                 Job::Abort(transfer) => {
@@ -141,21 +141,21 @@ impl<S: Sink, W: Fn()> Worker<S, W> {
         }
         if let Err(error) = self.sink.write(transfer, bytes) {
             self.failed.insert(transfer);
-            // What was written of it is gone when this is known.
+            // Before the result is sent, so that its receiver finds no partial file.
             self.sink.abort(transfer);
-            self.tell(WriteResult { transfer, result: Err(error) });
+            self.send(WriteResult { transfer, result: Err(error) });
         }
     }
 
-    fn tell(&self, news: WriteResult) {
-        // Nobody listens any more if the program ends.
-        let _ = self.tell.send(news);
+    fn send(&self, result: WriteResult) {
+        // Fails only while the program exits.
+        let _ = self.report.send(result);
         (self.wake)();
     }
 }
 
 impl<S, W: Fn()> Drop for Worker<S, W> {
-    /// Also where the sink panics: whoever waits for news or room hears that none will come.
+    /// Runs also if the sink panics, so that the network thread does not wait for ever.
     fn drop(&mut self) {
         self.queue.abandon();
         (self.wake)();

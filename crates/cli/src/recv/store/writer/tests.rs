@@ -1,14 +1,15 @@
-//! The thread that writes, with sinks that stop, fail, and remember.
+//! The writer thread, with sinks that block, fail and record.
 
 use std::sync::Mutex;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
-use super::super::queue::QUEUE;
+use super::super::queue::MAX_QUEUED_BYTES;
 use super::*;
 
-/// Takes a call for each permission, or any number once nobody is left who could give one.
+/// A sink that performs one call for each message of `go`, and any number once its sender is
+/// dropped.
 struct Gate {
     go: Receiver<()>,
     written: Arc<Mutex<Vec<u8>>>,
@@ -60,11 +61,11 @@ fn transfer(number: u64) -> Transfer {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Script {
-    /// Waits for the next news.
-    fn news(&mut self) -> WriteResult {
+    /// Waits for the next result.
+    fn result(&mut self) -> WriteResult {
         loop {
-            if let Some(news) = self.writer.poll() {
-                return news;
+            if let Some(result) = self.writer.poll() {
+                return result;
             }
             self.woken.recv_timeout(PATIENCE).unwrap();
         }
@@ -72,9 +73,9 @@ impl Script {
 }
 
 #[test]
-fn a_sink_that_stops_holds_up_nobody_and_gets_everything_in_order_afterwards() {
+fn blocked_sink_fills_queue_then_gets_everything() {
     let mut script = script(&[]);
-    let bytes: Vec<u8> = (0..3 * QUEUE).map(|i| (i % 251).to_le_bytes()[0]).collect();
+    let bytes: Vec<u8> = (0..3 * MAX_QUEUED_BYTES).map(|i| (i % 251).to_le_bytes()[0]).collect();
     let mut taken = 0;
     while script.writer.has_room() {
         let n = script.writer.write(transfer(1), &bytes[taken..][..100_000]);
@@ -83,7 +84,7 @@ fn a_sink_that_stops_holds_up_nobody_and_gets_everything_in_order_afterwards() {
     }
     // The last piece may have been begun.
     taken += script.writer.write(transfer(1), &bytes[taken..]);
-    assert!((QUEUE - 300_000..=QUEUE + 300_000).contains(&taken), "{taken} bytes wait");
+    assert!((MAX_QUEUED_BYTES - 300_000..=MAX_QUEUED_BYTES + 300_000).contains(&taken), "{taken} bytes wait");
     assert_eq!(script.writer.write(transfer(1), &bytes[taken..]), 0);
     assert_eq!(script.woken.try_recv().ok(), None, "nothing was written yet");
     // One write more leaves less than half free; all of them wake.
@@ -97,24 +98,24 @@ fn a_sink_that_stops_holds_up_nobody_and_gets_everything_in_order_afterwards() {
         }
     }
     script.writer.finish(transfer(1));
-    assert!(script.news().result.unwrap().path.is_none());
+    assert!(script.result().result.unwrap().path.is_none());
     assert!(*script.written.lock().unwrap() == bytes, "the bytes differ");
 }
 
 #[test]
-fn a_transfer_is_finished_only_after_its_bytes_are_written() {
+fn transfer_finishes_after_its_bytes() {
     let mut script = script(&[]);
     assert_eq!(script.writer.write(transfer(1), b"abc"), 3);
     script.writer.finish(transfer(1));
     script.go.send(()).unwrap();
-    assert!(script.writer.poll().is_none(), "nobody let it finish");
+    assert!(script.writer.poll().is_none(), "the gate is closed");
     script.go.send(()).unwrap();
-    assert_eq!(script.news().transfer, transfer(1));
+    assert_eq!(script.result().transfer, transfer(1));
     assert_eq!(*script.written.lock().unwrap(), b"abc");
 }
 
 #[test]
-fn what_cannot_be_written_is_told_once_and_the_others_go_on() {
+fn write_error_is_reported_once_others_continue() {
     let mut script = script(&[1]);
     drop(std::mem::replace(&mut script.go, channel().0));
     for number in [1, 2, 1] {
@@ -122,17 +123,17 @@ fn what_cannot_be_written_is_told_once_and_the_others_go_on() {
     }
     script.writer.finish(transfer(1));
     script.writer.finish(transfer(2));
-    let (first, second) = (script.news(), script.news());
+    let (first, second) = (script.result(), script.result());
     assert_eq!(first.transfer, transfer(1));
     assert_eq!(first.result.unwrap_err().kind(), io::ErrorKind::StorageFull);
     assert_eq!((second.transfer, second.result.unwrap().path), (transfer(2), None));
     script.writer.abort(transfer(1));
     script.writer.finish(transfer(3));
-    assert_eq!(script.news().transfer, transfer(3), "and nothing else of the first");
+    assert_eq!(script.result().transfer, transfer(3), "and nothing else of the first");
 }
 
 #[test]
-fn its_end_waits_for_what_is_being_written_and_for_no_more() {
+fn drop_waits_only_for_current_write() {
     struct Counts(Arc<Mutex<usize>>, Receiver<()>);
     impl Sink for Counts {
         fn write(&mut self, _: Transfer, _: &[u8]) -> io::Result<()> {
@@ -159,11 +160,11 @@ fn its_end_waits_for_what_is_being_written_and_for_no_more() {
     }
     drop(go);
     dropping.join().unwrap();
-    assert!(*count.lock().unwrap() <= 1, "the rest is nobody's");
+    assert!(*count.lock().unwrap() <= 1, "queued writes are dropped");
 }
 
 #[test]
-fn an_end_of_its_own_is_told_to_whoever_waits() {
+fn panic_of_sink_wakes_owner() {
     struct Broken;
     impl Sink for Broken {
         fn write(&mut self, _: Transfer, _: &[u8]) -> io::Result<()> {
