@@ -12,7 +12,7 @@ use rdt_transport::{ConfigError, Phase, TransferError};
 /// The receiver's checksum differs from the sender's.
 pub(crate) const CHECKSUM: u8 = 7;
 
-/// The list for `--help`.
+/// The exit codes of `rdt-send`, for `--help`.
 pub(crate) const SEND_CODES: &str = "\
 Exit codes:
     0  everything arrived, and the checksums agree or the receiver did not check (it is told)
@@ -27,7 +27,7 @@ Exit codes:
    69  no socket can be had            74  the output cannot be written
   130  interrupted";
 
-/// The same for the receiver.
+/// The exit codes of `rdt-recv`, for `--help`.
 pub(crate) const RECV_CODES: &str = "\
 Exit codes:
     0  ended by --once, or by Ctrl-C while no transfer was under way, and all were stored
@@ -90,7 +90,7 @@ impl Failure {
         }
     }
 
-    /// Why the receiver ended the transfer, if that is why it failed.
+    /// Reason of the receiver's CLOSE, for `--json`.
     pub(crate) fn close_reason(&self) -> Option<String> {
         let Self::Transfer { error: TransferError::Closed(reason), .. } = self else { return None };
         Some(match reason {
@@ -106,7 +106,7 @@ impl Failure {
         })
     }
 
-    /// What to tell the user; an interruption was told already.
+    /// Error sentence; `None` after Ctrl-C, which is reported already.
     pub fn sentence(&self) -> Option<String> {
         (!matches!(self, Self::Interrupted)).then(|| self.to_string())
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_the_receiver_ended_is_told_from_one_without_an_answer() {
+    fn close_by_receiver_exits_with_8() {
         for code in 0..=8 {
             let failure = closed(CloseReason::from_code(code));
             let checksum = code == CloseReason::Checksum.code();

@@ -1,5 +1,5 @@
-//! Foreign programs against `rdt-send` and `rdt-recv`: senders, receivers and raw probes that share no code
-//! with the project. Every byte is laid out by hand here, from the description of the classic protocol.
+//! Interoperability of the classic protocol: senders, receivers and raw sockets that share no code
+//! with the project. All packets are built by hand from the protocol's description.
 
 #[path = "foreign/array.rs"]
 mod array;

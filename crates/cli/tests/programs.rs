@@ -1,5 +1,5 @@
-//! `rdt-send` and `rdt-recv` as a user runs them: real processes, loopback sockets, files and signals. What
-//! they print is read by formats and values that are written down here and not taken from the programs.
+//! `rdt-send` and `rdt-recv` as a user runs them: processes, loopback sockets, files and signals.
+//! Formats and values of their output are written down here, not taken from the programs.
 
 #[cfg(test)]
 mod programs {
@@ -7,21 +7,21 @@ mod programs {
     mod printf;
     mod process;
 
+    mod addresses;
     mod bad_input;
     mod broken_output;
     #[cfg(unix)]
-    mod edges;
+    mod environment;
     mod help;
     #[cfg(unix)]
     mod interrupts;
     mod json;
-    mod keeping;
-    mod lines;
     mod local;
-    mod modes;
     mod native;
-    mod native_input;
-    mod native_lines;
-    mod paused;
-    mod peers;
+    mod native_options;
+    mod native_status_lines;
+    mod output_files;
+    mod paused_reader;
+    mod receiver_modes;
+    mod status_lines;
 }

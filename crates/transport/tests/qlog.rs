@@ -1,4 +1,4 @@
-//! The trace of a transfer in virtual time, against the sender's own counters.
+//! qlog of transfers in virtual time, compared with the sender's statistics.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use rdt_transport::qlog::{Qlog, QlogConfig};
 use rdt_transport::{LossDetection, ReceiverConfig, SenderConfig, SenderStats};
 use serde_json::Value;
 
-/// A file that both the writer and the test have. It takes so many bytes and no more.
+/// A shared file of limited size.
 #[derive(Clone)]
 struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -53,13 +53,13 @@ impl Traced {
         self.events.iter().filter(|event| event["name"] == name).map(|event| &event["data"]).collect()
     }
 
-    /// The value of a metric when it was last told.
+    /// Last value of a metric.
     fn last(&self, metric: &str) -> Option<&Value> {
         self.named("recovery:metrics_updated").iter().rev().find_map(|data| data.get(metric))
     }
 }
 
-/// Runs a simulation of one sender to its end and reads what it wrote.
+/// Runs a simulation of one sender to its end and reads its qlog.
 fn traced(mut simulation: Simulation, sender: rdt_sim::NodeId, room: usize) -> Traced {
     let disk = Disk::new(room);
     let config = QlogConfig {
@@ -122,7 +122,7 @@ fn everything() -> [(&'static str, Traced); 4] {
 }
 
 #[test]
-fn counts_and_windows_are_the_senders_own() {
+fn counts_and_windows_match_sender_statistics() {
     for (name, run) in everything() {
         let count = |event| run.named(event).len() as u64;
         assert!(run.finished.is_ok());
@@ -144,7 +144,7 @@ fn counts_and_windows_are_the_senders_own() {
 }
 
 #[test]
-fn times_are_virtual_and_never_go_back() {
+fn times_are_virtual_and_monotonic() {
     for (name, run) in everything() {
         let times: Vec<f64> = run.events.iter().map(|event| event["time"].as_f64().unwrap()).collect();
         assert!(times.is_sorted(), "{name}");
@@ -155,7 +155,7 @@ fn times_are_virtual_and_never_go_back() {
 }
 
 #[test]
-fn every_record_has_what_the_schema_requires() {
+fn records_have_required_fields() {
     for (name, run) in everything() {
         assert_eq!(run.header["qlog_version"], "0.3");
         assert_eq!(run.header["qlog_format"], "JSON-SEQ");
@@ -188,8 +188,8 @@ fn every_record_has_what_the_schema_requires() {
 }
 
 #[test]
-fn values_are_those_that_the_schema_lists() {
-    // As draft-ietf-quic-qlog-quic-events-02 has them, without what is QUIC's alone.
+fn values_are_listed_in_schema() {
+    // Values of draft-ietf-quic-qlog-quic-events-02, without those for QUIC alone.
     let listed: &[(&str, &str, &[&str])] = &[
         ("connectivity:connection_started", "/ip_version", &["v4", "v6"]),
         (
@@ -222,11 +222,11 @@ fn values_are_those_that_the_schema_lists() {
     }
 }
 
-/// By which a reader finds the packet that was acknowledged, lost or, at the other end, received.
+/// Readers match packets by type and number.
 #[test]
-fn no_two_packets_of_a_type_have_one_number() {
+fn packet_numbers_are_unique_per_type() {
     for (name, run) in everything() {
-        // A classic retransmission has the number of what it repeats.
+        // A classic retransmission repeats the number.
         for event in ["transport:packet_sent", "transport:packet_received"] {
             let packets = run.named(event);
             let packets = packets.iter().filter(|data| name != "classic" || data.get("trigger").is_none());
@@ -239,10 +239,9 @@ fn no_two_packets_of_a_type_have_one_number() {
     }
 }
 
-/// What draws the sequence diagram and the congestion graph: an ACK names packets that were sent, and each one
-/// once.
+/// qvis draws its diagrams from this: ACKs name only sent packets, each once.
 #[test]
-fn acks_name_each_packet_that_was_delivered_once() {
+fn acks_name_each_delivered_packet_once() {
     for (name, run) in everything() {
         let numbers = |data: &&Value| data["header"]["packet_number"].as_u64();
         let carried = |data: &&&Value| data["raw"]["payload_length"] != 0;
@@ -271,7 +270,7 @@ fn acks_name_each_packet_that_was_delivered_once() {
 }
 
 #[test]
-fn a_full_disk_is_told_at_the_end_and_does_not_stop_the_transfer() {
+fn full_disk_is_reported_at_finish() {
     let (simulation, sender) = native(Algorithm::Cubic, LossDetection::Rack);
     let run = traced(simulation, sender, 10_000);
     assert_eq!(run.finished.unwrap_err().kind(), io::ErrorKind::StorageFull);

@@ -1,4 +1,4 @@
-//! What a server, its links and its sockets counted, as lines and as JSON.
+//! Counters of a server, its links and its sockets, as lines and as JSON.
 
 use std::time::Duration;
 
@@ -10,16 +10,14 @@ use serde_json::{Value, json};
 
 use crate::output::format::micros;
 
-/// Packets that leave a link by more than this too late, at the 99th percentile, mean that the host
-/// did not keep up.
-const LATE: Duration = Duration::from_millis(1);
+/// Limit on the 99th percentile of lateness; above it the host did not keep up with the link.
+const MAX_LATENESS_P99: Duration = Duration::from_millis(1);
 
-/// Idleness of a link that its window would have filled, as a share of the transfer and as a time,
-/// from which on it is no accident.
-const IDLE_SHARE: f64 = 0.05;
-const IDLE: Duration = Duration::from_millis(50);
+/// Smallest idle time of a link that is reported, as a share of the transfer and as a time.
+const MIN_IDLE_SHARE: f64 = 0.05;
+const MIN_IDLE: Duration = Duration::from_millis(50);
 
-/// What the links did, for people.
+/// Lines about the links.
 pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
     let mut lines = vec![ledger_line("forward", &stats.forward), ledger_line("reverse", &stats.reverse)];
     let late = &stats.lateness;
@@ -42,33 +40,32 @@ pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
     lines
 }
 
-/// The share of a transfer in which the link stood idle for no reason of its own: the window would
-/// have filled it, nothing was sent again, and the time in which the window opens is not counted.
-/// `None` if that is too little to tell, or if there was such a reason.
+/// Share of a transfer in which the link was idle because of the host, without the time in which
+/// the window opens. `None` if it is small, if the window was too small to fill the link, or if
+/// packets were retransmitted.
 pub(crate) fn idle_share(config: &SenderConfig, stats: &SenderStats, forward: &Ledger) -> Option<f64> {
     if config.wire != Wire::Classic {
-        // A window that follows the network leaves it idle now and then.
+        // Congestion control leaves a link idle now and then.
         return None;
     }
     let link = &config.link;
     let (rate, rtt) = (f64::from(link.speed_bps), f64::from(link.rtt_s));
     #[expect(clippy::cast_precision_loss, reason = "a datagram has at most 65,507 bytes")]
     let packet_bits = config.packet_size as f64 * 8.0;
-    // In packets; one is being served at each end beside those on the way.
+    // Bandwidth-delay product in packets, plus one in service at each end.
     let product = rate * rtt / packet_bits + 2.0;
     if f64::from(config.window) < product || stats.timeouts + stats.fast_retransmits > 0 {
         return None;
     }
-    // The receiver's window doubles each round trip; the first packet and the last ACK take one
-    // more.
+    // The receiver's window doubles each round trip. The first packet and the last ACK add to that.
     let opening = rtt * (product.log2().ceil() + 2.0);
     let elapsed = stats.elapsed().as_secs_f64();
     let idle = elapsed - forward.busy.as_secs_f64() - opening;
     let share = idle / elapsed;
-    (share > IDLE_SHARE && idle > IDLE.as_secs_f64()).then_some(share)
+    (share > MIN_IDLE_SHARE && idle > MIN_IDLE.as_secs_f64()).then_some(share)
 }
 
-/// For people: that share, and what it means.
+/// Line about [`idle_share`].
 pub(crate) fn idle_line(share: f64) -> String {
     format!(
         "the link stood idle for {:.0} % of the transfer though the window would have filled it: this host, or where the data came from, was the limit and not the link",
@@ -77,7 +74,7 @@ pub(crate) fn idle_line(share: f64) -> String {
 }
 
 pub(crate) fn fell_behind(stats: &ServerStats) -> bool {
-    stats.lateness.quantile(0.99) > LATE || stats.outgoing_dropped > 0
+    stats.lateness.quantile(0.99) > MAX_LATENESS_P99 || stats.outgoing_dropped > 0
 }
 
 fn ledger_line(direction: &str, ledger: &Ledger) -> String {
@@ -93,7 +90,7 @@ fn ledger_line(direction: &str, ledger: &Ledger) -> String {
     )
 }
 
-/// Everything that a server counted, with units in the keys.
+/// All counters of a server, with units in the keys.
 pub(crate) fn stats_json(stats: &ServerStats) -> Value {
     let (listener, receivers) = (&stats.listener, &stats.listener.receivers);
     let late = &stats.lateness;
@@ -129,7 +126,7 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
     })
 }
 
-/// Everything that a socket counted.
+/// All counters of a socket.
 pub(crate) fn socket_json(stats: &UdpStats, offload: Offload) -> Value {
     json!({
         "sent": stats.sent,
@@ -167,7 +164,7 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
     })
 }
 
-/// A format by its name.
+/// Name of a wire format.
 pub(crate) fn wire_name(wire: Wire) -> &'static str {
     match wire {
         Wire::Classic => "classic",
@@ -207,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_its_window_would_have_filled_was_idle_because_of_the_host() {
+    fn idle_link_with_sufficient_window_blames_host() {
         let wide = config(3000, 0.02);
         assert_eq!(share(&wide, 1.5, 0).map(|share| (share * 100.0).round()), Some(12.0));
         assert_eq!(share(&wide, 1.95, 0), None, "no more than an accident");

@@ -1,4 +1,4 @@
-//! Numbers as the course's programs print them.
+//! Number formats, as in the programs of the course.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percent_g_as_c_prints_it() {
+    fn g_matches_percent_g_of_c() {
         for (value, text) in [
             (0.0, "0"),
             (0.1, "0.1"),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_over_no_time_is_none() {
+    fn rate_over_zero_time_is_none() {
         assert_eq!(rate_bps(1, Duration::ZERO), None);
         assert_eq!(rate_bps(125, Duration::from_secs(1)), Some(1000.0));
     }

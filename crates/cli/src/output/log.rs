@@ -1,4 +1,5 @@
-//! Log of a receiver: its style, and one line or JSON object an event of a peer.
+//! Log of a receiver: one line or JSON object for each event of a peer, in the format of the
+//! reference.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,20 +17,20 @@ use super::counters::{ledger_json, wire_name};
 use super::format::{megabytes, micros, rate_bps};
 use crate::resources;
 
-/// How the log looks.
+/// Output format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStyle {
     Quiet,
     Text,
     /// Text on the standard error, because the standard output carries data.
     Talk,
-    /// One object a line; `quiet` leaves only the last.
+    /// One object a line; `quiet`: only the summary.
     Json {
         quiet: bool,
     },
 }
 
-/// The log: where its lines go.
+/// Log shared by all threads of a receiver.
 #[derive(Debug, Clone)]
 pub(crate) struct EventLog {
     pub(crate) style: LogStyle,
@@ -37,7 +38,7 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// A log that nobody reads.
+    /// A log without output.
     pub(crate) fn quiet() -> Self {
         Self { style: LogStyle::Quiet, console: Console::default() }
     }
@@ -50,7 +51,7 @@ impl EventLog {
         }
     }
 
-    /// What is said beside the results.
+    /// Prints a line to the standard error.
     pub(crate) fn aside(&self, line: &str) {
         if matches!(self.style, LogStyle::Text | LogStyle::Talk) {
             talk(line);
@@ -63,7 +64,7 @@ impl EventLog {
         }
     }
 
-    /// The last object.
+    /// Prints the summary object.
     pub(crate) fn summary(&self, value: &Value) {
         if let LogStyle::Json { .. } = self.style {
             self.console.line(&value.to_string());
@@ -82,7 +83,7 @@ pub(crate) struct Finished {
 
 pub(crate) struct PeerLog {
     log: EventLog,
-    /// The format that each peer uses.
+    /// Wire format of each peer.
     wires: BTreeMap<Remote, Wire>,
 }
 
@@ -91,7 +92,7 @@ impl PeerLog {
         Self { log, wires: BTreeMap::new() }
     }
 
-    /// A SYN of `peer` was taken, which may be of another format than the one before.
+    /// Records the wire format of an accepted SYN. It may differ from the peer's last transfer.
     pub(crate) fn note_wire(&mut self, peer: Remote, wire: Option<Wire>) {
         if let Some(wire) = wire {
             self.wires.insert(peer, wire);
@@ -114,7 +115,7 @@ impl PeerLog {
         self.wires.remove(&peer);
     }
 
-    /// A transfer is stored, in this file if in one; its peer may be gone.
+    /// Logs a stored transfer and its file. Its peer may be gone.
     pub(crate) fn finished(
         &self,
         server: &Server<Remote>,
@@ -148,13 +149,13 @@ impl PeerLog {
         }));
     }
 
-    /// A transfer is not stored.
+    /// Logs a transfer that could not be stored.
     pub(crate) fn lost(&self, peer: Remote, error: &io::Error) {
         talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
         self.json_failure(peer, error, &Value::Null);
     }
 
-    /// A transfer is stored, but not as it was to be.
+    /// Logs a stored transfer whose directory could not be synced.
     pub(crate) fn not_synced(&self, peer: Remote, path: Option<&Path>, error: &io::Error) {
         let path = path.map(|path| path.display().to_string());
         talk(&format!(
@@ -171,11 +172,11 @@ impl PeerLog {
         }));
     }
 
-    /// A line in the format of the reference receiver's log.
+    /// Prints a line in the format of the reference receiver's log.
     fn line(&self, peer: Remote, wire: Option<Wire>, what: &str, active: usize) {
         let ram = resources::memory().now.unwrap_or(0);
         let time = jiff::Zoned::now().strftime("%m/%d/%y %H:%M:%S");
-        // Those of the classic format are as the reference receiver prints them.
+        // Classic lines stay exactly as in the reference.
         let wire = match wire {
             Some(Wire::Native { .. }) => " (native)",
             _ => "",
@@ -199,7 +200,7 @@ impl PeerLog {
     }
 }
 
-/// A peer as people know it: IPv4 without its IPv6 clothes.
+/// Address of a peer; IPv4-mapped addresses as plain IPv4.
 pub(crate) fn name(peer: Remote) -> String {
     SocketAddr::new(peer.addr.ip().to_canonical(), peer.addr.port()).to_string()
 }

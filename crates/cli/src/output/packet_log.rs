@@ -1,5 +1,5 @@
-//! `--debug`: a line for every packet, in the course's formats. Numbers are the wire's: packets in
-//! the classic format, byte offsets in the native one.
+//! `--debug`: a line for every packet, in the formats of the course. Sequence numbers are those of
+//! the wire: packets in classic, byte offsets in native.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rdt_program::Console;
 use rdt_transport::{Observer, Resend, Trace};
 
-/// Prints what a sender tells.
+/// Observer that prints a line for each packet.
 pub(crate) struct PacketLog {
     pub(crate) console: Console,
     pub(crate) start: Instant,
@@ -18,7 +18,7 @@ fn rto(rto: Duration) -> String {
     format!("RTO {:.3}", rto.as_secs_f64())
 }
 
-/// How many attempts there may be, where that has a limit.
+/// Limit on attempts, if there is one.
 fn limit(of: u32) -> String {
     if of == u32::MAX { String::new() } else { format!(" of {of}") }
 }

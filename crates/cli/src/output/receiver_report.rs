@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::counters::{link_lines, socket_json, stats_json};
 use super::sockets::{overflow_line, received_line};
 
-/// What the receiver counted.
+/// Counters of the embedded receiver.
 pub(crate) struct ReceiverReport {
-    /// What its link drew from; `None` if there was no link.
+    /// Seed of its link; `None` without a link.
     pub(crate) seed: Option<u64>,
     pub(crate) stats: ServerStats,
     pub(crate) socket: UdpStats,
@@ -38,7 +38,7 @@ impl ReceiverReport {
     pub(crate) fn json(&self) -> Value {
         let mut value = stats_json(&self.stats);
         if self.seed.is_none() {
-            // Nothing passed a link.
+            // Without a link there is no ledger.
             value["forward"] = Value::Null;
             value["reverse"] = Value::Null;
         }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_host_had_no_room_for_is_told_with_its_remedy() {
+    fn local_drops_are_reported_with_remedy() {
         let offload = Offload {
             send_call: SendCall::Single,
             send_segments: 1,

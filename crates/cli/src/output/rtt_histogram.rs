@@ -1,6 +1,5 @@
-//! How long the round trips of one transfer took: the samples that its estimator was given. Stored
-//! only for `--json`, so a transfer without it pays nothing, and one with it a few nanoseconds an
-//! ACK: no lock.
+//! Histogram of the RTT samples of one transfer, for `--json`. Takes a few nanoseconds for each
+//! ACK, without a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use rdt_transport::{Interest, Observer, Trace};
 
-/// Longest round trip told apart, nanoseconds; longer ones count as this.
-const MAX_NS: u64 = 600_000_000_000;
-/// Lengths are told apart to this many bits behind the first: two digits.
-const BITS: u32 = 7;
-/// Buckets.
-const BUCKETS: usize = bucket(MAX_NS) + 1;
+/// Largest RTT, in nanoseconds; longer samples count as this.
+const MAX_RTT_NS: u64 = 600_000_000_000;
+/// Precision: bits after the leading one, about two decimal digits.
+const PRECISION_BITS: u32 = 7;
+/// Number of buckets.
+const BUCKETS: usize = bucket(MAX_RTT_NS) + 1;
 
-/// The round trips of one transfer.
+/// RTT histogram of one transfer.
 #[derive(Default)]
 pub(crate) struct RttHistogram(Arc<Samples>);
 
-/// Counts by length, and the shortest as it was. One thread writes, so it needs no more than to be
-/// read whole.
+/// Counts by RTT, and the exact minimum. Only one thread writes, so relaxed loads and stores
+/// suffice.
 struct Samples {
     counts: Box<[AtomicU64]>,
     min_ns: AtomicU64,
@@ -34,13 +33,13 @@ impl Default for Samples {
 }
 
 impl RttHistogram {
-    /// What the sender tells of them; there is one.
+    /// The observer that fills the histogram. Create only one.
     pub(crate) fn recorder(&self) -> Recorder {
         Recorder(Arc::clone(&self.0))
     }
 
-    /// The time in microseconds that the share `q` (0 to 1) of the round trips did not exceed, to
-    /// two digits; `None` if there were none. That of 0 is the shortest, exactly.
+    /// Quantile `q` (0 to 1) in microseconds, to two digits; `None` without samples. Quantile 0 is
+    /// the exact minimum.
     #[expect(clippy::cast_precision_loss, reason = "two digits are exact, the rest is the bound of a bucket")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
     pub(crate) fn quantile_us(&self, q: f64) -> Option<f64> {
@@ -53,18 +52,18 @@ impl RttHistogram {
             seen += count;
             seen >= rank
         })?;
-        // The bound of a bucket may lie below the shortest.
+        // A bucket's bound may lie below the minimum.
         let ns = if q > 0.0 { last_of(found).max(min_ns) } else { min_ns };
         Some(ns as f64 / 1e3)
     }
 }
 
-/// Writes the round trips of one transfer.
+/// Observer that records RTT samples.
 pub(crate) struct Recorder(Arc<Samples>);
 
 impl Recorder {
     fn record(&self, sample: Duration) {
-        let ns = u64::try_from(sample.as_nanos()).unwrap_or(MAX_NS).min(MAX_NS);
+        let ns = u64::try_from(sample.as_nanos()).unwrap_or(MAX_RTT_NS).min(MAX_RTT_NS);
         let count = &self.0.counts[bucket(ns)];
         count.store(count.load(Relaxed) + 1, Relaxed);
         if ns < self.0.min_ns.load(Relaxed) {
@@ -85,17 +84,17 @@ impl Observer for Recorder {
     }
 }
 
-/// The bucket of a length: each power of two is divided into as many.
+/// Bucket of an RTT. Each power of two is divided into 2^`PRECISION_BITS` buckets.
 #[expect(clippy::cast_possible_truncation, reason = "what is left after the shift is below 256")]
 const fn bucket(ns: u64) -> usize {
-    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS + 1);
-    ((shift as usize) << BITS) + (ns >> shift) as usize
+    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(PRECISION_BITS + 1);
+    ((shift as usize) << PRECISION_BITS) + (ns >> shift) as usize
 }
 
-/// The longest length of a bucket.
+/// Largest RTT of a bucket.
 const fn last_of(bucket: usize) -> u64 {
-    let shift = (bucket >> BITS).saturating_sub(1);
-    (((bucket - (shift << BITS)) as u64 + 1) << shift) - 1
+    let shift = (bucket >> PRECISION_BITS).saturating_sub(1);
+    (((bucket - (shift << PRECISION_BITS)) as u64 + 1) << shift) - 1
 }
 
 #[cfg(test)]
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_what_acks_told() {
+    fn quantiles_match_recorded_samples() {
         let trips = RttHistogram::default();
         assert_eq!([0.0, 0.5, 0.99].map(|q| trips.quantile_us(q)), [None; 3]);
         let mut recorder = trips.recorder();
@@ -125,15 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn each_length_is_in_one_bucket_which_is_narrow() {
+    fn buckets_are_narrow_and_disjoint() {
         let mut before = None;
         for index in 0..BUCKETS {
             let (first, last) = (before.map_or(0, |last: u64| last + 1), last_of(index));
             assert_eq!((bucket(first), bucket(last)), (index, index));
-            assert!(last - first <= first >> BITS, "{first} to {last}");
+            assert!(last - first <= first >> PRECISION_BITS, "{first} to {last}");
             before = Some(last);
         }
-        assert!(before >= Some(MAX_NS));
+        assert!(before >= Some(MAX_RTT_NS));
         let trips = RttHistogram::default();
         trips.recorder().record(Duration::MAX);
         assert!(trips.quantile_us(0.99).unwrap() >= 600e6, "the longest there is");

@@ -1,26 +1,27 @@
-//! What of the system's ways to move datagrams a program used, for people: told once, at its end.
+//! Lines about the sockets at the end of a program: batching, buffers, overflows, and offload that
+//! failed.
 
 use std::io;
 
 use rdt_driver::{Offload, SendCall, UdpStats};
 use rdt_transport::ReceiverStats;
 
-/// How datagrams left, and with what buffers.
+/// Line about sent batches and buffer sizes.
 pub(crate) fn sent_line(stats: &UdpStats, offload: &Offload) -> Option<String> {
     let each = mean(stats.sent, stats.send_calls)?;
     let call = match offload.send_call {
         SendCall::Single => "single calls",
         other => other.name(),
     };
-    let lent = if stats.sent_by_reference > 0 { ", lent" } else { "" };
+    let zero_copy = if stats.sent_by_reference > 0 { ", zero-copy" } else { "" };
     let buffers = [stats.send_buffer, stats.receive_buffer].map(size);
     Some(format!(
-        "sent by {call}, {each} a call{lent}; socket buffers {} to send and {} to receive",
+        "sent by {call}, {each} a call{zero_copy}; socket buffers {} to send and {} to receive",
         buffers[0], buffers[1]
     ))
 }
 
-/// How datagrams arrived.
+/// Line about received batches.
 pub(crate) fn received_line(stats: &UdpStats, offload: &Offload) -> Option<String> {
     let each = mean(stats.received, stats.received_messages)?;
     let joined = if offload.receive_segments > 1 { "gro" } else { "no gro" };
@@ -31,7 +32,7 @@ pub(crate) fn received_line(stats: &UdpStats, offload: &Offload) -> Option<Strin
     ))
 }
 
-/// What did not work any more, or not at all, although the system has it.
+/// Warnings about offload that the system offers but that failed.
 pub(crate) fn warnings(stats: &UdpStats, offload: &Offload) -> Vec<String> {
     let now = offload.send_call.name();
     let failed = |what, errno| {
@@ -41,14 +42,14 @@ pub(crate) fn warnings(stats: &UdpStats, offload: &Offload) -> Vec<String> {
     let mut lines: Vec<String> =
         given_up.gso.map(|errno| failed("segmentation offload", errno)).into_iter().collect();
     lines.extend(given_up.sendmmsg.map(|errno| failed("sendmmsg", errno)));
-    // Without segmentation offload nothing can be lent, which goes without saying then.
+    // Zero-copy needs GSO, whose failure is reported already.
     if stats.sent_by_reference > 0 && !offload.by_reference && given_up.gso.is_none() {
         lines.push("warning: sending by reference failed; copied from then on".into());
     }
     lines
 }
 
-/// What a socket's buffer had no room for, and what to do about it.
+/// Line about receive buffer overflows, with a remedy.
 pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
     let lost = socket.receive_overflow.filter(|lost| *lost > 0)?;
     Some(format!(
@@ -58,7 +59,7 @@ pub(crate) fn overflow_line(name: &str, socket: &UdpStats) -> Option<String> {
     ))
 }
 
-/// That a socket's buffer kept windows small, and what to do about it.
+/// Line about windows limited by the receive buffer, with a remedy.
 pub(crate) fn limit_line(name: &str, socket: &UdpStats, receivers: &ReceiverStats) -> Option<String> {
     let limited = Some(receivers.socket_limited).filter(|limited| *limited > 0)?;
     Some(format!(
@@ -68,7 +69,8 @@ pub(crate) fn limit_line(name: &str, socket: &UdpStats, receivers: &ReceiverStat
     ))
 }
 
-/// The system's limit is the reason, or what it was asked for. Linux grants twice of that.
+/// The system's limit is the cause if less was granted than asked for. Linux grants twice the size
+/// asked for.
 fn remedy(socket: &UdpStats) -> String {
     let asked = socket.receive_buffer_asked;
     if socket.receive_buffer < asked.saturating_mul(2) && cfg!(target_os = "linux") {
@@ -78,7 +80,7 @@ fn remedy(socket: &UdpStats) -> String {
     }
 }
 
-/// `count` over `of`, in words: to a tenth where that is much.
+/// `count / of`; small values to a tenth.
 #[expect(clippy::cast_precision_loss, reason = "printed to two digits")]
 fn mean(count: u64, of: u64) -> Option<String> {
     let mean = (of > 0).then(|| count as f64 / of as f64)?;
@@ -124,9 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_told() {
+    fn socket_lines_name_call_and_buffers() {
         let sent = sent_line(&stats(), &OFFLOAD).unwrap();
-        assert_eq!(sent, "sent by gso, 44 a call, lent; socket buffers 4.2 MB to send and 426 kB to receive");
+        assert_eq!(
+            sent,
+            "sent by gso, 44 a call, zero-copy; socket buffers 4.2 MB to send and 426 kB to receive"
+        );
         let received = received_line(&stats(), &OFFLOAD).unwrap();
         assert_eq!(received, "received 10 messages of 3.5 datagrams (gro); socket buffer 426 kB");
         let without = Offload { send_call: SendCall::Single, receive_segments: 1, ..OFFLOAD };
@@ -138,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_told_once() {
+    fn failed_offload_gives_one_warning_each() {
         assert_eq!(warnings(&stats(), &OFFLOAD), [""; 0]);
         let copies = Offload { by_reference: false, ..OFFLOAD };
         assert_eq!(
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_is_told_with_its_remedy() {
+    fn overflow_line_names_remedy() {
         assert_eq!(overflow_line("socket's", &full(None, 4096)), None);
         assert_eq!(overflow_line("socket's", &full(Some(0), 4096)), None);
         let line = overflow_line("receiver's socket", &full(Some(7), 4096)).unwrap();
@@ -177,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_kept_small_is_told_with_its_remedy() {
+    fn limited_window_line_names_remedy() {
         let limited = |socket_limited| ReceiverStats { socket_limited, ..ReceiverStats::default() };
         assert_eq!(limit_line("socket's", &full(None, 4096), &limited(0)), None);
         let line = limit_line("socket's", &full(None, 4096), &limited(9)).unwrap();

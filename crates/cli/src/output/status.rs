@@ -1,5 +1,5 @@
-//! The sender's lines, in the course's formats or as JSON. Owns what a line needs from the line
-//! before it.
+//! Status lines of the sender, in the formats of the course or as JSON. Keeps the state that one
+//! line needs of the line before.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::output::format::{g, micros, rate_bps, short};
 
-/// What may be printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// The course's lines; `quiet` leaves only the last two.
+    /// Lines in the formats of the course; `quiet`: only the last two.
     Text { quiet: bool },
-    /// One object a line; `quiet` leaves only the last.
+    /// One object a line; `quiet`: only the summary.
     Json { quiet: bool },
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Status {
     payload_size: usize,
     wire: Wire,
     congestion: Algorithm,
-    /// Payload that the link asked for carries, bits per second, where the model heeds it.
+    /// Payload rate of the requested link, in bits per second: bound of the native model.
     ceiling_bps: f64,
-    /// When the handshake ended, from which status lines count.
+    /// End of the handshake, the origin of times in status lines.
     connected_at: Instant,
-    /// Base and time at the line before.
+    /// Base and time of the last line.
     last: (u64, Instant),
 }
 
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// Packets of full size up to this number of the wire, the last of which may be a part.
+    /// Converts a sequence number of the wire to full packets, rounded up.
     pub(crate) fn packets(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number,
@@ -65,8 +65,7 @@ impl Status {
         }
     }
 
-    /// Bytes from the stream's beginning to this number of the wire, if all packets before it are
-    /// full.
+    /// Converts a sequence number of the wire to bytes, assuming full packets.
     fn bytes(&self, number: u64) -> u64 {
         match self.wire {
             Wire::Classic => number * self.payload_size as u64,
@@ -74,12 +73,12 @@ impl Status {
         }
     }
 
-    /// True if only results are wanted.
+    /// True if only results are printed.
     pub(crate) fn is_quiet(&self) -> bool {
         !matches!(self.style, Style::Text { quiet: false })
     }
 
-    /// The first line.
+    /// Prints the first line.
     pub(crate) fn parameters(&self, config: &SenderConfig) {
         let window = match config.congestion {
             Algorithm::Fixed(packets) => packets.to_string(),
@@ -110,7 +109,7 @@ impl Status {
         ));
     }
 
-    /// Any line that belongs to the text alone.
+    /// Prints a line that JSON has no counterpart of.
     pub(crate) fn text(&self, line: &str) {
         if self.style == (Style::Text { quiet: false }) {
             self.console.line(line);
@@ -130,8 +129,7 @@ impl Status {
         }));
     }
 
-    /// The line of every interval. S is over the time since the line before, whatever the interval
-    /// was to be.
+    /// Prints the line of an interval. S is measured over the actual time since the last line.
     #[allow(clippy::cast_precision_loss, reason = "printed to three decimals")]
     pub(crate) fn interval(&mut self, now: Instant, stats: &SenderStats) {
         let (base, at) = self.last;
@@ -170,7 +168,7 @@ impl Status {
         self.text(&format!("[{time:6.3}] <-- FIN-ACK {} window {crc:X}", self.packets(stats.snd_nxt)));
     }
 
-    /// The last two lines.
+    /// Prints the last two lines.
     pub(crate) fn finished(&self, stats: &SenderStats) {
         if !matches!(self.style, Style::Text { .. }) {
             return;
@@ -189,7 +187,7 @@ impl Status {
         ));
     }
 
-    /// What there is to say when the user ends the transfer.
+    /// Prints the last lines of an interrupted transfer.
     pub(crate) fn interrupted(&mut self, now: Instant, stats: &SenderStats) {
         self.interval(now, stats);
         if !matches!(self.style, Style::Text { .. }) {
@@ -204,9 +202,8 @@ impl Status {
         ));
     }
 
-    /// The rate that the model gives: W packets of payload a round trip, of a window that is not
-    /// fixed the one last in force. In the native format no more than the link that was asked for
-    /// carries.
+    /// Ideal rate: W packets of payload in each round trip, or the last congestion window. Native:
+    /// at most the rate of the requested link.
     #[allow(clippy::cast_precision_loss, reason = "a rate is printed to two decimals")]
     pub(crate) fn ideal_bps(&self, stats: &SenderStats) -> Option<f64> {
         let window = match self.congestion {
@@ -217,7 +214,7 @@ impl Status {
         stats.srtt.map(|srtt| (bits / srtt.as_secs_f64()).min(self.ceiling_bps))
     }
 
-    /// Prints the line of a failure in the reference's format.
+    /// Prints the line of a failure in the format of the reference.
     pub(crate) fn failed(&self, phase: Phase, error: TransferError, sentence: String) -> Failure {
         self.text(&format!("Main:\t{phase} failed with status {}", error.status()));
         Failure::Transfer { phase, error, sentence }
@@ -229,7 +226,7 @@ impl Status {
         }
     }
 
-    /// The last object.
+    /// Prints the summary object.
     pub(crate) fn summary(&self, value: &Value) {
         if matches!(self.style, Style::Json { .. }) {
             self.console.line(&value.to_string());
@@ -237,8 +234,7 @@ impl Status {
     }
 }
 
-/// When the line after one that was due at `due` is. Lines that a stall made impossible are not
-/// made up for, and the first after it is followed by none at once.
+/// Time of the line after the one due at `due`. Lines missed in a stall are skipped.
 pub(crate) fn next_line(due: Instant, interval: Duration, now: Instant) -> Instant {
     if now.saturating_duration_since(due) < interval / 2 { due + interval } else { now + interval }
 }
@@ -248,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_second_line_follows_a_stall_at_once() {
+    fn stall_skips_missed_status_lines() {
         let (due, interval) = (rdt_driver::clock::now(), Duration::from_secs(2));
         let after = |late| (next_line(due, interval, due + Duration::from_millis(late)) - due).as_millis();
         assert_eq!(after(0), 2000);

@@ -32,7 +32,7 @@ impl ChecksumCheck {
     }
 }
 
-/// State of a transfer at its end.
+/// State of a finished or failed transfer.
 pub(crate) struct Summary<'a> {
     pub(crate) host: &'a str,
     pub(crate) address: SocketAddr,

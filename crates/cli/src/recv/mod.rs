@@ -1,4 +1,4 @@
-//! `rdt-recv`: one server on each of its threads, behind sockets that share a port.
+//! `rdt-recv`: one server on each thread, with sockets that share a port.
 
 pub(crate) mod app;
 pub(crate) mod store;
@@ -26,8 +26,7 @@ use app::ReceiverApp;
 use rdt_program::{Console, Stop, threads};
 use store::{Output, Store};
 
-/// Before a link's deadline the thread stops sleeping by this much: the kernel wakes it later than
-/// asked.
+/// Busy-poll time before a link's deadline: the kernel's wake-up is late by up to this much.
 pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
 /// The version as the reference prints its own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
@@ -47,18 +46,18 @@ pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     plan.conclude(ends)
 }
 
-/// What every worker needs to know.
+/// Settings that all workers share.
 struct Plan {
     config: ServerConfig,
     /// Of the emulated links; `None` where there are none.
     seed: Option<u64>,
     threads: usize,
     output: Output,
-    /// What is stored is on the disk before its sender is told.
+    /// fsync before a transfer is confirmed.
     sync: bool,
     log: EventLog,
     once: bool,
-    /// Windows are whole from the start, whatever fits the socket's buffer.
+    /// Full windows from the start, not limited by the socket's buffer.
     dummy: bool,
 }
 
@@ -87,7 +86,7 @@ impl Plan {
             _ => LogStyle::Text,
         };
         let once = args.once || output == Output::Stdout;
-        // The threads that print are those that answer senders.
+        // In the background, because the network threads print.
         let console = Console::in_background()
             .map_err(|error| Failure::Output { name: "the standard output".into(), error })?;
         let log = EventLog { style, console };
@@ -111,13 +110,14 @@ impl Plan {
         }));
     }
 
-    /// Prints the last lines and decides how the program ends.
+    /// Prints the last lines and determines the exit code.
     fn conclude(&self, mut ends: Vec<WorkerEnd>) -> Result<(), Failure> {
         let Some(mut total) = ends.pop() else { return Ok(()) };
         for end in ends {
             total.merge(end);
         }
-        // Now the reader can be waited for, so that the last lines are not those left out.
+        // No transfer is delayed any more, so wait for a slow reader instead of dropping the last
+        // lines.
         self.log.console.flush();
         self.summary(&total);
         self.log.console.finish().map_err(Failure::stdout)?;
@@ -167,12 +167,12 @@ impl Plan {
     }
 }
 
-/// A seed where none was given: one that readers of JSON with 53-bit numbers keep exact.
+/// Random seed, below 2^53 so that JSON readers with doubles keep it exact.
 pub(crate) fn draw_seed() -> u64 {
     rand::random::<u64>() >> (u64::BITS - f64::MANTISSA_DIGITS)
 }
 
-/// One thread's server, socket and application.
+/// Server, socket and application of one thread.
 struct Worker {
     server: Server<Remote>,
     io: UdpIo,
@@ -181,7 +181,7 @@ struct Worker {
     stop: Stop,
 }
 
-/// What a worker leaves behind.
+/// Counters and failure of a finished worker.
 struct WorkerEnd {
     stats: ServerStats,
     socket: UdpStats,
@@ -197,7 +197,7 @@ impl Worker {
     fn new(plan: &Plan, index: usize, io: UdpIo, stop: &Stop) -> Result<Self, Failure> {
         let mut config = plan.config;
         if let (LinkMode::Emulated { seed }, 1..) = (config.link, index) {
-            // The first thread draws as a single one would.
+            // The first thread uses the seed itself, as a single thread does.
             config.link = LinkMode::Emulated { seed: child_seed(seed, index as u64) };
         }
         if config.link == LinkMode::None && !plan.dummy {
@@ -214,14 +214,14 @@ impl Worker {
         Ok(Self { server: Server::new(config), io, service, waiter, stop: stop.clone() })
     }
 
-    /// Serves until the program is to end; then ends the other workers too, and tells senders that
-    /// are not done.
+    /// Serves until the program stops. Then stops the other workers and sends a CLOSE to unfinished
+    /// native senders.
     fn run(mut self) -> WorkerEnd {
         let result = run(&mut self.server, &mut self.io, &mut self.service, &mut self.waiter);
         let unfinished = self.server.listener().has_unfinished() || self.service.is_storing();
         let interrupted = self.stop.is_interrupted() && unfinished;
         self.stop.set();
-        // Now, and not after the disk is done: senders go on until they hear of it.
+        // Before the store is done: senders go on until they get the CLOSE.
         self.server.abort_unfinished();
         send_rest(&mut self.server, &mut self.io, &mut self.waiter, FLUSH_TIMEOUT);
         let failure = match result {
@@ -254,7 +254,7 @@ impl WorkerEnd {
         self.bytes += other.bytes;
         self.not_stored += other.not_stored;
         self.not_synced += other.not_synced;
-        // Any failure tells more than that the program was interrupted.
+        // Any other failure takes precedence over an interruption.
         if matches!(self.failure, None | Some(Failure::Interrupted)) && other.failure.is_some() {
             self.failure = other.failure;
         }
@@ -296,8 +296,8 @@ fn configure(args: &RecvArgs) -> Result<(ServerConfig, Option<u64>), Failure> {
     Ok((config, (link != LinkMode::None).then_some(seed)))
 }
 
-/// A socket for each thread, all on one port; where nothing was asked for and the host has no IPv6,
-/// on all IPv4 interfaces.
+/// Binds a socket for each thread, all on one port. Without `--bind` and IPv6 on this host: on all
+/// IPv4 interfaces.
 fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     let address = args.bind.unwrap_or((Ipv6Addr::UNSPECIFIED, target::DEFAULT_PORT).into());
     let options = UdpOptions {
@@ -320,9 +320,8 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     Ok(sockets)
 }
 
-/// The first of the sockets on a port. A port that is to be shared could be had while another
-/// receiver of this user serves it, and the two would divide the senders: so it must be free for
-/// one alone first.
+/// Binds the first socket of a port. SO_REUSEPORT would also share the port with another receiver
+/// of this user, so the port is first bound without it.
 fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketError> {
     if options.share_port && address.port() != 0 {
         UdpIo::bind(address, UdpOptions { share_port: false, ..options })?;
@@ -335,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_that_was_drawn_is_exact_in_json() {
+    fn drawn_seed_fits_53_bits() {
         assert!((0..1000).all(|_| draw_seed() < 1 << 53));
     }
 }

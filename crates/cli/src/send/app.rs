@@ -1,4 +1,4 @@
-//! The application on a sender: reads the source, prints the lines, notices the end.
+//! Application of a sender: reads the source, prints status lines and records the outcome.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError, Wi
 
 use crate::output::status::{Status, next_line};
 
-/// How a transfer ended.
+/// Outcome of a transfer.
 pub(crate) enum Outcome {
     Finished { crc: u32 },
     Failed { phase: Phase, error: TransferError },
@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
     Interrupted,
 }
 
-/// The application on a sender: reads the source and prints the lines.
+/// Application of a sender.
 pub(crate) struct SenderApp {
     pub(crate) host: String,
     pub(crate) source: Option<Box<dyn Source>>,
@@ -35,7 +35,7 @@ pub(crate) struct SenderApp {
 impl SenderApp {
     fn fill(&mut self, sender: &mut Sender) -> Result<(), io::Error> {
         while let Some(source) = &mut self.source {
-            // The sender was opened before the loop began.
+            // The sender was opened before the event loop began.
             let Ok(spare) = sender.spare() else { return Ok(()) };
             if spare.is_empty() {
                 return Ok(());
@@ -60,7 +60,7 @@ impl SenderApp {
             SenderEvent::Connected { rtt } => {
                 self.next_line = Some(now + self.interval);
                 self.syns = sender.stats().datagrams_sent;
-                // The reference prints the last SYN's round trip.
+                // Classic prints the RTT of the last SYN, as the reference does.
                 let took = match sender.config().wire {
                     Wire::Classic => rtt,
                     Wire::Native { .. } => now.saturating_duration_since(self.opened_at),
@@ -90,7 +90,7 @@ impl Application<Sender> for SenderApp {
             self.end = Some(Outcome::Unreadable(error));
         }
         if self.end.is_some() {
-            // What ended otherwise has nobody to tell.
+            // All other ends are known to the receiver already; only these two send a CLOSE.
             if matches!(self.end, Some(Outcome::Interrupted | Outcome::Unreadable(_))) {
                 sender.abort();
             }

@@ -1,4 +1,4 @@
-//! What `rdt-send` sends: the array, a file, or the standard input.
+//! Data source of `rdt-send`: the array of the course, a file, or the standard input.
 
 use std::fs::File;
 use std::io::{self, Stdin};
@@ -10,7 +10,7 @@ use rdt_transport::dword_array;
 use crate::output::status::Status;
 use crate::{Failure, SendArgs};
 
-/// What to send.
+/// Data to send.
 pub(crate) enum Data {
     Power(u8),
     Bytes(u64),
@@ -19,7 +19,7 @@ pub(crate) enum Data {
 }
 
 impl Data {
-    /// `stdin` says that `-` is among the arguments.
+    /// `stdin`: `-` is among the arguments.
     pub(crate) fn parse(args: &SendArgs, stdin: bool) -> Result<Self, Failure> {
         if let Some(bytes) = args.bytes {
             return Ok(Self::Bytes(bytes));
@@ -45,8 +45,7 @@ impl Data {
 
     pub(crate) fn announce(&self, status: &Status) {
         match self {
-            // Nothing is prepared: the array is made as it is sent, so that 2^30 words take no
-            // memory.
+            // The array is generated while it is sent, so that 2^30 words take no memory.
             Self::Power(power) => status
                 .text(&format!("Main:\tinitializing DWORD array with 2^{power} elements... done in 0 ms")),
             Self::Bytes(bytes) => status.text(&format!("Main:\tsending {bytes} bytes of the DWORD array")),
@@ -55,7 +54,7 @@ impl Data {
         }
     }
 
-    /// The file, if it is one, and its name as it was given.
+    /// The file and its name, if the data is a file.
     pub(crate) fn file(&self) -> Option<(&str, &File)> {
         match self {
             Self::File { name, file, .. } => Some((name, file)),

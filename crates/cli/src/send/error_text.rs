@@ -1,4 +1,4 @@
-//! Error sentences of a failed transfer: what happened, and what the user can do about it.
+//! Error sentences of a failed transfer, with a remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub(super) struct ErrorContext<'a> {
 }
 
 impl ErrorContext<'_> {
-    /// What happened and what to do about it.
+    /// Returns the sentence for an error.
     pub(super) fn sentence(&self, error: &TransferError) -> String {
         let Self { host, address, config, stats, socket, .. } = self;
         match error {
@@ -39,7 +39,7 @@ impl ErrorContext<'_> {
                 format!("the network reports that it has no way to {host} ({address}): check the address")
             }
             TransferError::Timeout { .. } if socket.unreachable > 0 => {
-                format!("nobody listens at {host} ({address}): start rdt-recv there, or check the port")
+                format!("no program listens at {host} ({address}): start rdt-recv there, or check the port")
             }
             TransferError::Timeout { attempts, .. } => {
                 let native = config.wire != Wire::Classic;
@@ -52,14 +52,14 @@ impl ErrorContext<'_> {
                     "no answer from {host} ({address}) after {attempts} attempts: is rdt-recv running there, and does the path let UDP through?{hint}"
                 )
             }
-            // Without a FIN the receiver stores nothing.
+            // The receiver stores nothing before the FIN.
             TransferError::Closed(reason) => {
                 let arrived = arrived(stats, self.all_read);
                 closed(&format!("{host} ({address})"), *reason, &arrived)
             }
             TransferError::Gone => {
                 let arrived = arrived(stats, self.all_read);
-                format!("nobody listens at {host} ({address}) any more: rdt-recv ended there; {arrived}")
+                format!("no program listens at {host} ({address}) any more: rdt-recv ended there; {arrived}")
             }
             TransferError::FailedSend(number) | TransferError::FailedRecv(number) => {
                 format!("{host} ({address}): {}", io::Error::from_raw_os_error(*number))
@@ -68,11 +68,11 @@ impl ErrorContext<'_> {
         }
     }
 
-    /// Why a receiver that answered once may answer no more.
+    /// Sentence for a timeout after the handshake.
     fn silence(&self, packet: u64, attempts: u32) -> String {
         let Self { host, address, config, stats, socket, .. } = self;
         let size = config.packet_size;
-        // Reports about SYNs may be from before the receiver started; the SYN that it answered has
+        // ICMP errors for earlier SYNs may predate the receiver's start; the answered SYN caused
         // none.
         let gone = socket.unreachable >= self.syns;
         if !gone && stats.snd_una == 0 && stats.snd_nxt > 0 && size > ReceiverConfig::REFERENCE_DATAGRAM {
@@ -99,12 +99,11 @@ impl ErrorContext<'_> {
     }
 }
 
-/// What a receiver said when it ended a transfer, what had `arrived` where that matters, and what
-/// to do about it.
+/// Sentence for a CLOSE of the receiver.
 fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
     if reason == CloseReason::NoConnection {
         return format!(
-            "the receiver at {receiver} no longer knows this transfer: it was started anew, or heard nothing from here for too long; {arrived}"
+            "the receiver at {receiver} no longer knows this transfer: it was restarted, or heard nothing from here for too long; {arrived}"
         );
     }
     let help = match reason {
@@ -118,8 +117,8 @@ fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
     format!("the receiver at {receiver} closed the transfer: {reason}{help}")
 }
 
-/// What is known of a transfer that its receiver did not finish, and what to do about it. `all`:
-/// there was nothing more to be sent, so that the receiver may have stored it.
+/// Delivered bytes of an unfinished transfer. `all`: the source was read to its end, so the
+/// receiver may have stored the transfer.
 fn arrived(stats: &SenderStats, all: bool) -> String {
     if all && stats.bytes_acked == stats.bytes_written {
         format!(
@@ -136,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_a_transfer_that_its_receiver_did_not_finish_is_told() {
+    fn unfinished_transfer_sentence_tells_delivered_bytes() {
         let stats = |acked, written| SenderStats {
             bytes_acked: acked,
             bytes_written: written,

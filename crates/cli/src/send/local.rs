@@ -1,4 +1,4 @@
-//! HOST `local`: a receiver in this process, on a thread and a loopback port of its own.
+//! HOST `local`: an embedded receiver on a thread of its own, reached through a loopback port.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,19 +19,18 @@ use crate::recv::app::ReceiverApp;
 use crate::recv::store::Store;
 use crate::{Failure, resources};
 
-/// The receiver's thread.
+/// Embedded receiver.
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
-    /// How full its socket is.
+    /// Fill level of its receive buffer.
     pub(crate) occupancy: Arc<BufferOccupancy>,
     stop: Stop,
     thread: JoinHandle<Result<ReceiverReport, SocketError>>,
 }
 
 impl LocalReceiver {
-    /// Starts a reference receiver for the datagrams of this sender, which may hold as many bytes
-    /// of packets as it, or its default if that is more. `rwnd` is the largest window of a native
-    /// sender, in bytes.
+    /// Starts the receiver. Its memory is the sender's `--memory` or its own default, whichever is
+    /// larger. `rwnd`: largest window of a native sender, in bytes.
     pub(crate) fn start(
         seed: u64,
         sender: &SenderConfig,
@@ -44,7 +43,7 @@ impl LocalReceiver {
         };
         receiver.stream_window.max = rwnd.unwrap_or(receiver.stream_window.max);
         receiver.stream_window.mss = sender.payload_size() as u64;
-        // At least what a receiver of its own has. One sender gets an eighth.
+        // One sender may use 1/8 of the memory.
         let memory = sender.memory_limit.max(resources::default_packet_memory());
         let memory = memory.max(rwnd.unwrap_or(0).saturating_mul(8));
         let asked = sender.wire == Wire::Classic || sender.link_request.is_some();
@@ -73,7 +72,7 @@ impl LocalReceiver {
         Ok(Self { address, occupancy, stop, thread })
     }
 
-    /// Ends the receiver and gives what it counted.
+    /// Stops the receiver and returns its counters.
     pub(crate) fn finish(self) -> Result<ReceiverReport, SocketError> {
         self.stop.set();
         self.thread.join().unwrap_or_else(|_| {

@@ -1,4 +1,4 @@
-//! `rdt-send`: its arguments made into a transfer.
+//! `rdt-send`: runs one transfer, with an embedded receiver if HOST is `local`.
 
 pub(crate) mod app;
 mod config;

@@ -1,4 +1,4 @@
-//! `--qlog`: what the sender tells, written to a file.
+//! `--qlog`: the file of a sender's qlog trace.
 
 use std::fs::{self, File, Metadata};
 use std::io::BufWriter;
@@ -13,17 +13,17 @@ use rdt_transport::{Observer, SenderConfig, Wire};
 use super::data::Data;
 use crate::Failure;
 
-/// Bytes that are written in one call.
+/// Write buffer, in bytes.
 const BUFFER: usize = 256 * 1024;
 
-/// The file and what writes it.
+/// An open qlog file.
 pub(crate) struct QlogFile {
     path: PathBuf,
     log: Qlog<BufWriter<File>>,
 }
 
 impl QlogFile {
-    /// Replaces what was in the file. Times count from `start`, which is now or was a moment ago.
+    /// Creates or truncates the file. `start` is the origin of its times.
     pub(crate) fn create(
         path: &Path,
         start: Instant,
@@ -47,8 +47,8 @@ impl QlogFile {
     }
 }
 
-/// Completes the file. That it could not be written is how the program ends, unless the transfer
-/// failed: then it is only told.
+/// Completes the file. Returns a write error as the program's failure, unless the transfer failed:
+/// then it is only printed.
 pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option<Failure> {
     let Some(QlogFile { path, log }) = file else { return failure };
     let Err(error) = log.finish() else { return failure };
@@ -59,17 +59,17 @@ pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option
     failure.or(Some(unwritten))
 }
 
-/// Refuses a path whose file is in other use.
+/// Refuses a path that the program reads or prints to: creating the qlog would truncate that file.
 ///
 /// # Errors
-/// A sentence that names the other use.
+/// If the path is in use.
 pub(crate) fn check(path: &Path, data: &Data) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Err(Failure::Usage(
             "--qlog needs the name of a file, not -: the standard output has the program's lines".into(),
         ));
     }
-    // What is not there yet is in no use.
+    // A new file is not in use.
     let Ok(there) = fs::metadata(path) else { return Ok(()) };
     match use_of(&there, path, data) {
         Some(what) => {
@@ -86,7 +86,7 @@ fn use_of(there: &Metadata, path: &Path, data: &Data) -> Option<&'static str> {
     standard(there)
 }
 
-/// True if the path leads to the file that is sent.
+/// True if the path is the file to be sent.
 #[cfg(unix)]
 fn is_input(there: &Metadata, _: &Path, _: &str, file: &File) -> bool {
     file.metadata().is_ok_and(|open| is_same(&open, there))
@@ -98,7 +98,8 @@ fn is_input(_: &Metadata, path: &Path, name: &str, _: &File) -> bool {
     matches!((fs::canonicalize(path), fs::canonicalize(name)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Which of the program's outputs it is. What devices like `/dev/null` take is mixed with nothing.
+/// Which output of the program the path is. Character devices such as `/dev/null` are allowed,
+/// terminals are not.
 #[cfg(unix)]
 fn standard(there: &Metadata) -> Option<&'static str> {
     use std::io::IsTerminal as _;
@@ -117,7 +118,7 @@ fn standard(there: &Metadata) -> Option<&'static str> {
     }
 }
 
-/// Elsewhere no path names them.
+/// No path names the standard outputs here.
 #[cfg(not(unix))]
 fn standard(_: &Metadata) -> Option<&'static str> {
     None

@@ -1,5 +1,5 @@
-//! One transfer: the machine, its socket and its application, and what there is to say when it is
-//! over.
+//! One transfer: sender, socket and application; prints the last lines and maps the outcome to an
+//! exit code.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,14 +24,14 @@ use crate::output::summary::{ChecksumCheck, Summary};
 use crate::socket::FLUSH_TIMEOUT;
 use crate::{Failure, SendArgs, resources};
 
-/// Where and when the lines of a transfer are printed.
+/// Status lines of a transfer, and their times.
 pub(crate) struct Pace {
     pub(crate) status: Status,
     pub(crate) interval: Duration,
     pub(crate) start: Instant,
 }
 
-/// Whom a transfer is for, and the socket towards it.
+/// Destination of a transfer, and the socket options.
 #[derive(Clone, Copy)]
 pub(crate) struct Remote<'a> {
     pub(crate) host: &'a str,
@@ -39,7 +39,7 @@ pub(crate) struct Remote<'a> {
     pub(crate) options: UdpOptions,
 }
 
-/// The machine, its socket and its application.
+/// Sender, socket and application of one transfer.
 pub(crate) struct Transfer {
     pub(crate) host: String,
     pub(crate) address: SocketAddr,
@@ -48,7 +48,7 @@ pub(crate) struct Transfer {
     waiter: Waiter,
     pub(crate) sending: SenderApp,
     input: String,
-    /// Of `--json`.
+    /// Only with `--json`.
     pub(crate) rtt_histogram: Option<RttHistogram>,
     qlog: Option<QlogFile>,
 }
@@ -109,17 +109,16 @@ impl Transfer {
     }
 
     pub(crate) fn run(&mut self) -> Result<(), SocketError> {
-        // A new sender can be opened.
+        // Cannot fail: the sender is new.
         let _ = self.sender.open();
         self.sending.opened_at = clock::now();
         run(&mut self.sender, &mut self.socket, &mut self.sending, &mut self.waiter)?;
-        // A socket that is full when the user interrupts must not keep the news of it from the
-        // receiver.
+        // The CLOSE of an interrupted transfer must leave even if the socket is full.
         send_rest(&mut self.sender, &mut self.socket, &mut self.waiter, FLUSH_TIMEOUT);
         Ok(())
     }
 
-    /// Prints the last lines and decides how the program ends.
+    /// Prints the last lines and determines the exit code.
     pub(crate) fn conclude(
         &mut self,
         end: Result<(), SocketError>,
@@ -188,7 +187,7 @@ impl Transfer {
         failure.map_or(Ok(()), Err)
     }
 
-    /// How its datagrams left.
+    /// Prints warnings and the line about sent batches.
     fn talk_about_socket(&self) {
         let io = self.socket.io();
         let (stats, offload) = (io.stats(), io.offload());

@@ -1,7 +1,7 @@
-//! The payload that senders send, and its checksum.
+//! Payload of the course's senders, and its CRC-32.
 
-/// What the course publishes about the array of 2^power words: power, checksum, packets of 1464 bytes, bytes
-/// in the last one.
+/// Published values of the array of 2^power words: power, checksum, packets of 1464 bytes, bytes in
+/// the last one.
 pub(crate) const PUBLISHED: [(u32, u32, u32, usize); 9] = [
     (0, 0x2144_DF1C, 1, 4),
     (1, 0xDD9E_B80C, 1, 8),
@@ -27,7 +27,7 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn the_array_and_its_checksum_are_the_published_ones() {
+fn array_and_checksum_match_published_values() {
     for (power, checksum, packets, last) in PUBLISHED {
         let array = array(power);
         let pieces: Vec<_> = array.chunks(1464).collect();

@@ -1,4 +1,4 @@
-//! The three ways to run `rdt-recv`, and what each one answers.
+//! Modes of `rdt-recv`, and the replies in each.
 
 use crate::array::crc32;
 use crate::process::Recv;
@@ -7,7 +7,7 @@ use crate::wire::{self, MAX_WINDOW, data, syn};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// As the reference receiver, behind the link that the SYN asks for.
+    /// Like the reference receiver, behind the emulated link of the SYN.
     Reference,
     NoLink,
     Dummy,
@@ -32,7 +32,7 @@ impl Mode {
         wire::ack(self.window(ack), ack)
     }
 
-    /// The FIN-ACK after `payload`.
+    /// FIN-ACK after `payload`.
     pub(crate) fn fin_ack(self, ack: u32, payload: &[u8]) -> Vec<u8> {
         wire::fin_ack(if self == Self::Dummy { 0 } else { crc32(payload) }, ack)
     }
@@ -41,13 +41,13 @@ impl Mode {
         if self == Self::Dummy { MAX_WINDOW } else { ack.clamp(1, MAX_WINDOW) }
     }
 
-    /// Somebody who talks to a receiver of this mode.
+    /// Raw socket towards a receiver of this mode.
     pub(crate) fn raw(self, recv: &Recv) -> Raw {
         if self == Self::NoLink { Raw::to_socket(recv.address) } else { Raw::to(recv.address) }
     }
 
-    /// A connection of its own that `rdt-recv` answers at once: whatever it was sent before the answer, from
-    /// any port, it has read by then.
+    /// A connection that `rdt-recv` answers at once. By then it has read everything sent before,
+    /// from any port.
     pub(crate) fn metronome(self, recv: &Recv) -> Metronome {
         let mut raw = self.raw(recv);
         raw.ask(&syn(0), &self.syn_ack(0));

@@ -1,5 +1,5 @@
-//! A foreign receiver: starts `rdt-send` against itself, looks at every byte that comes, and answers what the
-//! test tells it to.
+//! A scripted receiver: starts `rdt-send` against itself, checks every byte, and replies as the
+//! test says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +17,21 @@ pub(crate) enum Packet {
 }
 
 pub(crate) struct Peer {
-    /// It ends before its partner's port can be another's.
+    /// Dropped before the socket, so that its port is not reused.
     program: Program,
     pub(crate) raw: Raw,
     /// The bytes of the first SYN.
     syn: Option<Vec<u8>>,
-    /// What came, by number.
+    /// Received packets by number.
     held: BTreeMap<u32, Vec<u8>>,
     /// Length of the contiguous run from 0 in `held`.
     expected: u32,
-    /// The number of the last FIN.
+    /// Number of the last FIN.
     fin: Option<u32>,
 }
 
 impl Peer {
-    /// Starts `rdt-send` with this host, the window, RTT, loss and speed of `line`, and further arguments.
+    /// Starts `rdt-send` with the W, RTT, loss and rate of `line`, and further arguments.
     pub(crate) fn start(line: &str) -> Self {
         let raw = Raw::new(None);
         let host = raw.address().to_string();
@@ -40,32 +40,32 @@ impl Peer {
         Self { program, raw, syn: None, held: BTreeMap::new(), expected: 0, fin: None }
     }
 
-    /// The next packet, if one comes in time.
+    /// Receives the next packet, or `None` after a timeout.
     pub(crate) fn receive(&mut self, time: Duration) -> Option<Packet> {
         let bytes = self.raw.receive(time)?;
         Some(self.take(&bytes))
     }
 
-    /// The next packet, which must come.
+    /// Receives the next packet; panics after a timeout.
     pub(crate) fn next(&mut self) -> Packet {
         let bytes = self.raw.wait();
         self.take(&bytes)
     }
 
-    /// The next packet must be `wanted`.
+    /// Checks that the next packet is `wanted`.
     pub(crate) fn expect(&mut self, wanted: Packet) {
         let packet = self.next();
         self.raw.check(packet == wanted, || format!("{packet:?} came, not {wanted:?}"));
     }
 
-    /// The data packets of `range` must come, in order.
+    /// Checks that the next packets are those of `range`, in order.
     pub(crate) fn expect_data(&mut self, range: std::ops::Range<u32>) {
         for seq in range {
             self.expect(Packet::Data(seq));
         }
     }
 
-    /// Nothing may come for `time` that has not come before.
+    /// Checks that for `time` only repeated packets arrive.
     pub(crate) fn nothing_new(&mut self, time: Duration) {
         let known = self.held.len();
         for packet in self.pass(time) {
@@ -74,7 +74,7 @@ impl Peer {
         }
     }
 
-    /// Takes what comes for `time`.
+    /// Receives for `time`.
     pub(crate) fn pass(&mut self, time: Duration) -> Vec<Packet> {
         let all = self.raw.pass(time);
         all.iter().map(|bytes| self.take(bytes)).collect()
@@ -84,20 +84,20 @@ impl Peer {
         self.raw.send(bytes);
     }
 
-    /// Answers the SYN at once: the timeout is as short as it gets.
+    /// Answers the SYN at once, for the shortest timeout.
     pub(crate) fn connect(&mut self, window: u32) {
         self.expect(Packet::Syn);
         self.send(&syn_ack(window, 0));
     }
 
-    /// Answers the SYN after `delay`, so that nothing times out for three times as long.
+    /// Answers the SYN after `delay`, which sets the first timeout to three times as long.
     pub(crate) fn connect_after(&mut self, delay: Duration, window: u32) {
         self.expect(Packet::Syn);
         self.raw.quiet(delay);
         self.send(&syn_ack(window, 0));
     }
 
-    /// Takes the rest as a receiver does, an ACK for each packet, until the FIN; gives its number.
+    /// Receives the rest with an ACK for each packet, until the FIN, whose number it returns.
     pub(crate) fn serve(&mut self) -> u32 {
         loop {
             match self.next() {
@@ -108,14 +108,14 @@ impl Peer {
         }
     }
 
-    /// Answers a FIN and waits for the program's end.
+    /// Answers a FIN and waits for the exit.
     pub(crate) fn close(mut self, checksum: u32) -> Outcome {
         self.send(&fin_ack(checksum, self.expected));
         self.finish()
     }
 
-    /// Acknowledges everything that came, takes the rest, answers the FIN with the checksum and waits for the
-    /// program's end.
+    /// Acknowledges everything received, receives the rest, answers the FIN with the checksum and
+    /// waits for the exit.
     pub(crate) fn complete(mut self) -> Outcome {
         if self.fin.is_none() {
             self.send(&ack(self.window(), self.expected));
@@ -125,12 +125,12 @@ impl Peer {
         self.close(checksum)
     }
 
-    /// Waits for the program's end.
+    /// Waits for the exit.
     pub(crate) fn finish(self) -> Outcome {
         self.program.finish()
     }
 
-    /// Everything that comes until the program ends.
+    /// Receives until the program exits.
     pub(crate) fn listen(&mut self) -> Vec<Packet> {
         let mut all = Vec::new();
         while !self.program.has_ended() {
@@ -156,7 +156,7 @@ impl Peer {
         self.syn.as_deref().unwrap_or_default()
     }
 
-    /// What arrived in order.
+    /// Payload received in order.
     pub(crate) fn payload(&self) -> Vec<u8> {
         self.held.range(..self.expected).flat_map(|(_, bytes)| bytes).copied().collect()
     }
@@ -166,8 +166,8 @@ impl Peer {
         &self.held[&seq]
     }
 
-    /// Checks a datagram's form: a SYN has 28 bytes, a FIN 8, and what comes again comes unchanged. But a FIN that comes again
-    /// says in four more bytes that its sender heeds ACKs.
+    /// Checks the form of a datagram: a SYN has 28 bytes, a FIN 8, and a repeated packet is
+    /// unchanged. A repeated FIN has four more bytes, which say that its sender processes ACKs.
     fn take(&mut self, bytes: &[u8]) -> Packet {
         self.raw.check(bytes.len() >= 8 && bytes[1..4] == MAGIC, || "that is no packet".into());
         let seq = number(bytes, 4);
@@ -183,8 +183,8 @@ impl Peer {
                 Packet::Fin(seq)
             }
             (FIN, 12) if self.fin == Some(seq) => {
-                let heeds = bytes[8] == ACK && bytes[9..] == MAGIC;
-                self.raw.check(heeds, || format!("a FIN ends in {}", hex(bytes)));
+                let processes_acks = bytes[8] == ACK && bytes[9..] == MAGIC;
+                self.raw.check(processes_acks, || format!("a FIN ends in {}", hex(bytes)));
                 Packet::Fin(seq)
             }
             (0, _) => {
@@ -201,8 +201,8 @@ impl Peer {
     }
 }
 
-/// A time that no machine needs to answer in, and that no test waits for long.
+/// Longer than any reply takes, and short enough to wait for in a test.
 pub(crate) const BRIEFLY: Duration = Duration::from_millis(40);
-/// Delay of a SYN-ACK after which nothing times out while a script runs.
+/// Delay of a SYN-ACK that makes timeouts longer than a script.
 pub(crate) const SLOWLY: Duration = Duration::from_millis(300);
 const _: () = assert!(PATIENCE.as_millis() > 3 * SLOWLY.as_millis());

@@ -1,4 +1,4 @@
-//! The programs as child processes, which never outlive the test.
+//! Programs as child processes, killed with the test.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::raw::PATIENCE;
 
-/// A program that runs; dropping it ends it.
+/// A running program, killed on drop.
 pub(crate) struct Program {
     child: Child,
     out: Receiver<String>,
     err: Receiver<String>,
 }
 
-/// How a program ended.
+/// Exit code and output of a program.
 #[derive(Debug)]
 #[expect(dead_code, reason = "all of it is in the message of a test that fails")]
 pub(crate) struct Outcome {
@@ -38,7 +38,7 @@ impl Program {
         Self { child, out, err }
     }
 
-    /// The next line that it prints.
+    /// Waits for the next line of output.
     pub(crate) fn line(&self) -> String {
         let line = self.out.recv_timeout(PATIENCE);
         line.unwrap_or_else(|_| panic!("no line; errors: {:?}", self.err.try_iter().collect::<Vec<_>>()))
@@ -48,7 +48,7 @@ impl Program {
         self.child.try_wait().expect("the child is ours").is_some()
     }
 
-    /// Waits for the end.
+    /// Waits for the exit.
     pub(crate) fn finish(mut self) -> Outcome {
         let (out, err) = (rest(&self.out), rest(&self.err));
         let end = clock::now() + PATIENCE;
@@ -72,13 +72,13 @@ impl Drop for Program {
 }
 
 impl Outcome {
-    /// It ended with `code`.
+    /// Checks the exit code.
     pub(crate) fn expect(&self, code: i32) -> &Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
-    /// It printed this line.
+    /// Checks that this line was printed.
     pub(crate) fn printed(&self, line: &str) -> &Self {
         assert!(self.out.iter().any(|found| found == line), "no line {line:?} in {self:#?}");
         self
@@ -123,7 +123,7 @@ impl Recv {
         Self { program, address: address.expect("the address that it is bound to") }
     }
 
-    /// The next event of this name.
+    /// Waits for the next event of this name.
     pub(crate) fn event(&self, name: &str) -> Value {
         event(&self.program, name)
     }

@@ -1,5 +1,4 @@
-//! A socket that sends what it is told, byte by byte, and remembers what went to and fro for the message of a
-//! test that fails.
+//! A socket for hand-made packets. It records the exchange for the message of a failing test.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -10,18 +9,18 @@ use rdt_driver::clock;
 
 use crate::wire::{self, hex};
 
-/// How long something that must come may take.
+/// Time limit of an expected reply.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// Lines of the record.
+/// Length of the record, in lines.
 const RECORD: usize = 60;
-/// Bytes of a packet that a line shows.
+/// Bytes of a packet in a line of the record.
 const SHOWN: usize = 32;
 
 pub(crate) struct Raw {
     socket: UdpSocket,
-    /// Whom it talks to; the first who speaks, if nobody was named.
+    /// Peer; by default the sender of the first datagram.
     other: Option<SocketAddr>,
-    /// It may be offered less than is wanted, as the socket's buffer has it.
+    /// Smaller windows than expected are accepted: the receiver's socket buffer limits them.
     fits_socket: bool,
     record: VecDeque<String>,
     buffer: Vec<u8>,
@@ -33,12 +32,12 @@ impl Raw {
         Self { socket, other, fits_socket: false, record: VecDeque::new(), buffer: vec![0; 1 << 16] }
     }
 
-    /// Talks to `other`.
+    /// A socket towards `other`.
     pub(crate) fn to(other: SocketAddr) -> Self {
         Self::new(Some(other))
     }
 
-    /// The same, with a receiver whose windows fit its socket's buffer, of whatever size that is.
+    /// A socket towards a receiver whose windows are limited by its socket buffer.
     pub(crate) fn to_socket(other: SocketAddr) -> Self {
         Self { fits_socket: true, ..Self::to(other) }
     }
@@ -47,9 +46,9 @@ impl Raw {
         self.socket.local_addr().expect("it is bound")
     }
 
-    /// Whom it talks to.
+    /// Address of the peer.
     pub(crate) fn other(&self) -> SocketAddr {
-        self.other.expect("somebody spoke")
+        self.other.expect("a peer has sent a datagram")
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
@@ -57,9 +56,9 @@ impl Raw {
         self.socket.send_to(bytes, self.other()).expect("the loopback takes it");
     }
 
-    /// The next datagram, if one comes in time.
+    /// Receives the next datagram, or `None` after a timeout.
     pub(crate) fn receive(&mut self, time: Duration) -> Option<Vec<u8>> {
-        // A timeout of zero would be none at all.
+        // A timeout of zero means no timeout.
         self.socket.set_read_timeout(Some(time.max(Duration::from_millis(1)))).expect("a valid timeout");
         let (len, from) = self.socket.recv_from(&mut self.buffer).ok()?;
         let bytes = self.buffer[..len].to_vec();
@@ -69,7 +68,7 @@ impl Raw {
         Some(bytes)
     }
 
-    /// The next datagram, which must come.
+    /// Receives the next datagram; panics after a timeout.
     pub(crate) fn wait(&mut self) -> Vec<u8> {
         match self.receive(PATIENCE) {
             Some(bytes) => bytes,
@@ -77,27 +76,27 @@ impl Raw {
         }
     }
 
-    /// The next datagram must be `wanted`.
+    /// Checks that the next datagram is `wanted`.
     pub(crate) fn expect(&mut self, wanted: &[u8]) {
         let bytes = self.wait();
         let good = bytes == wanted || self.fits_socket && wire::is_narrower(&bytes, wanted);
         self.check(good, || format!("{} came, not {}", hex(&bytes), hex(wanted)));
     }
 
-    /// Sends and must get `wanted` next.
+    /// Sends, and checks that the next datagram is `wanted`.
     pub(crate) fn ask(&mut self, bytes: &[u8], wanted: &[u8]) {
         self.send(bytes);
         self.expect(wanted);
     }
 
-    /// Nothing may come for `time`.
+    /// Checks that nothing arrives for `time`.
     pub(crate) fn quiet(&mut self, time: Duration) {
         if self.receive(time).is_some() {
             self.fail("something came where silence was due");
         }
     }
 
-    /// Takes what comes for `time`.
+    /// Receives for `time`.
     pub(crate) fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
         let end = clock::now() + time;
         let mut all = Vec::new();
@@ -110,7 +109,7 @@ impl Raw {
         }
     }
 
-    /// Takes what is there, up to a pause of `pause`.
+    /// Receives until a pause of `pause`.
     pub(crate) fn drain(&mut self, pause: Duration) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| self.receive(pause)).collect()
     }

@@ -1,10 +1,10 @@
-//! Lines against the formats of C's printf that the course's programs print them with.
+//! Parses lines by the printf formats of the course's programs.
 
-/// The line of a packet that was repeated because of duplicate ACKs.
+/// Line of a fast retransmission.
 pub(crate) const FAST: &str = "[%6.3f] --> %d (attempt %d of %d, RTO %.3f, timer expires @ %.3f, 3-dup ACK)";
 
-/// The fields of `line`, if `format` could have printed it. Knows `%d`, `%X`, `%s`, `%g` and `%f`, with width
-/// and precision.
+/// Fields of `line` if printf with `format` can print it. Knows `%d`, `%X`, `%s`, `%g` and `%f`,
+/// with width and precision.
 pub(crate) fn scan<'a>(format: &str, line: &'a str) -> Option<Vec<&'a str>> {
     let mut fields = Vec::new();
     let (mut format, mut line) = (format, line);
@@ -26,7 +26,7 @@ pub(crate) fn scan<'a>(format: &str, line: &'a str) -> Option<Vec<&'a str>> {
     (line == format).then_some(fields)
 }
 
-/// How long the field at the start of `text` is; `next` is what follows it in the format.
+/// Length of the field at the start of `text`; `next` follows it in the format.
 fn field(kind: u8, precision: usize, text: &str, next: &str) -> Option<usize> {
     let run = |text: &str, of: fn(char) -> bool| text.find(|c| !of(c)).unwrap_or(text.len());
     let sign = usize::from(text.starts_with('-'));
@@ -54,7 +54,7 @@ fn field(kind: u8, precision: usize, text: &str, next: &str) -> Option<usize> {
 }
 
 #[test]
-fn formats_fit_what_they_print_and_nothing_else() {
+fn formats_match_only_their_own_output() {
     let fits: [(&str, &str, &[&str]); 6] = [
         (
             "[%6.3f] <-- FIN-ACK %d window %X",

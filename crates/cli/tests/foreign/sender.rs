@@ -1,5 +1,5 @@
-//! A foreign sender: window min(W, recvWnd), and of what is lost the base alone repeated, when nothing is
-//! heard for a while or on the third duplicate.
+//! A minimal classic sender: window min(W, recvWnd); retransmits only the base, after a timeout or
+//! on the third duplicate ACK.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::wire::{ACK, FIN, Link, MAGIC, SYN, data, fin, number};
 
 /// Sender's window, in packets.
 const WINDOW: u32 = 30;
-/// How long it waits before it repeats.
+/// Retransmission timeout.
 const SILENCE: Duration = Duration::from_millis(60);
-/// Datagrams that one transfer may take.
+/// Limit on datagrams of one transfer.
 const BUDGET: u32 = 20_000;
 
-/// Sends `bytes` in pieces of `piece`; gives the checksum of the FIN-ACK.
+/// Sends `bytes` in pieces of `piece` and returns the checksum of the FIN-ACK.
 pub(crate) fn transfer(raw: &mut Raw, link: Link, bytes: &[u8], piece: usize) -> u32 {
     let mut sender = ForeignSender { raw, budget: BUDGET };
     let window = sender.insist(&link.syn(0), SYN | ACK, 0);
@@ -29,7 +29,7 @@ struct ForeignSender<'a> {
 }
 
 impl ForeignSender<'_> {
-    /// Repeats `packet` until its answer comes; gives the answer's window field.
+    /// Repeats `packet` until it is answered. Returns the window field of the reply.
     fn insist(&mut self, packet: &[u8], flags: u8, ack: u32) -> u32 {
         loop {
             self.send(packet);

@@ -10,30 +10,30 @@ pub(crate) const FIN: u8 = 0x80;
 pub(crate) const MAGIC: [u8; 3] = [0xAA, 0x11, 0x83];
 /// Payload of a full datagram of 1472 bytes.
 pub(crate) const PIECE: usize = 1464;
-/// The largest window, and how far ahead and behind a receiver looks.
+/// Largest window, and the range of numbers that a receiver accepts ahead and behind.
 pub(crate) const MAX_WINDOW: u32 = 80_000;
 
-/// The 28 bytes that the course's sender opens with for W 10, RTT 0.1 s, 14 Mbps and a buffer of 13 packets.
+/// SYN of the course's sender for W 10, RTT 0.1 s, 14 Mbps and a buffer of 13 packets: 28 bytes.
 pub(crate) const CAPTURED_SYN: [u8; 28] = [
     0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0, 0xcd, 0xcc, 0xcc, 0x3d, 0x80, 0x9f, 0x55, 0x4b, 0, 0, 0, 0, 0, 0, 0,
     0, 13, 0, 0, 0,
 ];
 
-/// What a SYN asks for.
+/// Link request of a SYN.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     /// Seconds.
     pub(crate) rtt: f32,
     /// Bits per second.
     pub(crate) speed: f32,
-    /// Probabilities: forward and return.
+    /// Loss probabilities: forward and reverse.
     pub(crate) loss: [f32; 2],
     /// Packets.
     pub(crate) buffer: u32,
 }
 
 impl Link {
-    /// The least that can be asked for: no delay, 10 Gbit/s, no loss, a buffer of a million packets.
+    /// The least restrictive link: no delay, 10 Gbit/s, no loss, a buffer of a million packets.
     pub(crate) const CLEAR: Self = Self { rtt: 0.0, speed: 1e10, loss: [0.0, 0.0], buffer: 1_000_000 };
 
     pub(crate) fn syn(self, seq: u32) -> Vec<u8> {
@@ -46,7 +46,7 @@ impl Link {
     }
 }
 
-/// Flags and a number: what every packet begins with.
+/// Header of every packet: flags and a number.
 pub(crate) fn header(flags: u8, number: u32) -> Vec<u8> {
     let mut bytes = vec![flags, MAGIC[0], MAGIC[1], MAGIC[2]];
     bytes.extend(number.to_le_bytes());
@@ -68,7 +68,7 @@ pub(crate) fn fin(seq: u32) -> Vec<u8> {
     header(FIN, seq)
 }
 
-/// What a receiver sends: the window comes before the number.
+/// Packet of a receiver: the window precedes the number.
 pub(crate) fn reply(flags: u8, window: u32, ack: u32) -> Vec<u8> {
     let mut bytes = header(flags, window);
     bytes.extend(ack.to_le_bytes());
@@ -87,7 +87,7 @@ pub(crate) fn fin_ack(checksum: u32, ack: u32) -> Vec<u8> {
     reply(FIN | ACK, checksum, ack)
 }
 
-/// True if `answer` differs from `wanted`, a SYN-ACK or an ACK, by a smaller window alone, which is not closed.
+/// True if `answer`, a SYN-ACK or ACK, differs from `wanted` only by a smaller window above 0.
 pub(crate) fn is_narrower(answer: &[u8], wanted: &[u8]) -> bool {
     let window = |bytes: &[u8]| u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
     answer.len() == wanted.len()

@@ -1,4 +1,4 @@
-//! Bad input: one plain sentence and an exit code.
+//! Invalid input ends in one sentence and an exit code.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::process::{Ended, Program, rdt_recv, rdt_send};
 
 const ODD: [&str; 11] = ["NaN", "inf", "-1", "-inf", "1e400", "-1e400", "", " ", "ünï", "0x10", "1,5"];
 
-/// One sentence of `program` that contains `word`, and the exit code.
+/// Runs `program` and checks its exit code and that its only sentence contains `word`.
 #[track_caller]
 pub(super) fn refused(program: &str, command: &mut Command, code: i32, word: &str) -> Ended {
     let run = Program::start(command).ended().with_code(code);
@@ -17,12 +17,12 @@ pub(super) fn refused(program: &str, command: &mut Command, code: i32, word: &st
 }
 
 #[test]
-fn a_number_that_is_none_or_out_of_range() {
+fn invalid_positional_arguments_are_refused() {
     for (position, word) in [(1, "w must"), (2, "rtt"), (3, "loss"), (4, "link")] {
         for odd in ODD {
             let mut args = ["local", "10", "0.1", "0", "100"];
             args[position] = odd;
-            // An option's sentence, because of the hyphen.
+            // Read as an option because of the hyphen.
             let word = if odd == "-inf" { "'-i'" } else { word };
             let run = refused("rdt-send", rdt_send("").args(args), 64, word);
             assert_eq!(run.stdout, b"");
@@ -31,7 +31,7 @@ fn a_number_that_is_none_or_out_of_range() {
 }
 
 #[test]
-fn a_value_out_of_range() {
+fn values_out_of_range_are_refused() {
     for (args, word) in [
         ("local 0 0.1 0 100", "window"),
         ("local 4294967296 0.1 0 100", "w must"),
@@ -91,12 +91,12 @@ fn a_value_out_of_range() {
 }
 
 #[test]
-fn a_receivers_arguments() {
+fn invalid_receiver_arguments_are_refused() {
     for (args, code, word) in [
         ("--bind 127.0.0.1:65536", 64, "port"),
         ("--bind [::1", 64, "]"),
         ("--bind no.such.name.invalid", 64, "--bind"),
-        // Kept for documentation, so no interface has it.
+        // TEST-NET-3 (RFC 5737): no interface has it.
         ("--bind 203.0.113.77:0", 69, "203.0.113.77"),
         ("--dummy --no-link", 64, "--no-link"),
         ("--dummy --output x", 64, "--output"),
@@ -118,28 +118,28 @@ fn a_receivers_arguments() {
 }
 
 #[test]
-fn a_host_that_does_not_exist() {
+fn unknown_host_exits_with_3() {
     for host in ["no.such.host.invalid", "no.such.host.invalid:9", "ünïcode.invalid", "a b.invalid"] {
         let run = refused("rdt-send", rdt_send("").args([host, "10", "0.1", "0", "100"]), 3, "no such host");
         let name = host.trim_end_matches(":9");
         let [.., invalid, last] = run.lines()[..] else { panic!("too few lines") };
-        assert_eq!(super::lines::read("[%.3f]\ttarget %s", invalid)[1], format!("{name} is invalid"));
+        assert_eq!(super::status_lines::read("[%.3f]\ttarget %s", invalid)[1], format!("{name} is invalid"));
         assert_eq!(last, "Main:\tconnect failed with status 3");
         assert!(run.stderr.contains(name));
     }
 }
 
 #[test]
-fn an_address_that_the_system_refuses_to_send_to() {
-    // Port 0 is nobody's.
+fn refused_send_exits_with_4() {
+    // Port 0 is never bound.
     let run = refused("rdt-send", &mut rdt_send("127.0.0.1:0 10 0.1 0 100"), 4, "127.0.0.1:0");
     let [.., refusal, last] = run.lines()[..] else { panic!("too few lines") };
-    super::lines::read("[%6.3f] --> failed sendto with %d", refusal);
+    super::status_lines::read("[%6.3f] --> failed sendto with %d", refusal);
     assert_eq!(last, "Main:\tconnect failed with status 4");
 }
 
 #[test]
-fn a_file_that_cannot_be_read() {
+fn unreadable_file_exits_with_66() {
     let directory = tempfile::tempdir().unwrap();
     for path in [directory.path().join("none"), directory.path().into()] {
         let mut command = rdt_send("local 10 0.1 0 100 --file");
@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_read() {
 
 #[cfg(unix)]
 #[test]
-fn an_input_that_fails_while_it_is_read() {
+fn read_error_during_transfer_exits_with_66() {
     let directory = std::fs::File::open(std::env::temp_dir()).unwrap();
     let run = Program::start(rdt_send("local 10 0 0 100 - --quiet").stdin(directory)).ended().with_code(66);
     assert!(run.stderr.starts_with("rdt-send: cannot read the standard input: "), "{}", run.stderr);
@@ -159,7 +159,7 @@ fn an_input_that_fails_while_it_is_read() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn arguments_that_are_no_text() {
+fn arguments_without_utf8_are_refused() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let odd = OsStr::from_bytes(b"\xff\xfe");

@@ -1,4 +1,4 @@
-//! Disks that are full and readers that go away.
+//! Full disks and closed or paused pipes.
 
 use std::fs::{self, File};
 use std::net::UdpSocket;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::data::array;
-use super::lines::{EXHAUSTED, read};
 use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
+use super::status_lines::{EXHAUSTED, read};
 
-/// All files in and under `directory`, hidden ones too.
+/// All files under `directory`, hidden ones included.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -20,10 +20,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 #[cfg(unix)]
 #[test]
-fn a_transfer_that_does_not_fit_ends_unanswered_and_the_others_go_on() {
+fn full_disk_ends_one_transfer_others_continue() {
     let cases = ["kept", "directory/"].map(|output| {
         let (directory, receiver) = receiver_of_small_files(output);
-        // More than may wait in memory, so that its last packet is not taken however late the disk refuses.
+        // More than the store queues, so that the last packet is refused however slow the disk is.
         let large = Program::start(&mut rdt_send(&receiver.args("10 0 0 1000 --bytes 10mb --debug")));
         (directory, receiver, large)
     });
@@ -43,10 +43,10 @@ fn a_transfer_that_does_not_fit_ends_unanswered_and_the_others_go_on() {
     }
 }
 
-/// Whether the disk's refusal is known before the FIN is there depends on its speed; the FIN's answer waits for the disk.
+/// The disk may fail before or after the FIN arrives. The FIN-ACK waits for the disk in both cases.
 #[cfg(unix)]
 #[test]
-fn a_transfer_that_fits_into_memory_alone_is_not_told_that_all_is_well() {
+fn transfer_lost_by_disk_is_not_confirmed() {
     for output in ["kept", "directory/"] {
         let (directory, receiver) = receiver_of_small_files(output);
         let large = send(&receiver.args("10 0 0 1000 --bytes 100kb --debug")).with_code(5);
@@ -61,7 +61,8 @@ fn a_transfer_that_fits_into_memory_alone_is_not_told_that_all_is_well() {
     }
 }
 
-/// A receiver that may write no file larger than 8 blocks, 4 or 8 KiB, and the directory it writes into.
+/// Starts a receiver with a file size limit of 8 blocks (4 or 8 KiB). Returns its output directory,
+/// too.
 #[cfg(unix)]
 fn receiver_of_small_files(output: &str) -> (tempfile::TempDir, Receiver) {
     let directory = tempfile::tempdir().unwrap();
@@ -72,7 +73,7 @@ fn receiver_of_small_files(output: &str) -> (tempfile::TempDir, Receiver) {
     (directory, receiver)
 }
 
-/// Waits until `receiver` has told that a transfer could not be stored, and looks that nothing is left of it.
+/// Waits for the error of a transfer that could not be stored, and checks that no file is left.
 #[cfg(unix)]
 fn not_stored(directory: &tempfile::TempDir, receiver: &Receiver) {
     let sentence = receiver.program.error_line("cannot store the transfer of 127.0.0.1:");
@@ -82,11 +83,11 @@ fn not_stored(directory: &tempfile::TempDir, receiver: &Receiver) {
 }
 
 #[test]
-fn a_file_that_cannot_get_its_name_is_not_acknowledged() {
+fn failed_rename_is_not_confirmed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kept");
     let receiver = Receiver::keeping(&path, "");
-    // Something else takes the name while the receiver runs.
+    // A directory takes the name while the receiver runs.
     fs::create_dir(&path).unwrap();
     fs::write(path.join("old"), "").unwrap();
     let run = send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(5);
@@ -96,7 +97,7 @@ fn a_file_that_cannot_get_its_name_is_not_acknowledged() {
 }
 
 #[test]
-fn a_native_sender_is_told_that_its_transfer_cannot_be_stored() {
+fn native_sender_gets_close_when_storing_fails() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kept");
     let receiver = Receiver::keeping(&path, "");
@@ -114,7 +115,7 @@ fn a_native_sender_is_told_that_its_transfer_cannot_be_stored() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_under_the_standard_output_is_told() {
+fn full_disk_under_stdout_exits_with_74() {
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
     for args in ["local 10 0 0 1000 --bytes 5000", "local 10 0 0 1000 --bytes 5000 --json --quiet"] {
         let run = Program::start(rdt_send(args).stdout(full())).ended().with_code(74);
@@ -127,10 +128,10 @@ fn a_full_disk_under_the_standard_output_is_told() {
     assert!(receiver.ended().with_code(74).stderr.contains("cannot store the transfer of 127.0.0.1:"));
 }
 
-/// A path that names the standard output would mix two kinds of lines, and one that names what is sent would empty it.
+/// Creating the qlog would truncate the input file or mix with the standard output.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_qlog_never_replaces_what_is_written_or_read_elsewhere() {
+fn qlog_refuses_files_already_in_use() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     fs::write(&data, b"precious").unwrap();
@@ -146,7 +147,7 @@ fn a_qlog_never_replaces_what_is_written_or_read_elsewhere() {
         assert!(run.stderr.contains(what), "{qlog}: {}", run.stderr);
         assert_eq!((run.stdout.len(), run.stderr.lines().count()), (0, 1), "{qlog}: {}", run.stderr);
     }
-    // The shell may have given the file another name than the user does.
+    // Redirected by the shell, under another name for the same file.
     let lines = directory.path().join("lines");
     let mut command = rdt_send("local --bytes 9000 --json --qlog");
     command.arg(&lines).stdout(File::create(&lines).unwrap());
@@ -158,7 +159,7 @@ fn a_qlog_never_replaces_what_is_written_or_read_elsewhere() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_qlog_that_cannot_be_written_is_told_after_the_transfer() {
+fn qlog_write_error_is_reported_after_transfer() {
     let run = send("local 10 0 0 1000 --bytes 5000 --qlog /dev/full").with_code(74);
     assert!(run.lines().iter().any(|line| line.contains("FIN-ACK")), "the transfer came to its end");
     let sentence = run.stderr.lines().last().unwrap();
@@ -169,16 +170,16 @@ fn a_qlog_that_cannot_be_written_is_told_after_the_transfer() {
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[test]
-fn a_system_without_another_thread_is_told() {
+fn thread_start_failure_exits_with_69() {
     let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link");
-    // Each would need more addresses than there are.
+    // The threads need more address space than the limit.
     let run = Program::start(command.env("RUST_MIN_STACK", (1_u64 << 47).to_string())).ended().with_code(74);
     assert!(run.stderr.starts_with("rdt-recv: cannot write the standard output: "), "{}", run.stderr);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error_of_a_sender() {
+fn broken_stdout_pipe_does_not_fail_sender() {
     for args in ["--debug", "--json --interval 1ms"] {
         let mut command = rdt_send(&format!("local 50 0.001 0 1000 --power 14 {args}"));
         let run = Program::start_for_one_line(&mut command).ended().with_code(0);
@@ -190,11 +191,11 @@ fn a_reader_that_goes_away_is_no_error_of_a_sender() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_transfer_to_the_standard_output() {
+fn broken_stdout_pipe_ends_output_transfer() {
     let mut command = rdt_recv("--bind 127.0.0.1:0 --no-link --output -");
     let receiver = Program::start_for_one_line(&mut command);
     let address = receiver.error_line("initialized").rsplit(' ').next().unwrap().to_string();
-    // Megabytes of lines: the first takes the reader away.
+    // Megabytes of lines; the reader exits after the first.
     let mut sender = Program::start(rdt_send(&format!("{address} 500 0 0 1000 -")).stdin(Stdio::piped()));
     sender.feed(b"line\n".repeat(1 << 20), &[5 << 20]);
     sender.ended().with_code(5);
@@ -204,7 +205,7 @@ fn a_reader_that_goes_away_ends_a_transfer_to_the_standard_output() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_reader_that_pauses_holds_up_no_transfer() {
+fn paused_log_reader_delays_no_transfer() {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::sync::mpsc::channel;
     use std::thread;
@@ -216,7 +217,7 @@ fn a_reader_that_pauses_holds_up_no_transfer() {
     let mut line = String::new();
     reader.read_line(&mut line).unwrap();
     let address = line.trim_end().rsplit(' ').next().unwrap();
-    // As much as a pipe takes; where it takes less, the thread stays in the call.
+    // Fills the pipe; a smaller pipe blocks the printing thread.
     let (filled, is_filled) = channel();
     let filling = thread::spawn(move || {
         filler.write_all(&vec![b'\n'; 1 << 16]).unwrap();
@@ -235,14 +236,14 @@ fn a_reader_that_pauses_holds_up_no_transfer() {
     assert_eq!(rest.matches("finished: 5000 bytes").count(), 2, "{rest}");
 }
 
-/// What a sender says first, laid out by hand: 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
+/// A SYN: 0.1 s, 1 Gbit/s, no loss, a buffer of 50 packets.
 pub(super) fn syn() -> Vec<u8> {
     let fields = [0.1_f32.to_le_bytes(), 1e9_f32.to_le_bytes(), [0; 4], [0; 4], 50_u32.to_le_bytes()];
     [&[0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0][..], &fields.concat()].concat()
 }
 
 #[test]
-fn a_transfer_to_the_standard_output_that_begins_again_cannot_be_taken_back() {
+fn restart_after_stdout_write_exits_with_74() {
     let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.address).unwrap();
@@ -253,7 +254,7 @@ fn a_transfer_to_the_standard_output_that_begins_again_cannot_be_taken_back() {
         assert_eq!(socket.recv(&mut answer).unwrap(), 12);
     };
     answer_to(&syn());
-    // Nothing was written yet: beginning again is harmless.
+    // No data was written yet, so a restart is allowed.
     answer_to(&syn());
     answer_to(b"\x00\xaa\x11\x83\x00\x00\x00\x00first line\n");
     receiver.program.has_printed(11);

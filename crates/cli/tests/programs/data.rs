@@ -1,11 +1,11 @@
-//! What is sent, and its checksum.
+//! Test data and its CRC-32.
 
 /// The first `bytes` bytes of the classic payload: 32-bit words, word i holding i, little-endian.
 pub(super) fn array(bytes: usize) -> Vec<u8> {
     (0_u32..).flat_map(u32::to_le_bytes).take(bytes).collect()
 }
 
-/// Bytes without a pattern, the same for the same seed (`SplitMix64`).
+/// Pseudorandom bytes of a seed (`SplitMix64`).
 pub(super) fn random(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut word = || {
@@ -27,13 +27,13 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// As JSON shows it.
+/// As printed in JSON.
 pub(super) fn crc_json(bytes: &[u8]) -> String {
     format!("{:08x}", crc32(bytes))
 }
 
 #[test]
-fn the_checksum_is_zlibs() {
+fn crc32_matches_zlib() {
     assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     assert_eq!(crc32(&array(4 << 14)), 0xfc19_a074);
 }

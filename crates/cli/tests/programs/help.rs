@@ -3,7 +3,7 @@
 use super::process::{Program, rdt_recv, rdt_send};
 
 #[test]
-fn help_tells_options_and_exit_codes_and_ends_with_examples() {
+fn help_lists_options_exit_codes_and_examples() {
     for (command, name, options) in [
         (
             &mut rdt_send("--help"),
@@ -35,7 +35,7 @@ fn help_tells_options_and_exit_codes_and_ends_with_examples() {
 }
 
 #[test]
-fn version_is_a_name_and_a_number() {
+fn version_prints_name_and_number() {
     for (command, name) in [(&mut rdt_send("--version"), "rdt-send"), (&mut rdt_recv("-V"), "rdt-recv")] {
         let run = Program::start(command).ended().with_code(0);
         assert_eq!(run.lines(), [format!("{name} {}", env!("CARGO_PKG_VERSION"))]);
@@ -43,13 +43,13 @@ fn version_is_a_name_and_a_number() {
 }
 
 #[test]
-fn every_example_of_a_local_transfer_runs() {
+fn local_examples_of_help_run() {
     let help = Program::start(&mut rdt_send("--help")).ended();
     let examples = help.lines().into_iter().filter_map(|l| l.trim().strip_prefix("rdt-send local "));
     let runs: Vec<_> = examples
         .map(|example| {
             let args = example.split("   ").next().unwrap();
-            // The same for fewer bytes.
+            // Fewer bytes than the example.
             let args = args.replace("--power 23", "");
             Program::start(&mut rdt_send(&format!("local {args} --bytes 100 --seed 1")))
         })

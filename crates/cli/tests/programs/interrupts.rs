@@ -3,11 +3,11 @@
 use std::net::UdpSocket;
 use std::process::Stdio;
 
-use super::lines::{STATUS, read};
 use super::printf::values;
 use super::process::{Program, Receiver, rdt_recv_after, rdt_send, send};
+use super::status_lines::{STATUS, read};
 
-/// A transfer that goes on until its input ends, with part of it sent and acknowledged.
+/// Starts a transfer that waits for more input after its first bytes were acknowledged.
 fn under_way(args: &str) -> Program {
     let mut sender = Program::start(rdt_send(args).stdin(Stdio::piped()));
     sender.write(&b"7".repeat(30_000));
@@ -15,7 +15,7 @@ fn under_way(args: &str) -> Program {
 }
 
 #[test]
-fn an_interrupted_sender_sums_up() {
+fn interrupted_sender_prints_summary() {
     for signal in ["INT", "TERM"] {
         let sender = under_way("local 10 0 0 1000 - --interval 10ms");
         sender.line_where("B above 0", |line| values(STATUS, line).is_some_and(|values| values[1] != "0"));
@@ -30,7 +30,7 @@ fn an_interrupted_sender_sums_up() {
 }
 
 #[test]
-fn a_quiet_sender_sums_up_in_one_line() {
+fn interrupted_quiet_sender_prints_one_line() {
     let receiver = Receiver::start("--no-link");
     let sender = under_way(&receiver.args("10 0 0 1000 - --quiet"));
     receiver.program.line("connected");
@@ -41,7 +41,7 @@ fn a_quiet_sender_sums_up_in_one_line() {
 }
 
 #[test]
-fn an_interrupted_sender_sums_up_in_json() {
+fn interrupted_sender_prints_json_summary() {
     let sender = under_way("local 10 0 0 1000 - --interval 10ms --json");
     sender.line_where("base above 0", |line| {
         line.contains("interval") && !line.contains("\"base_packets\":0,")
@@ -55,7 +55,7 @@ fn an_interrupted_sender_sums_up_in_json() {
 }
 
 #[test]
-fn a_sender_without_an_answer_can_be_interrupted() {
+fn handshake_can_be_interrupted() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let sender = Program::start(&mut rdt_send(&format!("{address} 10 5 0 1000 --debug")));
@@ -68,7 +68,7 @@ fn a_sender_without_an_answer_can_be_interrupted() {
 }
 
 #[test]
-fn an_idle_receiver_ends_well() {
+fn interrupted_idle_receiver_exits_with_0() {
     for signal in ["INT", "TERM"] {
         let receiver = Receiver::start("");
         receiver.program.signal(signal);
@@ -78,7 +78,7 @@ fn an_idle_receiver_ends_well() {
 }
 
 #[test]
-fn a_receiver_whose_transfers_are_finished_ends_well() {
+fn interrupted_receiver_after_transfers_exits_with_0() {
     let receiver = Receiver::start("");
     send(&receiver.args("10 0 0 1000 --bytes 5000")).with_code(0);
     let run = receiver.interrupted().with_code(0);
@@ -87,7 +87,7 @@ fn a_receiver_whose_transfers_are_finished_ends_well() {
 }
 
 #[test]
-fn a_receiver_with_a_transfer_under_way_says_so_by_its_code() {
+fn interrupted_receiver_during_transfer_exits_with_130() {
     let receiver = Receiver::start("--no-link");
     let _sender = under_way(&receiver.args("10 0 0 1000 -"));
     receiver.program.line("connected");
@@ -97,10 +97,10 @@ fn a_receiver_with_a_transfer_under_way_says_so_by_its_code() {
 }
 
 #[test]
-fn an_interrupted_receiver_tells_all_its_native_senders_at_once() {
+fn interrupted_receiver_closes_all_native_senders() {
     for (signal, options) in [("INT", "--no-link --threads 3"), ("TERM", "")] {
         let receiver = Receiver::start(&format!("--json {options}"));
-        // On paths on which an answer through the link would come too late.
+        // The links are so slow that a CLOSE through them would come too late.
         let args = receiver.args("--rtt 200ms - --json --interval 10ms --give-up 1000s");
         let senders = [0; 5].map(|_| under_way(&args));
         let host = receiver.address;
@@ -127,7 +127,7 @@ fn an_interrupted_receiver_tells_all_its_native_senders_at_once() {
 }
 
 #[test]
-fn a_receiver_that_has_to_end_tells_whom_that_concerns() {
+fn failing_receiver_closes_unfinished_native_senders() {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().to_str().unwrap();
     let args = ["--bind", "127.0.0.1:0", "--no-link", "--once", "--output", output];
@@ -141,7 +141,7 @@ fn a_receiver_that_has_to_end_tells_whom_that_concerns() {
 }
 
 #[test]
-fn an_interrupted_sender_is_forgotten_at_once() {
+fn interrupted_native_sender_is_removed_at_once() {
     let receiver = Receiver::start("--no-link --json");
     let sender = under_way(&receiver.args("- --json"));
     sender.line("\"event\":\"connected\"");

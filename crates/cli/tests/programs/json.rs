@@ -1,4 +1,4 @@
-//! `--json`: every line an object, units in the keys, numbers that are numbers.
+//! `--json`: one object a line, units in the keys, finite numbers.
 
 use std::net::UdpSocket;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::data::{array, crc_json};
 use super::process::{Ended, Program, Receiver, rdt_recv, send};
 
-/// What left the link and what did not add up to what was sent into it.
+/// Checks that the ledger of a link balances.
 #[track_caller]
 pub(super) fn balances(ledger: &Value) {
     let count = |key: &str| ledger[key].as_u64().unwrap_or_else(|| panic!("no {key} in {ledger}"));
@@ -15,7 +15,7 @@ pub(super) fn balances(ledger: &Value) {
     assert_eq!(count("sent"), ends.iter().map(|key| count(key)).sum::<u64>(), "{ledger}");
 }
 
-/// Stems of keys that are quantities, and the ends that their keys may have.
+/// Stems of keys with a quantity, and the units that may end them.
 const QUANTITIES: [(&str, &[&str]); 14] = [
     ("elapsed", &["_us"]),
     ("srtt", &["_us"]),
@@ -43,7 +43,7 @@ fn has_units(value: &Value) {
     }
 }
 
-/// The events of a run, each of which has units and none of which has a number that is none.
+/// Events of a run, after a check of units and numbers.
 fn events(run: &Ended) -> Vec<String> {
     for token in ["NaN", "nan", "inf"] {
         assert!(run.lines().iter().all(|line| !line.contains(token)), "{token}");
@@ -54,7 +54,7 @@ fn events(run: &Ended) -> Vec<String> {
 }
 
 #[test]
-fn a_sender_tells_connection_intervals_and_summary() {
+fn sender_json_has_connection_intervals_and_summary() {
     let run = send("local 4 0.1 0 100 --power 13 --interval 100ms --json").with_code(0);
     let events = events(&run);
     assert_eq!(events[0], "connected");
@@ -87,15 +87,15 @@ fn a_sender_tells_connection_intervals_and_summary() {
 }
 
 #[test]
-fn quiet_leaves_the_summary() {
+fn quiet_json_of_sender_is_summary_only() {
     let run = send("local 10 0 0 1000 --bytes 5000 --json --quiet").with_code(0);
     assert_eq!(events(&run), ["summary"]);
     assert_eq!(run.stderr, "");
 }
 
 #[test]
-fn quiet_leaves_the_summary_of_a_receiver() {
-    // It tells nobody its address, so it needs one that is known.
+fn quiet_json_of_receiver_is_summary_only() {
+    // Its address is not printed, so the test chooses one.
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let args = format!("--bind {address} --json --quiet --once");
     let receiver = Program::start(&mut rdt_recv(&args));
@@ -106,7 +106,7 @@ fn quiet_leaves_the_summary_of_a_receiver() {
 }
 
 #[test]
-fn seeds_that_were_drawn_are_exact_for_every_reader() {
+fn drawn_seeds_fit_53_bits() {
     let receiver = Receiver::start("--json");
     let initialized: Value = serde_json::from_str(&receiver.program.line("initialized")).unwrap();
     let local = send("local 10 0 0 1000 --bytes 1 --json").with_code(0).summary();
@@ -116,14 +116,14 @@ fn seeds_that_were_drawn_are_exact_for_every_reader() {
 }
 
 #[test]
-fn a_rate_over_no_time_is_null() {
+fn rate_over_zero_time_is_null() {
     let run = send("local 10 0 0 1000 --bytes 0 --json").with_code(0);
     events(&run);
     assert_eq!(run.summary()["goodput_bps"], Value::Null);
 }
 
 #[test]
-fn a_failed_transfer_has_a_summary_too() {
+fn failed_transfer_prints_summary() {
     let run = send("127.0.0.1:0 1 0 0 1 --json").with_code(4);
     events(&run);
     let summary = run.summary();
@@ -135,7 +135,7 @@ fn a_failed_transfer_has_a_summary_too() {
 
 #[cfg(unix)]
 #[test]
-fn a_receiver_tells_connection_end_and_summary() {
+fn receiver_json_has_connection_end_and_summary() {
     let receiver = Receiver::start("--json --seed 4");
     let sender = send(&receiver.args("20 0.01 0.05/0.05 100 --bytes 60kb --json")).with_code(0);
     let run = receiver.interrupted().with_code(0);

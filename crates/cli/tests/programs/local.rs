@@ -6,7 +6,7 @@ use super::data::{array, crc_json};
 use super::json::balances;
 use super::process::{Ended, rdt_send, send};
 
-/// Runs `rdt-send local ... --json` and looks at everything that any transfer must show.
+/// Runs `rdt-send local ... --json` and checks what holds for any transfer.
 fn transfer(args: &str, bytes: usize, packets: u64) -> Value {
     let summary = send(&format!("local {args} --json")).with_code(0).summary();
     assert_eq!(summary["bytes"], bytes, "{args}");
@@ -22,7 +22,7 @@ fn count(value: &Value) -> u64 {
 }
 
 #[test]
-fn any_number_of_bytes_in_packets_of_any_size() {
+fn all_sizes_of_data_and_packets_arrive() {
     for (args, bytes, payload) in [
         ("10 0 0 1000", 0_usize, 1464_usize),
         ("10 0 0 1000", 1, 1464),
@@ -45,7 +45,7 @@ fn any_number_of_bytes_in_packets_of_any_size() {
 }
 
 #[test]
-fn the_array_of_two_to_the_k_words_has_its_known_checksum() {
+fn power_array_has_published_checksum() {
     for (power, checksum, packets) in [
         (0, "2144DF1C", 1),
         (1, "DD9EB80C", 1),
@@ -65,12 +65,12 @@ fn the_array_of_two_to_the_k_words_has_its_known_checksum() {
 }
 
 #[test]
-fn without_power_or_bytes_two_to_the_twentieth_words_are_sent() {
+fn default_array_has_2_to_20_words() {
     transfer("3000 0 0 10000", 4 << 20, 2865);
 }
 
 #[test]
-fn the_smallest_windows_work() {
+fn smallest_windows_work() {
     for window in [1, 2, 3] {
         transfer(&format!("{window} 0.002 0 1000 --bytes 30kb"), 30_000, 21);
     }
@@ -94,13 +94,13 @@ fn reverse_loss_takes_acks_only() {
 }
 
 #[test]
-fn a_small_router_buffer_overflows_and_is_survived() {
+fn transfer_survives_overflow_of_small_router_buffer() {
     let summary = transfer("30 0.005 0 10 --bytes 50kb --buffer 1", 50_000, 35);
     assert!(count(&summary["receiver"]["forward"]["dropped_queue"]) > 0);
 }
 
-/// What the draws of the link alone decide when there is one packet at a time: every transmission, the
-/// ledgers, the checksum.
+/// Results that depend on the seed alone with one packet at a time: transmissions, ledgers,
+/// checksum.
 fn course_of(seed: u64) -> Vec<String> {
     let run = send(&format!("local 1 0.01 0.2/0.1 100 --bytes 40kb --debug --seed {seed}")).with_code(0);
     let part = |line: &str, mark: &str| line.find(mark).map(|at| line[at..].to_string());
@@ -112,9 +112,9 @@ fn course_of(seed: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_seed_gives_the_same_losses_again() {
-    // A process that is not run for longer than a timeout sends a packet once more than the losses ask for;
-    // no other run is like that one.
+fn seed_repeats_losses() {
+    // A process preempted for longer than a timeout retransmits without a loss, so its run is
+    // repeated.
     let again = (0..3).find_map(|_| {
         let [one, two] = both(|| course_of(7), || course_of(7));
         if one != two {
@@ -136,7 +136,7 @@ fn both<T: Send>(one: impl FnOnce() -> T + Send, two: impl FnOnce() -> T) -> [T;
 }
 
 #[test]
-fn the_seed_that_was_chosen_is_told_and_gives_the_losses_again() {
+fn printed_seed_repeats_losses() {
     let run = send("local 50 0 0.02 1000 --packet-size 108 --bytes 100kb").with_code(0);
     let told = run.stderr.lines().find_map(|line| line.strip_prefix("the same losses again: --seed "));
     let seed: u64 = told.expect("no seed").parse().unwrap();
@@ -145,7 +145,7 @@ fn the_seed_that_was_chosen_is_told_and_gives_the_losses_again() {
 }
 
 #[test]
-fn a_file_goes_through_the_local_link() {
+fn file_goes_through_local_link() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");
     let data = super::data::random(100_001, 1);

@@ -1,4 +1,4 @@
-//! The native format: nothing to tune, whatever is sent and wherever it is kept.
+//! Native transfers without tuning, from every source to every output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn run(command: &mut Command) -> Ended {
     Program::start(command).ended()
 }
 
-/// A program that reads `data` from its standard input, in pieces.
+/// Runs a program with `data` on its standard input, in pieces.
 fn fed(args: &str, data: &[u8]) -> Program {
     let mut sender = Program::start(rdt_send(args).stdin(Stdio::piped()));
     sender.feed(data.to_vec(), &[1, 100_000, 1444, 7]);
@@ -25,7 +25,7 @@ fn fed(args: &str, data: &[u8]) -> Program {
 }
 
 #[test]
-fn every_source_arrives_in_a_directory() {
+fn all_sources_arrive_in_directory() {
     let directory = tempfile::tempdir().unwrap();
     let (source, kept) = (directory.path().join("source"), directory.path().join("kept"));
     fs::create_dir(&kept).unwrap();
@@ -60,7 +60,7 @@ fn every_source_arrives_in_a_directory() {
 }
 
 #[test]
-fn a_transfer_replaces_a_file_and_fills_a_pipe() {
+fn transfer_replaces_file_and_fills_pipe() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kept");
     fs::write(&path, "old").unwrap();
@@ -78,7 +78,7 @@ fn a_transfer_replaces_a_file_and_fills_a_pipe() {
 }
 
 #[test]
-fn both_formats_at_once_on_one_port() {
+fn both_formats_share_one_port() {
     let receiver = Receiver::start("--json --rwnd 256kib");
     let sizes: Vec<_> = (0..24).map(|n| 100_000 + n).collect();
     let start = |bytes: &usize| {
@@ -103,7 +103,7 @@ fn both_formats_at_once_on_one_port() {
 }
 
 #[test]
-fn every_controller_and_every_recovery_delivers() {
+fn all_controllers_and_loss_detections_deliver() {
     for options in [
         "--cc bbr",
         "--cc cubic --pacing off",
@@ -131,7 +131,7 @@ fn every_controller_and_every_recovery_delivers() {
 }
 
 #[test]
-fn a_link_of_flags_is_laid_for_a_file() {
+fn link_options_apply_to_file_transfer() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data");
     let data = random(300_000, 13);
@@ -148,7 +148,7 @@ fn a_link_of_flags_is_laid_for_a_file() {
 }
 
 #[test]
-fn the_link_of_the_course_is_the_same_in_both_formats() {
+fn positional_link_is_equal_in_both_formats() {
     for wire in ["classic", "native"] {
         let args = format!("local 20 0.02 0.1/0.05 10 --seed 3 --wire {wire} --bytes 60kb");
         let summary = send(&format!("{args} --json")).with_code(0).summary();
@@ -160,7 +160,7 @@ fn the_link_of_the_course_is_the_same_in_both_formats() {
 }
 
 #[test]
-fn packets_are_sent_as_capable_of_marks_unless_told_otherwise() {
+fn packets_are_ect_unless_ecn_off() {
     let ecn =
         |args: &str| send(&format!("local --bytes 60kb --json {args}")).with_code(0).summary()["ecn"].clone();
     assert_eq!(
@@ -175,7 +175,7 @@ fn packets_are_sent_as_capable_of_marks_unless_told_otherwise() {
     }
 }
 
-/// Keys of the summary that are counts or times, and there in both formats.
+/// Counts and times of the summary that both formats have.
 const NUMBERS: [&str; 19] = [
     "bytes",
     "elapsed_us",
@@ -199,7 +199,7 @@ const NUMBERS: [&str; 19] = [
 ];
 
 #[test]
-fn the_summary_has_the_same_keys_in_both_formats() {
+fn summary_has_same_keys_in_both_formats() {
     let summary = |args: &str| send(&format!("local {args} --json --bytes 60kb")).with_code(0).summary();
     let classic = summary("10 0.01 0.05 100 --seed 2");
     let native = summary("--rtt 10ms --loss 5% --rate 100mbit --seed 2");
@@ -232,7 +232,7 @@ fn the_summary_has_the_same_keys_in_both_formats() {
 
 #[cfg(unix)]
 #[test]
-fn a_receiver_that_is_gone_is_given_up() {
+fn vanished_receiver_is_given_up() {
     let senders = ["", "--cc fixed:9 --recovery base-only"].map(|options| {
         let receiver = Receiver::start("--no-link");
         let sender = receiver.args(&format!("- --interval 5ms --give-up 1s {options}"));
@@ -256,7 +256,7 @@ fn a_receiver_that_is_gone_is_given_up() {
 
 #[cfg(unix)]
 #[test]
-fn a_receiver_that_was_started_anew_says_that_it_knows_nothing() {
+fn restarted_receiver_sends_stateless_reset() {
     for (threads, options) in [(1, ""), (4, "--cc fixed:9 --recovery base-only")] {
         let receiver = Receiver::start(&format!("--no-link --threads {threads}"));
         let mut sender = rdt_send(&receiver.args(&format!("- --interval 5ms --json {options}")));
@@ -266,11 +266,12 @@ fn a_receiver_that_was_started_anew_says_that_it_knows_nothing() {
         let address = receiver.address;
         receiver.program.signal("KILL");
         receiver.program.ended();
-        let anew = Receiver::from(&mut rdt_recv(&format!("--bind {address} --json --threads {threads}")));
+        let restarted =
+            Receiver::from(&mut rdt_recv(&format!("--bind {address} --json --threads {threads}")));
         sender.write(b"more");
         let run = sender.ended().with_code(8);
         let start = format!(
-            "rdt-send: the receiver at {address} ({address}) no longer knows this transfer: it was started anew"
+            "rdt-send: the receiver at {address} ({address}) no longer knows this transfer: it was restarted"
         );
         let summary = run.summary();
         let sentence = run.stderr.lines().last().unwrap();
@@ -279,15 +280,15 @@ fn a_receiver_that_was_started_anew_says_that_it_knows_nothing() {
         assert!(sentence.starts_with(&start) && sentence.ends_with(&known), "{sentence}");
         assert_eq!((&summary["exit_code"], &summary["close_reason"]), (&8.into(), &"no_connection".into()));
         assert!(summary["bytes"].as_u64() > Some(28_000), "{summary}");
-        let dropped = anew.interrupted().with_code(0).summary()["dropped"].clone();
+        let dropped = restarted.interrupted().with_code(0).summary()["dropped"].clone();
         assert!(dropped["no_connection_told"].as_u64() > Some(0), "{dropped}");
         assert!(dropped["no_connection"].as_u64() >= dropped["no_connection_told"].as_u64(), "{dropped}");
     }
 }
 
 #[test]
-fn a_receiver_of_the_classic_protocol_alone_is_guessed() {
-    // It drops what it cannot read.
+fn timeout_hints_at_classic_receiver() {
+    // It drops native packets.
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = mute.local_addr().unwrap();
     let run = send(&format!("{address} --give-up 1s")).with_code(5);
@@ -300,7 +301,7 @@ fn a_receiver_of_the_classic_protocol_alone_is_guessed() {
 }
 
 #[test]
-fn a_receiver_that_will_not_says_why() {
+fn refusing_receiver_gives_reason() {
     for (reason, sentence) in [
         (CloseReason::Refused, "it takes no further transfer: try again later"),
         (CloseReason::Storage, "it could not store the data: see what it printed"),
@@ -325,7 +326,7 @@ fn a_receiver_that_will_not_says_why() {
 }
 
 #[test]
-fn the_window_of_a_receiver_has_its_limit() {
+fn rwnd_limits_receive_window() {
     let receiver = Receiver::start("--rwnd 64kib");
     // 64 KiB in 50 ms at most.
     let run = send(&receiver.args("--rtt 50ms --bytes 600kb --json --interval 20ms")).with_code(0);

@@ -1,10 +1,10 @@
-//! Reads lines by the C formats that describe them.
+//! Parses lines by C printf formats.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The values in `line`, if `format` would print exactly this line: every field as wide and as precise as
-/// printf makes it. Knows `%d`, `%f`, `%g`, `%X` and `%s`; a `%s` ends where the format goes on.
+/// Values of `line` if printf with `format` can print exactly this line, widths and precisions
+/// included. Knows `%d`, `%f`, `%g`, `%X` and `%s`; a `%s` ends where the format goes on.
 pub(super) fn values(format: &str, line: &str) -> Option<Vec<String>> {
     let mut format = format.chars().peekable();
     let mut rest = line;
@@ -67,7 +67,7 @@ fn is_printed(conversion: char, precision: Option<usize>, value: &str) -> bool {
 }
 
 #[test]
-fn a_field_has_the_width_and_the_precision_of_its_format() {
+fn fields_match_width_and_precision() {
     let read = |format, line| values(format, line).map(|values| values.join(" "));
     assert_eq!(read("[%6.3f] --> %d", "[ 1.250] --> 7"), Some("1.250 7".into()));
     assert_eq!(read("[%3.0f] W %X", "[  2] W 5B0360D"), Some("2 5B0360D".into()));

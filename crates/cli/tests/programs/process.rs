@@ -1,6 +1,5 @@
-//! Programs under test: started, watched, and ended when their handle goes, whatever happens. Every wait is
-//! for something that the program does, and bounded. A test that fails shows each program's command and what
-//! it printed.
+//! Programs under test, killed when their handle is dropped. Every wait is for output or exit, and
+//! bounded. A failing test prints the command and output of each program.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -11,20 +10,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Longest wait for anything that a program should do.
+/// Time limit of a wait.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `rdt-send` with these arguments, blanks between them.
+/// `rdt-send` with these arguments, separated by blanks.
 pub(super) fn rdt_send(args: &str) -> Command {
     command(env!("CARGO_BIN_EXE_rdt-send"), args)
 }
 
-/// `rdt-recv` with these arguments, blanks between them.
+/// `rdt-recv` with these arguments, separated by blanks.
 pub(super) fn rdt_recv(args: &str) -> Command {
     command(env!("CARGO_BIN_EXE_rdt-recv"), args)
 }
 
-/// `rdt-recv` with these arguments, started by a shell after it did `first`.
+/// `rdt-recv` with these arguments, started by a shell after the command `first`.
 #[cfg(unix)]
 pub(super) fn rdt_recv_after(first: &str, args: &[&str]) -> Command {
     let mut shell = command("sh", "-c");
@@ -44,7 +43,7 @@ pub(super) fn send(args: &str) -> Ended {
     Program::start(&mut rdt_send(args)).ended()
 }
 
-/// What a program printed to one of its outputs so far.
+/// Collected output of a program.
 #[derive(Default)]
 struct Printed {
     text: Mutex<(Vec<u8>, bool)>,
@@ -52,7 +51,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// Collects what `pipe` gives, all of it or up to the first line's end, on a thread of its own.
+    /// Collects the output of `pipe` on a thread: all of it, or the first line.
     fn collect(pipe: Option<impl Read + Send + 'static>, first_line_only: bool) -> Arc<Self> {
         let printed = Arc::new(Self::default());
         let Some(mut pipe) = pipe else {
@@ -81,7 +80,7 @@ impl Printed {
         String::from_utf8_lossy(&text.0).into_owned()
     }
 
-    /// Waits until `wanted` finds something, or the output ends without it.
+    /// Waits until `wanted` returns a value, or the output ends.
     fn wait<T>(&self, mut wanted: impl FnMut(&[u8], bool) -> Option<T>) -> Option<T> {
         let mut found = None;
         let text = self.text.lock().unwrap();
@@ -93,7 +92,7 @@ impl Printed {
         found
     }
 
-    /// Waits for a complete line that `wanted` takes, and gives it.
+    /// Waits for a complete line that `wanted` accepts.
     fn line(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.wait(|text, _| {
             let whole = text.iter().rposition(|byte| *byte == b'\n')?;
@@ -113,12 +112,12 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it; its outputs are collected unless `command` sends them elsewhere.
+    /// Starts a program. Its outputs are collected unless `command` redirects them.
     pub(super) fn start(command: &mut Command) -> Self {
         Self::start_reading(command, false)
     }
 
-    /// The same with a reader of its standard output that goes away after a line.
+    /// Starts a program whose standard output is closed after one line.
     pub(super) fn start_for_one_line(command: &mut Command) -> Self {
         Self::start_reading(command, true)
     }
@@ -139,12 +138,12 @@ impl Program {
         self.line_where(wanted, |line| line.contains(wanted))
     }
 
-    /// The same, or `None` if the output ends without such a line.
+    /// Waits for a line that contains `wanted`; `None` if the output ends first.
     pub(super) fn line_or_end(&self, wanted: &str) -> Option<String> {
         self.stdout.line(|line| line.contains(wanted))
     }
 
-    /// Waits for a line of the standard output; `what` tells which, if it never comes.
+    /// Waits for a line of the standard output; `what` names it in the failure.
     pub(super) fn line_where(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         self.stdout.line(wanted).unwrap_or_else(|| panic!("no line with {what}"))
     }
@@ -160,19 +159,19 @@ impl Program {
         assert!(enough.is_some(), "fewer than {bytes} bytes");
     }
 
-    /// Writes a few bytes (no more than a pipe holds) to the standard input, which stays open.
+    /// Writes a few bytes (at most a pipe buffer) to the standard input and keeps it open.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         self.stdin.as_mut().expect("the standard input is a pipe").write_all(bytes).unwrap();
     }
 
-    /// This, with the standard input ended.
+    /// Closes the standard input.
     pub(super) fn without_more_input(mut self) -> Self {
         self.stdin = None;
         self
     }
 
-    /// Writes `data` to the standard input in pieces of these sizes, again and again, and ends it. After each
-    /// piece the next waits until the program printed one line more.
+    /// Writes `data` to the standard input in pieces of these sizes, cyclically, and closes it.
+    /// After each piece waits for one more line of output.
     pub(super) fn feed(&mut self, data: Vec<u8>, sizes: &'static [usize]) {
         let mut stdin = self.stdin.take().expect("the standard input is a pipe");
         let stdout = Arc::clone(&self.stdout);
@@ -182,7 +181,7 @@ impl Program {
             for size in sizes.iter().cycle() {
                 let seen = lines(&stdout.text.lock().unwrap().0);
                 let piece = rest.split_off(..rest.len().min(*size)).unwrap();
-                // If the program is gone, its own end tells why.
+                // If the program exited, its exit code tells why.
                 if stdin.write_all(piece).is_err() || rest.is_empty() {
                     return;
                 }
@@ -191,7 +190,7 @@ impl Program {
         });
     }
 
-    /// Sends it a signal: `INT`, `TERM`, `KILL`, or `STOP` and waits until that holds.
+    /// Sends a signal: `INT`, `TERM`, `KILL`, or `STOP`, which it waits for.
     #[cfg(unix)]
     pub(super) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
@@ -202,11 +201,11 @@ impl Program {
         }
     }
 
-    /// A thread that was about to run may still do so before it heeds the signal.
+    /// Waits until all threads are stopped: a runnable thread may still run after the signal.
     #[cfg(unix)]
     fn until_stopped(&self) {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
-            // No such files here: the signal has to be trusted.
+            // Without /proc the stop cannot be observed.
             return;
         };
         for task in threads.flatten() {
@@ -220,7 +219,7 @@ impl Program {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the exit.
     pub(super) fn ended(mut self) -> Ended {
         let ends = [&self.stdout, &self.stderr].map(|output| output.wait(|_, ended| ended.then_some(())));
         assert!(ends.iter().all(Option::is_some), "the program does not end");
@@ -232,7 +231,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Fails if it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
@@ -241,7 +240,7 @@ impl Drop for Program {
     }
 }
 
-/// A program that ended.
+/// A program that has exited.
 pub(super) struct Ended {
     command: String,
     status: ExitStatus,
@@ -250,12 +249,12 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Its exit code; it was not ended by a signal.
+    /// Exit code; panics if a signal ended it.
     pub(super) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| panic!("{}", self.status))
     }
 
-    /// This, after a look at the exit code.
+    /// Checks the exit code.
     pub(super) fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "exit code");
         self
@@ -278,7 +277,7 @@ impl Ended {
         self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The last object, which is the summary.
+    /// The summary, which is the last object.
     pub(super) fn summary(&self) -> Value {
         let last = self.objects().pop().expect("no output");
         assert_eq!(last["event"], "summary");
@@ -299,25 +298,25 @@ fn show(command: &str, stdout: &str, stderr: &str) {
     eprintln!("{command}\n--- stdout\n{stdout}\n--- stderr\n{stderr}\n---");
 }
 
-/// A running `rdt-recv` that has a socket.
+/// A running `rdt-recv` with a bound socket.
 pub(super) struct Receiver {
     pub(super) program: Program,
     pub(super) address: SocketAddr,
 }
 
 impl Receiver {
-    /// One on IPv4 loopback.
+    /// Starts a receiver on the IPv4 loopback.
     pub(super) fn start(args: &str) -> Self {
         Self::from(&mut rdt_recv(&format!("--bind 127.0.0.1:0 {args}")))
     }
 
-    /// One that keeps what arrives.
+    /// Starts a receiver with `--output`.
     pub(super) fn keeping(output: &std::path::Path, args: &str) -> Self {
         let mut command = rdt_recv(&format!("--bind 127.0.0.1:0 --no-link {args}"));
         Self::from(command.arg("--output").arg(output))
     }
 
-    /// Starts `command` and waits until it tells its address.
+    /// Starts `command` and waits until its address is printed.
     pub(super) fn from(command: &mut Command) -> Self {
         let program = Program::start(command);
         let to_stdout = program.command.contains("\"--output\" \"-\"");
@@ -329,12 +328,12 @@ impl Receiver {
         Self { program, address: address.unwrap() }
     }
 
-    /// Arguments of `rdt-send` that begin with this receiver.
+    /// Arguments of `rdt-send` with this receiver as HOST.
     pub(super) fn args(&self, args: &str) -> String {
         format!("{} {args}", self.address)
     }
 
-    /// Ctrl-C, and the end.
+    /// Sends SIGINT and waits for the exit.
     #[cfg(unix)]
     pub(super) fn interrupted(self) -> Ended {
         self.program.signal("INT");

@@ -1,7 +1,7 @@
 //! JSON values of qlog records, with members in alphabetical order.
 //!
-//! Not `serde_json`: where it is linked, integers compare with its values, and `assert_eq!(list, [])` or `sum()` no longer
-//! infer their types anywhere in this crate.
+//! Not `serde_json`: where it is linked, integers compare with its values, and `assert_eq!(list,
+//! [])` or `sum()` no longer infer their types anywhere in this crate.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};

@@ -1,20 +1,21 @@
-//! An observer that writes what it is told as qlog: draft-ietf-quic-qlog-main-schema-02 ("0.3") in its streamed
-//! form, JSON-SEQ (RFC 7464), with the events of draft-ietf-quic-qlog-quic-events-02, for tools such as qvis.
+//! Observer that writes a sender's events as qlog for tools such as qvis:
+//! draft-ietf-quic-qlog-main-schema-02 ("0.3") as JSON-SEQ (RFC 7464), with the events of
+//! draft-ietf-quic-qlog-quic-events-02.
 //!
-//! The schema was made for QUIC. Packets of ours appear so:
+//! The schema is made for QUIC. Packets of rdt are mapped to it:
 //!
 //! | ours | `packet_type` | `packet_number` | `frames` |
 //! |---|---|---|---|
 //! | SYN, SYN-ACK | `initial` | count of SYNs sent; as ACK | none |
 //! | RETRY | `retry` | as ACK | none |
 //! | data | `1RTT` | number of the transmission (classic: sequence number) | `stream` |
-//! | reminder | `1RTT` | the same | `ping` |
-//! | FIN | `1RTT` | the same | `stream` with `fin` |
+//! | keep-alive | `1RTT` | as data | `ping` |
+//! | FIN | `1RTT` | as data | `stream` with `fin` |
 //! | ACK | `1RTT` | count of packets received | `ack` with the transmissions newly acknowledged, `max_data` |
 //! | FIN-ACK, CLOSE | `1RTT` | as ACK | `connection_close` |
 //!
-//! A list with nothing in it is left out: readers take every list for one of a packet of QUIC, which has a frame.
-//! What the schema has no event for is in the category `rdt`. Nothing is kept but what belongs to one ACK.
+//! Empty lists are left out, because readers expect a frame in each. Events that the schema lacks
+//! are in the category `rdt`. Only the events of one ACK are buffered.
 
 mod json;
 mod writer;
@@ -27,24 +28,25 @@ use std::time::Instant;
 use crate::{Observer, Trace};
 use writer::Writer;
 
-/// What stands at the head of a trace.
+/// Header of a trace.
 #[derive(Debug, Clone)]
 pub struct QlogConfig {
-    /// What is traced, for people.
+    /// Title of the trace.
     pub title: String,
-    /// The origin of all times.
+    /// Origin of all times.
     pub epoch: Instant,
-    /// The same on the clock: milliseconds since 1970-01-01 UTC; 0 in virtual time.
+    /// Wall-clock time of `epoch`, in milliseconds since 1970-01-01 UTC; 0 in virtual time.
     pub reference_time_ms: i64,
     /// The receiver, if it has an address.
     pub peer: Option<SocketAddr>,
-    /// The receiver's window counts packets of so many bytes; 1 where it counts bytes.
+    /// Unit of the receiver's window, in bytes: the payload size in classic, 1 in native.
     pub window_unit: u64,
 }
 
-/// Writes a trace. Clones share it: one is the sender's observer, on one [`Qlog::finish`] is called.
+/// Writer of a trace. Clones share it: pass one to the sender as its observer, and call
+/// [`Qlog::finish`] on another.
 ///
-/// Writing stops at the first error, which `finish` gives; the transfer does not suffer from it.
+/// Writing stops at the first error, which `finish` returns. The transfer goes on.
 #[derive(Debug)]
 pub struct Qlog<W>(Arc<Mutex<Writer<W>>>);
 
@@ -55,7 +57,7 @@ impl<W> Clone for Qlog<W> {
 }
 
 impl<W: Write> Qlog<W> {
-    /// Begins a trace. `out` should be buffered: it is given one record at a time.
+    /// Begins a trace. `out` should be buffered: each record is one write.
     pub fn new(out: W, config: &QlogConfig) -> Self {
         let mut writer = Writer::new(out, config);
         writer.header(config);
@@ -63,10 +65,10 @@ impl<W: Write> Qlog<W> {
         Self(Arc::new(Mutex::new(writer)))
     }
 
-    /// Writes what is left.
+    /// Writes the last record and flushes.
     ///
     /// # Errors
-    /// The first one since the beginning; what was to be written after it is missing.
+    /// The first write error; later records are missing.
     pub fn finish(&self) -> io::Result<()> {
         let Ok(mut writer) = self.0.lock() else { return Ok(()) };
         writer.flush_received();

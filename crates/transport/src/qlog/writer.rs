@@ -9,7 +9,7 @@ use super::json::{Json, object};
 use crate::congestion::Cause;
 use crate::{Blocked, LossTrigger, Metrics, PacketKind, Resend, Timer, Trace};
 
-/// A packet that arrived and whose meaning was not told yet.
+/// A received packet whose content is not known yet.
 #[derive(Debug, Clone, Copy)]
 struct Received {
     time_ms: f64,
@@ -20,22 +20,22 @@ struct Received {
 #[derive(Debug)]
 pub(super) struct Writer<W> {
     pub(super) out: W,
-    /// The record at hand, so that each is written whole.
+    /// Current record, so that each is one write.
     line: Vec<u8>,
     pub(super) error: Option<io::Error>,
     epoch: Instant,
     last_ms: f64,
     pending: Option<Received>,
-    /// Packets received so far.
+    /// Count of received packets.
     received: u64,
-    /// SYNs sent so far: their attempts count from the beginning after a RETRY, and no number comes twice.
+    /// Count of SYNs sent. Attempts restart after a RETRY, but packet numbers must be unique.
     syns: u64,
-    /// Transmissions that the ACK at hand acknowledges: ranges, both ends included.
+    /// Transmissions acknowledged by the current ACK, as inclusive ranges.
     acked: Vec<[u64; 2]>,
-    /// Of a wire that numbers no transmissions.
+    /// For classic, which does not number transmissions.
     snd_una: u64,
     window_unit: u64,
-    /// As last written.
+    /// Last values written.
     metrics: Metrics,
     state: Option<&'static str>,
 }
@@ -91,7 +91,7 @@ impl<W: Write> Writer<W> {
     }
 
     pub(super) fn connection_started(&mut self, config: &QlogConfig) {
-        // The schema wants both ends; the address that we send from is only known to the kernel.
+        // The schema requires both addresses; the local one is known to the kernel only.
         let any = |peer: SocketAddr| match peer {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -108,7 +108,7 @@ impl<W: Write> Writer<W> {
     }
 
     pub(super) fn on(&mut self, now: Instant, trace: &Trace) {
-        // Two clocks of one machine may disagree by a little; a trace is in order.
+        // Clocks of different threads may differ slightly; times of a trace must not decrease.
         let time_ms = millis(now.saturating_duration_since(self.epoch)).max(self.last_ms);
         self.last_ms = time_ms;
         match *trace {
@@ -165,7 +165,7 @@ impl<W: Write> Writer<W> {
             Trace::SynAckReceived { .. } => self.enter(time_ms, "handshake_complete"),
             Trace::FinAckReceived { .. } => self.close(time_ms, "remote", "clean"),
             Trace::AttemptsExhausted { .. } => self.close(time_ms, "local", "idle_timeout"),
-            // The rest tells in the classic format's words what was told above.
+            // The remaining events repeat these in the classic format's terms.
             _ => {}
         }
     }
@@ -224,7 +224,7 @@ impl<W: Write> Writer<W> {
         self.write_received(Some((vec![frame, room].into(), ours)));
     }
 
-    /// Writes the packet that arrived last, if its meaning is not known yet: it has none.
+    /// Writes the pending received packet, without content.
     pub(super) fn flush_received(&mut self) {
         self.write_received(None);
     }
@@ -252,7 +252,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Only what changed.
+    /// Writes only metrics that changed.
     fn on_metrics(&mut self, time_ms: f64, metrics: &Metrics) {
         let old = std::mem::replace(&mut self.metrics, *metrics);
         let mut data = object! {};
@@ -305,7 +305,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A time in milliseconds, exact to the nanosecond for 100 days.
+/// Milliseconds, exact to the nanosecond for 100 days.
 #[expect(clippy::cast_precision_loss, reason = "no trace lasts for 100 days")]
 fn millis(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6

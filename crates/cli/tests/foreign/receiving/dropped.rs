@@ -1,5 +1,5 @@
-//! What a receiver passes over in silence. Each case is sent twice: to a receiver that has no connection for
-//! it, and into the middle of a transfer; the next good packet is answered as if nothing had been sent.
+//! Packets that a receiver drops silently. Each case is sent without a connection and in the middle
+//! of a transfer. The next valid packet must be answered as usual.
 
 use crate::mode::{MODES, Mode};
 use crate::process::Recv;
@@ -9,11 +9,11 @@ use crate::wire::{ACK, FIN, Link, SYN, ack, data, fin, fin_ack, header, syn, syn
 /// A name and the bytes.
 type Case = (String, Vec<u8>);
 
-/// Checks that `cases` are dropped.
+/// Checks that `cases` are dropped in this mode.
 fn dropped(mode: Mode, recv: &Recv, cases: &[Case]) {
-    // A socket stays open until the end, so that no later one gets its port.
-    let mut strangers: Vec<_> = cases.iter().map(|_| Raw::to(recv.address)).collect();
-    for ((name, bytes), raw) in cases.iter().zip(&mut strangers) {
+    // Sockets stay open, so that no later one reuses a port.
+    let mut senders: Vec<_> = cases.iter().map(|_| Raw::to(recv.address)).collect();
+    for ((name, bytes), raw) in cases.iter().zip(&mut senders) {
         raw.send(bytes);
         raw.send(&syn(0));
         let reply = raw.wait();
@@ -33,7 +33,7 @@ fn dropped(mode: Mode, recv: &Recv, cases: &[Case]) {
     }
     let count = u32::try_from(cases.len()).expect("few cases");
     raw.ask(&fin(count), &mode.fin_ack(count, &payload));
-    // And after its end.
+    // Also after the end of the transfer.
     for (name, bytes) in cases {
         raw.send(bytes);
         raw.send(&fin(count));
@@ -56,7 +56,7 @@ fn links(cases: &[(&str, Link)]) -> Vec<Case> {
 const CLEAR: Link = Link::CLEAR;
 
 #[test]
-fn a_syn_that_asks_for_an_impossible_link() {
+fn syn_with_impossible_link_is_dropped() {
     let mut cases = links(&[
         ("speed 0", Link { speed: 0.0, ..CLEAR }),
         ("speed -0", Link { speed: -0.0, ..CLEAR }),
@@ -81,7 +81,7 @@ fn a_syn_that_asks_for_an_impossible_link() {
 }
 
 #[test]
-fn a_syn_with_a_number_that_is_none() {
+fn syn_with_invalid_float_is_dropped() {
     let mut cases = Vec::new();
     for value in [f32::NAN, -f32::NAN, f32::from_bits(0x7F80_0001), f32::INFINITY, f32::NEG_INFINITY] {
         cases.extend(links(&[
@@ -95,7 +95,7 @@ fn a_syn_with_a_number_that_is_none() {
 }
 
 #[test]
-fn the_wrong_magic_and_reserved_bits() {
+fn wrong_magic_or_reserved_bits_are_dropped() {
     let good = [("SYN", syn(0)), ("data", data(0, b"wrong")), ("FIN", fin(0))];
     let mut cases = Vec::new();
     for (name, packet) in &good {
@@ -109,7 +109,7 @@ fn the_wrong_magic_and_reserved_bits() {
             bytes[byte] ^= 1 << bit;
             cases.push((format!("{name} with byte {byte} ^ {:#x}", 1 << bit), bytes));
         }
-        // The first dword in the order of the network.
+        // The first word in big-endian order.
         let mut bytes = packet.clone();
         bytes[..4].reverse();
         cases.push((format!("{name}, big-endian"), bytes));
@@ -118,7 +118,7 @@ fn the_wrong_magic_and_reserved_bits() {
 }
 
 #[test]
-fn flags_that_a_sender_does_not_send() {
+fn receiver_flags_are_dropped() {
     let mut cases = Vec::new();
     for flags in [ACK, SYN | ACK, SYN | FIN, FIN | ACK, SYN | FIN | ACK] {
         for length in [8, 12, 28, 100] {
@@ -135,7 +135,7 @@ fn flags_that_a_sender_does_not_send() {
 }
 
 #[test]
-fn packets_of_the_wrong_length() {
+fn packets_of_wrong_length_are_dropped() {
     let mut cases = Vec::new();
     for length in (8..28).chain([29, 30, 36, 56, 1472]) {
         let mut bytes = syn(0);
@@ -151,7 +151,7 @@ fn packets_of_the_wrong_length() {
 }
 
 #[test]
-fn datagrams_over_1472_bytes_in_reference_mode() {
+fn datagrams_over_1472_bytes_are_dropped() {
     let mut cases = Vec::new();
     for length in [1473, 1474, 1500, 9000, 65_507] {
         for (name, mut bytes) in [("data", header(0, 0)), ("FIN", fin(0)), ("SYN", syn(0)), ("zeros", vec![])]
@@ -163,7 +163,7 @@ fn datagrams_over_1472_bytes_in_reference_mode() {
     let mode = Mode::Reference;
     let recv = mode.start();
     dropped(mode, &recv, &cases);
-    // In the middle of a transfer, with the number that is due.
+    // In the middle of a transfer, with the expected number.
     let mut raw = Raw::to(recv.address);
     raw.ask(&syn(0), &mode.syn_ack(0));
     raw.send(&data(0, &[1; 1465]));
@@ -173,7 +173,7 @@ fn datagrams_over_1472_bytes_in_reference_mode() {
 }
 
 #[test]
-fn data_and_fin_without_a_connection() {
+fn data_and_fin_without_connection_are_dropped() {
     let cases: Vec<Case> = [0, 1, 79_999, u32::MAX]
         .into_iter()
         .flat_map(|seq| [("data", data(seq, b"payload")), ("empty data", data(seq, b"")), ("FIN", fin(seq))])
@@ -183,8 +183,8 @@ fn data_and_fin_without_a_connection() {
         let recv = mode.start();
         let mut other = Raw::to(recv.address);
         other.ask(&syn(0), &mode.syn_ack(0));
-        let mut strangers: Vec<_> = cases.iter().map(|_| Raw::to(recv.address)).collect();
-        for ((name, bytes), raw) in cases.iter().zip(&mut strangers) {
+        let mut senders: Vec<_> = cases.iter().map(|_| Raw::to(recv.address)).collect();
+        for ((name, bytes), raw) in cases.iter().zip(&mut senders) {
             raw.send(bytes);
             raw.send(&syn(5));
             let reply = raw.wait();
@@ -195,7 +195,7 @@ fn data_and_fin_without_a_connection() {
 }
 
 #[test]
-fn what_is_just_inside_the_limits_is_accepted() {
+fn values_at_the_limits_are_accepted() {
     let cases = [
         ("speed 0.5", Link { speed: 0.5, ..CLEAR }),
         ("the least speed", Link { speed: f32::from_bits(1), ..CLEAR }),
@@ -214,7 +214,7 @@ fn what_is_just_inside_the_limits_is_accepted() {
         let mut senders: Vec<_> = cases.iter().map(|_| Raw::to(recv.address)).collect();
         for ((name, link), raw) in cases.iter().zip(&mut senders) {
             raw.send(&link.syn(0));
-            // The log tells of the connection before its link delays or loses the SYN.
+            // The connection is logged before the link delays or drops the SYN.
             let connected = recv.event("connected");
             let peer = raw.address().to_string();
             raw.check(connected["peer"] == peer, || format!("{mode:?}: {name} is not accepted"));

@@ -1,4 +1,4 @@
-//! SYN, data and FIN: the replies byte by byte, the window, when a transfer starts anew and when it ends.
+//! SYN, data and FIN: replies byte by byte, window, restart and end of a transfer.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::sender::transfer;
 use crate::wire::{CAPTURED_SYN, Link, PIECE, data, fin, syn};
 
 #[test]
-fn the_exchange_of_two_packets_byte_for_byte() {
+fn two_packet_exchange_matches_bytes() {
     let recv = Mode::Reference.start();
     let mut raw = Raw::to(recv.address);
     let array = array(9);
@@ -25,7 +25,7 @@ fn the_exchange_of_two_packets_byte_for_byte() {
 }
 
 #[test]
-fn the_window_is_1_then_what_arrived_in_order_and_80000_at_most() {
+fn window_grows_from_1_to_80000() {
     for mode in MODES {
         let recv = mode.start();
         let mut raw = mode.raw(&recv);
@@ -41,7 +41,7 @@ fn the_window_is_1_then_what_arrived_in_order_and_80000_at_most() {
 }
 
 #[test]
-fn the_number_of_a_syn_is_the_first_expected() {
+fn syn_number_is_first_expected() {
     for mode in MODES {
         let recv = mode.start();
         for first in [0, 1, 2, 7, 79_999, 80_000, 80_001, 100_000, 1 << 31] {
@@ -54,7 +54,7 @@ fn the_number_of_a_syn_is_the_first_expected() {
 }
 
 #[test]
-fn a_repeated_syn_starts_the_transfer_again_at_its_number() {
+fn repeated_syn_restarts_transfer() {
     for mode in MODES {
         let recv = mode.start();
         let mut raw = mode.raw(&recv);
@@ -70,14 +70,14 @@ fn a_repeated_syn_starts_the_transfer_again_at_its_number() {
 }
 
 #[test]
-fn a_repeated_syn_leaves_the_link_as_the_first_asked() {
+fn repeated_syn_keeps_first_link() {
     let mode = Mode::Reference;
     let recv = mode.start();
     let mut raw = Raw::to(recv.address);
     let mut beat = mode.metronome(&recv);
     raw.ask(&Link { rtt: 0.3, ..Link::CLEAR }.syn(0), &mode.syn_ack(0));
-    // Neither the later RTT nor the later loss nor the later buffer holds: ten packets at once come through,
-    // and not at once.
+    // RTT, loss and buffer of the later SYN do not apply: ten packets at once are delivered, with
+    // delay.
     raw.send(&data(0, b"queued"));
     raw.send(&Link { rtt: 0.0, speed: 1e10, loss: [0.9999, 0.9999], buffer: 1 }.syn(7));
     for seq in 7..17 {
@@ -85,19 +85,19 @@ fn a_repeated_syn_leaves_the_link_as_the_first_asked() {
     }
     beat.beat();
     raw.quiet(Duration::from_millis(50));
-    // The packet that was queued stays queued.
+    // The queued packet stays queued.
     raw.expect(&mode.ack(1));
     raw.expect(&mode.syn_ack(7));
     for seq in 7..17 {
         raw.expect(&mode.ack(seq + 1));
     }
-    // And another connection has its own.
+    // Another connection has its own link.
     let mut other = Raw::to(recv.address);
     other.ask(&syn(0), &mode.syn_ack(0));
 }
 
 #[test]
-fn a_fin_is_answered_with_the_checksum_whatever_trails_it() {
+fn fin_ack_has_checksum_despite_trailing_bytes() {
     for mode in MODES {
         let recv = mode.start();
         for trail in [0, 1, 4, 20, 21, 1464] {
@@ -107,7 +107,7 @@ fn a_fin_is_answered_with_the_checksum_whatever_trails_it() {
             let fin = [fin(1), vec![0xA5; trail]].concat();
             raw.ask(&fin, &mode.fin_ack(1, b"payload"));
         }
-        // What some senders send: the SYN's struct with FIN in its place.
+        // Some senders reuse the SYN's struct for the FIN.
         let mut raw = Raw::to(recv.address);
         raw.ask(&syn(0), &mode.syn_ack(0));
         let mut fin = syn(0);
@@ -117,13 +117,13 @@ fn a_fin_is_answered_with_the_checksum_whatever_trails_it() {
 }
 
 #[test]
-fn a_fin_counts_only_when_everything_arrived() {
+fn fin_before_missing_data_is_ignored() {
     for mode in MODES {
         let recv = mode.start();
         let mut raw = Raw::to(recv.address);
         raw.ask(&syn(0), &mode.syn_ack(0));
         raw.ask(&data(0, b"a"), &mode.ack(1));
-        // The base is acknowledged, packet 2 waits for packet 1.
+        // The base is acknowledged; packet 2 waits for packet 1.
         raw.ask(&data(2, b"c"), &mode.ack(1));
         for early in [0, 1, 2, 3, 4, u32::MAX] {
             raw.send(&fin(early));
@@ -137,7 +137,7 @@ fn a_fin_counts_only_when_everything_arrived() {
 }
 
 #[test]
-fn after_the_end_only_the_fin_and_a_syn_are_answered() {
+fn after_fin_only_fin_and_syn_are_answered() {
     for mode in MODES {
         let recv = mode.start();
         let mut raw = Raw::to(recv.address);
@@ -157,7 +157,7 @@ fn after_the_end_only_the_fin_and_a_syn_are_answered() {
 }
 
 #[test]
-fn a_transfer_of_no_packets_has_checksum_0() {
+fn empty_transfer_has_checksum_0() {
     for mode in MODES {
         let recv = mode.start();
         let mut raw = Raw::to(recv.address);
@@ -167,7 +167,7 @@ fn a_transfer_of_no_packets_has_checksum_0() {
 }
 
 #[test]
-fn payloads_of_any_length_are_strung_together() {
+fn payloads_of_any_length_are_concatenated() {
     let lengths = [0, 1, 1464, 3, 0, 0, 700, 1463, 2, 1464, 0];
     for mode in MODES {
         let recv = mode.start();
@@ -185,7 +185,7 @@ fn payloads_of_any_length_are_strung_together() {
 }
 
 #[test]
-fn a_foreign_sender_gets_the_published_checksums() {
+fn foreign_sender_gets_published_checksums() {
     let recv = Mode::Reference.start();
     for (power, checksum, ..) in PUBLISHED {
         let mut raw = Raw::to(recv.address);
@@ -195,7 +195,7 @@ fn a_foreign_sender_gets_the_published_checksums() {
 }
 
 #[test]
-fn a_foreign_sender_gets_through_loss_both_ways() {
+fn foreign_sender_survives_loss_both_ways() {
     let recv = Mode::Reference.start();
     let mut raw = Raw::to(recv.address);
     let link = Link { rtt: 0.01, speed: 1e8, loss: [0.05, 0.05], buffer: 40 };
@@ -205,7 +205,7 @@ fn a_foreign_sender_gets_through_loss_both_ways() {
 }
 
 #[test]
-fn two_connections_know_nothing_of_each_other() {
+fn connections_are_independent() {
     for mode in MODES {
         let recv = mode.start();
         let (mut one, mut two) = (Raw::to(recv.address), Raw::to(recv.address));

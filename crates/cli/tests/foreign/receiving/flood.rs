@@ -1,4 +1,4 @@
-//! Strangers' garbage: it is not answered, it disturbs no transfer and it takes no memory.
+//! Garbage from unconnected addresses is not answered, disturbs no transfer and takes no memory.
 
 use std::thread;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::raw::Raw;
 use crate::sender::transfer;
 use crate::wire::{Link, MAGIC, PIECE, syn};
 
-const STRANGERS: u64 = 4;
+const FLOODING_SOCKETS: u64 = 4;
 const EACH: usize = 2500;
-/// What a few connections and a transfer may take.
+/// Memory limit for a few connections and a transfer.
 const MEMORY: u64 = 16 << 20;
 
 #[test]
-fn a_flood_of_garbage_leaves_a_running_transfer_intact() {
+fn garbage_flood_leaves_transfer_intact() {
     for mode in MODES {
         let recv = mode.start();
         let mut first = Raw::to(recv.address);
@@ -23,8 +23,8 @@ fn a_flood_of_garbage_leaves_a_running_transfer_intact() {
         first.ask(&syn(0), &mode.syn_ack(0));
         let before = recv.event("connected")["memory_bytes"].as_u64().expect("bytes");
         let bytes = array(15);
-        let (checksum, mut strangers) = thread::scope(|scope| {
-            let strangers: Vec<_> = (1..=STRANGERS)
+        let (checksum, mut sockets) = thread::scope(|scope| {
+            let sockets: Vec<_> = (1..=FLOODING_SOCKETS)
                 .map(|seed| {
                     let mut raw = Raw::to(recv.address);
                     scope.spawn(move || {
@@ -37,28 +37,28 @@ fn a_flood_of_garbage_leaves_a_running_transfer_intact() {
             let mut raw = Raw::to(recv.address);
             let link = Link { rtt: 0.01, ..Link::CLEAR };
             let checksum = transfer(&mut raw, link, &bytes, PIECE);
-            let strangers: Vec<_> = strangers.into_iter().map(|s| s.join().expect("it only sends")).collect();
-            (checksum, strangers)
+            let sockets: Vec<_> = sockets.into_iter().map(|s| s.join().expect("it only sends")).collect();
+            (checksum, sockets)
         });
         assert_eq!(checksum, if mode == Mode::Dummy { 0 } else { crc32(&bytes) }, "{mode:?}");
-        // Whatever of the flood was received has been handled when this is answered.
+        // The flood received so far was handled before this reply.
         last.ask(&syn(0), &mode.syn_ack(0));
-        for raw in &mut strangers {
+        for raw in &mut sockets {
             raw.quiet(Duration::from_millis(1));
         }
         let _transfer = recv.event("connected");
         let connected = recv.event("connected");
-        assert_eq!(connected["peer"], last.address().to_string(), "{mode:?}: a stranger is connected");
+        assert_eq!(connected["peer"], last.address().to_string(), "{mode:?}: a flooding socket is connected");
         let after = connected["memory_bytes"].as_u64().expect("bytes");
         assert!(after < before + MEMORY, "{mode:?}: {before} bytes of memory became {after}");
     }
 }
 
-/// Random datagrams, the same for the same seed.
+/// Pseudorandom datagrams of a seed.
 struct Garbage(u64);
 
 impl Garbage {
-    /// Every other one has the magic and flags of a packet.
+    /// Every other datagram has the magic and flags of a packet.
     fn datagram(&mut self) -> Vec<u8> {
         let length = usize::try_from(self.number() % 1473).expect("small");
         let mut bytes: Vec<u8> =

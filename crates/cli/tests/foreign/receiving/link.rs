@@ -1,5 +1,5 @@
-//! The emulated link, in real time. A machine may be late, never early: lower bounds are exact, upper bounds
-//! only tell one rule from another.
+//! The emulated link in real time. A busy host adds delay only, so lower bounds are exact; upper
+//! bounds just distinguish the rules.
 
 use std::thread;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::wire::{Link, data, fin, syn};
 const MODE: Mode = Mode::Reference;
 
 #[test]
-fn a_burst_into_an_empty_path_keeps_one_packet_more_than_the_buffer() {
-    // Propagating packets count: no place frees before half the RTT; nor before a packet is through at the
-    // slow speed, 0.2 s.
+fn burst_keeps_buffer_plus_one_packets() {
+    // Propagating packets count: a place frees after half the RTT, or after 0.2 s of serialization
+    // at the low rate.
     let cases = [(1.0, 1e10, 1), (1.0, 1e10, 10), (0.0, 4000.0, 1), (0.0, 4000.0, 10)];
     let recv = MODE.start();
     let mut beat = MODE.metronome(&recv);
@@ -54,7 +54,7 @@ fn a_burst_into_an_empty_path_keeps_one_packet_more_than_the_buffer() {
 }
 
 #[test]
-fn packets_take_their_payload_bytes_at_the_speed_and_so_do_the_replies() {
+fn packets_and_replies_are_serialized_without_headers() {
     let recv = MODE.start();
     let mut raw = Raw::to(recv.address);
     let between = |raw: &mut Raw, packets: &[Vec<u8>], replies: &[Vec<u8>], ms: std::ops::Range<u64>| {
@@ -69,20 +69,20 @@ fn packets_take_their_payload_bytes_at_the_speed_and_so_do_the_replies() {
         let bounds = Duration::from_millis(ms.start)..Duration::from_millis(ms.end);
         raw.check(bounds.contains(&time), || format!("it took {time:?}, not {bounds:?}"));
     };
-    // 28 bytes at 500 bit/s and back with 12: 448 ms + 192 ms + RTT. With 28 bytes of headers it would be 896
+    // 28 bytes at 500 bit/s and 12 bytes back: 448 ms + 192 ms + RTT. With 28 bytes of headers: 896
     // ms more.
     let link = Link { rtt: 0.1, speed: 500.0, ..Link::CLEAR };
     between(&mut raw, &[link.syn(0)], &[MODE.syn_ack(0)], 739..1350);
-    // One packet of 8 bytes, 128 ms, then three ACKs of 192 ms one after another. With headers, and ACKs of 40
-    // bytes, 1.9 s more.
+    // One packet of 8 bytes, 128 ms, then three ACKs of 192 ms one after another. With headers, and
+    // ACKs of 40 bytes, 1.9 s more.
     let packets = [data(0, b""), data(1, b""), data(2, b"")];
     let replies = [MODE.ack(1), MODE.ack(2), MODE.ack(3)];
     between(&mut raw, &packets, &replies, 803..1900);
 }
 
 #[test]
-fn half_of_the_rtt_passes_each_way() {
-    // With a buffer of 1, two packets fill the path until the first has travelled to its end.
+fn each_direction_delays_half_rtt() {
+    // With a buffer of 1, two packets fill the path until the first is delivered.
     let recv = MODE.start();
     let mut raw = Raw::to(recv.address);
     let mut beat = MODE.metronome(&recv);
@@ -103,8 +103,8 @@ fn half_of_the_rtt_passes_each_way() {
 }
 
 #[test]
-fn losses_are_as_likely_as_asked_and_the_same_again_with_the_same_seed() {
-    // Whatever the packet is.
+fn loss_rate_is_accurate_and_repeats_with_seed() {
+    // For every kind of packet.
     let packets = [syn(0), data(0, b"drawn for"), fin(0)];
     thread::scope(|scope| {
         for (packet, loss) in packets.iter().flat_map(|packet| [(packet, [0.3, 0.0]), (packet, [0.0, 0.3])]) {
@@ -118,13 +118,13 @@ fn losses_are_as_likely_as_asked_and_the_same_again_with_the_same_seed() {
     });
 }
 
-/// How often one packet is answered that is sent 1000 times over a link with this loss, forward and return.
+/// Replies to 1000 copies of one packet over a link with this loss, forward and reverse.
 fn replies_to_1000(seed: &str, loss: [f32; 2], packet: &[u8]) -> usize {
     let recv = Recv::start(&["--seed", seed]);
     let mut beat = MODE.metronome(&recv);
     let mut raw = Raw::to(recv.address);
-    // Five times each, always: one of five gets through. What FINs come before the first is answered are
-    // answered with it, so they come one by one.
+    // Always five copies, of which one gets through. FINs before the first reply share it, so they
+    // are sent one by one.
     for first in [&Link { loss, ..Link::CLEAR }.syn(0), packet] {
         for _ in 0..5 {
             raw.send(first);
@@ -145,7 +145,7 @@ fn replies_to_1000(seed: &str, loss: [f32; 2], packet: &[u8]) -> usize {
 }
 
 #[test]
-fn without_a_link_nothing_is_delayed_or_lost() {
+fn no_link_neither_delays_nor_loses() {
     for mode in [Mode::NoLink, Mode::Dummy] {
         let recv = mode.start();
         let mut raw = Raw::to(recv.address);
@@ -160,7 +160,7 @@ fn without_a_link_nothing_is_delayed_or_lost() {
 }
 
 #[test]
-fn each_connection_has_its_own_link() {
+fn each_connection_has_own_link() {
     let recv = MODE.start();
     let (mut slow, mut fast) = (Raw::to(recv.address), Raw::to(recv.address));
     slow.send(&Link { rtt: 0.5, ..Link::CLEAR }.syn(0));

@@ -1,4 +1,4 @@
-//! What `rdt-recv` prints, in the formats of the reference receiver.
+//! Log of `rdt-recv`, in the formats of the reference receiver.
 
 use crate::process::Program;
 use crate::raw::Raw;
@@ -6,7 +6,7 @@ use crate::scan::scan;
 use crate::wire::syn;
 
 #[test]
-fn the_log_tells_of_connections_as_the_reference_does() {
+fn log_of_connections_has_reference_format() {
     for (option, prefix) in [("--no-link", ""), ("--dummy", "***** DUMMY receiver ")] {
         let args = ["--bind", "127.0.0.1:0", option];
         let program = Program::start(env!("CARGO_BIN_EXE_rdt-recv"), &args);

@@ -1,4 +1,4 @@
-//! Which numbers a receiver takes, in which order they may come, and what it answers.
+//! Accepted sequence numbers, reordering, and the replies.
 
 use crate::array::array;
 use crate::mode::{MODES, Mode};
@@ -6,7 +6,7 @@ use crate::raw::Raw;
 use crate::wire::{MAX_WINDOW, data, fin, syn};
 
 #[test]
-fn a_burst_in_reverse_order_far_beyond_the_window_is_kept() {
+fn reversed_burst_beyond_window_is_kept() {
     let bytes = array(12);
     let pieces: Vec<_> = (0..).zip(bytes.chunks(20)).collect();
     let count = u32::try_from(pieces.len()).expect("few pieces");
@@ -29,8 +29,8 @@ fn a_burst_in_reverse_order_far_beyond_the_window_is_kept() {
 }
 
 #[test]
-fn filling_a_hole_jumps_past_what_is_held() {
-    // What comes, and the next expected after it.
+fn filled_hole_advances_past_held_packets() {
+    // Arriving number, and the next expected one after it.
     let script = [(0, 1), (2, 1), (4, 1), (5, 1), (1, 3), (8, 3), (3, 6), (7, 6), (6, 9), (9, 10)];
     for mode in MODES {
         let recv = mode.start();
@@ -45,7 +45,7 @@ fn filling_a_hole_jumps_past_what_is_held() {
 }
 
 #[test]
-fn every_duplicate_is_answered_and_counts_once() {
+fn duplicates_are_answered_and_counted_once() {
     for mode in MODES {
         let recv = mode.start();
         let mut raw = mode.raw(&recv);
@@ -69,7 +69,7 @@ fn every_duplicate_is_answered_and_counts_once() {
 }
 
 #[test]
-fn a_receiver_looks_80000_ahead_and_80000_behind() {
+fn accepts_numbers_80000_ahead_and_behind() {
     const FIRST: u32 = 100_000;
     for mode in MODES {
         let recv = mode.start();
@@ -81,7 +81,7 @@ fn a_receiver_looks_80000_ahead_and_80000_behind() {
             next += 1;
             next
         };
-        // Relative to what is expected: answered, or left in silence.
+        // Offset from the expected number: answered or dropped.
         let mut expected = proof(&mut raw);
         for beyond in [MAX_WINDOW, MAX_WINDOW + 1, 200_000, 1 << 31, u32::MAX - 200_000] {
             raw.send(&data(expected + beyond, b"too far ahead"));
@@ -102,7 +102,7 @@ fn a_receiver_looks_80000_ahead_and_80000_behind() {
 }
 
 #[test]
-fn a_number_just_below_zero_is_far_ahead_and_not_old() {
+fn number_below_zero_is_far_ahead() {
     for mode in MODES {
         let recv = mode.start();
         let mut raw = mode.raw(&recv);
@@ -114,7 +114,7 @@ fn a_number_just_below_zero_is_far_ahead_and_not_old() {
 }
 
 #[test]
-fn the_farthest_packet_is_held_until_the_holes_are_filled() {
+fn farthest_packet_is_held_until_holes_fill() {
     let mode = Mode::NoLink;
     let recv = mode.start();
     let mut raw = mode.raw(&recv);

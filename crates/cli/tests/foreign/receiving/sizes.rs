@@ -1,4 +1,4 @@
-//! Datagrams longer than an Ethernet frame, where they are welcome.
+//! Datagrams longer than an Ethernet frame.
 
 use crate::array::{array, crc32};
 use crate::mode::Mode;
@@ -8,7 +8,7 @@ use crate::sender::transfer;
 use crate::wire::{Link, MAX_WINDOW, data, fin, fin_ack, syn, syn_ack};
 
 #[test]
-fn without_a_link_datagrams_of_9000_bytes_are_taken_and_checked() {
+fn no_link_accepts_and_checks_9000_byte_datagrams() {
     let recv = Mode::NoLink.start();
     let bytes = array(15);
     for piece in [1465, 7464, 8964, 8992, 65_499] {
@@ -19,7 +19,7 @@ fn without_a_link_datagrams_of_9000_bytes_are_taken_and_checked() {
 }
 
 #[test]
-fn the_dummy_takes_datagrams_of_any_size_and_checks_nothing() {
+fn dummy_accepts_any_size_without_checksum() {
     let recv = Recv::start(&["--dummy"]);
     let mut raw = Raw::to(recv.address);
     raw.ask(&syn(0), &syn_ack(MAX_WINDOW, 0));

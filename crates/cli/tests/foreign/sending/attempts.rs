@@ -1,4 +1,4 @@
-//! How often a packet is sent at most.
+//! Limits on transmissions of a packet.
 
 use std::thread;
 
@@ -6,8 +6,8 @@ use crate::peer::{Packet, Peer};
 use crate::wire::ack;
 
 #[test]
-fn a_packet_is_sent_fifty_times_and_then_the_status_is_5() {
-    // At once, since each takes fifty timeouts of 40 ms.
+fn fifty_attempts_then_status_5() {
+    // Concurrently, since each takes fifty timeouts of 40 ms.
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut peer = Peer::start(LINE);
@@ -15,7 +15,7 @@ fn a_packet_is_sent_fifty_times_and_then_the_status_is_5() {
             gives_up(peer, &[Packet::Data(0); 50], "Main:\tsend failed with status 5");
         });
         scope.spawn(|| {
-            // A fast retransmission is one of the fifty.
+            // A fast retransmission counts as an attempt.
             let mut peer = Peer::start(LINE);
             peer.connect(1);
             for _ in 0..3 {

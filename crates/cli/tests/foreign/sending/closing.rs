@@ -1,10 +1,10 @@
-//! The FIN and the checksum in its answer.
+//! The FIN, and the checksum of the FIN-ACK.
 
 use crate::array::{array, crc32};
 use crate::peer::{Packet, Peer};
 
 #[test]
-fn a_fin_is_repeated_until_its_answer_comes() {
+fn fin_is_repeated_until_answered() {
     let mut peer = Peer::start("10 0.001 0 100 --power 9");
     peer.connect(1);
     assert_eq!(peer.serve(), 2);
@@ -15,7 +15,7 @@ fn a_fin_is_repeated_until_its_answer_comes() {
 }
 
 #[test]
-fn a_wrong_checksum_is_exit_code_7() {
+fn wrong_checksum_exits_with_7() {
     let mut peer = Peer::start("10 0.001 0 100 --power 9");
     peer.connect(1);
     peer.serve();
@@ -23,7 +23,7 @@ fn a_wrong_checksum_is_exit_code_7() {
 }
 
 #[test]
-fn checksum_0_is_that_of_a_receiver_that_does_not_check() {
+fn checksum_0_means_unchecked() {
     let mut peer = Peer::start("10 0.001 0 100 --power 9");
     peer.connect(80_000);
     peer.serve();

@@ -1,4 +1,4 @@
-//! The SYN: its bytes, its repetition and what its answer starts.
+//! The SYN: bytes, retransmission, and the state after the SYN-ACK.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::peer::{Packet, Peer, SLOWLY};
 use crate::wire::{CAPTURED_SYN, Link};
 
 #[test]
-fn the_syn_is_byte_for_byte_the_captured_one() {
+fn syn_matches_captured_bytes() {
     let mut peer = Peer::start("10 0.1 0 14 --buffer 13 --power 0");
     peer.expect(Packet::Syn);
     assert_eq!(peer.syn(), CAPTURED_SYN);
 }
 
 #[test]
-fn the_syn_asks_for_what_the_arguments_say() {
+fn syn_carries_arguments() {
     for (line, link) in [
         ("300 0.2 0/0.1 10", Link { rtt: 0.2, speed: 1e7, loss: [0.0, 0.1], buffer: 350 }),
         ("1 0 0.00001/0.9999 10000", Link { rtt: 0.0, speed: 1e10, loss: [0.00001, 0.9999], buffer: 51 }),
@@ -32,7 +32,7 @@ fn the_syn_asks_for_what_the_arguments_say() {
 }
 
 #[test]
-fn the_syn_is_sent_a_second_apart_and_then_the_status_is_5() {
+fn syn_repeats_every_second_then_status_5() {
     let mut peer = Peer::start("10 0.1 0 14 --power 0 --attempts 3/50/50");
     peer.expect(Packet::Syn);
     for _ in 0..2 {
@@ -46,7 +46,7 @@ fn the_syn_is_sent_a_second_apart_and_then_the_status_is_5() {
 }
 
 #[test]
-fn the_syn_waits_two_round_trips_if_they_are_longer_than_a_second() {
+fn syn_timeout_is_two_rtts_above_1s() {
     let mut peer = Peer::start("10 0.75 0 14 --power 0");
     peer.expect(Packet::Syn);
     let start = clock::now();
@@ -56,7 +56,7 @@ fn the_syn_waits_two_round_trips_if_they_are_longer_than_a_second() {
 }
 
 #[test]
-fn a_lost_syn_ack_is_asked_for_again_and_the_round_trip_is_the_last_attempts() {
+fn handshake_rtt_counts_from_last_syn() {
     let mut peer = Peer::start("10 0.1 0 14 --power 0");
     peer.expect(Packet::Syn);
     peer.connect(1);
@@ -64,13 +64,13 @@ fn a_lost_syn_ack_is_asked_for_again_and_the_round_trip_is_the_last_attempts() {
     let start = clock::now();
     peer.expect(Packet::Data(0));
     let gap = clock::now() - start;
-    // Three times the time since the first SYN would be 3 s.
+    // Measured from the first SYN, the timeout would be 3 s.
     assert!(gap < Duration::from_secs(2), "the first timeout is {gap:?}");
     peer.complete().expect(0);
 }
 
 #[test]
-fn the_first_timeout_is_three_times_the_round_trip_of_the_handshake() {
+fn first_timeout_is_three_handshake_rtts() {
     let mut peer = Peer::start("10 0.1 0 14 --power 0");
     peer.connect_after(SLOWLY, 1);
     peer.expect(Packet::Data(0));
@@ -82,7 +82,7 @@ fn the_first_timeout_is_three_times_the_round_trip_of_the_handshake() {
 }
 
 #[test]
-fn the_array_comes_in_pieces_of_1464_bytes_and_the_fin_counts_them() {
+fn array_is_sent_in_1464_byte_pieces() {
     for (power, checksum, packets, last) in PUBLISHED {
         let mut peer = Peer::start(&format!("20 0.1 0 14 --power {power}"));
         peer.connect(1);
@@ -98,7 +98,7 @@ fn the_array_comes_in_pieces_of_1464_bytes_and_the_fin_counts_them() {
 }
 
 #[test]
-fn a_packet_size_sets_the_length_of_the_pieces() {
+fn packet_size_sets_payload_length() {
     for (size, pieces) in [(9, vec![1; 10]), (11, vec![3, 3, 3, 1]), (8972, vec![10])] {
         let mut peer = Peer::start(&format!("20 0.1 0 14 --bytes 10 --packet-size {size}"));
         peer.connect(100);
@@ -110,7 +110,7 @@ fn a_packet_size_sets_the_length_of_the_pieces() {
 }
 
 #[test]
-fn nothing_to_send_is_a_syn_and_fin_0() {
+fn empty_transfer_is_syn_and_fin_0() {
     let mut peer = Peer::start("20 0.1 0 14 --bytes 0");
     peer.connect(1);
     peer.expect(Packet::Fin(0));

@@ -1,4 +1,4 @@
-//! What a sender passes over: replies that no receiver of its transfer sends.
+//! Replies that a sender ignores.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use crate::array::{array, crc32};
 use crate::peer::{BRIEFLY, Packet, Peer, SLOWLY};
 use crate::wire::{ACK, FIN, SYN, ack, fin_ack, reply, syn_ack};
 
-/// Long enough to see what a reply sets off, short enough to stay within a timeout with all of them.
+/// Long enough for the effect of a reply, short enough for all of them within one timeout.
 const MOMENT: Duration = Duration::from_millis(3);
 
-/// Ways to spoil a good reply, each with a name.
+/// Corruptions of a valid reply, with names.
 fn spoilt(good: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut cases: Vec<_> = (0..12).map(|len| (format!("{len} bytes"), good[..len].to_vec())).collect();
     for extra in [1, 4, 16, 1460, 60_000] {
@@ -30,25 +30,25 @@ fn add(cases: &mut Vec<(String, Vec<u8>)>, more: &[(&str, Vec<u8>)]) {
     cases.extend(more.iter().map(|(name, bytes)| ((*name).to_string(), bytes.clone())));
 }
 
-/// The good reply from another socket.
-fn stranger(peer: &Peer, bytes: &[u8]) {
+/// Sends a valid reply from another socket.
+fn send_from_other_port(peer: &Peer, bytes: &[u8]) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     socket.send_to(bytes, peer.raw.other()).expect("the loopback takes it");
 }
 
 #[test]
-fn bad_answers_to_the_syn() {
+fn invalid_syn_acks_are_ignored() {
     let mut peer = Peer::start("10 0.1 0 14 --power 12");
     let mut cases = spoilt(&syn_ack(10, 0));
     for flags in [0, SYN, ACK, FIN, SYN | FIN, FIN | ACK, SYN | FIN | ACK] {
         cases.push((format!("flags {flags:#x}"), reply(flags, 10, 0)));
     }
     peer.expect(Packet::Syn);
-    stranger(&peer, &syn_ack(10, 0));
+    send_from_other_port(&peer, &syn_ack(10, 0));
     for (name, bytes) in &cases {
         peer.send(bytes);
         let came = peer.receive(MOMENT);
-        // On a slow machine the SYN may be due again.
+        // On a slow host the SYN may be repeated here.
         let nothing = matches!(came, None | Some(Packet::Syn));
         peer.raw.check(nothing, || format!("{name} is taken for a SYN-ACK: {came:?}"));
     }
@@ -58,7 +58,7 @@ fn bad_answers_to_the_syn() {
 }
 
 #[test]
-fn bad_acks() {
+fn invalid_acks_are_ignored() {
     let mut peer = Peer::start("10 0.1 0 14 --power 12");
     peer.connect_after(2 * SLOWLY, 1);
     peer.expect(Packet::Data(0));
@@ -79,12 +79,12 @@ fn bad_acks() {
             ("a FIN-ACK of the base", fin_ack(10, 0)),
         ],
     );
-    stranger(&peer, &ack(10, 1));
+    send_from_other_port(&peer, &ack(10, 1));
     peer.nothing_new(BRIEFLY);
     for (name, bytes) in &cases {
         peer.send(bytes);
         let came = peer.receive(MOMENT);
-        // On a slow machine packet 0 may be due again.
+        // On a slow host packet 0 may be repeated here.
         let nothing = matches!(came, None | Some(Packet::Data(0)));
         peer.raw.check(nothing, || format!("{name} is taken for an ACK: {came:?}"));
     }
@@ -95,12 +95,12 @@ fn bad_acks() {
 }
 
 #[test]
-fn bad_answers_to_the_fin() {
+fn invalid_fin_acks_are_ignored() {
     let mut peer = Peer::start("10 0.1 0 14 --power 9");
     peer.connect_after(SLOWLY, 2);
     assert_eq!(peer.serve(), 2);
     let good = crc32(&array(9));
-    // Taken for good, any of these would end the program with exit code 7.
+    // If accepted, any of these would cause exit code 7.
     let bad = good ^ 0xFFFF;
     let mut cases = spoilt(&fin_ack(bad, 2));
     for flags in [0, SYN, ACK, FIN, SYN | ACK, SYN | FIN, SYN | FIN | ACK] {
@@ -115,7 +115,7 @@ fn bad_answers_to_the_fin() {
             ("the largest number", fin_ack(bad, u32::MAX)),
         ],
     );
-    stranger(&peer, &fin_ack(bad, 2));
+    send_from_other_port(&peer, &fin_ack(bad, 2));
     for (_, bytes) in &cases {
         peer.send(bytes);
     }

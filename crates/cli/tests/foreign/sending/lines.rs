@@ -1,4 +1,4 @@
-//! What `rdt-send` prints, in the formats of the course's programs.
+//! Output of `rdt-send`, in the formats of the course's programs.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::process::Outcome;
 use crate::scan::{FAST, scan};
 use crate::wire::ack;
 
-/// Fields of the only line that this format could have printed.
+/// Fields of the only line that matches the format.
 fn fields<'a>(outcome: &'a Outcome, format: &str) -> Vec<&'a str> {
     let mut found = outcome.out.iter().filter_map(|line| scan(format, line));
     let fields = found.next().unwrap_or_else(|| panic!("no line of format {format:?} in {outcome:#?}"));
@@ -25,12 +25,12 @@ const LAST: &str = "Main:\testRTT %.3f, ideal rate %.2f Kbps";
 const STATS: &str = "[%3.0f] B %6d (%5.1f MB) N %6d T %d F %d W %d S %.3f Mbps RTT %.3f";
 
 #[test]
-fn the_lines_of_a_transfer_are_the_courses() {
+fn transfer_lines_match_course() {
     let mut peer = Peer::start("10 0.1 0.00001/0.1 14 --power 14 --interval 10s");
     let host = peer.raw.address().to_string();
     peer.connect_after(SLOWLY, 1);
     peer.serve();
-    // The time of the FIN is not that of the data.
+    // The time of the FIN does not count.
     peer.pass(SLOWLY);
     let outcome = peer.complete();
     outcome.expect(0);
@@ -58,7 +58,7 @@ fn the_lines_of_a_transfer_are_the_courses() {
 }
 
 #[test]
-fn a_checksum_is_printed_without_zeros_in_front() {
+fn checksum_is_printed_without_leading_zeros() {
     let mut peer = Peer::start("60 0.1 0 100 --power 20 --interval 10s");
     peer.connect(60);
     assert_eq!(peer.serve(), 2865);
@@ -69,7 +69,7 @@ fn a_checksum_is_printed_without_zeros_in_front() {
 }
 
 #[test]
-fn the_rates_follow_from_what_else_is_printed() {
+fn printed_rates_are_consistent() {
     let mut peer = Peer::start("10 0.1 0 100 --power 12 --interval 10s");
     peer.connect_after(SLOWLY, 12);
     peer.expect_data(0..10);
@@ -86,7 +86,7 @@ fn the_rates_follow_from_what_else_is_printed() {
 }
 
 #[test]
-fn the_status_lines_add_up() {
+fn status_lines_add_up() {
     let mut peer = Peer::start("20 0.1 0 100 --power 18 --interval 50ms");
     peer.connect_after(SLOWLY, 15);
     while peer.expected() < 500 {
@@ -102,10 +102,10 @@ fn the_status_lines_add_up() {
     for line in &lines {
         let (base, next, rate) = (value(line[1]), value(line[3]), value(line[7]));
         assert_eq!(line[2], format!("{:.1}", base * 1472.0 / 1e6), "{line:?}");
-        // The last ACKs permit more.
+        // The last ACKs allow more.
         assert!(["15", "20"].contains(&line[6]), "{line:?}");
         assert!((0.0..=value(line[6])).contains(&(next - base)), "{line:?}");
-        // A line may come late, not early.
+        // A line may be late, not early.
         let most = (base - before) * 8.0 * 1464.0 / 1e6 / 0.05;
         assert!(rate <= most * 1.02 + 0.001, "{line:?} after base {before}");
         assert_eq!(rate == 0.0, base <= before, "{line:?} after base {before}");
@@ -115,19 +115,19 @@ fn the_status_lines_add_up() {
 }
 
 #[test]
-fn status_lines_count_from_the_end_of_the_handshake() {
+fn status_line_times_start_after_handshake() {
     let mut peer = Peer::start("10 0.1 0 14 --power 9 --interval 1s");
     peer.connect_after(Duration::from_millis(700), 1);
     peer.expect(Packet::Data(0));
     peer.pass(Duration::from_millis(1400));
     let outcome = peer.complete();
     outcome.expect(0);
-    // From the start of the program the line comes at 1.7 s.
+    // Counted from program start it would be printed at 1.7 s.
     assert_eq!(fields(&outcome, STATS)[0], "1", "{outcome:#?}");
 }
 
 #[test]
-fn connection_time_is_that_of_the_last_syn() {
+fn connection_time_counts_from_last_syn() {
     let mut peer = Peer::start("10 0.1 0 14 --power 9 --interval 10s");
     peer.expect(Packet::Syn);
     peer.connect_after(SLOWLY, 2);
@@ -148,7 +148,7 @@ const DUPLICATE: &str = "[%6.3f] <-- ACK %d (window %d, dupACK %d)";
 const IDLE: &str = "[%6.3f] <-- ACK %d (window %d, no outstanding packets)";
 
 #[test]
-fn the_lines_of_each_packet_are_the_courses() {
+fn packet_lines_match_course() {
     let mut peer = Peer::start("2 0.1 0 100 --power 10 --debug --interval 10s");
     peer.connect_after(Duration::from_millis(150), 2);
     peer.expect_data(0..2);
@@ -177,10 +177,10 @@ fn the_lines_of_each_packet_are_the_courses() {
 }
 
 #[test]
-fn the_timeout_follows_the_reference_model() {
+fn timeout_follows_reference_model() {
     let mut peer = Peer::start("1 0.1 0 100 --power 11 --debug --interval 10s");
     peer.connect_after(Duration::from_millis(100), 1);
-    // Half a second is longer than the timeout: of a packet that was repeated no sample is taken.
+    // 0.5 s is longer than the timeout, and a retransmitted packet gives no RTT sample.
     for (number, ms) in (1..).zip([50, 240, 10, 500, 60]) {
         peer.pass(Duration::from_millis(ms));
         peer.send(&ack(1, number));
@@ -195,14 +195,14 @@ fn the_timeout_follows_the_reference_model() {
     assert!(model.repeated > 0, "{outcome:#?}");
 }
 
-/// The timeout as the reference sender works it out, from the times of the printed lines.
+/// Model of the reference's timeout, computed from the times of the printed lines.
 #[derive(Default)]
 struct Model {
     est: f64,
     dev: f64,
-    /// When the last SYN or the last packet was sent.
+    /// Time of the last SYN or packet.
     sent_at: f64,
-    /// The last packet was sent more than once.
+    /// The last packet was retransmitted.
     ambiguous: bool,
     packets: u32,
     repeated: u32,
@@ -233,7 +233,7 @@ impl Model {
         }
     }
 
-    /// The times are printed to a millisecond, so the model is known to a few.
+    /// Printed times have 1 ms precision, so the model is accurate to a few.
     fn check(&self, printed: &str, line: &str) {
         let rto = self.est + 4.0 * self.dev.max(0.010);
         let error = (value(printed) - rto).abs();

@@ -1,4 +1,4 @@
-//! Retransmission: the base alone, by timeout or on the third duplicate ACK.
+//! Retransmission of the base, after a timeout or on the third duplicate ACK.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::wire::ack;
 const DATA: &str = "--power 10 --packet-size 108";
 
 #[test]
-fn a_timeout_repeats_the_base_alone_and_not_before_its_time() {
+fn timeout_repeats_only_base() {
     let mut peer = Peer::start(&format!("10 0.1 0 14 {DATA}"));
     peer.connect_after(Duration::from_millis(100), 10);
     peer.expect_data(0..10);
@@ -24,14 +24,14 @@ fn a_timeout_repeats_the_base_alone_and_not_before_its_time() {
     }
     let time = clock::now() - start;
     assert!(time > Duration::from_millis(500), "two timeouts of 300 ms took {time:?}");
-    // Half of the window arrives; the others are not repeated until they are the base.
+    // Half of the window arrives. The rest is not repeated before it is the base.
     peer.send(&ack(10, 4));
     peer.expect_data(10..14);
     let start = clock::now();
     for _ in 0..2 {
         peer.expect(Packet::Data(4));
     }
-    // No sample is taken of what was repeated: the timeout is what it was, and does not back off.
+    // A retransmitted packet gives no sample: the timeout stays the same and does not back off.
     let time = clock::now() - start;
     assert!(time > Duration::from_millis(500), "two timeouts of 300 ms took {time:?}");
     assert!(time < Duration::from_millis(2500), "two timeouts of 300 ms took {time:?}");
@@ -39,7 +39,7 @@ fn a_timeout_repeats_the_base_alone_and_not_before_its_time() {
 }
 
 #[test]
-fn the_third_duplicate_repeats_the_base_and_the_next_96_do_not() {
+fn third_dup_ack_repeats_base_once() {
     let mut peer = Peer::start(&format!("10 0.1 0 14 --debug {DATA}"));
     peer.connect_after(SLOWLY, 10);
     peer.expect_data(0..10);
@@ -54,7 +54,7 @@ fn the_third_duplicate_repeats_the_base_and_the_next_96_do_not() {
             peer.send(&ack(10, base));
         }
         peer.raw.quiet(BRIEFLY);
-        // Once for each base.
+        // Once a base.
         peer.send(&ack(10, base + 3));
         peer.expect_data(base + 10..base + 13);
     }
@@ -62,7 +62,7 @@ fn the_third_duplicate_repeats_the_base_and_the_next_96_do_not() {
 }
 
 #[test]
-fn an_ack_below_the_base_is_no_duplicate() {
+fn ack_below_base_is_no_duplicate() {
     let mut peer = Peer::start(&format!("10 0.1 0 14 --debug {DATA}"));
     peer.connect_after(SLOWLY, 10);
     peer.expect_data(0..10);
@@ -72,7 +72,7 @@ fn an_ack_below_the_base_is_no_duplicate() {
         peer.send(&ack(100, number));
     }
     peer.raw.quiet(BRIEFLY);
-    // The third of its own still counts.
+    // The third duplicate of the base still counts.
     for _ in 0..3 {
         peer.send(&ack(10, 5));
     }
@@ -82,13 +82,13 @@ fn an_ack_below_the_base_is_no_duplicate() {
 }
 
 #[test]
-fn one_hole_after_another_is_filled_by_duplicates() {
+fn dup_acks_fill_holes_in_turn() {
     let mut peer = Peer::start(&format!("20 0.1 0 14 --debug {DATA}"));
     peer.connect_after(SLOWLY, 20);
     peer.expect_data(0..20);
     // Packets 0, 5 and 6 are lost; the rest arrived.
     for hole in [0, 5, 6] {
-        // The first moves the base there, if it was not there from the start.
+        // The first ACK moves the base there.
         for _ in 0..3 + u32::from(hole > 0) {
             peer.send(&ack(1, hole));
         }
@@ -100,13 +100,13 @@ fn one_hole_after_another_is_filled_by_duplicates() {
     assert_eq!(fast(peer.complete().expect(0)), ["0", "5", "6"]);
 }
 
-/// The packets that were repeated because of duplicate ACKs, as printed.
+/// Fast retransmissions, as printed.
 fn fast(outcome: &Outcome) -> Vec<&str> {
     outcome.out.iter().filter_map(|line| scan(FAST, line)).map(|fields| fields[1]).collect()
 }
 
 #[test]
-fn acks_that_come_twice_and_in_reverse_order_do_no_harm() {
+fn duplicated_reversed_acks_do_no_harm() {
     let mut peer = Peer::start("8 0.001 0 100 --power 15");
     peer.connect(8);
     let mut pending = Vec::new();
@@ -123,7 +123,7 @@ fn acks_that_come_twice_and_in_reverse_order_do_no_harm() {
 }
 
 #[test]
-fn an_ack_for_every_tenth_packet_is_enough() {
+fn ack_for_every_tenth_packet_suffices() {
     let mut peer = Peer::start("25 0.001 0 100 --power 15");
     peer.connect(25);
     let mut count = 0;
@@ -137,7 +137,7 @@ fn an_ack_for_every_tenth_packet_is_enough() {
 }
 
 #[test]
-fn every_third_packet_lost_the_first_time_still_arrives() {
+fn transfer_survives_loss_of_every_third_packet() {
     let mut peer = Peer::start("10 0.001 0 100 --power 14");
     peer.connect(10);
     let (mut lost, mut arrived, mut base) = (BTreeSet::new(), BTreeSet::new(), 0);

@@ -1,4 +1,4 @@
-//! Never more than min(W, recvWnd) packets beyond the base.
+//! Window limit: min(W, recvWnd) packets beyond the base.
 
 use crate::peer::{BRIEFLY, Packet, Peer, SLOWLY};
 use crate::wire::ack;
@@ -7,13 +7,13 @@ use crate::wire::ack;
 const DATA: &str = "--bytes 30000 --packet-size 108";
 
 #[test]
-fn the_window_opens_shrinks_closes_and_opens_again() {
+fn window_opens_shrinks_closes_and_reopens() {
     let mut peer = Peer::start(&format!("100 0.1 0 14 {DATA}"));
     peer.connect_after(SLOWLY, 4);
     peer.expect_data(0..4);
     peer.nothing_new(BRIEFLY);
     let mut next = 4;
-    // The ACK, its window, and one past the last packet that it permits.
+    // ACK, its window, and the first packet beyond it.
     for (number, window, edge) in [
         (1, 4, 5),
         (2, 8, 10),
@@ -24,7 +24,7 @@ fn the_window_opens_shrinks_closes_and_opens_again() {
         (108, 0, 111),
         (110, 1, 111),
         (111, 3, 114),
-        // W is less than this window.
+        // W is smaller than this window.
         (112, 80_000, 212),
         (113, u32::MAX, 213),
         (213, 1, 214),
@@ -38,7 +38,7 @@ fn the_window_opens_shrinks_closes_and_opens_again() {
 }
 
 #[test]
-fn a_window_of_0_with_nothing_in_flight_is_probed_with_one_packet() {
+fn zero_window_is_probed_with_one_packet() {
     let mut peer = Peer::start(&format!("100 0.1 0 14 {DATA}"));
     peer.connect_after(SLOWLY, 0);
     for seq in 0..3 {
@@ -50,7 +50,7 @@ fn a_window_of_0_with_nothing_in_flight_is_probed_with_one_packet() {
 }
 
 #[test]
-fn a_duplicate_ack_can_open_and_close_the_window() {
+fn duplicate_ack_changes_window() {
     let mut peer = Peer::start(&format!("100 0.1 0 14 {DATA}"));
     peer.connect_after(SLOWLY, 2);
     peer.expect_data(0..2);
@@ -66,10 +66,10 @@ fn a_duplicate_ack_can_open_and_close_the_window() {
 }
 
 #[test]
-fn the_reference_window_doubles_the_flight_up_to_w() {
+fn reference_window_doubles_flight_up_to_w() {
     let mut peer = Peer::start(&format!("30 0.1 0 14 {DATA}"));
     peer.connect_after(SLOWLY, 1);
-    // A flight comes whole before the ACKs of its packets go out, one after another.
+    // All packets of a flight arrive before their ACKs are sent one by one.
     let mut flights = Vec::new();
     let (mut first, mut edge) = (0, 1);
     while edge < 150 {

@@ -1,14 +1,14 @@
-//! `rdt-recv` as the emulator, as a real receiver and as a dummy.
+//! `rdt-recv` with an emulated link, with `--no-link` and with `--dummy`.
 
 use super::data::{array, crc_json};
-use super::lines::read;
 use super::process::{Receiver, send};
+use super::status_lines::read;
 
-/// Link properties that no transfer would survive.
+/// Link on which no transfer would finish.
 const HOPELESS: &str = "20 9 0.99/0.99 0.0001";
 
 #[test]
-fn no_link_applies_nothing_and_checks_the_sum() {
+fn no_link_skips_emulation_and_checks_crc() {
     let receiver = Receiver::start("--no-link");
     for (size, bytes) in [(1472, 200_000), (9, 200), (9000, 200_000), (65_507, 1_000_000)] {
         let args = format!("{HOPELESS} --packet-size {size} --bytes {bytes} --debug");
@@ -24,7 +24,7 @@ fn no_link_applies_nothing_and_checks_the_sum() {
 }
 
 #[test]
-fn dummy_opens_its_window_at_once_and_gives_no_checksum() {
+fn dummy_opens_full_window_without_checksum() {
     let receiver = Receiver::start("--dummy");
     for (size, bytes) in [(1472, 200_000), (9, 200), (65_507, 1_000_000)] {
         let args = format!("{HOPELESS} --packet-size {size} --bytes {bytes} --debug");
@@ -40,15 +40,15 @@ fn dummy_opens_its_window_at_once_and_gives_no_checksum() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_buffer_that_an_ordinary_user_is_granted_does_not_overflow() {
+fn default_socket_buffer_does_not_overflow() {
     for sender in ["8192 0 0 10000", "--cc fixed:8192 --pacing off"] {
-        // A host that is busy elsewhere looks like a long network for a while, which holds more than the buffer.
+        // A busy host adds delay, so that more than the buffer can be in flight.
         let overflows: Vec<_> = (0..5).map(|_| overflow(sender)).take_while(|lost| *lost > 0).collect();
         assert!(overflows.len() < 5, "{sender}: {overflows:?}");
     }
 }
 
-/// Messages for which a small buffer had no room.
+/// Overflows of a small receive buffer.
 fn overflow(sender: &str) -> u64 {
     let receiver = Receiver::start("--no-link --once --ack-every batch --json --socket-buffer 212992");
     send(&receiver.args(&format!("{sender} --bytes 20000000"))).with_code(0);
@@ -60,7 +60,7 @@ fn overflow(sender: &str) -> u64 {
 }
 
 #[test]
-fn a_checksum_that_was_not_checked_is_told() {
+fn unchecked_checksum_is_reported() {
     let receiver = Receiver::start("--dummy");
     let run = send(&receiver.args(&format!("{HOPELESS} --bytes 5000 --json"))).with_code(0);
     assert!(run.stderr.contains("the receiver did not check the data: it answered checksum 0"));
@@ -76,7 +76,7 @@ fn a_checksum_that_was_not_checked_is_told() {
 
 #[cfg(unix)]
 #[test]
-fn the_seed_of_emulated_links_is_told() {
+fn seed_of_links_is_printed() {
     const FORM: &str = "links draw from seed %d";
     let lines = |options| Receiver::start(options).interrupted().with_code(0);
     assert_eq!(lines("--seed 5").lines()[1], "links draw from seed 5");
@@ -86,7 +86,7 @@ fn the_seed_of_emulated_links_is_told() {
 }
 
 #[test]
-fn each_sender_has_the_link_that_its_syn_asks_for() {
+fn each_sender_gets_its_requested_link() {
     let receiver = Receiver::start("--json --seed 9");
     for (args, bytes, rtt_us, lossy) in [
         ("20 0 0 1000", 50_000, 0, false),
@@ -103,7 +103,7 @@ fn each_sender_has_the_link_that_its_syn_asks_for() {
 }
 
 #[test]
-fn a_packet_larger_than_the_emulator_takes_is_explained() {
+fn oversized_packet_without_answer_is_explained() {
     let receiver = Receiver::start("");
     let run = send(&receiver.args("10 0 0 1000 --packet-size 1473 --bytes 5000")).with_code(5);
     assert!(run.lines().contains(&"Main:\tsend failed with status 5"));
@@ -112,7 +112,7 @@ fn a_packet_larger_than_the_emulator_takes_is_explained() {
 }
 
 #[test]
-fn the_log_has_the_form_of_the_classic_receivers() {
+fn log_has_reference_format() {
     let receiver = Receiver::start("");
     let initialized = receiver.program.line("initialized");
     assert_eq!(read("Receiver v%.1f has initialized on %s", &initialized)[0], "0.1");
@@ -125,7 +125,7 @@ fn the_log_has_the_form_of_the_classic_receivers() {
 }
 
 #[test]
-fn once_ends_after_the_first_transfer() {
+fn once_exits_after_first_transfer() {
     let receiver = Receiver::start("--once");
     send(&receiver.args("10 0.01 0 1000 --bytes 5000")).with_code(0);
     let run = receiver.program.ended().with_code(0);
@@ -133,15 +133,15 @@ fn once_ends_after_the_first_transfer() {
 }
 
 #[test]
-fn once_stays_until_the_last_answer_left_a_long_link() {
+fn once_waits_for_last_ack_on_long_link() {
     let receiver = Receiver::start("--once");
     send(&receiver.args("10 2.1 0 1000 --bytes 0")).with_code(0);
 }
 
-/// The receiver of one way to receive and to acknowledge, and a sender in each format and with each way to send.
+/// Runs a receiver with the given options against senders of each format and offload.
 #[cfg(unix)]
 #[test]
-fn a_file_arrives_with_every_offload_in_both_formats_and_with_either_form_of_acks() {
+fn file_arrives_with_every_offload_and_ack_policy() {
     for (gro, ack) in [("on", "1"), ("on", "batch"), ("off", "1"), ("off", "batch")] {
         for gso in ["on", "off"] {
             let options = format!("--gso {gso} --gro {gro}");
@@ -165,7 +165,7 @@ fn a_file_arrives_with_every_offload_in_both_formats_and_with_either_form_of_ack
 
 #[cfg(unix)]
 #[test]
-fn that_one_ack_for_a_batch_has_no_effect_on_an_emulated_link_is_told() {
+fn batch_acks_on_emulated_link_warn() {
     for (options, told) in [("", true), ("--no-link", false)] {
         let receiver = Receiver::start(&format!("--ack-every batch {options}"));
         send(&receiver.args("10 0 0 1000 --bytes 1000")).with_code(0);

@@ -1,4 +1,4 @@
-//! Addresses, and many senders at once.
+//! Addresses, ports and concurrent senders.
 
 use std::net::{Ipv6Addr, UdpSocket};
 use std::process::Stdio;
@@ -10,10 +10,10 @@ use super::process::{Program, Receiver, rdt_recv, rdt_send, send};
 
 #[cfg(unix)]
 #[test]
-fn sixty_four_senders_at_once() {
+fn sixty_four_concurrent_senders_finish() {
     const SENDERS: usize = 64;
     let receiver = Receiver::start("--json --seed 1");
-    // One byte more each, so that every transfer has a checksum of its own.
+    // Each has one byte more, so that all checksums differ.
     let sizes: Vec<_> = (0..SENDERS).map(|n| 200_000 + n).collect();
     let start = |bytes: &usize| {
         let args = receiver.args(&format!("30 0.02 0.002/0.01 20 --bytes {bytes} --json --quiet"));
@@ -40,7 +40,7 @@ fn sixty_four_senders_at_once() {
     }
 }
 
-/// True if this host can be tested with IPv6; tells so if not.
+/// True if this host has IPv6; prints a note if not.
 fn has_ipv6() -> bool {
     let bound = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
     if let Err(error) = &bound {
@@ -50,7 +50,7 @@ fn has_ipv6() -> bool {
 }
 
 #[test]
-fn ipv6_all_the_way() {
+fn ipv6_works_end_to_end() {
     if !has_ipv6() {
         return;
     }
@@ -70,7 +70,7 @@ fn ipv6_all_the_way() {
 }
 
 #[test]
-fn all_interfaces_means_both_families() {
+fn default_bind_serves_ipv4_and_ipv6() {
     if !has_ipv6() {
         return;
     }
@@ -84,10 +84,10 @@ fn all_interfaces_means_both_families() {
 }
 
 #[test]
-fn unless_told_otherwise_both_programs_use_port_22345() {
+fn default_port_is_22345() {
     let receiver = Program::start(&mut rdt_recv("--once"));
     let Some(line) = receiver.line_or_end("initialized on") else {
-        // Somebody else has the port, which tells as much.
+        // Another program has the port, which shows the same.
         assert!(receiver.ended().with_code(69).stderr.contains(":22345: "));
         return;
     };
@@ -96,7 +96,7 @@ fn unless_told_otherwise_both_programs_use_port_22345() {
 }
 
 #[test]
-fn a_port_in_use_is_told() {
+fn port_in_use_exits_with_69() {
     let receiver = Receiver::start("");
     let address = receiver.address.to_string();
     let run = Program::start(&mut rdt_recv(&format!("--bind {address}"))).ended().with_code(69);
@@ -106,7 +106,7 @@ fn a_port_in_use_is_told() {
 
 #[cfg(unix)]
 #[test]
-fn a_port_in_use_is_told_to_several_threads_too() {
+fn port_in_use_with_threads_exits_with_69() {
     let receiver = Receiver::start("--threads 2");
     let address = receiver.address.to_string();
     for threads in [1, 2] {
@@ -120,7 +120,7 @@ fn a_port_in_use_is_told_to_several_threads_too() {
 
 #[cfg(unix)]
 #[test]
-fn a_receiver_that_stops_answering_is_not_one_that_was_never_there() {
+fn lost_receiver_is_reported_as_such() {
     for (signal, gone) in [("KILL", cfg!(target_os = "linux")), ("STOP", false)] {
         let receiver = Receiver::start("--no-link");
         let args = receiver.args("10 0 0 1000 - --interval 5ms --attempts 3/9/9");
@@ -128,7 +128,7 @@ fn a_receiver_that_stops_answering_is_not_one_that_was_never_there() {
         sender.line("connected");
         receiver.program.signal(signal);
         let host = receiver.address;
-        // Killed, it is waited for; stopped, it stays as it is until the end of this round.
+        // A killed receiver is reaped; a stopped one stays until the end of the round.
         let _stopped = if signal == "KILL" {
             receiver.program.ended();
             None
@@ -147,14 +147,14 @@ fn a_receiver_that_stops_answering_is_not_one_that_was_never_there() {
 }
 
 #[test]
-fn a_silence_is_explained() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+fn missing_answer_is_explained() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let full = Receiver::start("--max-peers 1");
     send(&full.args("10 0 0 1000 --bytes 3000")).with_code(0);
     let mute = silent.local_addr().unwrap();
     let cases = [
-        (nobody, format!("nobody listens at {nobody} ({nobody}): start rdt-recv there")),
+        (closed, format!("no program listens at {closed} ({closed}): start rdt-recv there")),
         (mute, format!("no answer from {mute} ({mute}) after 3 attempts: is rdt-recv running")),
         (full.address, "no answer from".into()),
     ]

@@ -1,11 +1,11 @@
-//! Bad input of the native format: one plain sentence and an exit code.
+//! Invalid options of the native format end in one sentence and an exit code.
 
 use super::bad_input::refused;
 use super::process::{rdt_recv, rdt_send, send};
 
 #[test]
-fn options_that_make_no_sense_where_they_are() {
-    const COURSE: &str = "local 10 0.1 0 100";
+fn contradictory_or_invalid_options_are_refused() {
+    const POSITIONAL: &str = "local 10 0.1 0 100";
     for (args, word) in [
         ("local --wire classic", "<w> <rtt> <loss> <linkmbps>"),
         ("local - --power 3", "- and --power"),
@@ -74,7 +74,7 @@ fn options_that_make_no_sense_where_they_are() {
         ("--wire native --initial-window 3", "fixed:10"),
         ("--wire native --recovery best", "rack, sack"),
     ] {
-        refused("rdt-send", &mut rdt_send(&format!("{COURSE} {options}")), 64, word);
+        refused("rdt-send", &mut rdt_send(&format!("{POSITIONAL} {options}")), 64, word);
     }
     for (args, word) in [
         ("local 0 0.1 0 100", "window"),
@@ -96,7 +96,7 @@ fn options_that_make_no_sense_where_they_are() {
 }
 
 #[test]
-fn what_is_allowed_together() {
+fn compatible_options_are_accepted() {
     for args in [
         "local 5 0.001 0 100 --wire native --queue 5p",
         "local 5 0.001 0 100 --wire native --cc cubic --buffer 9",

@@ -1,4 +1,4 @@
-//! `rdt-recv --output`: what arrived is kept in order, exactly once, whole or not at all.
+//! `rdt-recv --output`: transfers are stored in order, exactly once, whole or not at all.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,12 +24,12 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Files that are not hidden: what looks whole.
+/// Files that are not hidden, that is, complete.
 fn visible(directory: &Path) -> Vec<String> {
     names(directory).into_iter().filter(|name| !name.starts_with('.')).collect()
 }
 
-/// Waits for the hidden file of a transfer whose first bytes were acknowledged: they reach the disk later. Fails if there
+/// Waits for the temporary file of a transfer, which may appear after the first ACK. Fails if there
 /// is more than one.
 #[expect(clippy::disallowed_methods, reason = "nothing tells when a file appears")]
 fn partial(directory: &Path) {
@@ -49,7 +49,7 @@ fn piped_to(receiver: &Receiver, options: &str) -> Program {
     Program::start(rdt_send(&args).stdin(Stdio::piped()))
 }
 
-/// `PATH` in the receiver's line about a finished transfer.
+/// Path in the receiver's line about a finished transfer.
 fn kept_in(receiver: &Receiver, bytes: usize) -> String {
     let line = receiver.program.line(&format!("finished: {bytes} bytes"));
     let (_, path) = line.split_once(", kept in ").expect("a path");
@@ -57,7 +57,7 @@ fn kept_in(receiver: &Receiver, bytes: usize) -> String {
 }
 
 #[test]
-fn a_pipe_with_pauses_becomes_a_file() {
+fn paused_pipe_is_stored_whole() {
     let directory = directory();
     let file = directory.path().join("kept");
     let receiver = Receiver::keeping(&file, "");
@@ -72,7 +72,7 @@ fn a_pipe_with_pauses_becomes_a_file() {
 }
 
 #[test]
-fn losses_and_duplicates_leave_no_trace_in_a_file() {
+fn lossy_transfer_is_stored_exactly() {
     let directory = directory();
     let file = directory.path().join("kept");
     let receiver = Receiver::from(rdt_recv("--bind 127.0.0.1:0 --seed 3 --output").arg(&file));
@@ -85,7 +85,7 @@ fn losses_and_duplicates_leave_no_trace_in_a_file() {
 }
 
 #[test]
-fn memory_does_not_grow_with_the_input() {
+fn memory_does_not_grow_with_input() {
     const BYTES: usize = 64 << 20;
     let receiver = Receiver::start("--no-link --once --json");
     let mut sender = piped_to(&receiver, "--json");
@@ -93,13 +93,13 @@ fn memory_does_not_grow_with_the_input() {
     for run in [sender.ended(), receiver.program.ended()] {
         let summary = run.with_code(0).summary();
         assert_eq!(summary["bytes"], BYTES);
-        // What the system does not tell is null.
+        // Unknown memory is null.
         assert!(summary["memory_peak_bytes"].as_u64() < Some(BYTES as u64 / 2), "{summary}");
     }
 }
 
 #[test]
-fn files_of_any_size_get_names_in_a_directory() {
+fn directory_gets_one_file_per_transfer() {
     let directory = directory();
     let (source, kept) = (directory.path().join("source"), directory.path().join("kept"));
     fs::create_dir(&kept).unwrap();
@@ -125,7 +125,7 @@ fn files_of_any_size_get_names_in_a_directory() {
 }
 
 #[test]
-fn two_senders_at_once_get_a_file_each() {
+fn concurrent_senders_get_separate_files() {
     let directory = directory();
     let receiver = Receiver::keeping(directory.path(), "");
     let data = [random(400_000, 3), random(500_001, 4)];
@@ -144,7 +144,7 @@ fn two_senders_at_once_get_a_file_each() {
 }
 
 #[test]
-fn the_standard_output_carries_the_bytes_and_ends_the_program() {
+fn output_to_stdout_exits_after_one_transfer() {
     let cases = [(3_000_001, "--file -"), (5, "-"), (0, "-")].map(|(size, from)| {
         let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
         let data = random(size, 5);
@@ -163,7 +163,7 @@ fn the_standard_output_carries_the_bytes_and_ends_the_program() {
 }
 
 #[test]
-fn a_second_sender_does_not_disturb_the_one_on_the_standard_output() {
+fn second_sender_does_not_disturb_stdout_transfer() {
     let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
     let mut first = piped_to(&receiver, "");
     first.write(&b"a".repeat(20_000));
@@ -177,8 +177,8 @@ fn a_second_sender_does_not_disturb_the_one_on_the_standard_output() {
     assert!(run.stdout == [b"a".repeat(20_000), b"b".repeat(20_000)].concat(), "the bytes differ");
 }
 
-/// A sender that says hello, is answered, and says nothing more.
-fn stranger(receiver: &Receiver) -> UdpSocket {
+/// A sender that sends a SYN, gets the SYN-ACK, and sends no data.
+fn half_open(receiver: &Receiver) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -188,31 +188,31 @@ fn stranger(receiver: &Receiver) -> UdpSocket {
 }
 
 #[test]
-fn a_stranger_that_only_says_hello_does_not_take_the_standard_output() {
+fn syn_alone_does_not_take_stdout() {
     let receiver = Receiver::from(&mut rdt_recv("--bind 127.0.0.1:0 --no-link --output -"));
-    let _stranger = stranger(&receiver);
+    let _half_open = half_open(&receiver);
     super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
     assert!(receiver.program.ended().with_code(0).stdout == super::data::array(3000), "the bytes differ");
 }
 
 #[cfg(unix)]
 #[test]
-fn strangers_that_only_say_hello_take_no_descriptors() {
+fn syns_alone_take_no_descriptors() {
     let directory = directory();
     let args = ["--bind", "127.0.0.1:0", "--no-link", "--output", directory.path().to_str().unwrap()];
     let receiver = Receiver::from(&mut super::process::rdt_recv_after("ulimit -n 30", &args));
-    let strangers: Vec<_> = (0..100).map(|_| stranger(&receiver)).collect();
+    let senders: Vec<_> = (0..100).map(|_| half_open(&receiver)).collect();
     assert!(names(directory.path()).is_empty(), "nothing arrived");
     super::process::send(&receiver.args("10 0 0 1000 --bytes 3000")).with_code(0);
     let path = kept_in(&receiver, 3000);
     assert!(fs::read(path).unwrap() == super::data::array(3000), "the bytes differ");
-    drop(strangers);
+    drop(senders);
     let run = receiver.interrupted().with_code(130);
     assert!(run.stderr.lines().all(|line| line.starts_with("received ")), "{}", run.stderr);
 }
 
 #[test]
-fn a_file_is_replaced_at_once_when_the_transfer_is_complete() {
+fn file_is_replaced_atomically_at_completion() {
     let directory = directory();
     let file = directory.path().join("kept");
     fs::write(&file, "old").unwrap();
@@ -235,7 +235,7 @@ fn a_file_is_replaced_at_once_when_the_transfer_is_complete() {
 }
 
 #[test]
-fn what_is_on_the_disk_before_it_is_confirmed_is_a_file_like_any_other() {
+fn synced_file_is_an_ordinary_file() {
     let directory = directory();
     for (output, expected) in [("", None), ("kept", Some("kept"))] {
         let receiver = Receiver::keeping(&directory.path().join(output), "--sync");
@@ -253,7 +253,7 @@ fn what_is_on_the_disk_before_it_is_confirmed_is_a_file_like_any_other() {
 
 #[cfg(unix)]
 #[test]
-fn the_users_mask_decides_who_may_read_a_file() {
+fn umask_sets_file_permissions() {
     use std::os::unix::fs::PermissionsExt;
     for (mask, mode) in [("022", 0o644), ("027", 0o640), ("077", 0o600), ("000", 0o666)] {
         let directory = directory();
@@ -268,7 +268,7 @@ fn the_users_mask_decides_who_may_read_a_file() {
 
 #[cfg(unix)]
 #[test]
-fn a_sender_that_dies_leaves_nothing() {
+fn killed_sender_leaves_no_file() {
     let directory = directory();
     fs::write(directory.path().join("other"), "old").unwrap();
     for output in ["", "kept"] {
@@ -285,7 +285,7 @@ fn a_sender_that_dies_leaves_nothing() {
 }
 
 #[test]
-fn an_output_that_cannot_be_made_is_refused_at_the_start() {
+fn missing_output_directory_is_refused_at_start() {
     let directory = directory();
     let path = |name: &str| directory.path().join(name);
     fs::write(path("file"), "old").unwrap();

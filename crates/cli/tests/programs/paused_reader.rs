@@ -1,4 +1,4 @@
-//! Readers of the standard output that pause for longer than a sender waits for an answer.
+//! Readers of the standard output that pause for longer than the senders' timeouts.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use super::data::random;
 use super::process::{Program, rdt_recv, rdt_send, send};
 
-/// More than all that lies between a sender and a reader: pipe, queue and the receiver's memory.
+/// More than all buffers between sender and reader: pipe, queue and receive buffer.
 const BYTES: usize = 12 << 20;
 
-/// How long the reader pauses: longer than the attempts and the patience of the senders below.
+/// The reader's pause: longer than the attempts and timeouts of the senders below.
 const PAUSE: Duration = Duration::from_secs(3);
 
 #[test]
-fn the_transfer_waits_and_is_whole() {
+fn transfer_waits_for_paused_reader() {
     let senders = ["500 0 0 1000 - --attempts 3/5/5 --quiet", "- --give-up 1s --quiet"];
     let cases = senders.map(|args| [BYTES, 100_000].map(|bytes| (args, bytes)));
     let cases = cases.into_iter().flatten().map(|(args, bytes)| thread::spawn(move || transfer(args, bytes)));
@@ -34,7 +34,7 @@ fn transfer(args: &str, bytes: usize) {
     let data = random(bytes, 7);
     let mut sender = Program::start(rdt_send(&format!("{address} {args}")).stdin(Stdio::piped()));
     sender.feed(data.clone(), &[BYTES]);
-    // Something arrived, so the output is taken.
+    // The first bytes arrived, so this transfer has the output.
     let mut kept = vec![0];
     reader.read_exact(&mut kept).unwrap();
     let (_nobody, never) = channel::<()>();

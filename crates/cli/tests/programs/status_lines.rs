@@ -22,7 +22,7 @@ const DUP_ACK: &str = "[%6.3f] <-- ACK %d (window %d, dupACK %d)";
 const LAST_ACK: &str = "[%6.3f] <-- ACK %d (window %d, no outstanding packets)";
 pub(super) const EXHAUSTED: &str = "%.3f\treached max retx count on packet %d";
 
-/// The values of `line`, which is of this format.
+/// Values of `line` by its format.
 #[track_caller]
 pub(super) fn read(format: &str, line: &str) -> Vec<String> {
     values(format, line).unwrap_or_else(|| panic!("'{line}' is not as '{format}'"))
@@ -32,7 +32,7 @@ fn number(text: &str) -> f64 {
     text.parse().unwrap()
 }
 
-/// `printed` is `exact`, up to what rounding to `decimals` and the rounded inputs allow.
+/// Checks that `printed` equals `exact` up to rounding.
 #[track_caller]
 fn about(printed: &str, exact: f64, tolerance: f64) {
     assert!((number(printed) - exact).abs() <= tolerance, "{printed} is not {exact}");
@@ -43,7 +43,7 @@ fn lossless() -> Ended {
 }
 
 #[test]
-fn a_transfer_prints_these_lines_and_no_others() {
+fn transfer_prints_exactly_these_lines() {
     let run = lossless();
     let lines = run.lines();
     assert_eq!(read(PARAMETERS, lines[0]), ["4", "0.050", "0", "0", "100"]);
@@ -65,7 +65,7 @@ fn a_transfer_prints_these_lines_and_no_others() {
 }
 
 #[test]
-fn the_numbers_of_a_line_agree_with_each_other() {
+fn status_line_numbers_are_consistent() {
     let run = lossless();
     let lines = run.lines();
     let mut base = 0.0;
@@ -87,7 +87,7 @@ fn the_numbers_of_a_line_agree_with_each_other() {
 }
 
 #[test]
-fn losses_are_printed_as_percent_g_does() {
+fn losses_are_printed_as_percent_g() {
     for (loss, printed) in [
         ("0.1", ["0.1", "0"]),
         ("0.00001", ["1e-05", "0"]),
@@ -101,14 +101,14 @@ fn losses_are_printed_as_percent_g_does() {
 }
 
 #[test]
-fn a_transfer_of_nothing_has_rates_that_are_numbers() {
+fn empty_transfer_prints_finite_rates() {
     let run = send("local 10 0 0 1000 --bytes 0").with_code(0);
     assert_eq!(read(FINISHED, run.line("Main:\ttransfer")), ["0.000", "0.00", "0"]);
     read(LAST, run.line("Main:\testRTT"));
 }
 
 #[test]
-fn quiet_leaves_the_last_two_lines() {
+fn quiet_prints_last_two_lines() {
     let run = send("local 10 0.01 0.01 1000 --power 10 --quiet").with_code(0);
     let [finished, last] = run.lines().try_into().unwrap();
     assert_eq!(read(FINISHED, finished)[2], "F15F689B");
@@ -116,13 +116,13 @@ fn quiet_leaves_the_last_two_lines() {
     assert_eq!(run.stderr, "");
 }
 
-/// The first of `formats` that `line` has, if any.
+/// First of `formats` that `line` matches.
 fn kind<'f>(line: &str, formats: &[&'f str]) -> Option<&'f str> {
     formats.iter().copied().find(|format| values(format, line).is_some())
 }
 
 #[test]
-fn debug_adds_a_line_for_every_packet() {
+fn debug_prints_line_for_each_packet() {
     let formats =
         [SYN, SYN_ACK, FIN, TIMEOUT, FAST, DATA, ACK, DUP_ACK, LAST_ACK, STATUS, FIN_ACK, PARAMETERS, ARRAY];
     let formats = [&formats[..], &[CONNECTED, FINISHED, LAST]].concat();
@@ -144,7 +144,7 @@ fn debug_adds_a_line_for_every_packet() {
 }
 
 #[test]
-fn attempts_are_as_asked_for() {
+fn attempts_option_sets_limits() {
     for (attempts, [syn, data, fin]) in [("5/6/7", ["5", "6", "7"]), ("60", ["30", "60", "60"])] {
         let run = send(&format!("local 10 0 0 1000 --bytes 1 --debug --attempts {attempts}")).with_code(0);
         for (format, limit) in [(SYN, syn), (DATA, data), (FIN, fin)] {
@@ -155,7 +155,7 @@ fn attempts_are_as_asked_for() {
 }
 
 #[test]
-fn debug_says_what_a_timeout_was() {
+fn debug_prints_expired_timeout() {
     let run = send("local 1 0.005 0.2 100 --bytes 40kb --seed 7 --debug").with_code(0);
     let timeouts: Vec<_> = run.lines().iter().filter_map(|line| values(TIMEOUT, line)).collect();
     assert!(!timeouts.is_empty(), "stop-and-wait repairs every loss so");

@@ -1,12 +1,12 @@
-//! The lines of `rdt-send` in the native format: the same columns, packets and all.
+//! Status lines of native transfers: the columns of the classic ones, in packets.
 
 use serde_json::Value;
 
-use super::lines::{CONNECTED, FIN_ACK, FINISHED, LAST, PARAMETERS, STATUS, read};
 use super::printf::values;
 use super::process::send;
+use super::status_lines::{CONNECTED, FIN_ACK, FINISHED, LAST, PARAMETERS, STATUS, read};
 
-/// Bytes of stream in a full packet of 1472 bytes.
+/// Payload of a full packet of 1472 bytes.
 const PAYLOAD: f64 = 1444.0;
 
 fn number(text: &str) -> f64 {
@@ -14,7 +14,7 @@ fn number(text: &str) -> f64 {
 }
 
 #[test]
-fn a_native_transfer_prints_the_same_columns() {
+fn native_status_lines_have_classic_columns() {
     let run = send("local 4 0.05 0 100 --wire native --power 14 --interval 100ms").with_code(0);
     let lines = run.lines();
     assert_eq!(read(PARAMETERS, lines[0]), ["4", "0.050", "0", "0", "100"]);
@@ -41,7 +41,7 @@ fn a_native_transfer_prints_the_same_columns() {
 }
 
 #[test]
-fn the_first_line_names_what_governs_the_window() {
+fn first_line_names_congestion_control() {
     let first =
         |args: &str| send(&format!("local {args} --bytes 1 --seed 1")).with_code(0).lines()[0].to_string();
     assert_eq!(first(""), "Main:\tsender W = bbr, no link asked for");
@@ -53,7 +53,7 @@ fn the_first_line_names_what_governs_the_window() {
 }
 
 #[test]
-fn without_a_link_nothing_is_told_of_one() {
+fn transfer_without_link_prints_no_link() {
     let run = send("local --bytes 3000 --json --seed 1").with_code(0);
     let summary = run.summary();
     assert_eq!((&summary["seed"], &summary["receiver"]["forward"]), (&Value::Null, &Value::Null));

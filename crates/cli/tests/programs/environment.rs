@@ -1,12 +1,11 @@
-//! What is not as it should be around the programs: a network without a way, too little memory, and an end that comes
-//! while somebody is being served.
+//! Adverse environments: no route, too little memory, shutdown during a transfer.
 
 use std::process::Stdio;
 
 use super::process::{Program, Receiver, rdt_recv_after, rdt_send, send};
 
-/// `rdt-send` in a network of its own: a device to which no other host is connected, and a kernel that knows after a
-/// tenth of a second that nobody answers. `None` where this user may not make one.
+/// Runs `rdt-send` in a network namespace without other hosts, where ARP fails after 0.1 s. `None`
+/// if this user may not create one.
 #[cfg(target_os = "linux")]
 fn in_an_empty_network(args: &[&str]) -> Option<Program> {
     const SETUP: &str = "ip link add d0 type veth peer name d1 && ip addr add 10.1.0.1/24 dev d0 \
@@ -27,7 +26,7 @@ fn in_an_empty_network(args: &[&str]) -> Option<Program> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_host_that_the_network_does_not_find_is_waited_for_and_then_told() {
+fn unreachable_host_times_out_with_explanation() {
     for args in [&["10.1.0.9", "--give-up", "2s"][..], &["10.1.0.9", "8", "0", "0", "100"]] {
         let Some(sender) = in_an_empty_network(args) else { return };
         let run = sender.ended().with_code(5);
@@ -38,8 +37,8 @@ fn a_host_that_the_network_does_not_find_is_waited_for_and_then_told() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn too_little_memory_is_told_before_anybody_is_served() {
-    // 300 MB of addresses; each thread wants 2 MiB for what it reads and a stack, at the least.
+fn low_memory_fails_before_serving() {
+    // 300 MB of address space. Each thread needs 2 MiB of receive buffers and a stack.
     for threads in ["64", "256"] {
         let args = ["--bind", "127.0.0.1:0", "--no-link", "--threads", threads];
         let run = Program::start(&mut rdt_recv_after("ulimit -v 300000", &args)).ended().with_code(69);
@@ -51,7 +50,7 @@ fn too_little_memory_is_told_before_anybody_is_served() {
 
 #[cfg(unix)]
 #[test]
-fn once_takes_nobody_else_and_waits_for_those_who_are_there() {
+fn once_refuses_new_senders_and_finishes_open_transfers() {
     for (options, wire) in [("", "classic"), ("--threads 2", "native"), ("--threads 4", "classic")] {
         let receiver = Receiver::start(&format!("--no-link --once {options}"));
         let arguments = |args: &str| match wire {
@@ -65,7 +64,7 @@ fn once_takes_nobody_else_and_waits_for_those_who_are_there() {
         send(&arguments("--bytes 5000")).with_code(0);
         receiver.program.line("finished: 5000 bytes");
         if wire == "native" {
-            // Said at once where the format can say it.
+            // Native refuses at once with a CLOSE.
             send(&arguments("--bytes 1000")).with_code(8);
         }
         slow.write(b" and last");
