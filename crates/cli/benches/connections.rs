@@ -1,22 +1,21 @@
-//! Many connections at once to one `rdt-recv --no-link --ack-every batch`:
-//! `cargo bench -p rdt-cli --bench connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone;
+//! Many connections at once to one `rdt-recv --no-link --ack-every batch`: `cargo bench -p rdt-cli
+//! --bench connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone;
 //! `--arrangements N`: the first N of five; `--in-flight N`: 32768 packets).
 //!
-//! The windows of all connections hold 32768 packets together, but none more than 8192 (that of the published runs, and
-//! of one connection): with 512 that is 64 each, little more than the system joins in one message.
+//! The windows hold 32768 packets in total, at most 8192 each (as in the published runs). With 512
+//! connections that is 64 each, about one GRO message.
 //!
-//! Each connection is a real sender on a socket of its own, all in this process, in two arrangements: one thread
-//! for all of them, which takes them in turn as they have something to do (`driver::Many`, which no program uses: it is
-//! there for those who build on the library), and a thread each, as `rdt-send` has it. The first leaves the receiver a
-//! core of two, so it shows what the receiver makes of many; in the second the system's scheduler decides who is next
-//! among hundreds, and is measured with them.
+//! Each connection is a sender with its own socket in this process. There are two arrangements: one
+//! thread for all (`rdt_driver::Many`, meant for library users), and one thread each, as in
+//! `rdt-send`. The first leaves the receiver one of two cores, so it shows the receiver's capacity.
+//! The second includes the scheduling of hundreds of threads.
 //!
-//! All are compared with one: a single connection that lends its batches to the kernel as `rdt-send` does, to one thread
-//! of the receiver. It runs in each round between the others. Many copy theirs, which among many senders in one process
-//! is faster; what copying costs a single one is a row of its own.
+//! Baseline: one connection with zero-copy sends, as in `rdt-send`, to one receiver thread, in each
+//! round between the others. Many connections copy, which is faster for many senders in one
+//! process; one connection that copies is a row of its own.
 //!
-//! All connections send for the same time; of that the middle is measured, in which all of them are open, so
-//! that neither handshakes nor stragglers count. Then they end as transfers should, and their checksums are
+//! All connections send for the same time. Only its middle is measured, in which all are open, so
+//! handshakes and stragglers do not count. Then the transfers end normally and their checksums are
 //! compared.
 
 mod common;
@@ -32,30 +31,31 @@ use rdt_driver::{Connected, Many, Member, UdpIo, UdpOptions, Waiter, clock, run,
 use rdt_transport::congestion::Algorithm;
 use rdt_transport::{FramePool, LinkProperties, Sender, SenderConfig};
 
-/// Packets that all windows hold together.
+/// Total of all windows, in packets.
 const IN_FLIGHT: u64 = 32_768;
-/// Packets of a window at most, whatever is in flight: that of the published runs.
+/// Largest window, in packets: that of the published runs.
 const MOST_WINDOW: usize = 8192;
-/// Until all connections are open and their windows too, and what each of them adds.
+/// Time until all connections and their windows are open: a base, and a part for each connection.
 const SETTLE: Duration = Duration::from_millis(700);
 const SETTLE_EACH: Duration = Duration::from_millis(4);
 const CONNECTIONS: [usize; 4] = [1, 8, 64, 512];
-/// Asked of many: this much of one connection's rate, and of Jain's index.
+/// Targets for many connections: share of one connection's rate, and Jain's index.
 const RATE: f64 = 0.85;
 const JAIN: f64 = 0.9;
 
-/// How the connections are sent and received.
+/// Arrangement of senders and receiver.
 #[derive(Debug, Clone, Copy)]
 struct Arrangement {
     senders: Threads,
     /// Of the receiver.
     threads: usize,
     native: bool,
-    /// Batches are lent to the kernel.
-    lends: bool,
+    /// Zero-copy sends.
+    zero_copy: bool,
 }
 
-const COPIED: Arrangement = Arrangement { senders: Threads::One, threads: 1, native: false, lends: false };
+const COPIED: Arrangement =
+    Arrangement { senders: Threads::One, threads: 1, native: false, zero_copy: false };
 const ARRANGEMENTS: [Arrangement; 5] = [
     COPIED,
     Arrangement { threads: 2, ..COPIED },
@@ -63,8 +63,8 @@ const ARRANGEMENTS: [Arrangement; 5] = [
     Arrangement { senders: Threads::Each, threads: 2, ..COPIED },
     Arrangement { native: true, ..COPIED },
 ];
-/// What the others are compared with, one connection.
-const ONE: Arrangement = Arrangement { senders: Threads::Each, lends: true, ..COPIED };
+/// Baseline: one connection.
+const ONE: Arrangement = Arrangement { senders: Threads::Each, zero_copy: true, ..COPIED };
 
 fn main() {
     let surroundings = Surroundings::now();
@@ -105,7 +105,7 @@ fn main() {
     surroundings.report();
 }
 
-/// Medians, beside the rate of one.
+/// Prints medians and the ratio to one connection.
 fn figures(runs: &[Row], one: f64) -> String {
     let (gbps, jain) = (of(runs, |row| row.gbps), of(runs, |row| row.jain));
     format!(
@@ -123,14 +123,14 @@ fn count(name: &str, default: u64) -> usize {
     usize::try_from(argument(name, default)).expect("a small number")
 }
 
-/// How many threads the senders have.
+/// Number of sender threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Threads {
     One,
     Each,
 }
 
-/// What one round of one row gave.
+/// Result of one round of a row.
 struct Row {
     gbps: f64,
     jain: f64,
@@ -152,7 +152,7 @@ impl Arrangement {
     fn cells(self, connections: usize) -> String {
         let senders = if self.senders == Threads::One { "one thread" } else { "a thread each" };
         let format = if self.native { "native" } else { "classic" };
-        let batches = if self.lends { "lent" } else { "copied" };
+        let batches = if self.zero_copy { "zero-copy" } else { "copied" };
         let (threads, window) = (self.threads, window(connections));
         format!("{senders} | {format} | {batches} | {threads} | {connections} | {window}")
     }
@@ -202,20 +202,20 @@ struct Plan {
     end: Instant,
 }
 
-/// What one connection did.
+/// Result of one connection.
 struct Done {
     /// Goodput in the measured time.
     bps: f64,
     retransmitted: f64,
 }
 
-/// A sender, its socket and what it sends.
+/// A sender, its socket and its application.
 type Connection = Member<Sender, Connected, Load>;
 
 fn connection(plan: &Plan, number: usize, memory: FramePool) -> Connection {
     let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), UdpOptions::default()).expect("a free port");
     let mut socket = Connected::new(io, plan.address);
-    let memory = if plan.arrangement.lends { send_memory(&mut socket) } else { memory };
+    let memory = if plan.arrangement.zero_copy { send_memory(&mut socket) } else { memory };
     let mut endpoint = Sender::with_memory(plan.config(number), memory).expect("the configuration is valid");
     endpoint.open().expect("a new sender opens");
     Member { endpoint, socket, application: Load::new([plan.begin, plan.end]) }

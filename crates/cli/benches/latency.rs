@@ -1,11 +1,10 @@
-//! The round trip of one packet at a time through the real programs, beside the bare one of the same sockets:
+//! Round trip of one packet at a time through the programs, compared with that of bare sockets:
 //! `cargo bench -p rdt-cli --bench latency` (`-- --rounds N --packets N`: 5, 20000).
 //!
-//! W is 1 and there is no link, so what is left is what the programs and the system take. The bare one sends a
-//! datagram of 1472 bytes and is answered with 12, over the same kind of socket and waiter, with nothing
-//! between. Both take the time in the same way, from the reading of the clock that sending goes by to the
-//! stamp that the kernel gave the answer. That leaves out waking the sender for it, so the time from one packet
-//! to the next, which has it, stands in a table of its own.
+//! W is 1 and there is no link, so the time is that of the programs and the system. The bare
+//! exchange sends 1472 bytes and gets 12 back, over the same kind of socket and waiter. Both are
+//! measured from the clock reading before the send to the kernel's receive timestamp. That leaves
+//! out the wake-up of the sender, which a second table of the time between packets includes.
 
 mod common;
 

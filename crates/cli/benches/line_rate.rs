@@ -1,24 +1,26 @@
-//! The programs at the speed of the machine, beside the limit: `cargo bench -p rdt-cli --bench line_rate`.
+//! Largest rate of the programs over loopback, compared with the limit: `cargo bench -p rdt-cli
+//! --bench line_rate`.
 //!
-//! The limit is what the loopback can carry at all: a blast of the same datagrams over sockets of its own, without
-//! reliability (`line_rate/limit.rs`): as it is, with a CRC-32 of every byte on each side, with a copy of it as well, and
-//! with batches lent to the kernel, without and with a header in each datagram. Rows are compared with the limit with a
-//! CRC-32 and no copy, for that is what a receiver does that keeps nothing, as `rdt-recv` here, and with the best with a
-//! CRC-32. It runs between the transfers, so that a change of the machine's mood meets both. Its rate counts whole
-//! datagrams, that of the transfers only payload.
+//! The limit is the rate of the same datagrams over plain sockets without reliability
+//! (`line_rate/limit.rs`): bare; with a CRC-32 of every byte on each side; with a copy as well; and
+//! with zero-copy sends, without and with a header in each datagram. Rows are compared with two of
+//! them: CRC-32 without a copy, which is the work of `rdt-recv` without `--output`, and the fastest
+//! with a CRC-32. Limit and transfers alternate, so that a change of the machine's speed affects
+//! both. The limit's rate counts whole datagrams, that of the transfers only payload.
 //!
-//! `-- --rounds N --bytes N` (5, 4000000000, for every row); `--size N` and `--offload 0|1` leave the others out.
+//! `-- --rounds N --bytes N` (5, 4000000000, for every row); `--size N` and `--offload 0|1` leave
+//! the others out.
 
 mod common;
-#[cfg(target_os = "linux")]
-#[path = "common/lent.rs"]
-mod lent;
 #[cfg(target_os = "linux")]
 #[path = "line_rate/limit.rs"]
 mod limit;
 #[cfg(target_os = "linux")]
 #[path = "common/plain.rs"]
 mod plain;
+#[cfg(target_os = "linux")]
+#[path = "common/zerocopy.rs"]
+mod zerocopy;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -38,7 +40,7 @@ mod table {
     use crate::common::{self, Surroundings, argument, cpu_per_gb, median, number, rounds, verdict};
     use crate::limit::{self, Work};
 
-    /// The limit's rows. By reference goes a batch that the kernel cuts, so not without offload.
+    /// Rows of the limit. Zero-copy needs GSO.
     const LIMITS: [(&str, Work); 5] = [
         ("limit, bare", Work::Bare),
         ("limit, CRC-32", Work::Checksum),
@@ -46,7 +48,7 @@ mod table {
         ("limit, by reference, CRC-32", Work::Reference),
         ("limit, by reference, CRC-32, headers", Work::Format),
     ];
-    /// The transfers' rows, and what the receiver and the sender are told.
+    /// Rows of the transfers, with the arguments of receiver and sender.
     const TRANSFERS: [(&str, &str, &str); 4] = [
         ("--dummy, an ACK for a batch", "--dummy --ack-every batch", ""),
         ("--no-link, an ACK for a batch", "--no-link --ack-every batch", ""),
@@ -54,10 +56,11 @@ mod table {
         ("native, fixed window, --no-link", "--no-link", "--wire native --pacing off"),
     ];
 
-    /// Asked of a transfer: this much of the limit's rate at least, and of its processor time at most.
+    /// Targets for a transfer: smallest share of the limit's rate, largest share of its processor
+    /// time.
     const RATE: f64 = 0.85;
     const CPU: f64 = 1.25;
-    /// Gbit/s asked of 1472-byte datagrams with offload: 60 times what the course's own report reached.
+    /// Target for 1472-byte datagrams with offload, in Gbit/s: 60 times the course's report.
     const FIRST_GBPS: f64 = 60.0 * 0.42;
 
     pub(crate) fn print() {
@@ -89,7 +92,7 @@ mod table {
         surroundings.report();
     }
 
-    /// What rows are compared with: the limit with a CRC-32 and no copy, and the fastest with a CRC-32.
+    /// References of the rows: CRC-32 without a copy, and the fastest with a CRC-32.
     struct Limit {
         gbps: f64,
         cpu: f64,
@@ -99,7 +102,7 @@ mod table {
     /// One row's runs.
     struct Runs {
         name: &'static str,
-        /// The limit's.
+        /// Of the limit.
         work: Option<Work>,
         gbps: Vec<f64>,
         cpu: Vec<f64>,
@@ -120,7 +123,7 @@ mod table {
             }
         }
 
-        /// Name and medians, beside the limit.
+        /// Prints name, medians and ratio to the limit.
         fn cells(&self, of: &Limit) -> String {
             let (gbps, cpu) = (median(&self.gbps), median(&self.cpu));
             let resent = if self.resent.is_empty() { "-".into() } else { median(&self.resent).to_string() };
@@ -136,8 +139,8 @@ mod table {
         }
     }
 
-    /// Prints the rows of one size of datagrams and gives the transfers' rates; `first` are those of the smallest ones
-    /// with offload.
+    /// Prints the rows of one datagram size and returns the transfers' rates; `first`: rates of the
+    /// smallest size with offload.
     fn compare(size: usize, offload: bool, rounds: usize, bytes: u64, first: Option<[f64; 4]>) -> [f64; 4] {
         let switch = if offload { "on" } else { "off" };
         let works = if offload { &LIMITS[..] } else { &LIMITS[..3] };
@@ -153,7 +156,7 @@ mod table {
                 transfer(row, size, &format!("--gso {switch} --gro {switch}"), (receiver, sender), bytes);
             }
         }
-        // Without offload nothing is lent.
+        // Zero-copy needs GSO.
         let checked = || limits.iter().filter(|row| row.work != Some(Work::Bare));
         let best = checked().map(|row| median(&row.gbps)).fold(f64::NAN, f64::max);
         let limit = checked().find(|row| row.work == Some(Work::Checksum)).expect("it is one of the rows");
@@ -175,7 +178,7 @@ mod table {
         transfers.map(|row| median(&row.gbps))
     }
 
-    /// One transfer between the two programs, with what each is told beside what all are told.
+    /// Runs one transfer with the row's arguments in addition to the common ones.
     fn transfer(row: &mut Runs, size: usize, offload: &str, (receiver, sender): (&str, &str), bytes: u64) {
         // The window of the published runs, in bytes, for every size.
         let window = (8192 * 1472 / size).max(16);

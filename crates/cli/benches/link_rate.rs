@@ -1,21 +1,22 @@
-//! The emulated link in real time at high rates: `cargo bench -p rdt-cli --bench link_rate` (`-- --rounds N`: 5).
+//! The emulated link in real time at high rates: `cargo bench -p rdt-cli --bench link_rate` (`--
+//! --rounds N`: 5).
 //!
-//! RTT 20 ms, 1472-byte packets, W of 1.3 bandwidth-delay products, so the link is always busy once the window
-//! is open. It counts what UDP carries, header and all, so payload passes at 1464 / 1472 of its rate. The rate is
-//! the median of the status lines after the window opened. All rates take turns. The last one before the first that is
-//! missed by more than 1 % is the highest that this host holds. What is beyond it is run too, because there the program
-//! must say itself that it is the host that did not keep up.
+//! RTT 20 ms, 1472-byte packets, W of 1.3 bandwidth-delay products, so the link is always busy once
+//! the window is open. The link counts UDP payload with the header, so goodput is 1464 / 1472 of
+//! its rate. Each rate is the median of the status lines after the window opened; rates alternate.
+//! The highest rate that this host holds is the last one before the first that is missed by more
+//! than 1 %. Higher rates are run too: there the program must report that the host did not keep up.
 
 mod common;
 
 use common::{Program, Surroundings, assert_arrived, median, number, rounds, table};
 use serde_json::Value;
 
-/// As far as the classic format can ask for.
+/// Largest rate that the classic format can ask for.
 const RATES_GBPS: [f64; 5] = [1.0, 2.0, 5.0, 8.0, 10.0];
 const RTT_S: f64 = 0.02;
 const PACKET_BITS: f64 = 1472.0 * 8.0;
-/// Of which the part that the window took to open is left out.
+/// Without the part in which the window opens.
 const SECONDS: f64 = 2.5;
 const TOLERANCE: f64 = 0.01;
 
@@ -56,7 +57,7 @@ fn main() {
     surroundings.report();
 }
 
-/// What one transfer gave.
+/// Result of one transfer.
 struct Run {
     gbps: f64,
     busy: f64,
@@ -110,7 +111,7 @@ fn in_two(rate: f64) -> Run {
 fn run(rate: f64, lines: &[Value], receiver: &Value, host_limited: bool) -> Run {
     let summary = lines.last().expect("the sender told something");
     assert_arrived(summary);
-    // The first line whose window is open began before that.
+    // The first line with an open window began before it was open.
     let open = |line: &&Value| line["event"] == "interval" && line["window_packets"] == window(rate);
     let rates: Vec<f64> = lines.iter().filter(open).skip(1).map(|line| number(line, "rate_bps")).collect();
     assert!(!rates.is_empty(), "the window opened too late: {summary}");

@@ -1,7 +1,8 @@
-//! Every way to move a packet over loopback: formats, sizes, offload each way, one ACK for a packet or for a batch:
-//! `cargo bench -p rdt-cli --bench loopback` (`-- --rounds N --bytes N`: 5, 4000000000, for every row; `--size N` and
-//! `--gso 0|1` leave the others out). All of it takes an hour, `--bytes 1000000000 --rounds 3` ten minutes. Then the
-//! receive buffers that ordinary users are granted (`--buffers 1`: they alone).
+//! All combinations over loopback: formats, sizes, offload of each side, one ACK for a packet or
+//! for a batch: `cargo bench -p rdt-cli --bench loopback` (`-- --rounds N --bytes N`: 5,
+//! 4000000000, for every row; `--size N` and `--gso 0|1` select rows). Takes an hour; with `--bytes
+//! 1000000000 --rounds 3` ten minutes. Then the default receive buffers of ordinary users
+//! (`--buffers 1`: only these).
 
 mod common;
 
@@ -13,7 +14,7 @@ const SIZES: [u64; 5] = [1472, 7472, 8972, 14_972, 65_507];
 const WINDOW: u64 = 8192 * 1472;
 /// Values of `net.core.rmem_max`, bytes: the usual one, and 4 MiB.
 const BUFFERS: [u64; 2] = [212_992, 4 << 20];
-/// The formats, for what an ACK is, and what the receiver and the sender are told. A native receiver has one way only.
+/// Formats and ACK policies, with the arguments of receiver and sender. Native has one ACK policy.
 const FORMATS: [(&str, &str, &str, &str); 3] = [
     ("classic", "packet", "--ack-every 1", ""),
     ("classic", "batch", "--ack-every batch", ""),
@@ -67,7 +68,7 @@ fn every_way(rounds: usize, bytes: u64) {
     }
 }
 
-/// The window of the published runs into buffers that do not hold it, in both formats.
+/// The window of the published runs with smaller receive buffers, in both formats.
 fn small_buffers(rounds: usize, bytes: u64) {
     println!(
         "\n1472 bytes a datagram, offload on, one ACK for a batch; as an ordinary user with this rmem_max.\n"
@@ -97,7 +98,7 @@ fn small_buffers(rounds: usize, bytes: u64) {
     }
 }
 
-/// Medians.
+/// Prints medians.
 fn cells(runs: &[(Value, Value)]) -> String {
     let of = |value: &dyn Fn(&(Value, Value)) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     format!(

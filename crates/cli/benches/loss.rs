@@ -1,30 +1,33 @@
-//! Random loss at full speed: `cargo bench -p rdt-cli --bench loss` (`-- --rounds N --bytes N`: 5, 4000000000).
+//! Random loss at full speed: `cargo bench -p rdt-cli --bench loss` (`-- --rounds N --bytes N`: 5,
+//! 4000000000).
 //!
-//! 0.1 % forward, RTT 0, W 8192 packets of 1472 bytes, link 10 Gbit/s, `rdt-send local`; each round has a seed of
-//! its own, and the ways take turns. Beside each stand the same transfers in virtual time, where hosts take no time and
-//! the same packets are lost, and a model of what the way's recovery can do at all.
+//! 0.1 % forward, RTT 0, W 8192 packets of 1472 bytes, link 10 Gbit/s, `rdt-send local`. Each round
+//! has its own seed, and the variants alternate. Each is compared with the same transfers in
+//! virtual time, with equal losses and hosts that take no time, and with a model of its loss
+//! recovery.
 //!
-//! Two rates. The steady one leaves out the opening of the window and the last window: there nothing new follows a hole,
-//! so each of its eight or so holes waits for the timer if only the base is sent again. The other one is that of the whole
-//! transfer, from its SYN to its last byte. "Link busy" is the share of that time in which the link served packets:
-//! where it is as large as in virtual time, the host does not show.
+//! Two rates. The steady rate leaves out the opening of the window and the last window. In the last
+//! window no new packets follow a hole, so each of its eight or so holes waits for the timer if
+//! only the base is retransmitted. The total rate is that of the whole transfer. "Link busy" is the
+//! share of the total time in which the link served packets. Where it equals that in virtual time,
+//! the host has no effect.
 //!
-//! The model of native, which repairs what is lost and nothing else: the link is always busy. Packets are lost before it
-//! serves them (`emulator/link.rs`), so a lost one costs it no time, and the rate is the link's less headers.
+//! Model of native, which retransmits only lost packets: the link is always busy. Packets are lost
+//! before the link serves them (`emulator/link.rs`), so a loss takes no link time, and the rate is
+//! the link's minus headers.
 //!
-//! The model of classic. Let p be the loss probability and s a packet's time on the link.
-//! - One loss is mended without stopping the link: the third packet behind the hole repeats the ACK for the third
-//!   time, the base goes out again, and while it waits in the queue the rest of the window is served. When it
-//!   arrives the base jumps to the next hole, and the packets that this lets out are as many as lie between the
-//!   two holes, 1/p on the average, far more than the three that are needed to find the next one.
-//! - A loss is not mended that way if fewer than three packets behind it arrive before the base can move no
-//!   further, which is so if the distance to the hole before is 1 or 2 (probability 2 p; the base jumps by as
-//!   many, so as many new packets go out), or if the packet that is sent again is lost too (probability p). Then
-//!   the timer must fire, for the third duplicate is acted upon once. The link has W s of work at most and then
-//!   stands idle until RTO = srtt + 4 max(rttvar, 10 ms) is over.
-//! - So a packet costs s + 3 p^2 I, where I is the time that the link stands idle for a timeout:
-//!   goodput = 8 * 1464 / (s + 3 p^2 I), with I = RTO and srtt the queue's, which is that of 1/p packets: when a
-//!   hole is mended the queue has run empty, and what refills it is what the jump of the base lets out.
+//! Model of classic. Let p be the loss probability and s a packet's time on the link.
+//! - A single loss is repaired while the link is busy. The third packet behind the hole causes the
+//!   third duplicate ACK, and the base is retransmitted while the link serves the rest of the
+//!   window. Then the base jumps to the next hole. This allows 1/p new packets on average, far more
+//!   than the three needed to detect the next hole.
+//! - The timer must fire if the base can be retransmitted only once and that fails: the distance to
+//!   the hole before is 1 or 2 (probability 2 p), so that fewer than three packets follow, or the
+//!   retransmission is lost, too (probability p). The link then serves W s of work at most and is
+//!   idle until RTO = srtt + 4 max(rttvar, 10 ms).
+//! - A packet thus takes s + 3 p^2 I, where I is the idle time of a timeout:
+//!   goodput = 8 * 1464 / (s + 3 p^2 I), with I = RTO. The srtt is that of a queue of 1/p packets:
+//!   it is empty when a hole is repaired, and the jump of the base refills it.
 
 mod common;
 
@@ -40,10 +43,10 @@ const WINDOW: u32 = 8192;
 const LOSS: f32 = 0.001;
 const RATE_BPS: f64 = 1e10;
 const PACKET: f64 = 1472.0;
-/// Bytes of payload in a full packet of each format.
+/// Payload of a full packet in each format, in bytes.
 const CLASSIC_PAYLOAD: f64 = 1464.0;
 const NATIVE_PAYLOAD: f64 = 1444.0;
-/// Packets that the link holds while they wait.
+/// Router buffer of the link, in packets.
 const QUEUE: u32 = WINDOW + 50;
 
 /// A format and its recovery.
@@ -93,7 +96,7 @@ fn main() {
     surroundings.report();
 }
 
-/// Medians.
+/// Prints medians.
 fn cells(way: Way, runs: &[Run]) -> String {
     let of = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
     let (steady, whole, model) = (of(|run| run.steady), of(|run| run.whole), way.model());
@@ -110,11 +113,11 @@ fn cells(way: Way, runs: &[Run]) -> String {
     )
 }
 
-/// What one transfer gave; rates in Gbit/s of payload.
+/// Result of one transfer; rates in Gbit/s of payload.
 struct Run {
     steady: f64,
     whole: f64,
-    /// Share of the whole time.
+    /// As a share of the total time.
     busy: f64,
     lost: f64,
     retransmitted: f64,
@@ -175,7 +178,7 @@ impl Way {
         }
     }
 
-    /// As the link of a transfer is that asks for it with its five arguments.
+    /// The link as requested by the positional arguments.
     fn config(self, scenario: &Scenario) -> SenderConfig {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole numbers")]
         let request = LinkRequest {
@@ -214,11 +217,11 @@ impl Way {
         };
         let mut simulation = Simulation::new();
         let mut server = scenario.server_config();
-        // Without one nobody can prove an address, as native senders have to.
+        // Native senders need a cookie, which needs a secret.
         server.listener.secret = Some([1; 32]);
         let server = simulation.add_server(server);
         let config = self.config(&scenario);
-        // Numbers of the wire are bytes, or packets.
+        // Sequence numbers are bytes in native, packets in classic.
         let unit = if config.wire == Wire::Classic { 1.0 } else { self.payload() };
         let sender = simulation.add_sender(config, server, bytes).expect("a valid configuration");
         let mut marks = Vec::new();
@@ -245,8 +248,8 @@ impl Way {
         }
     }
 
-    /// Gbit/s of payload from the first to the last of these times and bases, in packets, at which the window was open
-    /// and its end was not the transfer's.
+    /// Payload rate, in Gbit/s, between the first and last sample (time, base in packets) with an
+    /// open window that is not the last one.
     fn steady(self, marks: impl Iterator<Item = (f64, f64)>, packets: f64) -> f64 {
         let window = f64::from(WINDOW);
         let marks: Vec<_> =

@@ -1,8 +1,9 @@
-//! Memory of long transfers: `cargo bench -p rdt-cli --bench memory` (`-- --bytes N --rounds N`: 20000000000, 1).
+//! Memory of long transfers: `cargo bench -p rdt-cli --bench memory` (`-- --bytes N --rounds N`:
+//! 20000000000, 1).
 //!
-//! The most that each process held (its peak resident set), beside the bound: 64 MiB and the window. In classic and in
-//! native, with the same fixed window and with nothing told; to a file; and where there is no file either: what another
-//! process writes goes in at the standard input and out at the standard output.
+//! Peak resident set of each process, compared with the bound of 64 MiB plus the window. Classic
+//! and native, with the same fixed window and with the default; to a file; and from the standard
+//! input of the sender to the standard output of the receiver.
 
 mod common;
 
@@ -19,13 +20,13 @@ use serde_json::Value;
 
 const WINDOW: u64 = 8192;
 const PACKET: u64 = 1472;
-/// A disk of this machine's.
+/// A directory on a disk.
 const DISK: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Where the bytes come from and go to.
+/// Source and destination of the bytes.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// From the array to nowhere; what the sender is told beside how many.
+    /// From the array, not stored; with the sender's further arguments.
     Array(&'static str),
     File,
     Pipes,
@@ -63,7 +64,7 @@ fn main() {
     assert!(held, "more than {bound:.0} MB");
 }
 
-/// What a transfer gave.
+/// Result of a transfer.
 struct Run {
     sent: Value,
     /// Of the receiver, bytes.
@@ -109,7 +110,7 @@ impl Way {
     }
 }
 
-/// The receiver's peak is asked of the system while it still lingers; its processor time is not told then.
+/// Reads the receiver's peak from the system while it lingers; its processor time is unknown then.
 fn through_pipes(bytes: u64) -> Run {
     let address = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address = address.expect("a free port").to_string();

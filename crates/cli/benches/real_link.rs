@@ -1,10 +1,10 @@
-//! What a transfer that nobody tuned gets of a long or a fast path with loss, on real sockets:
-//! `cargo bench -p rdt-cli --bench real_link` (`-- --rounds N`: 3; `-- --check` fails below 0.9).
+//! Goodput of untuned transfers over long or fast paths with loss, on real sockets: `cargo bench -p
+//! rdt-cli --bench real_link` (`-- --rounds N`: 3; `-- --check` fails below 0.9).
 //!
-//! `rdt-send local --file FILE` with the link alone named, 13 s long with its start. The share of the link is payload
-//! against the link's rate; what is possible at most is the payload's part of a packet times what is not lost. A
-//! round in which this host did not keep up with the link (`host_limited`) says nothing of the transport: it is told,
-//! and `--check` does not count it.
+//! `rdt-send local --file FILE` with link options only, for 13 s including the start. The share is
+//! goodput over the link's rate. Its upper bound is the payload's share of a packet times the
+//! delivered share. Rounds in which the host did not keep up (`host_limited`) are marked, and
+//! `--check` ignores them.
 
 mod common;
 
@@ -15,13 +15,13 @@ use std::process::ExitCode;
 
 use common::{Program, Surroundings, assert_arrived, median, number, rounds, table};
 
-/// Share of the link that a transfer must get.
+/// Smallest share of the link for `--check`.
 const LEAST: f64 = 0.9;
-/// Payload of a full packet, and all of it, bytes.
+/// Payload and total size of a full packet, in bytes.
 const PAYLOAD: f64 = 1444.0;
 const PACKET: f64 = 1472.0;
 
-/// A path, and how much is sent over it.
+/// A path, and the bytes to send over it.
 struct Case {
     name: &'static str,
     link: &'static str,

@@ -1,5 +1,6 @@
-//! The real programs in real time over loopback, against the models: `cargo bench --bench real_time`.
-//! Prints tables; takes about three minutes. `-- --large` adds the checksums of the 2 and 4 GiB arrays.
+//! The real programs in real time over loopback, against the models: `cargo bench --bench
+//! real_time`. Prints tables; takes about three minutes. `-- --large` adds the checksums of the 2
+//! and 4 GiB arrays.
 
 use std::env;
 use std::fs::File;
@@ -22,7 +23,7 @@ fn main() {
     }
 }
 
-/// Runs `rdt-send` and gives its lines of JSON.
+/// Runs `rdt-send` and returns its JSON objects.
 fn send(args: &str) -> Vec<Value> {
     let output = Command::new(SEND)
         .args(args.split(' '))
@@ -78,7 +79,7 @@ fn rates_by_window() {
     println!("\nr(W): RTT 0.1 s, 1000 Mbps, no loss; status lines every 2 s\n");
     println!("| W | measured Mbps | model Mbps | off |\n|---|---|---|---|");
     for window in [1_u32, 16, 128, 1024] {
-        // About seven seconds once the window is open: whole round trips by the dozen.
+        // About 7 s after the window opened: dozens of round trips.
         let bytes = u64::from(window) * 1464 * 80;
         let measured = steady_rate(&format!("local {window} 0.1 0 1000 --bytes {bytes}"), window);
         let round_trip = 0.1 + 1484.0 * 8.0 / 1e9;

@@ -1,9 +1,9 @@
-//! What keeping costs: the same transfer to nowhere, to a file in memory, to a file on a disk and to a pipe, beside one
-//! thread that writes as many bytes to the same place and does nothing else:
-//! `cargo bench -p rdt-cli --bench store` (`-- --rounds N --bytes N`: 3, 4000000000).
+//! Cost of storing: a transfer to no output, to a file in memory, to a file on disk and to a pipe,
+//! compared with one thread that only writes as many bytes to the same place: `cargo bench -p
+//! rdt-cli --bench store` (`-- --rounds N --bytes N`: 3, 4000000000).
 //!
-//! The time is that of the whole `rdt-send`, which ends when it is told that everything is written. The disk is the one
-//! with cargo's target directory.
+//! The time is that of `rdt-send`, which exits when the receiver has confirmed the transfer. The
+//! disk is that of cargo's target directory.
 
 mod common;
 
@@ -23,10 +23,10 @@ use serde_json::Value;
 /// A disk of this machine's, and its memory where that can have files.
 const DISK: &str = env!("CARGO_TARGET_TMPDIR");
 const MEMORY: &str = "/dev/shm";
-/// What the plain writer writes at a time.
+/// Size of the plain writer's writes.
 const PIECE: usize = 1 << 20;
 
-/// Where the bytes go.
+/// Destination of the bytes.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Nowhere,
@@ -66,7 +66,7 @@ fn main() {
     surroundings.report();
 }
 
-/// How long everything took, and the processor time of both programs in seconds per GB.
+/// Total time, and the processor time of both programs in seconds per GB.
 type Run = (Duration, f64);
 
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl Runs {
     }
 }
 
-/// One thread that writes so many bytes there.
+/// Writes `bytes` to the destination from one thread.
 fn plain(place: Place, bytes: u64) -> Option<Duration> {
     let piece = vec![7; PIECE];
     let began = clock::now();
@@ -155,7 +155,7 @@ fn transfer(place: Place, format: &str, bytes: u64) -> Run {
     (took, cpu_per_gb(&sent, &received))
 }
 
-/// The receiver's processor time is not told where the standard output is the transfer's.
+/// The receiver prints no processor time if its standard output carries the transfer.
 fn through_pipe(args: &str, bytes: u64, send: impl Fn(&str) -> (Value, Duration)) -> Run {
     let address = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let address = address.expect("a free port").to_string();
@@ -176,7 +176,7 @@ fn through_pipe(args: &str, bytes: u64, send: impl Fn(&str) -> (Value, Duration)
     (took, f64::NAN)
 }
 
-/// A file that is removed in the end.
+/// A file that is removed on drop.
 struct Kept(PathBuf);
 
 impl Drop for Kept {

@@ -1,4 +1,4 @@
-//! What the benches of whole programs share: the programs, their JSON, medians.
+//! Shared parts of the benches of whole programs: child processes, their JSON, medians.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use std::env;
@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
 pub(crate) const RECV: &str = env!("CARGO_BIN_EXE_rdt-recv");
 
-/// A child whose lines are objects; ended when dropped.
+/// A child process that prints JSON objects, killed on drop.
 pub(crate) struct Program {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -43,12 +43,12 @@ impl Program {
         (program, address)
     }
 
-    /// Where its standard input is written to.
+    /// Its standard input.
     pub(crate) fn input(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("its input is piped")
     }
 
-    /// The next object; null at the end.
+    /// Reads the next object; null at the end.
     pub(crate) fn line(&mut self) -> Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).expect("its output is text");
@@ -63,8 +63,8 @@ impl Program {
         self.lines().pop().unwrap_or_default()
     }
 
-    /// Reads on in a thread of its own, so that the program never waits for a reader, and gives what ends the
-    /// program as a user would who wants its last line.
+    /// Reads the output on a thread, so that the program never waits for its reader. Returns a
+    /// function that interrupts the program and gives its last object.
     pub(crate) fn until_interrupted(mut self) -> impl FnOnce() -> Value {
         let pid = self.child.id().to_string();
         let reader = thread::spawn(move || self.last_line());
@@ -79,13 +79,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It has ended already unless the bench itself failed.
+        // It has exited already unless the bench failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A transfer that must succeed: the summaries of `rdt-send` and `rdt-recv`.
+/// Runs a transfer that must succeed. Returns the summaries of `rdt-send` and `rdt-recv`.
 pub(crate) fn transfer(receiver: &str, sender: &str) -> (Value, Value) {
     let (mut recv, address) = Program::receiver(&format!("{receiver} --once"));
     let sent = Program::sender(&format!("{address} {sender} --quiet")).last_line();
@@ -97,13 +97,13 @@ pub(crate) fn transfer(receiver: &str, sender: &str) -> (Value, Value) {
     (sent, recv.last_line())
 }
 
-/// `rdt-send` ended well and its receiver has what it sent: it took the same CRC-32.
+/// Checks that `rdt-send` succeeded and that the receiver has the same CRC-32.
 pub(crate) fn assert_arrived(sent: &Value) {
     let same = sent["crc32"].is_string() && sent["crc32"] == sent["crc32_received"];
     assert!(sent["exit_code"] == 0 && same, "{sent}");
 }
 
-/// The value behind `--name` in this bench's arguments.
+/// Value of `--name` in the bench's arguments.
 pub(crate) fn argument(name: &str, default: u64) -> u64 {
     let args: Vec<String> = env::args().collect();
     let at = args.iter().position(|arg| arg == name);
@@ -115,7 +115,7 @@ pub(crate) fn rounds(default: u64) -> usize {
     usize::try_from(argument("--rounds", default)).expect("a number of rounds")
 }
 
-/// The middle value, between the two middle ones of an even number; not a number if there is none.
+/// Median; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -123,7 +123,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     sorted[last / 2].midpoint(sorted[last.div_ceil(2)])
 }
 
-/// Whether figures are as they were asked to be, each by its name: judged before they are rounded.
+/// Checks figures against their targets, by name and before rounding.
 pub(crate) fn verdict(asked: &[(&str, bool)]) -> String {
     let missed: Vec<_> = asked.iter().filter(|(_, met)| !met).map(|(name, _)| *name).collect();
     if missed.is_empty() { "met".into() } else { format!("missed: {}", missed.join(", ")) }
@@ -144,19 +144,19 @@ pub(crate) fn table(columns: &[&str]) {
     println!("| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
 }
 
-/// What else runs on this machine while a bench does: figures taken beside much of it say little.
+/// Processor time used by other processes during a bench. High values make the figures unreliable.
 pub(crate) struct Surroundings(Option<Times>, Instant);
 
 /// Processor time since this system started, seconds.
 #[derive(Clone, Copy)]
 struct Times {
-    /// Of all programs, and of this process with the children that ended.
+    /// Of all processes, and of this process with its exited children.
     all: f64,
     own: f64,
-    /// Of interrupts and of what the kernel puts off from them, such as datagrams that arrive.
+    /// Of interrupts and softirqs, such as receiving datagrams.
     irq: f64,
     softirq: f64,
-    /// What the host gave to others while this machine had work.
+    /// Steal time of the hypervisor.
     steal: f64,
 }
 
@@ -165,7 +165,7 @@ impl Surroundings {
         Self(Times::read(), clock::now())
     }
 
-    /// Prints how much processor time others took since then, where the system tells.
+    /// Prints the processor time of other processes since then, if the system reports it.
     pub(crate) fn report(&self) {
         let (Some(before), Some(after)) = (self.0, Times::read()) else { return };
         let seconds = self.1.elapsed().as_secs_f64();
@@ -190,7 +190,7 @@ impl Times {
         let [user, nice, system, _idle, _iowait, irq, softirq, steal] =
             *numbers(stat.lines().next()?).first_chunk()?;
         let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // Behind the name: a letter, ten numbers, then user and system time, and the children's.
+        // After the name: a letter, ten numbers, user and system time, and those of the children.
         let own = numbers(own.rsplit_once(')')?.1).get(10..14)?.iter().sum();
         Some(Self { all: user + nice + system, own, irq, softirq, steal })
     }

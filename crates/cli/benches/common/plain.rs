@@ -1,5 +1,5 @@
-//! A UDP socket with system calls of its own, for a limit that does not move with the driver that is measured beside
-//! it. Linux only; panics where a measurement would mean nothing.
+//! A UDP socket with its own system calls, so that the limit does not change with the driver. Linux
+//! only; panics where a measurement would be meaningless.
 
 use std::io;
 use std::mem::zeroed;
@@ -12,16 +12,15 @@ use rdt_driver::clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// Datagrams in one call at most, as a message with segmentation offload has.
+/// Largest number of datagrams in a call, as in a GSO message.
 pub(crate) const SEGMENTS: usize = 64;
-/// Bytes of the largest datagram over IPv4, and of what is cut into datagrams.
+/// Largest UDP payload over IPv4, in bytes; also the largest GSO message.
 pub(crate) const LARGEST: usize = 65_507;
-/// How long a side looks at its socket again and again before it sleeps. With more it is no faster, with less slower at
-/// times.
+/// Busy-poll time before sleeping. Longer gives no higher rate, shorter sometimes a lower one.
 const LOOK: Duration = Duration::from_micros(50);
-/// Silence after which something was lost, seconds.
+/// Receive timeout that indicates a loss, in seconds.
 const SILENCE: i64 = 5;
-/// Bytes of each buffer of the socket that are asked for.
+/// Requested size of each socket buffer, in bytes.
 const BUFFER: libc::c_int = 32 << 20;
 
 /// A socket with one peer.
@@ -29,9 +28,9 @@ pub(crate) struct Plain {
     socket: UdpSocket,
     /// Bytes of each datagram.
     size: usize,
-    /// The kernel cuts what is sent and joins what arrives.
+    /// GSO and GRO.
     offload: bool,
-    /// For calls without offload.
+    /// Headers for calls without offload.
     messages: Messages,
 }
 
@@ -42,7 +41,7 @@ impl Plain {
         socket.set_nonblocking(true).expect("a socket may be told so");
         for (force, ask) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
         {
-            // Only the system's administrator may exceed the limits that it has.
+            // Only root may exceed the system's limit.
             if set(&socket, libc::SOL_SOCKET, force, BUFFER).is_err() {
                 set(&socket, libc::SOL_SOCKET, ask, BUFFER).expect("buffers can be asked for");
             }
@@ -54,7 +53,7 @@ impl Plain {
         self.socket.local_addr().expect("a bound socket has an address")
     }
 
-    /// Will send to `peer`; with offload the kernel cuts what it gets into datagrams.
+    /// Connects to `peer` for sending; with offload uses GSO.
     pub(crate) fn connect(&self, peer: SocketAddr) {
         self.socket.connect(peer).expect("a route to the loopback");
         if self.offload {
@@ -63,7 +62,7 @@ impl Plain {
         }
     }
 
-    /// Will receive from whoever sends first, and waits for it; with offload the kernel joins datagrams.
+    /// Waits for the first datagram and connects to its sender; with offload uses GRO.
     pub(crate) fn accept(&self) {
         if self.offload {
             set(&self.socket, libc::SOL_UDP, libc::UDP_GRO, 1).expect("Linux 5.0 joins datagrams");
@@ -72,7 +71,7 @@ impl Plain {
         self.socket.connect(peer).expect("a route to the loopback");
     }
 
-    /// The socket itself, for calls that are not here.
+    /// The underlying socket.
     pub(crate) fn socket(&self) -> &UdpSocket {
         &self.socket
     }
@@ -92,7 +91,7 @@ impl Plain {
         }
     }
 
-    /// Waits for datagrams and reads as many as one call gives, end to end: says how many bytes.
+    /// Waits for datagrams and reads one call's worth back to back. Returns the bytes read.
     pub(crate) fn receive_many(&mut self, buffer: &mut [u8]) -> usize {
         if self.offload {
             return self.receive(buffer);
@@ -101,7 +100,7 @@ impl Plain {
         retry(socket, PollFlags::IN, || messages.receive(socket, buffer, *size))
     }
 
-    /// Waits for a message and reads it: says how many bytes.
+    /// Waits for a message and reads it. Returns its length.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> usize {
         self.retry(PollFlags::IN, || self.socket.recv(buffer))
     }
@@ -111,7 +110,7 @@ impl Plain {
         self.socket.recv(buffer).ok()
     }
 
-    /// Calls until it is not refused for now.
+    /// Repeats a call until it does not block.
     pub(crate) fn retry<T>(&self, ready: PollFlags, call: impl FnMut() -> io::Result<T>) -> T {
         retry(&self.socket, ready, call)
     }
@@ -127,7 +126,7 @@ fn retry<T>(socket: &UdpSocket, ready: PollFlags, mut call: impl FnMut() -> io::
         }
         let now = clock::now();
         if now - *since.get_or_insert(now) < LOOK {
-            // Whoever shares this processor may be the one that is waited for.
+            // The other side may share this processor.
             thread::yield_now();
         } else {
             sleep(socket, ready);
@@ -145,13 +144,14 @@ fn sleep(socket: &UdpSocket, ready: PollFlags) {
 fn set(socket: &UdpSocket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "four")]
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads the four bytes of `value`.
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads the four
+    // bytes of `value`.
     let done =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What one call for many datagrams is told of them: made once, only the places change.
+/// Headers of `sendmmsg` and `recvmmsg`, allocated once.
 struct Messages {
     parts: [libc::iovec; SEGMENTS],
     headers: [libc::mmsghdr; SEGMENTS],
@@ -165,7 +165,8 @@ impl Messages {
         Self { parts, headers }
     }
 
-    /// Points to the first datagrams of `size` bytes of so many `bytes` at `start`; says how many those are.
+    /// Points the headers to the datagrams of `size` bytes in `bytes` at `start`. Returns their
+    /// number.
     fn point_to(&mut self, start: *mut u8, bytes: usize, size: usize) -> libc::c_uint {
         let mut count = 0;
         for ((part, header), at) in
@@ -179,25 +180,27 @@ impl Messages {
         count
     }
 
-    /// Sends datagrams of `size` bytes each that lie one behind the other; says how many bytes left.
-    #[expect(unsafe_code, reason = "rustix makes the structures anew for each call")]
+    /// Sends datagrams of `size` bytes that are stored back to back. Returns the bytes sent.
+    #[expect(unsafe_code, reason = "rustix builds the structures again for each call")]
     fn send(&mut self, socket: &UdpSocket, bytes: &[u8], size: usize) -> io::Result<usize> {
         let count = self.point_to(bytes.as_ptr().cast_mut(), bytes.len(), size);
-        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` headers point to `parts`, and
-        // these to parts of `bytes` with their true lengths, which the kernel reads; all of them outlive the call.
+        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` headers
+        // point to `parts`, and these to parts of `bytes` with their true lengths, which the kernel
+        // reads; all of them outlive the call.
         let sent = unsafe {
             libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _)
         };
         Ok(usize::try_from(sent).map_err(|_| io::Error::last_os_error())? * size)
     }
 
-    /// Reads datagrams of `size` bytes each, one behind the other; says how many bytes.
+    /// Reads datagrams of `size` bytes back to back. Returns the bytes read.
     #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
     fn receive(&mut self, socket: &UdpSocket, buffer: &mut [u8], size: usize) -> io::Result<usize> {
         let count = self.point_to(buffer.as_mut_ptr(), buffer.len(), size);
         let no_timeout = std::ptr::null_mut();
-        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` headers point to `parts`, and
-        // these to disjoint parts of `buffer` with their true lengths; all of them outlive the call.
+        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` headers
+        // point to `parts`, and these to disjoint parts of `buffer` with their true lengths; all of
+        // them outlive the call.
         let got = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

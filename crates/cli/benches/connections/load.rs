@@ -1,22 +1,22 @@
-//! What each of many connections sends.
+//! Load of one of many connections.
 
 use std::time::Instant;
 
 use rdt_driver::{Application, DwordArray, Fill, Flow, Refill, Source as _};
 use rdt_transport::{Endpoint as _, Sender, SenderEvent};
 
-/// Sends without end until the time is up, and notes what was acknowledged at its marks.
+/// Sends until the time is up and records the acknowledged bytes at two marks.
 pub(crate) struct Load {
     source: DwordArray,
     plan: [Instant; 2],
-    /// When each mark was passed, and the bytes acknowledged then.
+    /// Time of each mark, and the bytes acknowledged by then.
     pub(crate) marks: Vec<(Instant, u64)>,
     /// The receiver's.
     pub(crate) crc: Option<u32>,
 }
 
 impl Load {
-    /// Notes what is acknowledged at both times, and ends at the second.
+    /// Records the acknowledged bytes at both times and ends at the second.
     pub(crate) fn new(plan: [Instant; 2]) -> Self {
         Self { source: DwordArray::new(u64::MAX), plan, marks: Vec::new(), crc: None }
     }

@@ -1,8 +1,9 @@
-//! What the loopback carries at all: a blast of datagrams with [`CREDIT`] bytes in flight and no reliability, in the best
-//! ways that are known, over [plain sockets](super::plain). Two processes, one a side; each is this bench once more.
+//! Largest rate of the loopback: datagrams with [`CREDIT`] bytes in flight and no reliability, over
+//! [plain sockets](super::plain), by the fastest methods known. Each side is a process that runs
+//! this bench again.
 //!
-//! A checksum is taken of as many bytes at once as there are, before they are copied: of pieces below 2 KiB, or of bytes
-//! that were just written, it takes longer.
+//! Checksums are computed over the longest run available, before a copy: pieces below 2 KiB and
+//! freshly written bytes are slower.
 
 use std::env;
 use std::net::SocketAddr;
@@ -14,40 +15,39 @@ use rdt_transport::dword_array;
 use serde_json::{Value, json};
 
 use crate::common::{Program, number};
-use crate::lent::{Lent, SLABS};
 use crate::plain::{LARGEST, Plain, SEGMENTS};
+use crate::zerocopy::{SLABS, ZeroCopy};
 
-/// Bytes in flight at most, and how often they are acknowledged.
+/// Limit on bytes in flight, and the bytes between acknowledgments.
 const CREDIT: u64 = 1 << 20;
 const ACK_EVERY: u64 = CREDIT / 4;
 /// Bytes before the payload of each datagram, with [`Work::Format`].
 const HEADER: usize = 8;
-/// Bytes that are sent, again and again.
+/// Size of the source that is sent repeatedly, in bytes.
 const SOURCE: usize = 256 << 10;
 
-/// What is done with the bytes.
+/// Work on each byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Nothing: the same ones leave each time, and nobody looks at what arrives.
+    /// None: the same bytes are sent each time, and received bytes are not read.
     Bare,
-    /// Each side takes a CRC-32 of every byte where it lies; the kernel makes the only copies. This much nobody can do
-    /// without who checks what arrives and keeps none of it, as `rdt-recv` does without `--output`.
+    /// CRC-32 of every byte in place on each side; only the kernel copies. The minimum for a
+    /// receiver that checks data without storing it, as `rdt-recv` without `--output`.
     Checksum,
-    /// Each side takes a CRC-32 of every byte and copies it once, beside the kernel's two copies.
+    /// CRC-32 and one copy of every byte on each side, in addition to the kernel's two copies.
     Copy,
-    /// The sender takes a CRC-32 of every byte and writes it into memory that the kernel sends by reference; the
-    /// receiver takes a CRC-32 of it where it lies.
+    /// CRC-32 on each side; the sender writes into zero-copy memory, the receiver reads in place.
     Reference,
-    /// The same in the classic format, whose CRC-32 is that of the stream: the headers between its pieces are written one
-    /// by one and left out, so that the receiver's pieces are as long as a datagram's payload.
+    /// Like `Reference`, with the headers of the classic format. Its CRC-32 leaves the headers out,
+    /// so the receiver's runs are one payload long.
     Format,
 }
 
-/// The roles that this program can have, as its first argument.
+/// Roles of the child processes, as first argument.
 const ROLES: [&str; 2] = ["limit-receiver", "limit-sender"];
 const WORKS: [Work; 5] = [Work::Bare, Work::Checksum, Work::Copy, Work::Reference, Work::Format];
 
-/// What a blast gave.
+/// Result of a run.
 pub(crate) struct Outcome {
     /// Gbit/s of whole datagrams.
     pub(crate) gbps: f64,
@@ -55,7 +55,7 @@ pub(crate) struct Outcome {
     pub(crate) cpu_per_gb: f64,
 }
 
-/// Plays its role if this process was started by [`measure`].
+/// Runs the role of a child process of [`measure`].
 pub(crate) fn play() -> bool {
     let args: Vec<String> = env::args().collect();
     let Some(at) = args.iter().position(|arg| ROLES.contains(&arg.as_str())) else { return false };
@@ -85,7 +85,7 @@ pub(crate) fn measure(work: Work, size: usize, offload: bool, bytes: u64) -> Out
     }
 }
 
-/// Datagrams out, counts of bytes of eight bytes back.
+/// Sends datagrams; receives byte counts of eight bytes.
 struct Blast {
     peer: SocketAddr,
     size: usize,
@@ -112,7 +112,7 @@ impl Blast {
         Plain::bind(address, self.size, self.offload)
     }
 
-    /// Bytes of whole datagrams that leave in one call.
+    /// Bytes of one call: whole datagrams.
     fn batch(&self) -> usize {
         let datagrams = if self.offload { (LARGEST / self.size).min(SEGMENTS) } else { SEGMENTS };
         datagrams.max(1) * self.size
@@ -177,27 +177,27 @@ impl Blast {
     }
 }
 
-/// From where datagrams leave.
+/// Source of the datagrams.
 enum Out {
-    /// From the source itself.
+    /// The source itself.
     Source,
-    /// From one place, to which they are copied.
+    /// A buffer that they are copied to.
     Copy(Vec<u8>),
-    /// From slabs in turn.
+    /// Zero-copy slabs in turn.
     Reference(Slabs),
 }
 
-/// Slabs that are lent in turn, as many as it takes for the credit to be used up before one comes round again.
+/// Zero-copy slabs used in turn: enough that [`CREDIT`] is used up before one is reused.
 struct Slabs {
-    lent: Lent,
+    memory: ZeroCopy,
     count: usize,
     next: usize,
-    /// Bytes of payload behind each header; none where what is sent has none.
+    /// Payload behind each header, in bytes; `None` without headers.
     payload: Option<usize>,
 }
 
 impl Out {
-    /// For batches of at most `most` bytes in datagrams of `size`.
+    /// Prepares batches of up to `most` bytes in datagrams of `size`.
     fn new(work: Work, most: usize, size: usize) -> Self {
         match work {
             Work::Bare | Work::Checksum => Self::Source,
@@ -205,9 +205,9 @@ impl Out {
             Work::Reference | Work::Format => {
                 let count = usize::try_from(CREDIT).expect("a megabyte").div_ceil(most);
                 assert!(count <= SLABS, "batches of {most} bytes are too small to lend");
-                let lent = Lent::new().expect("the kernel sends files");
+                let memory = ZeroCopy::new().expect("the kernel sends files");
                 let payload = (work == Work::Format).then_some(size - HEADER);
-                Self::Reference(Slabs { lent, count, next: 0, payload })
+                Self::Reference(Slabs { memory, count, next: 0, payload })
             }
         }
     }
@@ -222,7 +222,7 @@ impl Out {
             }
             Self::Reference(slabs) => {
                 slabs.write(bytes);
-                slabs.lent.send(socket, slabs.next, len);
+                slabs.memory.send(socket, slabs.next, len);
                 slabs.next = (slabs.next + 1) % slabs.count;
             }
         }
@@ -231,7 +231,7 @@ impl Out {
 
 impl Slabs {
     fn write(&mut self, bytes: &[u8]) {
-        let slab = self.lent.slab(self.next);
+        let slab = self.memory.slab(self.next);
         let Some(payload) = self.payload else {
             slab[..bytes.len()].copy_from_slice(bytes);
             return;
@@ -245,7 +245,7 @@ impl Slabs {
     }
 }
 
-/// Waits for a count, and reads all that are there.
+/// Waits for a byte count and reads all that have arrived.
 fn newest_count(socket: &Plain, before: u64) -> u64 {
     let mut count = [0; 8];
     socket.receive(&mut count);

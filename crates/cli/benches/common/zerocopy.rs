@@ -1,6 +1,6 @@
-//! Memory that the kernel sends by reference: a file without a name whose pages become the datagrams, in one large page
-//! if there is one. Made of plain calls, for a limit that does not move with the driver. Linux only, from 6.5 on, where
-//! all pages of a call are one message.
+//! Zero-copy send memory for the limit: an anonymous file in one huge page if possible, whose pages
+//! the kernel sends by reference. Plain system calls, so that the limit does not change with the
+//! driver. Needs Linux 6.5, where all pages of a call form one message.
 
 use std::os::fd::OwnedFd;
 use std::{io, ptr};
@@ -11,22 +11,22 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use crate::plain::Plain;
 
-/// Bytes: one large page.
+/// Size of the file, in bytes: one huge page.
 const LARGE: usize = 2 << 20;
-/// Bytes of a slab: whole pages, and the largest message.
+/// Size of a slab, in bytes: whole pages that hold the largest message.
 const SLAB: usize = 64 << 10;
-/// Slabs in it.
+/// Slabs of the file.
 pub(crate) const SLABS: usize = LARGE / SLAB;
 /// `MADV_COLLAPSE` of `linux/mman.h`, which the libc crate lacks: Linux 6.1.
 const COLLAPSE: libc::c_int = 25;
 
-/// Slabs that can be written and sent.
-pub(crate) struct Lent {
+/// Slabs for zero-copy sends.
+pub(crate) struct ZeroCopy {
     file: OwnedFd,
     memory: &'static mut [u8],
 }
 
-impl Lent {
+impl ZeroCopy {
     pub(crate) fn new() -> io::Result<Self> {
         let file = memfd_create("limit", MemfdFlags::CLOEXEC)?;
         fallocate(&file, FallocateFlags::empty(), 0, LARGE as u64)?;
@@ -34,12 +34,12 @@ impl Lent {
         Ok(Self { file, memory })
     }
 
-    /// What is to be sent from a slab of which nothing is on its way.
+    /// Slab to write to. None of its bytes may be in flight.
     pub(crate) fn slab(&mut self, slab: usize) -> &mut [u8] {
         &mut self.memory[slab * SLAB..][..SLAB]
     }
 
-    /// Sends the first `len` bytes of a slab, which the network reads until they have arrived.
+    /// Sends the first `len` bytes of a slab. The kernel reads them until they are delivered.
     pub(crate) fn send(&self, socket: &Plain, slab: usize, len: usize) {
         let mut at = (slab * SLAB) as u64;
         let sent =
@@ -48,18 +48,20 @@ impl Lent {
     }
 }
 
-/// Maps the file where a large page can be, for good, and makes one of its pages if the kernel has one.
+/// Maps the file at a huge-page boundary, for the life of the process, and collapses it into a huge
+/// page if the kernel can.
 #[expect(unsafe_code, reason = "memory shared with the kernel has no safe wrapper")]
 fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
-    // SAFETY: the kernel chooses a place where nothing is mapped, large enough to have an aligned part, and the file is
-    // mapped over that part alone. Neither mapping is ever undone and nobody else maps the file, so the slice is the
-    // only one of this memory and valid for good; all bytes are zero at first, and the advice changes none.
+    // SAFETY: the kernel reserves an unused range with an aligned part, and the file is mapped over
+    // that part alone. Neither mapping is ever removed and the file has no other mapping, so the
+    // slice is unique and valid for the life of the process. All bytes are zero at first, and the
+    // advice changes none.
     unsafe {
         let place = mmap_anonymous(ptr::null_mut(), 2 * LARGE, ProtFlags::empty(), MapFlags::PRIVATE)?;
         let aligned = place.map_addr(|address| address.next_multiple_of(LARGE));
         let (read_write, here) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
         let at = mmap(aligned, LARGE, read_write, here, file, 0)?;
-        // Small pages do as well, if more slowly.
+        // Small pages work too, more slowly.
         let _ = libc::madvise(at, LARGE, COLLAPSE);
         Ok(std::slice::from_raw_parts_mut(at.cast::<u8>(), LARGE))
     }
