@@ -78,21 +78,11 @@ impl Transfer {
             data.source(waiter.waker()).map_err(|error| Failure::Input { name: input.clone(), error })?;
         let mut socket = Connected::new(io, address);
         let mut sender = Sender::with_memory(config, send_memory(&mut socket))?;
-        let mut observers: Vec<Box<dyn Observer>> = Vec::new();
-        if args.debug {
-            let console = Console::default();
-            observers.push(Box::new(PacketLog { console, start, peer: address }));
-        }
         let qlog = args.qlog.as_deref().map(|path| QlogFile::create(path, start, address, sender.config()));
         let qlog = qlog.transpose()?;
-        observers.extend(qlog.as_ref().map(QlogFile::observer));
         let rtt_histogram = args.json.then(RttHistogram::default);
-        if let Some(rtt_histogram) = &rtt_histogram {
-            observers.push(Box::new(rtt_histogram.recorder()));
-        }
-        if !observers.is_empty() {
-            sender.observe(Box::new(observers));
-        }
+        let packet_log = args.debug.then(|| PacketLog { console: Console::default(), start, peer: address });
+        observe(&mut sender, packet_log, qlog.as_ref(), rtt_histogram.as_ref());
         let sending = SenderApp {
             host: host.into(),
             source: Some(source),
@@ -129,13 +119,37 @@ impl Transfer {
             Ok(()) => self.sending.end.take().unwrap_or(Outcome::Interrupted),
             Err(error) => self.socket_failure(&error, &stats),
         };
-        let now = clock::now();
-        let mut received = None;
-        let status = &mut self.sending.status;
-        let failure = match end {
+        let crc_received = match end {
+            Outcome::Finished { crc } => Some(crc),
+            _ => None,
+        };
+        let failure = self.failure(end, &stats);
+        let failure = qlog_file::finish(self.qlog.take(), failure);
+        let ran = stats.handshake_rtt.is_some() || receiver.is_some();
+        if ran && !self.sending.status.is_quiet() {
+            self.print_report(&stats, receiver);
+        }
+        let summary = Summary {
+            host: &self.host,
+            address: self.address,
+            config: self.sender.config(),
+            stats: &stats,
+            status: &self.sending.status,
+            socket: &self.socket,
+            rtt_histogram: self.rtt_histogram.as_ref(),
+            failure: failure.as_ref(),
+            crc_received,
+            receiver,
+        };
+        self.sending.status.summary(&summary.json());
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Prints the last lines of an outcome; `None` for success.
+    fn failure(&mut self, outcome: Outcome, stats: &SenderStats) -> Option<Failure> {
+        match outcome {
             Outcome::Finished { crc } => {
-                status.finished(&stats);
-                received = Some(crc);
+                self.sending.status.finished(stats);
                 match ChecksumCheck::of(stats.crc, crc) {
                     ChecksumCheck::Agreed => None,
                     ChecksumCheck::Unchecked => {
@@ -151,44 +165,24 @@ impl Transfer {
             }
             Outcome::Unreadable(error) => Some(Failure::Input { name: self.input.clone(), error }),
             Outcome::Interrupted => {
-                status.interrupted(now, &stats);
+                self.sending.status.interrupted(clock::now(), stats);
                 Some(Failure::Interrupted)
             }
-        };
-        let failure = qlog_file::finish(self.qlog.take(), failure);
-        let ran = stats.handshake_rtt.is_some() || receiver.is_some();
-        if ran && !self.sending.status.is_quiet() {
-            for line in receiver.map(ReceiverReport::lines).unwrap_or_default() {
-                talk(&line);
-            }
-            if let Some(share) =
-                receiver.and_then(|end| idle_share(self.sender.config(), &stats, &end.stats.forward))
-            {
-                talk(&idle_line(share));
-            }
-            if let Some(peak) = resources::memory().peak {
-                talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
-            }
-            self.talk_about_socket();
         }
-        let summary = Summary {
-            host: &self.host,
-            address: self.address,
-            config: self.sender.config(),
-            stats: &stats,
-            status: &self.sending.status,
-            socket: &self.socket,
-            rtt_histogram: self.rtt_histogram.as_ref(),
-            failure: failure.as_ref(),
-            crc_received: received,
-            receiver,
-        };
-        self.sending.status.summary(&summary.json());
-        failure.map_or(Ok(()), Err)
     }
 
-    /// Prints warnings and the line about sent batches.
-    fn talk_about_socket(&self) {
+    /// Prints the lines about the embedded receiver, the process and the socket.
+    fn print_report(&self, stats: &SenderStats, receiver: Option<&ReceiverReport>) {
+        for line in receiver.map(ReceiverReport::lines).unwrap_or_default() {
+            talk(&line);
+        }
+        let share = receiver.and_then(|end| idle_share(self.sender.config(), stats, &end.stats.forward));
+        if let Some(share) = share {
+            talk(&idle_line(share));
+        }
+        if let Some(peak) = resources::memory().peak {
+            talk(&format!("peak memory of the process: {:.2} MB", megabytes(peak)));
+        }
         let io = self.socket.io();
         let (stats, offload) = (io.stats(), io.offload());
         for line in warnings(&stats, &offload).into_iter().chain(sent_line(&stats, &offload)) {
@@ -225,5 +219,25 @@ impl Transfer {
             self.sending.status.text(&format!("[{time:6.3}] {arrow} failed {verb} with {number}"));
         }
         Outcome::Failed { phase, error }
+    }
+}
+
+/// Attaches the observers that the options ask for.
+fn observe(
+    sender: &mut Sender,
+    packet_log: Option<PacketLog>,
+    qlog: Option<&QlogFile>,
+    rtt_histogram: Option<&RttHistogram>,
+) {
+    let mut observers: Vec<Box<dyn Observer>> = Vec::new();
+    if let Some(packet_log) = packet_log {
+        observers.push(Box::new(packet_log));
+    }
+    observers.extend(qlog.map(QlogFile::observer));
+    if let Some(rtt_histogram) = rtt_histogram {
+        observers.push(Box::new(rtt_histogram.recorder()));
+    }
+    if !observers.is_empty() {
+        sender.observe(Box::new(observers));
     }
 }
