@@ -202,8 +202,11 @@ impl Sender {
             self.mean_rtt = Some((mean * 15 + sample) / 16);
         }
         let sample = sample.or(late);
-        // News of the window is no duplicate, and neither is the answer to a packet for which there was no room.
-        let repeats = !acked.moved && ack.wnd == prior_wnd && self.has_room();
+        // RFC 5681, section 2, tells duplicates from window updates by an unchanged window. Where ACKs name the
+        // packet that they answer, a new name does: a receiver's window may change with every packet. The
+        // answer to a packet for which there was no room is no duplicate.
+        let answers_packet = if ack.echo.is_some() { fresh_echo.is_some() } else { ack.wnd == prior_wnd };
+        let repeats = !acked.moved && answers_packet && self.has_room();
         AckOutcome {
             moved: acked.moved,
             repeats,

@@ -245,6 +245,22 @@ fn duplicate_acks_keep_data_flowing_while_newreno_recovers() {
 }
 
 #[test]
+fn duplicate_acks_count_although_the_window_changes() {
+    let mut script = connected_by(LossDetection::NewReno, Algorithm::Reno);
+    script.write(10 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 10);
+    script.at(200);
+    for n in 1..=3 {
+        ack_with_window(&mut script, n, 0, &[], 100_000 - n);
+    }
+    assert_eq!(leaving(&mut script).first().map(|(segment, ..)| *segment), Some(0));
+    // A window update names the packet that was named before.
+    ack_with_window(&mut script, 3, 0, &[], 200_000);
+    let stats = script.stats();
+    assert_eq!((stats.dup_acks, stats.recoveries), (3, 1));
+}
+
+#[test]
 fn without_selective_acks_a_timeout_sends_again_only_what_answers_ask_for() {
     // Of ten the first and the sixth are lost, and all answers. The window has room for all of them.
     let mut script = connected(LossDetection::NewReno);
