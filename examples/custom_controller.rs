@@ -1,6 +1,6 @@
-//! A congestion controller of one's own, with no edit in rdt: additive increase, multiplicative decrease.
+//! A user's congestion controller (AIMD) beside the built-in ones, in virtual time.
 //!
-//! `cargo run --release --example custom_controller` compares it with the built-in ones in virtual time.
+//! `cargo run --release --example custom_controller`
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Controller for Aimd {
     }
 }
 
-/// Returns the goodput in Mbit/s over 50 Mbit/s, 40 ms, one bandwidth-delay product of queue and 0.1 % loss.
+/// Returns the goodput in Mbit/s over 50 Mbit/s, 40 ms, a queue of 1 BDP and 0.1 % loss.
 fn goodput(config: SenderConfig) -> f64 {
     let mut path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(50_000_000))
         .queue_size(QueueSize::Packets(167));

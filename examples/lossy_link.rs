@@ -1,6 +1,6 @@
-//! A program behind an emulated link, in process: a UDP ping over 20 ms of round trip, 1 Mbit/s and 20 % loss.
+//! An emulated link between two sockets of one program: UDP pings over 20 ms, 1 Mbit/s, 20 % loss.
 //!
-//! `cargo run --example lossy_link`. For a whole program instead: `rdt-emu run --rtt 20ms --loss 20% -- CMD`.
+//! `cargo run --example lossy_link`. For any program: `rdt-emu run --rtt 20ms --loss 20% -- CMD`.
 
 use std::error::Error;
 use std::net::UdpSocket;

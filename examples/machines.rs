@@ -1,5 +1,5 @@
-//! A sender and a listener that hand each other their datagrams as a kernel does that cuts and joins them, with no socket,
-//! no link and no clock: what the machines alone do for a packet at line rate. `.ci/instructions` counts it.
+//! Cost of the protocol machines alone at line rate: a sender and a listener exchange coalesced
+//! batches as with GSO and GRO, without socket, link or clock. Counted by `.ci/instructions`.
 //! `cargo run --example machines -- native`, or another of the cases.
 
 use std::env;
@@ -12,24 +12,24 @@ use rdt::transport::{
     Sender, SenderConfig, SenderEvent, TransmitBuf,
 };
 
-/// Bytes of the transfer, and of each packet's payload: small, so that its bytes hardly count.
+/// Bytes of the transfer, and of each packet's payload: small, so that packets dominate.
 const BYTES: u64 = 8 << 20;
 const PAYLOAD: usize = 100;
 /// Packets, in both formats.
 const WINDOW: u32 = 8192;
-/// From data to its ACK.
+/// Time from data to its ACK.
 const TRIP: Duration = Duration::from_micros(50);
-/// Batches that are written and leave one after the other, as the driver has it, of so many datagrams: of 1472 bytes a
-/// call to the kernel takes as many.
+/// Batches in a turn, as in the driver. Datagrams in a batch: as many of 1472 bytes as one call
+/// to the system takes.
 const BATCHES: usize = 4;
 const BATCH: usize = 44;
-/// Where some are lost, one datagram of so many, a different one each round trip.
+/// In lossy cases one datagram in this many is lost, a different one each round trip.
 const LOST: usize = 1009;
-/// There is no link, whatever is asked for.
+/// The requested link; nothing emulates it.
 const NO_LINK: LinkProperties =
     LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
 
-/// What is counted.
+/// One row of the record.
 struct Case {
     name: &'static str,
     native: bool,
@@ -66,7 +66,7 @@ fn main() {
     );
 }
 
-/// Nothing is decided here but the window: neither its growth nor a pace.
+/// A fixed window without pacing, so that congestion control is not counted.
 fn config(native: bool) -> SenderConfig {
     let mut config = if native {
         SenderConfig {
@@ -82,14 +82,14 @@ fn config(native: bool) -> SenderConfig {
     config
 }
 
-/// The two, and what lies between them.
+/// Sender and listener, and the datagrams between them.
 struct Pair {
     sender: Sender,
     listener: Listener<()>,
     now: Instant,
     out: TransmitBuf,
     written: u64,
-    /// Datagrams that arrive before the next one that is lost.
+    /// Datagrams to deliver before the next loss.
     until_loss: usize,
 }
 
@@ -99,12 +99,12 @@ impl Pair {
         sender.open().expect("a new sender opens");
         let receiver = ReceiverConfig { ack: case.ack, ..ReceiverConfig::reference() };
         let mut listener = ListenerConfig::new(receiver);
-        // Else it is drawn at random.
+        // Fixed, so that every run is the same.
         listener.secret = Some([1; 32]);
         Self {
             sender,
             listener: Listener::new(listener),
-            // An epoch for times that are made up from here on.
+            // Epoch of virtual time.
             now: clock::now(),
             out: TransmitBuf::new(BATCH),
             written: 0,
@@ -125,7 +125,7 @@ impl Pair {
         advance_to(&mut self.sender, self.now);
     }
 
-    /// False if there was nothing to send.
+    /// Returns false if there was nothing to send.
     fn carry_data(&mut self) -> bool {
         self.write();
         for batch in 0..BATCHES {
@@ -138,7 +138,7 @@ impl Pair {
         true
     }
 
-    /// Hands the batch over as it arrives: joined, but for what is lost of it.
+    /// Delivers the batch coalesced, without the lost datagrams.
     fn deliver(&mut self) {
         let Self { listener, now, out, until_loss, .. } = self;
         let (size, mut rest) = (out.segment_size(), out.bytes());
@@ -155,7 +155,7 @@ impl Pair {
         }
     }
 
-    /// False if there were none.
+    /// Returns false if there were none.
     fn carry_answers(&mut self) -> bool {
         while let Some(((), event)) = self.listener.poll_event() {
             if let ReceiverEvent::Finished { .. } = event {
@@ -174,12 +174,12 @@ impl Pair {
         }
     }
 
-    /// As much as leaves at once, until the end.
+    /// Writes what can leave at once, until the end of the transfer.
     fn write(&mut self) {
         while self.written < BYTES
             && let Ok(room @ 1..) = self.sender.spare_now(BATCHES).map(|spare| spare.len())
         {
-            // What is there is as good as anything else.
+            // The buffer's stale content is the payload.
             let rest = usize::try_from(BYTES - self.written).unwrap_or(usize::MAX);
             let n = room.min(rest);
             self.sender.advance(n);
@@ -205,7 +205,7 @@ impl Pair {
     }
 }
 
-/// Fires what is due.
+/// Fires due timers.
 fn advance_to(machine: &mut impl Endpoint, now: Instant) {
     if machine.poll_timeout().is_some_and(|deadline| deadline <= now) {
         machine.handle_timeout(now);

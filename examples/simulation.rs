@@ -1,4 +1,4 @@
-//! Two native senders share one bottleneck in virtual time: the same result on every host, in milliseconds.
+//! Two native senders share one bottleneck in virtual time, with the same result on every host.
 //!
 //! `cargo run --release --example simulation`
 

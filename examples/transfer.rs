@@ -1,7 +1,7 @@
-//! One transfer over a lossy path in virtual time: the smallest program on the library, and the one whose instructions
-//! `.ci/instructions` counts. `cargo run --example transfer -- native` (or `classic`).
+//! Cost of a whole transfer over a lossy path in virtual time. Counted by `.ci/instructions`.
+//! `cargo run --example transfer -- native` (or `classic`).
 //!
-//! Packets are small, so that what is counted is the work for a packet and not for its bytes.
+//! Packets are small, so that the cost of packets dominates that of bytes.
 
 use std::env;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 /// Bytes of the transfer, and of each packet's payload.
 const BYTES: u64 = 2 << 20;
 const PAYLOAD: usize = 100;
-/// Where the path does not come from the sender's request, this one is asked for and not heeded.
+/// The requested link; the path below is used instead.
 const NO_LINK: LinkProperties =
     LinkProperties { rtt_s: 0.0, speed_bps: 1e9, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
 
@@ -35,7 +35,7 @@ fn main() {
 
     let mut simulation = Simulation::new();
     let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
-    // Else it is drawn at random.
+    // Fixed, so that every run is the same.
     server.listener.secret = Some([1; 32]);
     let server = simulation.add_server(server);
     let wire = simulation.add_wire(Path::new(path, 1));

@@ -1,4 +1,5 @@
-//! Decoders of the native format over arbitrary bytes, as they are and with header and check made right.
+//! Decoders of the native format over arbitrary bytes, as they are and with header and check made
+//! right.
 
 use rdt_transport::wire::native::{self, FromReceiver, FromSender};
 use rdt_transport::wire::{Near, Packet};

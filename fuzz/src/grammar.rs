@@ -1,4 +1,5 @@
-//! Packets that are nearly right: generated from the formats' grammar, around the numbers that the machine expects.
+//! Packets that are nearly right: generated from the formats' grammar, around the numbers that the
+//! machine expects.
 
 use arbitrary::Arbitrary;
 
@@ -23,26 +24,22 @@ impl Number {
     }
 }
 
-/// Damage on the path.
+/// Damage on the path, to one packet in eight.
 #[derive(Debug, Clone, Copy, Arbitrary)]
-pub enum Damage {
-    None,
-    None2,
-    None3,
-    Flip { at: u16, mask: u8 },
-    Truncate { to: u16 },
+pub struct Damage {
+    chance: u8,
+    at: u16,
+    /// Bits to flip; 0 truncates instead.
+    mask: u8,
 }
 
 impl Damage {
     pub fn apply(self, packet: &mut Vec<u8>) {
-        match self {
-            Self::Flip { at, mask } if !packet.is_empty() => {
-                let at = usize::from(at) % packet.len();
-                packet[at] ^= mask;
-            }
-            Self::Truncate { to } => packet.truncate(usize::from(to)),
-            _ => {}
+        if self.chance % 8 != 1 || packet.is_empty() {
+            return;
         }
+        let at = usize::from(self.at) % packet.len();
+        if self.mask == 0 { packet.truncate(at) } else { packet[at] ^= self.mask }
     }
 }
 

@@ -1,12 +1,14 @@
-//! Fuzz targets as plain functions over bytes: libFuzzer calls them in `fuzz_targets/`, a stable compiler in `tests/seeded.rs`.
+//! Fuzz targets as plain functions over bytes. libFuzzer calls them in `fuzz_targets/`, a stable
+//! compiler in `tests/seeded.rs`. None of them may panic.
 //!
 //! | target | input | checked |
 //! |---|---|---|
-//! | `decode_classic`, `decode_native` | a datagram, its check made right in half of the cases | no panic; a decoded packet is within the datagram |
-//! | `sender_machine` | a configuration and operations: writes, answers, time | no panic, bounded output, every datagram decodes |
-//! | `receiver_machine` | operations of several peers: packets, reads, time | the same, and the memory limit |
+//! | `decode_classic` | a datagram, with and without magic | one encoding for each reply |
+//! | `decode_native` | a datagram, with any or a right check | bounds of offsets and SACK blocks |
+//! | `sender_machine` | configuration, writes, answers, time | bounded output |
+//! | `receiver_machine` | packets of several peers, reads, time | the same; the memory limit |
 //! | `scoreboard_ops` | transmissions, ACKs, SACK blocks, losses | each byte is delivered once |
-//! | `path_spec` | TOML or flags | no panic; what was read can be written and read again |
+//! | `path_spec` | TOML and flags | what was read can be written and read again |
 
 pub mod bytes;
 pub mod decode_classic;

@@ -167,7 +167,8 @@ fn learn(expected: &mut Expected, reply: &[u8]) {
     }
     let reply_of = match native::decode_from_receiver(reply, expected.tx) {
         Ok(packet) => packet,
-        // The harness drew a number far from the one that it knows; a sender has sent every number that is echoed.
+        // The harness drew a number far from the one that it knows; a sender has sent every number
+        // that is echoed.
         Err(WireError::Sequence) => return,
         Err(error) => panic!("a reply does not decode: {error}"),
     };

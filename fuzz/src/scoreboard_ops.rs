@@ -1,4 +1,5 @@
-//! Operations of the sender's scoreboard: each byte is delivered once, whatever the order of ACKs, SACK blocks and losses.
+//! Operations of the sender's scoreboard: each byte is delivered once, whatever the order of ACKs,
+//! SACK blocks and losses.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
-//! Every fuzz target on a stable compiler: seeded random inputs, and mutations of inputs that were accepted before.
-//! `RDT_FUZZ_SECONDS` is the time for each target (default 1), `RDT_FUZZ_SEED` the first seed (default 1).
+//! Every fuzz target on a stable compiler: seeded random inputs, and mutations of inputs that were
+//! accepted before. `RDT_FUZZ_SECONDS` is the time for each target (default 1), `RDT_FUZZ_SEED` the
+//! first seed (default 1).
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
