@@ -58,7 +58,7 @@ impl Bitrate {
 
     /// The rate in bits per second, to the precision of an `f64`.
     pub fn as_bps_f64(self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "an f64 is what was asked for")]
+        #[expect(clippy::cast_precision_loss, reason = "the result is an f64")]
         let millibps = self.0.get() as f64;
         millibps / 1e3
     }

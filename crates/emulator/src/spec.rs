@@ -182,7 +182,7 @@ impl PathSpec {
             }
             (Key::Link(key), Scope::Forward) => self.forward.set(key, text).map_err(explained),
             (Key::Link(key), Scope::Reverse) => self.reverse.set(key, text).map_err(explained),
-            (_, Scope::Forward | Scope::Reverse) => Err("it is said of both directions together".to_owned()),
+            (_, Scope::Forward | Scope::Reverse) => Err("it applies to both directions together".to_owned()),
             (Key::Preset, Scope::Both) => {
                 let preset = text.parse::<Preset>().map_err(|error| error.to_string())?;
                 let preset = Self::preset(preset).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Shares of losses over as many packets as somebody who checks would send.
+//! Loss over as many packets as a user would send to check it.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ fn epoch() -> Instant {
     Instant::now()
 }
 
-/// 0.1 % is 3.2 standard deviations of what 100,000 packets lose, so of twenty such counts none is
-/// farther off but by a chance of 3 %; the seeds are fixed.
+/// 0.1 % is 3.2 standard deviations of the losses among 100,000 packets. The chance that one of
+/// twenty such counts deviates more is 3 %; the seeds are fixed.
 #[test]
 fn one_percent_loss_is_exact_to_a_tenth() {
     let loss = Loss::Bernoulli(Probability::new(0.01).expect("a share"));

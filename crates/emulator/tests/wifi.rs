@@ -1,24 +1,24 @@
-//! Constant streams of UDP through the media that a lab measured, in virtual time.
+//! Constant UDP streams through the links that a lab measured, in virtual time.
 //!
 //! `oracles/udp-rate-sweep.csv`: `iperf -u` for 60 s at each rate, means of three trials, from a
-//! laptop through a Linksys WRT54GL to another host, one metre apart. The lab's notes give no more
-//! than that. The rest is assumed, and what else it could have been changes what a full cell
-//! carries as follows:
+//! laptop through a Linksys WRT54GL to another host, one metre apart. The lab's notes state no
+//! more. The other conditions are assumptions; with others a saturated cell carries the rates in
+//! parentheses:
 //!
-//! - datagrams of 1470 bytes, which is what iperf 2 sends unless told, over IPv4;
-//! - one station, whose frames cross the air once: the server has one address in the wired and the
-//!   wireless part of the lab, so it was on a wire (twice would be half);
-//! - 11 and 54 Mbit/s, the highest rates, at one metre;
-//! - answers at the highest mandatory rate (802.11b with a long preamble: 6.25 Mbit/s; at 2 Mbit/s
+//! - datagrams of 1470 bytes over IPv4, the default of iperf 2;
+//! - one station, whose frames use the medium once: the server has one address in the wired and the
+//!   wireless part of the lab, so it was on a wire (twice: half the rate);
+//! - 11 and 54 Mbit/s, the highest rates, because the distance is one metre;
+//! - ACKs at the highest mandatory rate (802.11b with a long preamble: 6.25 Mbit/s; at 2 Mbit/s
 //!   6.11, all rows still within 10 %; at 1 Mbit/s 5.93, one row 12 % short);
-//! - the long preamble, which every station of 802.11b has (the short one: 6.96 Mbit/s; answered at
-//!   2 Mbit/s 6.78, all rows still within 10 %);
-//! - no protection in 802.11g, as no station of 802.11b is mentioned, but the slot of 20 us. This
-//!   is the one choice that the result decides: with 9 us a cell carries 29.9 Mbit/s, a fifth to
-//!   three tenths above what was measured. It is plausible, because an access point keeps the long
-//!   slot for any station near that needs it, and the lab's table for its mode "b+g", where that is
-//!   the rule, is the same to the last digit. (A slot of 9 us and a CTS at 11 Mbit/s with the short
-//!   preamble would give 23.0, within 10 % as well.)
+//! - the long preamble, which every 802.11b station supports (the short one: 6.96 Mbit/s; with ACKs
+//!   at 2 Mbit/s 6.78, all rows still within 10 %);
+//! - no protection in 802.11g, as the notes mention no 802.11b station;
+//! - a slot of 20 us in 802.11g, the one assumption that decides the result: with 9 us a cell
+//!   carries 29.9 Mbit/s, a fifth to three tenths above the measurement. It is plausible: an access
+//!   point keeps the long slot for any station nearby that needs it, and the lab's table for the
+//!   mode "b+g", where that is the rule, is equal to the last digit. (A slot of 9 us with a CTS at
+//!   11 Mbit/s and the short preamble would give 23.0, within 10 % as well.)
 
 use std::time::{Duration, Instant};
 
@@ -26,9 +26,9 @@ use rdt_emulator::{Bitrate, Delivery, Direction, Dropped, Link, LinkConfig, Path
 
 /// Bytes of IPv4 and UDP.
 const HEADERS: u32 = 20 + 8;
-/// What iperf 2 puts into a datagram unless told.
+/// The default datagram of iperf 2, in bytes.
 const PAYLOAD: u16 = 1_470;
-/// How long each stream is sent.
+/// Duration of each stream.
 const DURATION: Duration = Duration::from_secs(20);
 
 #[expect(
@@ -39,7 +39,7 @@ fn epoch() -> Instant {
     Instant::now()
 }
 
-/// The link of a medium of the table.
+/// The link of a row of the table.
 fn link(medium: &str) -> LinkConfig {
     let config = LinkConfig::new(None, Duration::ZERO).queue(QueueLimit::packets(1_000));
     match medium {
@@ -77,13 +77,12 @@ impl Through {
     }
 }
 
-/// Sends payload at a constant rate in Mbit/s through a link, and returns the rate at which it
-/// arrives meanwhile.
+/// Sends payload at a constant rate in Mbit/s through a link, and returns the delivered rate.
 fn delivered(config: LinkConfig, offered: f64) -> f64 {
     arriving(Through::Link(Link::new(config, 1, Direction::Forward).into()), offered)
 }
 
-/// The same through both ways of a path, of which one has nothing to carry.
+/// Does the same through both directions of a path, of which one is idle.
 fn delivered_by_path(config: LinkConfig, offered: f64) -> f64 {
     arriving(Through::Path(Path::new(config, 1).into()), offered)
 }
@@ -156,8 +155,8 @@ fn saturated_cell_matches_lab_average() {
     }
 }
 
-/// The slot is what the table decides: with the other one the cell carries what the standard's
-/// arithmetic says, which is far from what was measured.
+/// With the other slot the cell carries the rate of the standard's arithmetic, far from the
+/// measurement.
 #[test]
 fn short_slot_follows_arithmetic_not_lab() {
     let short = link("802.11g, short slot");

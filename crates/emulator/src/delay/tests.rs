@@ -21,8 +21,7 @@ fn draws(index: u64) -> Draws {
 
 const COUNT: u64 = 100_000;
 
-/// How long each of `COUNT` packets travels, if all of them leave in order and one `gap` after the
-/// other.
+/// Travel times of `COUNT` packets that leave one `gap` after the other.
 fn travels(wire: &mut Delay, gap: Duration) -> Vec<Duration> {
     let mut sent_at = epoch();
     (0..COUNT)
@@ -42,8 +41,8 @@ fn moments(times: &[Duration]) -> (f64, f64) {
     (mean, variance.sqrt())
 }
 
-/// The mean of n values scatters by sigma / sqrt(n); their standard deviation by at most sigma /
-/// sqrt(2 n) where the tails are no heavier than those of a normal distribution.
+/// The mean of n values has the standard error sigma / sqrt(n). Their standard deviation has at
+/// most sigma / sqrt(2 n) if the tails are no heavier than those of a normal distribution.
 fn assert_moments(times: &[Duration], mean: f64, sigma: f64) {
     let (actual_mean, actual_sigma) = moments(times);
     let count = f64::from(u32::try_from(times.len()).unwrap());
@@ -103,7 +102,7 @@ fn jitter_keeps_order_by_default() {
         let (ordered, free) = (dues(shape), dues(shape.unordered()));
         assert!(ordered.is_sorted());
         assert!(!free.is_sorted());
-        // Who waits for the one before waits for the latest of those before, and nobody else.
+        // A packet kept in order waits for the latest packet before it, and for no other.
         let mut latest = free[0];
         for (n, &due) in free.iter().enumerate() {
             latest = latest.max(due);

@@ -1,5 +1,5 @@
-//! The statistics have fixed inputs, so they pass or fail for good. Their bounds are about five
-//! standard deviations wide: a sound hash meets them for practically any inputs.
+//! Statistical tests of the hash with fixed inputs, so their results are fixed too. The bounds are
+//! about five standard deviations wide: a sound hash meets them for practically any inputs.
 
 use super::*;
 
@@ -23,8 +23,8 @@ fn chi_square_deviation(counts: &[u32]) -> f64 {
     (statistic - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// How evenly the pairs (`a(n)`, `b(n)`) fill a 16 by 16 table of their top four bits and another
-/// of their bottom four. Dependence between the two shows as an uneven table.
+/// Tests that the pairs (`a(n)`, `b(n)`) fill a 16 by 16 table of their top four bits evenly, and
+/// another of their bottom four. Dependence shows as an uneven table.
 fn assert_independent(name: &str, a: impl Fn(u64) -> u64, b: impl Fn(u64) -> u64) {
     for shift in [60, 0] {
         let mut table = vec![0; 256];
@@ -113,7 +113,7 @@ fn child_seeds_are_independent() {
 
 #[test]
 fn stages_draw_independently() {
-    // One stage exists; the purpose word that separates stages is exercised for the next ones.
+    // Further stages, to test the purpose word that separates stages.
     for stage in 1..4 {
         assert_independent(
             &format!("stage {stage}"),

@@ -1,4 +1,4 @@
-//! The rules of the whole link. `model` checks them all at once against a naive account.
+//! Tests of a drop-tail link as a whole. `model` compares it with a naive model.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ fn bernoulli(probability: f64) -> Loss {
     Loss::Bernoulli(Probability::new(probability).unwrap())
 }
 
-/// Pushes `count` packets of `len` bytes at `now` and returns how many were taken.
+/// Pushes `count` packets of `len` bytes at `now` and returns how many were accepted.
 fn burst(link: &mut Link, now: Instant, count: usize, len: usize) -> usize {
     (0..count).filter(|_| link.push(now, vec![0; len]).is_ok()).count()
 }
 
-/// Collects everything, arbitrarily late.
+/// Pops all packets, at a late time.
 fn drain(link: &mut Link) -> Vec<Delivery> {
     std::iter::from_fn(|| link.next_wakeup().and_then(|due| link.pop(due))).collect()
 }
@@ -222,7 +222,7 @@ fn burst_into_empty_path_keeps_limit_plus_one() {
             assert_eq!(burst(&mut link, now, 1_000, 500), kept, "limit {limit} at {bps:?} bit/s");
             assert_eq!(link.ledger().max_occupancy, kept as u64);
 
-            // A place is free when a packet is due, popped or not.
+            // A packet stops counting when it is due, popped or not.
             let due = link.next_wakeup().unwrap();
             let just_before = due.checked_sub(ns(1)).unwrap();
             assert_eq!(burst(&mut link, just_before, 1, 500), 0);
@@ -270,7 +270,7 @@ fn memory_limit_counts_packets_until_popped() {
     let dropped = link.push(now, vec![0; 1_000]).unwrap_err();
     assert_eq!((dropped.cause, dropped.packet.len()), (DropCause::Memory, 1_000));
 
-    // Due but not popped, it is still in memory.
+    // The packet is due but not popped, so it is still in memory.
     assert!(link.push(now + ms(2), vec![0; 1_000]).is_err());
     link.pop(now + ms(2)).unwrap();
     assert_eq!(link.held_bytes(), 2_000);

@@ -19,7 +19,7 @@ fn a_script_loses_exactly_its_packets() {
     assert_eq!(script, Loss::Script(vec![7, 8, 30]));
 }
 
-/// How far the losses among 100,000 packets are from 30 percent, in standard deviations.
+/// Deviation of the losses among 100,000 packets from 30 percent, in standard deviations.
 fn deviation(seed: u64, direction: Direction) -> f64 {
     let (count, probability) = (100_000_u32, 0.3);
     let model = bernoulli(probability);
@@ -38,8 +38,8 @@ fn bernoulli_loses_its_share_within_three_sigma() {
 
 #[test]
 fn bernoulli_variance_matches_independent_losses() {
-    // The sum of k squared deviations has mean k and variance 2k: neither too far from 30 percent
-    // too often, nor suspiciously close to it.
+    // The sum of k squared deviations has mean k and variance 2k. It must be neither too large nor
+    // too small.
     let runs = 100_u32;
     let squares: f64 = (0..runs).map(|seed| deviation(seed.into(), FORWARD).powi(2)).sum();
     let excess = (squares - f64::from(runs)) / (2.0 * f64::from(runs)).sqrt();
@@ -62,7 +62,7 @@ fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
 
-/// The fates of the first `count` packets, asked one after the other as a link does.
+/// The fates of the first `count` packets, decided in order as a link does.
 fn fates(loss: &Loss, seed: u64, count: u64) -> Vec<bool> {
     let mut memory = LossState::default();
     (0..count).map(|index| memory.decide(loss, Draws { seed, direction: FORWARD, index })).collect()
@@ -113,7 +113,7 @@ fn bound_only_removes_losses() {
     let bounded = fates(&Loss::bounded(probability(0.6), 2), 8, 5_000);
     assert!(free.iter().zip(&bounded).all(|(free, bounded)| *free || !bounded));
     assert!(lost(&bounded) < lost(&free));
-    // A bound that is never met changes nothing.
+    // A bound that is never reached changes no loss.
     assert_eq!(fates(&Loss::bounded(probability(0.6), u32::MAX), 8, 5_000), free);
 }
 

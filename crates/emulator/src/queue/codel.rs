@@ -47,7 +47,7 @@ impl DisciplineConfig for CoDelConfig {
         parameters.flag("ecn", &mut config.ecn)?;
         for (name, time) in [("target", config.target), ("interval", config.interval)] {
             if time.is_zero() {
-                return Err(parameters.refuse(name, "it is more than zero".to_owned()));
+                return Err(parameters.refuse(name, "it must be more than zero".to_owned()));
             }
         }
         Ok(Discipline::CoDel(config))

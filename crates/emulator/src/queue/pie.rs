@@ -73,7 +73,7 @@ impl DisciplineConfig for PieConfig {
         parameters.quantity("beta", parse_gain, &mut config.beta)?;
         parameters.flag("ecn", &mut config.ecn)?;
         if config.tupdate < Self::MIN_TUPDATE {
-            let reason = format!("it is at least {}", Time(Self::MIN_TUPDATE));
+            let reason = format!("it must be at least {}", Time(Self::MIN_TUPDATE));
             return Err(parameters.refuse("tupdate", reason));
         }
         Ok(Discipline::Pie(config))

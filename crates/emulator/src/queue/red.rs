@@ -82,7 +82,7 @@ impl DisciplineConfig for RedConfig {
         parameters.flag("gentle", &mut config.gentle)?;
         parameters.flag("ecn", &mut config.ecn)?;
         if config.max <= config.min {
-            let reason = format!("it is more than min, which is {}", Bytes(config.min));
+            let reason = format!("it must be more than min, which is {}", Bytes(config.min));
             return Err(parameters.refuse("max", reason));
         }
         Ok(Discipline::Red(config))

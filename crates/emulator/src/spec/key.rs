@@ -85,7 +85,7 @@ impl LinkKey {
                 "RATE",
                 "Bit rate: constant, in steps, or from a trace",
                 "none, 10mbit, steps such as 0s:10mbit,5s:2mbit, trace:FILE in mahimahi's format, or an \
-                 802.11 cell: wifi-a, wifi-b or wifi-g, with a colon before what differs",
+                 802.11 cell: wifi-a, wifi-b or wifi-g, with options after a colon",
             ),
             Self::Delay => ("delay", "TIME", "Propagation delay of one direction", "a time such as 50ms"),
             Self::Jitter => (
@@ -118,7 +118,7 @@ impl LinkKey {
                 "discipline",
                 "NAME",
                 "Queue discipline: which packets are dropped",
-                ", with a colon before what differs from its standard: codel:target=5ms,interval=100ms,ecn",
+                ", with parameters after a colon: codel:target=5ms,interval=100ms,ecn",
             ),
             Self::Occupancy => (
                 "occupancy",

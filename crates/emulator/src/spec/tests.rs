@@ -1,4 +1,4 @@
-//! What descriptions mean, and what is said of those that mean nothing.
+//! Configurations of valid paths, and errors of invalid ones.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn config(text: &str) -> PathConfig {
     PathSpec::from_toml(text).and_then(|path| path.to_path_config(no_files)).unwrap()
 }
 
-/// What is said of a text that is wrong.
+/// The error of an invalid text.
 fn complaint(text: &str) -> String {
     PathSpec::from_toml(text).unwrap_err().to_string()
 }
@@ -189,7 +189,7 @@ fn wrong_flag_sets_nothing_and_is_named() {
     assert_eq!((error.subject(), error.position()), (Some("--loss-forward"), None));
     assert_eq!(path, PathSpec::default());
     let error = path.set(Scope::Reverse, "rtt", "1s").unwrap_err();
-    assert_eq!(error.to_string(), "--rtt-reverse: it is said of both directions together");
+    assert_eq!(error.to_string(), "--rtt-reverse: it applies to both directions together");
     let error = path.set(Scope::Both, "dealy", "1s").unwrap_err();
     assert_eq!(error.to_string(), "--dealy: there is no key 'dealy'; did you mean 'delay'?");
 }
@@ -201,7 +201,7 @@ fn toml_errors_name_line_and_column() {
         ("[reverse]\nloss = 'x%'", "line 2, column 8: reverse.loss: 'x%' is not a probability"),
         ("é = 1", "line 1, column 1: "),
         ("forward = 3", "line 1, column 11: forward: it is a table: write [forward] on a line of its own"),
-        ("[reverse]\nseed = 3", "line 2, column 8: reverse.seed: it is said of both directions together"),
+        ("[reverse]\nseed = 3", "line 2, column 8: reverse.seed: it applies to both directions together"),
         ("rate = ['1mbit']", "line 1, column 8: rate: a text in quotes or a number is wanted, not array"),
         ("corrupt = true", "line 1, column 11: corrupt: a text in quotes or a number is wanted, not boolean"),
         ("rate = '1mbit'\nrate = '2mbit'", "line 2, column 1: "),
@@ -249,13 +249,13 @@ fn wrong_key_error_suggests_nearest_key() {
 #[test]
 fn invalid_values_are_refused_with_fix() {
     for (key, value, complaint) in [
-        ("rate", "5s:1mbit", "'5s:1mbit' leaves open what holds from 0s on"),
+        ("rate", "5s:1mbit", "'5s:1mbit' has no value from 0s on"),
         ("rate", "1mbit,2mbit", "'2mbit' has no time: write 5s:2mbit"),
         ("rate", "1mbit,5s:2mbit,5s:3mbit", "'5s:3mbit' is no later than the step before it"),
         ("rate", "1mbit,", "'' is not a rate"),
         ("rate", "0bit", "'0bit' is out of range"),
         ("rate", "trace: ", "'trace:' names no file"),
-        ("rate", "wifi-n", "'wifi-n' is no 802.11 cell: write wifi-a"),
+        ("rate", "wifi-n", "'wifi-n' is not an 802.11 cell: write wifi-a"),
         ("discipline", "codle", ""),
         ("delay", "5", "'5' has no unit: write 5ns or 5us"),
         ("jitter", "pareto 5ms", "'pareto 5ms' is not a time"),
@@ -264,8 +264,8 @@ fn invalid_values_are_refused_with_fix() {
         ("loss", "gilbert-elliott p=1% q=3", "'3' is out of range"),
         ("loss", "gilbert-elliott p=1% q=0.3", "'q' is not p, r, good or bad"),
         ("loss", "gilbert-elliott 1%", "'1%' is not p=, r=, good= or bad="),
-        ("loss", "every 0", "'0' is no number of packets from 1 on"),
-        ("loss", "1% max-run=0", "'0' is no number of packets from 1 on"),
+        ("loss", "every 0", "'0' is not a number of packets from 1 on"),
+        ("loss", "1% max-run=0", "'0' is not a number of packets from 1 on"),
         ("loss", "packets", "'' is not a packet's number"),
         ("loss", "packets 5-3", "'5-3' goes backwards"),
         (
@@ -282,10 +282,10 @@ fn invalid_values_are_refused_with_fix() {
         ("queue", "25", "'25' has no unit: write 25b or"),
         ("occupancy", "all", "'all' is not waiting or path"),
         ("mark", "20p or", "'20p or' is not a queue"),
-        ("mtu", "1279 fragment", "1279 is too short to fragment: IPv6 wants 1280 at least"),
+        ("mtu", "1279 fragment", "1279 is too short to fragment: IPv6 requires at least 1280"),
         ("mtu", "1500,1s:600 fragment", "600 is too short to fragment"),
-        ("mtu", "0", "nothing is as short as 0 bytes: write none for no limit"),
-        ("mtu", "1500, 5s:0b", "nothing is as short as 0 bytes"),
+        ("mtu", "0", "an MTU of 0 bytes passes no packet: write none for no limit"),
+        ("mtu", "1500, 5s:0b", "an MTU of 0 bytes passes no packet"),
         ("mtu", "5gb", "'5gb' is more than 4294967295 bytes"),
         ("duplicate", "-1", "'-1' is out of range"),
         ("corrupt", "nan", "'nan' is out of range"),
@@ -336,7 +336,7 @@ fn classic_preset_equals_classic_link() {
     assert_eq!(path, PathConfig::classic(classic));
 }
 
-/// Mbit/s of UDP payload (1470 bytes, IPv4) that a preset carries when it is always busy.
+/// UDP payload in Mbit/s (datagrams of 1470 bytes, IPv4) of a saturated preset.
 fn goodput(preset: Preset) -> f64 {
     let config = PathSpec::preset(preset).unwrap().to_path_config(no_files).unwrap().forward;
     let mut link = crate::Link::new(config, 1, crate::Direction::Forward);
@@ -345,7 +345,7 @@ fn goodput(preset: Preset) -> f64 {
     1_470.0 * 8.0 / time.as_secs_f64() / 1e6
 }
 
-/// The means of what a laboratory course measured beyond saturation: 95.9, 6.43 and 23.9 Mbit/s.
+/// The means that a laboratory course measured beyond saturation: 95.9, 6.43 and 23.9 Mbit/s.
 #[test]
 fn local_network_presets_match_measured_throughput() {
     for (preset, measured) in [(Preset::Ethernet100, 95.9), (Preset::WifiB, 6.43), (Preset::WifiG, 23.9)] {
@@ -369,7 +369,7 @@ fn paths_document_covers_all_keys() {
     for example in examples {
         PathSpec::from_toml(example).unwrap();
     }
-    // Each row of a table of words: the key, then examples in code.
+    // Each row of a table of keys: the key, then examples in code.
     for row in page.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
         let key = cells[1].trim_matches('`');

@@ -74,7 +74,7 @@ impl<T: Value> Value for Steps<T> {
     fn read(text: &str) -> Result<Self, String> {
         let (first, rest) = text.split_once(',').map_or((text, None), |(first, rest)| (first, Some(rest)));
         let (None | Some(Duration::ZERO), first) = timed(first)? else {
-            return Err(format!("'{}' leaves open what holds from 0s on", first.trim()));
+            return Err(format!("'{}' has no value from 0s on", first.trim()));
         };
         let mut changes: Vec<(Duration, T)> = Vec::new();
         for text in rest.into_iter().flat_map(|rest| rest.split(',')) {

@@ -13,7 +13,7 @@ use crate::units::{UnitError, parse_bitrate, parse_bytes};
 pub enum WifiError {
     /// The text does not begin with a standard.
     #[error(
-        "'{input}' is no 802.11 cell: write wifi-a, wifi-b or wifi-g, and after a colon what differs, as in \
+        "'{input}' is not an 802.11 cell: write wifi-a, wifi-b or wifi-g, with options after a colon, as in \
          wifi-b:preamble=short,rts"
     )]
     UnknownCell {
@@ -22,7 +22,7 @@ pub enum WifiError {
     },
     /// The option does not exist.
     #[error(
-        "'{word}' says nothing about an 802.11 cell: there are rate=, basic=, preamble=, slot=, rts, \
+        "'{word}' is not an option of an 802.11 cell: the options are rate=, basic=, preamble=, slot=, rts, \
          protection, stations=, via-ap and backoff="
     )]
     UnknownWord {
@@ -46,7 +46,7 @@ pub enum WifiError {
         source: UnitError,
     },
     /// The option is given twice.
-    #[error("'{word}' says again what was said before")]
+    #[error("'{word}' repeats an option")]
     Twice {
         /// The second occurrence.
         word: String,
@@ -226,11 +226,14 @@ mod tests {
 
     #[test]
     fn errors_quote_option_and_name_fix() {
-        assert!(error("wifi-n").starts_with("'wifi-n' is no 802.11 cell: write wifi-a, wifi-b or wifi-g"));
         assert!(
-            error("wifi-b:fast").starts_with("'fast' says nothing about an 802.11 cell: there are rate=")
+            error("wifi-n").starts_with("'wifi-n' is not an 802.11 cell: write wifi-a, wifi-b or wifi-g")
         );
-        assert!(error("wifi-b:via-ap=2").starts_with("'via-ap=2' says nothing"));
+        assert!(
+            error("wifi-b:fast")
+                .starts_with("'fast' is not an option of an 802.11 cell: the options are rate=")
+        );
+        assert!(error("wifi-b:via-ap=2").starts_with("'via-ap=2' is not an option"));
         assert_eq!(
             error("wifi-b:rate=11"),
             "in 'rate=11': '11' has no unit: write 11bit or 11kbit or 11mbit or 11gbit"
@@ -241,7 +244,7 @@ mod tests {
         assert!(error("wifi-b:stations=0").starts_with("'stations=0' is not a number of stations"));
         assert!(error("wifi-b:stations=256").starts_with("'stations=256' is not a number of stations"));
         assert!(error("wifi-b:rts=5gib").contains("below 4 GiB"));
-        assert_eq!(error("wifi-b:rts,rts=5"), "'rts=5' says again what was said before");
+        assert_eq!(error("wifi-b:rts,rts=5"), "'rts=5' repeats an option");
     }
 
     #[test]

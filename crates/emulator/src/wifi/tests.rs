@@ -1,5 +1,4 @@
-//! Costs against published ones. `sharing` is about what the two directions of a path do to each
-//! other.
+//! Airtime against published figures. `sharing` tests the two directions of a path.
 
 use std::num::NonZeroU8;
 
@@ -9,7 +8,7 @@ use crate::testing::epoch;
 
 mod sharing;
 
-/// Kilobits per second of `payload` bytes in a packet of `packet` bytes, when the cell is full.
+/// Kilobits of `payload` a second in packets of `packet` bytes, in a saturated cell.
 fn kbps(cell: &str, payload: usize, packet: usize) -> u128 {
     let cell: WifiConfig = cell.parse().unwrap();
     payload as u128 * 8 * 1_000_000 / cell.airtime(packet).as_nanos()
@@ -20,15 +19,16 @@ fn micros(cell: &str, packet: usize) -> f64 {
 }
 
 /// J. Jun, P. Peddabachagari, M. Sichitiu, "Theoretical Maximum Throughput of IEEE 802.11 and its
-/// Applications", IEEE NCA 2003: with 34 bytes around what they count as payload, two fewer than
-/// here, answers of 802.11b at 1 Mbit/s, and no rounding to a microsecond.
+/// Applications", IEEE NCA
+/// 2003. The paper adds 34 bytes to the payload, two fewer than here, has ACKs of 802.11b at 1
+///   Mbit/s, and does not round to a microsecond.
 #[test]
 fn airtime_matches_theoretical_maximum_throughput() {
     // 50 DIFS + 310 back-off + 192 + 8 * (34 + 1500) / 11 + 10 SIFS + 304 ACK.
     let b = 50.0 + 310.0 + 192.0 + 8.0 * 1_534.0 / 11.0 + 10.0 + 304.0;
     assert!((micros("wifi-b:basic=1mbit", 1_498) - b).abs() < 1.0);
     assert_eq!(kbps("wifi-b:basic=1mbit", 1_500, 1_498) / 10, 605);
-    // The same with 352 RTS + 10 + 304 CTS + 10.
+    // In addition 352 RTS + 10 + 304 CTS + 10.
     assert!((micros("wifi-b:basic=1mbit,rts", 1_498) - (b + 676.0)).abs() < 1.0);
     assert_eq!(kbps("wifi-b:basic=1mbit,rts", 1_500, 1_498) / 10, 451);
     // 34 DIFS + 67.5 back-off + 20 + 57 * 4 + 16 SIFS + 28 ACK, and with 28 RTS + 16 + 28 CTS + 16.
@@ -57,13 +57,13 @@ fn protected_80211g_packet_costs_gaps_and_frames() {
     // RTS of 20 bytes and CTS, both at the rate of the protection, each with SIFS: 192 + 15, 192 +
     // 11.
     assert_eq!(cost("wifi-g:protection,rts", 1_498), us_tenths(4_980 + 2_070 + 2_030 + 200));
-    // A frame that stations of 802.11b understand needs none.
+    // An 802.11b frame needs no protection.
     assert_eq!(cost("wifi-g:rate=11mbit,protection", 99), cost("wifi-g:rate=11mbit", 99));
 }
 
 #[test]
 fn control_rate_is_highest_mandatory_within_limits() {
-    // SIFS and ACK are what differs: 16 + 28, 32, 44 us.
+    // The difference is SIFS and ACK: 16 + 28, 32, 44 us.
     for (rate, ack, symbols) in [("54mbit", 28, 57), ("18mbit", 32, 171), ("9mbit", 44, 342)] {
         let data = 20 + symbols * 4;
         let expected = us_tenths(1_015 + (data + 16 + ack) * 10);
@@ -80,8 +80,9 @@ fn rts_threshold_exempts_short_frames() {
     assert_eq!(cost("wifi-b:rts=1000", 965), cost("wifi-b:rts", 965));
 }
 
-/// The lab of the wireless MTU: 802.11a, IPv6 (48 bytes with UDP), its payload in Mbit/s was 30.9
-/// and 32.7 times payload over payload and 80, and each step of 258 bytes brought 1.7 to 2 Mbit/s.
+/// The lab on the wireless MTU, with 802.11a and IPv6 (48 bytes with UDP). Its payload in Mbit/s
+/// was 30.9 and 32.7 times payload over payload and 80, and each step of 258 bytes added 1.7 to 2
+/// Mbit/s.
 #[test]
 fn longer_mtu_gain_matches_measurement() {
     let payloads = [1_452, 1_710, 1_968, 2_226];
@@ -94,8 +95,8 @@ fn longer_mtu_gain_matches_measurement() {
     }
 }
 
-/// The same lab's fragmentation: where the wire behind the cell has an MTU of 1500, the longer
-/// payloads cross it as a packet of 1496 bytes and one with the rest, 48 bytes of headers each.
+/// Fragmentation in that lab: the wire behind the cell has an MTU of 1500, so longer payloads
+/// cross it as a packet of 1496 bytes and one with the rest, with 48 bytes of headers each.
 /// Throughput dropped, then rose again with the length of the second.
 #[test]
 fn two_fragments_cost_two_packets() {
@@ -118,13 +119,13 @@ fn via_access_point_doubles_airtime() {
 
 #[test]
 fn stations_share_airtime_and_lose_collisions() {
-    // All of them together, in thousandths of what one has alone.
+    // The throughput of all stations together, in thousandths of that of one alone.
     let together = |stations: u8| {
         let cell = WifiConfig { stations: NonZeroU8::new(stations).unwrap(), ..WifiConfig::b() };
         cost("wifi-b", 1_498).as_nanos() * 1_000 * u128::from(stations) / cell.airtime(1_498).as_nanos()
     };
-    // Two waste fewer empty slots than one, which outweighs their collisions. Beyond that it goes
-    // down.
+    // Two stations waste fewer idle slots than one, which outweighs their collisions. With more
+    // stations the throughput falls.
     let together = [1, 2, 5, 10, 20, 50].map(together);
     assert_eq!(together[0], 1_000);
     assert!((1_000..1_080).contains(&together[1]), "{together:?}");

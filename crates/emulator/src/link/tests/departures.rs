@@ -1,5 +1,6 @@
-//! A link with a discipline that decides on departure, kept as a plain list of packets to compare
-//! the real one with. Like [`model`](super::model) it recounts everything and shares no arithmetic
+//! Naive model of a link whose discipline decides on departure: a plain list of packets.
+//!
+//! Like [`model`](super::model) it recounts all packets on every operation and shares no arithmetic
 //! with the link.
 
 use super::*;
@@ -66,7 +67,7 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
     }
 }
 
-/// A link and its model, fed the same operations.
+/// A link and its model, given the same operations.
 struct Bench {
     link: Link,
     model: Model,
@@ -87,7 +88,7 @@ impl Bench {
     fn step(&mut self, numbers: &mut Numbers) {
         match numbers.below(8) {
             0..=2 => self.push(self.now, numbers),
-            // Some time before the last operation, a pop that may have settled something.
+            // Before the last operation, which may have been a pop that settled departures.
             3 => self.push(self.now.saturating_sub(numbers.below(1_000_000)), numbers),
             4 => self.now += numbers.below(3_000_000),
             5 => self.now += numbers.below(3),
@@ -135,7 +136,7 @@ impl Bench {
     }
 }
 
-/// Everything that was ever sent.
+/// All packets ever sent.
 #[derive(Default)]
 struct Model {
     config: LinkConfig,
@@ -145,10 +146,10 @@ struct Model {
     sent: Vec<Record>,
     /// End of the last service, in nanoseconds times the rate in millibit/s: an exact fraction.
     end: u128,
-    /// Nothing enters earlier, in nanoseconds.
+    /// No packet enters earlier, in nanoseconds.
     reached: u64,
     codel: NaiveCoDel,
-    /// When, why and which.
+    /// Time, cause and number of each drop.
     dropped: Vec<(u128, DropCause, u64)>,
     max_occupancy: u64,
 }
@@ -192,8 +193,8 @@ impl NaiveCoDel {
         at + u64::try_from((4 * interval.as_nanos().pow(2) / u128::from(count)).isqrt().div_ceil(2)).unwrap()
     }
 
-    /// Returns whether the packet that waited so long and leaves so many bytes behind may be
-    /// dropped. Times are one nanosecond on, so that 0 is none.
+    /// Returns whether the packet may be dropped, given its queueing delay and the bytes behind it.
+    /// Times are shifted by a nanosecond, so that 0 means none.
     fn ok_to_drop(&mut self, config: CoDelConfig, now: u64, sojourn: u64, behind: u64) -> bool {
         if u128::from(sojourn) < config.target.as_nanos() || behind <= self.max_packet {
             self.first_above = 0;
@@ -249,14 +250,14 @@ impl Model {
         Ok(())
     }
 
-    /// Lets those leave who do, throws those out who have to go for the packet, and says why it may
-    /// not come in all the same.
+    /// Serves and drops packets as the arrival requires. Returns the cause if the packet is still
+    /// dropped.
     fn refusal(&mut self, now: u64, record: &Record) -> Option<DropCause> {
         self.serve(now, 0);
         let waiting = self.waiting();
         let may_come = |model: &Self| !model.is_full(now, record);
         if self.config.discipline == Discipline::DropHead && !may_come(self) {
-            // As few as have to go; if all are not enough, none.
+            // As few as necessary. If all would not be enough, none.
             let states = |model: &mut Self, count: usize, state| {
                 waiting[..count].iter().for_each(|&place| model.sent[place].state = state);
             };
@@ -304,7 +305,7 @@ impl Model {
         counted.fold((0, 0), |(packets, bytes), record| (packets + 1, bytes + self.wire(record)))
     }
 
-    /// Lets everybody leave whose service starts by `until` less `ahead`.
+    /// Serves all packets whose service starts by `until` less `ahead`.
     fn serve(&mut self, until: u64, ahead: u64) {
         while let Some(&first) = self.waiting().first() {
             let start = self.start(self.sent[first].entered);
@@ -320,13 +321,13 @@ impl Model {
         }
     }
 
-    /// What CoDel does when it is asked at a time.
+    /// The packet that CoDel serves at `now`.
     fn dequeue(&mut self, config: CoDelConfig, now: u64) -> usize {
         let (mut head, mut ok) = self.look(config, now);
         if self.codel.dropping {
             self.codel.dropping = ok;
             while self.codel.dropping && now >= self.codel.drop_next {
-                let is_marked = self.report_turn(config, now, head);
+                let is_marked = self.mark_or_drop(config, now, head);
                 self.codel.count += 1;
                 if !is_marked {
                     (head, ok) = self.look(config, now);
@@ -341,7 +342,7 @@ impl Model {
                 }
             }
         } else if ok {
-            if !self.report_turn(config, now, head) {
+            if !self.mark_or_drop(config, now, head) {
                 head = self.look(config, now).0;
             }
             let codel = &mut self.codel;
@@ -355,7 +356,7 @@ impl Model {
         head
     }
 
-    /// The first that waits, and whether it may be dropped.
+    /// The first waiting packet, and whether it may be dropped.
     fn look(&mut self, config: CoDelConfig, now: u64) -> (usize, bool) {
         let waiting = self.waiting();
         let behind = waiting[1..].iter().map(|&place| self.wire(&self.sent[place])).sum();
@@ -363,8 +364,8 @@ impl Model {
         (waiting[0], self.codel.ok_to_drop(config, now, sojourn, behind))
     }
 
-    /// Marks a packet, and says so, or drops it.
-    fn report_turn(&mut self, config: CoDelConfig, now: u64, place: usize) -> bool {
+    /// Marks a packet and returns true, or drops it.
+    fn mark_or_drop(&mut self, config: CoDelConfig, now: u64, place: usize) -> bool {
         let record = &mut self.sent[place];
         if config.ecn && record.ecn != Ecn::NotEct {
             record.is_marked = record.ecn != Ecn::Ce;
@@ -398,7 +399,8 @@ impl Model {
         Some((record.due, record.len, record.number, record.ecn, self.is_corrupted(&record)))
     }
 
-    /// Of those on their way the first due; of two with the same the one that left first.
+    /// The packet on its way that is due first; of two with the same due time the one that left
+    /// first.
     fn next_out(&self) -> Option<usize> {
         let sent = |place: &usize| self.sent[*place].state == State::Sent;
         (0..self.sent.len()).filter(sent).min_by_key(|&place| (self.sent[place].due, place))
@@ -415,12 +417,12 @@ impl Model {
         }
     }
 
-    /// The places of those who wait, first come first.
+    /// The indices of the waiting packets, oldest first.
     fn waiting(&self) -> Vec<usize> {
         (0..self.sent.len()).filter(|&place| self.sent[place].state == State::Waiting).collect()
     }
 
-    /// When service of a packet starts that came at `entered`, if it is the next.
+    /// Start of service of a packet that entered at `entered`, if it is the next.
     fn start(&self, entered: u64) -> u64 {
         self.times(entered, 0).0
     }

@@ -1,5 +1,5 @@
-//! Whole links with disciplines other than drop-tail: what holds for all of them, and what each is
-//! for.
+//! Whole links with disciplines other than drop-tail: common properties first, then each
+//! discipline.
 
 use super::*;
 use crate::delay::{Jitter, Reorder};
@@ -8,7 +8,7 @@ use crate::rate::Trace;
 
 const MBIT: u64 = 1_000_000;
 
-/// One of each, in words.
+/// One of each, as text.
 const ALL: [&str; 8] = [
     "drop-tail",
     "drop-head",
@@ -29,7 +29,7 @@ fn plain() -> LinkConfig {
     LinkConfig::new(Bitrate::from_bps(10 * MBIT), ms(20))
 }
 
-/// Pushes packets for `millis` ms, one of 1250 bytes every `gap`, and returns what comes out.
+/// Pushes packets of 1250 bytes for `millis` ms, one every `gap`, and returns the deliveries.
 fn load(link: &mut Link, start: Instant, millis: u64, gap: Duration, ecn: Ecn) -> Vec<Delivery> {
     let mut now = start;
     let mut tag = 0;
@@ -44,7 +44,7 @@ fn load(link: &mut Link, start: Instant, millis: u64, gap: Duration, ecn: Ecn) -
     delivered
 }
 
-/// Collects everything at the times at which the link wants to be asked, some of them in vain.
+/// Pops all packets at the link's wake-ups. Some of them deliver none.
 fn drain_all(link: &mut Link) -> Vec<Delivery> {
     let mut delivered = Vec::new();
     while let Some(at) = link.next_wakeup() {
@@ -108,7 +108,7 @@ fn packet_fate_does_not_depend_on_discipline() {
         let config = plain().loss(bernoulli(0.3)).duplicate(half).corrupt(half).discipline(discipline(text));
         let mut link = link(config);
         let start = epoch();
-        // Slow enough for nobody to be dropped but by the loss model.
+        // A load at which only the loss model drops packets.
         for n in 0..500 {
             let _ = link.push(start + ms(5) * n, Packet::from(vec![0; 10]).with_tag(n));
         }
@@ -119,7 +119,7 @@ fn packet_fate_does_not_depend_on_discipline() {
     for text in ALL {
         assert!(fates(text) == expected, "{text}");
     }
-    // And where the queue drops too, the loss model finds the same packets.
+    // The loss model finds the same packets if the queue drops packets too.
     let lost = |text: &str| -> Vec<u32> {
         let mut link =
             link(plain().loss(bernoulli(0.3)).queue(QueueLimit::packets(9)).discipline(discipline(text)));
@@ -191,7 +191,7 @@ fn drop_head_drops_only_if_room_results() {
     link.push(now, vec![0; 1_500]).unwrap();
     assert_eq!((link.ledger().dropped_head, link.ledger().in_flight), (2, 3));
 
-    // With no place to wait in, who comes has to go.
+    // With a limit of 0 an arriving packet is dropped unless the serialiser is idle.
     let mut none = self::link(plain().queue(QueueLimit::packets(0)).discipline(Discipline::DropHead));
     assert_eq!(burst(&mut none, now, 3, 1_000), 1);
     assert_eq!(none.ledger().dropped_queue, 2);
@@ -208,9 +208,8 @@ fn codel_follows_control_law_at_double_load() {
         link.push(start + ns(500_000) * n, vec![0; 1_250]).unwrap();
         dropped.extend(std::iter::from_fn(|| link.pop_dropped()).map(|drop| (drop.at - start).as_millis()));
     }
-    // Packet n comes after n/2 ms and leaves after n, so the delay reaches 5 ms when packet 10
-    // leaves. Every drop lets the others leave 1 ms earlier, which changes nothing: packets leave
-    // at whole milliseconds.
+    // Packet n arrives after n/2 ms and leaves after n, so the delay reaches 5 ms when packet 10
+    // leaves. Each drop lets later packets leave 1 ms earlier, still at whole milliseconds.
     assert_eq!(dropped, [110, 210, 281, 339, 389, 434, 474]);
     assert_eq!(link.ledger().dropped_aqm, 7);
 }
@@ -221,7 +220,7 @@ fn codel_with_ecn_marks_instead_of_dropping() {
     let mut link = link(plain().discipline(discipline("codel:ecn")));
     let delivered = load(&mut link, start, 500, ns(500_000), Ecn::Ect0);
     let marked = delivered.iter().filter(|delivery| delivery.ecn == Ecn::Ce);
-    // It leaves 21 ms before it is due.
+    // A packet leaves 21 ms before it is due.
     let times: Vec<_> = marked.map(|delivery| (delivery.due - start).as_millis() - 21).collect();
     assert_eq!(times[..7], [110, 210, 281, 339, 389, 434, 474]);
     assert_eq!((link.ledger().marked, link.ledger().dropped_aqm), (times.len() as u64, 0));
@@ -231,7 +230,7 @@ fn codel_with_ecn_marks_instead_of_dropping() {
 fn pie_keeps_delay_at_target() {
     let start = epoch();
     let mut link = link(plain().discipline(Discipline::Pie(PieConfig::default())));
-    // For 20 s to find the rate, and then 40 s: 1.25 times the rate, so a fifth is too much.
+    // 20 s to find the rate, and then 40 s. The load is 1.25 times the rate, so a fifth is excess.
     load(&mut link, start, 20_000, ns(800_000), Ecn::NotEct);
     let before = *link.ledger();
     link.measure_queue_delays();
@@ -248,8 +247,8 @@ fn pie_keeps_delay_at_target() {
 #[test]
 fn red_settles_where_drops_match_excess() {
     let start = epoch();
-    // 5 % too much: the drop rate is about twice the probability, which is 2.5 % at half of the
-    // way.
+    // A load of 5 % above the rate: the drop rate is about twice the probability, which is 2.5 %
+    // halfway.
     let config = RedConfig { min: 10_000, max: 50_000, ..RedConfig::default() };
     let mut link = link(plain().discipline(Discipline::Red(config)));
     load(&mut link, start, 20_000, ns(950_000), Ecn::NotEct);
@@ -269,7 +268,7 @@ fn packets_on_wire_are_no_backlog_for_aqm() {
     for text in ["red:min=3kb,max=9kb,weight=1", "pie:target=1ms,burst=0ms"] {
         for occupancy in [Occupancy::Waiting, Occupancy::WaitingAndInFlight] {
             let mut link = link(plain().discipline(discipline(text)).occupancy(occupancy));
-            // At the rate itself: 20 packets are on the wire and nobody waits.
+            // At the rate itself: 20 packets are on the wire and none waits.
             load(&mut link, epoch(), 1_000, ms(1), Ecn::NotEct);
             assert_eq!(link.ledger().delivered, 1_000, "{text}, {occupancy:?}");
         }
@@ -278,15 +277,15 @@ fn packets_on_wire_are_no_backlog_for_aqm() {
 
 #[test]
 fn red_samples_full_queue_too() {
-    // Of 40 packets at once 11 find room, so all that find none find 10 waiting.
+    // Of a burst of 40 packets 11 find room. The others are dropped and each finds 10 waiting.
     let red = discipline("red:min=8kb,max=12kb,weight=0.1,gentle=no");
     let mut link = link(plain().queue(QueueLimit::packets(10)).discipline(red));
     let start = epoch();
     let mut push = |at| link.push(start + ms(at), vec![0; 1_250]).map_err(|dropped| dropped.cause);
     let full = (0..40).filter(|_| push(0) == Err(DropCause::QueueFull)).count();
     assert_eq!(full, 29);
-    // The average of those samples is above the upper threshold, that of the first 11 is not half
-    // of it.
+    // The average of those samples is above the upper threshold; that of the first 11 is less than
+    // half of it.
     assert_eq!(push(1), Err(DropCause::Aqm));
 }
 
@@ -336,7 +335,7 @@ fn trace_serves_waiting_and_arriving_alike() {
         out.extend(drain_all(&mut link));
         out.iter().map(|delivery| (delivery.packet.len(), delivery.due - start)).collect::<Vec<_>>()
     };
-    // Nobody is dropped, so nothing tells them apart.
+    // No packet is dropped, so both behave alike.
     assert_eq!(run("drop-head"), run("drop-tail"));
     assert_eq!(run("codel:interval=1min"), run("drop-tail"));
 }
@@ -352,7 +351,7 @@ fn newest_drops_are_kept_up_to_limit() {
         std::iter::from_fn(|| link.pop_dropped()).map(|drop| drop.packet.tag).collect()
     };
     push(&mut link, 0..5);
-    assert_eq!(kept(&mut link), [], "nobody asked");
+    assert_eq!(kept(&mut link), [], "not enabled");
     link.keep_dropped(3);
     push(&mut link, 5..10);
     assert_eq!(kept(&mut link), [6, 7, 8]);
@@ -405,7 +404,7 @@ fn extremes_saturate_whatever_the_discipline() {
                 for n in 0..100 {
                     let _ = link.push(now + ns(n), vec![0; 65_535]);
                 }
-                // A wake-up may be in vain, but never twice at the same time.
+                // A wake-up may deliver no packet, but never twice at the same time.
                 let mut last = None;
                 while let Some(at) = link.next_wakeup() {
                     let before = link.ledger().in_flight;

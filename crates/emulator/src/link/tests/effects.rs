@@ -1,5 +1,5 @@
-//! The effects that a link lacks unless asked for: each alone and exactly, and none at the cost of
-//! another. [`model`](super::model) checks them all at once.
+//! Optional effects of a link: each alone with exact times. [`model`](super::model) checks all
+//! together.
 
 use super::*;
 use crate::delay::Jitter;
@@ -18,13 +18,12 @@ fn plain() -> LinkConfig {
     LinkConfig::new(Bitrate::from_bps(1_000_000), ms(50))
 }
 
-/// The number of each packet taken, in the order in which they come out.
+/// The numbers of the delivered packets, in order.
 fn order(link: &mut Link) -> Vec<u32> {
     drain(link).into_iter().map(|delivery| delivery.tag).collect()
 }
 
-/// Pushes packets 0 to `count` - 1 of 500 bytes, each tagged with its number and `gap` after the
-/// last.
+/// Pushes packets 0 to `count` - 1 of 500 bytes, one every `gap`, tagged with their numbers.
 fn numbered(link: &mut Link, start: Instant, count: u32, gap: Duration) {
     for n in 0..count {
         let _ = link.push(start + gap * n, Packet::from(vec![0; 500]).with_tag(n));
@@ -35,7 +34,7 @@ fn numbered(link: &mut Link, start: Instant, count: u32, gap: Duration) {
 fn outage_drops_arrivals_and_serves_waiting_packets() {
     let start = epoch();
     let mut link = link(plain().outage(Outage::once(ms(5), ms(10))));
-    // Two are inside when the outage begins, the second of them still waiting.
+    // When the outage begins two packets are inside, and the second still waits.
     numbered(&mut link, start, 6, ms(3));
     let dues: Vec<_> = drain(&mut link).iter().map(|d| (d.tag, d.due - start)).collect();
     assert_eq!(dues, [(0, ms(54)), (1, ms(58)), (4, ms(66)), (5, ms(70))]);
@@ -53,9 +52,9 @@ fn outage_times_count_from_link_start() {
     started.start(start);
     started.start(start + ms(5));
     assert_eq!(taken(started), [false, true, false, true]);
-    // Without a start the first push is one: 0, 5, 9 and 14 ms after it.
+    // Without a start, times count from the first push: 0, 5, 9 and 14 ms after it.
     assert_eq!(taken(link(config.clone())), [true, false, false, true]);
-    // A push before the start is the start.
+    // A push before the configured start becomes the start.
     let mut later = link(config);
     later.start(start + ms(100));
     assert_eq!(taken(later), [true, false, false, true]);
@@ -152,7 +151,7 @@ fn corruption_flips_one_bit_and_keeps_length() {
 
 #[test]
 fn held_back_packet_is_overtaken_within_extra_delay() {
-    // Found by its draws: which of the packets are held back.
+    // The draws tell which packets are held back.
     let reorder = |probability| plain().reorder(probability, ms(10));
     let mut probe = link(reorder(probability(0.2)));
     let start = epoch();
@@ -199,7 +198,7 @@ fn jitter_reorders_only_when_told_to() {
         let mut link = link(LinkConfig::new(None, ms(5)).jitter(jitter));
         numbered(&mut link, start, 200, ms(1));
         assert_eq!(order(&mut link).is_sorted(), is_in_order);
-        assert_eq!(link.ledger().reordered, 0, "nobody was held back on purpose");
+        assert_eq!(link.ledger().reordered, 0, "no packet was held back on purpose");
     }
 }
 
@@ -216,8 +215,8 @@ fn path_occupancy_ends_at_due_time_despite_overtaking() {
         let due = link.next_wakeup().unwrap();
         assert_eq!(burst(&mut link, due.checked_sub(ns(1)).unwrap(), 1, 1), 0, "{free}");
         link.pop(due).unwrap();
-        // What is due is gone from the count before it is asked; the packet let in may be due later
-        // or not.
+        // A packet that is due stops counting before the next is offered. The admitted packet may
+        // be due later or not.
         assert_eq!(burst(&mut link, due, 2, 1), 1, "{free}");
     }
 }
@@ -231,7 +230,7 @@ fn capable_packets_above_threshold_are_marked() {
     let taken = sent.map(|ecn| link.push(now, Packet::from(vec![0; 500]).with_ecn(ecn)).is_ok());
     assert_eq!(taken, [true, true, true, true, true, true, true, false], "the queue is full in the end");
     let ecn: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.ecn).collect();
-    // One in service and two waiting are below.
+    // One packet in service and two waiting are below the threshold.
     assert_eq!(ecn, [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
     assert_eq!(link.ledger().marked, 2, "one was marked already");
 }
@@ -265,7 +264,8 @@ fn rate_step_is_exact_for_late_caller() {
     let config = plain().rate_steps([(ms(6), Bitrate::from_bps(2_000_000))]);
     let mut link = link(config);
     burst(&mut link, start, 3, 500);
-    // Half of the second packet at the old rate, the other half and the third at the new one.
+    // Half of the second packet is sent at the old rate, the other half and the third packet at the
+    // new one.
     assert_eq!(due_times(&mut link, start), [ms(54), ms(57), ms(59)]);
 }
 
@@ -307,7 +307,7 @@ fn packet_fate_does_not_depend_on_other_effects() {
     assert!((100..500).contains(&lost.len()));
     assert_eq!(fates(everything, DropCause::Loss), lost);
 
-    // Of the packets that come through, those that one effect meets are the same with any other.
+    // Among the delivered packets, each effect affects the same ones with any other effect enabled.
     let met = |config: LinkConfig, met: fn(&Ledger) -> u64| -> Vec<bool> {
         let mut link = link(config.duplicate(probability(0.2)).corrupt(probability(0.3)));
         let start = epoch();

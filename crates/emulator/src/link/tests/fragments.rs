@@ -1,4 +1,4 @@
-//! Packets that are sent in fragments: what they cost, when they arrive, and when they do not.
+//! Fragmented packets: costs, arrival and loss.
 
 use super::*;
 use crate::loss::GilbertElliott;
@@ -6,7 +6,7 @@ use crate::mtu::{Mtu, Oversize};
 
 /// IPv6 (40) and UDP (8).
 const HEADERS: u32 = 48;
-/// The header of Ethernet: the share of the wire that the arithmetic below counts for it.
+/// The Ethernet header, as the arithmetic below counts it.
 const ETHERNET: u32 = 14;
 
 /// UDP over IPv6 over Ethernet, 1 Mbit/s: a byte takes 8 us.
@@ -18,7 +18,7 @@ fn cut(config: LinkConfig) -> LinkConfig {
     config.mtu(Mtu::new(1_300).oversize(Oversize::Fragment))
 }
 
-/// The share of the wire that is not payload, as the link's own time tells it.
+/// The share of the wire that is not payload, from the link's own times.
 fn overhead_share(payload: usize) -> f64 {
     let mut link = link(lab());
     link.push(epoch(), vec![0; payload]).unwrap();
@@ -28,10 +28,10 @@ fn overhead_share(payload: usize) -> f64 {
     (wire - payload) / wire
 }
 
-/// A laboratory course on UDP over IPv6 asks for payloads of 1452, 1710, 1968 and 2226 bytes at an
-/// MTU of 1500 and works out: 14 (Ethernet) + 40 (IPv6) + 8 (UDP) = 62 bytes of headers, 4.1 % of
-/// what is sent; and for 1710 bytes 2 * 14 + 2 * 48 (IPv6 with a fragment header) + 8 (UDP) = 132
-/// bytes, 7.2 %.
+/// The arithmetic of a laboratory course on UDP over IPv6, with payloads of 1452, 1710, 1968 and
+/// 2226 bytes and an MTU of
+/// 1500. 14 (Ethernet) + 40 (IPv6) + 8 (UDP) = 62 bytes of headers are 4.1 % of the bytes sent. For
+///   1710 bytes, 2 * 14 + 2 * 48 (IPv6 with a fragment header) + 8 (UDP) = 132 bytes are 7.2 %.
 #[test]
 fn fragments_cost_matches_lab_arithmetic() {
     for (payload, headers, per_mille) in
@@ -79,7 +79,7 @@ fn unfragmentable_packet_is_dropped_as_too_long() {
     assert!(link.ledger().balances());
 }
 
-/// Which of 20,000 packets of `len` bytes are lost.
+/// The lost packets among 20,000 of `len` bytes.
 fn lost(config: LinkConfig, len: usize) -> Vec<u32> {
     let now = epoch();
     let mut link = link(LinkConfig { rate: None, ..config });

@@ -1,7 +1,7 @@
-//! A link kept as a plain list of packets and whole-number fractions, to compare the real one with.
+//! Naive model of a link: a plain list of packets and whole-number fractions.
 //!
-//! It recounts everything on every operation and shares no arithmetic with the link; only the
-//! draws, which have tests of their own, are asked of the same place.
+//! It recounts all packets on every operation and shares no arithmetic with the link. Only the
+//! draws, which have tests of their own, come from the same function.
 
 use super::*;
 use crate::delay::{Jitter, JitterShape, Reorder};
@@ -29,8 +29,8 @@ fn link_agrees_with_naive_model() {
         total.merge(&bench.link.into_ledger());
     }
     assert!(total.balances(), "{total:?}");
-    // The operations put every fate to the test.
-    // Those of other disciplines than drop-tail are for `departures` and `early`.
+    // The operations cover every cause of a drop. Drops by other disciplines are covered in
+    // `departures` and `disciplines`.
     let causes = DropCause::ALL.iter().filter(|cause| !matches!(cause, DropCause::Head | DropCause::Aqm));
     let dropped = causes.map(|&cause| total.dropped(cause));
     assert!(dropped.chain([total.delivered, total.discarded]).all(|count| count > 100), "{total:?}");
@@ -63,8 +63,7 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
     }
 }
 
-/// The same link with everything added that a link can do to packets, each thing on about half of
-/// them.
+/// Adds every optional effect, each on about half of the packets.
 fn impaired(config: LinkConfig, numbers: &mut Numbers) -> LinkConfig {
     let mut maybe =
         |share: f64| if numbers.below(2) == 0 { Probability::ZERO } else { Probability::new(share).unwrap() };
@@ -87,7 +86,7 @@ fn impaired(config: LinkConfig, numbers: &mut Numbers) -> LinkConfig {
     }
 }
 
-/// A link and its model, fed the same operations.
+/// A link and its model, given the same operations.
 struct Bench {
     link: Link,
     model: Model,
@@ -107,7 +106,7 @@ impl Bench {
     fn step(&mut self, numbers: &mut Numbers) {
         match numbers.below(8) {
             0..=2 => self.push(self.now, numbers),
-            // Straight on the heels of the last packet, or some time before it.
+            // Directly after the last packet, or some time before it.
             3 => self.push(self.now.saturating_sub(numbers.below(1_000)), numbers),
             4 => self.now += numbers.below(3_000_000),
             5 => self.now += numbers.below(3),
@@ -122,7 +121,8 @@ impl Bench {
 
     fn push(&mut self, at: u64, numbers: &mut Numbers) {
         let bytes = vec![0; usize::try_from(numbers.below(1_600)).unwrap()];
-        // Nothing here may take more numbers than it did before there were marks.
+        // Derived from the length, so that the seeds draw the same other numbers as before ECN was
+        // added.
         let ecn = Ecn::from_bits((bytes.len() / 3 % 4).try_into().unwrap());
         let tag = u32::try_from(self.model.packets).unwrap();
         let expected = self.model.push(at, bytes.len() as u64, ecn);
@@ -161,25 +161,25 @@ impl Bench {
     }
 }
 
-/// What came out.
+/// A delivered packet.
 #[derive(Debug, PartialEq)]
 struct Popped {
     due: u64,
     len: u64,
     number: u64,
     ecn: Ecn,
-    /// Bits that are not as they were sent.
+    /// Bits that differ from those sent.
     flipped: u32,
 }
 
-/// Everything that was ever sent.
+/// All packets ever sent.
 #[derive(Default)]
 struct Model {
     config: LinkConfig,
     seed: u64,
     /// Packets pushed.
     packets: u64,
-    /// Those and their copies.
+    /// Pushed packets and their copies.
     sent: Vec<Record>,
     /// End of the last service, in nanoseconds times the rate in millibit/s: an exact fraction.
     end: u128,
@@ -292,7 +292,7 @@ impl Model {
         (nanos(start), end, nanos(end))
     }
 
-    /// When a packet arrives whose service ends at a time, and whether it is held back.
+    /// Arrival of a packet whose service ends at `ends`, and whether it is held back.
     fn due(&self, ends: u64, number: u64, is_copy: bool) -> (u64, bool) {
         let LinkConfig { delay, jitter, reorder, .. } = self.config;
         let mut due = ends + u64::try_from(delay.as_nanos()).unwrap();
@@ -339,7 +339,7 @@ impl Model {
         (self.held() + len.max(64) > memory_limit).then_some(DropCause::Memory)
     }
 
-    /// Returns whether a packet that comes now would exceed a limit.
+    /// Returns whether an arriving packet would exceed a limit.
     fn is_above(&self, limit: Option<QueueLimit>, now: u64, starts: u64, len: u64) -> bool {
         let waiting = self.config.occupancy == Occupancy::Waiting;
         let mut packets = self.counted(now).count() as u64;
@@ -359,7 +359,7 @@ impl Model {
         self.sent.iter().filter(|record| !matches!(record.state, State::Dropped(_)))
     }
 
-    /// Those let in that count against the queue limit at `now`.
+    /// The admitted packets that count against the queue limit at `now`.
     fn counted(&self, now: u64) -> impl Iterator<Item = &Record> {
         let leaves = |record: &Record| match self.config.occupancy {
             Occupancy::Waiting => record.starts,
@@ -376,7 +376,7 @@ impl Model {
         self.sent.iter().filter(|record| record.state == State::Inside)
     }
 
-    /// Which packet comes out next: of the first due time, the first that came.
+    /// The next packet to be delivered: the first due, and of those the first that arrived.
     fn next_out(&self) -> Option<usize> {
         let inside = |place: &usize| self.sent[*place].state == State::Inside;
         (0..self.sent.len()).filter(inside).min_by_key(|&place| (self.sent[place].due, place))

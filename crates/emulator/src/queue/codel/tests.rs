@@ -1,11 +1,12 @@
-//! The decisions by worked times. Packets of 1000 bytes, 5 ms of target and 100 ms of interval.
+//! Decisions at worked times, with packets of 1000 bytes, a target of 5 ms and an interval of 100
+//! ms.
 
 use super::*;
 use crate::mtu::Frames;
 use crate::packet::{Ecn, Packet};
 use crate::testing::{epoch, just_before, ms, ns};
 
-/// A queue and what became of its packets.
+/// A queue and the fates of its packets.
 struct Bench {
     codel: CoDel,
     fifo: Fifo,
@@ -22,7 +23,7 @@ impl Bench {
         Self { codel: CoDel::new(config), fifo: Fifo::default(), start, dropped: vec![], marked: vec![] }
     }
 
-    /// So many packets come at a time after the start.
+    /// Adds `count` packets that arrive at `at` after the start.
     fn arrive(&mut self, at: Duration, count: usize, ecn: Ecn) {
         for _ in 0..count {
             let packet = Packet::from(vec![0; 1_000]).with_ecn(ecn);
@@ -31,7 +32,7 @@ impl Bench {
         }
     }
 
-    /// The serialiser asks for a packet. Returns how long that one waited.
+    /// Dequeues a packet, and returns its queueing delay.
     fn ask(&mut self, at: Duration) -> Option<Duration> {
         let (now, since) = (self.start + at, nanos(at));
         let departure = self.codel.on_dequeue(now, &mut self.fifo, &mut |_| self.dropped.push(since))?;
@@ -41,7 +42,7 @@ impl Bench {
         Some(now - departure.packet.enters)
     }
 
-    /// It asks once a millisecond, from one to another after the start.
+    /// Dequeues a packet every millisecond from `from` to `to`.
     fn ask_from(&mut self, from: u64, to: u64) {
         for at in from..=to {
             self.ask(ms(at));
@@ -74,15 +75,16 @@ fn drops_begin_after_interval_and_follow_law() {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 1_000, Ecn::NotEct);
     bench.ask_from(1, 500);
-    // Above from 5 ms on, so the first goes at 105 ms. Then 100 ms later, and from there by the
-    // law, each seen at the next whole millisecond: 205, 275.71, 333.45, 383.45, 428.17, 468.99.
+    // The delay is above the target from 5 ms on, so the first drop is at 105 ms and the next 100
+    // ms later. The control law gives the rest, each at the next whole millisecond: 205, 275.71,
+    // 333.45, 383.45, 428.17, 468.99.
     assert_eq!(bench.dropped_ms(), [105, 205, 276, 334, 384, 429, 469]);
 }
 
 #[test]
 fn short_excess_delay_causes_no_drop() {
     let mut bench = Bench::new(CoDelConfig::default());
-    // A burst of 90 packets leaves within 90 ms, and another after a packet that waited for 4 ms.
+    // A burst of 90 packets leaves within 90 ms. Another follows a packet that waited for 4 ms.
     bench.arrive(ms(0), 90, Ecn::NotEct);
     bench.ask_from(1, 90);
     bench.arrive(ms(91), 91, Ecn::NotEct);
@@ -109,7 +111,7 @@ fn last_two_packets_are_not_dropped() {
         bench.arrive(ms(at - 150), 1, Ecn::NotEct);
     }
     assert!(bench.dropped.is_empty());
-    // With two left behind the first is judged.
+    // With two packets left behind, the first is judged.
     bench.arrive(ms(850), 2, Ecn::NotEct);
     bench.ask(ms(1_000));
     bench.arrive(ms(1_000), 1, Ecn::NotEct);
@@ -124,12 +126,12 @@ fn overdue_drops_happen_at_once() {
     for at in [5, 105, 400] {
         bench.ask(ms(at));
     }
-    // Those of 205, 275.7, 333.4 and 383.4 ms; the next is for 428 ms.
+    // The drops of 205, 275.7, 333.4 and 383.4 ms; the next is due at 428 ms.
     assert_eq!(bench.dropped_ms(), [105, 400, 400, 400, 400]);
     assert_eq!(bench.fifo.len(), 100 - 5 - 3);
 }
 
-/// Runs into a drop state with a count of 4 until 340 ms, and leaves it at 341 ms.
+/// A machine that was in the drop state with a count of 4 until 340 ms, and left it at 341 ms.
 fn after_a_drop_state() -> Bench {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 1_000, Ecn::NotEct);
@@ -147,7 +149,7 @@ fn one_packet_below_target_ends_drop_state() {
     let mut bench = after_a_drop_state();
     bench.arrive(ms(341), 300, Ecn::NotEct);
     bench.ask_from(342, 445);
-    // It takes a whole interval above the target, from 346 ms on, before the next one goes.
+    // The next drop needs a whole interval above the target, from 346 ms on.
     assert_eq!(bench.dropped.len(), 4);
     bench.ask(ms(446));
     assert_eq!(bench.dropped_ms().last(), Some(&446));
@@ -158,7 +160,7 @@ fn recent_drop_rate_is_resumed() {
     let mut bench = after_a_drop_state();
     bench.arrive(ms(341), 1_000, Ecn::NotEct);
     bench.ask_from(342, 600);
-    // The count was 1 and went to 4: it starts with 3, so 57.7 ms, and then 50 and 44.7.
+    // The count rose from 1 to 4, so it restarts with 3: 57.7 ms, and then 50 and 44.7.
     assert_eq!(bench.dropped_ms()[4..], [446, 504, 554, 599]);
     assert_eq!(bench.codel.last_count, 3);
 }
@@ -166,20 +168,21 @@ fn recent_drop_rate_is_resumed() {
 #[test]
 fn last_drop_of_state_counts() {
     let mut bench = Bench::new(CoDelConfig::default());
-    // The last old packet is the one that is dropped at 276 ms. Behind it there are new ones.
+    // The last old packet is the one dropped at 276 ms. Behind it are new ones.
     bench.arrive(ms(0), 278, Ecn::NotEct);
     bench.ask_from(1, 274);
     bench.arrive(ms(274), 1_000, Ecn::NotEct);
     bench.ask_from(275, 276);
     assert_eq!((bench.codel.dropping, bench.codel.count), (false, 3));
     bench.ask_from(277, 460);
-    // Above from 279 ms on. The count was 1 and went to 3: it starts with 2, so 70.7 ms.
+    // The delay is above the target from 279 ms on. The count rose from 1 to 3, so it restarts with
+    // 2: 70.7 ms.
     assert_eq!(bench.dropped_ms(), [105, 205, 276, 379, 450]);
 }
 
 #[test]
 fn drop_rate_restarts_after_sixteen_intervals() {
-    // The next drop would have been at 383.4 ms.
+    // The next drop would have been due at 383.4 ms.
     for (enters, second) in [(1_877, 2_040), (1_879, 2_084)] {
         let mut bench = after_a_drop_state();
         bench.arrive(ms(enters), 1_000, Ecn::NotEct);
@@ -230,6 +233,6 @@ fn empty_queue_and_extreme_settings_are_safe() {
     let mut bench = Bench::new(CoDelConfig { target: ms(0), interval: ms(0), ecn: false });
     bench.arrive(ms(0), 100, Ecn::NotEct);
     bench.ask_from(1, 4);
-    // Every drop is due at once: it stops where a packet leaves no more than one behind.
+    // All drops are due at once. They stop at a packet that leaves at most one behind.
     assert_eq!(bench.fifo.len(), 0);
 }

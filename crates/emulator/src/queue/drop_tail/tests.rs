@@ -30,7 +30,7 @@ impl Bench {
         admitted
     }
 
-    /// How many of a burst of 1000 are admitted `at` milliseconds after the start.
+    /// The number of packets admitted of a burst of 1000, `at` milliseconds after the start.
     fn burst(&mut self, at: u64) -> usize {
         (0..1_000).filter(|_| self.offer(at, 100)).count()
     }
@@ -56,7 +56,7 @@ fn burst_into_empty_path_keeps_limit_plus_one() {
 fn waiting_packet_stops_counting_at_service_start() {
     let mut bench = Bench::new(QueueLimit::packets(2), Occupancy::Waiting);
     assert_eq!(bench.burst(0), 3);
-    // At 1 ms the second packet enters service, at 3 ms the third has ended and nobody waits.
+    // At 1 ms service of the second packet starts. At 3 ms the third has ended and no packet waits.
     assert_eq!(bench.burst(1), 1);
     assert_eq!(bench.burst(4), 3);
 }
@@ -139,7 +139,7 @@ fn packet_and_byte_sizes_need_no_rate() {
     assert_eq!(QueueLimit::of_size(QueueSize::Bytes(9), None, ms(0)), Some(QueueLimit::bytes(9)));
 }
 
-/// What a queue of at most 5 packets that marks above 2 says to a burst of 8.
+/// The signals for a burst of 8 packets, from a queue of at most 5 packets that marks above 2.
 fn signals(marking: Marking, occupancy: Occupancy, ecn: Ecn) -> Vec<Option<Signal>> {
     let mut queue = BoundedQueue::new(QueueLimit::packets(5), occupancy).marking(Some(marking));
     let now = epoch();

@@ -68,16 +68,16 @@ fn errors_name_parameter_and_fix() {
         ("codel:ecn,", "'' is not a parameter of codel, which has target, interval and ecn"),
         ("codel:target", "target of codel: '' is not a time such as 20ns, 250us, 100ms, 1.5s or 10min"),
         ("codel:target=5", "target of codel: '5' has no unit: write 5ns or 5us or 5ms or 5s or 5min"),
-        ("codel:interval=0s", "interval of codel: it is more than zero"),
-        ("codel:target=0ms", "target of codel: it is more than zero"),
+        ("codel:interval=0s", "interval of codel: it must be more than zero"),
+        ("codel:target=0ms", "target of codel: it must be more than zero"),
         ("codel:ecn=perhaps", "ecn of codel: 'perhaps' is not yes or no"),
         ("codel:target=1ms,target=2ms", "'target' of codel is given twice"),
-        ("red:max=5kb", "max of red: it is more than min, which is 7500b"),
+        ("red:max=5kb", "max of red: it must be more than min, which is 7500b"),
         ("red:p=2", "p of red: '2' is out of range: a probability is from 0 to 1, or from 0% to 100%"),
         ("pie:alpha=x", "alpha of pie: 'x' is not a number such as 0.125"),
         ("pie:beta=-1", "beta of pie: '-1' is not a number such as 0.125"),
         ("pie:beta=inf", "beta of pie: 'inf' is not a number such as 0.125"),
-        ("pie:tupdate=99us", "tupdate of pie: it is at least 100us"),
+        ("pie:tupdate=99us", "tupdate of pie: it must be at least 100us"),
     ] {
         assert_eq!(refused(text), message, "{text}");
     }

@@ -1,4 +1,4 @@
-//! The controller by worked numbers, and what a long run of packets meets.
+//! The controller with worked numbers, and the share of drops over many packets.
 
 use super::*;
 use crate::draw::{Direction, Stage, draw};
@@ -8,8 +8,7 @@ fn nth_draw(n: u64) -> u64 {
     draw(9, Direction::Forward, Stage::EarlyDrop, n)
 }
 
-/// A machine whose probability is this, with nothing left of its burst allowance and a long queue
-/// behind.
+/// A machine with this probability, no burst allowance, and a long queue at the last update.
 fn settled(drop_prob: f64) -> Pie {
     let mut pie = Pie::new(PieConfig::default());
     pie.drop_prob = drop_prob;
@@ -60,7 +59,8 @@ fn probability_follows_error_and_trend() {
     assert!(close(updated(0.0, 100, 115), 0.031_25 / 2_048.0));
     assert!(close(updated(0.005, 100, 115), 0.005 + 0.031_25 / 8.0));
     assert!(close(updated(0.05, 100, 115), 0.05 + 0.031_25 / 2.0));
-    // At the target and steady nothing changes; below it the probability falls, and not below zero.
+    // At the target and steady the probability stays. Below the target it falls, but not below
+    // zero.
     assert!(close(updated(0.05, 15, 15), 0.05));
     assert!(close(updated(0.05, 15, 7), 0.05 - 0.011 / 2.0));
     assert!(updated(0.005, 500, 0).abs() < f64::EPSILON);
@@ -83,7 +83,7 @@ fn probability_decays_while_queue_is_empty() {
     pie.qdelay_old = Duration::ZERO;
     pie.update(Duration::ZERO);
     assert!(close(pie.drop_prob, (0.5 - 0.001_875) * 0.98));
-    // Only with two such updates in a row.
+    // It decays only after two such updates in a row.
     let mut pie = settled(0.5);
     pie.qdelay_old = ms(1);
     pie.update(Duration::ZERO);
@@ -95,8 +95,8 @@ fn queue_delay_is_exact_at_each_update() {
     let start = epoch();
     let mut pie = Pie::new(PieConfig::default());
     pie.signal(start, 0, Ecn::NotEct, 0);
-    // The last packet is served from 40 to 50 ms, so who comes at 15 ms waits for 35 ms, and at 30
-    // for 20.
+    // The last packet is served from 40 to 50 ms. A packet that arrives at 15 ms would wait for 35
+    // ms, at 30 ms for 20.
     pie.last_service = Some((start + ms(40), start + ms(50)));
     let old = [14, 15, 30, 44, 45].map(|at| {
         pie.signal(start + ms(at), 0, Ecn::NotEct, 0);
@@ -131,7 +131,7 @@ fn burst_allowance_admits_burst_into_calm_queue() {
     let mut pie = Pie::new(PieConfig { alpha: 1e6, ..PieConfig::default() });
     let mut first = None;
     for at in 0..300 {
-        // Half a second of queue at any time: every update asks for all that it may.
+        // Half a second of queueing delay at any time, so every update makes the largest step.
         pie.last_service = Some((start + ms(at + 490), start + ms(at + 500)));
         if pie.signal(start + ms(at), 1_000_000, Ecn::NotEct, 0).is_some() {
             first.get_or_insert(at);
@@ -139,7 +139,7 @@ fn burst_allowance_admits_burst_into_calm_queue() {
     }
     assert_eq!(first, Some(150), "ten updates of 15 ms");
 
-    // Calm for two updates, and the next burst has its own.
+    // After two updates with a short queue, the allowance is restored.
     assert_eq!(pie.burst_allowance, Duration::ZERO);
     pie.drop_prob = 0.0;
     pie.qdelay_old = ms(7);

@@ -1,4 +1,4 @@
-//! The curve, the average, and what a long run of packets meets.
+//! The probability curve, the average, and the share of drops over many packets.
 
 use super::*;
 use crate::draw::{Direction, Stage, draw};
@@ -8,7 +8,7 @@ fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
 
-/// From 10,000 to 30,000 bytes the probability rises to 10 %. The average is what the packet finds.
+/// The probability rises to 10 % from 10,000 to 30,000 bytes. The average is the last sample.
 fn config() -> RedConfig {
     RedConfig { min: 10_000, max: 30_000, weight: Probability::ONE, ..RedConfig::default() }
 }
@@ -24,7 +24,7 @@ fn busy(config: RedConfig, now: Instant) -> Red {
     red
 }
 
-/// A packet comes and finds room.
+/// The signal for an arriving packet that finds room.
 fn meet(red: &mut Red, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
     red.on_arrival(now, backlog);
     red.signal(ecn, draw)
@@ -80,13 +80,13 @@ fn average_moves_by_weight() {
 #[test]
 fn idle_wire_ages_average_by_small_packets() {
     let now = epoch();
-    // 500 bytes take 4 ms at 1 Mbit/s: 10 of them in 40 ms and something.
+    // 500 bytes take 4 ms at 1 Mbit/s: 10 of them in just over 40 ms.
     let mut red = busy(RedConfig { weight: probability(0.5), ..config() }, now);
     red.average = 8_192.0;
     red.busy_until = Some(now + ms(10));
     meet(&mut red, now + ms(53), 0, Ecn::NotEct, u64::MAX);
     assert!(close(red.average, 8.0), "{}", red.average);
-    // A year is as good as for ever.
+    // After a year the average is zero.
     meet(&mut red, now + Duration::from_secs(31_536_000), 0, Ecn::NotEct, u64::MAX);
     assert!(close(red.average, 0.0));
 }
@@ -109,7 +109,7 @@ fn power_matches_repeated_multiplication() {
     assert!(close(power(0.999, u128::MAX), 0.0));
 }
 
-/// Of so many packets that find this backlog, the places of those that were told something.
+/// The numbers of the packets with a signal, of `count` packets that find this backlog.
 fn told(red: &mut Red, now: Instant, backlog: u64, count: u64) -> Vec<u64> {
     (0..count).filter(|&n| meet(red, now, backlog, Ecn::NotEct, nth_draw(n)).is_some()).collect()
 }
@@ -123,8 +123,8 @@ fn drop_share_follows_curve() {
     {
         let mut red = busy(config(), now);
         let dropped = told(&mut red, now, backlog, PACKETS.into());
-        // The distance from one to the next is uniform from 1 to 1/p - 1 (section 4 of the paper),
-        // so 1/(2p) on average, with a variance of a twelfth of (1/p)^2.
+        // The distance between drops is uniform from 1 to 1/p - 1 (section 4 of the paper). Its
+        // mean is 1/(2p) and its variance a twelfth of (1/p)^2.
         let count = f64::from(u32::try_from(dropped.len()).unwrap());
         let mean = f64::from(PACKETS) / count;
         let sigma = (1.0 / p) / 12.0_f64.sqrt() / count.sqrt();

@@ -1,11 +1,11 @@
-//! What is written is read as the same, whatever the path; and no text makes reading panic.
+//! Round trips of random paths, and random texts that must not panic.
 
 use super::*;
 use crate::queue::{Discipline, QueueSize};
 use crate::spec::values::{Bytes, MarkSpec, MtuSpec, QueueSpec, RateSpec, Steps};
 use crate::testing::Numbers;
 
-/// Random values of each kind.
+/// Source of random values of each kind.
 struct Values(Numbers);
 
 impl Values {
@@ -18,7 +18,7 @@ impl Values {
         choices.into_iter().nth(place).unwrap()
     }
 
-    /// Of any order of magnitude.
+    /// A number of any order of magnitude.
     fn any(&mut self) -> u64 {
         let shift = self.below(64);
         self.below(u64::MAX) >> shift
@@ -139,7 +139,7 @@ impl Values {
         }
     }
 
-    /// A path whose directions have about half of all in common.
+    /// A path whose directions have about half of their values in common.
     fn path(&mut self) -> PathSpec {
         let forward = self.link();
         let mut reverse = self.link();
@@ -180,7 +180,7 @@ fn flags_and_toml_give_the_same_path() {
     }
 }
 
-/// What the random texts below are made of.
+/// The pieces of the random texts.
 const PIECES: [&str; 36] = [
     "rate",
     "=",

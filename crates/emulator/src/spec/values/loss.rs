@@ -47,12 +47,12 @@ fn independent(text: &str) -> Result<Loss, String> {
         return Probability::read(text).map(Loss::Bernoulli);
     };
     let max_run: NonZeroU32 =
-        max_run.trim().parse().map_err(|_| format!("'{max_run}' is no number of packets from 1 on"))?;
+        max_run.trim().parse().map_err(|_| format!("'{max_run}' is not a number of packets from 1 on"))?;
     Ok(Loss::Bounded { probability: Probability::read(probability.trim())?, max_run })
 }
 
 fn every(text: &str) -> Result<NonZeroU64, String> {
-    text.parse().map_err(|_| format!("'{text}' is no number of packets from 1 on"))
+    text.parse().map_err(|_| format!("'{text}' is not a number of packets from 1 on"))
 }
 
 fn gilbert_elliott(text: &str) -> Result<GilbertElliott, String> {
@@ -71,7 +71,8 @@ fn gilbert_elliott(text: &str) -> Result<GilbertElliott, String> {
             _ => return Err(format!("'{name}' is not p, r, good or bad")),
         }
     }
-    let missing = |name, meaning| format!("{name}= is missing: of going from {meaning} after a packet");
+    let missing =
+        |name, meaning| format!("{name}= is missing: the probability of going from {meaning} after a packet");
     Ok(GilbertElliott {
         p: p.ok_or_else(|| missing("p", "good to bad"))?,
         r: r.ok_or_else(|| missing("r", "bad to good"))?,

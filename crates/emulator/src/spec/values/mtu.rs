@@ -42,7 +42,7 @@ impl Value for MtuSpec {
         let too_short = mtu.limits().find(|&limit| limit < MIN_IPV6_MTU_BYTES);
         match too_short {
             Some(limit) => {
-                Err(format!("{limit} is too short to fragment: IPv6 wants {MIN_IPV6_MTU_BYTES} at least"))
+                Err(format!("{limit} is too short to fragment: IPv6 requires at least {MIN_IPV6_MTU_BYTES}"))
             }
             None => Ok(mtu),
         }
@@ -62,7 +62,7 @@ impl Value for Option<Bytes> {
             return Ok(None);
         }
         match Bytes::read(text)? {
-            Bytes(0) => Err(format!("nothing is as short as 0 bytes: write {NONE} for no limit")),
+            Bytes(0) => Err(format!("an MTU of 0 bytes passes no packet: write {NONE} for no limit")),
             bytes => Ok(Some(bytes)),
         }
     }

@@ -1,4 +1,4 @@
-//! One air, two directions.
+//! One medium, two directions.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,7 @@ fn lone_ack_waits_for_current_frame_only() {
     let due = path.pop(Direction::Reverse, now + turn * 3).unwrap().due - now;
     assert!(due > turn / 2 && due < turn * 2, "{due:?}");
 
-    // What it took, the other direction does not have: its next packet comes later by as much.
+    // The airtime of one direction delays the next packet of the other by as much.
     let queued = turn * 999;
     let mut last = Duration::ZERO;
     while let Some(delivery) = path.pop(Direction::Forward, start + queued * 2) {
@@ -72,7 +72,7 @@ fn two_saturated_directions_halve_airtime() {
         let config: WifiConfig = cell.parse().unwrap();
         let turn = Costs::new(config).of(1_498, Contenders::BothWays, None).total;
         let expected = 10_000_000_000 / turn;
-        // A queue of 20 packets is more than what is in doubt at the end.
+        // A queue of 20 packets is more than the difference at the end.
         assert!(forward.abs_diff(reverse) <= 25, "{cell}: {forward} {reverse}");
         assert!(
             (forward + reverse).abs_diff(expected) <= expected / 50,
@@ -90,7 +90,7 @@ fn short_and_long_frames_get_equal_turns() {
     assert!(long.abs_diff(10_000_000_000 / pair) <= long / 20, "{long}");
 }
 
-/// How long packets of 1500 bytes that come all at once, 50 each way, take, in each direction.
+/// The delays of two simultaneous bursts of 50 packets of 1500 bytes, one in each direction.
 fn bursts(disciplines: [&str; 2], step: Duration) -> [Vec<Duration>; 2] {
     let [forward, reverse] = disciplines.map(|discipline| {
         LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
@@ -129,7 +129,7 @@ fn waiting_packets_share_medium_for_late_caller() {
         let mut all = due.concat();
         all.sort_unstable();
         assert!(all.len() > 95, "{discipline:?}: {}", all.len());
-        // One frame at a time, in turns, and no air is lost between them.
+        // One frame at a time in turns, with no unused airtime between them.
         assert!(all.windows(2).all(|pair| pair[1] >= pair[0] + turn), "{discipline:?}: {all:?}");
         let whole = turn * u32::try_from(all.len()).unwrap();
         assert!(all[all.len() - 1].abs_diff(whole) < turn, "{discipline:?}: {all:?}");
@@ -142,13 +142,13 @@ fn waiting_packets_share_medium_for_late_caller() {
 struct Sent {
     way: usize,
     enters: u64,
-    /// When its turn starts, as the air decided when it entered.
+    /// Start of its turn, as decided when it entered.
     starts: u64,
     takes: u64,
 }
 
-/// Bursts in both directions, most of them in the first, with gaps up to so many microseconds for
-/// each packet. A packet takes 1.35 ms on average, so the air is full at 2700.
+/// Bursts in both directions, most of them in the first, with gaps up to `gap` microseconds for
+/// each packet. A packet takes 1.35 ms on average, so the medium is saturated at 2700.
 fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     let mut numbers = Numbers::new(seed);
     let epoch = epoch();
@@ -164,8 +164,8 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
             airs[1 - way].on_other_turn(turn);
             let [enters, starts] = [now, start].map(|at| nanos_since(epoch, at));
             sent.push(Sent { way, enters, starts, takes: nanos(turn.takes) });
-            // Both together take the air that one queue for all would take: neither less, which
-            // would be air that does not exist, nor more.
+            // Both directions take the airtime that one queue for both would take, no less and no
+            // more.
             one_queue = one_queue.max(now) + turn.takes;
             let last = airs.iter().filter_map(|air| air.free_at).max();
             assert_eq!(last, Some(one_queue), "seed {seed}, packet {}", sent.len());
@@ -175,8 +175,8 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     sent
 }
 
-/// How long each direction waits altogether if who is next is decided when the air is free: the
-/// other one, if it has a packet.
+/// The total wait of each direction if the next sender is decided when the medium is free: the
+/// other direction, if it has a packet.
 fn waits_turn_by_turn(sent: &[Sent]) -> [u64; 2] {
     let mut queues = [0, 1].map(|way| sent.iter().filter(|sent| sent.way == way).collect::<VecDeque<_>>());
     let (mut free, mut last, mut waits) = (0, 0, [0; 2]);
@@ -213,8 +213,8 @@ fn settled_turns_wait_nearly_as_exact_ones() {
     assert!(percent(0).0 >= 79 && percent(50).0 >= 94 && percent(100).0 < 110, "{relative:?}");
 }
 
-/// When the packets of a random schedule are due, in ns and each with its direction, where the
-/// directions have these disciplines and nothing is dropped.
+/// The due times of a random schedule, in ns and each with its direction, with these disciplines
+/// and no drops.
 fn dues(seed: u64, disciplines: [&str; 2]) -> Vec<(u64, Direction)> {
     let [forward, reverse] = disciplines.map(|discipline| {
         LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
