@@ -1,6 +1,6 @@
 //! rdt: a reliable transport over UDP, and the network emulator to try it on.
 //!
-//! This crate only names the others; each is documented in its own right.
+//! This crate re-exports the others:
 //!
 //! | module | what it is |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | [`datagram`] | batches of datagrams, as machines and sockets exchange them |
 //! | [`sim`] | virtual time |
 //!
-//! A transfer of the course's payload over a lossy link, in no time at all:
+//! A transfer over a lossy link in virtual time:
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,7 +21,8 @@
 //! let scenario = Scenario { window: 64, loss_forward: 0.01, buffer: 114, ..Scenario::default() };
 //! let report = scenario.run(Duration::from_secs(60));
 //! assert_eq!(report.outcome, Outcome::Finished { crc: 0xFC19_A074 });
-//! assert_eq!(report.server.forward.dropped_loss, report.server.forward.sent - report.server.forward.delivered);
+//! let forward = report.server.forward;
+//! assert_eq!(forward.dropped_loss, forward.sent - forward.delivered);
 //! ```
 
 pub use {

@@ -1,5 +1,5 @@
-//! Peers in C++: small programs of our own (`foreign/`) around a library of the system, which are compiled before they
-//! run and follow the protocol of this program's children.
+//! Peers in C++: programs in `foreign/` around a system library. They are compiled before the run
+//! and follow the protocol of this program's children.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::transfer::{self, Run};
 
-/// Where the sources are: this program runs where it was built.
+/// Source folder: this program runs where it was built.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/foreign");
 
-/// UDT 4, the last release of which is 4.11.
+/// UDT 4; its last release is 4.11.
 pub(crate) const UDT: Library = Library {
     name: "udt",
     package: "libudt-dev",
@@ -21,7 +21,7 @@ pub(crate) const UDT: Library = Library {
         and 64 MiB, a 4 MiB socket buffer to receive",
 };
 
-/// SRT as a stream.
+/// SRT in stream mode.
 pub(crate) const SRT: Library = Library {
     name: "srt",
     package: "libsrt-openssl-dev",
@@ -30,19 +30,19 @@ pub(crate) const SRT: Library = Library {
         1472-byte packets (`SRTO_MSS` 1500), windows of 25600 packets and 12 MiB, a 4 MiB socket buffer to receive",
 };
 
-/// A library of the system and the program around it.
+/// A system library and the program around it.
 pub(crate) struct Library {
-    /// Of the program and its source; of the library for `pkg-config`.
+    /// Names of program and source file, and of the library for `pkg-config`.
     name: &'static str,
-    /// Debian's.
+    /// Debian's package.
     package: &'static str,
-    /// How to link it where `pkg-config` does not know.
+    /// Linker options if `pkg-config` does not know the library.
     flags: &'static [&'static str],
     pub(crate) tuned: &'static str,
 }
 
 impl Library {
-    /// Compiles the program and says which version of the library it has.
+    /// Compiles the program and returns the version of the library.
     pub(crate) fn prepare(&self) -> Result<String> {
         let program = self.program()?;
         let directory = program.parent().expect("the program is in a directory");
@@ -51,7 +51,7 @@ impl Library {
         Ok(self.version())
     }
 
-    /// One transfer.
+    /// Runs one transfer.
     pub(crate) fn run(&self, bytes: u64) -> Result<Run> {
         let (program, bytes_text) = (self.program()?, bytes.to_string());
         let child = |role: &str| {
@@ -62,7 +62,7 @@ impl Library {
         transfer::run_children(&mut child("receive"), &mut child("send"), bytes)
     }
 
-    /// Beside this very program, so in the target directory.
+    /// Path of the program: beside this one, in the target directory.
     fn program(&self) -> Result<PathBuf> {
         let ours = std::env::current_exe().context("the path of this program")?;
         Ok(ours.with_file_name("foreign").join(self.name))
@@ -87,12 +87,12 @@ impl Library {
         Ok(())
     }
 
-    /// What `pkg-config` says of the library, if both are there.
+    /// Output of `pkg-config` for the library, if both exist.
     fn pkg_config(&self, words: &[&str]) -> Option<String> {
         printed(Command::new("pkg-config").args(words).arg(self.name))
     }
 
-    /// As `pkg-config` has it, else Debian's packages.
+    /// Version from `pkg-config`, else from Debian's packages.
     fn version(&self) -> String {
         self.pkg_config(&["--modversion"])
             .or_else(|| printed(Command::new("dpkg-query").args(["-W", "-f=${Version}", self.package])))
@@ -100,14 +100,14 @@ impl Library {
     }
 }
 
-/// What a command that succeeds prints.
+/// Output of a command, if it succeeds.
 fn printed(command: &mut Command) -> Option<String> {
     let output = command.output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// The first error among what a compiler or its linker writes.
+/// First error line of a compiler or linker.
 fn complaint(text: &str) -> &str {
     let first = text.lines().find_map(|line| line.split_once("error: ").map(|(_, error)| error));
     let linker = || text.lines().find_map(|line| line.split_once(": cannot find ").map(|_| line));
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_compilers_words_the_first_error_is_told() {
+    fn first_compiler_error_is_reported() {
         let text = "foreign/udt.cpp: In function\nforeign/udt.cpp:5:10: fatal error: udt/udt.h: No such file\n  5 |\n";
         assert_eq!(complaint(text), "udt/udt.h: No such file");
         let text =
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_or_is_missing_prints_nothing() {
+    fn failed_or_missing_command_prints_nothing() {
         assert_eq!(printed(Command::new("echo").arg("1.5")).as_deref(), Some("1.5"));
         assert_eq!(printed(&mut Command::new("false")), None);
         assert_eq!(printed(&mut Command::new("no-such-program")), None);

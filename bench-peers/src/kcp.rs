@@ -1,4 +1,4 @@
-//! KCP: a reliable ARQ over UDP, here as `tokio_kcp` has it.
+//! KCP: a reliable ARQ over UDP, as implemented by `tokio_kcp`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::meter::{self, Hello, Meter};
 pub(crate) const TUNED: &str = "nodelay 1, 10, 2, 1 (no congestion control), windows of 2048 packets, 1472-byte \
     packets, stream mode, flushed with every write and every input";
 
-/// What one call writes.
+/// Bytes of one write.
 const WRITE: usize = 64 << 10;
 
 /// Several updates of the session, which takes one every 10 ms.
@@ -43,7 +43,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
             meter.count(length);
         }
         let seconds = meter.seconds();
-        // KCP has no end of a stream: a byte back says that everything came.
+        // KCP has no end of stream: a byte back reports that everything arrived.
         stream.write_all(&[1]).await?;
         stream.flush().await?;
         tokio::time::sleep(LINGER).await;

@@ -1,6 +1,6 @@
-//! The limit: a blast of datagrams as large as rdt's, with a fixed credit in flight, no reliability and a CRC-32 of every
-//! byte at each end. It sends and receives as the limit of `cargo bench -p rdt-cli --bench line_rate` does, over the same
-//! plain sockets, whose file it shares; it is a program of its own so that it runs between the peers.
+//! The limit: datagrams as large as rdt's with a fixed credit in flight, no reliability, and a
+//! CRC-32 of every byte at each end. Same sockets and loop as the limit of `cargo bench -p rdt-cli
+//! --bench line_rate`, in a separate program so that it runs between the peers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -13,11 +13,11 @@ use crate::plain::{LARGEST, Plain};
 pub(crate) const TUNED: &str = "1472-byte datagrams, GSO and GRO, 1 MiB in flight, no reliability; each side takes a CRC-32 \
     of every byte where it lies and makes no other copy; looks for 50 us before it sleeps; counts whole datagrams";
 
-/// rdt's.
+/// Bytes of a datagram, as rdt's.
 const DATAGRAM: usize = 1472;
-/// Bytes of whole datagrams that leave in one call.
+/// Bytes of one send call, whole datagrams.
 const BATCH: usize = LARGEST / DATAGRAM * DATAGRAM;
-/// Bytes in flight at most, and how often they are acknowledged.
+/// Largest number of bytes in flight, and bytes between two acknowledgements.
 const CREDIT: u64 = 1 << 20;
 const ACK_EVERY: u64 = CREDIT / 4;
 
@@ -66,7 +66,7 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
     meter::print_sent(Some(crc.sum()))
 }
 
-/// Waits for a count, and reads all that are there.
+/// Waits for a count and reads all that have arrived.
 fn newest_count(socket: &Plain, before: u64) -> u64 {
     let mut count = [0; 8];
     socket.receive(&mut count);

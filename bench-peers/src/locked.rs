@@ -1,8 +1,8 @@
-//! The versions of the crates that a program was built with.
+//! Versions of the crates in `Cargo.lock`.
 
 use anyhow::{Context as _, Result};
 
-/// The version of a crate, as `Cargo.lock` has it.
+/// Version of a crate in `Cargo.lock`.
 pub(crate) fn version(name: &str) -> Result<String> {
     let head = format!("name = \"{name}\"\nversion = \"");
     let (_, rest) = include_str!("../Cargo.lock").split_once(&head).context("not in Cargo.lock")?;
@@ -12,7 +12,7 @@ pub(crate) fn version(name: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn finds_the_versions_of_the_libraries() {
+    fn finds_versions_of_libraries() {
         for name in ["quinn", "s2n-quic", "tokio", "tokio_kcp", "crc32fast", "crc"] {
             assert!(super::version(name).unwrap().starts_with(|c: char| c.is_ascii_digit()));
         }

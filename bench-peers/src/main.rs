@@ -1,9 +1,9 @@
 //! rdt and other transports side by side: whole transfers between two processes over loopback.
 //!
-//! In every round each peer moves the same bytes once, one after the other, so that what else the machine does
-//! falls on all of them. The result is one markdown table on standard output; progress goes to standard error.
-//! The libraries run in children of this very program (`send` and `receive`), rdt in its own two programs, libraries of
-//! C++ in programs that are compiled for it.
+//! In every round each peer moves the same bytes once, in turn, so that other load of the machine
+//! affects all of them. Prints one markdown table; progress goes to standard error. Rust libraries
+//! run in children of this program (`send` and `receive`), rdt in its two programs, C++ libraries
+//! in programs compiled for this bench.
 
 mod foreign;
 #[cfg(feature = "kcp")]
@@ -16,7 +16,7 @@ mod msquic;
 mod peer;
 #[cfg(any(feature = "quiche", feature = "msquic"))]
 mod pem;
-/// The sockets of rdt's own measure of the limit.
+/// Sockets of rdt's `line_rate` bench.
 #[path = "../../crates/cli/benches/common/plain.rs"]
 #[expect(dead_code, reason = "the limit without offload, and by reference, is measured elsewhere")]
 mod plain;
@@ -65,13 +65,13 @@ struct Args {
     window: NonZeroU32,
 }
 
-/// What a child does; not for people.
+/// Internal: role of a child process.
 #[derive(Subcommand)]
 enum Role {
-    /// Takes one transfer
+    /// Receives one transfer
     #[command(hide = true)]
     Receive { peer: String, bytes: u64 },
-    /// Makes one transfer to where the line on standard input says
+    /// Sends one transfer to the address on standard input
     #[command(hide = true)]
     Send { peer: String, bytes: u64, window: u32 },
 }
@@ -85,7 +85,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// All rounds, then the table.
+/// Runs all rounds and prints the table.
 fn compare(args: &Args) -> Result<()> {
     let peers: Vec<&Peer> = if args.only.is_empty() {
         PEERS.iter().collect()
@@ -122,12 +122,12 @@ fn compare(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The row of a peer that is ready to run, or that says why it is not.
+/// Row of a peer that is ready to run, or the reason why it is not.
 fn row(peer: &Peer, rdt: &Path) -> Result<Row> {
     let mut row = Row::new(peer.name, peer.tuned);
     match peer.prepare(rdt) {
         Ok(version) => row.version = version,
-        // Not everybody has the libraries of C++; whatever else is missing can be had, and the run is long.
+        // A missing C++ library skips its peer; any other failure ends the run before it begins.
         Err(error) if peer.is_foreign() => {
             eprintln!("{}: not measured: {error:#}", row.name);
             row.failures.push(format!("{error:#}"));

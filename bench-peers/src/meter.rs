@@ -1,4 +1,4 @@
-//! What the children share: the source of the bytes, the count of them, and the lines that tell the parent.
+//! Shared by the children: source and count of bytes, and their lines to the parent.
 
 use std::io::BufRead as _;
 use std::net::SocketAddr;
@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-/// The sender's buffer, cycled through: what fits a cache, as a program's own buffer would.
+/// Buffer that the sender reads in a cycle; it fits a cache, as a program's buffer does.
 pub(crate) const SOURCE: usize = 256 << 10;
 
-/// The buffer's bytes.
+/// Content of the buffer.
 pub(crate) fn source() -> Vec<u8> {
     (0..=u8::MAX).cycle().take(SOURCE).collect()
 }
 
-/// Where in the source the next `size` bytes are, until `bytes` are through.
+/// Ranges of the next `size` bytes in the source, until `bytes` are sent.
 pub(crate) fn blocks(bytes: u64, size: usize) -> impl Iterator<Item = Range<usize>> {
     let (mut left, mut at) = (bytes, 0);
     std::iter::from_fn(move || {
@@ -29,7 +29,7 @@ pub(crate) fn blocks(bytes: u64, size: usize) -> impl Iterator<Item = Range<usiz
     })
 }
 
-/// The receiver's count and clock.
+/// Byte count and clock of the receiver.
 pub(crate) struct Meter {
     expected: u64,
     bytes: u64,
@@ -41,25 +41,25 @@ impl Meter {
         Self { expected, bytes: 0, first: None }
     }
 
-    /// So many bytes came.
+    /// Counts received bytes.
     pub(crate) fn count(&mut self, bytes: usize) {
         self.first.get_or_insert_with(Instant::now);
         self.bytes += bytes as u64;
     }
 
-    /// Whether all bytes came.
+    /// True if all bytes arrived.
     pub(crate) fn full(&self) -> bool {
         self.bytes >= self.expected
     }
 
-    /// The seconds until now from the first byte on.
+    /// Seconds since the first byte.
     pub(crate) fn seconds(&self) -> f64 {
         self.first.map_or(0.0, |first| first.elapsed().as_secs_f64())
     }
 
-    /// Tells the parent how it went, once the connection is closed.
+    /// Reports the result to the parent, after the connection is closed.
     ///
-    /// `crc` is the checksum of the bytes, where the peer takes one.
+    /// `crc` is the checksum of the bytes, if the peer computes one.
     pub(crate) fn print(&self, seconds: f64, crc: Option<u32>) -> Result<()> {
         ensure!(self.bytes == self.expected, "{} bytes of {} came", self.bytes, self.expected);
         let processor_us = processor_us()?;
@@ -71,24 +71,24 @@ impl Meter {
     }
 }
 
-/// The sender's last words; the parent compares the checksum, if there is one.
+/// Last line of the sender; the parent compares the checksum, if there is one.
 pub(crate) fn print_sent(crc: Option<u32>) -> Result<()> {
     println!("{}", json!({ "processor_us": processor_us()?, "crc": crc }));
     Ok(())
 }
 
-/// The processor's time that this process took until now.
+/// Processor time of this process so far.
 fn processor_us() -> Result<u64> {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Ok(u64::try_from(time.tv_sec)? * 1_000_000 + u64::try_from(time.tv_nsec)? / 1000)
 }
 
-/// The receiver's first line: where it listens, and its certificate where there is one.
+/// First line of the receiver: address, and certificate if there is one.
 pub(crate) fn print_hello(address: SocketAddr, certificate: Option<&str>) {
     println!("{}", json!({ "address": address, "certificate": certificate }));
 }
 
-/// The receiver's first line, as the parent hands it to the sender.
+/// First line of the receiver, as the parent passes it to the sender.
 pub(crate) struct Hello(Value);
 
 impl Hello {
@@ -108,7 +108,7 @@ impl Hello {
     }
 }
 
-/// Tokio on this thread alone: with two processes and one stream more threads only pass the work around.
+/// Tokio on the current thread: with one stream more threads only pass work around.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_cover_the_bytes_and_wrap_in_the_source() {
+    fn blocks_cover_bytes_and_wrap() {
         let all: Vec<_> = blocks(SOURCE as u64 + 10, 100_000).collect();
         assert_eq!(all, [0..100_000, 100_000..200_000, 200_000..SOURCE, 0..10]);
         assert_eq!(blocks(0, 100).count(), 0);

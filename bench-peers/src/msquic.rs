@@ -1,4 +1,5 @@
-//! MsQuic: QUIC in C, with its own threads. It calls back; what is to be sent belongs to it until it says otherwise.
+//! MsQuic: QUIC in C with its own threads and callbacks. It owns a send buffer until it reports
+//! completion.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{self, Sender};
@@ -19,11 +20,11 @@ pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets from the start, GSO and
     `-exec:maxtput`: sends of 64 KiB, as much at once as it says is ideal, no buffer of its own, windows of 8 MiB a stream \
     and 128 MiB a connection; AES-128-GCM (quictls)";
 
-/// What an Ethernet packet holds, IP's and UDP's headers included, as this library counts.
+/// MTU with IP and UDP headers, as this library counts.
 const MTU: u16 = 1500;
 const STREAM_WINDOW: u32 = 8 << 20;
 const CONNECTION_WINDOW: u32 = 128 << 20;
-/// Bytes of one send, and of those under way until the library tells what is ideal.
+/// Bytes of one send, and of outstanding sends until the library reports its ideal.
 const SEND: usize = 64 << 10;
 const FIRST_IDEAL: u64 = 128 << 10;
 const PROTOCOL: &str = "bulk";
@@ -47,34 +48,35 @@ fn configuration(registration: &Registration, credential: CredentialConfig) -> R
     Ok(configuration)
 }
 
-/// Sends are not copied into a buffer of the library's: the crate's own settings can only turn that on.
+/// Turns send buffering off, so sends are not copied; the crate's settings can only turn it on.
 #[expect(unsafe_code, reason = "the crate has no other way")]
 fn leave_sends_alone(configuration: &Configuration) -> Result<(), Status> {
-    // SAFETY: it is plain C data, for which all zeros is a value: nothing is set.
+    // SAFETY: plain C data, for which all zeros is a valid value.
     let mut settings: QUIC_SETTINGS = unsafe { std::mem::zeroed() };
-    // SAFETY: either variant of the union is a set of bits.
+    // SAFETY: both variants of the union are plain bits.
     unsafe { settings.__bindgen_anon_1.IsSet.set_SendBufferingEnabled(1) };
     settings.set_SendBufferingEnabled(0);
     let set = Api::get_ffi().SetParam.expect("the library has all its functions");
     let size = u32::try_from(size_of::<QUIC_SETTINGS>()).expect("it is small");
-    // SAFETY: the handle is open as long as `configuration` is borrowed, and the library reads so many bytes at once.
+    // SAFETY: the handle is open while `configuration` is borrowed; the library reads exactly the
+    // given number of bytes, during the call.
     let status = unsafe {
         set(configuration.as_raw(), QUIC_PARAM_CONFIGURATION_SETTINGS, size, (&raw const settings).cast())
     };
     Status::ok_from_raw(status)
 }
 
-/// What callbacks tell the main thread.
+/// Message of a callback to the main thread.
 enum News {
-    /// All bytes came: their count, and the seconds that they took.
+    /// All bytes arrived: count and seconds.
     Received(Meter, f64),
-    /// All bytes are acknowledged, or will never be.
+    /// All bytes are acknowledged, or the send was canceled.
     Sent(bool),
-    /// The connection is over.
+    /// The connection is closed.
     Closed,
 }
 
-/// Nobody listens once the main thread has failed.
+/// Sends a message; it is dropped if the main thread has failed.
 fn tell(main: &Sender<News>, news: News) {
     let _ = main.send(news);
 }
@@ -82,7 +84,7 @@ fn tell(main: &Sender<News>, news: News) {
 /// Ends a stream at its last event.
 #[expect(unsafe_code, reason = "the crate gives streams away as raw handles")]
 fn close_stream(stream: &StreamRef) {
-    // SAFETY: this is the stream's last event, and nobody else closes it. What its callback owns goes with it.
+    // SAFETY: the stream's last event, and the only place that closes it, with its callback.
     drop(unsafe { Stream::from_raw(stream.as_raw()) });
 }
 
@@ -120,7 +122,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
     meter.print(seconds, None)
 }
 
-/// An event of the receiver's connection, which has one stream.
+/// Handles an event of the receiver's connection, which has one stream.
 #[expect(unsafe_code, reason = "the crate gives connections away as raw handles")]
 fn take(connection: &ConnectionRef, event: ConnectionEvent<'_>, bytes: u64, main: &Sender<News>) {
     match event {
@@ -144,7 +146,7 @@ fn take(connection: &ConnectionRef, event: ConnectionEvent<'_>, bytes: u64, main
         }
         ConnectionEvent::ShutdownComplete { .. } => {
             tell(main, News::Closed);
-            // SAFETY: this is the connection's last event, and nobody else closes it. `main` goes with it.
+            // SAFETY: the connection's last event, and the only place that closes it, with `main`.
             drop(unsafe { Connection::from_raw(connection.as_raw()) });
         }
         _ => {}
@@ -184,7 +186,7 @@ pub(crate) fn send(bytes: u64) -> Result<()> {
     meter::print_sent(None)
 }
 
-/// Opens the sender's stream, which goes on by itself.
+/// Opens the sender's stream; its callbacks send the rest.
 #[expect(unsafe_code, reason = "the stream is its callback's")]
 fn start(connection: &Connection, bytes: u64, main: &Sender<News>) -> Result<(), Status> {
     let (main, mut making) = (main.clone(), Making::new(bytes));
@@ -211,19 +213,19 @@ fn start(connection: &Connection, bytes: u64, main: &Sender<News>) -> Result<(),
     Ok(())
 }
 
-/// What is left to send.
+/// State of the sending stream.
 struct Making {
     source: &'static [u8],
     left: u64,
-    /// Where in the source the next bytes are.
+    /// Ranges of the next bytes in the source.
     at: usize,
-    /// Bytes that the library holds, and how many it holds best.
+    /// Bytes that the library holds, and its ideal.
     under_way: u64,
     ideal: u64,
 }
 
 impl Making {
-    /// The source stays until the program ends, as the library may hold it until then.
+    /// The source lives until the program ends, because the library may reference it.
     fn new(bytes: u64) -> Self {
         Self { source: meter::source().leak(), left: bytes, at: 0, under_way: 0, ideal: FIRST_IDEAL }
     }
@@ -238,13 +240,13 @@ impl Making {
             let buffers = Box::new([BufferRef::from(&self.source[self.at..self.at + length])]);
             self.at = (self.at + length) % SOURCE;
             let buffers = Box::into_raw(buffers);
-            // SAFETY: the bytes are never freed nor written, and what points to them is kept for `done`.
+            // SAFETY: the bytes are never freed nor written; their descriptor lives until `done`.
             unsafe { stream.send(&*buffers, flags, buffers.cast_const().cast()) }?;
         }
         Ok(())
     }
 
-    /// The library gives back what it was sent.
+    /// Handles the completion of a send.
     #[expect(unsafe_code, reason = "the library held it")]
     fn done(&mut self, buffers: *const [BufferRef; 1]) {
         // SAFETY: `send` made it of a box, and each send is done once.

@@ -1,4 +1,4 @@
-//! The transports, and how each is made ready and run.
+//! Transports: how each is prepared and run.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,20 +14,20 @@ use crate::{limit, locked};
 
 /// One transport, tuned in one way.
 pub(crate) struct Peer {
-    /// What it is called on command lines.
+    /// Name on the command line.
     pub(crate) id: &'static str,
     pub(crate) name: &'static str,
     pub(crate) tuned: &'static str,
     ways: Ways,
 }
 
-/// How its two ends run.
+/// Programs of its two ends.
 enum Ways {
     /// As rdt's two programs.
     Programs(Wire),
-    /// As the program around a library of C++.
+    /// As the program around a C++ library.
     Foreign(&'static Library),
-    /// As children of this very program.
+    /// As children of this program.
     Children {
         version: fn() -> Result<String>,
         receive: fn(u64) -> Result<()>,
@@ -35,7 +35,7 @@ enum Ways {
     },
 }
 
-/// All that were built in, in the order of their runs.
+/// All that are built in, in the order of their runs.
 pub(crate) const PEERS: &[Peer] = &[
     Peer { id: "rdt", name: "rdt", tuned: rdt::TUNED, ways: Ways::Programs(Wire::Classic) },
     Peer {
@@ -204,7 +204,7 @@ pub(crate) fn left_out() -> impl Iterator<Item = &'static str> {
     FEATURES.into_iter().filter(|(_, built)| !built).map(|(feature, _)| feature)
 }
 
-/// The one that a word of a command line means.
+/// Finds the peer of this name.
 pub(crate) fn named(id: &str) -> Result<&'static Peer> {
     PEERS.iter().find(|peer| peer.id == id).with_context(|| match left_out().find(|feature| *feature == id) {
         Some(feature) => format!("this program was built without --features {feature}"),
@@ -216,17 +216,17 @@ pub(crate) fn named(id: &str) -> Result<&'static Peer> {
 }
 
 impl Peer {
-    /// Whether others are compared with it.
+    /// True if the others are compared with it.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self.ways, Ways::Programs(Wire::Classic))
     }
 
-    /// Whether it can be left out where what it needs is missing.
+    /// True if it is skipped when a library is missing.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.ways, Ways::Foreign(_))
     }
 
-    /// Makes ready what it needs to run and tells its version.
+    /// Prepares it to run and returns its version.
     pub(crate) fn prepare(&self, rdt: &Path) -> Result<String> {
         match &self.ways {
             Ways::Programs(_) => rdt::version(rdt),
@@ -235,7 +235,7 @@ impl Peer {
         }
     }
 
-    /// One transfer between two processes.
+    /// Runs one transfer between two processes.
     pub(crate) fn run(&self, bytes: u64, rdt: &Path, window: u32) -> Result<Run> {
         match &self.ways {
             Ways::Programs(wire) => return rdt::run(rdt, bytes, window, *wire),
@@ -251,7 +251,7 @@ impl Peer {
         )
     }
 
-    /// Takes one transfer.
+    /// Receives one transfer.
     pub(crate) fn receive(&self, bytes: u64) -> Result<()> {
         match &self.ways {
             Ways::Children { receive, .. } => receive(bytes),
@@ -259,7 +259,7 @@ impl Peer {
         }
     }
 
-    /// Makes one transfer.
+    /// Sends one transfer.
     pub(crate) fn send(&self, bytes: u64, window: u32) -> Result<()> {
         match &self.ways {
             Ways::Children { send, .. } => send(bytes, window),
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_peer_is_found_by_its_name_and_no_other() {
+    fn peers_are_found_by_name_only() {
         for peer in PEERS {
             assert_eq!(named(peer.id).unwrap().name, peer.name);
         }

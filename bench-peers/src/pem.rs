@@ -1,4 +1,4 @@
-//! Certificates for libraries of C, which read them from files.
+//! Certificates as files, for C libraries.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use tempfile::TempDir;
 
-/// A certificate of its own name's, in a directory that goes with it.
+/// Self-signed certificate in a temporary directory.
 pub(crate) struct Pem {
     directory: TempDir,
     text: String,
 }
 
 impl Pem {
-    /// A new one with its key, for "localhost".
+    /// Creates one with its key for "localhost".
     pub(crate) fn make() -> Result<Self> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         let pem = Self::write(&made.cert.pem())?;
@@ -21,24 +21,24 @@ impl Pem {
         Ok(pem)
     }
 
-    /// One that the receiver told of.
+    /// Writes the receiver's certificate.
     pub(crate) fn write(text: &str) -> Result<Self> {
         let pem = Self { directory: TempDir::new()?, text: text.to_owned() };
         fs::write(pem.certificate(), text)?;
         Ok(pem)
     }
 
-    /// What is in its file.
+    /// Content of the file.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The certificate's file.
+    /// Path of the certificate.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.directory.path().join("certificate.pem")
     }
 
-    /// The key's file, of one that was made here.
+    /// Path of the key, if it was created here.
     pub(crate) fn key(&self) -> PathBuf {
         self.directory.path().join("key.pem")
     }

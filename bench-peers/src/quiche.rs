@@ -1,6 +1,7 @@
-//! quiche: QUIC in Rust with BoringSSL, which leaves sockets and waiting to its caller. The loop is that of quiche's own
-//! server: a burst in one call with GSO, then a look at what arrived. Beyond that it reads with GRO, and a burst is as
-//! much as one call takes: the server's is quiche's send quantum, which CUBIC leaves at ten packets, and slower.
+//! quiche: QUIC in Rust with BoringSSL; sockets and waiting are the caller's. The loop is that of
+//! quiche's own server: send a burst in one GSO call, then read. In addition it reads with GRO, and
+//! a burst is as much as one call takes. The server's burst is quiche's send quantum, ten packets
+//! with CUBIC, which is slower.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -20,11 +21,11 @@ pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets, GSO and GRO in a loop 
     no pacing, windows of 8 MiB a stream and 16 MiB a connection, 4 MiB socket buffers, AES-128-GCM \
     (BoringSSL), one thread a process";
 
-/// What an Ethernet packet holds of UDP over IPv4; rdt's packets are as large.
+/// UDP payload of an Ethernet packet over IPv4; rdt's packets have the same size.
 const PACKET: usize = 1472;
 const STREAM_WINDOW: u64 = 8 << 20;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// What one call sends at most, and what one call with GRO gives at most.
+/// Most bytes of one send call, and of one receive call with GRO.
 const BURST: usize = 65_507 / PACKET * PACKET;
 const MESSAGE: usize = 64 << 10;
 /// The client's first unidirectional stream.
@@ -43,7 +44,7 @@ fn config() -> Result<Config> {
     config.set_max_connection_window(2 * STREAM_WINDOW);
     config.set_max_stream_window(STREAM_WINDOW);
     config.set_disable_active_migration(true);
-    // Its server paces by the kernel's `SO_TXTIME`, which a loopback does not heed.
+    // quiche's server paces by `SO_TXTIME`, which loopback ignores.
     config.enable_pacing(false);
     Ok(config)
 }
@@ -54,7 +55,7 @@ struct End {
     link: Link,
 }
 
-/// A socket, and room for what it sends and receives.
+/// Socket with its send and receive buffers.
 struct Link {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -73,7 +74,7 @@ impl Link {
         Ok(Self { socket, state, local, incoming: vec![0; MESSAGE], outgoing: vec![0; BURST] })
     }
 
-    /// Reads a message, if there is one: datagrams of a stride, one behind the other.
+    /// Reads one coalesced message, if there is one.
     fn read(&mut self) -> Result<Option<RecvMeta>> {
         let mut meta = [RecvMeta::default()];
         let mut parts = [IoSliceMut::new(&mut self.incoming)];
@@ -84,7 +85,7 @@ impl Link {
         }
     }
 
-    /// Sends the first so many bytes of what is outgoing, in datagrams of a packet each.
+    /// Sends the first `len` bytes of the outgoing buffer, one packet a datagram.
     fn write(&self, length: usize, destination: SocketAddr) -> Result<()> {
         let contents = &self.outgoing[..length];
         let segment_size = (length > PACKET).then_some(PACKET);
@@ -106,7 +107,8 @@ impl Link {
 }
 
 impl End {
-    /// Moves packets until the connection is over; `application` has its turn between what comes and what leaves.
+    /// Moves packets until the connection is closed; calls `application` between receiving and
+    /// sending.
     fn run(&mut self, mut application: impl FnMut(&mut Connection) -> Result<()>) -> Result<()> {
         loop {
             while let Some(meta) = self.link.read()? {
@@ -136,7 +138,7 @@ impl End {
         Ok(())
     }
 
-    /// Sends what one call takes at most; true if there may be more.
+    /// Sends one burst; returns true if there may be more.
     fn send_burst(&mut self) -> Result<bool> {
         let (mut filled, mut to, mut more) = (0, None, true);
         while filled < BURST {
@@ -162,7 +164,7 @@ impl End {
     }
 }
 
-/// An identity for a connection of which there is one.
+/// Connection id; there is only one connection.
 fn id(byte: u8) -> ConnectionId<'static> {
     ConnectionId::from_vec(vec![byte; MAX_CONN_ID_LEN])
 }

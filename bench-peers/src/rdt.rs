@@ -1,4 +1,4 @@
-//! rdt: its own two programs, which tell rate and processor time themselves.
+//! rdt: its two programs, which report rate and processor time themselves.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// What `rdt-send` is told of it.
+    /// Arguments of `rdt-send` for it.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Classic => &[],
@@ -28,7 +28,7 @@ impl Wire {
     }
 }
 
-/// What `rdt-send --version` prints, less the name.
+/// Output of `rdt-send --version` without the name.
 pub(crate) fn version(directory: &Path) -> Result<String> {
     let program = directory.join("rdt-send");
     let output = Command::new(&program)
@@ -40,7 +40,7 @@ pub(crate) fn version(directory: &Path) -> Result<String> {
     Ok(text.trim().trim_start_matches("rdt-send ").to_owned())
 }
 
-/// One transfer.
+/// Runs one transfer.
 pub(crate) fn run(directory: &Path, bytes: u64, window: u32, wire: Wire) -> Result<Run> {
     let deadline = transfer::deadline();
     let mut command = Command::new(directory.join("rdt-recv"));

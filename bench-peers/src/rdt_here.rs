@@ -1,5 +1,5 @@
-//! rdt's machines and sockets in this very program, told as its two programs tell theirs. Between its rows nothing
-//! differs but how a loop waits.
+//! rdt's machines and sockets in this program, configured as by its two programs. The rows differ
+//! only in how the loop waits.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rdt_driver::{
-    Application, Connected, DwordArray, Fill, Flow, Remote, Socket, Source as _, UdpIo, UdpOptions, Waiter, truesize,
+    Application, Connected, DwordArray, Fill, Flow, Remote, Socket, Source as _, UdpIo, UdpOptions, Waiter,
+    truesize,
 };
 use rdt_server::{LinkMode, Server, ServerConfig};
 use rdt_transport::{
@@ -19,7 +20,7 @@ use crate::rdt_tokio;
 
 pub(crate) const TUNED: &str =
     "as rdt, a thread and its `Waiter` a process, but in the children of this program as the next two are";
-pub(crate) const TUNED_TOKIO: &str = "the same machines, sockets (batches are lent) and order of things, but each loop is \
+pub(crate) const TUNED_TOKIO: &str = "the same machines, sockets (zero-copy batches) and order of things, but each loop is \
     a task of a current-thread runtime that waits with `AsyncFd` and tokio's timer, at once";
 pub(crate) const TUNED_LOOKING: &str =
     "the same over tokio, but it looks at the socket for 20 us before it waits";
@@ -27,19 +28,19 @@ pub(crate) const TUNED_LOOKING: &str =
 /// How the loops wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// A thread that looks and then sleeps.
+    /// A thread that busy-polls and then sleeps.
     Thread,
     /// tokio's reactor and timer.
     Tokio,
-    /// tokio's, after a look as the thread's.
+    /// tokio's, after busy-polling as the thread does.
     TokioLooking,
 }
 
-/// How long the last ACK may be lost and asked for again.
+/// Time in which a lost last ACK can be requested again.
 const LINGER: Duration = Duration::from_millis(50);
-/// What `rdt-recv` and `rdt-send` ask for where only ACKs pass, bytes.
+/// Socket buffer of `rdt-recv` and `rdt-send` for ACKs, bytes.
 const ACKS: usize = 4 << 20;
-/// What `rdt-recv` may hold for senders unless it is told otherwise, bytes.
+/// Memory for all senders, bytes.
 const MEMORY: u64 = 1 << 30;
 
 fn run<E, S, A>(
@@ -66,11 +67,11 @@ where
     }
 }
 
-/// Takes one transfer.
+/// Receives one transfer.
 struct Taking {
     meter: Meter,
     end: Option<Instant>,
-    /// When the last byte was there, by the machine.
+    /// Arrival of the last byte, as the machine reports it.
     seconds: f64,
     crc: u32,
 }
@@ -108,7 +109,7 @@ pub(crate) fn receive(bytes: u64, waiting: Waiting) -> Result<()> {
     taking.meter.print(taking.seconds, Some(taking.crc))
 }
 
-/// Makes one transfer.
+/// Sends one transfer.
 struct Making {
     source: Option<DwordArray>,
     crc: Option<u32>,
@@ -116,7 +117,7 @@ struct Making {
 }
 
 impl Making {
-    /// As `rdt-send` does it, before a turn.
+    /// Fills the sender before a turn, as `rdt-send` does.
     fn fill(&mut self, sender: &mut Sender) -> std::io::Result<()> {
         while let Some(source) = &mut self.source {
             let Ok(spare) = sender.spare() else { return Ok(()) };

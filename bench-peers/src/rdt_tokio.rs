@@ -1,4 +1,4 @@
-//! The loop of `rdt_driver::run`, but for the wait, which is tokio's: what a dedicated thread is measured against.
+//! The loop of `rdt_driver::run` with tokio's wait, to compare with a dedicated thread.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,14 +13,15 @@ use rustix::time::Timespec;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-/// Batches between two looks at what arrived, as in `rdt_driver::run`.
+/// Batches between two reads, as in `rdt_driver::run`.
 const BATCHES: usize = 4;
-/// How long a task looks before it waits, and the waits that it then does not look at all: as `rdt_driver::Waiter` has it.
+/// Busy-poll time before a wait, and waits without busy-polling after one that found nothing: as in
+/// `rdt_driver::Waiter`.
 const LOOK: Duration = Duration::from_micros(20);
 const SLEEPS: u32 = 16;
 
-/// Runs `endpoint` over `io`, whose descriptor is that of `socket`, until `application` is done; if it `looks`, it
-/// does so before each wait.
+/// Runs `endpoint` over `io`, whose descriptor is that of `socket`, until `application` is done. If
+/// `looks` is set, busy-polls before each wait.
 pub(crate) async fn run<E, S, A>(
     endpoint: &mut E,
     io: &mut S,
@@ -35,7 +36,7 @@ where
 {
     let mut look = looks.then(|| Look { socket: Arc::clone(&socket), sleeps: 0 });
     let both = Interest::READABLE | Interest::WRITABLE;
-    // SAFETY: the descriptor is that of the socket, which the `Arc` keeps open as long as it is registered.
+    // SAFETY: the `Arc` keeps the socket and its descriptor open as long as it is registered.
     #[expect(unsafe_code, reason = "tokio cannot see that an `Arc` keeps its descriptor")]
     let socket = unsafe { AsyncFd::register_with_interest(socket, both) }?;
     let mut ready: Option<AsyncFdReadyGuard<'_, _>> = None;
@@ -59,7 +60,7 @@ where
         if look.as_mut().is_some_and(|look| look.finds(deadline, turn.blocked)) {
             continue;
         }
-        // The turn has found nothing more: what the runtime remembers of this socket is over.
+        // The turn read everything, so the runtime's readiness is stale.
         if let Some(mut guard) = ready.take() {
             guard.clear_ready();
         }
@@ -71,15 +72,15 @@ where
     }
 }
 
-/// Looks at a socket for a moment, by the rule of the driver's thread.
+/// Busy-polls a socket, by the rule of the driver's thread.
 struct Look {
     socket: Arc<UdpSocket>,
-    /// Waits that are to begin at once, because the last look was in vain.
+    /// Waits to begin without busy-polling, because the last time found nothing.
     sleeps: u32,
 }
 
 impl Look {
-    /// Whether something came, or the deadline, before the time to look was over.
+    /// Returns true if a datagram or the deadline came in time.
     fn finds(&mut self, deadline: Option<Instant>, writable: bool) -> bool {
         if self.sleeps > 0 {
             self.sleeps -= 1;
@@ -93,7 +94,7 @@ impl Look {
             if here.is_ok_and(|count| count > 0) || deadline.is_some_and(|deadline| deadline <= now) {
                 return true;
             }
-            // Whoever shares this processor may be the one that is waited for.
+            // The peer may need this processor.
             std::thread::yield_now();
             now = Instant::now();
         }

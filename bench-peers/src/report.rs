@@ -1,4 +1,4 @@
-//! The table and what has to be said with it.
+//! The table and its notes.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ the cost of small segments, not that of small packets.
 - UDT and SRT read and write a datagram a call, without GSO and GRO, and have threads of their own for it.
 ";
 
-/// One peer and how its runs went.
+/// One peer and its runs.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// Empty until it is known.
@@ -29,7 +29,7 @@ impl Row {
         Self { name, version: String::new(), tuned, runs: Vec::new(), failures: Vec::new() }
     }
 
-    /// Whether it failed before it ever ran well: it is not tried again.
+    /// True if it failed before its first good run; it is not tried again.
     pub(crate) fn hopeless(&self) -> bool {
         self.runs.is_empty() && !self.failures.is_empty()
     }
@@ -86,14 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_the_middle_or_between_the_two_middles() {
+    fn median_of_odd_and_even_counts() {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
     }
 
     #[test]
-    fn the_table_compares_and_tells_what_failed() {
+    fn table_has_ratios_and_failures() {
         let mut rows =
             ["rdt", "slow", "gone"].map(|name| Row { version: "1.0".into(), ..Row::new(name, "not") });
         rows[0].runs.push(Run { gbps: 20.0, cpu_per_gb: 0.5 });
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_built_in_is_named() {
+    fn missing_peers_are_named() {
         assert_eq!(left_out([].into_iter()), "");
         let line = left_out(["quiche", "msquic"].into_iter());
         assert_eq!(

@@ -15,11 +15,11 @@ use crate::meter::{self, Hello, Meter, SOURCE};
 pub(crate) const TUNED: &str = "CUBIC, 1472-byte packets (`with_max_mtu(1500)`), GSO and GRO, windows of 8 MiB \
     a stream and 16 MiB a connection, 4 MiB socket buffers, 1 MiB rings, one thread a process";
 
-/// With IP's and UDP's headers, as this library counts.
+/// MTU with IP and UDP headers, as this library counts.
 const MTU: u16 = 1500;
 const STREAM_WINDOW: u32 = 8 << 20;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// The rings between library and socket: the default one to receive has 8 MiB, which no cache holds.
+/// Rings between library and socket; the default receive ring of 8 MiB fits no cache.
 const RING: usize = 1 << 20;
 
 fn limits() -> Result<Limits> {
@@ -65,7 +65,7 @@ pub(crate) fn receive(bytes: u64) -> Result<()> {
             }
         }
         let seconds = meter.seconds();
-        // The sender closes the connection: no stream, or an error that says so.
+        // The sender closed the connection: no stream, or an error.
         let _ = connection.accept_receive_stream().await;
         meter.print(seconds, None)
     })

@@ -1,5 +1,5 @@
-//! The kernel's TCP, with loopback's own segments and with those of an Ethernet link, without and with the check of
-//! every byte that rdt's rate includes.
+//! Kernel TCP with loopback's segments and with Ethernet's, without and with a CRC-32 of every
+//! byte, which rdt's rate includes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -10,10 +10,11 @@ use socket2::{Domain, Socket, Type};
 
 use crate::meter::{self, Hello, Meter};
 
-/// What one call writes or reads at most.
+/// Most bytes of one write or read.
 const CALL: usize = 128 << 10;
 
-/// What a link with 1500-byte packets announces: less the timestamps of 12 bytes, 1448 bytes of payload a segment.
+/// MSS of a link with 1500-byte packets; less 12 bytes of timestamps 1448 bytes of payload a
+/// segment.
 const MSS: u32 = 1460;
 
 pub(crate) const TUNED: &str = "CUBIC, 128 KiB a call, the 64 KiB segments that loopback allows";
@@ -23,7 +24,7 @@ pub(crate) const TUNED_MSS: &str =
     "CUBIC, 128 KiB a call, segments of 1448 bytes (`TCP_MAXSEG` 1460 less timestamps)";
 pub(crate) const TUNED_MSS_CRC: &str = "as TCP with 1448-byte segments; each side takes a CRC-32 (libdeflate) of every block that it writes or reads";
 
-/// Which TCP.
+/// Variant of TCP.
 #[derive(Clone, Copy)]
 pub(crate) struct Variant {
     /// Segments of an Ethernet link.
@@ -33,7 +34,7 @@ pub(crate) struct Variant {
 }
 
 impl Variant {
-    /// A socket that is neither connected nor listening, as `TCP_MAXSEG` has to be set before.
+    /// Socket before connect or listen, when `TCP_MAXSEG` must be set.
     fn socket(self) -> Result<Socket> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.set_tcp_congestion(b"cubic")?;
@@ -85,7 +86,7 @@ pub(crate) fn send(bytes: u64, variant: Variant) -> Result<()> {
         stream.write_all(block)?;
     }
     stream.shutdown(Shutdown::Write)?;
-    // The receiver closes when it has everything.
+    // The receiver closes after the last byte.
     let rest = stream.read(&mut [0])?;
     anyhow::ensure!(rest == 0, "the receiver sent something");
     meter::print_sent(crc.map(|crc| crc.sum()))

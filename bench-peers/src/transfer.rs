@@ -1,4 +1,4 @@
-//! One transfer, seen by the program that starts the two processes and times them out.
+//! One transfer: starts the two processes, waits for them, and kills them after a timeout.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use serde_json::Value;
 
-/// What one transfer may take, from the start of its first process to the end of its last.
+/// Timeout of one transfer, from the start of its first process to the end of its last.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// What one transfer took.
+/// Result of one transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// From the first to the last byte at the receiver, bits in 1e9 a second.
+    /// Gbit/s from the first to the last byte at the receiver.
     pub(crate) gbps: f64,
-    /// Processor seconds of both processes for 1e9 bytes.
+    /// Processor seconds of both processes a GB.
     pub(crate) cpu_per_gb: f64,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Run {
     }
 }
 
-/// When the transfer that starts now is given up.
+/// Deadline of a transfer that starts now.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + LIMIT
 }
@@ -70,17 +70,17 @@ impl Process {
         });
         let errors = thread::spawn(move || {
             let mut text = Vec::new();
-            // What was read until an error is still worth showing.
+            // Output before an error is still shown.
             let _ = stderr.read_to_end(&mut text);
             String::from_utf8_lossy(&text).into_owned()
         });
         let process = Self { name, child, lines, errors: Some(errors) };
-        // A process that wants no input may have ended already: its own error tells more than a broken pipe.
+        // The process may have ended already; its own error is better than a broken pipe.
         let _ = writeln!(stdin, "{input}");
         Ok(process)
     }
 
-    /// The first line that it prints.
+    /// First line of its output.
     pub(crate) fn first_line(&mut self, deadline: Instant) -> Result<Value> {
         match self.line(deadline)? {
             Some(line) => parse(&line),
@@ -88,13 +88,13 @@ impl Process {
         }
     }
 
-    /// The last line that it prints, once it has ended well.
+    /// Last line of its output, after it exited with 0.
     pub(crate) fn last_line(mut self, deadline: Instant) -> Result<Value> {
         let mut last = None;
         while let Some(line) = self.line(deadline)? {
             last = Some(line);
         }
-        // Its output is at its end, and so is the process, in a moment.
+        // The output ended, so the process ends in a moment.
         let status = self.child.wait()?;
         match last {
             Some(line) if status.success() => parse(&line),
@@ -110,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Why it ended: what it wrote to standard error, in one line.
+    /// Reason of its end: its standard error as one line.
     fn failure(&mut self) -> anyhow::Error {
         let _ = self.child.kill();
         let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
@@ -122,7 +122,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has mostly ended, which is fine.
+        // It has usually ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -132,19 +132,19 @@ fn parse(line: &str) -> Result<Value> {
     serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))
 }
 
-/// A field of whole numbers.
+/// Reads an integer field.
 pub(crate) fn number(object: &Value, key: &str) -> Result<u64> {
     object[key].as_u64().with_context(|| format!("no number \"{key}\" in {object}"))
 }
 
-/// Sees that as many bytes came as were to be sent.
+/// Checks that all bytes arrived.
 pub(crate) fn check_bytes(summary: &Value, bytes: u64) -> Result<()> {
     let received = number(summary, "bytes")?;
     ensure!(received == bytes, "{received} bytes of {bytes} came");
     Ok(())
 }
 
-/// A transfer between two children; what the receiver says first goes to the sender.
+/// Runs a transfer between two children; passes the receiver's first line to the sender.
 pub(crate) fn run_children(receive: &mut Command, transmit: &mut Command, bytes: u64) -> Result<Run> {
     let deadline = deadline();
     let mut receiver = Process::start("the receiver", receive, "")?;

@@ -1,6 +1,6 @@
-//! Libraries of CRC-32 (ISO-HDLC, the one of Ethernet and zlib) side by side, one thread, in cache.
+//! Compares CRC-32 libraries (ISO-HDLC, as in Ethernet and zlib): one thread, input in cache.
 //!
-//! The result is a markdown table on standard output. Every library has to agree with the first one.
+//! Prints a markdown table. Every library must agree with the first one.
 
 #[path = "../locked.rs"]
 mod locked;
@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use rscrypto::checksum::{Checksum as _, Crc32};
 
-/// Lengths of the input in bytes: small ones, payloads of datagrams of 1472 and 7472 bytes, a batch.
+/// Input lengths, bytes: small, payloads of datagrams of 1472 and 7472 bytes, a batch.
 const LENGTHS: [usize; 7] = [16, 64, 256, 1452, 1464, 7464, 65_536];
 
-/// How often each library has its turn at each length; the best counts, as others use the machine.
+/// Turns of each library at each length; the best counts, because the machine is shared.
 const ROUNDS: u32 = 15;
 
-/// What one turn takes at least.
+/// Shortest turn.
 const TURN: Duration = Duration::from_millis(4);
 
 static TABLE: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISO_HDLC);
 
 /// One library.
 struct Library {
-    /// Its crate.
+    /// Name of the crate.
     name: &'static str,
-    /// How it is used, if there is more than one way.
+    /// Function used, if there are several.
     how: &'static str,
     checksum: fn(&[u8]) -> u32,
 }
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of one call of each library, which take turns.
+/// Measures nanoseconds a call for each library, in turns.
 fn best(bytes: &[u8]) -> Result<[f64; LIBRARIES.len()]> {
     let expected = (LIBRARIES[0].checksum)(bytes);
     for library in &LIBRARIES {
@@ -74,7 +74,7 @@ fn best(bytes: &[u8]) -> Result<[f64; LIBRARIES.len()]> {
     Ok(best)
 }
 
-/// Nanoseconds of one call, in the mean of so many as fill a turn; how many, the first and shorter ones tell.
+/// Measures mean nanoseconds a call over a turn; shorter turns find the number of calls.
 fn turn(checksum: fn(&[u8]) -> u32, bytes: &[u8]) -> f64 {
     let mut calls = 1u32;
     loop {
