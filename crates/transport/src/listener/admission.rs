@@ -17,13 +17,13 @@ const MAX_SEARCHED: usize = 64;
 /// Result of admitting the sender of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// The peer has a new receiver.
+    /// Admitted with a new receiver.
     New,
-    /// The peer has had a receiver already.
+    /// Admitted: the peer had a receiver before.
     Known,
-    /// There is no room.
+    /// Refused: there is no room.
     Refused,
-    /// The peer must prove its address first.
+    /// Not admitted: the peer must prove its address first.
     Unproven,
 }
 
@@ -123,7 +123,7 @@ impl Hasher for Address {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Unused.
+    /// The hash value is not used.
     fn finish(&self) -> u64 {
         0
     }

@@ -1,5 +1,5 @@
 //! Budget of the socket's receive buffer, which all peers share: how much each unfinished transfer
-//! may have in flight. Packets and windows are the receivers' business.
+//! may have in flight. The receivers turn that into windows.
 //!
 //! - Transfers that sent data in this epoch or in the previous one are active. They divide the
 //!   buffer equally.
@@ -103,27 +103,28 @@ impl Budget {
         self.arrived += bytes as u64;
     }
 
-    /// Sets the bytes, as charged, that are offered to a transfer and have not arrived.
+    /// Updates the bytes, as charged, that are offered to a transfer and have not arrived.
     pub(super) fn on_offer(&mut self, claim: &mut Claim, offered: u64) {
         let group = self.group_of(*claim);
         group.offered = group.offered - claim.offered + offered;
         claim.offered = offered;
     }
 
-    /// Returns what a transfer may have in flight; `None` for no limit.
+    /// Returns the share of a transfer; `None` for no limit.
     pub(super) fn share_of(&self, claim: Claim) -> Option<BufferShare> {
         let active = self.present.transfers + self.previous.transfers;
         let silent = if self.is_silent(claim) { self.silent.transfers } else { 0 };
         self.share(active + silent, claim.offered)
     }
 
-    /// Returns the same for a transfer that begins now. Silent transfers count, because all of them
-    /// may send at once.
+    /// Returns the share of a transfer that begins now. Silent transfers count, because all of them
+    /// may resume at once.
     pub(super) fn share_of_new(&self) -> Option<BufferShare> {
         self.share(self.present.transfers + self.previous.transfers + self.silent.transfers + 1, 0)
     }
 
-    /// Returns an equal part among `transfers`, for one that `held` bytes are offered to already.
+    /// Returns one of `transfers` equal shares, for a transfer with a present offer of `held`
+    /// bytes.
     fn share(&self, transfers: u64, held: u64) -> Option<BufferShare> {
         let buffer = self.buffer?;
         let reserved = self.silent.offered.min(buffer.capacity / 2);
@@ -139,7 +140,7 @@ impl Budget {
         })
     }
 
-    /// Moves on to the epoch of `now`.
+    /// Advances to the epoch of `now`, in which transfers without new data become less active.
     fn advance(&mut self, now: Instant, buffer: &SocketBuffer) {
         let began = *self.began.get_or_insert(now);
         let passed = now.saturating_duration_since(began);

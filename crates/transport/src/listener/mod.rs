@@ -250,12 +250,12 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     fn with_latest(&mut self, peer: P, act: impl FnOnce(&mut Receiver)) {
         let Some(entry) = self.peers.latest_mut() else { return };
         act(&mut entry.receiver);
-        self.take_over(peer);
+        self.process_output(peer);
     }
 
-    /// Moves events out of the receiver of the peer looked up last, and updates memory, claim,
-    /// queue and timer.
-    fn take_over(&mut self, peer: P) {
+    /// Moves events out of the receiver of the peer looked up last, and updates its memory, claim,
+    /// place in the reply queue and timer.
+    fn process_output(&mut self, peer: P) {
         let Some(entry) = self.peers.latest_mut() else { return };
         while let Some(event) = entry.receiver.poll_event() {
             if event == ReceiverEvent::Started {
@@ -325,7 +325,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
         let stride = stride.max(1);
         let mut rest = bytes;
         loop {
-            rest = self.take_run(now, peer, ecn, rest, stride);
+            rest = self.deliver_run(now, peer, ecn, rest, stride);
             if rest.is_empty() {
                 return bytes.len().div_ceil(stride);
             }
@@ -379,7 +379,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Listener<P> {
     }
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
-        self.fill(now, out)
+        self.fill_batch(now, out)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -1,4 +1,4 @@
-//! Incoming datagrams: decoding, finding their receiver and delivery. Data of one peer that arrives
+//! Incoming datagrams: decoding and delivery to the peer's receiver. Data of one peer that arrives
 //! coalesced (GRO) is delivered as a run: the peer is looked up and its limits are computed once
 //! for all packets of the run.
 
@@ -108,7 +108,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
 
     /// Delivers the leading datagrams of `bytes`, each `stride` bytes long, that carry data of the
     /// peer's transfer. Returns the rest, which begins with another kind of packet.
-    pub(super) fn take_run<'d>(
+    pub(super) fn deliver_run<'d>(
         &mut self,
         now: Instant,
         peer: P,
@@ -144,7 +144,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
             entry.last_active = now;
             self.budget.on_bytes(taken);
             self.stats.max_memory = self.stats.max_memory.max(self.memory - held + peak);
-            self.take_over(peer);
+            self.process_output(peer);
             self.refuse_if_broken(peer);
         }
         &bytes[taken..]

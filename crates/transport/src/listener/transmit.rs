@@ -25,7 +25,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Fills a batch with replies to one peer, and returns the peer.
-    pub(super) fn fill(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
+    pub(super) fn fill_batch(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<P> {
         if !out.has_room(wire::REPLY_LEN) {
             return None;
         }
@@ -38,8 +38,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
                 break;
             };
             slot.copy_from_slice(&self.scratch[..len]);
-            // Most replies have one size: without room for another one of this size, do not encode
-            // it.
+            // Most replies have the same size: without room for it, do not encode another one.
             let Some(entry) = found.then(|| self.peers.latest_mut()).flatten().filter(|_| out.has_room(len))
             else {
                 break;
