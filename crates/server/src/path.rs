@@ -1,5 +1,5 @@
-//! Paths of peers, as the first SYN of each peer asks for them. The decoder of the SYN has checked all values, so the
-//! fallbacks for values out of range are never used.
+//! Paths of peers, as the first SYN of each peer asks for them. The decoder of the SYN has checked
+//! all values, so the fallbacks for values out of range are never used.
 
 use std::time::{Duration, Instant};
 
