@@ -1,4 +1,4 @@
-//! How fast virtual time runs on one core: `cargo bench --bench sim`. Prints a table; a packet is a
+//! Rate of the simulator on one core: `cargo bench --bench sim`. Prints a table; a packet is a
 //! datagram that reached one of the two ends.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Packets to bytes and back, in both formats.
+//! Encoding and decoding of packets, in both formats.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use criterion::Criterion;
 use rdt::transport::cookie::CookieJar;
 use rdt::transport::wire::{self, FromReceiver, native};
 
-/// The course's format.
+/// Classic format.
 pub(crate) fn classic(c: &mut Criterion) {
     let mut group = c.benchmark_group("codec");
     let mut data = [0; 1472];
@@ -21,7 +21,7 @@ pub(crate) fn classic(c: &mut Criterion) {
     group.finish();
 }
 
-/// Ours, whose packets have checks.
+/// Native format, with checks.
 pub(crate) fn native(c: &mut Criterion) {
     let mut group = c.benchmark_group("native codec");
     let mut data = [7; 1472];

@@ -1,5 +1,5 @@
-//! What ACKs cost a sender whose window has holes: datagrams cross a path that loses a share of them, a receiver
-//! answers every second one with the blocks that it would report, and the handling of those answers is timed.
+//! Cost of ACKs for a sender whose window has holes. Datagrams cross a lossy path, a receiver
+//! answers every second one with its SACK blocks, and the handling of those answers is timed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use rdt::transport::{Ecn, Endpoint, LossDetection, Sender, SenderConfig, Transmi
 
 const ID: u64 = 1;
 const RTT: Duration = Duration::from_millis(100);
-/// Small ones, so that what is measured is the books and not the memory of the stream.
+/// Bytes of payload: small, so that the scoreboard is measured and not the memory of the stream.
 const DATAGRAM: usize = 128;
-/// Packets that cross the path between two looks at the clock.
+/// Packets that cross the path in one timed step.
 const STEP: u32 = 32;
-/// Round trips before anything is measured: a hole is as old as it gets.
+/// Round trips before the measurement: holes reach their largest age.
 const WARM_UP: u32 = 6;
 
-/// ACKs of windows with holes, by each of the rules that heed SACK.
+/// ACKs of windows with holes, for each recovery algorithm that uses SACK.
 pub(crate) fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("lossy window");
     group.sample_size(10).throughput(Throughput::Elements(u64::from(STEP)));
@@ -46,12 +46,12 @@ struct Flight {
     bytes: std::ops::Range<u64>,
 }
 
-/// A sender, a path of one speed on which packets wait in line, and what a receiver would keep of them.
+/// A sender, a path of constant rate with a queue, and the ranges that a receiver would hold.
 struct Path {
     sender: Sender,
     out: TransmitBuf,
     now: Instant,
-    /// From packet to packet.
+    /// Time between two packets.
     interval: Duration,
     percent: u64,
     flying: VecDeque<Flight>,
@@ -99,7 +99,7 @@ impl Path {
         path
     }
 
-    /// Lets the next packets arrive and gives the time that the sender took for their ACKs.
+    /// Delivers the next packets; returns the time that the sender took for their ACKs.
     fn step(&mut self) -> Duration {
         for _ in 0..STEP {
             self.now += self.interval;
@@ -161,7 +161,7 @@ impl Path {
         reply
     }
 
-    /// All that the sender may send is on the path.
+    /// Puts everything that the sender may send on the path.
     fn transmit(&mut self) {
         loop {
             while let Ok(n @ 1..) = self.sender.spare().map(|spare| spare.len()) {
@@ -182,7 +182,7 @@ impl Path {
     }
 }
 
-/// A number that looks random, the same one for the same transmission (the finalizer of `SplitMix64`).
+/// Hash of a transmission number (finalizer of `SplitMix64`), so that runs repeat.
 fn draw(tx: u64) -> u64 {
     let mixed = (tx ^ tx >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,5 +1,5 @@
-//! The parts that work once per packet, each alone: `cargo bench --bench parts`, with a name for those in which it occurs
-//! (`-- scoreboard`). Ends with a table of all medians.
+//! Parts that work once per packet, each alone: `cargo bench --bench parts`; `-- scoreboard`
+//! filters by name. Prints a table of all medians at the end.
 
 mod codec;
 mod lossy_window;
@@ -38,7 +38,7 @@ fn checksum(c: &mut Criterion) {
     group.finish();
 }
 
-/// A window of packets out and all their ACKs in: what the sender's scoreboard, buffer and timer cost.
+/// Cost of scoreboard, send buffer and timer: a window of packets out and all their ACKs in.
 fn sender(c: &mut Criterion) {
     let mut group = c.benchmark_group("sender");
     for window in [64_u32, 8192, 80_000] {
@@ -75,7 +75,7 @@ fn sender(c: &mut Criterion) {
     group.finish();
 }
 
-/// Datagrams of many peers, a run of each in turn: what finding a datagram's receiver costs.
+/// Cost of finding a datagram's receiver: runs of many peers in turn.
 fn listener(c: &mut Criterion) {
     /// Bytes.
     const DATAGRAM: usize = 16;
@@ -93,7 +93,7 @@ fn listener(c: &mut Criterion) {
             for peer in &addresses {
                 listener.handle_datagram(now, *peer, Ecn::NotEct, &syn);
             }
-            // As the kernel joins them.
+            // Coalesced, as by GRO.
             let (mut joined, mut seq) = (vec![[0; DATAGRAM]; run], 0);
             b.iter(|| {
                 for (i, datagram) in (0..).zip(&mut joined) {

@@ -1,4 +1,4 @@
-//! Putting in order what arrives, by packets and by bytes.
+//! Receive buffers: reassembly by packets (classic) and by bytes (native).
 
 use std::hint::black_box;
 
@@ -9,10 +9,10 @@ use rdt::transport::{Ecn, Receiver, ReceiverConfig};
 
 use super::{LINK, epoch};
 
-/// Packets of one transfer in the receiver's bench.
+/// Packets of one transfer.
 const PACKETS: u64 = 8192;
 
-/// Packets in, in order and with every hundredth one late.
+/// Classic packets, in order and with every hundredth one late.
 pub(crate) fn receiver(c: &mut Criterion) {
     let mut group = c.benchmark_group("receiver");
     let payload = [7; 1464];
@@ -54,8 +54,8 @@ pub(crate) fn receiver(c: &mut Criterion) {
     group.finish();
 }
 
-/// A stream by offsets, read as it comes, with the CRC of each packet known and not: in order, and with every
-/// hundredth packet held back for a thousand.
+/// A native stream, read as it arrives, with and without known CRC-32 of each packet: in order, and
+/// with every hundredth packet late by a thousand.
 pub(crate) fn stream(c: &mut Criterion) {
     const BATCH: u64 = 1000;
     let mut group = c.benchmark_group("stream");

@@ -1,7 +1,6 @@
-//! The sender's scoreboard alone, as senders use it: segments leave in runs, cross a path of one window's length and are
-//! acknowledged. Where none is marked ever (classic), by an ACK for each or for all that came together; where segments
-//! are marked (native), by an ACK for all that came together, and where some are lost by one for each second segment:
-//! the third behind a hole tells of it, and repairs are never lost.
+//! The scoreboard alone: segments leave in runs, cross a path of one window and are acknowledged.
+//! Classic: one ACK a segment, or one a run. Native: one ACK a run; with losses, one for each
+//! second segment. The third segment beyond a hole reveals it, and repairs are never lost.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,27 +9,27 @@ use criterion::{Criterion, Throughput};
 use rdt::transport::parts::scoreboard::Scoreboard;
 use rdt::transport::wire::Numbering;
 
-/// Segments that leave and arrive together: a batch of 1472-byte datagrams.
+/// Segments of a run: a batch of 1472-byte datagrams.
 const RUN: u64 = 44;
-/// Such runs between two looks at the clock.
+/// Runs in one timed step.
 const RUNS: u64 = 25;
 /// Bytes of a segment.
 const LEN: u32 = 1444;
-/// Where some are lost, every so many-th.
+/// With losses, one segment in this many is lost.
 const LOST: u64 = 100;
-/// Segments behind a hole until it is known to be lost.
+/// Segments beyond a hole until it is declared lost.
 const REORDERING: u64 = 3;
 
-/// What a run's arrival brings.
+/// Answer to the arrival of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Nothing is ever marked; an ACK for each segment.
+    /// No segment is marked; one ACK a segment.
     ClassicEach,
-    /// The same; an ACK for the run.
+    /// No segment is marked; one ACK a run.
     ClassicBatch,
-    /// Segments may be marked; an ACK for the run.
+    /// Segments may be marked; one ACK a run.
     Native,
-    /// The same; some are lost.
+    /// Segments may be marked; some are lost.
     NativeLossy,
 }
 
@@ -41,7 +40,7 @@ const WAYS: [(&str, Way); 4] = [
     ("native, 1 % lost", Way::NativeLossy),
 ];
 
-/// Per segment: what sending it, its share of an ACK and its repair cost.
+/// Cost a segment: its transmission, its share of an ACK and its repair.
 pub(crate) fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("scoreboard");
     group.throughput(Throughput::Elements(RUN * RUNS));
@@ -58,21 +57,21 @@ pub(crate) fn bench(c: &mut Criterion) {
 
 struct Flow {
     board: Scoreboard,
-    /// Segments on the path, at least.
+    /// Fewest segments on the path.
     window: u64,
     way: Way,
-    /// Nothing here depends on the time.
+    /// Constant: nothing here depends on time.
     now: Instant,
-    /// New segments that were sent, those of them that arrived or were lost, and all transmissions.
+    /// Counts: new segments sent, those that arrived or were lost, all transmissions.
     sent: u64,
     arrived: u64,
     transmissions: u64,
-    /// Numbers of those lost whose repair has not arrived.
+    /// Numbers of lost segments whose repair has not arrived.
     holes: VecDeque<u64>,
 }
 
 impl Flow {
-    /// With a full path, and holes as old as they get.
+    /// Starts with a full path and holes of the largest age.
     fn new(window: u64, way: Way) -> Self {
         let classic = matches!(way, Way::ClassicEach | Way::ClassicBatch);
         let numbering = if classic { Numbering::Packets } else { Numbering::Bytes };
@@ -95,7 +94,7 @@ impl Flow {
         flow
     }
 
-    /// A run leaves and another arrives.
+    /// Sends a run and delivers another.
     fn step(&mut self) {
         self.push();
         let first = self.arrived;
@@ -114,7 +113,7 @@ impl Flow {
         }
     }
 
-    /// A run leaves; where transmissions are not numbered, all have the same number.
+    /// Sends a run; classic transmissions all have the same number.
     fn push(&mut self) {
         let tx = self.transmissions;
         match self.way {
@@ -127,7 +126,7 @@ impl Flow {
         self.sent += RUN;
     }
 
-    /// One segment of a path that loses some.
+    /// Delivers or loses one segment.
     fn arrive(&mut self, segment: u64) {
         match segment % LOST {
             0 => self.holes.push_back(segment),
@@ -147,7 +146,7 @@ impl Flow {
         }
     }
 
-    /// An ACK of all that arrived before the segment `end`, with the block that grew.
+    /// Takes an ACK of everything before the segment `end`, with the block that grew.
     fn acknowledge(&mut self, end: u64) {
         let edge = offset(self.holes.front().copied().unwrap_or(end));
         match self.board.plain_run(edge) {
@@ -164,7 +163,7 @@ impl Flow {
     }
 }
 
-/// Where a segment begins.
+/// Offset of a segment.
 fn offset(segment: u64) -> u64 {
     segment * u64::from(LEN)
 }
