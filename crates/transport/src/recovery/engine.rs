@@ -272,7 +272,9 @@ impl Engine {
     pub(crate) fn ended(&mut self, ack: &AckOutcome, board: &mut Scoreboard) -> Option<Ended> {
         if let Some(episode) = self.episode {
             let done = board.una_offset() >= episode.recover;
-            let spurious = episode.resent > 0 && episode.spurious >= episode.resent;
+            // Where all arrived before anything was sent again, nothing was lost.
+            let proven = episode.resent > 0 || (done && !episode.timeout);
+            let spurious = proven && episode.spurious >= episode.resent;
             // Everything sent again so far had arrived before: what is still marked was judged as hastily.
             if spurious && (done || proves_all(ack, &episode)) {
                 board.unmark_lost();

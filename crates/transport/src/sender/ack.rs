@@ -115,6 +115,7 @@ impl Sender {
         let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
         let prior_largest = self.largest_tx;
         self.largest_tx = self.largest_tx.max(largest_tx);
+        let prior_duplicates = self.duplicates;
         self.duplicates = ack.duplicates.unwrap_or(self.duplicates);
         let echoed = fresh_echo
             .and_then(|tx| self.sent_packets.get(tx))
@@ -204,8 +205,11 @@ impl Sender {
         let sample = sample.or(late);
         // RFC 5681, section 2, tells duplicates from window updates by an unchanged window. Where ACKs name the
         // packet that they answer, a new name does: a receiver's window may change with every packet. The
-        // answer to a packet for which there was no room is no duplicate.
-        let answers_packet = if ack.echo.is_some() { fresh_echo.is_some() } else { ack.wnd == prior_wnd };
+        // answer to a packet that the receiver had already, or had no room for, is no duplicate.
+        let answers_packet = match ack.echo {
+            Some(_) => fresh_echo.is_some() && self.duplicates == prior_duplicates,
+            None => ack.wnd == prior_wnd,
+        };
         let repeats = !acked.moved && answers_packet && self.has_room();
         AckOutcome {
             moved: acked.moved,

@@ -256,6 +256,9 @@ fn duplicate_acks_count_although_the_window_changes() {
     assert_eq!(leaving(&mut script).first().map(|(segment, ..)| *segment), Some(0));
     // A window update names the packet that was named before.
     ack_with_window(&mut script, 3, 0, &[], 200_000);
+    // The receiver had packet 4 already.
+    let again = native::Ack { ack: 0, window: 100_000, duplicates: 1, ..answer_to(4) };
+    recv_ack(&mut script, &again, &[]);
     let stats = script.stats();
     assert_eq!((stats.dup_acks, stats.recoveries), (3, 1));
 }
