@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use rdt::transport::parts::ranges::{Keep, Limits, MAX_RANGES, Segment, Stream};
+use rdt::transport::parts::{Keep, Limits, MAX_RANGES, ReceiveBuffer, Segment};
 use rdt::transport::wire::{self, FromSender, Packet, Syn};
 use rdt::transport::{Ecn, Receiver, ReceiverConfig};
 
@@ -72,14 +72,14 @@ pub(crate) fn stream(c: &mut Criterion) {
         ("1 % held back, no checksum", Some(100), None, false),
     ] {
         group.bench_function(name, |b| {
-            let mut stream = Stream::new(0, MAX_RANGES, Keep { payload: true, checksum });
+            let mut stream = ReceiveBuffer::of_bytes(0, MAX_RANGES, Keep { payload: true, checksum });
             let mut next = 0;
             b.iter(|| {
                 for _ in 0..BATCH {
                     let is_late = |packet: u64| late.is_some_and(|late| packet.is_multiple_of(late));
                     let mut insert = |packet: u64| {
                         stream.insert(
-                            Segment { offset: packet * payload.len() as u64, payload: &payload, crc },
+                            Segment { seq: packet * payload.len() as u64, payload: &payload, crc },
                             limits,
                         )
                     };

@@ -45,7 +45,7 @@ pub mod wire;
 
 /// Parts of a receiver that goes by byte offsets, and the books of a sender, each for use and measurement alone.
 pub mod parts {
-    pub use crate::receive_buffer::ranges;
+    pub use crate::receive_buffer::{Arrival, Keep, Limits, MAX_RANGES, ReceiveBuffer, Segment};
     pub use crate::receiver::{ack_policy, sack_list, window};
     pub use crate::recovery::scoreboard;
 }

@@ -1,45 +1,44 @@
-//! Bytes of a stream at their offsets, in chunks that exist where bytes were written: far behind a hole costs
-//! no more than what arrived there. Each byte is copied once, and what was behind a hole is readable in place
-//! when the hole is filled. Knows not which bytes were written; whoever reads must.
+//! Memory of a stream, in chunks of 64 KiB at their offsets. A chunk exists only where bytes were written, so data far
+//! beyond a hole costs little, and becomes readable in place once the hole is filled. Does not record which bytes of a
+//! chunk were written.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes of one chunk.
 pub(crate) const CHUNK: u64 = 64 * 1024;
-/// What the place of a chunk costs whether it is there or not, in bytes.
+/// Memory of one entry in the list of chunks, present or not, in bytes.
 pub(crate) const SLOT: u64 = size_of::<Option<Box<[u8]>>>() as u64;
-/// This many empty chunks are kept for reuse, 1 MiB, and as many as are in use where that is more: so a
-/// steady stream allocates nothing.
-const SPARE: usize = 16;
+/// Empty chunks kept for reuse (1 MiB), or as many as are in use if that is more: a steady stream allocates nothing.
+const MIN_SPARE_CHUNKS: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
-    /// Slot i is for the bytes from (`first` + i) * [`CHUNK`] on.
+    /// Slot i holds the bytes from (`first` + i) * [`CHUNK`] on.
     first: u64,
     slots: VecDeque<Option<Box<[u8]>>>,
     used: usize,
     spare: Vec<Box<[u8]>>,
-    /// Nothing more will be written.
+    /// No more data will arrive.
     ended: bool,
 }
 
 impl Chunks {
-    /// Nothing below `start` will be written.
+    /// A stream that begins at offset `start`.
     pub(crate) fn new(start: u64) -> Self {
         Self { first: start / CHUNK, ..Self::default() }
     }
 
-    /// How much more [`Chunks::memory`] would be after writing this range, in bytes.
+    /// Returns by how much [`Chunks::memory`] would grow if this range were written, in bytes.
     pub(crate) fn cost(&self, range: &Range<u64>) -> u64 {
         let (first, last) = (range.start / CHUNK, (range.end - 1) / CHUNK);
         let new_slots = (last + 1 - self.first).saturating_sub(self.slots.len() as u64);
-        let here = |chunk: u64| self.slots.get(size(chunk - self.first)).is_some_and(Option::is_some);
-        let missing = (first..=last).filter(|chunk| !here(*chunk)).count() as u64;
+        let is_present = |chunk: u64| self.slots.get(size(chunk - self.first)).is_some_and(Option::is_some);
+        let missing = (first..=last).filter(|chunk| !is_present(*chunk)).count() as u64;
         missing * CHUNK + new_slots * SLOT
     }
 
-    /// Copies `bytes` to `offset`, which is not released.
+    /// Copies `bytes` to `offset`, which must not have been released.
     pub(crate) fn write(&mut self, mut offset: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let slot = size(offset / CHUNK - self.first);
@@ -59,7 +58,7 @@ impl Chunks {
         }
     }
 
-    /// The bytes of this range, but at most to the end of their chunk; nothing if the chunk is not there.
+    /// Returns the bytes of this range up to the end of the first chunk. Empty if that chunk does not exist.
     pub(crate) fn slice(&self, range: Range<u64>) -> &[u8] {
         let slot = (range.start / CHUNK).checked_sub(self.first).map(size);
         let Some(Some(chunk)) = slot.and_then(|slot| self.slots.get(slot)) else { return &[] };
@@ -67,7 +66,16 @@ impl Chunks {
         &chunk[at..(at + size(range.end.saturating_sub(range.start))).min(chunk.len())]
     }
 
-    /// Gives back the chunks that end at `start` or below: nothing below will be read.
+    /// Returns the bytes of this range as one slice per chunk.
+    pub(crate) fn slices(&self, mut range: Range<u64>) -> impl Iterator<Item = &[u8]> {
+        std::iter::from_fn(move || {
+            let slice = self.slice(range.clone());
+            range.start += slice.len() as u64;
+            (!slice.is_empty()).then_some(slice)
+        })
+    }
+
+    /// Releases the chunks that end at or below `start`.
     pub(crate) fn release_below(&mut self, start: u64) {
         while self.first < start / CHUNK {
             if let Some(Some(chunk)) = self.slots.pop_front() {
@@ -80,23 +88,29 @@ impl Chunks {
         }
     }
 
-    /// Gives back every chunk: nothing of what was written will be read, nothing below `start` written.
-    pub(crate) fn clear(&mut self, start: u64) {
-        while let Some(slot) = self.slots.pop_front() {
-            if let Some(chunk) = slot {
+    /// Releases the chunks that begin at or above `end`.
+    pub(crate) fn release_above(&mut self, end: u64) {
+        let keep = size(end.div_ceil(CHUNK).saturating_sub(self.first));
+        while self.slots.len() > keep {
+            if let Some(Some(chunk)) = self.slots.pop_back() {
                 self.recycle(chunk);
             }
         }
+    }
+
+    /// Releases all chunks. The next bytes are written at or above `start`.
+    pub(crate) fn clear(&mut self, start: u64) {
+        self.release_above(0);
         self.first = start / CHUNK;
     }
 
-    /// Nothing more will be written, so nothing is kept for reuse.
+    /// No more data will arrive: frees the spare chunks, and every chunk as soon as it is released.
     pub(crate) fn end(&mut self) {
         self.ended = true;
         self.spare = Vec::new();
     }
 
-    /// Bytes of the chunks in use and of their places; spare chunks are not counted.
+    /// Memory of the chunks in use and of their list, in bytes; without spare chunks.
     pub(crate) fn memory(&self) -> u64 {
         self.used as u64 * CHUNK + self.slots.len() as u64 * SLOT
     }
@@ -107,11 +121,11 @@ impl Chunks {
             return;
         }
         self.spare.push(chunk);
-        self.spare.truncate(SPARE.max(self.used));
+        self.spare.truncate(MIN_SPARE_CHUNKS.max(self.used));
     }
 }
 
-/// Offsets within what is in memory fit; an offset that does not would fail every bound before.
+/// Converts an offset within memory. Larger offsets were refused by a limit before.
 fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -121,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_bytes_cost_their_chunk_and_the_places_before_it() {
+    fn far_bytes_cost_their_chunks_and_list_entries() {
         let mut chunks = Chunks::new(0);
         let far = 1600 * CHUNK - 1..1600 * CHUNK + 1;
         let cost = 2 * CHUNK + 1601 * SLOT;
@@ -134,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn released_chunks_are_used_again_and_their_memory_is_not_counted() {
+    fn released_chunks_are_reused_and_not_counted() {
         let mut chunks = Chunks::new(3 * CHUNK + 5);
         for _ in 0..2 {
             chunks.write(3 * CHUNK + 5, &vec![1; 200_000]);
@@ -147,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_drained_store_keeps_no_more_than_a_mebibyte() {
+    fn drained_stream_keeps_one_mebibyte_for_reuse() {
         let mut chunks = Chunks::new(0);
         chunks.write(0, &vec![1; size(100 * CHUNK)]);
         chunks.release_below(40 * CHUNK);
         assert_eq!(chunks.spare.len(), 40);
         chunks.release_below(100 * CHUNK);
-        assert_eq!((chunks.memory(), chunks.spare.len()), (0, SPARE));
+        assert_eq!((chunks.memory(), chunks.spare.len()), (0, MIN_SPARE_CHUNKS));
         chunks.release_below(1 << 60);
         chunks.write(1 << 60, b"x");
         assert_eq!(chunks.memory(), CHUNK + SLOT);

@@ -1,9 +1,54 @@
-//! The CRC-32 of a stream whose pieces arrive in any order, from the CRC-32 of the pieces where it is known.
-//! Owns the CRC of everything in order and one of each contiguous run beyond; no byte is read twice.
+//! CRC-32 of a stream whose bytes arrive in any order. If the CRC of a piece is known, its bytes are not read again.
 
 use std::collections::VecDeque;
 
-use crate::crc::{self, Combiner, combine};
+use crate::crc::{self, Combiner, Crc32, combine};
+
+/// CRC-32 of the bytes in order.
+#[derive(Debug)]
+pub(super) struct OrderedCrc {
+    /// CRC of everything before the tail.
+    head: u32,
+    /// CRC of the newest bytes, which came without a known CRC, and their number.
+    tail: Crc32,
+    tail_len: u64,
+    combiner: Combiner,
+}
+
+impl OrderedCrc {
+    pub(super) fn new() -> Self {
+        Self { head: 0, tail: Crc32::new(), tail_len: 0, combiner: Combiner::default() }
+    }
+
+    /// Returns the CRC of everything so far.
+    pub(super) fn sum(&self) -> u32 {
+        if self.tail_len == 0 { self.head } else { combine(self.head, self.tail.sum(), self.tail_len) }
+    }
+
+    /// Appends bytes, with their CRC if it is known.
+    pub(super) fn append(&mut self, bytes: &[u8], crc: Option<u32>) {
+        if crc.is_some() {
+            self.fold_tail();
+            self.head = self.combiner.extend(self.head, bytes, crc);
+        } else {
+            self.tail.update(bytes);
+            self.tail_len += bytes.len() as u64;
+        }
+    }
+
+    /// Appends `len` bytes that have this CRC.
+    pub(super) fn append_known(&mut self, crc: u32, len: u64) {
+        self.fold_tail();
+        self.head = combine(self.head, crc, len);
+    }
+
+    fn fold_tail(&mut self) {
+        if self.tail_len > 0 {
+            self.head = self.sum();
+            (self.tail, self.tail_len) = (Crc32::new(), 0);
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Run {
@@ -12,46 +57,30 @@ struct Run {
     crc: u32,
 }
 
-#[derive(Debug)]
-pub(crate) struct StreamCrc {
-    /// End of what is in order.
-    end: u64,
-    crc: u32,
-    /// Sorted, disjoint, not touching: the ranges held beyond `end`.
+/// CRC-32 of each contiguous run beyond the first hole.
+#[derive(Debug, Default)]
+pub(super) struct RunCrcs {
+    /// Sorted, disjoint, not touching.
     runs: VecDeque<Run>,
     combiner: Combiner,
 }
 
-impl StreamCrc {
-    /// A stream that begins at `start`.
-    pub(crate) fn new(start: u64) -> Self {
-        Self { end: start, crc: 0, runs: VecDeque::new(), combiner: Combiner::default() }
-    }
-
-    /// The CRC of everything in order.
-    pub(crate) fn crc(&self) -> u32 {
-        self.crc
-    }
-
+impl RunCrcs {
     /// Memory of the runs, in bytes.
-    pub(crate) fn memory(&self) -> u64 {
+    pub(super) fn memory(&self) -> u64 {
         (self.runs.len() * size_of::<Run>()) as u64
     }
 
-    /// Takes the next bytes in order and every run that they reach. `crc` is theirs, if it is known.
-    pub(crate) fn append(&mut self, bytes: &[u8], crc: Option<u32>) {
-        self.crc = self.combiner.extend(self.crc, bytes, crc);
-        self.end += bytes.len() as u64;
-        while self.runs.front().is_some_and(|run| run.start == self.end)
-            && let Some(run) = self.runs.pop_front()
-        {
-            self.crc = combine(self.crc, run.crc, run.end - run.start);
-            self.end = run.end;
-        }
+    /// Removes the first run if it begins at offset `start`, and returns its length and CRC.
+    pub(super) fn pop_at(&mut self, start: u64) -> Option<(u64, u32)> {
+        let run = self.runs.front().filter(|run| run.start == start)?;
+        let found = (run.end - run.start, run.crc);
+        self.runs.pop_front();
+        Some(found)
     }
 
-    /// Takes bytes beyond a hole, none of which came before. `crc` is theirs, if it is known.
-    pub(crate) fn hold(&mut self, start: u64, bytes: &[u8], crc: Option<u32>) {
+    /// Adds bytes beyond a hole, none of which arrived before, with their CRC if it is known.
+    pub(super) fn insert(&mut self, start: u64, bytes: &[u8], crc: Option<u32>) {
         let end = start + bytes.len() as u64;
         let next = match self.runs.back() {
             Some(last) if last.end > start => self.runs.partition_point(|run| run.end <= start),
@@ -81,50 +110,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_value_of_the_catalogue_comes_out_of_its_halves() {
-        let mut crc = StreamCrc::new(0);
-        crc.hold(4, b"56789", Some(crc32fast::hash(b"56789")));
-        assert_eq!(crc.crc(), 0);
+    fn catalogue_check_value_results_from_two_halves() {
+        let (mut crc, mut runs) = (OrderedCrc::new(), RunCrcs::default());
+        runs.insert(4, b"56789", Some(crc32fast::hash(b"56789")));
+        assert_eq!((crc.sum(), runs.pop_at(3)), (0, None));
         crc.append(b"1234", Some(crc32fast::hash(b"1234")));
-        assert_eq!(crc.crc(), 0xCBF4_3926);
-        assert_eq!(crc.memory(), 0);
+        let (len, run) = runs.pop_at(4).unwrap();
+        crc.append_known(run, len);
+        assert_eq!((crc.sum(), runs.memory()), (0xCBF4_3926, 0));
     }
 
     #[test]
-    fn pieces_that_touch_are_one_run_in_either_order() {
-        let mut crc = StreamCrc::new(0);
+    fn touching_pieces_join_in_either_order() {
+        let mut crc = RunCrcs::default();
         for start in [20, 24, 16, 12, 28] {
-            crc.hold(start, b"abcd", None);
+            crc.insert(start, b"abcd", None);
             assert_eq!(crc.runs.len(), 1);
         }
-        crc.hold(4, b"abcd", None);
+        crc.insert(4, b"abcd", None);
         assert_eq!(crc.runs.len(), 2);
-        crc.hold(8, b"abcd", None);
+        crc.insert(8, b"abcd", None);
         assert_eq!((crc.runs.len(), crc.runs[0].crc), (1, crc32fast::hash(&b"abcd".repeat(7))));
     }
 
     #[test]
-    fn equal_lengths_are_combined_and_not_read() {
+    fn equal_lengths_are_combined_without_reading() {
         let bytes: Vec<u8> = (0..100_u8).cycle().take(10 * 1444 + 10 * 1200).collect();
         let (long, short) = bytes.split_at(10 * 1444);
-        let mut crc = StreamCrc::new(0);
+        let mut crc = OrderedCrc::new();
         for pieces in [long.chunks(1444), short.chunks(1200)] {
             for (index, piece) in pieces.enumerate() {
                 let known = crc32fast::hash(piece);
-                // From the second on the length is known: zeros in place of the bytes change nothing.
+                // From the second piece on the length is known: zeros in place of the bytes change nothing.
                 let piece = if index == 0 { piece } else { &[0; 1444][..piece.len()] };
                 crc.append(piece, Some(known));
             }
         }
-        assert_eq!(crc.crc(), crc32fast::hash(&bytes));
+        assert_eq!(crc.sum(), crc32fast::hash(&bytes));
     }
 
     #[test]
-    fn pieces_of_any_length_in_any_order_give_the_crc_of_the_whole() {
+    fn random_pieces_give_crc_of_whole() {
         for seed in 0..200 {
             let mut random = crate::range_set::random(seed);
             let bytes: Vec<u8> = (0..5000).map(|_| random(256).to_le_bytes()[0]).collect();
-            let mut crc = StreamCrc::new(7);
+            let (mut crc, mut runs) = (OrderedCrc::new(), RunCrcs::default());
             let mut pieces = Vec::new();
             let mut start = 0;
             while start < bytes.len() {
@@ -141,14 +171,19 @@ mod tests {
                 let known = (random(3) > 0).then(|| crc32fast::hash(part));
                 if piece.start == end {
                     crc.append(part, known);
-                    end = pieces.iter().map(|piece| piece.start).min().unwrap_or(bytes.len());
+                    end = piece.end;
+                    while let Some((len, run)) = runs.pop_at(end as u64) {
+                        crc.append_known(run, len);
+                        end += usize::try_from(len).unwrap();
+                    }
                 } else {
-                    crc.hold(7 + piece.start as u64, part, known);
+                    runs.insert(piece.start as u64, part, known);
                 }
-                assert_eq!(crc.end, 7 + end as u64, "seed {seed}");
-                assert_eq!(crc.crc(), crc32fast::hash(&bytes[..end]), "seed {seed}");
+                let missing = pieces.iter().map(|piece| piece.start).min().unwrap_or(bytes.len());
+                assert_eq!(end, missing, "seed {seed}");
+                assert_eq!(crc.sum(), crc32fast::hash(&bytes[..end]), "seed {seed}");
             }
-            assert!(crc.runs.is_empty(), "seed {seed}");
+            assert!(runs.runs.is_empty(), "seed {seed}");
         }
     }
 }

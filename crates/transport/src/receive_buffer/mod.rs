@@ -1,8 +1,204 @@
-//! Receive buffer of one stream, numbered by packets (classic) or by bytes (native).
+//! Receive buffer of one stream: puts in order what arrives, keeps it until the application has read it, bounds the
+//! memory for it, and computes the CRC-32 of everything in order. Knows no wire format, no time, and no policy of windows
+//! or ACKs. Each byte is copied once.
+//!
+//! Bytes in order are [`Ordered`], however the wire numbers the stream. What lies beyond a hole is [`Ranges`] of bytes
+//! (native) or [`Slots`] of packets (classic).
 
 pub(crate) mod chunks;
 mod crc;
 mod ordered;
-mod packet_log;
-pub mod ranges;
-pub(crate) mod slots;
+mod ranges;
+mod slots;
+
+use crate::range_set::RangeSet;
+pub use ordered::Keep;
+use ordered::Ordered;
+use ranges::Ranges;
+use slots::Slots;
+
+/// Default limit on ranges beyond holes: 10 % loss of a window of 650,000 packets. A packet that would add one more is
+/// refused. Moving that many ranges aside for a new one in their middle takes some 20 us.
+pub const MAX_RANGES: usize = 1 << 16;
+
+/// A part of the stream as it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Segment<'a> {
+    /// Number of the packet, or offset of the first byte.
+    pub seq: u64,
+    /// Its bytes.
+    pub payload: &'a [u8],
+    /// Their CRC-32, if the check of the packet computed it.
+    pub crc: Option<u32>,
+}
+
+/// Limits on what is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Right edge of the window: the first offset that was not offered. At least `rcv_nxt`. Unused if packets are
+    /// numbered.
+    pub right_edge: u64,
+    /// Memory for data beyond holes, in bytes; if bytes are numbered, for all data.
+    pub memory: u64,
+    /// Unread bytes up to which data in order is accepted whatever `memory` is.
+    pub unread: u64,
+}
+
+/// Result of [`ReceiveBuffer::insert`], in packets or bytes. The first four add up to the segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// New and kept.
+    pub new: u64,
+    /// Received before.
+    pub duplicate: u64,
+    /// Refused: beyond the right edge of the window, or too far from `rcv_nxt`.
+    pub beyond_window: u64,
+    /// Refused: no memory, or too many holes.
+    pub no_room: u64,
+    /// Distance by which `rcv_nxt` moved.
+    pub advanced: u64,
+    /// Data was held beyond a hole before. If `rcv_nxt` moved, the segment filled a hole, or a part of it.
+    pub had_hole: bool,
+    /// The data refused was the next in order: the application has too much unread.
+    pub next_refused: bool,
+}
+
+/// The receive buffer.
+#[derive(Debug)]
+pub struct ReceiveBuffer {
+    ordered: Ordered,
+    beyond: Beyond,
+}
+
+#[derive(Debug)]
+enum Beyond {
+    Ranges(Ranges),
+    Slots(Slots),
+}
+
+impl ReceiveBuffer {
+    /// A stream of bytes that begins at offset `start`, with at most `max_ranges` ranges beyond holes.
+    pub fn of_bytes(start: u64, max_ranges: usize, keep: Keep) -> Self {
+        Self { ordered: Ordered::new(start, keep), beyond: Beyond::Ranges(Ranges::new(max_ranges)) }
+    }
+
+    /// A stream of packets that begins with number `first`. Packets less than `range` ahead of the next expected one are
+    /// accepted.
+    pub(crate) fn of_packets(first: u64, range: u64, keep: Keep) -> Self {
+        Self { ordered: Ordered::new(0, keep), beyond: Beyond::Slots(Slots::new(first, range)) }
+    }
+
+    /// Takes a segment.
+    pub fn insert(&mut self, segment: Segment<'_>, limits: Limits) -> Arrival {
+        match &mut self.beyond {
+            Beyond::Ranges(ranges) => ranges.insert(&mut self.ordered, segment, limits),
+            Beyond::Slots(slots) => slots.insert(&mut self.ordered, segment, limits),
+        }
+    }
+
+    /// Returns the next unread bytes in order, as far as they lie in one piece. Empty only if there are none, so read
+    /// until it is empty.
+    pub fn data(&self) -> &[u8] {
+        self.ordered.data()
+    }
+
+    /// Marks the next `n` bytes in order as read, or all if there are fewer.
+    pub fn consume(&mut self, n: u64) {
+        self.ordered.consume(n);
+        self.ordered.release(self.is_contiguous());
+        if let Beyond::Slots(slots) = &mut self.beyond {
+            slots.on_read(&mut self.ordered);
+        }
+    }
+
+    /// No more data will arrive: frees the memory kept for it.
+    pub fn end(&mut self) {
+        self.ordered.chunks.end();
+        if let Beyond::Slots(slots) = &mut self.beyond {
+            slots.end();
+        }
+    }
+
+    /// Returns the number of the next packet or byte expected in order.
+    pub fn rcv_nxt(&self) -> u64 {
+        match &self.beyond {
+            Beyond::Ranges(_) => self.ordered.end(),
+            Beyond::Slots(slots) => slots.rcv_nxt(),
+        }
+    }
+
+    /// Returns the number after the farthest packet that arrived.
+    pub(crate) fn arrived(&self) -> u64 {
+        match &self.beyond {
+            Beyond::Ranges(_) => self.ordered.end(),
+            Beyond::Slots(slots) => slots.arrived(),
+        }
+    }
+
+    /// Returns the payload of the largest packet in order so far, in bytes; 0 if bytes are numbered.
+    pub(crate) fn largest_packet(&self) -> u64 {
+        match &self.beyond {
+            Beyond::Ranges(_) => 0,
+            Beyond::Slots(slots) => slots.largest(),
+        }
+    }
+
+    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of its description.
+    pub(crate) fn held_memory(&self) -> u64 {
+        match &self.beyond {
+            Beyond::Ranges(ranges) => ranges.memory(),
+            Beyond::Slots(slots) => slots.memory(),
+        }
+    }
+
+    /// Returns the ranges beyond holes, which selective ACKs report. `None` if packets are numbered.
+    pub(crate) fn held(&self) -> Option<&RangeSet> {
+        match &self.beyond {
+            Beyond::Ranges(ranges) => Some(ranges.held()),
+            Beyond::Slots(_) => None,
+        }
+    }
+
+    /// True if no data is held beyond a hole.
+    pub fn is_contiguous(&self) -> bool {
+        match &self.beyond {
+            Beyond::Ranges(ranges) => ranges.held().is_empty(),
+            Beyond::Slots(slots) => slots.is_contiguous(),
+        }
+    }
+
+    /// True if the bytes are kept for the application.
+    pub(crate) fn keeps_payload(&self) -> bool {
+        self.ordered.keep().payload
+    }
+
+    /// Returns the offset of the next byte that the application will read.
+    pub fn read_offset(&self) -> u64 {
+        self.ordered.read_offset()
+    }
+
+    /// Returns the number of bytes in order that are unread.
+    pub fn unread(&self) -> u64 {
+        self.ordered.unread()
+    }
+
+    /// Returns the number of bytes in order so far.
+    pub fn bytes(&self) -> u64 {
+        self.ordered.bytes()
+    }
+
+    /// Returns the CRC-32 of the bytes in order so far; 0 if it is not computed.
+    pub fn crc(&self) -> u32 {
+        self.ordered.crc()
+    }
+
+    /// Returns the memory in use, in bytes. Beside it, 1 MiB or as much again may be kept for reuse. If packets are
+    /// numbered, only their bytes count, and their chunks may take twice as much and 256 KiB.
+    pub fn memory(&self) -> u64 {
+        let ordered = match &self.beyond {
+            Beyond::Ranges(_) => self.ordered.chunks.memory(),
+            Beyond::Slots(_) => self.ordered.unread(),
+        };
+        ordered + self.held_memory()
+    }
+}

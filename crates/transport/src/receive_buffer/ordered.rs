@@ -1,140 +1,108 @@
-//! What is in order: the bytes that the application has not read, and the CRC-32 and the number of all that there were.
-//! Knows no packet numbers. What was held beyond a hole is read where it lies in the log of such packets, which its
-//! caller lends.
+//! Bytes in order: their memory until the application has read them, and the CRC-32 of all of them. Bytes beyond a hole
+//! lie in the same memory, at their offsets; [`super::ranges`] or [`super::slots`] records where.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
-use super::packet_log::{PacketLog, Run};
+use super::chunks::Chunks;
+use super::crc::OrderedCrc;
 use crate::crc::{Crc32, combine};
 
-/// A read buffer larger than this is given back once it is empty.
-const KEEP_CAPACITY: usize = 1 << 20;
-/// Bytes in order of which the CRC-32 is computed at the latest. The library is twice as fast at pieces of some thousand
-/// bytes as at packets, and what is read later than this has left the cache.
-const PIECE: usize = 64 * 1024;
-/// Bytes in one piece that are worth a read of their own; fewer are copied behind those before.
-const WORTH_A_READ: usize = 16 * 1024;
-/// What a piece in the log costs, in bytes.
-pub(super) const PLACE: u64 = size_of::<Run>() as u64;
+/// Bytes in order that may wait for their CRC. The library is twice as fast at pieces of some thousand bytes as at
+/// packets, and bytes read later than this have left the cache.
+const MAX_UNHASHED: u64 = 64 * 1024;
 
-/// What to keep and what to compute.
+/// Use of the received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Keep {
-    /// The bytes, for [`InOrder::data`].
-    pub(crate) payload: bool,
-    /// Their CRC-32.
-    pub(crate) checksum: bool,
+pub struct Keep {
+    /// Keep the bytes for the application.
+    pub payload: bool,
+    /// Compute their CRC-32.
+    pub checksum: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct InOrder {
+pub(super) struct Ordered {
     keep: Keep,
-    /// What is read first.
-    buffer: VecDeque<u8>,
-    /// What is read after that, in the log, and how many bytes it is. As long as there is any, what follows goes to the
-    /// log as well.
-    runs: VecDeque<Run>,
-    run_bytes: usize,
-    bytes: u64,
-    largest: usize,
-    /// Of everything but the end of `buffer` from `hashed` on; of all if there are runs.
-    crc: Crc32,
-    hashed: usize,
-    /// Nothing more will come.
-    ended: bool,
+    start: u64,
+    /// Offset of the first unread byte; `end` if no bytes are kept for the application.
+    read: u64,
+    /// Offset after the last byte in order.
+    end: u64,
+    /// Offset after the last byte that `crc` covers.
+    hashed: u64,
+    pub(super) chunks: Chunks,
+    crc: OrderedCrc,
 }
 
-impl InOrder {
-    pub(super) fn new(keep: Keep) -> Self {
+impl Ordered {
+    pub(super) fn new(start: u64, keep: Keep) -> Self {
         Self {
             keep,
-            buffer: VecDeque::new(),
-            runs: VecDeque::new(),
-            run_bytes: 0,
-            bytes: 0,
-            largest: 0,
-            crc: Crc32::new(),
-            hashed: 0,
-            ended: false,
+            start,
+            read: start,
+            end: start,
+            hashed: start,
+            chunks: Chunks::new(start),
+            crc: OrderedCrc::new(),
         }
     }
 
-    /// A packet follows.
-    pub(super) fn append(&mut self, payload: &[u8], log: &mut PacketLog) {
-        self.bytes += payload.len() as u64;
-        self.note_size(payload.len());
-        if self.keep.payload && self.runs.is_empty() {
-            self.buffer(payload);
-            return;
-        }
-        self.update(payload);
+    /// Appends bytes in order, with their CRC if it is known.
+    pub(super) fn append(&mut self, bytes: &[u8], crc: Option<u32>) {
+        let end = self.end + bytes.len() as u64;
         if self.keep.payload {
-            self.push_run(log.append(payload));
+            self.chunks.write(self.end, bytes);
         }
-    }
-
-    /// What is in the log there follows, packets of sizes that were noted.
-    pub(super) fn append_run(&mut self, run: Run, log: &mut PacketLog) {
-        self.bytes += run.len() as u64;
-        if self.keep.payload && (run.len() >= WORTH_A_READ || !self.runs.is_empty()) {
+        if self.keep.checksum && (crc.is_some() || !self.keep.payload) {
             self.hash();
-            self.update(log.bytes(run));
-            self.push_run(run);
-            return;
+            self.crc.append(bytes, crc);
+            self.hashed = end;
         }
-        if self.keep.payload {
-            self.buffer(log.bytes(run));
-        } else {
-            self.update(log.bytes(run));
-        }
-        log.release(run);
+        self.set_end(end);
     }
 
-    /// A packet that is or will be appended has this payload, in bytes.
-    pub(super) fn note_size(&mut self, len: usize) {
-        self.largest = self.largest.max(len);
-    }
-
-    /// The next bytes that were not consumed, up to where they lie in one piece.
-    pub(super) fn data<'a>(&'a self, log: &'a PacketLog) -> &'a [u8] {
-        match self.runs.front() {
-            Some(run) if self.buffer.is_empty() => log.bytes(*run),
-            _ => self.buffer.as_slices().0,
-        }
-    }
-
-    /// Takes the next `n` bytes as read, or as many as there are.
-    pub(super) fn consume(&mut self, n: usize, log: &mut PacketLog) {
+    /// Appends `len` bytes of this CRC that arrived before, beyond a hole.
+    pub(super) fn append_hashed(&mut self, len: u64, crc: u32) {
         self.hash();
-        let first = n.min(self.buffer.len());
-        self.consume_runs(n - first, log);
-        if first < self.buffer.len() {
-            self.buffer.drain(..first);
-        } else if self.ended || self.buffer.capacity() > KEEP_CAPACITY {
-            self.buffer = VecDeque::new();
+        self.crc.append_known(crc, len);
+        self.hashed = self.end + len;
+        self.set_end(self.hashed);
+    }
+
+    /// Appends the next `len` bytes in memory, whose CRC is not known.
+    pub(super) fn append_in_place(&mut self, len: u64) {
+        self.set_end(self.end + len);
+    }
+
+    /// Computes the CRC of the bytes in memory that have none yet.
+    pub(super) fn hash(&mut self) {
+        if self.hashed < self.end {
+            for piece in self.chunks.slices(self.hashed..self.end) {
+                self.crc.append(piece, None);
+            }
+            self.hashed = self.end;
+        }
+    }
+
+    /// Releases the memory of bytes that were read. `is_contiguous` if no bytes lie beyond a hole.
+    pub(super) fn release(&mut self, is_contiguous: bool) {
+        if self.read == self.end && is_contiguous {
+            self.chunks.clear(self.read);
         } else {
-            self.buffer.clear();
+            self.chunks.release_below(self.read);
         }
-        self.hashed = self.buffer.len();
     }
 
-    /// Reads nothing in the log any more.
-    pub(super) fn leave(&mut self, log: &PacketLog) {
-        self.hash();
-        for run in self.runs.drain(..) {
-            self.buffer.extend(log.bytes(run));
-        }
-        self.run_bytes = 0;
-        self.hashed = self.buffer.len();
+    /// Returns the next unread bytes, up to the end of their chunk. Empty only if there are none.
+    pub(super) fn data(&self) -> &[u8] {
+        self.chunks.slice(self.read..self.end)
     }
 
-    /// Nothing more will come: when all is read, no memory is kept.
-    pub(super) fn end(&mut self) {
-        self.ended = true;
-        if self.unread() == 0 {
-            self.buffer = VecDeque::new();
-            self.runs = VecDeque::new();
-            self.hashed = 0;
+    /// Marks the next `n` bytes as read, or all if there are fewer.
+    pub(super) fn consume(&mut self, n: u64) {
+        self.read += n.min(self.unread());
+        if self.read > self.hashed {
+            self.hash();
         }
     }
 
@@ -142,103 +110,47 @@ impl InOrder {
         self.keep
     }
 
-    /// Bytes that were not consumed.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
     pub(super) fn unread(&self) -> u64 {
-        (self.buffer.len() + self.run_bytes) as u64
+        self.end - self.read
     }
 
-    /// Bytes so far, read or not.
+    pub(super) fn read_offset(&self) -> u64 {
+        self.read
+    }
+
+    /// Returns the number of bytes in order so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.end - self.start
     }
 
-    /// Payload of the largest packet so far, in bytes.
-    pub(super) fn largest(&self) -> u64 {
-        self.largest as u64
-    }
-
-    /// CRC-32 of the bytes so far; 0 if it is not computed.
+    /// Returns the CRC-32 of the bytes in order so far; 0 if it is not computed.
     pub(super) fn crc(&self) -> u32 {
         if !self.keep.checksum {
             return 0;
         }
-        let mut crc = Crc32::new();
-        for piece in rest(&self.buffer, self.hashed) {
-            crc.update(piece);
-        }
-        combine(self.crc.sum(), crc.sum(), (self.buffer.len() - self.hashed) as u64)
+        let mut rest = Crc32::new();
+        self.chunks.slices(self.hashed..self.end).for_each(|piece| rest.update(piece));
+        combine(self.crc.sum(), rest.sum(), self.end - self.hashed)
     }
 
-    /// Memory of what is here, in bytes, and in the log; without what says where.
-    pub(super) fn memory(&self) -> u64 {
-        (self.buffer.len() + self.run_bytes) as u64
+    /// Copies bytes out of memory.
+    pub(super) fn copy(&self, range: Range<u64>) -> Box<[u8]> {
+        self.chunks.slices(range).flatten().copied().collect()
     }
 
-    /// Pieces that are read in the log.
-    pub(super) fn places(&self) -> u64 {
-        self.runs.len() as u64
-    }
-
-    /// What is read in the log, in bytes.
-    #[cfg(test)]
-    pub(super) fn in_log(&self) -> usize {
-        assert_eq!(self.run_bytes, self.runs.iter().map(|run| run.len()).sum());
-        self.run_bytes
-    }
-
-    /// Bytes of memory for what is read first, used or not.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.buffer.capacity()
-    }
-
-    fn buffer(&mut self, payload: &[u8]) {
-        self.buffer.extend(payload);
-        if self.buffer.len() - self.hashed >= PIECE {
+    fn set_end(&mut self, end: u64) {
+        self.end = end;
+        if !self.keep.checksum {
+            self.hashed = end;
+        } else if end - self.hashed >= MAX_UNHASHED {
             self.hash();
         }
-    }
-
-    fn push_run(&mut self, run: Run) {
-        self.run_bytes += run.len();
-        if run.len() > 0 && !self.runs.back_mut().is_some_and(|last| last.join(run)) {
-            self.runs.push_back(run);
+        if !self.keep.payload {
+            self.read = end;
         }
     }
-
-    fn consume_runs(&mut self, mut n: usize, log: &mut PacketLog) {
-        while n > 0
-            && let Some(run) = self.runs.front_mut()
-        {
-            let first = run.split_off(n);
-            if run.len() == 0 {
-                self.runs.pop_front();
-            }
-            n -= first.len();
-            self.run_bytes -= first.len();
-            log.release(first);
-        }
-    }
-
-    fn update(&mut self, payload: &[u8]) {
-        if self.keep.checksum {
-            self.crc.update(payload);
-        }
-    }
-
-    /// Computes the CRC of all that is in order.
-    fn hash(&mut self) {
-        if self.keep.checksum {
-            for piece in rest(&self.buffer, self.hashed) {
-                self.crc.update(piece);
-            }
-        }
-        self.hashed = self.buffer.len();
-    }
-}
-
-/// What comes from the byte `at` on.
-fn rest(buffer: &VecDeque<u8>, at: usize) -> [&[u8]; 2] {
-    let (first, second) = buffer.as_slices();
-    [first.get(at..).unwrap_or_default(), &second[at.saturating_sub(first.len())..]]
 }

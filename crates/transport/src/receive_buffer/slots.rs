@@ -1,235 +1,221 @@
-//! Puts packets in order: owns `rcv_nxt` and what arrived beyond a hole. Knows no wire format, no time and no window.
-//!
-//! A packet that arrives in order is copied once, to where the application reads it. One beyond a hole is copied to
-//! the end of a log, and a ring of slots, one a packet number, that grows only as far as the farthest packet held, says
-//! where. There it is read when the hole is filled, unless it is but a little that became readable with it.
+//! Packets beyond a hole where the wire numbers packets (classic). The offset of such a packet is not known until the
+//! hole is filled, but nearly all packets of a stream have one size. So a packet is written to the offset that it has if
+//! the missing ones have its size, too. A packet of another size is kept aside, in memory of its own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-pub(crate) use super::ordered::Keep;
-use super::ordered::{InOrder, PLACE};
-use super::packet_log::{PacketLog, Run};
+use super::chunks::Chunks;
+use super::ordered::Ordered;
+use super::{Arrival, Limits, Segment};
 
-/// Slots for so many packets are kept for the next hole, 64 KiB.
-const KEEP_SLOTS: usize = 4 * 1024;
-/// When the application has read everything so often and nothing came beyond a hole meanwhile, what is kept for that is
-/// given back.
-const CALM: u32 = 1024;
-/// What a packet beyond a hole takes beside its payload and slot, in bytes.
-const HELD: u64 = 32;
-/// What one slot of the ring costs, in bytes.
-const SLOT: u64 = size_of::<Option<Run>>() as u64;
+/// Memory accounted for a packet beyond a hole, beside its payload and its slot, in bytes.
+const PACKET: u64 = 32;
+/// Memory accounted for a slot, in bytes.
+const SLOT: u64 = 16;
+/// Chunks may take as many bytes beside twice those that they hold.
+const SLACK: u64 = 256 * 1024;
 
-/// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Insert {
-    /// New: `rcv_nxt` moved by this many packets, or 0 where a hole remains before it.
-    Accepted { moved: u64 },
-    /// It was here before.
-    Duplicate,
-    /// Its number is too far ahead, or so old that it cannot be told from one that is.
-    OutOfRange,
-    /// There is no memory for it.
-    NoMemory,
+enum Slot {
+    Missing,
+    /// In the memory of the stream, `stride` bytes for each packet.
+    InPlace,
+    /// In `aside`.
+    Aside,
 }
 
 #[derive(Debug)]
-pub(crate) struct Reassembly {
-    /// Packets ahead of (and behind) `rcv_nxt` that are still recognised.
+pub(super) struct Slots {
+    /// Packets ahead of `rcv_nxt` that are accepted, and behind it that count as duplicates.
     range: u64,
     rcv_nxt: u64,
-    /// Slot i is packet `rcv_nxt` + i; the first is always empty.
-    ring: VecDeque<Option<Run>>,
+    /// Slot i is packet `rcv_nxt` + i. The first is always missing, the last never.
+    slots: VecDeque<Slot>,
     held_packets: u64,
+    /// Payload beyond holes, with [`PACKET`] for each packet, in bytes.
     held_bytes: u64,
-    /// What is held, and what of it became readable.
-    log: PacketLog,
-    in_order: InOrder,
-    /// How often everything was read since something came beyond a hole.
-    calm: u32,
-    /// Nothing more will come.
-    ended: bool,
+    /// Packets in place, and the payload of each in bytes.
+    in_place: u64,
+    stride: u64,
+    aside: BTreeMap<u64, Box<[u8]>>,
+    /// Payload of the largest packet in order so far, in bytes.
+    largest: u64,
 }
 
-impl Reassembly {
+impl Slots {
     /// Expects packet `first` first and accepts `range` packets from the next expected one on.
-    pub(crate) fn new(first: u64, range: u64, keep: Keep) -> Self {
+    pub(super) fn new(first: u64, range: u64) -> Self {
         Self {
             range,
             rcv_nxt: first,
-            ring: VecDeque::new(),
+            slots: VecDeque::new(),
             held_packets: 0,
             held_bytes: 0,
-            log: PacketLog::default(),
-            in_order: InOrder::new(keep),
-            calm: 0,
-            ended: false,
+            in_place: 0,
+            stride: 0,
+            aside: BTreeMap::new(),
+            largest: 0,
         }
     }
 
-    /// Takes a packet. `memory` is how many bytes may be held beyond holes, this packet and its slots
-    /// included.
-    pub(crate) fn insert(&mut self, seq: u64, payload: &[u8], memory: u64) -> Insert {
-        let Some(ahead) = seq.checked_sub(self.rcv_nxt) else {
-            let recent = self.rcv_nxt - seq <= self.range;
-            return if recent { Insert::Duplicate } else { Insert::OutOfRange };
-        };
-        if ahead >= self.range {
-            return Insert::OutOfRange;
+    /// Takes a packet. Counts of the arrival are in packets.
+    pub(super) fn insert(&mut self, ordered: &mut Ordered, segment: Segment<'_>, limits: Limits) -> Arrival {
+        let Segment { seq, payload, .. } = segment;
+        let mut arrival = Arrival { had_hole: self.held_packets > 0, ..Arrival::default() };
+        let len = payload.len() as u64;
+        match seq.checked_sub(self.rcv_nxt) {
+            None if self.rcv_nxt - seq <= self.range => arrival.duplicate = 1,
+            Some(0) if ordered.unread().saturating_add(len) <= limits.unread => {
+                arrival.new = 1;
+                arrival.advanced = self.accept_in_order(ordered, payload);
+            }
+            Some(0) => (arrival.no_room, arrival.next_refused) = (1, true),
+            Some(ahead) if ahead < self.range => self.hold(ordered, ahead, payload, limits, &mut arrival),
+            _ => arrival.beyond_window = 1,
         }
-        let taken = if ahead == 0 {
-            Insert::Accepted { moved: self.accept_in_order(payload) }
-        } else {
-            self.hold(ahead, payload, memory)
-        };
-        self.pack_if_sparse();
-        taken
-    }
-
-    /// The next bytes in order that the application has not consumed: empty only if there are none, but up
-    /// to where they lie in one piece. So read until it is empty.
-    pub(crate) fn data(&self) -> &[u8] {
-        self.in_order.data(&self.log)
-    }
-
-    /// Bytes in order that the application has not consumed.
-    pub(crate) fn unread(&self) -> u64 {
-        self.in_order.unread()
-    }
-
-    /// Takes the next `n` bytes in order as read, or as many as there are.
-    pub(crate) fn consume(&mut self, n: usize) {
-        self.in_order.consume(n, &mut self.log);
-        self.pack_if_sparse();
-        self.tidy();
-    }
-
-    /// Nothing more will come: what was kept for that is given back, and the rest when the application has read.
-    pub(crate) fn end(&mut self) {
-        self.ended = true;
-        self.in_order.end();
-        self.tidy();
-    }
-
-    /// Number after the farthest packet that arrived.
-    pub(crate) fn arrived(&self) -> u64 {
-        self.rcv_nxt + self.ring.len() as u64
-    }
-
-    /// True if what arrives waits for the application.
-    pub(crate) fn keeps_payload(&self) -> bool {
-        self.in_order.keep().payload
+        arrival
     }
 
     /// Number of the next packet expected.
-    pub(crate) fn rcv_nxt(&self) -> u64 {
+    pub(super) fn rcv_nxt(&self) -> u64 {
         self.rcv_nxt
     }
 
-    /// True if nothing is held beyond a hole.
-    pub(crate) fn is_contiguous(&self) -> bool {
+    /// Number after the farthest packet that arrived.
+    pub(super) fn arrived(&self) -> u64 {
+        self.rcv_nxt + self.slots.len() as u64
+    }
+
+    pub(super) fn is_contiguous(&self) -> bool {
         self.held_packets == 0
     }
 
-    /// Bytes in order so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.in_order.bytes()
+    pub(super) fn largest(&self) -> u64 {
+        self.largest
     }
 
-    /// Payload of the largest packet in order so far, in bytes.
-    pub(crate) fn largest(&self) -> u64 {
-        self.in_order.largest()
+    /// Memory accounted for packets beyond holes, in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        self.held_bytes + self.slots.len() as u64 * SLOT
     }
 
-    /// CRC-32 of the bytes in order so far; 0 if it is not computed.
-    pub(crate) fn crc(&self) -> u32 {
-        self.in_order.crc()
+    /// Bounds the memory of the stream after the application read some of it.
+    pub(super) fn on_read(&mut self, ordered: &mut Ordered) {
+        if self.in_place > 0 && ordered.chunks.memory() > self.most_memory(ordered) {
+            self.set_aside(ordered);
+        }
     }
 
-    /// Memory in use, in bytes: beyond holes, their slots, and what waits to be read. There may be twice as much and
-    /// 256 KiB, and up to 192 KiB, or as much again where that is more, is kept for reuse beside it.
-    pub(crate) fn memory(&self) -> u64 {
-        self.held_memory() + self.in_order.memory()
+    /// No more data will arrive.
+    pub(super) fn end(&mut self) {
+        self.slots = VecDeque::new();
     }
 
-    /// Memory of what is held beyond holes, in bytes, and of where it is.
-    pub(crate) fn held_memory(&self) -> u64 {
-        self.held_bytes + self.ring.len() as u64 * SLOT + self.in_order.places() * PLACE
-    }
-
-    fn accept_in_order(&mut self, payload: &[u8]) -> u64 {
-        self.in_order.append(payload, &mut self.log);
-        let mut moved = 1;
-        self.ring.pop_front();
-        // What lies in one piece is delivered as one.
-        let mut run: Option<Run> = None;
-        while let Some(Some(held)) = self.ring.front().copied() {
-            self.ring.pop_front();
-            moved += 1;
+    fn accept_in_order(&mut self, ordered: &mut Ordered, payload: &[u8]) -> u64 {
+        let before = self.rcv_nxt;
+        self.append(ordered, payload);
+        if self.held_packets == 0 {
+            return 1;
+        }
+        while let Some(slot @ (Slot::InPlace | Slot::Aside)) = self.slots.front().copied() {
+            let len = if slot == Slot::InPlace {
+                ordered.append_in_place(self.stride);
+                self.in_place -= 1;
+                self.advance(self.stride);
+                self.stride
+            } else {
+                let payload = self.aside.remove(&self.rcv_nxt).unwrap_or_default();
+                self.append(ordered, &payload);
+                payload.len() as u64
+            };
             self.held_packets -= 1;
-            self.held_bytes -= HELD + held.len() as u64;
-            self.in_order.note_size(held.len());
-            if !run.as_mut().is_some_and(|run| run.join(held))
-                && let Some(whole) = run.replace(held)
-            {
-                self.in_order.append_run(whole, &mut self.log);
+            self.held_bytes -= PACKET + len;
+        }
+        if !ordered.keep().payload {
+            ordered.hash();
+            ordered.release(self.is_contiguous());
+        }
+        self.rcv_nxt - before
+    }
+
+    fn append(&mut self, ordered: &mut Ordered, payload: &[u8]) {
+        let len = payload.len() as u64;
+        if self.in_place > 0 && len != self.stride {
+            self.set_aside(ordered);
+        }
+        ordered.append(payload, None);
+        self.advance(len);
+    }
+
+    /// The packet in the first slot, of `len` bytes, is in order now.
+    fn advance(&mut self, len: u64) {
+        self.slots.pop_front();
+        self.rcv_nxt += 1;
+        self.largest = self.largest.max(len);
+    }
+
+    fn hold(
+        &mut self,
+        ordered: &mut Ordered,
+        ahead: u64,
+        payload: &[u8],
+        limits: Limits,
+        arrival: &mut Arrival,
+    ) {
+        // Below `range`, a count of slots.
+        let index = usize::try_from(ahead).unwrap_or(usize::MAX);
+        if self.slots.get(index).is_some_and(|slot| *slot != Slot::Missing) {
+            arrival.duplicate = 1;
+            return;
+        }
+        let (len, slots) = (payload.len() as u64, self.slots.len().max(index + 1));
+        if self.held_bytes + PACKET + len + slots as u64 * SLOT > limits.memory {
+            arrival.no_room = 1;
+            return;
+        }
+        arrival.new = 1;
+        self.slots.resize(slots, Slot::Missing);
+        self.held_packets += 1;
+        self.held_bytes += PACKET + len;
+        self.slots[index] = self.store(ordered, ahead, payload);
+    }
+
+    fn store(&mut self, ordered: &mut Ordered, ahead: u64, payload: &[u8]) -> Slot {
+        let len = payload.len() as u64;
+        if self.in_place == 0 {
+            self.stride = len;
+            ordered.release(true);
+        }
+        let start = ordered.end() + ahead * self.stride;
+        let fits = |chunks: &Chunks| {
+            let cost = chunks.cost(&(start..start + len));
+            cost == 0 || chunks.memory() + cost <= self.most_memory(ordered)
+        };
+        if len == self.stride && len > 0 && fits(&ordered.chunks) {
+            ordered.chunks.write(start, payload);
+            self.in_place += 1;
+            return Slot::InPlace;
+        }
+        self.aside.insert(self.rcv_nxt + ahead, payload.into());
+        Slot::Aside
+    }
+
+    /// Bytes that chunks may take, however sparsely packets lie in them.
+    fn most_memory(&self, ordered: &Ordered) -> u64 {
+        2 * (self.held_bytes + ordered.unread()) + SLACK
+    }
+
+    /// Moves all packets out of the memory of the stream: their offsets were wrong, or they lie too sparsely.
+    fn set_aside(&mut self, ordered: &mut Ordered) {
+        for (ahead, slot) in (0..).zip(&mut self.slots) {
+            if *slot == Slot::InPlace {
+                let start = ordered.end() + ahead * self.stride;
+                self.aside.insert(self.rcv_nxt + ahead, ordered.copy(start..start + self.stride));
+                *slot = Slot::Aside;
             }
         }
-        if let Some(run) = run {
-            self.in_order.append_run(run, &mut self.log);
-            self.tidy();
-        }
-        self.rcv_nxt += moved;
-        moved
-    }
-
-    /// Sees that no more memory is kept for the next hole than is worth it.
-    fn tidy(&mut self) {
-        if self.held_packets > 0 || self.unread() > 0 {
-            return;
-        }
-        self.calm = (self.calm + 1) % CALM;
-        let give_back = self.ended || self.calm == 0;
-        if give_back || self.ring.capacity() > KEEP_SLOTS {
-            self.ring = VecDeque::new();
-        }
-        if give_back {
-            self.log.give_back();
-        }
-    }
-
-    /// Moves what is in the log to as little memory as it needs, if it lies in much more. As much was released since
-    /// the last time, or a part of it, so that this costs no more than what came meanwhile.
-    fn pack_if_sparse(&mut self) {
-        if !self.log.is_sparse() {
-            return;
-        }
-        self.in_order.leave(&self.log);
-        let mut log = self.log.take_spare();
-        for held in self.ring.iter_mut().flatten() {
-            *held = log.append(self.log.bytes(*held));
-        }
-        self.log = log;
-    }
-
-    fn hold(&mut self, ahead: u64, payload: &[u8], memory: u64) -> Insert {
-        // `ahead` is below `range`, a count of slots.
-        let Ok(index) = usize::try_from(ahead) else { return Insert::OutOfRange };
-        if self.ring.get(index).is_some_and(Option::is_some) {
-            return Insert::Duplicate;
-        }
-        let slots = self.ring.len().max(index + 1) as u64;
-        if self.held_bytes + HELD + payload.len() as u64 + slots * SLOT > memory {
-            return Insert::NoMemory;
-        }
-        if self.ring.len() <= index {
-            self.ring.resize_with(index + 1, || None);
-        }
-        self.ring[index] = Some(self.log.append(payload));
-        self.calm = 0;
-        self.held_packets += 1;
-        self.held_bytes += HELD + payload.len() as u64;
-        Insert::Accepted { moved: 0 }
+        self.in_place = 0;
+        ordered.chunks.release_above(ordered.end());
     }
 }
 

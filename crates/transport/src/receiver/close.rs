@@ -32,7 +32,7 @@ impl Receiver {
             // Said again, and not a copy that came along: storing takes its time, but somebody is there.
             (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
                 match seal {
-                    Some(Seal { tx, .. }) => self.body.on_fin(now, tx, ecn, true),
+                    Some(Seal { tx, .. }) => self.stream.on_control(now, tx, ecn, true),
                     None if heeds_ack => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
                     // Foreign senders take any answer for the FIN-ACK, and its window for the checksum.
                     None => {}
@@ -46,7 +46,7 @@ impl Receiver {
                 self.state = State::Open { end };
                 self.finish_if_complete(now);
                 let early = matches!(self.state, State::Open { .. });
-                self.body.on_fin(now, tx, ecn, early);
+                self.stream.on_control(now, tx, ecn, early);
             }
             (State::Open { .. }, None) if self.is_complete(seq) => self.finish(now, seq),
             _ => self.stats.unexpected += 1,
@@ -55,7 +55,7 @@ impl Receiver {
 
     /// Everything below `seq` is here, and nothing else.
     fn is_complete(&self, seq: u64) -> bool {
-        seq == self.rcv_nxt() && self.body.is_contiguous()
+        seq == self.rcv_nxt() && self.stream.buffer.is_contiguous()
     }
 
     /// The FIN may have come before the last of the data.
@@ -64,7 +64,7 @@ impl Receiver {
         if !self.is_complete(seq) {
             return;
         }
-        if self.config.checksum && self.body.crc() != crc {
+        if self.config.checksum && self.stream.buffer.crc() != crc {
             self.state = State::Broken;
         } else {
             self.finish(now, seq);
@@ -73,12 +73,12 @@ impl Receiver {
 
     fn finish(&mut self, now: Instant, seq: u64) {
         self.state = State::Finishing { seq, since: now };
-        self.body.end();
+        self.stream.buffer.end();
         let elapsed = match (self.first_data_at, self.last_data_at) {
             (Some(first), Some(last)) => last.saturating_duration_since(first),
             _ => Duration::ZERO,
         };
-        let (bytes, crc) = (self.body.bytes(), self.body.crc());
+        let (bytes, crc) = (self.stream.buffer.bytes(), self.stream.buffer.crc());
         self.events.push_back(ReceiverEvent::Finished { bytes, crc, elapsed });
     }
 }

@@ -3,30 +3,30 @@
 //! Admission, idle clean-up and the peer's address are the listener's.
 
 pub mod ack_policy;
-mod body;
 mod close;
 mod config;
-mod event;
 mod flight_limit;
-mod packets;
-mod plain_acks;
+mod flow_control;
+mod packet_window;
 pub mod sack_list;
+mod selective_acks;
 mod stats;
+mod stream;
 pub mod window;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::Ecn;
-use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, SackBlock, most_blocks};
+use crate::receive_buffer::Arrival;
+use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
 use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire, Wishes};
+use crate::{Ecn, TransmitBuf};
 use ack_policy::AckConfig;
-use body::{Body, Taken};
 use close::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
-pub use event::ReceiverEvent;
 pub use flight_limit::BufferShare;
 pub use stats::ReceiverStats;
+use stream::Stream;
 
 /// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
@@ -53,7 +53,33 @@ enum State {
     Finished { seq: u64, crc: u32 },
 }
 
-/// One peer's transfers, seen from their receiver.
+/// News of one peer for the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// The listener admitted a new peer.
+    Connected,
+    /// A transfer begins. An earlier one that was not finished is void.
+    Started,
+    /// There are bytes to read. Repeated only for bytes that arrive after the application read some.
+    Readable,
+    /// Everything arrived. The FIN is answered once the application confirms ([`Receiver::confirm`]), so that it may
+    /// refuse what it could not store.
+    Finished {
+        /// Bytes of the transfer.
+        bytes: u64,
+        /// Their CRC-32; 0 if it is not computed.
+        crc: u32,
+        /// From the first to the last data packet.
+        elapsed: Duration,
+    },
+    /// The peer was idle for too long, or the application closed it.
+    Closed {
+        /// True if a transfer was under way.
+        unfinished: bool,
+    },
+}
+
+/// The receiving machine of one peer.
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
@@ -61,7 +87,7 @@ pub struct Receiver {
     idle: Duration,
     wire: Wire,
     state: State,
-    body: Body,
+    stream: Stream,
     /// Share of the socket's buffer; `None` for no limit.
     share: Option<BufferShare>,
     replies: VecDeque<Answer>,
@@ -69,14 +95,12 @@ pub struct Receiver {
     ack_due: Option<Instant>,
     /// When to acknowledge: as configured, and no later than the sender wants.
     acks: AckConfig,
-    /// Blocks that the longest ACK has which the sender takes.
-    most_blocks: usize,
+    /// Blocks of the longest ACK that the sender accepts.
+    max_blocks: usize,
     /// Messages for which the socket had no room, as the listener said last, if it bounds windows by that.
     overflow: Option<u32>,
     /// What they were when the transfer began, for a sender that wants to be told of more.
     overflow_before: Option<u32>,
-    /// Room for the blocks of an ACK.
-    blocks: Vec<SackBlock>,
     events: VecDeque<ReceiverEvent>,
     readable_told: bool,
     first_data_at: Option<Instant>,
@@ -92,15 +116,14 @@ impl Receiver {
             config,
             wire: Wire::default(),
             state: State::Listening,
-            body: Body::new(&config, Numbering::Packets, 0),
+            stream: Stream::new(&config, Numbering::Packets, 0, MAX_SACK_BLOCKS),
             share: None,
             replies: VecDeque::new(),
             ack_due: None,
             acks: config.acks,
-            most_blocks: MAX_SACK_BLOCKS,
+            max_blocks: MAX_SACK_BLOCKS,
             overflow: None,
             overflow_before: None,
-            blocks: Vec::new(),
             events: VecDeque::new(),
             readable_told: false,
             first_data_at: None,
@@ -117,13 +140,17 @@ impl Receiver {
     /// Sets the share of the socket's buffer that the peer may have in flight. Initially there is no limit.
     pub fn set_share(&mut self, share: BufferShare) {
         self.share = Some(share);
-        self.body.set_share(share);
+        self.stream.flow.limit.set_share(share);
     }
 
     /// What of the socket's buffer it was offered and has not arrived, in bytes as the system charges
     /// them: nothing where no more is to come.
     pub fn offered(&self) -> u64 {
-        if matches!(self.state, State::Open { .. }) { self.body.offered() } else { 0 }
+        if matches!(self.state, State::Open { .. }) {
+            self.stream.flow.offered(&self.stream.buffer)
+        } else {
+            0
+        }
     }
 
     /// So many messages found the socket's buffer full so far, modulo 2^32; `None` if windows do not follow it.
@@ -145,7 +172,7 @@ impl Receiver {
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
-            Packet::Probe { tx } => self.body.on_probe(now, *tx, ecn),
+            Packet::Probe { tx } => self.stream.on_control(now, *tx, ecn, true),
             Packet::Fin { seq, seal, heeds_ack } => {
                 let fin = Fin { seq: *seq, seal: *seal, heeds_ack: *heeds_ack };
                 self.on_fin(now, fin, ecn);
@@ -164,21 +191,40 @@ impl Receiver {
         if !self.acknowledges() {
             return None;
         }
-        let mut ack = self.body.take_ack(now, self.most_blocks, &mut self.blocks)?;
+        let Stream { buffer, flow, selective } = &mut self.stream;
+        let (mut ack, blocks) = selective.as_mut()?.take(now, flow, buffer)?;
         ack.overflow = self.overflow.zip(self.overflow_before).map(|(now, before)| now.wrapping_sub(before));
         let connection_id = self.wire.connection_id()?;
         self.stats.replies += 1;
-        Some(wire::encode_ack(connection_id, &ack, &self.blocks, out))
+        Some(wire::encode_ack(connection_id, &ack, blocks, out))
+    }
+
+    /// Writes the plain ACKs that [`Receiver::poll_reply`] would return next, until another reply comes first or the batch is
+    /// full. Returns how many.
+    pub(crate) fn fill_acks(&mut self, out: &mut TransmitBuf) -> u64 {
+        // The ACK that is due replaces the newest one.
+        let Some(len) = self.wire.plain_ack_len().filter(|_| self.ack_due.is_none()) else { return 0 };
+        let mut count = 0;
+        while let Some(&Answer::Ack { ack, wnd }) = self.replies.front()
+            && let Some(slot) = out.slot(len)
+        {
+            wire::encode_plain_ack(ack, wnd, slot);
+            self.replies.pop_front();
+            count += 1;
+        }
+        count
     }
 
     /// True if [`Receiver::poll_reply`] may have something.
     pub fn may_reply(&self, now: Instant) -> bool {
-        self.ack_due.is_some() || !self.replies.is_empty() || self.acknowledges() && self.body.may_ack(now)
+        self.ack_due.is_some()
+            || !self.replies.is_empty()
+            || self.acknowledges() && self.stream.selective.as_ref().is_some_and(|acks| acks.may_ack(now))
     }
 
     /// When [`Receiver::poll_reply`] will have something, if nothing else happens.
     pub fn deadline(&self) -> Option<Instant> {
-        self.body.deadline().filter(|_| self.acknowledges())
+        self.stream.selective.as_ref()?.deadline().filter(|_| self.acknowledges())
     }
 
     /// False once the answer to the FIN has said all that there is to say.
@@ -193,17 +239,21 @@ impl Receiver {
 
     /// In-order bytes that were not consumed.
     pub fn data(&self) -> &[u8] {
-        self.body.data()
+        self.stream.buffer.data()
     }
 
     /// Takes the first `n` bytes of [`Receiver::data`] as read.
     pub fn consume(&mut self, n: usize) {
-        self.body.consume(n);
+        let Stream { buffer, flow, selective } = &mut self.stream;
+        buffer.consume(n as u64);
+        if let Some(acks) = selective {
+            acks.on_read();
+        }
         self.readable_told = false;
         // An ACK that is due tells of the window as it is then.
         if matches!(self.state, State::Open { .. })
             && self.ack_due.is_none()
-            && let Some((ack, wnd)) = self.body.window_update()
+            && let Some((ack, wnd)) = flow.window_update(buffer)
         {
             self.reply(Answer::Ack { ack, wnd });
         }
@@ -212,7 +262,7 @@ impl Receiver {
     /// Answers the FIN: the application has stored what [`ReceiverEvent::Finished`] told of.
     pub fn confirm(&mut self) {
         if let State::Finishing { seq, .. } = self.state {
-            let crc = self.body.crc();
+            let crc = self.stream.buffer.crc();
             self.state = State::Finished { seq, crc };
             self.reply(Answer::FinAck { ack: seq, crc });
         }
@@ -225,12 +275,12 @@ impl Receiver {
 
     /// Next number expected.
     pub fn rcv_nxt(&self) -> u64 {
-        self.body.rcv_nxt()
+        self.stream.buffer.rcv_nxt()
     }
 
     /// What the peer's numbers are unwrapped around.
     pub fn near(&self) -> Near {
-        Near { seq: self.body.rcv_nxt(), tx: self.body.largest_tx() }
+        Near { seq: self.rcv_nxt(), tx: self.stream.selective.as_ref().map_or(0, |acks| acks.largest_tx()) }
     }
 
     /// Number of the peer's connection, where the format has one.
@@ -240,7 +290,7 @@ impl Receiver {
 
     /// Memory in use, in bytes.
     pub fn memory(&self) -> u64 {
-        self.body.memory()
+        self.stream.buffer.memory()
     }
 
     /// True if a transfer began and its FIN was not answered.
@@ -279,9 +329,9 @@ impl Receiver {
                 self.wire = open.wire;
                 self.heed(open.wishes);
                 let config = ReceiverConfig { acks: self.acks, ..self.config };
-                self.body = Body::new(&config, open.wire.numbering(), open.seq);
+                self.stream = Stream::new(&config, open.wire.numbering(), open.seq, self.max_blocks);
                 if let Some(share) = self.share {
-                    self.body.set_share(share);
+                    self.stream.flow.limit.set_share(share);
                 }
                 self.first_data_at = None;
                 self.last_data_at = None;
@@ -291,7 +341,9 @@ impl Receiver {
                 self.events.push_back(ReceiverEvent::Started);
             }
         }
-        let wnd = self.body.first_window(now, open.seq);
+        // Data that followed an earlier copy of the SYN may have been accepted already, beyond what is offered.
+        let Stream { buffer, flow, .. } = &mut self.stream;
+        let wnd = flow.offer(now, buffer) - open.seq;
         self.reply(Answer::SynAck { ack: open.seq, wnd, attempt: open.attempt });
     }
 
@@ -302,7 +354,7 @@ impl Receiver {
         self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
         // An ACK must pass wherever data does: its sender may have found out that the path carries no more.
         let longest = |want: Wishes| want.max_datagram.min(SMALLEST_PATH);
-        self.most_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
+        self.max_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
     }
 
     fn on_data(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) {
@@ -325,26 +377,26 @@ impl Receiver {
         if piece.seq.saturating_add(piece.payload.len() as u64) > end {
             return self.stats.unexpected += 1;
         }
-        let bytes = self.body.bytes();
-        let taken = self.body.insert(now, piece, ecn, memory);
-        self.stats.socket_limited += self.body.take_limited();
-        match taken {
-            Taken::New { in_order } => {
-                self.stats.bytes += self.body.bytes() - bytes;
+        let bytes = self.stream.buffer.bytes();
+        let arrival = self.stream.insert(now, piece, ecn, memory);
+        self.stats.socket_limited += self.stream.flow.limit.take_limited();
+        match arrival {
+            Arrival { new: 1.., advanced, .. } => {
+                self.stats.bytes += self.stream.buffer.bytes() - bytes;
                 self.stats.accepted += 1;
-                self.stats.out_of_order += u64::from(!in_order);
+                self.stats.out_of_order += u64::from(advanced == 0);
                 self.first_data_at.get_or_insert(now);
                 self.last_data_at = Some(now);
                 self.tell_readable();
             }
-            Taken::Duplicate => self.stats.duplicates += 1,
-            Taken::OutOfRange => return self.stats.out_of_range += 1,
-            Taken::NoMemory => return self.stats.no_memory += 1,
-            // So the peer knows that somebody is there, and of the window.
-            Taken::Unread => self.stats.no_memory += 1,
+            // Answered, so that the sender knows that the receiver is alive, and its window.
+            Arrival { next_refused: true, .. } => self.stats.no_memory += 1,
+            Arrival { duplicate: 1.., .. } => self.stats.duplicates += 1,
+            Arrival { no_room: 1.., .. } => return self.stats.no_memory += 1,
+            _ => return self.stats.out_of_range += 1,
         }
-        let together = self.config.ack == AckPolicy::Batch && taken == Taken::New { in_order: true };
-        if together && matches!(self.body, Body::Packets(_)) {
+        let is_next = arrival.advanced > 0 && self.config.ack == AckPolicy::Batch;
+        if is_next && self.stream.selective.is_none() {
             self.ack_due = Some(now);
         } else {
             self.make_due_ack();
@@ -354,7 +406,7 @@ impl Receiver {
     }
 
     fn tell_readable(&mut self) {
-        if !self.readable_told && !self.body.data().is_empty() {
+        if !self.readable_told && !self.stream.buffer.data().is_empty() {
             self.readable_told = true;
             self.events.push_back(ReceiverEvent::Readable);
         }
@@ -369,8 +421,10 @@ impl Receiver {
 
     /// Answers a packet, where each has an answer.
     fn answer(&mut self, now: Instant) {
-        if let Some((ack, wnd)) = self.body.plain_ack(now) {
-            self.reply(Answer::Ack { ack, wnd });
+        let Stream { buffer, flow, selective } = &mut self.stream;
+        if selective.is_none() {
+            let (ack, edge) = (buffer.rcv_nxt(), flow.offer(now, buffer));
+            self.reply(Answer::Ack { ack, wnd: edge - ack });
         }
     }
 

@@ -1,17 +1,48 @@
-//! The machine alone: what arrives in any order, what of it is readable, and what memory that takes.
+//! Packets in any order: what is readable, the CRC, and the memory.
 
+use super::super::chunks::CHUNK;
+use super::super::{Beyond, Keep, ReceiveBuffer};
 use super::*;
 
 const KEEP: Keep = Keep { payload: true, checksum: true };
 
+fn buffer(first: u64, range: u64) -> ReceiveBuffer {
+    ReceiveBuffer::of_packets(first, range, KEEP)
+}
+
+fn put(buffer: &mut ReceiveBuffer, seq: u64, payload: &[u8], memory: u64) -> Arrival {
+    let limits = Limits { right_edge: u64::MAX, memory, unread: u64::MAX };
+    buffer.insert(Segment { seq, payload, crc: None }, limits)
+}
+
+fn slots(buffer: &ReceiveBuffer) -> &Slots {
+    match &buffer.beyond {
+        Beyond::Slots(slots) => slots,
+        Beyond::Ranges(_) => panic!("packets are numbered"),
+    }
+}
+
+fn read_all(buffer: &mut ReceiveBuffer) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let n @ 1.. = buffer.data().len() {
+        bytes.extend_from_slice(buffer.data());
+        buffer.consume(n as u64);
+    }
+    bytes
+}
+
+fn accepted(advanced: u64) -> Arrival {
+    Arrival { new: 1, advanced, ..Arrival::default() }
+}
+
 #[test]
-fn filling_a_hole_releases_everything_behind_it() {
-    let mut r = Reassembly::new(0, 80_000, KEEP);
-    assert_eq!(r.insert(2, b"c", 1000), Insert::Accepted { moved: 0 });
-    assert_eq!(r.insert(1, b"b", 1000), Insert::Accepted { moved: 0 });
-    assert_eq!(r.insert(2, b"c", 1000), Insert::Duplicate);
+fn filled_hole_releases_everything_behind_it() {
+    let mut r = buffer(0, 80_000);
+    assert_eq!(put(&mut r, 2, b"c", 1000), accepted(0));
+    assert_eq!(put(&mut r, 1, b"b", 1000), Arrival { had_hole: true, ..accepted(0) });
+    assert_eq!(put(&mut r, 2, b"c", 1000).duplicate, 1);
     assert!(!r.is_contiguous() && r.data().is_empty());
-    assert_eq!(r.insert(0, b"a", 0), Insert::Accepted { moved: 3 }, "in order needs no memory");
+    assert_eq!(put(&mut r, 0, b"a", 0).advanced, 3, "in order needs no memory");
     assert_eq!((r.data(), r.rcv_nxt(), r.is_contiguous()), (&b"abc"[..], 3, true));
     assert_eq!(r.crc(), crc32fast::hash(b"abc"));
     r.consume(2);
@@ -21,34 +52,35 @@ fn filling_a_hole_releases_everything_behind_it() {
 }
 
 #[test]
-fn the_range_is_that_of_the_reference_receiver() {
-    let mut r = Reassembly::new(100_000, 80_000, KEEP);
+fn range_is_that_of_reference_receiver() {
+    let mut r = buffer(100_000, 80_000);
     let big = 1 << 30;
-    assert_eq!(r.insert(180_000, b"x", big), Insert::OutOfRange);
-    assert_eq!(r.insert(179_999, b"x", big), Insert::Accepted { moved: 0 });
-    assert_eq!(r.insert(20_000, b"x", big), Insert::Duplicate);
-    assert_eq!(r.insert(19_999, b"x", big), Insert::OutOfRange);
+    assert_eq!(put(&mut r, 180_000, b"x", big).beyond_window, 1);
+    assert_eq!(put(&mut r, 179_999, b"x", big).new, 1);
+    assert_eq!(put(&mut r, 20_000, b"x", big).duplicate, 1);
+    assert_eq!(put(&mut r, 19_999, b"x", big).beyond_window, 1);
 }
 
 #[test]
-fn memory_beyond_holes_is_bounded_slots_included() {
-    let mut r = Reassembly::new(0, 80_000, KEEP);
-    assert_eq!(r.insert(79_999, b"far", 80_000 * SLOT + HELD), Insert::NoMemory);
+fn memory_beyond_holes_includes_slots() {
+    let mut r = buffer(0, 80_000);
+    let need = 80_000 * SLOT + PACKET + 3;
+    assert_eq!(put(&mut r, 79_999, b"far", need - 1).no_room, 1);
     assert_eq!(r.memory(), 0);
-    assert_eq!(r.insert(79_999, b"far", 80_000 * SLOT + HELD + 3), Insert::Accepted { moved: 0 });
-    assert_eq!(r.memory(), 80_000 * SLOT + HELD + 3);
+    assert_eq!(put(&mut r, 79_999, b"far", need).new, 1);
+    assert_eq!(r.memory(), need);
 }
 
 #[test]
 fn empty_and_short_packets_are_concatenated() {
-    let mut r = Reassembly::new(7, 10, KEEP);
-    for (seq, payload) in [(7, &b"ab"[..]), (8, b""), (9, b"cde")] {
-        assert_eq!(r.insert(seq, payload, 0), Insert::Accepted { moved: 1 });
+    let mut r = buffer(7, 10);
+    for (seq, payload) in [(9, &b"cde"[..]), (8, b""), (7, b"ab")] {
+        assert_eq!(put(&mut r, seq, payload, 1000).new, 1);
     }
     assert_eq!(r.data(), b"abcde");
 }
 
-/// What the machine should be: the packets that arrived, and how much was read.
+/// Packets that arrived, and how many bytes were read.
 struct Model {
     packets: Vec<Vec<u8>>,
     arrived: Vec<bool>,
@@ -69,131 +101,152 @@ impl Model {
         held.filter(|(arrived, _)| **arrived).map(|(_, packet)| packet)
     }
 
-    /// Compares all that can be asked, and the books of the log.
-    fn check(&self, r: &Reassembly, place: &str) {
+    fn check(&self, r: &ReceiveBuffer, place: &str) {
+        let keep = r.ordered.keep();
         let (bytes, held): (_, Vec<_>) = (self.in_order(), self.held().map(Vec::len).collect());
-        let unread = if r.in_order.keep().payload { bytes.len() - self.read } else { 0 };
+        let unread = if keep.payload { bytes.len() - self.read } else { 0 };
         assert_eq!((r.rcv_nxt(), r.bytes()), (self.rcv_nxt() as u64, bytes.len() as u64), "{place}");
         assert_eq!((r.unread(), r.data().is_empty()), (unread as u64, unread == 0), "{place}");
-        if r.in_order.keep().payload {
+        if keep.payload {
             assert!(bytes[self.read..].starts_with(r.data()), "{place}");
         }
-        assert_eq!(r.crc(), if r.in_order.keep().checksum { crc32fast::hash(&bytes) } else { 0 }, "{place}");
+        assert_eq!(r.crc(), if keep.checksum { crc32fast::hash(&bytes) } else { 0 }, "{place}");
         assert_eq!(r.is_contiguous(), held.is_empty(), "{place}");
-        let places = r.ring.len() as u64 * SLOT + r.in_order.places() * PLACE;
-        let beyond: u64 = held.iter().map(|len| *len as u64 + HELD).sum();
-        assert_eq!(r.held_memory(), beyond + places, "{place}");
-        assert_eq!(r.log.live(), held.iter().sum::<usize>() + r.in_order.in_log(), "{place}");
-        assert!(!r.log.is_sparse(), "{place}");
+        let beyond: u64 = held.iter().map(|len| *len as u64 + PACKET).sum();
+        let slots = slots(r);
+        assert_eq!(r.held_memory(), beyond + slots.slots.len() as u64 * SLOT, "{place}");
+        assert_eq!(slots.in_place + slots.aside.len() as u64, held.len() as u64, "{place}");
+        let chunks = r.ordered.chunks.memory();
+        assert!(chunks <= slots.most_memory(&r.ordered) + 2 * CHUNK, "{place}: {chunks} bytes");
     }
 }
 
 #[test]
-fn any_order_gives_the_same_bytes_as_a_plain_model() {
-    let (mut in_place, mut copied) = (0, 0);
-    for seed in 0..200_u64 {
+fn random_order_agrees_with_plain_model() {
+    let (mut in_place, mut aside) = (0, 0);
+    for seed in 0..300_u64 {
         let mut random = crate::range_set::random(seed);
         let count = 20 + index(random(180));
         let range = 2 + random(100);
         let longest = [5, 1472, 9000, 40_000][index(random(4))];
-        let packets =
-            (0..count).map(|_| vec![random(256).to_le_bytes()[0]; index(random(longest))]).collect();
+        // Packets of one size, but for one in so many.
+        let odd = [1, 10, 1000][index(random(3))];
+        let packets = (0..count)
+            .map(|_| {
+                let len = if random(odd) == 0 { random(longest) } else { longest };
+                vec![random(256).to_le_bytes()[0]; index(len)]
+            })
+            .collect();
         let mut model = Model { packets, arrived: vec![false; count], read: 0 };
         let keep = Keep { payload: seed % 5 != 0, checksum: seed % 7 != 0 };
-        let mut r = Reassembly::new(0, range, keep);
+        let mut r = ReceiveBuffer::of_packets(0, range, keep);
         let (reads, jumps) = (1 + random(40), 1 + random(20));
         let mut step = 0;
         while model.rcv_nxt() < count {
             step += 1;
             let place = format!("seed {seed} step {step}");
             let next = r.rcv_nxt();
-            // What comes first is often missing for long.
+            // The next packet is often missing for long.
             let seq = if random(jumps) == 0 { next } else { next + random(range + 5) }.min(count as u64 - 1);
             let new = seq >= next && seq < next + range && !model.arrived[index(seq)];
-            let result = r.insert(seq, &model.packets[index(seq)], 1 << 30);
-            assert_eq!(matches!(result, Insert::Accepted { .. }), new, "{place}, packet {seq}");
+            let arrival = put(&mut r, seq, &model.packets[index(seq)], 1 << 30);
+            assert_eq!(arrival.new, u64::from(new), "{place}, packet {seq}");
             model.arrived[index(seq)] |= new;
-            if new && seq == next && model.rcv_nxt() > index(next) + 1 {
-                *if r.in_order.places() == 0 { &mut copied } else { &mut in_place } += 1;
-            }
+            assert_eq!(arrival.advanced, model.rcv_nxt() as u64 - next, "{place}");
+            in_place += u64::from(slots(&r).in_place > 0);
+            aside += u64::from(!slots(&r).aside.is_empty());
             if step % 4 == 0 || random(4) == 0 {
                 model.check(&r, &place);
             }
             if random(reads) == 0 {
-                let n = index(random(1 + 2 * r.unread()).min(r.unread()));
-                model.read += n;
+                let n = random(1 + 2 * r.unread()).min(r.unread());
+                model.read += index(n);
                 r.consume(n);
                 model.check(&r, &place);
             }
         }
         r.end();
         model.read += index(r.unread());
-        r.consume(usize::MAX);
+        r.consume(u64::MAX);
         model.check(&r, &format!("seed {seed}"));
         assert!(r.is_contiguous() && r.memory() == 0, "seed {seed}");
-        assert_eq!((r.ring.capacity(), r.in_order.capacity(), r.log.kept()), (0, 0, 0), "seed {seed}");
+        assert_eq!((r.ordered.chunks.memory(), slots(&r).slots.capacity()), (0, 0), "seed {seed}");
     }
-    assert!(in_place > 100 && copied > 100, "{in_place} read in place, {copied} copied");
-}
-
-/// Holds packets 1 to `count` of 1000 bytes beyond `rcv_nxt`, then what fills the hole, and reads all.
-fn pass(r: &mut Reassembly, count: u64) {
-    let next = r.rcv_nxt();
-    for seq in (1..=count).chain([0]) {
-        r.insert(next + seq, &[7; 1000], 1 << 30);
-    }
-    while let n @ 1.. = r.data().len() {
-        r.consume(n);
-    }
-    assert_eq!((r.rcv_nxt(), r.memory()), (next + count + 1, 0));
+    assert!(in_place > 10_000 && aside > 10_000, "{in_place} in place, {aside} aside");
 }
 
 #[test]
-fn what_was_held_is_read_where_it_lies_in_pieces_of_a_chunk() {
-    let mut r = Reassembly::new(0, 80_000, KEEP);
-    pass(&mut r, 5000);
-    for seq in (5002..9000).chain([5001]) {
-        r.insert(seq, &[7; 1000], 1 << 30);
+fn bytes_are_copied_once_if_sizes_are_equal() {
+    let mut r = buffer(0, 80_000);
+    for seq in (1..5000).chain([0]) {
+        put(&mut r, seq, &seq.to_le_bytes().repeat(100), 1 << 30);
+        assert!(slots(&r).aside.is_empty());
     }
-    assert_eq!(r.data().len(), 1000);
-    assert!(r.in_order.places() < 80, "{} pieces", r.in_order.places());
+    let expected: Vec<u8> = (0..5000_u64).flat_map(|seq| seq.to_le_bytes().repeat(100)).collect();
+    assert!(read_all(&mut r) == expected);
+    assert_eq!(r.crc(), crc32fast::hash(&expected));
 }
 
 #[test]
-fn what_is_kept_for_holes_is_given_back_when_there_have_been_none_for_long_and_at_the_end() {
-    let mut r = Reassembly::new(0, 80_000, KEEP);
-    let kept = |r: &Reassembly| (r.log.kept() > 0, r.ring.capacity() > 0);
-    pass(&mut r, 500);
-    assert_eq!(kept(&r), (true, true));
-    for _ in 0..2 * CALM {
-        pass(&mut r, 0);
+fn packet_of_another_size_moves_held_ones_aside() {
+    let mut r = buffer(0, 80_000);
+    for seq in 1..4 {
+        put(&mut r, seq, b"abc", 1000);
     }
-    assert_eq!(kept(&r), (false, false));
-    pass(&mut r, 500);
-    assert_eq!(kept(&r), (true, true));
+    assert_eq!((slots(&r).in_place, slots(&r).aside.len()), (3, 0));
+    put(&mut r, 5, b"abcd", 1000);
+    assert_eq!((slots(&r).in_place, slots(&r).aside.len()), (3, 1));
+    put(&mut r, 0, b"ab", 0);
+    assert_eq!((r.data(), slots(&r).aside.len()), (&b"ababcabcabc"[..], 1));
+    put(&mut r, 4, b"", 0);
+    assert_eq!((r.data(), slots(&r).aside.len()), (&b"ababcabcabcabcd"[..], 0));
+}
+
+#[test]
+fn sparse_packets_take_no_chunk_each() {
+    let mut r = buffer(0, 80_000);
+    let payload = [7; 1464];
+    for seq in (1..80_000).step_by(50) {
+        put(&mut r, seq, &payload, 1 << 30);
+    }
+    let (held, chunks) = (slots(&r).held_packets * 1464, r.ordered.chunks.memory());
+    assert!(held > 2_000_000 && chunks <= 2 * r.memory() + SLACK, "{chunks} bytes for {held}");
+    for seq in 0..80_000 {
+        put(&mut r, seq, &payload, 1 << 30);
+    }
+    assert_eq!(read_all(&mut r).len(), 80_000 * 1464);
+}
+
+#[test]
+fn memory_stays_bounded_when_dense_packets_are_read() {
+    let mut r = buffer(0, 80_000);
+    let payload = [7; 1000];
+    // Dense packets allow chunks for sparse ones behind them.
+    for seq in (1..10_000).chain((10_001..20_000).step_by(66)) {
+        put(&mut r, seq, &payload, 1 << 30);
+    }
+    assert_eq!(slots(&r).aside.len(), 0);
+    put(&mut r, 0, &payload, 0);
+    read_all(&mut r);
+    assert_eq!(slots(&r).held_packets, 152);
+    let chunks = r.ordered.chunks.memory();
+    assert!(chunks <= 2 * r.memory() + SLACK, "{chunks} bytes");
+    for seq in 10_000..20_000 {
+        put(&mut r, seq, &payload, 1 << 30);
+    }
+    assert_eq!(read_all(&mut r).len(), 10_000 * 1000);
+}
+
+#[test]
+fn slots_are_freed_at_end() {
+    let mut r = buffer(0, 80_000);
+    for seq in (1..=500).chain([0]) {
+        put(&mut r, seq, &[7; 1000], 1 << 30);
+    }
+    assert!(slots(&r).slots.capacity() > 0);
     r.end();
-    assert_eq!(kept(&r), (false, false));
-    pass(&mut r, 40_000);
-    assert_eq!(kept(&r), (false, false), "too much to keep, and the end");
-}
-
-#[test]
-fn what_waits_in_few_places_of_many_is_packed() {
-    let mut r = Reassembly::new(0, 80_000, KEEP);
-    // Each chunk has a packet that stays for long: of those that follow one another, every 50th is far ahead.
-    let mut near = 0;
-    for seq in 1..20_000 {
-        let far = seq % 50 == 0;
-        near += u64::from(!far);
-        r.insert(if far { 40_000 + seq } else { near }, &[7; 1000], 1 << 30);
-    }
-    r.insert(0, &[7; 1000], 1 << 30);
-    while let n @ 1.. = r.data().len() {
-        r.consume(n);
-    }
-    assert_eq!((r.rcv_nxt(), r.held_packets), (near + 1, 399));
-    let most = 2 * 399_000 + 3 * 64 * 1024;
-    assert!(r.log.live() == 399_000 && r.log.reserved() <= most, "{} bytes", r.log.reserved());
+    assert_eq!(slots(&r).slots.capacity(), 0);
+    assert_eq!((read_all(&mut r).len(), r.ordered.chunks.memory()), (501_000, 0));
 }
 
 fn index(number: u64) -> usize {

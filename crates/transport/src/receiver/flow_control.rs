@@ -1,0 +1,174 @@
+//! Flow control: what is accepted from the peer, and the window that is offered to it.
+
+use std::time::{Duration, Instant};
+
+use super::flight_limit::FlightLimit;
+use super::packet_window::{PacketWindow, Reception};
+use super::window::ReceiveWindow;
+use super::{LEAST_UNREAD, ReceiverConfig};
+use crate::receive_buffer::chunks::{CHUNK, SLOT};
+use crate::receive_buffer::{Arrival, Limits, ReceiveBuffer, Segment};
+use crate::wire::Numbering;
+use crate::wire::native::{FIRST_WINDOW, LEAST_FIRST_WINDOW};
+
+/// Payload of a full classic packet, in bytes.
+const FULL_PACKET: u64 = 1464;
+
+#[derive(Debug)]
+pub(super) struct FlowControl {
+    window: Window,
+    /// Bound by the socket's buffer.
+    pub(super) limit: FlightLimit,
+    /// Bytes that may be held, unread or beyond holes, as last set by the listener.
+    memory: u64,
+    /// The next expected data was refused, and none was accepted in order since.
+    refused: bool,
+}
+
+/// The window, in the numbers of the wire.
+#[derive(Debug)]
+enum Window {
+    Packets(PacketWindow),
+    Bytes(ReceiveWindow),
+}
+
+impl FlowControl {
+    pub(super) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64) -> Self {
+        let (window, packet) = match numbering {
+            Numbering::Packets => (Window::Packets(PacketWindow::new(first, config.window)), FULL_PACKET),
+            Numbering::Bytes => {
+                let window = ReceiveWindow::new(first, config.stream_window).with_unasked(unasked(config));
+                (Window::Bytes(window), config.stream_window.mss)
+            }
+        };
+        Self { window, limit: FlightLimit::new(numbering, packet), memory: LEAST_UNREAD, refused: false }
+    }
+
+    /// Puts a segment into the buffer if the limits allow it. `memory` is how many bytes may be held beyond holes.
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        segment: Segment<'_>,
+        memory: u64,
+        buffer: &mut ReceiveBuffer,
+    ) -> Arrival {
+        self.memory = memory.max(LEAST_UNREAD);
+        let (seq, len) = (segment.seq, segment.payload.len() as u64);
+        let (arrived, edge) = (self.arrived(buffer), self.right_edge());
+        let arrival = buffer.insert(segment, self.limits(memory, buffer));
+        self.refused = arrival.next_refused || self.refused && arrival.advanced == 0;
+        match &mut self.window {
+            Window::Packets(_) => {
+                // A packet beyond the offered edge is no evidence of how much a network holds.
+                let end = seq.saturating_add(1).min(edge);
+                if arrival.new > 0 {
+                    self.limit.on_arrival(now, end, len, arrived);
+                }
+            }
+            Window::Bytes(window) => {
+                let end = seq.saturating_add(len);
+                self.limit.on_arrival(now, end.min(edge), len, arrived);
+                if arrival.new > 0 {
+                    window.on_arrival(now, end, buffer.rcv_nxt());
+                }
+            }
+        }
+        arrival
+    }
+
+    /// Returns the right edge to offer in an ACK that is sent now.
+    pub(super) fn offer(&mut self, now: Instant, buffer: &ReceiveBuffer) -> u64 {
+        let (arrived, before) = (self.arrived(buffer), self.right_edge());
+        let state = self.state(buffer);
+        let (edge, bounded) = match &mut self.window {
+            Window::Packets(window) => {
+                let edge = window.offer(state);
+                (edge, state.most <= edge)
+            }
+            Window::Bytes(window) => {
+                window.set_most(state.most);
+                (window.offer(now), window.is_bounded())
+            }
+        };
+        self.limit.on_offer(now, before, edge, arrived, bounded);
+        edge
+    }
+
+    /// Returns the window for a selective ACK that is sent now. If the next bytes were refused they would be refused again:
+    /// a window of 0 makes the sender probe.
+    pub(super) fn window(&mut self, now: Instant, buffer: &ReceiveBuffer) -> u64 {
+        if self.refused { 0 } else { self.offer(now, buffer).saturating_sub(buffer.rcv_nxt()) }
+    }
+
+    /// Returns the cumulative ACK and the window in packets to announce, if the peer waits for the application to read.
+    pub(super) fn window_update(&mut self, buffer: &ReceiveBuffer) -> Option<(u64, u64)> {
+        let state = self.state(buffer);
+        match &mut self.window {
+            Window::Packets(window) if window.should_update(state) => {
+                Some((buffer.rcv_nxt(), window.offer(state) - buffer.rcv_nxt()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The application has read some bytes. True if a selective ACK should announce the window.
+    pub(super) fn on_read(&mut self, now: Instant, buffer: &ReceiveBuffer) -> bool {
+        let Window::Bytes(window) = &mut self.window else { return false };
+        window.on_read(now, buffer.read_offset());
+        // A sender whose data was refused waits for this, wherever the edge is.
+        let caught_up = self.refused && buffer.unread() <= self.memory / 2;
+        self.refused &= !caught_up;
+        caught_up || window.should_update()
+    }
+
+    /// Returns how much of the socket's buffer the peer was offered and has not filled, in bytes of kernel accounting.
+    pub(super) fn offered(&self, buffer: &ReceiveBuffer) -> u64 {
+        self.limit.held(self.arrived(buffer), self.right_edge())
+    }
+
+    /// Returns the round-trip time measured by the window, where bytes are numbered.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        match &self.window {
+            Window::Packets(_) => None,
+            Window::Bytes(window) => window.rtt(),
+        }
+    }
+
+    fn limits(&mut self, memory: u64, buffer: &ReceiveBuffer) -> Limits {
+        let state = self.state(buffer);
+        match &mut self.window {
+            Window::Packets(window) => window.limits(memory, state),
+            Window::Bytes(window) => {
+                // Bytes that were offered fit, although they may begin and end within chunks.
+                window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
+                Limits { right_edge: window.right_edge(), memory, unread: LEAST_UNREAD }
+            }
+        }
+    }
+
+    fn right_edge(&self) -> u64 {
+        match &self.window {
+            Window::Packets(window) => window.edge(),
+            Window::Bytes(window) => window.right_edge(),
+        }
+    }
+
+    /// Returns the number after the farthest packet or byte that arrived.
+    fn arrived(&self, buffer: &ReceiveBuffer) -> u64 {
+        match &self.window {
+            Window::Packets(_) => buffer.arrived(),
+            Window::Bytes(window) => window.arrived(),
+        }
+    }
+
+    fn state<'a>(&self, buffer: &'a ReceiveBuffer) -> Reception<'a> {
+        let most = self.limit.edge(self.arrived(buffer));
+        Reception { buffer, memory: self.memory, most, refused: self.refused }
+    }
+}
+
+/// Bytes accepted before a window is offered: at least ten packets, and no more than will be offered.
+fn unasked(config: &ReceiverConfig) -> u64 {
+    let window = config.stream_window.initial.min(config.stream_window.max);
+    FIRST_WINDOW.min(window).max(LEAST_FIRST_WINDOW)
+}

@@ -1,0 +1,102 @@
+//! The receive window where the wire numbers packets (classic). Each answer offers it; its right edge never moves back
+//! (RFC 9293, section 3.8.6), even while the application leaves unread what arrives.
+
+use super::WindowPolicy;
+use crate::receive_buffer::{Limits, ReceiveBuffer};
+
+/// Bytes that an application may leave unread in any case, if there is memory: enough for the pauses of a disk that writes
+/// some hundred megabytes a second.
+const MIN_UNREAD_LIMIT: u64 = 16 << 20;
+
+#[derive(Debug)]
+pub(super) struct PacketWindow {
+    policy: WindowPolicy,
+    /// Number after the last packet that was ever offered.
+    edge: u64,
+    /// The last window was smaller than the policy's, because of unread data.
+    narrowed: bool,
+}
+
+/// State of the receiver on which the window depends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reception<'a> {
+    pub(super) buffer: &'a ReceiveBuffer,
+    /// Bytes that may be held, unread or beyond holes.
+    pub(super) memory: u64,
+    /// Number up to which the socket's buffer has room.
+    pub(super) most: u64,
+    /// The next expected packet was refused, and none was accepted in order since.
+    pub(super) refused: bool,
+}
+
+impl PacketWindow {
+    pub(super) fn new(first: u64, policy: WindowPolicy) -> Self {
+        Self { policy, edge: first, narrowed: false }
+    }
+
+    pub(super) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// Limits for the next packet if `memory` bytes may be held beyond holes.
+    pub(super) fn limits(&self, memory: u64, state: Reception<'_>) -> Limits {
+        let (backlog, buffer) = (self.backlog(state), state.buffer);
+        // An application that keeps up has less than half of the memory unread, so its packets always fit.
+        if backlog == 0 {
+            return Limits { right_edge: u64::MAX, memory, unread: u64::MAX };
+        }
+        // Keep room for one packet that fills a hole.
+        let memory = memory.saturating_sub(backlog + buffer.largest_packet());
+        Limits { right_edge: u64::MAX, memory, unread: state.memory.saturating_sub(buffer.held_memory()) }
+    }
+
+    /// Returns the right edge to offer now. While the application is behind, the window ends where packets as large as the
+    /// largest so far would fill the memory.
+    pub(super) fn offer(&mut self, state: Reception<'_>) -> u64 {
+        let full = self.full_window(state);
+        let window = match self.backlog(state) {
+            0 => full,
+            // A sender counts how often it repeated a packet within the window. Make it probe instead.
+            _ if state.refused => 0,
+            backlog => {
+                let room = self.unread_limit(state).saturating_sub(backlog);
+                full.min(room / state.buffer.largest_packet().max(1))
+            }
+        };
+        self.narrowed = window < full;
+        let edge = state.buffer.rcv_nxt() + window;
+        self.edge = self.edge.max(edge);
+        edge
+    }
+
+    /// True if the sender waits for a larger window, and the application has caught up.
+    pub(super) fn should_update(&self, state: Reception<'_>) -> bool {
+        self.narrowed && self.backlog(state) == 0
+    }
+
+    /// Returns the window for an application that keeps up: the policy's, as far as the socket's buffer has room. If bytes
+    /// are kept for the application, at most half of the memory: the other half is for the unread data of an application
+    /// that still counts as keeping up. So data already offered fits when it falls behind.
+    fn full_window(&self, state: Reception<'_>) -> u64 {
+        let rcv_nxt = state.buffer.rcv_nxt();
+        let window = u64::from(self.policy.window(rcv_nxt)).min(state.most.max(self.edge) - rcv_nxt);
+        let largest = state.buffer.largest_packet();
+        if largest == 0 || !state.buffer.keeps_payload() {
+            return window;
+        }
+        window.min((state.memory / 2 / largest).max(1))
+    }
+
+    /// Returns the unread bytes if the application is behind, that is, if it left more than half of the limit unread; else 0.
+    fn backlog(&self, state: Reception<'_>) -> u64 {
+        let unread = state.buffer.unread();
+        if unread > self.unread_limit(state) / 2 { unread } else { 0 }
+    }
+
+    /// Limit on unread bytes: twice the largest flight (at least 16 MiB), so that data already offered still fits when the
+    /// application stops reading.
+    fn unread_limit(&self, state: Reception<'_>) -> u64 {
+        let flight = self.full_window(state).saturating_mul(state.buffer.largest_packet());
+        state.memory.min(MIN_UNREAD_LIMIT.max(flight.saturating_mul(2)))
+    }
+}

@@ -1,0 +1,183 @@
+//! Selective ACKs of one stream (native): when the next one is due, and its contents.
+
+use std::time::{Duration, Instant};
+
+use super::ReceiverConfig;
+use super::ack_policy::{Acks, Order, Packet};
+use super::flow_control::FlowControl;
+use super::sack_list::SackList;
+use crate::Ecn;
+use crate::planted;
+use crate::receive_buffer::{Arrival, ReceiveBuffer};
+use crate::wire::Piece;
+use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
+
+/// Shortest interval and number of repetitions of an ACK that reopens a window. The interval doubles each time.
+const REOPEN_INTERVAL: Duration = Duration::from_millis(200);
+const MAX_REOPEN_REPEATS: u32 = 4;
+
+#[derive(Debug)]
+pub(super) struct SelectiveAcks {
+    acks: Acks,
+    sacks: SackList,
+    /// Blocks of the newest ACK.
+    blocks: Vec<SackBlock>,
+    /// Blocks of the longest ACK that the sender accepts.
+    max_blocks: usize,
+    /// Bytes of stream in a packet of full size.
+    mss: u64,
+    /// The application read since the window was last updated.
+    read: bool,
+    /// The window of the newest ACK, in bytes.
+    window: u64,
+    reopened: Option<Reopened>,
+    largest_tx: u64,
+}
+
+/// Repetition of an ACK that reopens a window. Zero-window probes back off (RFC 9293, section 3.8.6.1), so a sender that
+/// misses this ACK would ask again only after a long time.
+#[derive(Debug, Clone, Copy)]
+struct Reopened {
+    /// Time of the next repetition.
+    at: Instant,
+    /// Interval before it.
+    wait: Duration,
+    /// Repetitions left.
+    left: u32,
+}
+
+impl SelectiveAcks {
+    pub(super) fn new(config: &ReceiverConfig, max_blocks: usize) -> Self {
+        Self {
+            acks: Acks::new(config.acks),
+            sacks: SackList::new(),
+            blocks: Vec::new(),
+            max_blocks,
+            mss: config.stream_window.mss,
+            read: false,
+            window: FIRST_WINDOW,
+            reopened: None,
+            largest_tx: planted::first_tx(),
+        }
+    }
+
+    /// A data packet arrived. `arrival` is what the buffer made of it.
+    pub(super) fn on_data(
+        &mut self,
+        now: Instant,
+        piece: &Piece<'_>,
+        ecn: Ecn,
+        arrival: Arrival,
+        buffer: &ReceiveBuffer,
+    ) {
+        let Arrival { new, advanced, duplicate, next_refused, .. } = arrival;
+        let refused = new == 0 && (duplicate == 0 || next_refused);
+        let order = match new {
+            // Refused data did not arrive before, so it is no duplicate.
+            0 if refused => Order::InOrder,
+            0 => Order::Duplicate,
+            _ if advanced == 0 => Order::BeyondHole,
+            _ if arrival.had_hole => Order::FilledHole,
+            _ => Order::InOrder,
+        };
+        if new > 0
+            && advanced == 0
+            && let Some(block) = buffer.held().and_then(|held| held.range_of(piece.seq))
+        {
+            self.sacks.on_arrival(&block);
+        }
+        // If no bytes are kept, all that is in order counts as read.
+        self.read |= new > 0 && !buffer.keeps_payload();
+        let tx = piece.tx.unwrap_or(self.largest_tx);
+        self.on_packet(now, Packet { tx, ecn, order, asks: piece.asks || refused, every: piece.ack_every });
+    }
+
+    /// A packet without data arrived. It is acknowledged at once if `ack_now`.
+    pub(super) fn on_control(&mut self, now: Instant, tx: u64, ecn: Ecn, ack_now: bool) {
+        self.on_packet(now, Packet { tx, ecn, order: Order::InOrder, asks: ack_now, every: 0 });
+    }
+
+    /// The application has read some bytes.
+    pub(super) fn on_read(&mut self) {
+        self.read = true;
+    }
+
+    /// Returns the number of the newest transmission received.
+    pub(super) fn largest_tx(&self) -> u64 {
+        self.largest_tx
+    }
+
+    /// True if [`SelectiveAcks::take`] may return an ACK now.
+    pub(super) fn may_ack(&self, now: Instant) -> bool {
+        self.read || self.acks.is_due(now) || self.is_reopening_due(now)
+    }
+
+    /// Returns when the next ACK is due, if none is due yet.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let reopening = self.reopened.map(|reopened| reopened.at);
+        [self.acks.deadline(), reopening].into_iter().flatten().min()
+    }
+
+    /// Returns the ACK to send now and its blocks, if one is due.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        flow: &mut FlowControl,
+        buffer: &ReceiveBuffer,
+    ) -> Option<(Ack, &[SackBlock])> {
+        if std::mem::take(&mut self.read) && flow.on_read(now, buffer) || self.is_reopening_due(now) {
+            self.acks.request();
+        }
+        let fields = self.acks.take(now)?;
+        self.blocks.clear();
+        if let Some(held) = buffer.held() {
+            let report = self.sacks.report(held, self.max_blocks);
+            self.blocks.extend(report.iter().map(|range| SackBlock { start: range.start, end: range.end }));
+            self.blocks.sort_unstable_by_key(|block| block.start);
+        }
+        let window = flow.window(now, buffer);
+        self.on_window(now, window, flow.rtt());
+        // Counts wrap on the wire. A delay stays at the largest value that the field can hold.
+        #[allow(clippy::cast_possible_truncation, reason = "the wire carries counts modulo 2^32")]
+        let low = |count: u64| count as u32;
+        let ack = Ack {
+            echo_tx: fields.largest_tx,
+            echo_delay_us: u32::try_from(fields.delay.as_micros()).unwrap_or(u32::MAX),
+            ack: buffer.rcv_nxt(),
+            window,
+            packets: low(fields.packets),
+            duplicates: low(fields.duplicates),
+            ce: low(fields.ce),
+            ect: low(fields.ect0 + fields.ect1),
+            overflow: None,
+        };
+        Some((ack, &self.blocks))
+    }
+
+    fn on_packet(&mut self, now: Instant, packet: Packet) {
+        self.reopened = None;
+        self.largest_tx = self.largest_tx.max(packet.tx);
+        self.acks.on_packet(now, packet);
+    }
+
+    fn is_reopening_due(&self, now: Instant) -> bool {
+        self.reopened.is_some_and(|reopened| reopened.at <= now)
+    }
+
+    /// An ACK offers this window. If the one before left no room for a packet, its sender waits for this ACK.
+    fn on_window(&mut self, now: Instant, window: u64, rtt: Option<Duration>) {
+        let was_closed = std::mem::replace(&mut self.window, window) < self.mss;
+        self.reopened = match self.reopened {
+            _ if window < self.mss => None,
+            Some(Reopened { at, wait, left }) if at <= now => {
+                (left > 1).then(|| Reopened { at: now + 2 * wait, wait: 2 * wait, left: left - 1 })
+            }
+            None if was_closed => {
+                // An answer takes a round trip.
+                let wait = REOPEN_INTERVAL.max(2 * rtt.unwrap_or_default());
+                Some(Reopened { at: now + wait, wait, left: MAX_REOPEN_REPEATS })
+            }
+            reopened => reopened,
+        };
+    }
+}

@@ -1,0 +1,58 @@
+//! The stream of one transfer: its buffer, its flow control, and its selective ACKs if the wire has them.
+
+use std::time::Instant;
+
+use super::ReceiverConfig;
+use super::flow_control::FlowControl;
+use super::selective_acks::SelectiveAcks;
+use crate::Ecn;
+use crate::receive_buffer::{Arrival, Keep, MAX_RANGES, ReceiveBuffer, Segment};
+use crate::wire::{Numbering, Piece};
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) buffer: ReceiveBuffer,
+    pub(super) flow: FlowControl,
+    /// `None` if each data packet is answered with a cumulative ACK (classic).
+    pub(super) selective: Option<Box<SelectiveAcks>>,
+}
+
+impl Stream {
+    /// A stream that begins at `first`. Selective ACKs have at most `max_blocks` blocks.
+    pub(super) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64, max_blocks: usize) -> Self {
+        let keep = Keep { payload: config.keep_payload, checksum: config.checksum };
+        let flow = FlowControl::new(config, numbering, first);
+        match numbering {
+            Numbering::Packets => {
+                let buffer = ReceiveBuffer::of_packets(first, u64::from(config.range), keep);
+                Self { buffer, flow, selective: None }
+            }
+            Numbering::Bytes => {
+                let buffer = ReceiveBuffer::of_bytes(first, MAX_RANGES, keep);
+                Self { buffer, flow, selective: Some(Box::new(SelectiveAcks::new(config, max_blocks))) }
+            }
+        }
+    }
+
+    /// Takes a data packet. `memory` is how many bytes may be held beyond holes.
+    pub(super) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Arrival {
+        let Self { buffer, flow, selective } = self;
+        let segment = Segment { seq: piece.seq, payload: piece.payload, crc: piece.crc };
+        let Some(acks) = selective else { return flow.insert(now, segment, memory, buffer) };
+        if piece.payload.is_empty() {
+            // A keep-alive, which counts as a duplicate.
+            acks.on_control(now, piece.tx.unwrap_or(acks.largest_tx()), ecn, true);
+            return Arrival { duplicate: 1, ..Arrival::default() };
+        }
+        let arrival = flow.insert(now, segment, memory, buffer);
+        acks.on_data(now, piece, ecn, arrival, buffer);
+        arrival
+    }
+
+    /// A packet without data arrived. A selective ACK is sent at once if `ack_now`.
+    pub(super) fn on_control(&mut self, now: Instant, tx: u64, ecn: Ecn, ack_now: bool) {
+        if let Some(acks) = &mut self.selective {
+            acks.on_control(now, tx, ecn, ack_now);
+        }
+    }
+}
