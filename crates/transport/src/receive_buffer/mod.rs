@@ -89,6 +89,7 @@ impl ReceiveBuffer {
     }
 
     /// Takes a segment.
+    #[inline]
     pub fn insert(&mut self, segment: Segment<'_>, limits: Limits) -> Arrival {
         match &mut self.beyond {
             Beyond::Ranges(ranges) => ranges.insert(&mut self.ordered, segment, limits),

@@ -48,6 +48,7 @@ impl Ordered {
     }
 
     /// Appends bytes in order, with their CRC if it is known.
+    #[inline]
     pub(super) fn append(&mut self, bytes: &[u8], crc: Option<u32>) {
         let end = self.end + bytes.len() as u64;
         if self.keep.payload {
@@ -75,13 +76,21 @@ impl Ordered {
     }
 
     /// Computes the CRC of the bytes in memory that have none yet.
+    #[inline]
     pub(super) fn hash(&mut self) {
         if self.hashed < self.end {
+            self.hash_rest();
+        }
+    }
+
+    #[inline(never)]
+    fn hash_rest(&mut self) {
+        if self.keep.checksum {
             for piece in self.chunks.slices(self.hashed..self.end) {
                 self.crc.append(piece, None);
             }
-            self.hashed = self.end;
         }
+        self.hashed = self.end;
     }
 
     /// Releases the memory of bytes that were read. `is_contiguous` if no bytes lie beyond a hole.
@@ -142,12 +151,11 @@ impl Ordered {
         self.chunks.slices(range).flatten().copied().collect()
     }
 
+    #[inline]
     fn set_end(&mut self, end: u64) {
         self.end = end;
-        if !self.keep.checksum {
-            self.hashed = end;
-        } else if end - self.hashed >= MAX_UNHASHED {
-            self.hash();
+        if end - self.hashed >= MAX_UNHASHED {
+            self.hash_rest();
         }
         if !self.keep.payload {
             self.read = end;

@@ -66,24 +66,32 @@ impl Ranges {
     fn accept_in_order(&mut self, ordered: &mut Ordered, segment: Segment<'_>, arrival: &mut Arrival) {
         let before = ordered.end();
         if arrival.had_hole {
-            for gap in self.held.gaps(segment.range()) {
-                let part = segment.part(&gap);
-                ordered.append(part.payload, part.crc);
-                arrival.new += gap.end - gap.start;
-                let run_end = self.held.first_missing(gap.end);
-                if let Some((len, crc)) = self.crcs.pop_at(gap.end) {
-                    ordered.append_hashed(len, crc);
-                } else if run_end > gap.end {
-                    ordered.append_in_place(run_end - gap.end);
-                }
-            }
-            self.held.remove_below(ordered.end());
+            arrival.new = self.fill_hole(ordered, &segment);
         } else {
             ordered.append(segment.payload, segment.crc);
             arrival.new = segment.payload.len() as u64;
         }
         arrival.duplicate += segment.payload.len() as u64 - arrival.new;
         arrival.advanced = ordered.end() - before;
+    }
+
+    /// Appends the missing bytes of the segment, and the ranges that it reaches. Returns how many were missing.
+    #[inline(never)]
+    fn fill_hole(&mut self, ordered: &mut Ordered, segment: &Segment<'_>) -> u64 {
+        let mut new = 0;
+        for gap in self.held.gaps(segment.range()) {
+            let part = segment.part(&gap);
+            ordered.append(part.payload, part.crc);
+            new += gap.end - gap.start;
+            let run_end = self.held.first_missing(gap.end);
+            if let Some((len, crc)) = self.crcs.pop_at(gap.end) {
+                ordered.append_hashed(len, crc);
+            } else if run_end > gap.end {
+                ordered.append_in_place(run_end - gap.end);
+            }
+        }
+        self.held.remove_below(ordered.end());
+        new
     }
 
     fn has_room_in_order(&self, ordered: &Ordered, segment: &Segment<'_>, limits: Limits) -> bool {

@@ -113,10 +113,13 @@ impl Slots {
 
     fn accept_in_order(&mut self, ordered: &mut Ordered, payload: &[u8]) -> u64 {
         let before = self.rcv_nxt;
-        self.append(ordered, payload);
         if self.held_packets == 0 {
+            ordered.append(payload, None);
+            self.rcv_nxt += 1;
+            self.largest = self.largest.max(payload.len() as u64);
             return 1;
         }
+        self.append(ordered, payload);
         while let Some(slot @ (Slot::InPlace | Slot::Aside)) = self.slots.front().copied() {
             let len = if slot == Slot::InPlace {
                 ordered.append_in_place(self.stride);

@@ -45,6 +45,7 @@ impl FlowControl {
     }
 
     /// Puts a segment into the buffer if the limits allow it. `memory` is how many bytes may be held beyond holes.
+    #[inline]
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -54,15 +55,26 @@ impl FlowControl {
     ) -> Arrival {
         self.memory = memory.max(LEAST_UNREAD);
         let (seq, len) = (segment.seq, segment.payload.len() as u64);
-        let (arrived, edge) = (self.arrived(buffer), self.right_edge());
-        let arrival = buffer.insert(segment, self.limits(memory, buffer));
-        self.refused = arrival.next_refused || self.refused && arrival.advanced == 0;
+        let (arrived, edge, limits) = match &mut self.window {
+            Window::Packets(window) => {
+                let arrived = buffer.arrived();
+                let most = self.limit.edge(arrived);
+                let state = Reception { buffer, memory: self.memory, most, refused: self.refused };
+                (arrived, window.edge(), window.limits(memory, state))
+            }
+            Window::Bytes(window) => {
+                // Bytes that were offered fit, although they may begin and end within chunks.
+                window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
+                let right_edge = window.right_edge();
+                (window.arrived(), right_edge, Limits { right_edge, memory, unread: LEAST_UNREAD })
+            }
+        };
+        let arrival = buffer.insert(segment, limits);
         match &mut self.window {
             Window::Packets(_) => {
-                // A packet beyond the offered edge is no evidence of how much a network holds.
-                let end = seq.saturating_add(1).min(edge);
                 if arrival.new > 0 {
-                    self.limit.on_arrival(now, end, len, arrived);
+                    // A packet beyond the offered edge is no evidence of how much a network holds.
+                    self.limit.on_arrival(now, seq.saturating_add(1).min(edge), len, arrived);
                 }
             }
             Window::Bytes(window) => {
@@ -73,6 +85,7 @@ impl FlowControl {
                 }
             }
         }
+        self.refused = arrival.next_refused || self.refused && arrival.advanced == 0;
         arrival
     }
 
@@ -131,18 +144,6 @@ impl FlowControl {
         match &self.window {
             Window::Packets(_) => None,
             Window::Bytes(window) => window.rtt(),
-        }
-    }
-
-    fn limits(&mut self, memory: u64, buffer: &ReceiveBuffer) -> Limits {
-        let state = self.state(buffer);
-        match &mut self.window {
-            Window::Packets(window) => window.limits(memory, state),
-            Window::Bytes(window) => {
-                // Bytes that were offered fit, although they may begin and end within chunks.
-                window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
-                Limits { right_edge: window.right_edge(), memory, unread: LEAST_UNREAD }
-            }
         }
     }
 

@@ -90,6 +90,10 @@ impl PacketWindow {
     /// Returns the unread bytes if the application is behind, that is, if it left more than half of the limit unread; else 0.
     fn backlog(&self, state: Reception<'_>) -> u64 {
         let unread = state.buffer.unread();
+        // The smallest limit, which needs no look at the window.
+        if unread <= state.memory.min(MIN_UNREAD_LIMIT) / 2 {
+            return 0;
+        }
         if unread > self.unread_limit(state) / 2 { unread } else { 0 }
     }
 

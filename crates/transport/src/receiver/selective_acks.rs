@@ -67,10 +67,10 @@ impl SelectiveAcks {
         now: Instant,
         piece: &Piece<'_>,
         ecn: Ecn,
-        arrival: Arrival,
+        arrival: &Arrival,
         buffer: &ReceiveBuffer,
     ) {
-        let Arrival { new, advanced, duplicate, next_refused, .. } = arrival;
+        let &Arrival { new, advanced, duplicate, next_refused, .. } = arrival;
         let refused = new == 0 && (duplicate == 0 || next_refused);
         let order = match new {
             // Refused data did not arrive before, so it is no duplicate.

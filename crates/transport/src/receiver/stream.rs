@@ -38,14 +38,17 @@ impl Stream {
     pub(super) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Arrival {
         let Self { buffer, flow, selective } = self;
         let segment = Segment { seq: piece.seq, payload: piece.payload, crc: piece.crc };
-        let Some(acks) = selective else { return flow.insert(now, segment, memory, buffer) };
-        if piece.payload.is_empty() {
+        if let Some(acks) = selective
+            && piece.payload.is_empty()
+        {
             // A keep-alive, which counts as a duplicate.
             acks.on_control(now, piece.tx.unwrap_or(acks.largest_tx()), ecn, true);
             return Arrival { duplicate: 1, ..Arrival::default() };
         }
         let arrival = flow.insert(now, segment, memory, buffer);
-        acks.on_data(now, piece, ecn, arrival, buffer);
+        if let Some(acks) = selective {
+            acks.on_data(now, piece, ecn, &arrival, buffer);
+        }
         arrival
     }
 
