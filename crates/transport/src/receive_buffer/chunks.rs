@@ -1,6 +1,6 @@
-//! Memory of a stream, in chunks of 64 KiB at their offsets. A chunk exists only where bytes were written, so data far
-//! beyond a hole costs little, and becomes readable in place once the hole is filled. Does not record which bytes of a
-//! chunk were written.
+//! Memory of a stream, in chunks of 64 KiB at their offsets. A chunk exists only where bytes were
+//! written, so data far beyond a hole costs little, and becomes readable in place once the hole is
+//! filled. Does not record which bytes of a chunk were written.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,7 +9,8 @@ use std::ops::Range;
 pub(crate) const CHUNK: u64 = 64 * 1024;
 /// Memory of one entry in the list of chunks, present or not, in bytes.
 pub(crate) const SLOT: u64 = size_of::<Option<Box<[u8]>>>() as u64;
-/// Empty chunks kept for reuse (1 MiB), or as many as are in use if that is more: a steady stream allocates nothing.
+/// Empty chunks kept for reuse (1 MiB), or as many as are in use if that is more: a steady stream
+/// allocates nothing.
 const MIN_SPARE_CHUNKS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -58,7 +59,8 @@ impl Chunks {
         }
     }
 
-    /// Returns the bytes of this range up to the end of the first chunk. Empty if that chunk does not exist.
+    /// Returns the bytes of this range up to the end of the first chunk. Empty if that chunk does
+    /// not exist.
     pub(crate) fn slice(&self, range: Range<u64>) -> &[u8] {
         let slot = (range.start / CHUNK).checked_sub(self.first).map(size);
         let Some(Some(chunk)) = slot.and_then(|slot| self.slots.get(slot)) else { return &[] };

@@ -1,4 +1,5 @@
-//! CRC-32 of a stream whose bytes arrive in any order. If the CRC of a piece is known, its bytes are not read again.
+//! CRC-32 of a stream whose bytes arrive in any order. If the CRC of a piece is known, its bytes
+//! are not read again.
 
 use std::collections::VecDeque;
 
@@ -25,19 +26,20 @@ impl OrderedCrc {
         if self.tail_len == 0 { self.head } else { combine(self.head, self.tail.sum(), self.tail_len) }
     }
 
-    /// Appends bytes, with their CRC if it is known.
-    pub(super) fn append(&mut self, bytes: &[u8], crc: Option<u32>) {
-        if crc.is_some() {
-            self.fold_tail();
-            self.head = self.combiner.extend(self.head, bytes, crc);
-        } else {
-            self.tail.update(bytes);
-            self.tail_len += bytes.len() as u64;
-        }
+    /// Appends bytes.
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.tail.update(bytes);
+        self.tail_len += bytes.len() as u64;
+    }
+
+    /// Appends bytes whose CRC is known.
+    pub(super) fn append_hashed(&mut self, bytes: &[u8], crc: u32) {
+        self.fold_tail();
+        self.head = self.combiner.extend(self.head, bytes, Some(crc));
     }
 
     /// Appends `len` bytes that have this CRC.
-    pub(super) fn append_known(&mut self, crc: u32, len: u64) {
+    pub(super) fn append_run(&mut self, crc: u32, len: u64) {
         self.fold_tail();
         self.head = combine(self.head, crc, len);
     }
@@ -114,9 +116,9 @@ mod tests {
         let (mut crc, mut runs) = (OrderedCrc::new(), RunCrcs::default());
         runs.insert(4, b"56789", Some(crc32fast::hash(b"56789")));
         assert_eq!((crc.sum(), runs.pop_at(3)), (0, None));
-        crc.append(b"1234", Some(crc32fast::hash(b"1234")));
+        crc.append_hashed(b"1234", crc32fast::hash(b"1234"));
         let (len, run) = runs.pop_at(4).unwrap();
-        crc.append_known(run, len);
+        crc.append_run(run, len);
         assert_eq!((crc.sum(), runs.memory()), (0xCBF4_3926, 0));
     }
 
@@ -141,9 +143,10 @@ mod tests {
         for pieces in [long.chunks(1444), short.chunks(1200)] {
             for (index, piece) in pieces.enumerate() {
                 let known = crc32fast::hash(piece);
-                // From the second piece on the length is known: zeros in place of the bytes change nothing.
+                // From the second piece on the length is known: zeros in place of the bytes change
+                // nothing.
                 let piece = if index == 0 { piece } else { &[0; 1444][..piece.len()] };
-                crc.append(piece, Some(known));
+                crc.append_hashed(piece, known);
             }
         }
         assert_eq!(crc.sum(), crc32fast::hash(&bytes));
@@ -170,10 +173,13 @@ mod tests {
                 let part = &bytes[piece.clone()];
                 let known = (random(3) > 0).then(|| crc32fast::hash(part));
                 if piece.start == end {
-                    crc.append(part, known);
+                    match known {
+                        Some(known) => crc.append_hashed(part, known),
+                        None => crc.append(part),
+                    }
                     end = piece.end;
                     while let Some((len, run)) = runs.pop_at(end as u64) {
-                        crc.append_known(run, len);
+                        crc.append_run(run, len);
                         end += usize::try_from(len).unwrap();
                     }
                 } else {

@@ -1,9 +1,9 @@
-//! Receive buffer of one stream: puts in order what arrives, keeps it until the application has read it, bounds the
-//! memory for it, and computes the CRC-32 of everything in order. Knows no wire format, no time, and no policy of windows
-//! or ACKs. Each byte is copied once.
+//! Receive buffer of one stream: puts in order what arrives, keeps it until the application has
+//! read it, bounds the memory for it, and computes the CRC-32 of everything in order. Knows no wire
+//! format, no time, and no policy of windows or ACKs. Each byte is copied once.
 //!
-//! Bytes in order are [`Ordered`], however the wire numbers the stream. What lies beyond a hole is [`Ranges`] of bytes
-//! (native) or [`Slots`] of packets (classic).
+//! Bytes in order are [`Ordered`], however the wire numbers the stream. What lies beyond a hole is
+//! [`Ranges`] of bytes (native) or [`Slots`] of packets (classic).
 
 pub(crate) mod chunks;
 mod crc;
@@ -17,8 +17,9 @@ use ordered::Ordered;
 use ranges::Ranges;
 use slots::Slots;
 
-/// Default limit on ranges beyond holes: 10 % loss of a window of 650,000 packets. A packet that would add one more is
-/// refused. Moving that many ranges aside for a new one in their middle takes some 20 us.
+/// Default limit on ranges beyond holes: 10 % loss of a window of 650,000 packets. A packet that
+/// would add one more is refused. Moving that many ranges aside for a new one in their middle takes
+/// some 20 us.
 pub const MAX_RANGES: usize = 1 << 16;
 
 /// A part of the stream as it arrived.
@@ -35,8 +36,8 @@ pub struct Segment<'a> {
 /// Limits on what is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Right edge of the window: the first offset that was not offered. At least `rcv_nxt`. Unused if packets are
-    /// numbered.
+    /// Right edge of the window: the first offset that was not offered. At least `rcv_nxt`. Unused
+    /// if packets are numbered.
     pub right_edge: u64,
     /// Memory for data beyond holes, in bytes; if bytes are numbered, for all data.
     pub memory: u64,
@@ -57,7 +58,8 @@ pub struct Arrival {
     pub no_room: u64,
     /// Distance by which `rcv_nxt` moved.
     pub advanced: u64,
-    /// Data was held beyond a hole before. If `rcv_nxt` moved, the segment filled a hole, or a part of it.
+    /// Data was held beyond a hole before. If `rcv_nxt` moved, the segment filled a hole, or a part
+    /// of it.
     pub had_hole: bool,
     /// The data refused was the next in order: the application has too much unread.
     pub next_refused: bool,
@@ -77,13 +79,14 @@ enum Beyond {
 }
 
 impl ReceiveBuffer {
-    /// A stream of bytes that begins at offset `start`, with at most `max_ranges` ranges beyond holes.
+    /// A stream of bytes that begins at offset `start`, with at most `max_ranges` ranges beyond
+    /// holes.
     pub fn of_bytes(start: u64, max_ranges: usize, keep: Keep) -> Self {
         Self { ordered: Ordered::new(start, keep), beyond: Beyond::Ranges(Ranges::new(max_ranges)) }
     }
 
-    /// A stream of packets that begins with number `first`. Packets less than `range` ahead of the next expected one are
-    /// accepted.
+    /// A stream of packets that begins with number `first`. Packets less than `range` ahead of the
+    /// next expected one are accepted.
     pub(crate) fn of_packets(first: u64, range: u64, keep: Keep) -> Self {
         Self { ordered: Ordered::new(0, keep), beyond: Beyond::Slots(Slots::new(first, range)) }
     }
@@ -97,8 +100,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the next unread bytes in order, as far as they lie in one piece. Empty only if there are none, so read
-    /// until it is empty.
+    /// Returns the next unread bytes in order, as far as they lie in one piece. Empty only if there
+    /// are none, so read until it is empty.
     pub fn data(&self) -> &[u8] {
         self.ordered.data()
     }
@@ -136,7 +139,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the payload of the largest packet in order so far, in bytes; 0 if bytes are numbered.
+    /// Returns the payload of the largest packet in order so far, in bytes; 0 if bytes are
+    /// numbered.
     pub(crate) fn largest_packet(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(_) => 0,
@@ -144,7 +148,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of its description.
+    /// Returns the memory of data beyond holes, in bytes; if bytes are numbered, only of its
+    /// description.
     pub(crate) fn held_memory(&self) -> u64 {
         match &self.beyond {
             Beyond::Ranges(ranges) => ranges.memory(),
@@ -152,7 +157,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the ranges beyond holes, which selective ACKs report. `None` if packets are numbered.
+    /// Returns the ranges beyond holes, which selective ACKs report. `None` if packets are
+    /// numbered.
     pub(crate) fn held(&self) -> Option<&RangeSet> {
         match &self.beyond {
             Beyond::Ranges(ranges) => Some(ranges.held()),
@@ -193,8 +199,9 @@ impl ReceiveBuffer {
         self.ordered.crc()
     }
 
-    /// Returns the memory in use, in bytes. Beside it, 1 MiB or as much again may be kept for reuse. If packets are
-    /// numbered, only their bytes count, and their chunks may take twice as much and 256 KiB.
+    /// Returns the memory in use, in bytes. Beside it, 1 MiB or as much again may be kept for
+    /// reuse. If packets are numbered, only their bytes count, and their chunks may take twice as
+    /// much and 256 KiB.
     pub fn memory(&self) -> u64 {
         let ordered = match &self.beyond {
             Beyond::Ranges(_) => self.ordered.chunks.memory(),

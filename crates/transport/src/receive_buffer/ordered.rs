@@ -1,5 +1,6 @@
-//! Bytes in order: their memory until the application has read them, and the CRC-32 of all of them. Bytes beyond a hole
-//! lie in the same memory, at their offsets; [`super::ranges`] or [`super::slots`] records where.
+//! Bytes in order: their memory until the application has read them, and the CRC-32 of all of them.
+//! Bytes beyond a hole lie in the same memory, at their offsets; [`super::ranges`] or
+//! [`super::slots`] records where.
 
 use std::ops::Range;
 
@@ -7,8 +8,8 @@ use super::chunks::Chunks;
 use super::crc::OrderedCrc;
 use crate::crc::{Crc32, combine};
 
-/// Bytes in order that may wait for their CRC. The library is twice as fast at pieces of some thousand bytes as at
-/// packets, and bytes read later than this have left the cache.
+/// Bytes in order that may wait for their CRC. The library is twice as fast at pieces of some
+/// thousand bytes as at packets, and bytes read later than this have left the cache.
 const MAX_UNHASHED: u64 = 64 * 1024;
 
 /// Use of the received bytes.
@@ -48,16 +49,25 @@ impl Ordered {
     }
 
     /// Appends bytes in order, with their CRC if it is known.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "runs once for each packet; the call costs as much as the work")]
     pub(super) fn append(&mut self, bytes: &[u8], crc: Option<u32>) {
         let end = self.end + bytes.len() as u64;
         if self.keep.payload {
             self.chunks.write(self.end, bytes);
         }
-        if self.keep.checksum && (crc.is_some() || !self.keep.payload) {
-            self.hash();
-            self.crc.append(bytes, crc);
-            self.hashed = end;
+        match crc {
+            Some(crc) if self.keep.checksum => {
+                self.hash();
+                self.crc.append_hashed(bytes, crc);
+                self.hashed = end;
+            }
+            None if self.keep.checksum && !self.keep.payload => {
+                self.hash();
+                self.crc.append(bytes);
+                self.hashed = end;
+            }
+            _ => {}
         }
         self.set_end(end);
     }
@@ -65,7 +75,7 @@ impl Ordered {
     /// Appends `len` bytes of this CRC that arrived before, beyond a hole.
     pub(super) fn append_hashed(&mut self, len: u64, crc: u32) {
         self.hash();
-        self.crc.append_known(crc, len);
+        self.crc.append_run(crc, len);
         self.hashed = self.end + len;
         self.set_end(self.hashed);
     }
@@ -87,7 +97,7 @@ impl Ordered {
     fn hash_rest(&mut self) {
         if self.keep.checksum {
             for piece in self.chunks.slices(self.hashed..self.end) {
-                self.crc.append(piece, None);
+                self.crc.append(piece);
             }
         }
         self.hashed = self.end;

@@ -1,7 +1,8 @@
-//! Bytes beyond a hole where the wire numbers bytes (native): which of them arrived, and their CRC-32.
+//! Bytes beyond a hole where the wire numbers bytes (native): which of them arrived, and their
+//! CRC-32.
 //!
-//! Segments may overlap earlier ones in any way, since a sender divides the stream anew when its packet size changes. Of
-//! two bytes for one offset the first to arrive stays.
+//! Segments may overlap earlier ones in any way: a sender that changes its packet size divides the
+//! stream differently. Of two bytes for one offset the first to arrive stays.
 
 use std::ops::Range;
 
@@ -75,7 +76,8 @@ impl Ranges {
         arrival.advanced = ordered.end() - before;
     }
 
-    /// Appends the missing bytes of the segment, and the ranges that it reaches. Returns how many were missing.
+    /// Appends the missing bytes of the segment, and the ranges that it reaches. Returns how many
+    /// were missing.
     #[inline(never)]
     fn fill_hole(&mut self, ordered: &mut Ordered, segment: &Segment<'_>) -> u64 {
         let mut new = 0;
@@ -142,7 +144,8 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Returns how many bytes of `payload` come before an offset that is `distance` bytes from its start.
+/// Returns how many bytes of `payload` come before an offset that is `distance` bytes from its
+/// start.
 fn length(distance: u64, payload: &[u8]) -> usize {
     usize::try_from(distance).unwrap_or(usize::MAX).min(payload.len())
 }

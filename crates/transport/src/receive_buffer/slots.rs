@@ -1,6 +1,7 @@
-//! Packets beyond a hole where the wire numbers packets (classic). The offset of such a packet is not known until the
-//! hole is filled, but nearly all packets of a stream have one size. So a packet is written to the offset that it has if
-//! the missing ones have its size, too. A packet of another size is kept aside, in memory of its own.
+//! Packets beyond a hole where the wire numbers packets (classic). The offset of such a packet is
+//! not known until the hole is filled, but nearly all packets of a stream have one size. So a
+//! packet is written to the offset that it has if the missing ones have its size, too. A packet of
+//! another size is kept aside, in memory of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -208,7 +209,8 @@ impl Slots {
         2 * (self.held_bytes + ordered.unread()) + SLACK
     }
 
-    /// Moves all packets out of the memory of the stream: their offsets were wrong, or they lie too sparsely.
+    /// Moves all packets out of the memory of the stream: their offsets were wrong, or they lie too
+    /// sparsely.
     fn set_aside(&mut self, ordered: &mut Ordered) {
         for (ahead, slot) in (0..).zip(&mut self.slots) {
             if *slot == Slot::InPlace {

@@ -1,31 +1,30 @@
-//! When to acknowledge, and what an ACK echoes: every n-th packet (RFC 9293 section 3.8.6.3, RFC 5681
-//! section 4.2), at once where the sender should know at once, else when the delay is over.
+//! ACK frequency of selective ACKs: every n-th packet (RFC 9293, section 3.8.6.3; RFC 5681, section
+//! 4.2), at once for urgent packets, otherwise when the ACK delay is over.
 //!
-//! An ACK that is due is only noted. It is made when the machine is polled, so that of all packets of one
-//! turn there is one ACK. Owns what is echoed: the largest transmission number, when it came, the counts.
+//! An ACK is made only when the machine is polled, so all packets of one turn share one ACK. Owns
+//! the echoed fields: the largest packet number, its arrival time, and the packet counts.
 
 use std::time::{Duration, Instant};
 
 use super::sack_list::MAX_BLOCKS;
 use crate::Ecn;
 
-/// Urgent packets that may wait for one ACK. Each may begin a SACK block, and the sender takes a block that does not fit
-/// for lost.
+/// Limit on urgent packets that wait for one ACK. Each may begin a SACK block, and the sender
+/// declares lost what does not fit into the blocks.
 const MAX_URGENT: u32 = 16;
 const _: () = assert!(MAX_URGENT as usize <= MAX_BLOCKS / 2);
 
-/// When to acknowledge.
+/// ACK frequency and delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckConfig {
-    /// An ACK for every this many packets, at least 1 (and 1 for 0). RFC 5681 asks for 2 at most, of full
-    /// size.
+    /// Packets per ACK; 0 counts as 1. RFC 5681 asks for at most 2 of full size.
     pub every: u32,
-    /// How long a packet may wait for its ACK. RFC 9293 asks for less than 500 ms.
+    /// Longest delay of an ACK. RFC 9293 asks for less than 500 ms.
     pub max_delay: Duration,
 }
 
 impl AckConfig {
-    /// The same, but no rarer and no later than the peer wants.
+    /// Limits frequency and delay to what the peer asks for.
     #[must_use]
     pub fn within(self, every: u32, max_delay: Duration) -> Self {
         Self { every: self.every.min(every), max_delay: self.max_delay.min(max_delay) }
@@ -39,43 +38,44 @@ impl Default for AckConfig {
     }
 }
 
-/// What a packet meant to the stream.
+/// Position of a packet in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// It moved `rcv_nxt`, and there was no hole.
     InOrder,
-    /// There is a hole before it.
+    /// It lies beyond a hole.
     BeyondHole,
     /// It filled a hole, wholly or in part.
     FilledHole,
-    /// Nothing in it was new, or nothing of it was taken: the sender is wrong about the state of things.
+    /// It has no new data, so the sender repeated it needlessly.
     Duplicate,
 }
 
-/// A packet that is to be acknowledged.
+/// A packet to acknowledge.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
-    /// Its transmission number: a new one each time that anything is sent.
+    /// Its packet number; a retransmission has a new one.
     pub tx: u64,
-    /// The codepoint that it came with: CE is answered at once, that the sender slows down in time (RFC 9000,
-    /// section 13.2.1).
+    /// Its ECN codepoint. CE is acknowledged at once, so that the sender slows down in time (RFC
+    /// 9000, section 13.2.1).
     pub ecn: Ecn,
-    /// What it meant to the stream.
+    /// Its position in the stream.
     pub order: Order,
-    /// It asks for an ACK at once.
+    /// It requests an immediate ACK.
     pub asks: bool,
-    /// Number of packets that an ACK may wait for. An urgent packet waits for half of it. 0: as configured.
+    /// Number of packets that an ACK may wait for. An urgent packet waits for half of it. 0: as
+    /// configured.
     pub every: u16,
 }
 
-/// What an ACK says beside the stream's state. The counts are of packets since the beginning.
+/// Echoed fields of an ACK. Counts are of packets since the start of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckFields {
-    /// Largest transmission number that arrived.
+    /// Largest packet number received.
     pub largest_tx: u64,
-    /// How long ago that was: what the sender takes off its round-trip sample.
+    /// Time since its arrival, which the sender subtracts from the RTT sample.
     pub delay: Duration,
-    /// All that arrived.
+    /// Packets received.
     pub packets: u64,
     /// Of these, the ones with [`Order::Duplicate`].
     pub duplicates: u64,
@@ -93,18 +93,18 @@ struct Largest {
     at: Instant,
 }
 
-/// The packets that were not yet acknowledged, and the counts.
+/// Packets not yet acknowledged, and the counts.
 #[derive(Debug, Clone)]
 pub struct Acks {
     config: AckConfig,
     largest: Option<Largest>,
     /// Packets since the last ACK.
     waiting: u32,
-    /// An ACK is due whatever the time.
+    /// An ACK is due now.
     due: bool,
-    /// Urgent packets among those that wait: after a gap, in a hole, duplicate, or with CE.
+    /// Urgent packets since the last ACK: after a gap, in a hole, duplicate, or with CE.
     urgent: u32,
-    /// When an ACK is due; there is one while packets wait.
+    /// Time when an ACK is due; `None` if no packet waits for one.
     deadline: Option<Instant>,
     packets: u64,
     duplicates: u64,
@@ -114,7 +114,7 @@ pub struct Acks {
 }
 
 impl Acks {
-    /// No packet arrived.
+    /// No packet has arrived.
     pub fn new(config: AckConfig) -> Self {
         Self {
             config,
@@ -131,7 +131,7 @@ impl Acks {
         }
     }
 
-    /// A packet arrived.
+    /// Takes the arrival of a packet.
     pub fn on_packet(&mut self, now: Instant, packet: Packet) {
         self.packets += 1;
         self.duplicates += u64::from(packet.order == Order::Duplicate);
@@ -151,23 +151,24 @@ impl Acks {
         }
     }
 
-    /// An ACK is due for another reason: the window opened, say. Without effect before the first packet.
+    /// Requests an ACK for another reason, such as a window update. Without effect before the first
+    /// packet.
     pub fn request(&mut self) {
         self.due = true;
     }
 
-    /// When an ACK is due if nothing else arrives; nothing waits for one if there is none. An ACK that is
-    /// due already is made by [`Acks::take`] in the same turn.
+    /// Returns the time when an ACK is due if nothing else arrives. [`Acks::take`] makes an ACK
+    /// that is due already.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// True if [`Acks::take`] would give an ACK.
+    /// True if [`Acks::take`] would return an ACK.
     pub fn is_due(&self, now: Instant) -> bool {
         self.largest.is_some() && (self.due || self.deadline.is_some_and(|deadline| deadline <= now))
     }
 
-    /// The ACK to send now, if one is due. Everything that arrived so far counts as acknowledged by it.
+    /// Returns the ACK to send now, if one is due. It acknowledges all packets so far.
     pub fn take(&mut self, now: Instant) -> Option<AckFields> {
         if !self.is_due(now) {
             return None;
@@ -188,12 +189,12 @@ impl Acks {
         })
     }
 
-    /// How many packets may wait with this one that just came.
+    /// Returns how many packets may wait for an ACK, now that this one arrived.
     ///
-    /// Where the sender named a number, what it should know soon waits for half of that. So losses of every other packet
-    /// cost at most twice as many ACKs as none, and a hole is reported once: of what follows it in order the
-    /// sender hears at the ordinary rate. A packet that others overtook waits for nothing: its sender is about to take
-    /// it for lost.
+    /// If the sender asked for one ACK per n packets, an urgent packet waits for n / 2. So a loss
+    /// of every other packet at most doubles the ACKs, and a hole is reported once: later packets
+    /// in order are acknowledged at the ordinary rate. A packet that others overtook is
+    /// acknowledged at once, since its sender is about to declare it lost.
     fn patience(&mut self, packet: &Packet) -> u32 {
         let named = packet.every > 0;
         let in_order = packet.order == Order::InOrder || packet.order == Order::BeyondHole && named;
@@ -208,8 +209,8 @@ impl Acks {
         if named && !overtaken && self.urgent < MAX_URGENT { every.div_ceil(2) } else { 1 }
     }
 
-    /// A number that does not follow the largest tells of a loss or of packets that changed places, even
-    /// where the stream has no hole: one sent again may be lost, too.
+    /// A packet number that does not follow the largest shows loss or reordering, even without a
+    /// hole in the stream: a retransmission may be lost, too.
     fn is_out_of_order(&self, tx: u64) -> bool {
         self.largest.is_some_and(|largest| largest.tx.checked_add(1) != Some(tx))
     }
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_second_packet_is_acknowledged_and_a_single_one_after_the_delay() {
+    fn second_packet_or_delay_triggers_ack() {
         let (mut acks, epoch) = start();
         assert_eq!((acks.deadline(), acks.take(epoch)), (None, NONE));
         acks.on_packet(epoch, packet(0));
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_gets_one_ack() {
+    fn batch_gets_one_ack() {
         let (mut acks, epoch) = start();
         for tx in 0..44 {
             acks.on_packet(epoch, packet(tx));
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sender_should_know_at_once_waits_for_nothing() {
+    fn urgent_packets_are_acknowledged_at_once() {
         let urgent = [
             ("a hole", Packet { order: Order::BeyondHole, ..packet(1) }),
             ("a hole filled", Packet { order: Order::FilledHole, ..packet(1) }),
@@ -282,8 +283,8 @@ mod tests {
         }
     }
 
-    /// Transmissions of which `lost` says so do not arrive, the others ask for an ACK after 32. Gives the numbers that
-    /// were acknowledged at once.
+    /// Packets other than the lost ones arrive and ask for an ACK after 32. Returns the numbers
+    /// acknowledged at once.
     fn acked(count: u64, lost: impl Fn(u64) -> bool) -> Vec<u64> {
         let (mut acks, epoch) = start();
         let mut hole = false;
@@ -298,24 +299,24 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_name_a_number_are_acknowledged_so_often() {
+    fn sender_requested_frequency_is_used() {
         assert_eq!(acked(130, |_| false), [31, 63, 95, 127]);
     }
 
     #[test]
-    fn a_hole_is_told_after_half_the_number_and_once() {
+    fn hole_is_reported_once_after_half_the_count() {
         assert_eq!(acked(130, |tx| tx == 40), [31, 48, 80, 112], "sixteen after the last ACK");
         assert_eq!(acked(130, |tx| tx == 60), [31, 61, 93, 125], "more than that have arrived");
     }
 
     #[test]
-    fn losses_of_many_packets_double_the_acks() {
+    fn heavy_loss_doubles_the_acks() {
         assert_eq!(acked(320, |tx| tx % 2 == 1).len(), 10, "one each sixteen that arrive");
         assert_eq!(acked(320, |tx| tx % 64 == 63).len(), 9, "315 arrive");
     }
 
     #[test]
-    fn an_ack_waits_for_no_more_blocks_than_it_reports() {
+    fn ack_waits_for_no_more_blocks_than_fit() {
         let (mut acks, epoch) = start();
         for n in 0..u64::from(MAX_URGENT) {
             assert_eq!(acks.take(epoch), NONE, "{n}");
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_is_judged_by_its_own_number() {
+    fn newest_packet_decides_ack_frequency() {
         let (mut acks, epoch) = start();
         for (tx, every) in [(0, 100), (1, 100), (2, 100)] {
             acks.on_packet(epoch, Packet { every, ..packet(tx) });
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_echo_is_of_the_largest_number_and_of_its_first_arrival() {
+    fn echo_is_first_arrival_of_largest_number() {
         let (mut acks, epoch) = start();
         acks.on_packet(epoch, packet(9));
         acks.on_packet(epoch + ms(2), packet(8));
@@ -369,14 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_before_the_first_packet_gives_no_ack() {
+    fn request_before_first_packet_gives_no_ack() {
         let (mut acks, epoch) = start();
         acks.request();
         assert_eq!(acks.take(epoch), NONE);
     }
 
     #[test]
-    fn nothing_waits_longer_than_the_delay_nor_in_greater_numbers_than_said() {
+    fn acks_keep_delay_and_frequency_limits() {
         for seed in 0..300 {
             let mut random = crate::range_set::random(seed);
             let (_, epoch) = start();

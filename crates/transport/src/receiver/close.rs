@@ -1,5 +1,5 @@
-//! The end of a transfer: the FIN, which may come before the last of the data where the format says what to wait for, and
-//! the news of it to the application.
+//! End of a transfer: handles the FIN, which in the native format may precede the last data, and
+//! reports the end to the application.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::{Receiver, ReceiverEvent, State};
 use crate::Ecn;
 use crate::wire::{Answer, Seal};
 
-/// What a FIN said that came before the rest of the stream.
+/// End of the stream, from a FIN that arrived before the last data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) seq: u64,
@@ -19,22 +19,24 @@ pub(super) struct End {
 pub(super) struct Fin {
     pub(super) seq: u64,
     pub(super) seal: Option<Seal>,
-    /// Its sender knows what an ACK says to it.
-    pub(super) heeds_ack: bool,
+    /// True if the sender understands an ACK as an answer to its FIN.
+    pub(super) understands_ack: bool,
 }
 
 impl Receiver {
-    pub(super) fn on_fin(&mut self, now: Instant, Fin { seq, seal, heeds_ack }: Fin, ecn: Ecn) {
+    pub(super) fn on_fin(&mut self, now: Instant, Fin { seq, seal, understands_ack }: Fin, ecn: Ecn) {
         match (self.state, seal) {
             (State::Finished { seq: finished, crc }, _) if seq == finished => {
                 self.reply(Answer::FinAck { ack: seq, crc });
             }
-            // Said again, and not a copy that came along: storing takes its time, but somebody is there.
+            // Repeated, and not a duplicate of the same instant: show that the receiver is alive
+            // while storing takes time.
             (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
                 match seal {
                     Some(Seal { tx, .. }) => self.stream.on_control(now, tx, ecn, true),
-                    None if heeds_ack => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
-                    // Foreign senders take any answer for the FIN-ACK, and its window for the checksum.
+                    None if understands_ack => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
+                    // Other implementations take any answer for the FIN-ACK, and its window for the
+                    // checksum.
                     None => {}
                 }
             }
@@ -53,12 +55,12 @@ impl Receiver {
         }
     }
 
-    /// Everything below `seq` is here, and nothing else.
+    /// True if everything below `seq` has arrived, and nothing else.
     fn is_complete(&self, seq: u64) -> bool {
         seq == self.rcv_nxt() && self.stream.buffer.is_contiguous()
     }
 
-    /// The FIN may have come before the last of the data.
+    /// Ends the transfer if the FIN arrived before and its last data is here now.
     pub(super) fn finish_if_complete(&mut self, now: Instant) {
         let State::Open { end: Some(End { seq, crc }) } = self.state else { return };
         if !self.is_complete(seq) {

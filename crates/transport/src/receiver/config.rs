@@ -1,23 +1,23 @@
-//! What a receiver is told before it starts.
+//! Configuration of a receiver.
 
 use super::ack_policy::AckConfig;
 use super::window::WindowConfig;
 
-/// How the offered window follows what arrived.
+/// Window offered in packets (classic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowPolicy {
-    /// One packet more for each packet in order, from 1 up to `max`: min(max, max(1, `rcv_nxt`)). That is
-    /// slow start; it never shrinks.
+    /// Grows by one packet for each packet in order, from 1 up to `max`: min(max, max(1,
+    /// `rcv_nxt`)). That is slow start. It never shrinks.
     Growing {
-        /// Packets.
+        /// Largest window, in packets.
         max: u32,
     },
-    /// Always this many packets.
+    /// A constant number of packets.
     Fixed(u32),
 }
 
 impl WindowPolicy {
-    /// The window to offer, in packets.
+    /// Returns the window to offer, in packets.
     pub(crate) fn window(self, rcv_nxt: u64) -> u32 {
         match self {
             Self::Growing { max } => u32::try_from(rcv_nxt).unwrap_or(max).clamp(1, max.max(1)),
@@ -26,45 +26,45 @@ impl WindowPolicy {
     }
 }
 
-/// How many ACKs packets in order get.
+/// Number of ACKs for packets in order (classic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckPolicy {
-    /// One each: the reference's way.
+    /// One ACK per packet, as the reference implementation sends.
     EveryPacket,
-    /// One for all that came in the same turn; packets that leave a hole, and duplicates, still get one each,
-    /// so that a sender counts its duplicate ACKs as before. The sum is the same, because ACKs are cumulative.
+    /// One ACK for all packets in order of one turn. Packets beyond a hole and duplicates still get
+    /// one each, so that a sender counts the same duplicate ACKs.
     Batch,
 }
 
 /// Parameters of every receiver behind a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiverConfig {
-    /// The window to offer.
+    /// Window to offer in packets.
     pub window: WindowPolicy,
-    /// How many ACKs to give.
+    /// Number of plain ACKs.
     pub ack: AckPolicy,
-    /// When to acknowledge, for senders whose wire lets ACKs wait.
+    /// Frequency and delay of selective ACKs (native).
     pub acks: AckConfig,
-    /// The window to offer, for senders whose wire counts bytes.
+    /// Window to offer in bytes (native).
     pub stream_window: WindowConfig,
-    /// Packets from the next expected one on that are accepted, whatever the window says, and as many
-    /// before it that are answered as duplicates.
+    /// Packets accepted from the next expected one on, whatever the window (classic). As many
+    /// before it are answered as duplicates.
     pub range: u32,
-    /// The FIN-ACK carries the CRC-32 of what was delivered; else 0.
+    /// Compute the CRC-32 of the delivered bytes for the FIN-ACK; otherwise it carries 0.
     pub checksum: bool,
-    /// Keep what arrives for [`Receiver::data`](crate::Receiver::data); else only count it.
+    /// Keep the bytes for [`Receiver::data`](crate::Receiver::data); otherwise only count them.
     pub keep_payload: bool,
-    /// Longer datagrams are dropped, in bytes.
+    /// Longest datagram accepted, in bytes.
     pub max_datagram: usize,
 }
 
 impl ReceiverConfig {
     /// Largest window, and the range, of the reference receiver in packets.
     pub const REFERENCE_WINDOW: u32 = 80_000;
-    /// Largest window for senders whose wire counts bytes: above what a listener leaves to one of them, which is the bound
-    /// in force.
+    /// Largest window in bytes. The listener's memory limit for a peer is smaller, and therefore
+    /// the one in force.
     const STREAM_WINDOW: u64 = 4 << 30;
-    /// Largest datagram that the reference receiver takes, in bytes.
+    /// Largest datagram that the reference receiver accepts, in bytes.
     pub const REFERENCE_DATAGRAM: usize = 1472;
 
     /// The reference receiver: growing window, checksum, datagrams up to 1472 bytes.
@@ -81,7 +81,8 @@ impl ReceiverConfig {
         }
     }
 
-    /// The reference's dummy: full window at once, no checksum, datagrams of any size.
+    /// The dummy receiver of the reference: full window at once, no checksum, datagrams of any
+    /// size.
     pub fn dummy() -> Self {
         Self {
             window: WindowPolicy::Fixed(Self::REFERENCE_WINDOW),

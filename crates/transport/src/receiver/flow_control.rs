@@ -44,7 +44,8 @@ impl FlowControl {
         Self { window, limit: FlightLimit::new(numbering, packet), memory: LEAST_UNREAD, refused: false }
     }
 
-    /// Puts a segment into the buffer if the limits allow it. `memory` is how many bytes may be held beyond holes.
+    /// Puts a segment into the buffer if the limits allow it. `memory` is how many bytes may be
+    /// held beyond holes.
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -107,13 +108,14 @@ impl FlowControl {
         edge
     }
 
-    /// Returns the window for a selective ACK that is sent now. If the next bytes were refused they would be refused again:
-    /// a window of 0 makes the sender probe.
+    /// Returns the window for a selective ACK that is sent now. If the next bytes were refused they
+    /// would be refused again: a window of 0 makes the sender probe.
     pub(super) fn window(&mut self, now: Instant, buffer: &ReceiveBuffer) -> u64 {
         if self.refused { 0 } else { self.offer(now, buffer).saturating_sub(buffer.rcv_nxt()) }
     }
 
-    /// Returns the cumulative ACK and the window in packets to announce, if the peer waits for the application to read.
+    /// Returns the cumulative ACK and the window in packets to announce, if the peer waits for the
+    /// application to read.
     pub(super) fn window_update(&mut self, buffer: &ReceiveBuffer) -> Option<(u64, u64)> {
         let state = self.state(buffer);
         match &mut self.window {
@@ -134,7 +136,8 @@ impl FlowControl {
         caught_up || window.should_update()
     }
 
-    /// Returns how much of the socket's buffer the peer was offered and has not filled, in bytes of kernel accounting.
+    /// Returns how much of the socket's buffer the peer was offered and has not filled, in bytes of
+    /// kernel accounting.
     pub(super) fn offered(&self, buffer: &ReceiveBuffer) -> u64 {
         self.limit.held(self.arrived(buffer), self.right_edge())
     }
@@ -168,7 +171,8 @@ impl FlowControl {
     }
 }
 
-/// Bytes accepted before a window is offered: at least ten packets, and no more than will be offered.
+/// Bytes accepted before a window is offered: at least ten packets, and no more than will be
+/// offered.
 fn unasked(config: &ReceiverConfig) -> u64 {
     let window = config.stream_window.initial.min(config.stream_window.max);
     FIRST_WINDOW.min(window).max(LEAST_FIRST_WINDOW)

@@ -1,6 +1,7 @@
-//! The receiving machine of one peer: reassembles, answers every packet, computes the CRC-32 and closes.
-//! It wires its parts together and owns only the state and the replies; `docs/PROTOCOL.md` gives the rules.
-//! Admission, idle clean-up and the peer's address are the listener's.
+//! State machine of one peer's receiver: handshake, data, replies, and close. Owns the state of the
+//! transfer and the reply queue; the stream, its flow control and its ACKs are in their own files.
+//! `docs/PROTOCOL.md` has the rules. The listener owns admission, the idle timeout and the peer's
+//! address.
 
 pub mod ack_policy;
 mod close;
@@ -28,42 +29,46 @@ pub use flight_limit::BufferShare;
 pub use stats::ReceiverStats;
 use stream::Stream;
 
-/// Replies kept for a caller that does not take them; then the oldest goes, as if the network had lost it.
+/// Limit on queued replies. Beyond it the oldest is dropped, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
 
-/// Bytes that the application may leave unread of a peer however little memory the others leave, so that none starves.
+/// Unread bytes that each peer may have, however little memory other peers leave, so that none
+/// starves.
 const LEAST_UNREAD: u64 = 128 << 10;
 
-/// A peer that has no proof of its address is forgotten when it was silent for this long, as by the reference.
+/// Idle timeout of a classic peer, whose address is not validated; as in the reference
+/// implementation.
 pub(crate) const CLASSIC_IDLE: Duration = Duration::from_secs(25);
-/// One that has is waited for longer than a sender waits (100 s), so that a path that comes back finds its transfer.
+/// Idle timeout of a native peer: longer than a sender waits (100 s), so that a transfer survives
+/// an outage of the path.
 pub(crate) const NATIVE_IDLE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No SYN yet.
+    /// No SYN has arrived.
     Listening,
-    /// Data may come, up to `end` if the FIN came already.
+    /// Data may arrive, up to `end` if the FIN has arrived.
     Open { end: Option<End> },
-    /// Everything arrived, with another checksum than the sender's.
+    /// Everything arrived, but its checksum is not the sender's.
     Broken,
-    /// The FIN was accepted, at `since`, and waits for the application.
+    /// The FIN was accepted at `since`. Its answer waits for the application.
     Finishing { seq: u64, since: Instant },
-    /// The FIN is answered, and answered again when repeated.
+    /// The FIN was answered. It is answered again if repeated.
     Finished { seq: u64, crc: u32 },
 }
 
-/// News of one peer for the application.
+/// Event of one peer for the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceiverEvent {
     /// The listener admitted a new peer.
     Connected,
     /// A transfer begins. An earlier one that was not finished is void.
     Started,
-    /// There are bytes to read. Repeated only for bytes that arrive after the application read some.
+    /// There are bytes to read. Repeated only for bytes that arrive after the application read
+    /// some.
     Readable,
-    /// Everything arrived. The FIN is answered once the application confirms ([`Receiver::confirm`]), so that it may
-    /// refuse what it could not store.
+    /// Everything arrived. The FIN is answered once the application confirms
+    /// ([`Receiver::confirm`]), so that it may refuse what it could not store.
     Finished {
         /// Bytes of the transfer.
         bytes: u64,
@@ -83,7 +88,7 @@ pub enum ReceiverEvent {
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
-    /// After so long without a packet its listener forgets it.
+    /// Idle timeout announced to the peer.
     idle: Duration,
     wire: Wire,
     state: State,
@@ -91,18 +96,20 @@ pub struct Receiver {
     /// Share of the socket's buffer; `None` for no limit.
     share: Option<BufferShare>,
     replies: VecDeque<Answer>,
-    /// When the newest packet came of those in order that are answered together, as long as their answer was not made.
+    /// Arrival of the newest packet in order whose plain ACK was not made yet
+    /// ([`AckPolicy::Batch`]).
     ack_due: Option<Instant>,
-    /// When to acknowledge: as configured, and no later than the sender wants.
+    /// ACK frequency and delay: as configured, or as the sender asks if it wants more.
     acks: AckConfig,
     /// Blocks of the longest ACK that the sender accepts.
     max_blocks: usize,
-    /// Messages for which the socket had no room, as the listener said last, if it bounds windows by that.
+    /// Drops in the socket's receive queue (`SO_RXQ_OVFL`), as last reported by the listener.
+    /// `None` if that queue does not limit the window.
     overflow: Option<u32>,
-    /// What they were when the transfer began, for a sender that wants to be told of more.
+    /// Drops before the transfer began, if the sender asks for their count.
     overflow_before: Option<u32>,
     events: VecDeque<ReceiverEvent>,
-    readable_told: bool,
+    readable_sent: bool,
     first_data_at: Option<Instant>,
     last_data_at: Option<Instant>,
     stats: ReceiverStats,
@@ -125,26 +132,27 @@ impl Receiver {
             overflow: None,
             overflow_before: None,
             events: VecDeque::new(),
-            readable_told: false,
+            readable_sent: false,
             first_data_at: None,
             last_data_at: None,
             stats: ReceiverStats::default(),
         }
     }
 
-    /// Announces, where the format can say it, that it is forgotten after so long without a packet.
+    /// Sets the idle timeout to announce to the peer (native).
     pub fn set_idle(&mut self, idle: Duration) {
         self.idle = idle;
     }
 
-    /// Sets the share of the socket's buffer that the peer may have in flight. Initially there is no limit.
+    /// Sets the share of the socket's buffer that the peer may have in flight. Initially there is
+    /// no limit.
     pub fn set_share(&mut self, share: BufferShare) {
         self.share = Some(share);
         self.stream.flow.limit.set_share(share);
     }
 
-    /// What of the socket's buffer it was offered and has not arrived, in bytes as the system charges
-    /// them: nothing where no more is to come.
+    /// Returns how much of the socket's buffer the peer was offered and has not filled, in bytes of
+    /// kernel accounting; 0 if no more data is expected.
     pub fn offered(&self) -> u64 {
         if matches!(self.state, State::Open { .. }) {
             self.stream.flow.offered(&self.stream.buffer)
@@ -153,18 +161,20 @@ impl Receiver {
         }
     }
 
-    /// So many messages found the socket's buffer full so far, modulo 2^32; `None` if windows do not follow it.
+    /// Sets the number of drops in the socket's receive queue, modulo 2^32; `None` if that queue
+    /// does not limit the window.
     pub fn set_overflow(&mut self, messages: Option<u32>) {
         self.overflow = messages;
     }
 
-    /// True if [`Receiver::poll_reply`] makes its reply when it is asked, with a window as it is then.
+    /// True if [`Receiver::poll_reply`] would make its reply at that time, with the window of that
+    /// time.
     pub fn may_offer(&self) -> bool {
         self.ack_due.is_some() || self.replies.is_empty() && self.acknowledges()
     }
 
-    /// Takes one packet that came with `ecn`. `memory` is how many bytes may be held, beyond holes or unread, though
-    /// 128 KiB may be unread in any case.
+    /// Takes one packet. `memory` is how many bytes may be held, beyond holes or unread; 128 KiB
+    /// may be unread in any case.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
         if !matches!(packet, Packet::Data(_)) {
             self.make_due_ack();
@@ -174,15 +184,15 @@ impl Receiver {
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
             Packet::Probe { tx } => self.stream.on_control(now, *tx, ecn, true),
             Packet::Fin { seq, seal, heeds_ack } => {
-                let fin = Fin { seq: *seq, seal: *seal, heeds_ack: *heeds_ack };
+                let fin = Fin { seq: *seq, seal: *seal, understands_ack: *heeds_ack };
                 self.on_fin(now, fin, ecn);
             }
-            // Its listener forgets the peer.
+            // The listener removes the peer.
             Packet::Close => {}
         }
     }
 
-    /// Writes the next packet for the peer into `out` and gives its length.
+    /// Writes the next packet for the peer into `out` and returns its length.
     pub fn poll_reply(&mut self, now: Instant, out: &mut [u8; MAX_REPLY]) -> Option<usize> {
         self.make_due_ack();
         if let Some(answer) = self.replies.pop_front() {
@@ -199,8 +209,8 @@ impl Receiver {
         Some(wire::encode_ack(connection_id, &ack, blocks, out))
     }
 
-    /// Writes the plain ACKs that [`Receiver::poll_reply`] would return next, until another reply comes first or the batch is
-    /// full. Returns how many.
+    /// Writes the plain ACKs that [`Receiver::poll_reply`] would return next, until another reply
+    /// comes first or the batch is full. Returns how many.
     pub(crate) fn fill_acks(&mut self, out: &mut TransmitBuf) -> u64 {
         // The ACK that is due replaces the newest one.
         let Some(len) = self.wire.plain_ack_len().filter(|_| self.ack_due.is_none()) else { return 0 };
@@ -215,42 +225,43 @@ impl Receiver {
         count
     }
 
-    /// True if [`Receiver::poll_reply`] may have something.
+    /// True if [`Receiver::poll_reply`] may return a packet.
     pub fn may_reply(&self, now: Instant) -> bool {
         self.ack_due.is_some()
             || !self.replies.is_empty()
             || self.acknowledges() && self.stream.selective.as_ref().is_some_and(|acks| acks.may_ack(now))
     }
 
-    /// When [`Receiver::poll_reply`] will have something, if nothing else happens.
+    /// Returns when [`Receiver::poll_reply`] will return a packet if nothing else happens.
     pub fn deadline(&self) -> Option<Instant> {
         self.stream.selective.as_ref()?.deadline().filter(|_| self.acknowledges())
     }
 
-    /// False once the answer to the FIN has said all that there is to say.
+    /// False once the FIN-ACK was sent, which acknowledges everything.
     fn acknowledges(&self) -> bool {
         !matches!(self.state, State::Finished { .. })
     }
 
-    /// The next thing that the application should know.
+    /// Returns the next event for the application.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
         self.events.pop_front()
     }
 
-    /// In-order bytes that were not consumed.
+    /// Returns the next unread bytes in order, as far as they lie in one piece. Empty only if there
+    /// are none.
     pub fn data(&self) -> &[u8] {
         self.stream.buffer.data()
     }
 
-    /// Takes the first `n` bytes of [`Receiver::data`] as read.
+    /// Marks the next `n` bytes in order as read.
     pub fn consume(&mut self, n: usize) {
         let Stream { buffer, flow, selective } = &mut self.stream;
         buffer.consume(n as u64);
         if let Some(acks) = selective {
             acks.on_read();
         }
-        self.readable_told = false;
-        // An ACK that is due tells of the window as it is then.
+        self.readable_sent = false;
+        // An ACK that is due will carry the window anyway.
         if matches!(self.state, State::Open { .. })
             && self.ack_due.is_none()
             && let Some((ack, wnd)) = flow.window_update(buffer)
@@ -259,7 +270,7 @@ impl Receiver {
         }
     }
 
-    /// Answers the FIN: the application has stored what [`ReceiverEvent::Finished`] told of.
+    /// Answers the FIN: the application has stored the transfer of [`ReceiverEvent::Finished`].
     pub fn confirm(&mut self) {
         if let State::Finishing { seq, .. } = self.state {
             let crc = self.stream.buffer.crc();
@@ -268,27 +279,27 @@ impl Receiver {
         }
     }
 
-    /// True if everything arrived and has another checksum than the sender's: it must not be taken for good.
+    /// True if everything arrived, but its checksum is not the sender's.
     pub fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
 
-    /// Next number expected.
+    /// Returns the number of the next packet or byte expected.
     pub fn rcv_nxt(&self) -> u64 {
         self.stream.buffer.rcv_nxt()
     }
 
-    /// What the peer's numbers are unwrapped around.
+    /// Returns the numbers around which the peer's truncated numbers are expanded.
     pub fn near(&self) -> Near {
         Near { seq: self.rcv_nxt(), tx: self.stream.selective.as_ref().map_or(0, |acks| acks.largest_tx()) }
     }
 
-    /// Number of the peer's connection, where the format has one.
+    /// Returns the peer's connection ID, if the format has one.
     pub fn connection_id(&self) -> Option<u64> {
         self.wire.connection_id().filter(|_| self.state != State::Listening)
     }
 
-    /// Memory in use, in bytes.
+    /// Returns the memory in use, in bytes.
     pub fn memory(&self) -> u64 {
         self.stream.buffer.memory()
     }
@@ -298,7 +309,7 @@ impl Receiver {
         matches!(self.state, State::Open { .. } | State::Broken | State::Finishing { .. })
     }
 
-    /// Counters as they stand.
+    /// Returns the counters.
     pub fn stats(&self) -> ReceiverStats {
         self.stats
     }
@@ -314,20 +325,19 @@ impl Receiver {
         }
     }
 
-    /// Without a number of its own, every SYN starts the transfer again from its first number, even in
-    /// mid-transfer; only one that finds nothing to start again is no news to the application. Where connections
-    /// are numbered, one that repeats the number is a copy.
+    /// A SYN without a connection ID restarts the transfer, even in mid-transfer. The application
+    /// is not told if no data has arrived yet. A SYN that repeats the connection ID is a copy.
     fn on_syn(&mut self, now: Instant, open: &Open) {
         let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
         match self.state {
-            // The application is storing the transfer: the peer will ask again.
+            // The application is storing the transfer. The peer will repeat the SYN.
             State::Finishing { .. } => return self.stats.unexpected += 1,
             State::Open { .. } | State::Finished { .. } if copy => {}
             State::Open { .. }
                 if open.wire == self.wire && self.first_data_at.is_none() && self.rcv_nxt() == open.seq => {}
             _ => {
                 self.wire = open.wire;
-                self.heed(open.wishes);
+                self.adopt(open.wishes);
                 let config = ReceiverConfig { acks: self.acks, ..self.config };
                 self.stream = Stream::new(&config, open.wire.numbering(), open.seq, self.max_blocks);
                 if let Some(share) = self.share {
@@ -336,23 +346,25 @@ impl Receiver {
                 self.first_data_at = None;
                 self.last_data_at = None;
                 self.state = State::Open { end: None };
-                self.readable_told = false;
+                self.readable_sent = false;
                 self.events.retain(|event| *event != ReceiverEvent::Readable);
                 self.events.push_back(ReceiverEvent::Started);
             }
         }
-        // Data that followed an earlier copy of the SYN may have been accepted already, beyond what is offered.
+        // Data that followed an earlier copy of the SYN may have been accepted already, beyond what
+        // is offered.
         let Stream { buffer, flow, .. } = &mut self.stream;
         let wnd = flow.offer(now, buffer) - open.seq;
         self.reply(Answer::SynAck { ack: open.seq, wnd, attempt: open.attempt });
     }
 
-    /// Acknowledges as the sender wants from now on, as far as that is not rarer or later than configured.
-    fn heed(&mut self, wishes: Option<Wishes>) {
+    /// Adopts what the sender asks for in its SYN. ACKs become no rarer and no later than
+    /// configured.
+    fn adopt(&mut self, wishes: Option<Wishes>) {
         let configured = self.config.acks;
         self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
         self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
-        // An ACK must pass wherever data does: its sender may have found out that the path carries no more.
+        // An ACK must fit the path MTU, which the sender's largest datagram may reflect.
         let longest = |want: Wishes| want.max_datagram.min(SMALLEST_PATH);
         self.max_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
     }
@@ -362,10 +374,10 @@ impl Receiver {
         self.stats.ce += u64::from(ecn == Ecn::Ce);
         let end = match self.state {
             State::Open { end } => end.map_or(u64::MAX, |end| end.seq),
-            // A sender that missed our answers, where it hears of single packets, sends again what is here.
+            // A native sender that missed the ACKs retransmits data that arrived.
             State::Finishing { seq, .. } if piece.tx.is_some() => seq,
             State::Finished { seq, crc } if piece.tx.is_some() => {
-                // One answer does for all that come together.
+                // One FIN-ACK answers all retransmissions of a batch.
                 let answer = Answer::FinAck { ack: seq, crc };
                 if self.replies.back() != Some(&answer) {
                     self.reply(answer);
@@ -387,7 +399,7 @@ impl Receiver {
                 self.stats.out_of_order += u64::from(advanced == 0);
                 self.first_data_at.get_or_insert(now);
                 self.last_data_at = Some(now);
-                self.tell_readable();
+                self.report_readable();
             }
             // Answered, so that the sender knows that the receiver is alive, and its window.
             Arrival { next_refused: true, .. } => self.stats.no_memory += 1,
@@ -405,21 +417,21 @@ impl Receiver {
         self.finish_if_complete(now);
     }
 
-    fn tell_readable(&mut self) {
-        if !self.readable_told && !self.stream.buffer.data().is_empty() {
-            self.readable_told = true;
+    fn report_readable(&mut self) {
+        if !self.readable_sent && !self.stream.buffer.data().is_empty() {
+            self.readable_sent = true;
             self.events.push_back(ReceiverEvent::Readable);
         }
     }
 
-    /// Makes the answer to packets in order that is due, before anything else is said.
+    /// Makes the plain ACK that is due, so that it precedes any other reply.
     fn make_due_ack(&mut self) {
         if let Some(came_at) = self.ack_due.take() {
             self.answer(came_at);
         }
     }
 
-    /// Answers a packet, where each has an answer.
+    /// Makes the plain ACK for a packet (classic).
     fn answer(&mut self, now: Instant) {
         let Stream { buffer, flow, selective } = &mut self.stream;
         if selective.is_none() {

@@ -1,11 +1,12 @@
-//! The receive window where the wire numbers packets (classic). Each answer offers it; its right edge never moves back
-//! (RFC 9293, section 3.8.6), even while the application leaves unread what arrives.
+//! The receive window where the wire numbers packets (classic). Each answer offers it; its right
+//! edge never moves back (RFC 9293, section 3.8.6), even while the application leaves unread what
+//! arrives.
 
 use super::WindowPolicy;
 use crate::receive_buffer::{Limits, ReceiveBuffer};
 
-/// Bytes that an application may leave unread in any case, if there is memory: enough for the pauses of a disk that writes
-/// some hundred megabytes a second.
+/// Bytes that an application may leave unread in any case, if there is memory: enough for the
+/// pauses of a disk that writes some hundred megabytes a second.
 const MIN_UNREAD_LIMIT: u64 = 16 << 20;
 
 #[derive(Debug)]
@@ -41,7 +42,8 @@ impl PacketWindow {
     /// Limits for the next packet if `memory` bytes may be held beyond holes.
     pub(super) fn limits(&self, memory: u64, state: Reception<'_>) -> Limits {
         let (backlog, buffer) = (self.backlog(state), state.buffer);
-        // An application that keeps up has less than half of the memory unread, so its packets always fit.
+        // An application that keeps up has less than half of the memory unread, so its packets
+        // always fit.
         if backlog == 0 {
             return Limits { right_edge: u64::MAX, memory, unread: u64::MAX };
         }
@@ -50,13 +52,14 @@ impl PacketWindow {
         Limits { right_edge: u64::MAX, memory, unread: state.memory.saturating_sub(buffer.held_memory()) }
     }
 
-    /// Returns the right edge to offer now. While the application is behind, the window ends where packets as large as the
-    /// largest so far would fill the memory.
+    /// Returns the right edge to offer now. While the application is behind, the window ends where
+    /// packets as large as the largest so far would fill the memory.
     pub(super) fn offer(&mut self, state: Reception<'_>) -> u64 {
         let full = self.full_window(state);
         let window = match self.backlog(state) {
             0 => full,
-            // A sender counts how often it repeated a packet within the window. Make it probe instead.
+            // A sender counts how often it repeated a packet within the window. Make it probe
+            // instead.
             _ if state.refused => 0,
             backlog => {
                 let room = self.unread_limit(state).saturating_sub(backlog);
@@ -74,9 +77,10 @@ impl PacketWindow {
         self.narrowed && self.backlog(state) == 0
     }
 
-    /// Returns the window for an application that keeps up: the policy's, as far as the socket's buffer has room. If bytes
-    /// are kept for the application, at most half of the memory: the other half is for the unread data of an application
-    /// that still counts as keeping up. So data already offered fits when it falls behind.
+    /// Returns the window for an application that keeps up: the policy's, as far as the socket's
+    /// buffer has room. If bytes are kept for the application, at most half of the memory: the
+    /// other half is for the unread data of an application that still counts as keeping up. So data
+    /// already offered fits when it falls behind.
     fn full_window(&self, state: Reception<'_>) -> u64 {
         let rcv_nxt = state.buffer.rcv_nxt();
         let window = u64::from(self.policy.window(rcv_nxt)).min(state.most.max(self.edge) - rcv_nxt);
@@ -87,7 +91,8 @@ impl PacketWindow {
         window.min((state.memory / 2 / largest).max(1))
     }
 
-    /// Returns the unread bytes if the application is behind, that is, if it left more than half of the limit unread; else 0.
+    /// Returns the unread bytes if the application is behind, that is, if it left more than half of
+    /// the limit unread; else 0.
     fn backlog(&self, state: Reception<'_>) -> u64 {
         let unread = state.buffer.unread();
         // The smallest limit, which needs no look at the window.
@@ -97,8 +102,8 @@ impl PacketWindow {
         if unread > self.unread_limit(state) / 2 { unread } else { 0 }
     }
 
-    /// Limit on unread bytes: twice the largest flight (at least 16 MiB), so that data already offered still fits when the
-    /// application stops reading.
+    /// Limit on unread bytes: twice the largest flight (at least 16 MiB), so that data already
+    /// offered still fits when the application stops reading.
     fn unread_limit(&self, state: Reception<'_>) -> u64 {
         let flight = self.full_window(state).saturating_mul(state.buffer.largest_packet());
         state.memory.min(MIN_UNREAD_LIMIT.max(flight.saturating_mul(2)))

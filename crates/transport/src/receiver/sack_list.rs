@@ -1,22 +1,22 @@
-//! Which blocks a SACK reports, and in which order (RFC 2018 section 4): the block with the newest arrival
-//! first, then those reported most recently. Where there are more blocks than fit, a share of the places
-//! goes round through the rest, so that each is reported in time however old it is.
+//! Blocks of a SACK and their order (RFC 2018, section 4): first the block with the newest arrival,
+//! then the most recently reported ones. If not all blocks fit, a quarter of the places rotates
+//! through the others, so that each is reported in time however old it is.
 
 use std::ops::Range;
 
 use crate::range_set::RangeSet;
 
-/// Blocks of one SACK at most.
+/// Largest number of blocks in one SACK.
 pub const MAX_BLOCKS: usize = 32;
-/// Of the places of one report, one in this many goes round where not all blocks fit.
+/// One in this many places of a report rotates if not all blocks fit.
 const ROUND_SHARE: usize = 4;
 
-/// The order of recency. It refers to blocks by one number in each, because blocks grow and merge.
+/// Blocks by recency. Each is represented by one of its numbers, because blocks grow and merge.
 #[derive(Debug, Clone)]
 pub struct SackList {
-    /// One number of each block that had an arrival, newest first; the block may be gone.
+    /// One number of each block with an arrival, newest first. The block may be gone.
     recent: Vec<u64>,
-    /// Going round continues with the first block that starts here or above.
+    /// The rotation continues with the first block that starts here or above.
     round: u64,
     report: Vec<Range<u64>>,
 }
@@ -28,23 +28,23 @@ impl Default for SackList {
 }
 
 impl SackList {
-    /// Nothing arrived.
+    /// An empty list.
     pub fn new() -> Self {
         Self { recent: Vec::with_capacity(MAX_BLOCKS), round: 0, report: Vec::with_capacity(MAX_BLOCKS) }
     }
 
-    /// Bytes arrived, new or not, that are now in `block`.
+    /// Takes the arrival of bytes, new or not, that are now in `block`.
     pub fn on_arrival(&mut self, block: &Range<u64>) {
         if self.recent.first().is_some_and(|newest| block.contains(newest)) {
             return;
         }
         self.recent.retain(|number| !block.contains(number));
         self.recent.truncate(MAX_BLOCKS - 1);
-        // The last number: what is removed from below leaves it in the block.
+        // The last number stays in the block when numbers are removed from below.
         self.recent.insert(0, block.end - 1);
     }
 
-    /// The blocks to report now, at most `max` (or [`MAX_BLOCKS`]) of those in `held`.
+    /// Returns the blocks of `held` to report now, at most `max` and [`MAX_BLOCKS`].
     pub fn report(&mut self, held: &RangeSet, max: usize) -> &[Range<u64>] {
         let max = max.min(MAX_BLOCKS);
         let rounds = if held.len() > max { max / ROUND_SHARE } else { 0 };
@@ -66,8 +66,8 @@ impl SackList {
         &self.report
     }
 
-    /// Keeps one number of each block that still exists: below `rcv_nxt` there are none, and of two blocks
-    /// that merged the newer number stays.
+    /// Keeps one number of each block that still exists. If two blocks merged, the newer number
+    /// stays.
     fn forget(&mut self, held: &RangeSet) {
         let mut kept: [u64; MAX_BLOCKS] = [0; MAX_BLOCKS];
         let mut count = 0;
@@ -101,7 +101,7 @@ impl SackList {
 mod tests {
     use super::*;
 
-    /// One number a block: `blocks` of them, arrived in ascending order.
+    /// Blocks of one number each, which arrived in ascending order.
     fn every_second(blocks: u64) -> (RangeSet, SackList) {
         let mut held = RangeSet::new(4096);
         let mut list = SackList::new();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_arrival_is_first_then_the_most_recent() {
+    fn newest_arrival_is_first_then_most_recent() {
         let (mut held, mut list) = every_second(3);
         assert_eq!(list.report(&held, 3), [14..15, 12..13, 10..11]);
         arrive(&mut held, &mut list, 9..10);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_delivered_is_no_longer_reported() {
+    fn delivered_blocks_are_not_reported() {
         let (mut held, mut list) = every_second(3);
         held.remove_below(13);
         assert_eq!(list.report(&held, 3), std::slice::from_ref(&(14..15)));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn all_blocks_are_reported_where_they_fit_even_if_recency_forgot_them() {
+    fn all_blocks_are_reported_if_they_fit() {
         let (held, _) = every_second(32);
         let mut blocks = SackList::new().report(&held, MAX_BLOCKS).to_vec();
         blocks.sort_by_key(|block| block.start);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_many_blocks_is_reported_in_time_while_new_ones_arrive() {
+    fn old_blocks_are_reported_while_new_ones_arrive() {
         let (mut held, mut list) = every_second(200);
         let mut missing: Vec<u64> = held.iter().map(|block| block.start).collect();
         // 200 blocks and one more per report, 8 places of 32 going round: 200 / 7 reports at most.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_no_block_twice_and_only_those_held() {
+    fn random_reports_have_held_blocks_once() {
         for seed in 0..300 {
             let mut random = crate::range_set::random(seed);
             let (mut held, mut list) = (RangeSet::new(100), SackList::new());

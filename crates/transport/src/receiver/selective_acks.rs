@@ -12,7 +12,8 @@ use crate::receive_buffer::{Arrival, ReceiveBuffer};
 use crate::wire::Piece;
 use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
 
-/// Shortest interval and number of repetitions of an ACK that reopens a window. The interval doubles each time.
+/// Shortest interval and number of repetitions of an ACK that reopens a window. The interval
+/// doubles each time.
 const REOPEN_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_REOPEN_REPEATS: u32 = 4;
 
@@ -34,8 +35,8 @@ pub(super) struct SelectiveAcks {
     largest_tx: u64,
 }
 
-/// Repetition of an ACK that reopens a window. Zero-window probes back off (RFC 9293, section 3.8.6.1), so a sender that
-/// misses this ACK would ask again only after a long time.
+/// Repetition of an ACK that reopens a window. Zero-window probes back off (RFC 9293, section
+/// 3.8.6.1), so a sender that misses this ACK would ask again only after a long time.
 #[derive(Debug, Clone, Copy)]
 struct Reopened {
     /// Time of the next repetition.
@@ -164,7 +165,8 @@ impl SelectiveAcks {
         self.reopened.is_some_and(|reopened| reopened.at <= now)
     }
 
-    /// An ACK offers this window. If the one before left no room for a packet, its sender waits for this ACK.
+    /// An ACK offers this window. If the one before left no room for a packet, its sender waits for
+    /// this ACK.
     fn on_window(&mut self, now: Instant, window: u64, rtt: Option<Duration>) {
         let was_closed = std::mem::replace(&mut self.window, window) < self.mss;
         self.reopened = match self.reopened {

@@ -1,33 +1,33 @@
-//! What a receiver counted, and sums of that.
+//! Counters of a receiver.
 
-/// What a receiver counted. Packets unless said otherwise.
+/// Counters of a receiver, in packets unless stated otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Data packets that arrived.
+    /// Data packets received.
     pub data: u64,
-    /// Of these, the ones that came with the mark CE.
+    /// Of these, the ones marked CE.
     pub ce: u64,
-    /// Of all data packets, new ones.
+    /// Of all data packets, the new ones.
     pub accepted: u64,
-    /// Of these, new ones beyond a hole.
+    /// Of the new ones, those beyond a hole.
     pub out_of_order: u64,
-    /// Data packets that were here before.
+    /// Data packets received before.
     pub duplicates: u64,
-    /// Data packets whose number is too far from the next expected one; dropped.
+    /// Data packets dropped because their number is too far from the next expected one.
     pub out_of_range: u64,
-    /// Data packets for which there was no memory: beyond a hole, or the next one while the application leaves too
-    /// much unread. Dropped; the latter are answered.
+    /// Data packets dropped for lack of memory, beyond a hole or in order. In order, the
+    /// application had left too much unread, and the packet was answered.
     pub no_memory: u64,
-    /// Data or FINs that the state has no use for: data after the end, a FIN before the data is complete where
-    /// it does not say what to wait for.
+    /// Data or FINs that do not fit the state: data after the end, or a classic FIN before all data
+    /// arrived.
     pub unexpected: u64,
-    /// Round trips in which the peer waited for a window that would have been larger, had the socket a larger buffer.
+    /// RTTs in which the socket's buffer limited the window and blocked the sender.
     pub socket_limited: u64,
     /// Payload bytes in order.
     pub bytes: u64,
-    /// Replies made.
+    /// Replies generated.
     pub replies: u64,
-    /// Of these, thrown away because nobody took them fast enough.
+    /// Of these, the ones dropped because too many were waiting to be sent.
     pub replies_dropped: u64,
 }
 

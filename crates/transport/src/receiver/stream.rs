@@ -1,4 +1,5 @@
-//! The stream of one transfer: its buffer, its flow control, and its selective ACKs if the wire has them.
+//! The stream of one transfer: its buffer, its flow control, and its selective ACKs if the wire has
+//! them.
 
 use std::time::Instant;
 

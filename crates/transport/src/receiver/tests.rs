@@ -16,7 +16,7 @@ use crate::wire::{FromReceiver, FromSender, LinkProperties, Syn, decode_from_rec
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
-/// One past the largest number of the wire.
+/// First number that does not fit the wire.
 const WRAP: u64 = 1 << 32;
 
 /// A receiver, its clock, and the memory that it may use beyond holes.
@@ -28,14 +28,14 @@ struct Script {
 }
 
 impl Script {
-    /// No SYN yet.
+    /// A receiver before its SYN.
     fn new(config: ReceiverConfig) -> Self {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
         Self { receiver: Receiver::new(config), epoch, now: epoch, memory: 128 << 20 }
     }
 
-    /// A transfer whose first packet is `seq`; the SYN-ACK and the event are taken out.
+    /// A transfer that begins with packet `seq`. Its SYN-ACK and event were taken.
     fn open_at(config: ReceiverConfig, seq: u32) -> Self {
         let mut script = Self::new(config);
         script.syn(seq);
@@ -44,7 +44,7 @@ impl Script {
         script
     }
 
-    /// A transfer from 0 whose bytes can be read.
+    /// A transfer from packet 0 that keeps its bytes.
     fn open() -> Self {
         Self::open_at(keeping(), 0)
     }
@@ -99,7 +99,7 @@ impl Script {
     }
 }
 
-/// The reference receiver, but for the bytes, which can be read.
+/// The reference receiver, except that it keeps the bytes.
 fn keeping() -> ReceiverConfig {
     ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() }
 }

@@ -1,61 +1,62 @@
-//! The receive window, in bytes: how far beyond what the application read the sender may go. Dynamic
-//! right-sizing: it grows to four times what arrives in a round trip while the application keeps up, and else to
-//! four times what that takes, so that it never is what limits the sender of an application that keeps up, and costs
-//! no more memory than that needs. What waits behind a hole is no fault of the application: while losses are
-//! repaired it may read a fraction of what arrives.
+//! The receive window in bytes (native), sized by dynamic right-sizing. While the application keeps
+//! up, the window grows to four times the bytes that arrive in an RTT; otherwise, to four times the
+//! bytes that the application reads in an RTT. So it does not limit the sender of an application
+//! that keeps up, and takes no more memory than needed. Data behind a hole does not count against
+//! the application: while losses are repaired it can read only a part of what arrives.
 //!
-//! Owns the right edge that was offered, which never moves back (RFC 9293 section 3.8.6), the estimate of
-//! the round trip, and the silly-window rule (RFC 1122 section 4.2.3.3).
+//! Owns the right edge offered, which never moves back (RFC 9293, section 3.8.6), the RTT estimate
+//! of the receiver, and the silly-window rule (RFC 1122, section 4.2.3.3).
 
 use std::time::{Duration, Instant};
 
 /// Bounds of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowConfig {
-    /// Offered first, in bytes.
+    /// Initial window, in bytes.
     pub initial: u64,
-    /// Never more than this, in bytes. At `initial` or below, the window is fixed.
+    /// Largest window, in bytes. At `initial` or below, the window is fixed.
     pub max: u64,
     /// Bytes of stream in a packet of full size, at least 1.
     pub mss: u64,
 }
 
 impl WindowConfig {
-    /// From 32 MiB up to `max` bytes: 440 Mbit/s over 600 ms. The first flights of a long path are too few to learn from.
+    /// From 32 MiB, which is 440 Mbit/s at an RTT of 600 ms, up to `max` bytes. The first flights
+    /// of a long path are too few to size a window by.
     pub fn new(max: u64, mss: u64) -> Self {
         Self { initial: 32 << 20, max, mss }
     }
 }
 
-/// One round trip of arriving and reading.
+/// One RTT of arrivals and reads.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     started: Instant,
-    /// What the application had read then.
+    /// Offset read when the round started.
     read: u64,
-    /// What had arrived then.
+    /// End of the arrived data when the round started.
     arrived: u64,
 }
 
-/// A byte that could not be sent before it was offered, and when it was.
+/// A byte that could not be sent before it was offered: its arrival measures the RTT.
 #[derive(Debug, Clone, Copy)]
 struct Probe {
     byte: u64,
     offered: Instant,
 }
 
-/// The window and how it grows.
+/// The window.
 #[derive(Debug, Clone)]
 pub struct ReceiveWindow {
     config: WindowConfig,
-    /// Bytes that memory allows; may be less than `window`.
+    /// Memory limit, in bytes; may be less than `window`.
     memory: u64,
-    /// Offset beyond which nothing is offered, whatever the window is.
+    /// Limit on the right edge, whatever the window is.
     most: u64,
     window: u64,
     /// Offset of the first byte that was never offered.
     right_edge: u64,
-    /// What lies below this offset may be sent before anything is offered.
+    /// Data below this offset may be sent before any window is offered.
     unasked: u64,
     /// Offset of the first byte that the application has not read.
     read: u64,
@@ -64,16 +65,16 @@ pub struct ReceiveWindow {
     /// End of what arrived, offset.
     arrived: u64,
     rtt: Option<Duration>,
-    /// `rtt` was told and not measured here.
+    /// `rtt` was set and not measured here.
     rtt_is_told: bool,
     probe: Option<Probe>,
     round: Option<Round>,
-    /// Most bytes of one round so far.
+    /// Largest number of bytes of one round so far.
     peak: u64,
 }
 
 impl ReceiveWindow {
-    /// A window over a stream whose first byte has offset `start`. Nothing is offered yet.
+    /// The window of a stream that begins at offset `start`. Nothing is offered yet.
     pub fn new(start: u64, config: WindowConfig) -> Self {
         Self {
             config,
@@ -93,16 +94,17 @@ impl ReceiveWindow {
         }
     }
 
-    /// The same over a stream whose first `bytes` are taken whatever is offered.
+    /// Accepts the first `bytes` of the stream before any window is offered.
     #[must_use]
     pub fn with_unasked(self, bytes: u64) -> Self {
         Self { unasked: self.right_edge + bytes, ..self }
     }
 
-    /// Bytes up to offset `end` arrived, in order or not, and were not refused; now all below `rcv_nxt` are here.
-    /// Ends the round as [`ReceiveWindow::on_read`] does if there is nothing to read. Measures the round trip, if
-    /// nobody tells it: from an offer to the arrival of the first byte that needed it. A sender that does not
-    /// use the window up takes longer, so the smallest counts; the first is that of the handshake.
+    /// Takes the arrival of accepted bytes up to offset `end`, in order or not. All bytes below
+    /// `rcv_nxt` have arrived. Ends the round, as [`ReceiveWindow::on_read`] does, if there is
+    /// nothing to read. Unless the RTT was set, measures it from an offer to the arrival of the
+    /// first byte that needed it. A sender that does not use up its window takes longer, so the
+    /// smallest sample counts. The first sample is that of the handshake.
     pub fn on_arrival(&mut self, now: Instant, end: u64, rcv_nxt: u64) {
         self.arrived = self.arrived.max(end);
         self.rcv_nxt = self.rcv_nxt.max(rcv_nxt);
@@ -117,14 +119,15 @@ impl ReceiveWindow {
         }
     }
 
-    /// The round-trip time as the wire gives it; from now on it is not measured here.
+    /// Sets the RTT. From now on it is not measured here.
     pub fn on_rtt(&mut self, rtt: Duration) {
         self.rtt = Some(rtt);
         self.rtt_is_told = true;
         self.probe = None;
     }
 
-    /// The application has read everything below offset `read`. Ends the round if a round trip is over.
+    /// The application has read everything below offset `read`. Ends the round if an RTT has
+    /// passed.
     pub fn on_read(&mut self, now: Instant, read: u64) {
         self.read = self.read.max(read);
         self.rcv_nxt = self.rcv_nxt.max(read);
@@ -132,37 +135,37 @@ impl ReceiveWindow {
         self.end_round(now);
     }
 
-    /// At most this many bytes may be in memory; the right edge stays where it is.
+    /// Sets the memory limit, in bytes. The right edge stays where it is.
     pub fn set_memory(&mut self, bytes: u64) {
         self.memory = bytes;
     }
 
-    /// Nothing beyond this offset is to be offered; the right edge stays where it is.
+    /// Sets the limit on the right edge, which stays where it is.
     pub fn set_most(&mut self, offset: u64) {
         self.most = offset;
     }
 
-    /// True if more would be offered but for that.
+    /// True if that limit keeps the window from being larger.
     pub fn is_bounded(&self) -> bool {
         self.most < self.read.saturating_add(self.window())
     }
 
-    /// Bytes of stream in a packet of full size.
+    /// Returns the bytes of stream in a packet of full size.
     pub fn mss(&self) -> u64 {
         self.config.mss
     }
 
-    /// Offset after the last byte that arrived.
+    /// Returns the offset after the last byte that arrived.
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// The right edge to put on an ACK that goes out now: the offset of the first byte not offered. It moves
-    /// only by a step worth a packet, or half of the window where that is less.
+    /// Returns the right edge for an ACK sent now: the offset of the first byte not offered. It
+    /// moves in steps of at least a packet, or half of the window if that is less.
     pub fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.config.mss.min(self.window() / 2).max(1) {
             let edge = self.right_edge + self.growth();
-            // Of what needed no offer the arrival says nothing.
+            // A byte that needed no offer measures nothing.
             let byte = self.right_edge.max(self.unasked);
             if self.probe.is_none() && !self.rtt_is_told && byte < edge {
                 self.probe = Some(Probe { byte, offered: now });
@@ -172,9 +175,10 @@ impl ReceiveWindow {
         self.right_edge
     }
 
-    /// True if an ACK should go out only to tell of the window: the edge can move by two packets, or half of
-    /// the window where that is less; and either that is a quarter of the window or the sender has less
-    /// than half of it left. So a sender that has window left is not told of each small read.
+    /// True if an ACK should be sent only to update the window. Then the edge can move by two
+    /// packets, or half of the window if that is less; and the move is a quarter of the window, or
+    /// the sender has less than half of it left. So small reads cause no ACKs while the sender has
+    /// window left.
     pub fn should_update(&self) -> bool {
         let (growth, window) = (self.growth(), self.window());
         let left = self.right_edge.saturating_sub(self.arrived);
@@ -182,29 +186,29 @@ impl ReceiveWindow {
         growth >= step && (growth >= window / 4 || left < window / 2)
     }
 
-    /// Offset of the first byte that was not offered, or that needs no offer: what arrives from there on is
-    /// refused.
+    /// Returns the offset from which data is refused: the first byte that was not offered and needs
+    /// an offer.
     pub fn right_edge(&self) -> u64 {
         self.right_edge.max(self.unasked)
     }
 
-    /// The window, in bytes: how far the edge may be from what the application read.
+    /// Returns the window in bytes: the largest distance from the read offset to the right edge.
     pub fn window(&self) -> u64 {
         self.window.min(self.memory)
     }
 
-    /// The round-trip time in use.
+    /// Returns the RTT estimate.
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
 
-    /// How far the right edge could move, in bytes.
+    /// Returns how far the right edge could move, in bytes.
     fn growth(&self) -> u64 {
         self.read.saturating_add(self.window()).min(self.most).saturating_sub(self.right_edge)
     }
 
-    /// What a round brought is not scaled to the round trip if it was longer: an application that reads seldom
-    /// needs a window for the time between.
+    /// A round longer than an RTT is not scaled down to one: an application that reads seldom needs
+    /// a window for the time between two reads.
     fn end_round(&mut self, now: Instant) {
         let next = Round { started: now, read: self.read, arrived: self.arrived };
         let round = *self.round.get_or_insert(next);
@@ -218,10 +222,10 @@ impl ReceiveWindow {
         self.round = Some(next);
     }
 
-    /// Four times what a round brought: a queue of the path's own size doubles what is on its way, and while a
-    /// loss is repaired as much again follows it, of which nothing can be read. While rounds still grow, twice
-    /// the square of what the last one grew by if that is more, but at most 16 times: when news of a window
-    /// reaches the sender, what it was measured by left between one and two round trips ago.
+    /// Grows the window to four times the bytes of a round. A full queue doubles the data in
+    /// flight, and while a loss is repaired as much again follows that cannot be read yet. While
+    /// rounds still grow, the factor is twice the square of their growth, between 4 and 16: when an
+    /// ACK reaches the sender, the data that sized its window was sent one to two RTTs ago.
     fn grow(&mut self, bytes: u64) {
         if bytes <= self.peak {
             return;
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_becomes_four_times_what_a_round_takes() {
+    fn window_grows_to_four_times_a_round() {
         let (mut window, epoch) = (window(100_000, 100 * MIB), epoch());
         window.on_rtt(ms(10));
         window.on_read(epoch, 0);
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_beyond_a_hole_counts_while_the_application_keeps_up() {
+    fn data_beyond_hole_counts_while_application_keeps_up() {
         let (mut window, epoch) = (window(MIB, 100 * MIB), epoch());
         window.on_rtt(ms(10));
         window.on_arrival(epoch, 0, 0);
@@ -298,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_round_trip_is_from_an_offer_to_the_first_byte_that_needed_it() {
+    fn rtt_is_offer_to_first_byte_needing_it() {
         let (mut window, epoch) = (window(10_000, MIB), epoch());
         assert_eq!(window.offer(epoch), 10_000);
         assert_eq!(window.rtt(), None);
@@ -322,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_moves_in_steps_of_a_packet_and_never_back() {
+    fn edge_moves_by_packets_and_never_back() {
         let (mut window, epoch) = (window(10_000, MIB), epoch());
         assert_eq!(window.offer(epoch), 10_000);
         window.on_read(epoch, 999);
@@ -337,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_window_is_reopened_with_an_update() {
+    fn closed_window_is_reopened_with_update() {
         let (mut window, epoch) = (window(10_000, MIB), epoch());
         window.offer(epoch);
         window.on_arrival(epoch, 10_000, 10_000);
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_less_than_a_packet_moves_by_half() {
+    fn window_below_a_packet_moves_by_half() {
         let (mut window, epoch) = (window(600, 600), epoch());
         assert_eq!(window.offer(epoch), 600);
         window.on_arrival(epoch, 600, 600);
@@ -372,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_with_window_left_is_told_by_quarters() {
+    fn window_updates_come_by_quarters() {
         let (mut window, epoch) = (window(100_000, 100_000), epoch());
         window.offer(epoch);
         window.on_arrival(epoch, 24_999, 24_999);
@@ -387,8 +391,9 @@ mod tests {
         assert!(window.should_update(), "49 000 bytes left of 100 000");
     }
 
-    /// Bytes that a window-limited sender in slow start, over a wire of `rate` bytes a millisecond, gets
-    /// across, against the same sender without a window. Time goes in milliseconds, and so do packets.
+    /// Bytes that a window-limited sender in slow start, over a wire of `rate` bytes a millisecond,
+    /// gets across, against the same sender without a window. Time goes in milliseconds, and so do
+    /// packets.
     fn transfer(rtt: usize, rate: u64, mut offer: impl FnMut(u64, u64) -> u64) -> u64 {
         let (mut sent, mut cwnd, mut acked) = (0, 10 * MSS, 0);
         let mut arrivals = vec![0; rtt / 2];
@@ -406,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_is_hardly_held_up_and_the_window_ends_within_eight_times_the_path() {
+    fn slow_start_is_unlimited_by_eightfold_path_window() {
         for told in [true, false] {
             for (rtt, rate) in [(100, 100_000), (100, 10_000), (20, 1_000_000), (300, 30_000)] {
                 let epoch = epoch();
@@ -432,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn at_every_step_the_edge_is_within_its_rules() {
+    fn edge_keeps_its_rules_over_random_steps() {
         for seed in 0..300 {
             let mut random = crate::range_set::random(seed);
             let (mut now, mut arrived, mut read) = (epoch(), 0, 0);

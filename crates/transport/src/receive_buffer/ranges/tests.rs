@@ -109,7 +109,7 @@ fn without_payload_only_crc_is_kept() {
     assert_eq!((counting.rcv_nxt(), counting.crc(), counting.memory()), (3, 0, 0));
 }
 
-/// What a stream should be, a byte at a time; bytes carry the step in which they came.
+/// Plain model of a stream, byte by byte.
 struct Model {
     bytes: Vec<Option<u8>>,
     rcv_nxt: usize,

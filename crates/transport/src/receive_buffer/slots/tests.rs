@@ -129,7 +129,7 @@ fn random_order_agrees_with_plain_model() {
         let count = 20 + index(random(180));
         let range = 2 + random(100);
         let longest = [5, 1472, 9000, 40_000][index(random(4))];
-        // Packets of one size, but for one in so many.
+        // Packets of one size, except for one in `odd`.
         let odd = [1, 10, 1000][index(random(3))];
         let packets = (0..count)
             .map(|_| {

@@ -1,4 +1,4 @@
-//! One ACK for all packets in order that came together, where that is asked for.
+//! One plain ACK for all packets in order of a batch.
 
 use super::*;
 use crate::AckPolicy;
@@ -12,7 +12,7 @@ fn ack(ack: u64) -> FromReceiver {
 }
 
 #[test]
-fn packets_in_order_that_come_together_get_one_ack() {
+fn batch_in_order_gets_one_ack() {
     let mut script = batching();
     for seq in 0..44 {
         script.data(seq, b"x");
@@ -22,7 +22,7 @@ fn packets_in_order_that_come_together_get_one_ack() {
 }
 
 #[test]
-fn a_hole_gets_its_duplicate_acks_all_the_same() {
+fn hole_gets_duplicate_acks_in_batch_mode() {
     let mut script = batching();
     for seq in [0, 1, 3, 4, 5] {
         script.data(seq, b"x");
@@ -37,7 +37,7 @@ fn a_hole_gets_its_duplicate_acks_all_the_same() {
 }
 
 #[test]
-fn a_duplicate_packet_and_a_syn_are_answered_by_themselves() {
+fn duplicate_and_syn_get_their_own_replies() {
     let mut script = batching();
     script.data(0, b"x").data(0, b"x").data(1, b"x");
     assert_eq!(script.replies(), [ack(1), ack(2)]);

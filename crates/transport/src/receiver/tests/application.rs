@@ -1,9 +1,9 @@
-//! What the application is told, and what it can read.
+//! Events and bytes for the application.
 
 use super::*;
 
 #[test]
-fn events_come_in_the_order_of_a_transfer() {
+fn events_follow_the_transfer() {
     let mut script = Script::new(keeping());
     script.syn(0).at(10).data(0, b"abc").at(25).data(1, b"de").at(40).data(1, b"de").at(50).fin(2).confirm();
     let elapsed = Duration::from_millis(15);
@@ -17,7 +17,7 @@ fn events_come_in_the_order_of_a_transfer() {
 }
 
 #[test]
-fn elapsed_is_that_of_the_transfer_that_finished() {
+fn elapsed_time_is_of_finished_transfer() {
     let mut script = Script::open_at(ReceiverConfig::reference(), 0);
     script.at(10).data(0, b"x").at(500).data(1, b"x").at(600).syn(0);
     script.at(700).data(0, b"x").at(730).data(1, b"x").fin(2).confirm();
@@ -31,7 +31,7 @@ fn elapsed_is_that_of_the_transfer_that_finished() {
 }
 
 #[test]
-fn readable_is_told_once_until_the_application_reads() {
+fn readable_is_reported_once_until_read() {
     let mut script = Script::open();
     script.data(0, b"ab").data(1, b"cd");
     assert_eq!(script.events(), [ReceiverEvent::Readable]);
@@ -45,7 +45,7 @@ fn readable_is_told_once_until_the_application_reads() {
 }
 
 #[test]
-fn bytes_may_be_read_in_pieces() {
+fn bytes_are_readable_in_pieces() {
     let mut script = Script::open();
     script.data(0, b"abcdef");
     script.receiver.consume(2);
@@ -58,7 +58,7 @@ fn bytes_may_be_read_in_pieces() {
 }
 
 #[test]
-fn without_keeping_bytes_are_counted_and_checked_only() {
+fn without_payload_bytes_are_counted_and_checked() {
     let mut script = Script::open_at(ReceiverConfig::reference(), 0);
     script.data(0, b"abc").data(1, b"de").fin(2);
     let (bytes, crc) = (5, crc32fast::hash(b"abcde"));
@@ -67,12 +67,12 @@ fn without_keeping_bytes_are_counted_and_checked_only() {
 }
 
 #[test]
-fn starting_again_voids_what_was_not_read() {
+fn restart_discards_unread_bytes() {
     let mut script = Script::open();
     script.data(0, b"old");
     script.syn(0).data(0, b"new");
     let mut transfers = Vec::new();
-    // An application that reads whatever is there whenever it is told something.
+    // An application that reads everything at each event.
     while let Some(event) = script.receiver.poll_event() {
         if event == ReceiverEvent::Started {
             transfers.push(Vec::new());
@@ -107,7 +107,7 @@ fn in_order_bytes_are_counted_as_they_come() {
 }
 
 #[test]
-fn replies_that_nobody_takes_are_bounded_and_the_latest_stay() {
+fn reply_queue_is_bounded_and_keeps_latest() {
     let mut script = Script::open();
     for seq in 0..20_000 {
         script.data(seq, b"");

@@ -1,4 +1,4 @@
-//! Selective ACKs to a sender that takes short datagrams only.
+//! Selective ACKs to a sender that accepts only short datagrams.
 
 use super::*;
 use crate::wire::native::{self, SackBlock};
@@ -7,7 +7,7 @@ use crate::wire::{Open, Piece, Wire, Wishes};
 /// Blocks of the longest ACK that fits.
 const FIT: usize = 4;
 
-/// Hands in transmission `tx`, the segment at `seq`; gives the blocks that it is answered with.
+/// Hands in packet `tx` with the segment at `seq`. Returns the blocks of the ACK.
 fn blocks_after(script: &mut Script, tx: u64, seq: u64) -> Vec<SackBlock> {
     let crc = Some(crc32fast::hash(b"x"));
     let piece = Piece { seq, payload: b"x", tx: Some(tx), crc, asks: true, ack_every: 0 };
@@ -21,7 +21,7 @@ fn blocks_after(script: &mut Script, tx: u64, seq: u64) -> Vec<SackBlock> {
 }
 
 #[test]
-fn each_of_many_blocks_is_reported_in_time_in_acks_that_have_room_for_few() {
+fn short_acks_report_many_blocks_in_turn() {
     let mut script = Script::new(keeping());
     let wishes = Wishes {
         max_datagram: native::ack_len(FIT),
@@ -37,7 +37,7 @@ fn each_of_many_blocks_is_reported_in_time_in_acks_that_have_room_for_few() {
     for (tx, seq) in (0..).zip(missing.clone()) {
         blocks_after(&mut script, tx, seq);
     }
-    // What arrives now is the end of one block. Three places have the most recent ones, the fourth goes round.
+    // New data extends one block. Three places have the most recent blocks, the fourth rotates.
     for report in 0..41 {
         let blocks = blocks_after(&mut script, 40 + report, 1001 + report);
         assert_eq!((blocks.len(), blocks[FIT - 1].start), (FIT, 1001));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn window_is_the_number_of_packets_in_order_but_at_least_1() {
+fn window_counts_packets_in_order_at_least_one() {
     let mut script = Script::open();
     let mut windows = Vec::new();
     for seq in 0..8 {
@@ -26,7 +26,7 @@ fn window_ends_at_80000() {
 }
 
 #[test]
-fn window_neither_shrinks_nor_grows_while_a_packet_is_missing() {
+fn window_is_constant_while_a_packet_is_missing() {
     let mut script = Script::open();
     for seq in 0..5 {
         script.data(seq, b"x");
@@ -37,7 +37,7 @@ fn window_neither_shrinks_nor_grows_while_a_packet_is_missing() {
 }
 
 #[test]
-fn dummy_offers_80000_from_the_syn_ack_on_and_has_no_checksum() {
+fn dummy_offers_80000_and_has_no_checksum() {
     let mut script = Script::open_at(ReceiverConfig::dummy(), 0);
     script.syn(0).data(0, b"abc").data(2, b"x").data(1, b"d").fin(3).confirm();
     let expected = [syn_ack(0, 80_000), ack(1, 80_000), ack(1, 80_000), ack(3, 80_000), fin_ack(3, 0)];
@@ -47,7 +47,7 @@ fn dummy_offers_80000_from_the_syn_ack_on_and_has_no_checksum() {
 }
 
 #[test]
-fn every_accepted_or_duplicate_packet_gets_one_ack_at_once() {
+fn accepted_or_duplicate_packet_gets_one_ack() {
     let mut script = Script::open();
     for (seq, expected) in [(0, 1), (0, 1), (1, 2), (3, 2), (3, 2), (0, 2), (2, 4), (1, 4), (4, 5)] {
         script.data(seq, b"x");
@@ -58,7 +58,7 @@ fn every_accepted_or_duplicate_packet_gets_one_ack_at_once() {
 }
 
 #[test]
-fn filling_a_hole_acknowledges_everything_behind_it() {
+fn filled_hole_acknowledges_everything_behind_it() {
     let mut script = Script::open();
     for seq in [5, 3, 1, 2, 6] {
         script.data(seq, &[u8::try_from(seq).unwrap()]);
@@ -72,7 +72,7 @@ fn filling_a_hole_acknowledges_everything_behind_it() {
 }
 
 #[test]
-fn packets_are_accepted_up_to_80000_ahead_whatever_window_was_offered() {
+fn packets_below_80000_ahead_are_accepted() {
     let mut script = Script::open();
     script.data(80_000, b"too far");
     assert_eq!(script.replies(), []);
@@ -86,7 +86,7 @@ fn packets_are_accepted_up_to_80000_ahead_whatever_window_was_offered() {
 }
 
 #[test]
-fn old_packets_are_answered_down_to_80000_below_the_expected_one() {
+fn packets_80000_behind_are_answered() {
     let mut script = Script::open_at(keeping(), 100_000);
     for (seq, answered) in [(99_999, true), (20_001, true), (20_000, true), (19_999, false), (0, false)] {
         script.data(seq, b"old");
@@ -106,14 +106,14 @@ fn empty_and_short_packets_may_occur_anywhere() {
 }
 
 #[test]
-fn a_duplicate_does_not_replace_what_is_held() {
+fn duplicate_does_not_replace_held_packet() {
     let mut script = Script::open();
     script.data(1, b"first").data(1, b"second").data(0, b"-").data(0, b"again");
     assert_eq!(script.read(), b"-first");
 }
 
 #[test]
-fn numbers_go_on_beyond_32_bits() {
+fn numbers_continue_beyond_32_bits() {
     let mut script = Script::open_at(keeping(), u32::MAX - 1);
     for seq in [WRAP - 2, WRAP, WRAP - 1, WRAP + 1, WRAP + 2 + 80_000, WRAP - 1] {
         script.data(seq, &seq.to_le_bytes()[..1]);

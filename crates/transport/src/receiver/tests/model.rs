@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// What the protocol says, in the plainest form.
+/// The receiver of the protocol, in the plainest form.
 #[derive(Default)]
 struct Model {
     expected: u64,
@@ -50,7 +50,7 @@ impl Model {
 }
 
 #[test]
-fn replies_to_any_sequence_of_packets_are_those_of_a_plain_model() {
+fn random_packets_get_replies_of_plain_model() {
     for seed in 1..=300_u64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut random = move |end: u64| {

@@ -1,17 +1,17 @@
-//! Replies that are written where they leave against the same one by one.
+//! Plain ACKs written in batches, compared with the same ACKs written one by one.
 
 use super::*;
 use crate::TransmitBuf;
 use crate::range_set::random;
 
-/// The next reply, if there is one.
+/// Returns the next reply, if there is one.
 fn one(script: &mut Script) -> Option<Vec<u8>> {
     let mut out = [0; MAX_REPLY];
     let len = script.receiver.poll_reply(script.now, &mut out)?;
     Some(out[..len].to_vec())
 }
 
-/// All that there is, as many plain ACKs at once as are first and have room.
+/// Returns all replies, with plain ACKs taken in batches of random size.
 fn filled(script: &mut Script, random: &mut impl FnMut(u64) -> u64) -> Vec<Vec<u8>> {
     let mut replies = Vec::new();
     loop {
@@ -28,7 +28,7 @@ fn filled(script: &mut Script, random: &mut impl FnMut(u64) -> u64) -> Vec<Vec<u
 }
 
 #[test]
-fn acks_that_leave_together_are_those_that_leave_one_by_one() {
+fn batched_acks_equal_single_acks() {
     for seed in 0..40 {
         let mut random = random(seed);
         let config =

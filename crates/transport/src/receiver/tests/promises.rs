@@ -1,5 +1,6 @@
-//! What the native format's receiver reported stays so (PROTOCOL.md, N3): over random packets, repeated, cut anew and
-//! out of order, with little memory, a small window and an application that reads when it likes.
+//! Data that a native receiver acknowledged or reported in a SACK block is never discarded
+//! (PROTOCOL.md, N3). Random packets: repeated, overlapping and out of order, with little memory, a
+//! small window and random reads.
 
 use std::ops::Range;
 
@@ -9,13 +10,14 @@ use crate::wire::native;
 use crate::wire::{Open, Piece, Seal, Wire};
 
 const ID: u64 = 7;
-/// Packets begin and end at multiples of this, bytes: large enough for the stream to need several pieces of memory.
+/// Packets begin and end at multiples of this many bytes, so that the stream needs several chunks
+/// of memory.
 const UNIT: u64 = 4096;
-/// Of the stream: so few that all blocks fit into every ACK.
+/// Length of the stream in units: so few that all blocks fit into every ACK.
 const UNITS: u64 = 60;
 const LENGTH: u64 = UNITS * UNIT;
 
-/// Hands a packet in and takes what it is answered with into `reported`.
+/// Hands a packet in and records its ACKs in `reported`.
 fn exchange(script: &mut Script, packet: &Packet<'_>, reported: &mut RangeSet, seed: u64) {
     script.receiver.handle(script.now, packet, Ecn::NotEct, script.memory);
     let mut out = [0; MAX_REPLY];
@@ -40,7 +42,7 @@ fn exchange(script: &mut Script, packet: &Packet<'_>, reported: &mut RangeSet, s
 }
 
 #[test]
-fn what_was_reported_stays_here() {
+fn reported_data_is_never_discarded() {
     let stream: Vec<u8> = (0..LENGTH).map(|offset| (offset % 251).to_le_bytes()[0]).collect();
     let part = |range: Range<u64>| &stream[range.start.try_into().unwrap()..range.end.try_into().unwrap()];
     let (mut refused, mut out_of_order) = (0, 0);
@@ -59,7 +61,7 @@ fn what_was_reported_stays_here() {
         let mut read = Vec::new();
         exchange(&mut script, &Packet::Syn(open), &mut reported, seed);
         for tx in 0..300 {
-            // Anything, or the first that is missing.
+            // A random unit, or the first missing one.
             let missing = (script.receiver.rcv_nxt() / UNIT).min(UNITS - 1);
             let start = if random(20) == 0 { missing } else { random(UNITS) };
             let end = (start + 1 + random(4)).min(UNITS);

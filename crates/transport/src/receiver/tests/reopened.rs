@@ -1,4 +1,4 @@
-//! The news that a window opened, which is repeated until something arrives.
+//! ACKs that reopen a window, repeated until a packet arrives.
 
 use super::window::WindowConfig;
 use super::*;
@@ -6,10 +6,10 @@ use crate::wire::native;
 use crate::wire::{Open, Piece, Wire};
 
 const MSS: u64 = 1000;
-/// Bytes of the whole window.
+/// Largest window, in bytes.
 const WINDOW: u64 = 20 * MSS;
 
-/// Windows that the receiver tells of now.
+/// Returns the windows that the receiver offers now.
 fn told(script: &mut Script) -> Vec<u64> {
     let mut out = [0; MAX_REPLY];
     let mut windows = Vec::new();
@@ -41,7 +41,7 @@ fn opened() -> Script {
         data(&mut script, number);
     }
     assert_eq!(told(&mut script).last(), Some(&0));
-    assert_eq!(script.receiver.deadline(), None, "a full window is no news");
+    assert_eq!(script.receiver.deadline(), None, "a closed window is not repeated");
     script.at(5000);
     script.receiver.consume(script.receiver.data().len());
     assert_eq!(told(&mut script), [WINDOW]);
@@ -49,7 +49,7 @@ fn opened() -> Script {
 }
 
 #[test]
-fn news_of_open_window_is_repeated_four_times() {
+fn reopening_ack_is_repeated_four_times() {
     let mut script = opened();
     let mut times = Vec::new();
     while let Some(at) = script.receiver.deadline() {
@@ -61,7 +61,7 @@ fn news_of_open_window_is_repeated_four_times() {
 }
 
 #[test]
-fn arriving_packet_ends_repetition_of_window_news() {
+fn arriving_packet_stops_reopening_acks() {
     let mut script = opened();
     script.at(5100);
     data(&mut script, WINDOW / MSS);

@@ -1,9 +1,9 @@
-//! How a transfer begins, begins again, and ends.
+//! Start, restart and end of a transfer.
 
 use super::*;
 
 #[test]
-fn syn_is_answered_with_its_own_number_and_the_window_that_follows_from_it() {
+fn syn_ack_has_syn_number_and_its_window() {
     for (seq, wnd) in [
         (0, 1),
         (1, 1),
@@ -23,7 +23,7 @@ fn syn_is_answered_with_its_own_number_and_the_window_that_follows_from_it() {
 }
 
 #[test]
-fn before_the_syn_there_is_silence() {
+fn packets_before_syn_get_no_reply() {
     let mut script = Script::new(ReceiverConfig::reference());
     script.data(0, b"x").fin(0).confirm();
     assert_eq!((script.replies(), script.events()), (vec![], vec![]));
@@ -31,7 +31,7 @@ fn before_the_syn_there_is_silence() {
 }
 
 #[test]
-fn a_repeated_syn_before_any_data_is_answered_again() {
+fn repeated_syn_before_data_is_answered() {
     let mut script = Script::open();
     script.syn(0).syn(0);
     assert_eq!(script.replies(), [syn_ack(0, 1), syn_ack(0, 1)]);
@@ -41,7 +41,7 @@ fn a_repeated_syn_before_any_data_is_answered_again() {
 }
 
 #[test]
-fn a_syn_in_mid_transfer_starts_it_again_from_the_syns_number() {
+fn syn_in_mid_transfer_restarts_it() {
     for seq in [0_u32, 1, 2, 7, 100_000] {
         let first = u64::from(seq);
         let mut script = Script::open();
@@ -62,7 +62,7 @@ fn a_syn_in_mid_transfer_starts_it_again_from_the_syns_number() {
 }
 
 #[test]
-fn a_syn_after_the_fin_starts_a_new_transfer() {
+fn syn_after_fin_starts_new_transfer() {
     let mut script = Script::open();
     script.data(0, b"first").fin(1).confirm();
     script.replies();
@@ -75,7 +75,7 @@ fn a_syn_after_the_fin_starts_a_new_transfer() {
 }
 
 #[test]
-fn fin_is_accepted_only_with_the_expected_number_and_nothing_held() {
+fn fin_needs_expected_number_and_no_hole() {
     let mut script = Script::open_at(ReceiverConfig::reference(), 0);
     script.data(0, b"a").data(1, b"b").data(3, b"d");
     script.replies();
@@ -94,7 +94,7 @@ fn fin_is_accepted_only_with_the_expected_number_and_nothing_held() {
 }
 
 #[test]
-fn fin_is_answered_only_after_the_application_confirmed() {
+fn fin_is_answered_after_application_confirms() {
     let mut script = Script::open();
     script.data(0, b"abc");
     script.replies();
@@ -111,12 +111,12 @@ fn fin_is_answered_only_after_the_application_confirmed() {
 }
 
 #[test]
-fn repeated_fin_is_answered_while_storing_only_if_heeded() {
+fn repeated_fin_is_answered_while_storing_if_understood() {
     let mut script = Script::open();
     script.data(0, b"abc").at(10).fin(1);
     script.replies();
     script.events();
-    // Foreign senders take any answer for the FIN-ACK.
+    // Other implementations take any answer for the FIN-ACK.
     script.at(50).fin(1).at(70).fin(1);
     assert_eq!(script.replies(), []);
     let heeding = |seq| FromSender::Fin { seq, heeds_ack: true };
@@ -128,7 +128,7 @@ fn repeated_fin_is_answered_while_storing_only_if_heeded() {
 }
 
 #[test]
-fn a_syn_while_the_application_stores_the_transfer_waits_for_its_repetition() {
+fn syn_while_storing_gets_no_reply() {
     let mut script = Script::open();
     script.data(0, b"abc").fin(1);
     script.replies();
@@ -140,7 +140,7 @@ fn a_syn_while_the_application_stores_the_transfer_waits_for_its_repetition() {
 }
 
 #[test]
-fn a_repeated_fin_gets_the_same_answer() {
+fn repeated_fin_gets_same_answer() {
     let mut script = Script::open();
     script.data(0, b"abc").fin(1).confirm();
     script.replies();
@@ -151,7 +151,7 @@ fn a_repeated_fin_gets_the_same_answer() {
 }
 
 #[test]
-fn data_after_the_fin_meets_silence() {
+fn data_after_fin_gets_no_reply() {
     let mut script = Script::open();
     script.data(0, b"abc").fin(1);
     script.replies();
@@ -163,7 +163,7 @@ fn data_after_the_fin_meets_silence() {
 }
 
 #[test]
-fn fin_at_once_after_the_syn_has_checksum_0() {
+fn fin_directly_after_syn_has_checksum_0() {
     for seq in [0_u32, 7] {
         let mut script = Script::open_at(keeping(), seq);
         script.fin(u64::from(seq)).confirm();

@@ -1,14 +1,14 @@
-//! An application that leaves unread what arrives, where packets are numbered.
+//! Slow applications: limits on unread data, and the windows that follow from them.
 
 use super::*;
 use crate::wire::native;
 use crate::wire::{Open, Piece, Wire};
 
-/// Bytes that may be held.
+/// Memory limit, in bytes.
 const MEMORY: u64 = 4 << 20;
 const PAYLOAD: [u8; 1000] = [7; 1000];
 
-/// A peer that heeds the window sends until it is closed; gives the next number and the largest memory held.
+/// Sends until the window is closed. Returns the next number and the largest memory in use.
 fn fill(script: &mut Script) -> (u64, u64) {
     let (mut next, mut edge, mut most) = (0, 1, 0);
     while next < edge {
@@ -30,14 +30,14 @@ fn behind() -> Script {
 }
 
 #[test]
-fn the_window_closes_where_memory_ends_and_its_edge_never_moves_back() {
+fn window_closes_at_memory_limit_without_shrinking() {
     let mut script = behind();
     let (next, most) = fill(&mut script);
     assert!((MEMORY - 1000..=MEMORY).contains(&most), "{next} packets, {most} bytes");
 }
 
 #[test]
-fn what_comes_nevertheless_is_answered_and_not_kept() {
+fn data_beyond_closed_window_is_answered_and_dropped() {
     let mut script = behind();
     let (next, most) = fill(&mut script);
     for _ in 0..100 {
@@ -48,7 +48,7 @@ fn what_comes_nevertheless_is_answered_and_not_kept() {
 }
 
 #[test]
-fn what_fills_a_hole_is_taken_or_the_window_is_closed() {
+fn hole_filler_is_accepted_or_window_is_zero() {
     for lost_at in 2100..4150 {
         let mut script = behind();
         let mut wnd = 1;
@@ -68,7 +68,7 @@ fn what_fills_a_hole_is_taken_or_the_window_is_closed() {
 }
 
 #[test]
-fn the_peer_is_told_once_when_half_of_the_memory_is_free_again() {
+fn window_update_is_sent_once_at_half_memory() {
     let mut script = behind();
     let (next, most) = fill(&mut script);
     let window = u32::try_from(MEMORY / 2 / 1000).unwrap();
@@ -88,7 +88,7 @@ fn the_peer_is_told_once_when_half_of_the_memory_is_free_again() {
 }
 
 #[test]
-fn one_that_keeps_up_is_sent_what_fits_however_little_memory_there_is() {
+fn fast_reader_gets_window_with_little_memory() {
     let mut script = Script::open();
     script.memory = 0;
     for seq in 0..5000_u64 {
@@ -103,10 +103,10 @@ fn one_that_keeps_up_is_sent_what_fits_however_little_memory_there_is() {
 }
 
 #[test]
-fn what_is_under_way_when_it_falls_behind_finds_room() {
+fn data_in_flight_fits_when_reader_stops() {
     for stops_at in [0, 1, 100, 2000, 5000, 9000] {
         let mut script = behind();
-        // As much is under way as the window allows: the answer to what arrives says how much more leaves.
+        // As much is in flight as the window allows: each ACK lets the next packets out.
         let (mut next, mut edge) = (0, 1);
         while next < edge {
             script.data(next, &PAYLOAD);
@@ -124,7 +124,7 @@ fn what_is_under_way_when_it_falls_behind_finds_room() {
 }
 
 #[test]
-fn without_keeping_the_window_is_that_of_the_reference_however_little_memory_there_is() {
+fn without_payload_window_ignores_memory() {
     let mut script = Script::open_at(ReceiverConfig::reference(), 0);
     script.memory = 0;
     for seq in 0..500_u64 {
@@ -133,7 +133,7 @@ fn without_keeping_the_window_is_that_of_the_reference_however_little_memory_the
     }
 }
 
-/// The native format's ACK to a segment at `offset`, the `tx`-th; and whether it was taken.
+/// Hands in a native segment. Returns its ACK.
 fn native_data(script: &mut Script, offset: u64, tx: u64) -> native::Ack {
     let payload = &[7; 1 << 14];
     let piece = Piece { seq: offset, payload, tx: Some(tx), crc: None, asks: true, ack_every: 0 };
@@ -153,13 +153,13 @@ fn native_ack(script: &mut Script) -> Option<native::Ack> {
 }
 
 #[test]
-fn where_bytes_are_numbered_it_is_refused_what_others_left_no_memory_for_and_told_when_there_is_some() {
+fn native_data_without_memory_waits_for_window() {
     let mut script = Script::new(keeping());
     let wire = Wire::Native { connection_id: 7 };
     let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
     script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
     assert!(native_ack(&mut script).is_none());
-    // The window was a mebibyte when others took the memory.
+    // Other peers took the memory after 1 MiB was offered.
     script.memory = 0;
     let mut offset = 0;
     let refused = loop {
@@ -184,10 +184,10 @@ fn where_bytes_are_numbered_it_is_refused_what_others_left_no_memory_for_and_tol
 }
 
 #[test]
-fn holes_that_are_filled_while_it_is_behind_keep_memory_bounded() {
+fn filled_holes_keep_memory_bounded_for_slow_reader() {
     let mut script = behind();
     for round in 0..20 {
-        // A thousand packets behind a hole, then what fills it, whatever was answered.
+        // A thousand packets behind a hole, then the missing one, whatever window was offered.
         let first = script.receiver.rcv_nxt();
         for seq in first + 1..first + 1000 {
             script.data(seq, &PAYLOAD);
@@ -199,7 +199,7 @@ fn holes_that_are_filled_while_it_is_behind_keep_memory_bounded() {
     }
     assert!(script.receiver.stats().no_memory > 1000);
     let mut read = script.read().len() as u64;
-    // Some may be held behind the one that was refused.
+    // Packets may be held behind the one that was refused.
     script.data(script.receiver.rcv_nxt(), &PAYLOAD);
     script.fin(script.receiver.rcv_nxt());
     read += script.read().len() as u64;
