@@ -38,7 +38,7 @@ pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkConfig {
-    /// Which packets are lost on arrival.
+    /// Loss model.
     pub loss: Loss,
     /// When the link is down. Packets that arrive then are dropped.
     pub outage: Outage,
@@ -56,9 +56,9 @@ pub struct LinkConfig {
     pub reorder: Option<Reorder>,
     /// Limit on the queue's occupancy.
     pub queue: QueueLimit,
-    /// Which packets count as occupancy.
+    /// The packets that count as occupancy.
     pub occupancy: Occupancy,
-    /// Which packets the queue drops or marks.
+    /// Queue discipline.
     pub discipline: Discipline,
     /// Threshold above which packets are marked, with any discipline.
     pub marking: Option<Marking>,

@@ -13,7 +13,7 @@ use crate::probability::Probability;
 
 pub use gilbert_elliott::GilbertElliott;
 
-/// Which packets are lost before they reach the queue. Lost packets use no link time.
+/// Loss model: the packets lost before they reach the queue. Lost packets use no link time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Loss {
     /// No packet is lost.

@@ -37,7 +37,7 @@ pub use notation::DisciplineError;
 pub use pie::PieConfig;
 pub use red::RedConfig;
 
-/// Which packets the queue drops or marks. All disciplines keep the [`QueueLimit`].
+/// Queue discipline: which packets are dropped or marked. All disciplines keep the [`QueueLimit`].
 ///
 /// [`FromStr`](std::str::FromStr) and [`Display`](std::fmt::Display) use a name, then a colon and
 /// parameters: `codel:target=5ms,interval=100ms,ecn`. Parameters left out have their defaults.

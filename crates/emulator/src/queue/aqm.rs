@@ -26,7 +26,8 @@ pub(crate) trait Aqm: fmt::Debug + Send + Sync {
     }
 
     /// The limit leaves no room for an arriving packet. Takes a packet to drop in its place from
-    /// the queue; the link calls again until there is room. `None` drops the arriving packet.
+    /// the queue ([`DropCause::Head`](crate::DropCause::Head)); the link calls again until there is
+    /// room. `None` drops the arriving packet.
     ///
     /// Called only if the discipline decides on departure.
     fn on_full(&mut self, queue: &mut Fifo) -> Option<QueuedPacket> {

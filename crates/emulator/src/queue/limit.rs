@@ -47,7 +47,7 @@ impl QueueLimit {
     }
 }
 
-/// Which packets count against the [`QueueLimit`].
+/// The packets that count against the [`QueueLimit`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Occupancy {
     /// Packets that wait for the serialiser; neither the one in service nor those on the wire.

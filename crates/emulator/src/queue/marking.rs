@@ -52,3 +52,16 @@ pub(crate) enum Signal {
     Mark,
     Drop,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incapable_packets_pass_or_drop_as_configured() {
+        let marking = Marking::above(QueueLimit::packets(1));
+        assert_eq!([Ecn::Ect0, Ecn::Ect1, Ecn::Ce].map(|ecn| marking.signal(ecn)), [Some(Signal::Mark); 3]);
+        assert_eq!(marking.signal(Ecn::NotEct), None);
+        assert_eq!(marking.dropping_others().signal(Ecn::NotEct), Some(Signal::Drop));
+    }
+}
