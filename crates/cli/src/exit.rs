@@ -15,14 +15,14 @@ pub(crate) const CHECKSUM: u8 = 7;
 /// The exit codes of `rdt-send`, for `--help`.
 pub(crate) const SEND_CODES: &str = "\
 Exit codes:
-    0  everything arrived, and the checksums agree or the receiver did not check (it is told)
+    0  everything arrived, and the checksums agree or the receiver did not check (a line says so)
     1  status 1, ALREADY_CONNECTED      2  status 2, NOT_CONNECTED
     3  status 3, INVALID_NAME: no such host
     4  status 4, FAILED_SEND: the system refuses to send
     5  status 5, TIMEOUT: no answer after the last attempt
     6  status 6, FAILED_RECV: the system refuses to receive
     7  the receiver's checksum differs from the sender's
-    8  the receiver ended the transfer, or would not begin it (it says why)
+    8  the receiver closed or refused the transfer (with a reason)
    64  wrong arguments                 66  the input cannot be read
    69  no socket can be had            74  the output cannot be written
   130  interrupted";

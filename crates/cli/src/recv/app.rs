@@ -16,8 +16,8 @@ use crate::recv::store::{Store, Stored, Transfer, WriteResult};
 /// Silence of the last sender before the program exits, in addition to the delay of its link. Until
 /// then a repeated FIN is answered again.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes passed to the store before the socket is polled again. This takes some 0.1 ms, in which a
-/// fast sender fills a large part of the socket's buffer.
+/// Bytes passed to the store before the socket is polled again. This takes a few tenths of a
+/// millisecond, in which a fast sender fills a large part of the socket's buffer.
 const BYTES_PER_POLL: usize = 1 << 20;
 /// Cost of serving one peer, in bytes of [`BYTES_PER_POLL`]: a transfer that ends is logged.
 const COST_PER_PEER: usize = BYTES_PER_POLL / 256;
