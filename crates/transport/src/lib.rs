@@ -18,6 +18,7 @@
 //! | receiver | `receiver/` | reassembly, window to offer, replies |
 //! | cookie | `cookie.rs` | the proof that a peer receives at its address |
 //! | listener | `listener/` | the receivers behind one socket, their admission and clean-up |
+//! | qlog | `qlog/` (feature `qlog`) | a trace of a sender's events, for tools such as qvis |
 #![forbid(unsafe_code)]
 
 pub mod congestion;

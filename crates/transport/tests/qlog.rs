@@ -27,7 +27,7 @@ impl Disk {
 
 impl Write for Disk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut written = self.bytes.lock().unwrap();
+        let mut written = self.bytes.lock().expect("one thread");
         if written.len() + bytes.len() > self.room {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -75,16 +75,16 @@ fn traced(mut simulation: Simulation, sender: rdt_sim::NodeId, room: usize) -> T
     let node = simulation.sender(sender);
     assert!(matches!(node.outcome, Outcome::Finished { .. }), "{:?}", node.outcome);
     let finished = log.finish();
-    let text = String::from_utf8(disk.bytes.lock().unwrap().clone()).unwrap();
+    let text = String::from_utf8(disk.bytes.lock().expect("one thread").clone()).expect("UTF-8");
     let mut records = text.split('\x1e');
     assert_eq!(records.next(), Some(""), "a record begins with RS (RFC 7464)");
     let mut records = records.map(|record| {
         assert!(record.ends_with('\n'), "a record ends with LF: {record:?}");
-        let value = serde_json::from_str::<Value>(record).unwrap();
+        let value = serde_json::from_str::<Value>(record).expect("JSON");
         assert_eq!(value.to_string(), record.trim_end(), "members in order, numbers in their shortest form");
         value
     });
-    let header = records.next().unwrap();
+    let header = records.next().expect("a header");
     let (stats, elapsed) = (node.sender.stats(), simulation.elapsed());
     Traced { header, events: records.collect(), stats, finished, elapsed }
 }
@@ -93,14 +93,14 @@ fn traced(mut simulation: Simulation, sender: rdt_sim::NodeId, room: usize) -> T
 fn native(congestion: Algorithm, recovery: LossDetection) -> (Simulation, rdt_sim::NodeId) {
     let mut path = PathConfig::symmetric(Duration::from_millis(40), Bitrate::from_bps(20_000_000));
     path.forward.queue = QueueLimit::bytes(200_000);
-    path.forward.loss = Loss::Bernoulli(Probability::new(0.02).unwrap());
+    path.forward.loss = Loss::Bernoulli(Probability::new(0.02).expect("below 1"));
     let mut server = ServerConfig::new(ReceiverConfig::reference(), LinkMode::None);
     server.listener.secret = Some([1; 32]);
     let mut simulation = Simulation::new();
     let server = simulation.add_server(server);
     let wire = simulation.add_wire(Path::new(path, 5));
     let config = SenderConfig { congestion, recovery, ..SenderConfig::native(7) };
-    let sender = simulation.add_sender(config, server, 1_000_000).unwrap();
+    let sender = simulation.add_sender(config, server, 1_000_000).expect("a valid configuration");
     simulation.route(sender, server, wire);
     (simulation, sender)
 }

@@ -320,7 +320,7 @@ fn bind(args: &RecvArgs) -> Result<Vec<UdpIo>, Failure> {
     Ok(sockets)
 }
 
-/// Binds the first socket of a port. SO_REUSEPORT would also share the port with another receiver
+/// Binds the first socket of a port. `SO_REUSEPORT` would also share the port with another receiver
 /// of this user, so the port is first bound without it.
 fn bind_first(address: SocketAddr, options: UdpOptions) -> Result<UdpIo, SocketError> {
     if options.share_port && address.port() != 0 {
