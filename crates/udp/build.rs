@@ -1,4 +1,5 @@
-//! Sets `linux_api`, the condition of all code that calls Linux directly. The feature `portable` takes it away.
+//! Sets `linux_api`, the condition of all code that calls Linux directly. The feature `portable`
+//! takes it away.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(linux_api)");

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-/// Buffer of [`Frame::SIZE`] bytes for packets, header and payload in the order in which they are sent, so that a batch is
-/// sent from where its payload was written. A frame that lies in a file can be sent by reference (zero-copy).
+/// Buffer of [`Frame::SIZE`] bytes for packets, header and payload in the order in which they are
+/// sent, so that a batch is sent from where its payload was written. A frame that lies in a file
+/// can be sent by reference (zero-copy).
 #[derive(Debug)]
 pub struct Frame {
     memory: Memory,
@@ -29,7 +30,8 @@ impl Frame {
     /// Size of a frame, bytes.
     pub const SIZE: usize = 64 * 1024;
 
-    /// Smallest batch that is sent by reference, bytes. Copying a smaller one costs less than passing its pages.
+    /// Smallest batch that is sent by reference, bytes. Copying a smaller one costs less than
+    /// passing its pages.
     pub const MIN_ZERO_COPY_BYTES: usize = 16 * 1024;
 
     /// Allocates a zeroed frame on the heap.
@@ -74,12 +76,14 @@ impl Default for Frame {
     }
 }
 
-/// Frames that a socket sends by reference. Their owner decides when a returned frame may be overwritten.
+/// Frames that a socket sends by reference. Their owner decides when a returned frame may be
+/// overwritten.
 pub trait FrameSource: Send {
     /// Takes a frame that is referenced nowhere else; `None` if there is none at present.
     fn take(&mut self) -> Option<Arc<Frame>>;
 
-    /// Returns true if senders hold as many frames as they may: [`FrameSource::take`] fails until one is returned.
+    /// Returns true if senders hold as many frames as they may: [`FrameSource::take`] fails until
+    /// one is returned.
     fn is_exhausted(&self) -> bool;
 
     /// Returns a frame whose packets are all acknowledged or abandoned.
@@ -93,6 +97,7 @@ pub enum Reuse {
     NeverSent,
     /// Free at once: each packet was transmitted once and is acknowledged, so no copy is in flight.
     Acknowledged,
-    /// Not free: after a retransmission or an abort, an earlier copy may still wait in a queue and reference the pages.
+    /// Not free: after a retransmission or an abort, an earlier copy may still wait in a queue and
+    /// reference the pages.
     MaybeReferenced,
 }

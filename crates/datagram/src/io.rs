@@ -17,31 +17,33 @@ pub trait DatagramIo {
         0
     }
 
-    /// Returns the number of messages dropped at a full receive buffer since the last call, as far as the messages read so
-    /// far report it.
+    /// Returns the number of messages dropped at a full receive buffer since the last call, as far
+    /// as the messages read so far report it.
     fn take_overflow(&mut self) -> u64 {
         0
     }
 
-    /// Returns an empty batch, or `None` while an earlier batch is unsent because the socket was full. That batch is sent
-    /// first: the machine counts it as transmitted.
+    /// Returns an empty batch, or `None` while an earlier batch is unsent because the socket was
+    /// full. That batch is sent first: the machine counts it as transmitted.
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf>;
 
-    /// Sends the batch filled after [`DatagramIo::transmit_buf`]. If the socket is full, the rest is kept, and a later call of
-    /// `transmit_buf` sends it.
+    /// Sends the batch filled after [`DatagramIo::transmit_buf`]. If the socket is full, the rest
+    /// is kept, and a later call of `transmit_buf` sends it.
     fn flush(&mut self, peer: Self::Peer);
 
-    /// Ends a turn: releases the batch memory to other sockets of the thread, unless the batch is still unsent.
+    /// Ends a turn: releases the batch memory to other sockets of the thread, unless the batch is
+    /// still unsent.
     fn leave(&mut self) {}
 
-    /// Reads the clock again after input was processed, so that packets sent next get their true send time. Returns `now`
-    /// unchanged if there is no clock.
+    /// Reads the clock again after input was processed, so that packets sent next get their true
+    /// send time. Returns `now` unchanged if there is no clock.
     fn present(&self, now: Instant) -> Instant {
         now
     }
 }
 
-/// Batch of datagrams received from one peer, end to end, with one ECN codepoint. Receive offload (GRO) coalesces no others.
+/// Batch of datagrams received from one peer, end to end, with one ECN codepoint. Receive offload
+/// (GRO) coalesces no others.
 #[derive(Debug)]
 pub struct Received<'a, P> {
     /// Source of the datagrams.

@@ -1,5 +1,6 @@
-//! Datagrams between a protocol machine and a socket. Knows no protocol, no clock and no system call, so the machines in
-//! `rdt-transport`, the sockets in `rdt-udp` and the network in `rdt-sim` do not depend on each other.
+//! Datagrams between a protocol machine and a socket. Knows no protocol, no clock and no system
+//! call, so the machines in `rdt-transport`, the sockets in `rdt-udp` and the network in `rdt-sim`
+//! do not depend on each other.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

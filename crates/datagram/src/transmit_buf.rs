@@ -1,4 +1,5 @@
-//! Batch of datagrams to one peer for one send call. Its memory is allocated once: appending allocates and zeroes nothing.
+//! Batch of datagrams to one peer for one send call. Its memory is allocated once: appending
+//! allocates and zeroes nothing.
 
 use std::sync::Arc;
 
@@ -7,10 +8,12 @@ use crate::{Ecn, FileOffset, Frame};
 /// Largest UDP payload over IPv4, bytes: 65,535 less 20 (IP header) less 8 (UDP header).
 pub const MAX_DATAGRAM: usize = 65_507;
 
-/// Largest UDP payload over IPv6, bytes: 65,535 less 8. The length field of IPv6 excludes its header (RFC 8200, section 3).
+/// Largest UDP payload over IPv6, bytes: 65,535 less 8. The length field of IPv6 excludes its
+/// header (RFC 8200, section 3).
 const MAX_DATAGRAM_IPV6: usize = 65_527;
 
-/// Datagrams to one peer, laid end to end as segmentation offload (GSO) requires: equal sizes, the last may be shorter.
+/// Datagrams to one peer, laid end to end as segmentation offload (GSO) requires: equal sizes, the
+/// last may be shorter.
 #[derive(Debug)]
 pub struct TransmitBuf {
     slab: Box<[u8]>,
@@ -28,8 +31,8 @@ impl TransmitBuf {
     /// Memory of a batch, bytes.
     pub const SIZE: usize = MAX_DATAGRAM_IPV6;
 
-    /// Creates an empty batch for `max_segments` datagrams (at least 1) of [`MAX_DATAGRAM`] bytes in total. A single datagram
-    /// may have 65,527 bytes, the limit of IPv6.
+    /// Creates an empty batch for `max_segments` datagrams (at least 1) of [`MAX_DATAGRAM`] bytes
+    /// in total. A single datagram may have 65,527 bytes, the limit of IPv6.
     pub fn new(max_segments: usize) -> Self {
         let mut batch = Self::owning(vec![0; MAX_DATAGRAM_IPV6].into_boxed_slice());
         batch.set_max_segments(max_segments);
@@ -55,8 +58,8 @@ impl TransmitBuf {
         self.max_segments = max_segments.max(1);
     }
 
-    /// Appends a datagram of `len` bytes and returns its memory, which holds stale bytes. Returns `None` if it does not fit
-    /// this batch: flush, clear and retry.
+    /// Appends a datagram of `len` bytes and returns its memory, which holds stale bytes. Returns
+    /// `None` if it does not fit this batch: flush, clear and retry.
     ///
     /// A datagram shorter than the first one closes the batch; a longer one does not fit.
     pub fn slot(&mut self, len: usize) -> Option<&mut [u8]> {
@@ -96,8 +99,8 @@ impl TransmitBuf {
         self.closed = true;
     }
 
-    /// Makes an empty batch refer to `segments` datagrams of `size` bytes in `frame` from `start` on, and closes it. The
-    /// reference keeps the frame from being written.
+    /// Makes an empty batch refer to `segments` datagrams of `size` bytes in `frame` from `start`
+    /// on, and closes it. The reference keeps the frame from being written.
     ///
     /// # Panics
     /// If the batch is not empty.
@@ -108,7 +111,8 @@ impl TransmitBuf {
         self.closed = true;
     }
 
-    /// Returns the position of the batch in a file to send from. `None` if it lies elsewhere, or is smaller than
+    /// Returns the position of the batch in a file to send from. `None` if it lies elsewhere, or is
+    /// smaller than
     /// [`Frame::MIN_ZERO_COPY_BYTES`]: the sender records no reference to such a batch.
     pub fn file_offset(&self) -> Option<FileOffset> {
         let (frame, start) = self.frame.as_ref().filter(|_| self.len >= Frame::MIN_ZERO_COPY_BYTES)?;
@@ -126,7 +130,8 @@ impl TransmitBuf {
         self.ecn = ecn;
     }
 
-    /// Returns all datagrams end to end, each [`TransmitBuf::segment_size`] bytes; the last may be shorter.
+    /// Returns all datagrams end to end, each [`TransmitBuf::segment_size`] bytes; the last may be
+    /// shorter.
     pub fn bytes(&self) -> &[u8] {
         match &self.frame {
             Some((frame, start)) => &frame.bytes()[*start..*start + self.len],

@@ -45,8 +45,8 @@ pub enum BlockingError {
 
 /// Sends `file` to `receiver` and returns when the receiver has stored it.
 ///
-/// The FIN-ACK carries the receiver's CRC-32. A native receiver compares it itself; for the classic format
-/// compare the returned value with [`SenderStats::crc`].
+/// The FIN-ACK carries the receiver's CRC-32. A native receiver compares it itself; for the classic
+/// format compare the returned value with [`SenderStats::crc`].
 ///
 /// # Errors
 /// See [`BlockingError`].
@@ -74,8 +74,8 @@ pub fn send_file(
 
 /// Receives one transfer on `io`, writes it to `sink` and returns the number of bytes.
 ///
-/// The sender is told that the transfer is stored once `sink` has taken and flushed every byte. Other senders
-/// are refused. Waits for a sender without limit.
+/// The sender is told that the transfer is stored once `sink` has taken and flushed every byte.
+/// Other senders are refused. Waits for a sender without limit.
 ///
 /// # Errors
 /// See [`BlockingError`].

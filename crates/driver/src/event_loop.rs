@@ -1,7 +1,8 @@
-//! The loop of one thread that owns many machines, each with a socket and an application of its own. Answers are taken
-//! from all who have some, then machines send a batch each in the order in which they came to have something to send,
-//! and after a few batches there is another look. So what is in memory is what is in flight (if the machines share it:
-//! [`FramePool`](rdt_transport::FramePool)) and nobody waits for more than a batch of each other.
+//! Event loop of one thread with many machines, each with a socket and an application. First all
+//! received datagrams are processed. Then machines send one batch each, in the order in which they
+//! had something to send, and after a few batches input is read again. So only what is in flight is
+//! in memory (if the machines share a [`FramePool`](rdt_transport::FramePool)), and a machine waits
+//! for at most one batch of each other.
 
 mod turns;
 
@@ -9,43 +10,46 @@ use std::io;
 use std::time::Duration;
 
 use rdt_transport::Endpoint;
-use rdt_udp::{BusyPoll, PollSet};
+use rdt_udp::{BusyPoll, Policy, PollSet};
 
 use crate::{Application, Connected, Waker, clock};
 use turns::Turns;
 pub use turns::{Ended, Member};
 
-/// Batches sent between two looks at what arrived: until then nobody's memory is free again. Looking after each or each
-/// second batch was no faster.
+/// Batches sent between two reads of input. ACKs free memory only then. Reading after one or two
+/// batches was not faster.
 const BETWEEN_LOOKS: usize = 4;
 
-/// Many machines on one thread.
+/// Machines that run on one thread.
 pub struct Many<E, A> {
     turns: Turns<E, Connected, A>,
     watch: PollSet,
     busy_poll: BusyPoll,
-    /// Who has not ended.
+    /// Members that have not ended.
     left: usize,
 }
 
 impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
-    /// None yet.
+    /// Creates an empty loop.
     ///
-    /// # Errors
-    /// As the operating system says.
+    /// As the operating system reports.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { turns: Turns::new(), watch: PollSet::new()?, busy_poll: BusyPoll::new(), left: 0 })
+        Ok(Self {
+            turns: Turns::new(),
+            watch: PollSet::new()?,
+            busy_poll: BusyPoll::new(Policy::Brief),
+            left: 0,
+        })
     }
 
-    /// A handle to have all applications asked.
+    /// Returns a handle that makes the loop ask all applications.
     pub fn waker(&self) -> Waker {
         self.watch.waker()
     }
 
-    /// One more.
+    /// Adds a member.
     ///
-    /// # Errors
-    /// As the operating system says.
+    /// As the operating system reports.
     pub fn add(&mut self, member: Member<E, Connected, A>) -> io::Result<()> {
         let socket = member.socket.io().socket();
         self.watch.add(self.turns.next_key(), socket)?;
@@ -54,10 +58,9 @@ impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
         Ok(())
     }
 
-    /// Runs all of them until each has ended, on the thread that calls.
+    /// Runs all members until each has ended, on the calling thread.
     ///
-    /// # Errors
-    /// The system's, when it is no more possible to wait. The end of one is not that of the others.
+    /// Waiting failed. The failure of a member is not that of the others.
     pub fn run(mut self) -> io::Result<Vec<Ended<E, Connected, A>>> {
         let (mut ended, mut ready) = (Vec::new(), Vec::new());
         while self.left > 0 {
@@ -79,7 +82,7 @@ impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
         Ok(ended)
     }
 
-    /// Takes in what arrived and is due; waits for it if there is nothing else to do.
+    /// Processes input and due timers. Waits for them if no member has anything to send.
     fn look(&mut self, ready: &mut Vec<usize>) -> io::Result<()> {
         let (now, watch) = (clock::now(), &mut self.watch);
         let mut woken = false;

@@ -1,4 +1,4 @@
-//! What tests run in place of a real machine and a real socket.
+//! Test doubles of a machine and a socket.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use rdt_transport::{Ecn, Endpoint, TransmitBuf};
 
 use crate::{Socket, SocketError, clock};
 
-/// Sends one datagram for every time its application asks for one, and at its deadline.
+/// Machine that sends `to_send` datagrams, and one timer.
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) to_send: usize,
@@ -43,13 +43,13 @@ impl Endpoint for Machine {
     }
 }
 
-/// Holds `input` datagrams, counts what is sent, and fails after `fails_after` reads of nothing.
+/// Socket with `input` datagrams to read. Counts sends; fails after `fails_after` reads of nothing.
 pub(crate) struct FakeSocket {
     pub(crate) input: usize,
     pub(crate) sent: usize,
     pub(crate) empty_reads: usize,
     pub(crate) fails_after: usize,
-    /// Takes nothing.
+    /// The socket is full.
     pub(crate) full: bool,
     batch: TransmitBuf,
 }

@@ -1,5 +1,5 @@
-//! The loop of one thread that owns one machine, its socket and its application. The machine is locked by
-//! nobody and nothing is handed between threads per datagram.
+//! Loop of one thread that owns one machine, its socket and its application. Needs no lock, and
+//! passes no datagram between threads.
 
 use std::time::{Duration, Instant};
 
@@ -8,45 +8,45 @@ use rdt_transport::{Endpoint, FramePool};
 
 use crate::{Connected, SocketError, UdpIo, Waiter, clock};
 
-/// What the application wants after it had its say.
+/// Answer of the application to [`Application::pump`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// To be asked again when something happened, or at this time.
+    /// Call again after an event, or at this time.
     Wait(Option<Instant>),
-    /// To be asked again after the next turn, without waiting.
+    /// Call again after the next turn, without waiting.
     Again,
-    /// To stop after one more turn.
+    /// Stop after one more turn.
     Done,
 }
 
-/// Batches written and sent between two looks at what arrived: several, so that both ends do more of the same at once,
-/// and not more than the caches hold.
+/// Batches written and sent between two reads of input: several, so that both ends process runs of
+/// packets, but no more than fit the caches.
 pub(crate) const BATCHES: usize = 4;
 
-/// What the application has to say after a refill.
+/// Answer of the application to [`Application::refill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refill {
-    /// Nothing: the machine has what there is.
+    /// The machine has everything.
     Done,
-    /// Something that only [`Application::pump`] can say: it is to be called before the next wait.
+    /// Call [`Application::pump`] before the next wait.
     Ask,
 }
 
-/// The side of a machine that is not the network.
+/// Application of a machine: gives it work and takes its events.
 pub trait Application<E: Endpoint> {
-    /// Gives the machine work and takes its events.
+    /// Gives the machine work, and takes its events.
     fn pump(&mut self, now: Instant, endpoint: &mut E) -> Flow;
 
-    /// Gives the machine what it can send at once, about so many `batches`: asked in each turn after answers were
-    /// taken and before anything is sent. What is written here leaves from the cache.
+    /// Gives the machine data for about this many `batches`. Called in each turn between input and
+    /// output, so that the data is sent while it is in the cache.
     fn refill(&mut self, _endpoint: &mut E, _batches: usize) -> Refill {
         Refill::Done
     }
 }
 
-/// A socket that may end.
+/// Socket that can become unusable.
 pub trait Socket: DatagramIo {
-    /// The error after which going on is useless, once.
+    /// Takes the error that made the socket unusable.
     fn take_error(&mut self) -> Option<SocketError>;
 }
 
@@ -57,7 +57,7 @@ impl Socket for Connected {
 }
 
 impl Socket for UdpIo {
-    /// One peer that cannot be reached is not the end of the others.
+    /// An unreachable peer does not end the others.
     fn take_error(&mut self) -> Option<SocketError> {
         match self.take_error() {
             Some(error @ SocketError::Receive(_)) => Some(error),
@@ -73,8 +73,7 @@ pub fn send_memory(socket: &mut Connected) -> FramePool {
 
 /// Runs `endpoint` over `socket` until `application` is done.
 ///
-/// # Errors
-/// The socket's, when it cannot go on.
+/// The socket became unusable.
 pub fn run<E, S, A>(
     endpoint: &mut E,
     socket: &mut S,
@@ -111,8 +110,8 @@ where
     }
 }
 
-/// Sends what `endpoint` has left to say when nobody listens to answers any more; waits for a full socket, but no longer
-/// than `patience`.
+/// Sends the remaining output of `endpoint`, and ignores input. Waits for a full socket for at most
+/// `patience`.
 pub fn send_rest<E, S>(endpoint: &mut E, socket: &mut S, waiter: &mut Waiter, patience: Duration)
 where
     E: Endpoint,
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
     use crate::fakes::{FakeSocket, Machine};
 
-    /// Answers each question with the next of its answers, which may give the machine work.
+    /// Application that gives the next answer of its script, which may give the machine work.
     struct Script<F>(Vec<F>, usize);
 
     impl<F: FnMut(&mut Machine) -> Flow> Application<Machine> for Script<F> {
@@ -150,7 +149,8 @@ mod tests {
 
     type Answer = fn(&mut Machine) -> Flow;
 
-    /// Runs the script; says how often it was asked. Waits are on a socket to which nobody sends.
+    /// Runs the script, and returns the number of calls. Waits are on a socket that receives
+    /// nothing.
     fn follow(
         machine: &mut Machine,
         socket: &mut FakeSocket,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_application_gave_last_still_leaves() {
+    fn work_given_with_done_is_sent() {
         let (mut machine, mut socket) = (Machine::default(), FakeSocket::new(1));
         let done: Answer = |machine| {
             machine.to_send = 2;
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn again_is_asked_again_without_a_wait() {
+    fn again_asks_without_waiting() {
         // Nothing happens on the socket and no deadline is set: a wait would not end.
         let script: Vec<Answer> = vec![|_| Flow::Again, |_| Flow::Again, |_| Flow::Done];
         assert_eq!(follow(&mut Machine::default(), &mut FakeSocket::new(0), script).unwrap(), 3);
     }
 
     #[test]
-    fn a_turn_that_did_something_is_followed_by_another_before_a_wait() {
+    fn active_turn_is_followed_by_another() {
         let script: Vec<Answer> = vec![|_| Flow::Wait(None), |_| Flow::Done];
         assert_eq!(follow(&mut Machine::default(), &mut FakeSocket::new(1), script.clone()).unwrap(), 2);
         let mut sends = Machine { to_send: 1, ..Machine::default() };
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_at_the_earlier_of_the_machines_time_and_the_applications() {
+    fn wait_ends_at_earlier_deadline() {
         let far = clock::now() + Duration::from_secs(3600);
         let mut machine =
             Machine { deadline: Some(clock::now() + Duration::from_millis(2)), ..Machine::default() };
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(machine.fired, 0);
     }
 
-    /// Gives the same answer as long as it is asked.
+    /// Application that gives the same answer each time.
     struct Repeat<'a, F>(&'a mut F);
 
     impl<F: FnMut(&mut Machine) -> Flow> Application<Machine> for Repeat<'_, F> {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_leaves_unread_of_what_arrives_and_in_bounded_time() {
+    fn send_rest_ignores_input_and_is_bounded() {
         let silent = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         let mut waiter = Waiter::new(silent, Duration::ZERO).unwrap();
         let mut socket = FakeSocket::new(1);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sockets_error_ends_it() {
+    fn socket_error_ends_run() {
         let mut socket = FakeSocket::new(0);
         socket.fails_after = 2;
         let script: Vec<Answer> = vec![|_| Flow::Again; 5];

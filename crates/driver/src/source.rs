@@ -1,4 +1,4 @@
-//! Where a sender's bytes come from.
+//! Sources of a sender's bytes.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read};
@@ -9,40 +9,39 @@ use rdt_transport::{Spare, dword_array};
 
 use crate::Waker;
 
-/// Bytes that one chunk of a pipe holds at most, and how many chunks are read ahead.
+/// Size of a chunk read from a pipe, bytes, and number of chunks read ahead.
 const PIPE_CHUNK: usize = 256 * 1024;
 const PIPE_AHEAD: usize = 4;
 
-/// Pieces of a sender's room that one call to the system fills: all of a frame with packets of an Ethernet's size.
+/// Largest number of pieces filled by one vectored read: a frame of packets of 1500 bytes.
 const PIECES: usize = 64;
 
-/// What a read gave.
+/// Result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// This many bytes, at least 1.
     Bytes(usize),
-    /// None for now; the waker will be called.
+    /// No bytes at present; the waker is used when there are.
     Pending,
-    /// No more, ever.
+    /// End of the stream.
     End,
 }
 
-/// A stream of bytes that never blocks for long.
+/// Stream of bytes that does not block.
 pub trait Source: Send {
-    /// Writes the next bytes to the beginning of `out`, which is not empty.
+    /// Reads the next bytes into `out`, which is not empty.
     ///
-    /// # Errors
-    /// What reading the underlying file or pipe gave.
+    /// Error of the underlying file or pipe.
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill>;
 
-    /// The same into the room that a sender has.
+    /// Reads into the free memory of a sender.
     ///
     /// # Errors
     /// As [`Source::read`].
     fn read_into(&mut self, out: Spare<'_>) -> io::Result<Fill> {
         let mut total = 0;
         for piece in out {
-            // What an end or a pause after some bytes means is told again when they are asked for.
+            // After some bytes, the end or a pause is reported by the next call.
             match self.read(piece)? {
                 Fill::Bytes(n) => {
                     total += n;
@@ -97,7 +96,7 @@ impl Source for File {
         }
     }
 
-    /// Many pieces in one call.
+    /// Fills many pieces with one vectored read.
     fn read_into(&mut self, mut out: Spare<'_>) -> io::Result<Fill> {
         let mut pieces: [_; PIECES] =
             std::array::from_fn(|_| IoSliceMut::new(out.next().unwrap_or_default()));
@@ -112,16 +111,15 @@ impl Source for File {
     }
 }
 
-/// A file as a source: regular files are read where they are needed, pipes and devices by a thread of
+/// Opens a file as a source. Regular files are read directly; pipes and devices by a thread of
 /// their own, because reading them may block.
 ///
-/// # Errors
-/// What asking for the file's kind gave.
+/// Error of reading the file type.
 pub fn file_source(file: File, waker: Waker) -> io::Result<Box<dyn Source>> {
     if file.metadata()?.is_file() { Ok(Box::new(file)) } else { Ok(Box::new(Piped::new(file, waker))) }
 }
 
-/// Anything that may block, read ahead by a thread of its own, at most 1.25 MiB.
+/// Blocking input, read ahead by a thread of its own; at most 1.25 MiB.
 pub struct Piped {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: Vec<u8>,
@@ -130,8 +128,8 @@ pub struct Piped {
 }
 
 impl Piped {
-    /// Starts to read. The thread ends with the input, or when the source is dropped and the input has
-    /// given one chunk more.
+    /// Starts the thread. It ends with the input, or with the first chunk after the source is
+    /// dropped.
     pub fn new(mut input: impl Read + Send + 'static, waker: Waker) -> Self {
         let (send, chunks) = sync_channel(PIPE_AHEAD);
         thread::spawn(move || {

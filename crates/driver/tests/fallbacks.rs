@@ -1,5 +1,5 @@
-//! Whole transfers between real sockets in the middle of which the kernel takes a way to send away: they arrive all the
-//! same, by the next way, and the socket says so.
+//! Transfers between real sockets during which the kernel stops supporting a send call. The
+//! transfer completes with the next one, and the socket reports it.
 
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 
@@ -19,18 +19,18 @@ use rdt_transport::{
     SenderConfig, SenderEvent,
 };
 
-/// Bytes of a transfer, and their CRC-32 (docs/PROTOCOL.md, section 1).
+/// Size of a transfer, bytes, and its CRC-32 (docs/PROTOCOL.md, section 1).
 const BYTES: u64 = 4 << 20;
 const CRC: u32 = 0x05B0_360D;
-/// Acknowledged so far when something is taken away.
+/// Bytes acknowledged when the call stops working.
 const BEFORE: u64 = BYTES / 4;
 
-/// What is taken away.
+/// Send call that stops working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loss {
-    /// Segmentation offload: the kernel cuts nothing for a socket that computes no checksums.
+    /// Segmentation offload: the kernel does not segment for a socket without checksums.
     Offload,
-    /// A system call, for the thread that sends: it fails with this error from then on.
+    /// A system call of the sending thread, which fails with this error from then on.
     Call(libc::c_long, i32),
 }
 
@@ -46,7 +46,7 @@ impl Loss {
     }
 }
 
-/// Sends the course's array and takes ways to send away in the middle of it.
+/// Sends the DWORD array, and disables send calls in the middle.
 struct Sending {
     source: Option<DwordArray>,
     socket: Arc<UdpSocket>,
@@ -73,7 +73,7 @@ impl Application<Sender> for Sending {
             self.losses.drain(..).for_each(|loss| loss.strike(&self.socket));
         }
         while let Some(source) = &mut self.source
-            // Half of it is sent without what is taken away.
+            // Half of the data is sent after the change.
             && (self.losses.is_empty() || self.written < BYTES / 2)
         {
             let spare = sender.spare().expect("it is open");
@@ -95,7 +95,7 @@ impl Application<Sender> for Sending {
     }
 }
 
-/// Confirms what arrives, and tells its checksum.
+/// Confirms the transfer, and reports its checksum.
 struct Receiving(Told<u32>);
 
 impl Application<Listener<Remote>> for Receiving {
@@ -116,7 +116,8 @@ impl Application<Listener<Remote>> for Receiving {
     }
 }
 
-/// A transfer to a receiver in a thread of its own; says how its sender sent before and afterwards.
+/// Runs a transfer between two threads. Returns the offloads of the sender before and after, and
+/// its counters.
 fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offload, UdpStats) {
     let options = UdpOptions { gso, by_reference: true, ..UdpOptions::default() };
     let mut far = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
@@ -130,7 +131,7 @@ fn transfer(config: SenderConfig, gso: bool, losses: &[Loss]) -> (Offload, Offlo
         run(&mut Listener::new(listening), &mut far, &mut Receiving(told), &mut waiter).expect("it reads");
     });
     let losses = losses.to_vec();
-    // A filter of system calls is for a thread and stays.
+    // A system call filter belongs to a thread and stays.
     let sending = thread::spawn(move || {
         let io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
         let until = rdt_driver::clock::now() + Duration::from_secs(60);
@@ -203,7 +204,8 @@ fn compute_no_checksums(socket: &UdpSocket) {
     use std::os::fd::AsRawFd;
     let on: libc::c_int = 1;
     let length = libc::socklen_t::try_from(size_of_val(&on)).expect("four bytes");
-    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length` bytes of `on`.
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length`
+    // bytes of `on`.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -216,7 +218,8 @@ fn compute_no_checksums(socket: &UdpSocket) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Has system call `number` fail with `error` in this thread from now on: a filter, as a sandbox has them.
+/// Has system call `number` fail with `error` in this thread from now on: a filter, as a sandbox
+/// has them.
 #[expect(unsafe_code, reason = "filters of system calls have no safe wrapper")]
 fn refuse(number: libc::c_long, error: i32) {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -232,7 +235,8 @@ fn refuse(number: libc::c_long, error: i32) {
         step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: 4, filter: steps.as_mut_ptr() };
-    // SAFETY: both calls concern this thread alone; the program and its steps outlive the second, which copies them.
+    // SAFETY: both calls concern this thread alone; the program and its steps outlive the second,
+    // which copies them.
     let results = unsafe {
         [
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),

@@ -11,13 +11,13 @@ use clap::{Parser, Subcommand};
 use rdt_emulator::parse_duration;
 
 #[cfg(target_os = "linux")]
-use crate::calibrate::{CalibrateArgs, flood::Flood};
+use crate::calibrate::{CalibrateArgs, load_generator::Flood};
 use crate::calibration::CalibrationArgs;
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
 use crate::proxy::args::ProxyArgs;
 use crate::sim::SimArgs;
-use crate::wait::Waiting;
+use crate::waiter::Waiting;
 
 const AFTER_RUN: &str = "\
 Examples:

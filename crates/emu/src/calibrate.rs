@@ -5,15 +5,15 @@
 //! | timer | `calibrate/timer.rs` | how late packets leave that come rarely |
 //! | proxied | `calibrate/proxied.rs` | the proxy over the loopback, flooded |
 //! | namespace | `calibrate/namespace.rs` | `run`, flooded |
-//! | held | `calibrate/held.rs` | the highest rate that is delivered when it is asked for |
-//! | flood | `calibrate/flood.rs` | the sender and the receiver of a flood |
+//! | held | `calibrate/max_rate.rs` | the highest rate that is delivered when it is asked for |
+//! | flood | `calibrate/load_generator.rs` | the sender and the receiver of a flood |
 //!
 //! A flood's sender, the relay and the receiver share the machine, as they do in a run; so what arrives is what the
 //! relay can do beside them, and not what it could do alone. What is held, and what is not, is kept for `run` and `proxy`
 //! (`calibration.rs`).
 
-pub(crate) mod flood;
-mod held;
+pub(crate) mod load_generator;
+mod max_rate;
 mod namespace;
 mod proxied;
 mod timer;
@@ -26,9 +26,9 @@ use serde_json::{Value, json};
 
 use crate::calibration::{Bounds, Calibration, Host, file, mbps};
 use crate::failure::Failure;
-use crate::wait::Waiting;
+use crate::waiter::Waiting;
 use crate::{talk, tell};
-use held::{Found, Held};
+use max_rate::{Found, Held};
 
 /// How long each of six measurements takes, ms.
 const TIME: u64 = 2000;
@@ -95,11 +95,11 @@ impl Capacity {
     /// Floods with datagrams of each size, and seeks the rate that is held by the highest that comes through.
     fn measure<E>(
         flood: impl Fn(u16) -> Result<Throughput, E>,
-        hold: impl FnMut(held::Asked) -> Result<Option<held::Delivered>, E>,
+        hold: impl FnMut(max_rate::Asked) -> Result<Option<max_rate::Delivered>, E>,
     ) -> Result<Self, E> {
         let floods = SIZES.into_iter().map(flood).collect::<Result<Vec<_>, E>>()?;
         let highest = floods.iter().map(Throughput::rate_bps).fold(0.0, f64::max);
-        Ok(Self { found: held::search(highest, hold)?, floods })
+        Ok(Self { found: max_rate::search(highest, hold)?, floods })
     }
 
     fn json(&self) -> Value {

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 use rdt_udp::clock;
 
-use crate::relay::Books;
-use crate::tap::Tap;
+use crate::account::Accounts;
+use crate::observer::Observer;
 use block::{About, Way};
 use frame::{Carried, Frame};
 use writer::{CHUNK, Chunk, Writer};
@@ -138,7 +138,7 @@ impl<F: Frame> Capture<F> {
     }
 }
 
-impl<F: Frame> Tap for Capture<F> {
+impl<F: Frame> Observer for Capture<F> {
     fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
         let Packet { ref bytes, ecn, tag } = *packet;
         self.add(Way::In, at, Carried { direction, bytes, ecn, tag });
@@ -171,7 +171,7 @@ impl<F: Frame> Tap for Capture<F> {
         }
     }
 
-    fn on_turn(&mut self, at: Instant, _books: &Books<'_>) {
+    fn on_turn(&mut self, at: Instant, _accounts: &Accounts<'_>) {
         if !self.chunk.bytes.is_empty() && at >= *self.write_at.get_or_insert(at + PATIENCE) {
             self.hand_over();
         }

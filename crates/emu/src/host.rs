@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rdt_emulator::{DEFAULT_MEMORY_LIMIT_BYTES, DelayHistogram, Delivery, Direction};
 use rdt_program::Printer;
 
-use crate::relay::{Account, Books};
-use crate::tap::Tap;
+use crate::account::{Account, Accounts};
+use crate::observer::Observer;
 
 /// How late one packet in a hundred may be.
 const LATE: Duration = Duration::from_millis(1);
@@ -102,13 +102,13 @@ impl Alarm {
     }
 }
 
-impl Tap for Alarm {
+impl Observer for Alarm {
     fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
         self.lateness[direction as usize].record(at.saturating_duration_since(delivery.due));
     }
 
-    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
-        let dropped = |direction| books.ledger(direction).dropped_memory;
+    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
+        let dropped = |direction| accounts.ledger(direction).dropped_memory;
         self.look(at, || [Direction::Forward, Direction::Reverse].map(dropped));
     }
 }

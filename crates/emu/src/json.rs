@@ -7,7 +7,7 @@ use std::time::Duration;
 use rdt_emulator::{DelayHistogram, DropCause, Ledger};
 use serde_json::{Map, Value, json};
 
-use crate::relay::Account;
+use crate::account::Account;
 
 /// The account of one direction.
 pub fn account(account: &Account) -> Value {

@@ -2,25 +2,27 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | arguments | `args.rs` | what the user types |
-//! | path | `path.rs` | the options that describe the path |
-//! | paths | `paths.rs` | one path for all packets, or one for each client's |
-//! | port | `port.rs` | one end of the path, where packets of the real world come and go; the buffers they use |
-//! | tap | `tap.rs` | who watches the packets |
-//! | relay | `relay.rs` | the loop in real time: a path between two ports |
-//! | wait | `wait.rs`, `wait/vigil.rs` | looking or sleeping until a packet, a deadline or the end |
-//! | report | `report.rs`, `json.rs` | the account in words, and as JSON |
-//! | live account | `live.rs` | the account as lines of JSON, while packets come and go |
-//! | capture | `capture/` | every packet in a file for Wireshark |
-//! | output | `output.rs` | the options for these, what is told at the end |
-//! | host | `host.rs` | whether this machine kept up |
-//! | failure | `failure.rs` | why the program ends with a number of its own |
-//! | calibration | `calibration.rs` | what this host was found to hold, and whether a path asks for more |
-//! | `proxy` | `proxy/` | a UDP proxy for many clients |
-//! | `sim` | `sim/` | what a path does to a schedule of packets, in virtual time |
-//! | `calibrate` | `calibrate/` | what this host can emulate (Linux) |
-//! | `run` | `run/` | a command in a network namespace behind a TUN pair (Linux) |
+//! | arguments | `args.rs` | command line |
+//! | path | `path.rs` | options that describe the path |
+//! | paths | `paths.rs` | one path for all packets, or one for each client |
+//! | port | `port.rs` | one end of a path, where real packets enter and leave; their buffers |
+//! | relay | `relay.rs` | loop in real time: a path between two ports |
+//! | account | `account.rs` | counters of a relay, by direction |
+//! | observer | `observer.rs` | events of a relay for captures and reports |
+//! | waiter | `waiter.rs` | waiting for a packet, a deadline or the end |
+//! | report | `report.rs`, `json.rs` | account as text, and as JSON |
+//! | JSON stream | `json_stream.rs` | account as JSON lines while packets pass |
+//! | capture | `capture/` | all packets in a file for Wireshark |
+//! | output | `output.rs` | options of reports and captures |
+//! | host | `host.rs` | warnings that this machine did not keep up |
+//! | failure | `failure.rs` | errors and their exit codes |
+//! | calibration | `calibration.rs` | rates that this host was measured to carry |
+//! | `proxy` | `proxy/` | UDP proxy for many clients |
+//! | `sim` | `sim/` | schedule of packets over a path in virtual time |
+//! | `calibrate` | `calibrate/` | measures what this host can emulate (Linux) |
+//! | `run` | `run/` | command in a network namespace behind a TUN pair (Linux) |
 
+pub mod account;
 mod args;
 #[cfg(target_os = "linux")]
 mod calibrate;
@@ -29,7 +31,8 @@ pub mod capture;
 mod failure;
 mod host;
 pub mod json;
-pub mod live;
+pub mod json_stream;
+pub mod observer;
 mod output;
 mod path;
 pub mod paths;
@@ -40,8 +43,7 @@ pub mod report;
 #[cfg(target_os = "linux")]
 mod run;
 mod sim;
-pub mod tap;
-pub mod wait;
+pub mod waiter;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -91,7 +93,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         #[cfg(target_os = "linux")]
         Command::Flood(args) => {
-            calibrate::flood::command(args)?;
+            calibrate::load_generator::command(args)?;
             Ok(0)
         }
         #[cfg(not(target_os = "linux"))]

@@ -10,12 +10,12 @@ use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
+use crate::account::Account;
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
 use crate::failure::Failure;
 use crate::host::{self, Alarm};
-use crate::live::{self, Live, Out};
-use crate::relay::Account;
+use crate::json_stream::{self, JsonStream, Out};
 use crate::{STDOUT, json, report, talk};
 
 /// Shorter intervals tell nobody more.
@@ -46,7 +46,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Those who watch a relay.
-pub(crate) type Watchers<F> = (Alarm, (Option<Live>, Option<Capture<F>>));
+pub(crate) type Watchers<F> = (Alarm, (Option<JsonStream>, Option<Capture<F>>));
 
 /// What is told at the end beside the accounts.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl OutputArgs {
             Capture::create(path, frame, &format!("seed {seed}")).map_err(cannot)
         });
         let capture = capture.transpose()?;
-        let live = self.json_out()?.map(|out| Live::start(self.json_stream, out));
+        let live = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
         Ok((Alarm::new(warnings), (live, capture)))
     }
 
@@ -115,7 +115,7 @@ impl OutputArgs {
         }
         if let Some(live) = live {
             let end = summary(accounts, captured.as_ref(), circumstances, code);
-            let written = live.finish().and_then(|mut out| live::line(&mut out, &end));
+            let written = live.finish().and_then(|mut out| json_stream::line(&mut out, &end));
             let to = self.json_to.as_ref().map_or_else(|| STDOUT.into(), |path| path.to_string_lossy());
             if let Err(failure) = Failure::writing(&to, written) {
                 talk(&failure.to_string());

@@ -9,10 +9,11 @@ use std::time::Instant;
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
 use rdt_udp::clock;
 
+use crate::account::{Account, Accounts, Lane};
+use crate::observer::Observer;
 use crate::paths::Paths;
 use crate::port::{Buffers, Port, Sent};
-use crate::tap::Tap;
-use crate::wait::Wait;
+use crate::waiter::Wait;
 
 /// Packets read from one port before the clock and the other port are looked at again: what is due meanwhile is
 /// late by the time that this takes.
@@ -34,69 +35,14 @@ pub struct Relay<N, F, T = ()> {
     forward: Lane,
     reverse: Lane,
     buffers: Buffers,
-    tap: T,
+    observer: T,
 }
 
-/// One direction, and what became of its packets after the link.
-struct Lane {
-    direction: Direction,
-    lateness: DelayHistogram,
-    /// Packets that the system did not take after the link had delivered them.
-    refused: u64,
-}
-
-/// What a relay counted, in one direction.
-#[derive(Debug, Clone)]
-pub struct Account {
-    /// What became of the packets.
-    pub ledger: Ledger,
-    /// How long after its due time each of them left.
-    pub lateness: DelayHistogram,
-    /// Of those delivered: packets that the system did not take.
-    pub refused: u64,
-    /// How long those that left the queue had waited in it.
-    pub queue_delays: DelayHistogram,
-}
-
-impl Account {
-    /// Whether every packet is accounted for exactly once, here and in the ledger.
-    pub fn balances(&self) -> bool {
-        let Self { ledger, lateness, refused, .. } = self;
-        ledger.balances() && lateness.count() == ledger.delivered && *refused <= ledger.delivered
-    }
-}
-
-/// The accounts of a relay at work.
-pub struct Books<'a> {
-    paths: &'a Paths,
-    forward: &'a Lane,
-    reverse: &'a Lane,
-}
-
-impl Books<'_> {
-    /// What became of the packets of one direction so far.
-    pub fn ledger(&self, direction: Direction) -> Ledger {
-        self.paths.ledger(direction)
-    }
-
-    /// A copy of the account of one direction so far, to be looked at elsewhere: it takes some microseconds.
-    pub fn account(&self, direction: Direction) -> Account {
-        self.lane(direction).account(self.paths)
-    }
-
-    fn lane(&self, direction: Direction) -> &Lane {
-        match direction {
-            Direction::Forward => self.forward,
-            Direction::Reverse => self.reverse,
-        }
-    }
-}
-
-impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
+impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     /// A relay whose path's schedules count from now on.
-    pub fn new(paths: impl Into<Paths>, near: N, far: F, tap: T) -> Self {
+    pub fn new(paths: impl Into<Paths>, near: N, far: F, observer: T) -> Self {
         let mut paths = paths.into();
-        paths.watch(tap.late_drops());
+        paths.watch(observer.late_drops());
         paths.start(clock::now());
         Self {
             near,
@@ -105,7 +51,7 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
             forward: Lane::new(Direction::Forward),
             reverse: Lane::new(Direction::Reverse),
             buffers: Buffers::default(),
-            tap,
+            observer,
         }
     }
 
@@ -137,58 +83,54 @@ impl<N: Port, F: Port, T: Tap> Relay<N, F, T> {
     /// The accounts of both directions, forward first, and whoever watched. What is still on the path is discarded.
     pub fn finish(mut self) -> ([Account; 2], T) {
         for direction in [Direction::Forward, Direction::Reverse] {
-            self.tap.on_overlooked(direction, self.paths.overlooked_drops(direction));
+            self.observer.on_overlooked(direction, self.paths.overlooked_drops(direction));
         }
-        ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.tap)
+        ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.observer)
     }
 
     /// Delivers what is due and reads what has come, both ways. True if there was more to read than is read at once.
     fn turn(&mut self) -> io::Result<bool> {
-        let Self { near, far, paths, forward, reverse, buffers, tap } = self;
-        let now = forward.deliver(paths, far, buffers, tap)?;
-        reverse.deliver(paths, near, buffers, tap)?;
-        let mut more = forward.collect(paths, near, buffers, tap)?;
+        let Self { near, far, paths, forward, reverse, buffers, observer } = self;
+        let now = forward.deliver(paths, far, buffers, observer)?;
+        reverse.deliver(paths, near, buffers, observer)?;
+        let mut more = forward.collect(paths, near, buffers, observer)?;
         // A packet may be due at once.
-        forward.deliver(paths, far, buffers, tap)?;
-        more |= reverse.collect(paths, far, buffers, tap)?;
-        reverse.deliver(paths, near, buffers, tap)?;
+        forward.deliver(paths, far, buffers, observer)?;
+        more |= reverse.collect(paths, far, buffers, observer)?;
+        reverse.deliver(paths, near, buffers, observer)?;
         for direction in [Direction::Forward, Direction::Reverse] {
             while let Some(dropped) = paths.pop_dropped(direction) {
-                tap.on_late_drop(direction, &dropped);
+                observer.on_late_drop(direction, &dropped);
             }
         }
         while let Some(tag) = near.poll_gone(now) {
             paths.remove(tag);
         }
-        tap.on_turn(now, &Books { paths, forward, reverse });
+        observer.on_turn(now, &Accounts { paths, forward, reverse });
         Ok(more)
     }
 
     /// When the next packet is due, or the near port or whoever watches wants a turn.
     fn next_wakeup(&self) -> Option<Instant> {
-        let others = self.near.next_check().into_iter().chain(self.tap.next_turn());
+        let others = self.near.next_check().into_iter().chain(self.observer.next_turn());
         self.paths.next_wakeup().into_iter().chain(others).min()
     }
 }
 
 impl Lane {
-    fn new(direction: Direction) -> Self {
-        Self { direction, lateness: DelayHistogram::default(), refused: 0 }
-    }
-
     /// Reads what has come to `from`. True if there may be more.
     fn collect(
         &mut self,
         paths: &mut Paths,
         from: &mut impl Port,
         buffers: &mut Buffers,
-        tap: &mut impl Tap,
+        observer: &mut impl Observer,
     ) -> io::Result<bool> {
         let direction = self.direction;
         let read = from.receive(BUDGET, buffers, &mut |buffers, at, packet| {
-            tap.on_arrival(direction, at, &packet);
+            observer.on_arrival(direction, at, &packet);
             if let Err(dropped) = paths.push(direction, at, packet) {
-                tap.on_drop(direction, at, &dropped);
+                observer.on_drop(direction, at, &dropped);
                 buffers.give(dropped.packet);
             }
         })?;
@@ -201,7 +143,7 @@ impl Lane {
         paths: &mut Paths,
         to: &mut impl Port,
         buffers: &mut Buffers,
-        tap: &mut impl Tap,
+        observer: &mut impl Observer,
     ) -> io::Result<Instant> {
         let mut now = clock::now();
         let mut delivered = 0;
@@ -209,7 +151,7 @@ impl Lane {
             && let Some(mut delivery) = paths.pop(self.direction, now)
         {
             self.lateness.record(now.saturating_duration_since(delivery.due));
-            tap.on_delivery(self.direction, now, &delivery);
+            observer.on_delivery(self.direction, now, &delivery);
             if to.send(&mut delivery)? == Sent::Refused {
                 self.refused += 1;
             }
@@ -221,22 +163,6 @@ impl Lane {
             self.refused += to.flush()?;
         }
         Ok(now)
-    }
-
-    /// The account so far.
-    fn account(&self, paths: &Paths) -> Account {
-        Account {
-            ledger: paths.ledger(self.direction),
-            lateness: self.lateness.clone(),
-            refused: self.refused,
-            queue_delays: paths.queue_delays(self.direction),
-        }
-    }
-
-    fn finish(self, paths: &Paths) -> Account {
-        let mut account = self.account(paths);
-        account.ledger.abandon();
-        account
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdt_emulator::DropCause;
 
-use crate::relay::Account;
+use crate::account::Account;
 
 /// Both accounts, the forward one first: a line each with what became of its packets, one with how long they waited
 /// if any did, and one with how late they were.

@@ -1,5 +1,5 @@
-//! Standard output for results, standard error for remarks. A reader that goes away is no error; a full disk is, and is
-//! reported at the end.
+//! Standard output for results, standard error for remarks. A reader that goes away is no error; a
+//! full disk is, and is reported at the end.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,8 @@ pub struct Console {
 }
 
 impl Console {
-    /// Creates a console that prints on a thread of its own and never waits for its reader, except at the end.
+    /// Creates a console that prints on a thread of its own and never waits for its reader, except
+    /// at the end.
     ///
     /// # Errors
     /// No thread can be started.

@@ -1,5 +1,5 @@
-//! End of a program's threads: at once, or when the work in progress is done. The first Ctrl-C ends the program in order, the
-//! second one ends it immediately.
+//! End of a program's threads: at once, or when the work in progress is done. The first Ctrl-C ends
+//! the program in order, the second one ends it immediately.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Worker threads that start together, or not at all. A shortage of threads or memory is reported before the program serves
-//! its first peer.
+//! Worker threads that start together, or not at all. A shortage of threads or memory is reported
+//! before the program serves its first peer.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,8 +10,8 @@ use rdt_udp::prefill_batch_pool;
 /// Memory that a worker allocates while it runs, without payload, bytes.
 const WORKER_MEMORY_BYTES: usize = 2 << 20;
 
-/// Runs `work` for each worker on a thread of its own, and returns the results in order. Calls `announce` when all threads
-/// are ready and before any works.
+/// Runs `work` for each worker on a thread of its own, and returns the results in order. Calls
+/// `announce` when all threads are ready and before any works.
 ///
 /// # Errors
 /// A thread or its memory is not available. Then no worker has run.
@@ -46,7 +46,8 @@ pub fn run<W: Send, T: Send>(
     })
 }
 
-/// Allocates the batch memory of the thread, reports it, and waits for the signal. Returns false if there is none.
+/// Allocates the batch memory of the thread, reports it, and waits for the signal. Returns false if
+/// there is none.
 fn wait(tell: &Sender<io::Result<()>>, begin: &Receiver<()>) -> bool {
     let ready = prefill_batch_pool();
     // Cannot fail: the caller waits for it.

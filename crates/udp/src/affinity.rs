@@ -1,8 +1,8 @@
-//! On which processor a thread starts. Two threads that wake each other all the time tend to stay on the
-//! processor on which they were made, and then each is late by the other's time slice.
+//! Processor on which a thread starts. Two threads that wake each other tend to stay on one
+//! processor, where each waits for the other's time slice.
 
-/// Moves the calling thread to another processor than `creator`'s, where there is one, and then leaves it to
-/// the scheduler again.
+/// Moves the calling thread to another processor than `creator`'s, if there is one, and leaves it
+/// to the scheduler from then on.
 #[cfg(target_os = "linux")]
 pub fn start_on_other_cpu(creator: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -12,13 +12,13 @@ pub fn start_on_other_cpu(creator: usize) {
     };
     let mut one = CpuSet::new();
     one.set(other);
-    // Where the system refuses either, the thread stays where it is.
+    // If either call fails, the thread stays where it is.
     if sched_setaffinity(None, &one).is_ok() {
         let _ = sched_setaffinity(None, &allowed);
     }
 }
 
-/// Leaves it to the scheduler.
+/// Does nothing: the scheduler decides.
 #[cfg(not(target_os = "linux"))]
 pub fn start_on_other_cpu(_creator: usize) {}
 

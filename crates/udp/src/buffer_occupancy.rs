@@ -1,13 +1,14 @@
-//! How full a socket's receive buffer is, as far as a sender in the same process can know it. UDP has no
-//! back-pressure: without this, a sender that gets the processor for a few milliseconds fills the small buffer
-//! that an ordinary user is granted, and what follows is lost in the host, where no model has it.
+//! Back-pressure between two sockets of one process. UDP has none: a sender that gets the processor
+//! for a few milliseconds overflows the small default receive buffer, and the loss is not the
+//! network's.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// What the kernel charges for a datagram beyond its bytes, at most: 1472 bytes count as 2304, a few as 768.
+/// Kernel accounting (truesize) of a datagram beyond its payload, bytes, at most: 1472 bytes count
+/// as 2304, a few bytes as 768.
 const OVERHEAD: usize = 900;
 
-/// Bytes, as the kernel charges them, that were sent to a socket and not yet read from it.
+/// Estimated truesize of the datagrams in a receive buffer, bytes.
 #[derive(Debug)]
 pub struct BufferOccupancy {
     waiting: AtomicI64,
@@ -15,12 +16,13 @@ pub struct BufferOccupancy {
 }
 
 impl BufferOccupancy {
-    /// For a receive buffer of this many bytes, of which half is used, so that a whole batch fits in the rest.
+    /// Creates the estimate for a buffer of `buffer` bytes. Half of it is used, so that a batch
+    /// fits into the rest.
     pub(crate) fn new(buffer: usize) -> Self {
         Self { waiting: AtomicI64::new(0), limit: i64::try_from(buffer / 2).unwrap_or(i64::MAX) }
     }
 
-    /// True if the sender had better wait.
+    /// Returns true if the sender must wait.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > self.limit
     }
@@ -33,8 +35,8 @@ impl BufferOccupancy {
         self.waiting.fetch_sub(charge(datagrams, bytes), Ordering::Relaxed);
     }
 
-    /// The reader found nothing: whatever was counted and never came is forgotten. What is sent at this very
-    /// moment may be forgotten with it; the half of the buffer that is kept free has room for it.
+    /// Resets the estimate when the reader finds the buffer empty: datagrams that never arrived no
+    /// longer count. Datagrams sent at this moment may be missed; the free half has room for them.
     pub(crate) fn on_empty(&self) {
         self.waiting.store(0, Ordering::Relaxed);
     }
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_full_at_half_the_buffer_and_empties_as_it_is_read() {
+    fn full_at_half_and_empties_when_read() {
         let occupancy = BufferOccupancy::new(212_992);
         let mut sent = 0;
         while !occupancy.is_full() {

@@ -1,64 +1,65 @@
-//! Memory for batches, which the sockets of a thread use in turn: with hundreds of them, one for each would never be
-//! in the cache when it is written.
+//! Memory of send batches, shared by the sockets of a thread: with hundreds of sockets, a batch of
+//! each would never be in the cache. Also allocation that reports a shortage, so that a program
+//! fails when it binds a socket and not later.
 
+use std::alloc::{self, Layout};
 use std::cell::RefCell;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
 use rdt_datagram::TransmitBuf;
 
-use crate::memory;
-
-/// Batches that a thread keeps while no socket of it needs them.
-const KEPT: usize = 2;
+/// Batches that a thread keeps while no socket uses them.
+const MAX_POOLED_BATCHES: usize = 2;
 
 thread_local! {
     static POOL: RefCell<Vec<TransmitBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gets memory for a batch of the sockets that this thread will drive, so that it is not asked for when it is needed.
+/// Allocates a batch for the sockets that this thread will drive.
 ///
 /// # Errors
 /// [`io::ErrorKind::OutOfMemory`].
 pub fn prefill_batch_pool() -> io::Result<()> {
     if POOL.with_borrow(Vec::is_empty) {
-        let batch = TransmitBuf::owning(memory::zeroed(TransmitBuf::SIZE)?);
+        let batch = TransmitBuf::owning(zeroed(TransmitBuf::SIZE)?);
         POOL.with_borrow_mut(|pool| pool.push(batch));
     }
     Ok(())
 }
 
-/// A batch that has memory only from [`PooledBatch::fetch`] to [`PooledBatch::put_back`].
+/// Batch that has memory only between [`PooledBatch::attach`] and [`PooledBatch::release`].
 pub(crate) struct PooledBatch {
     batch: TransmitBuf,
-    here: bool,
+    attached: bool,
 }
 
 impl PooledBatch {
-    /// One without memory.
+    /// Creates a batch without memory.
     pub(crate) fn new() -> Self {
-        Self { batch: TransmitBuf::owning(Box::default()), here: false }
+        Self { batch: TransmitBuf::owning(Box::default()), attached: false }
     }
 
-    /// Sees that there is memory. What is in the batch stays; of a fresh one nobody knows what it holds.
-    pub(crate) fn fetch(&mut self) -> &mut TransmitBuf {
-        if !self.here {
+    /// Attaches a pooled buffer, if there is none yet. An attached one keeps its contents; a fresh
+    /// one holds stale bytes.
+    pub(crate) fn attach(&mut self) -> &mut TransmitBuf {
+        if !self.attached {
             let spare = POOL.with_borrow_mut(Vec::pop);
             self.batch = spare.unwrap_or_else(|| TransmitBuf::new(1));
-            self.here = true;
+            self.attached = true;
         }
         &mut self.batch
     }
 
-    /// Leaves the memory to others, and with it what is in it.
-    pub(crate) fn put_back(&mut self) {
-        if !std::mem::take(&mut self.here) {
+    /// Returns the buffer to the pool, and drops its contents.
+    pub(crate) fn release(&mut self) {
+        if !std::mem::take(&mut self.attached) {
             return;
         }
         let mut batch = std::mem::replace(&mut self.batch, TransmitBuf::owning(Box::default()));
         batch.clear();
         POOL.with_borrow_mut(|pool| {
-            if pool.len() < KEPT {
+            if pool.len() < MAX_POOLED_BATCHES {
                 pool.push(batch);
             }
         });
@@ -79,45 +80,79 @@ impl DerefMut for PooledBatch {
     }
 }
 
+/// Allocates `len` zeroed bytes (`len` is not 0). Pages that are never written take no memory.
+///
+/// # Errors
+/// [`io::ErrorKind::OutOfMemory`].
+#[expect(unsafe_code, reason = "the standard library has no fallible zeroed allocation")]
+pub(crate) fn zeroed(len: usize) -> io::Result<Box<[u8]>> {
+    assert!(len > 0, "memory has a size");
+    let layout = Layout::array::<u8>(len).map_err(|_| out_of_memory(len))?;
+    // SAFETY: the layout's size is not 0.
+    let memory = unsafe { alloc::alloc_zeroed(layout) };
+    if memory.is_null() {
+        return Err(out_of_memory(len));
+    }
+    // SAFETY: the memory comes from the global allocator with the layout of a slice of `len` bytes,
+    // which the box frees; all of it is initialized and not shared.
+    Ok(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(memory, len)) })
+}
+
+fn out_of_memory(len: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::OutOfMemory, format!("no memory for a buffer of {len} bytes"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(batch: &mut TransmitBuf) -> *const u8 {
+    fn address(batch: &mut TransmitBuf) -> *const u8 {
         batch.clear();
         batch.slot(100).expect("there is memory").as_ptr()
     }
 
     #[test]
-    fn what_one_puts_back_the_next_one_gets() {
+    fn released_memory_goes_to_next_batch() {
         let (mut a, mut b) = (PooledBatch::new(), PooledBatch::new());
         assert!(a.slot(1).is_none(), "no memory yet");
-        let first = place(a.fetch());
-        assert_ne!(place(b.fetch()), first, "still in use");
-        a.put_back();
+        let first = address(a.attach());
+        assert_ne!(address(b.attach()), first, "still in use");
+        a.release();
         assert!(a.slot(1).is_none() && a.bytes().is_empty());
         let mut c = PooledBatch::new();
-        assert_eq!(place(c.fetch()), first);
-        assert_eq!(c.fetch().bytes().len(), 100, "it stays while it is here");
+        assert_eq!(address(c.attach()), first);
+        assert_eq!(c.attach().bytes().len(), 100, "contents stay while attached");
     }
 
     #[test]
-    fn what_was_stocked_is_what_the_first_one_gets() {
+    fn first_batch_gets_prefilled_memory() {
         prefill_batch_pool().unwrap();
         prefill_batch_pool().unwrap();
         assert_eq!(POOL.with_borrow(Vec::len), 1);
         let mut a = PooledBatch::new();
-        assert_eq!(a.fetch().slot(TransmitBuf::SIZE).map(|slot| slot.len()), Some(TransmitBuf::SIZE));
+        assert_eq!(a.attach().slot(TransmitBuf::SIZE).map(|slot| slot.len()), Some(TransmitBuf::SIZE));
         assert!(POOL.with_borrow(Vec::is_empty));
     }
 
     #[test]
-    fn few_are_kept() {
+    fn pool_keeps_two_batches() {
         let mut all: Vec<_> = (0..10).map(|_| PooledBatch::new()).collect();
         for one in &mut all {
-            one.fetch();
+            one.attach();
         }
-        all.iter_mut().for_each(PooledBatch::put_back);
-        assert_eq!(POOL.with_borrow(Vec::len), KEPT);
+        all.iter_mut().for_each(PooledBatch::release);
+        assert_eq!(POOL.with_borrow(Vec::len), MAX_POOLED_BATCHES);
+    }
+
+    #[test]
+    fn zeroed_reports_memory_shortage() {
+        let mut memory = zeroed(100_000).unwrap();
+        assert!(memory.iter().all(|byte| *byte == 0));
+        memory.fill(7);
+        drop(memory);
+        for more_than_any_host_has in [usize::MAX, usize::MAX / 2] {
+            let error = zeroed(more_than_any_host_has).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        }
     }
 }

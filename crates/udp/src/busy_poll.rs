@@ -1,59 +1,167 @@
-//! Whether to look again before sleeping: what all who wait for datagrams have in common.
+//! Busy polling before sleep. Going to sleep and waking up costs about 20 us, as long as a batch of
+//! datagrams takes, so a thread polls for a moment first. Measured in docs/PERFORMANCE.md.
 
 use std::io;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::clock;
 
-/// How long a waiter looks at its sockets again and again before it sleeps. Going to sleep and being woken costs
-/// both sides about as much, and a batch of datagrams takes less. Measured: docs/PERFORMANCE.md, "Waiting".
-pub(crate) const BUSY: Duration = Duration::from_micros(20);
-/// Waits that sleep at once after looking was in vain: then the other side is slow, or shares this processor and
-/// would get on if this side slept.
-pub(crate) const SLEEPS: u32 = 16;
+/// How long a thread polls before it sleeps.
+const BRIEF_POLL: Duration = Duration::from_micros(20);
+/// Waits that sleep at once after a poll found nothing: the peer is slow, or needs this processor.
+const SLEEPS_AFTER_POLL: u32 = 16;
+/// How long a thread polls after the last packet under [`Policy::WhilePacketsPass`]: longer than
+/// the second between two pings.
+const AWAKE_AFTER_PACKET: Duration = Duration::from_secs(2);
+/// A gap this long between two polls means that another thread had the processor.
+const PREEMPTION_GAP: Duration = Duration::from_micros(200);
+/// First sleep after a preemption. A shorter one would cost the other thread's time slice again.
+const MIN_REST: Duration = Duration::from_millis(50);
+/// Longest sleep after repeated preemptions; it doubles with each.
+const MAX_REST: Duration = Duration::from_secs(2);
+/// Linux ends a wait late by up to 1/1000 of its time (`select_estimate_accuracy`). This share is
+/// left for another wait.
+const SLACK_SHARE: u32 = 512;
 
-/// How one thread waits.
+/// When a thread polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// For 20 us before a sleep; after a poll without success, the next 16 waits sleep at once.
+    Brief,
+    /// As long as packets pass and 2 s longer, on a processor of its own. A thread that is
+    /// preempted rests for 50 ms to 2 s.
+    WhilePacketsPass,
+}
+
+/// Busy polling of one thread. It never polls on a host with one processor, where the awaited
+/// thread could not run.
 #[derive(Debug)]
 pub struct BusyPoll {
-    /// How long it is busy before it sleeps: nothing where another thread would have to wait for it.
-    pub(crate) busy: Duration,
-    /// Waits that are to sleep at once.
-    pub(crate) sleeps: u32,
+    policy: Policy,
+    enabled: bool,
+    /// The timer slack of this thread is set.
+    precise: bool,
+    /// Waits that sleep at once.
+    sleeps: u32,
+    /// Something was ready since the last wait.
+    found: bool,
+    awake_until: Option<Instant>,
+    rest_until: Option<Instant>,
+    rest: Duration,
 }
 
 impl BusyPoll {
-    /// Creates the policy of a thread.
-    #[allow(clippy::new_without_default, reason = "reads the number of processors")]
-    pub fn new() -> Self {
-        let alone = std::thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
-        Self { busy: if alone { Duration::ZERO } else { BUSY }, sleeps: 0 }
+    /// Creates the state of a thread.
+    pub fn new(policy: Policy) -> Self {
+        let enabled = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
+        Self {
+            policy,
+            enabled,
+            precise: false,
+            sleeps: 0,
+            found: false,
+            awake_until: None,
+            rest_until: None,
+            rest: MIN_REST,
+        }
     }
 
-    /// Calls `poll` until it says that something is there, and at last, `now` being the present, with the time that is
-    /// left until `deadline`: then it may sleep.
+    /// Waits until `poll` returns true, or `deadline`. Polls with a timeout of zero, then once with
+    /// the time to sleep; may return early. `now` is the present.
     ///
     /// # Errors
-    /// Those of `poll`.
+    /// Errors of `poll`.
     pub fn wait(
         &mut self,
+        now: Instant,
+        deadline: Option<Instant>,
+        poll: impl FnMut(Option<Duration>) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        self.set_timer_slack();
+        self.wait_by(clock::now, now, deadline, poll)
+    }
+
+    /// Notes that something was ready outside of [`BusyPoll::wait`].
+    pub fn note_ready(&mut self) {
+        self.found = true;
+    }
+
+    fn wait_by(
+        &mut self,
+        clock: impl Fn() -> Instant,
         mut now: Instant,
         deadline: Option<Instant>,
         mut poll: impl FnMut(Option<Duration>) -> io::Result<bool>,
     ) -> io::Result<()> {
-        if self.sleeps > 0 {
-            self.sleeps -= 1;
-        } else {
-            let busy_until = deadline.map_or(now + self.busy, |until| until.min(now + self.busy));
-            while now < busy_until {
+        if let Some(until) = self.poll_until(now) {
+            let until = deadline.map_or(until, |deadline| deadline.min(until));
+            while now < until {
                 if poll(Some(Duration::ZERO))? {
+                    self.found = true;
                     return Ok(());
                 }
-                // Whoever shares this processor may be the one that is waited for.
+                // The awaited thread may share this processor.
                 std::thread::yield_now();
-                now = clock::now();
+                let before = mem::replace(&mut now, clock());
+                if self.was_preempted(before, now) {
+                    break;
+                }
             }
-            self.sleeps = SLEEPS;
+            self.sleeps = SLEEPS_AFTER_POLL;
         }
-        poll(deadline.map(|until| until.saturating_duration_since(now))).map(drop)
+        let until = deadline.into_iter().chain(self.rest_end(now)).min();
+        let sleep = until.map(|until| until.saturating_duration_since(now));
+        self.found |= poll(sleep.map(|sleep| sleep.saturating_sub(sleep / SLACK_SHARE)))?;
+        Ok(())
+    }
+
+    /// Begins a wait: returns how long to poll, or `None` to sleep at once.
+    fn poll_until(&mut self, now: Instant) -> Option<Instant> {
+        if mem::take(&mut self.found) && self.policy == Policy::WhilePacketsPass {
+            self.awake_until = Some(now + AWAKE_AFTER_PACKET);
+        }
+        if !self.enabled {
+            return None;
+        }
+        let resting = self.rest_until.is_some_and(|rest_until| now < rest_until);
+        if let Some(awake_until) = self.awake_until.filter(|awake_until| now < *awake_until && !resting) {
+            return Some(awake_until);
+        }
+        if self.sleeps > 0 {
+            self.sleeps -= 1;
+            return None;
+        }
+        Some(now + BRIEF_POLL)
+    }
+
+    /// Returns the end of a rest after which polling resumes.
+    fn rest_end(&self, now: Instant) -> Option<Instant> {
+        let awake_until = self.awake_until?;
+        self.rest_until.filter(|rest_until| now < *rest_until && *rest_until < awake_until)
+    }
+
+    /// Compares the times of two polls. After a preemption, sets the rest and returns true.
+    fn was_preempted(&mut self, before: Instant, now: Instant) -> bool {
+        if now.saturating_duration_since(before) < PREEMPTION_GAP {
+            return false;
+        }
+        let soon = self.rest_until.is_some_and(|rest_until| now < rest_until + self.rest);
+        self.rest = if soon { (self.rest * 2).min(MAX_REST) } else { MIN_REST };
+        self.rest_until = Some(now + self.rest);
+        true
+    }
+
+    /// Sets the timer slack of the thread to 1 ns, once. By default the kernel may delay a wake-up
+    /// by 50 us to join it with others. Where the system refuses, links are late by that.
+    fn set_timer_slack(&mut self) {
+        #[cfg(linux_api)]
+        if !self.precise {
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        }
+        self.precise = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,18 @@
-//! The only reading of the time in the project's libraries.
+//! Clock: the only place of the libraries that reads the time.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// The monotonic clock.
+/// Reads the monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Both clocks, read together, once for all messages of one read.
+/// Monotonic and system clock, read together once for all messages of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     now: Instant,
-    /// Time since 1970 by the system's clock, which the kernel stamps datagrams with.
+    /// System time since 1970, the clock of the kernel's timestamps.
     system: Duration,
 }
 
@@ -23,13 +23,13 @@ impl Reading {
         Self { now: now(), system }
     }
 
-    /// When a datagram with this stamp arrived; when it was read, if there is no stamp or it makes no sense,
-    /// because the system's clock was set in between.
+    /// Returns the arrival time of a datagram with this timestamp. Falls back to the time of the
+    /// reading without a timestamp, or if the system clock was set in between.
     pub(crate) fn arrival(&self, stamp: Option<Duration>) -> Instant {
-        /// A datagram that waited longer than this in the socket's buffer is an unlikely thing.
-        const LONGEST: Duration = Duration::from_secs(10);
+        /// Longest plausible time in the receive buffer.
+        const MAX_AGE: Duration = Duration::from_secs(10);
         match stamp.and_then(|stamp| self.system.checked_sub(stamp)) {
-            Some(age) if age <= LONGEST => self.now.checked_sub(age).unwrap_or(self.now),
+            Some(age) if age <= MAX_AGE => self.now.checked_sub(age).unwrap_or(self.now),
             _ => self.now,
         }
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_gives_the_arrival_and_nonsense_gives_the_reading() {
+    fn implausible_timestamp_falls_back_to_reading_time() {
         let reading = Reading { now: now(), system: Duration::from_secs(1_000_000) };
         let at = |seconds| reading.arrival(Some(Duration::from_secs(seconds)));
         assert_eq!(reading.now - at(999_998), Duration::from_secs(2));

@@ -26,13 +26,14 @@ impl Connected {
         Self { io, peer, foreign_messages: 0, occupancy: None, refused: 0 }
     }
 
-    /// Stops sending while `occupancy` is full. It describes the receive buffer of the peer's socket, in the same process.
+    /// Stops sending while `occupancy` is full. It describes the receive buffer of the peer's
+    /// socket, in the same process.
     pub fn limit(&mut self, occupancy: Arc<BufferOccupancy>) {
         self.occupancy = Some(occupancy);
     }
 
-    /// Opens a pool of frames that this socket sends by reference. `None` if [`UdpOptions::by_reference`] is off or the
-    /// kernel cannot.
+    /// Opens a pool of frames that this socket sends by reference. `None` if
+    /// [`UdpOptions::by_reference`] is off or the kernel cannot.
     ///
     /// [`UdpOptions::by_reference`]: crate::UdpOptions::by_reference
     pub fn zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {

@@ -1,20 +1,22 @@
-//! What a socket's error means for a transfer.
+//! Socket errors, and what each failed send or read means.
 
 use std::io;
 
-/// A socket that cannot go on.
+use crate::icmp::is_soft;
+
+/// Error that makes a socket unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SocketError {
     /// Binding failed.
     #[error("cannot bind to {address}: {error}")]
     Bind {
-        /// As asked for.
+        /// Requested address.
         address: std::net::SocketAddr,
-        /// As the operating system says.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// The operating system refuses to send to the peer, and trying again will not help.
+    /// The operating system refuses to send to the peer, and a retry will not help.
     #[error("cannot send: {0}")]
     Send(io::Error),
     /// Reading or waiting failed.
@@ -22,26 +24,27 @@ pub enum SocketError {
     Receive(io::Error),
 }
 
-/// What one failed send means.
+/// Class of a failed send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendFailure {
-    /// The socket's buffer is full: keep the batch.
+    /// The send buffer is full: keep the batch.
     WouldBlock,
-    /// An earlier datagram was answered by "unreachable": nothing is wrong with this one.
+    /// ICMP port unreachable for an earlier datagram: this one may be sent.
     Unreachable,
-    /// The same, or the reason why this one cannot leave: which of them, the socket's reports tell.
+    /// ICMP error of an earlier datagram, or a refusal of this one. The socket's error queue tells
+    /// which.
     Soft,
     /// The kernel had no memory for it: the datagram is lost.
     NoBuffers,
-    /// Longer than the interface can carry: the datagram is lost, and so will be every other of its size.
+    /// Longer than the interface MTU: the datagram is lost, as are all others of its size.
     TooBig,
-    /// The kernel or the card refuses segmentation offload: send the datagrams one by one.
+    /// The kernel or the card refuses segmentation offload: send datagrams one by one.
     Offload,
-    /// The network, or a rule of this host, refuses: lost, and perhaps not the next one.
+    /// Refused by the network or a local rule: the datagram is lost, the next one may not be.
     Refused,
 }
 
-/// Names a failed send. `batched` says that it had more than one segment.
+/// Classifies a failed send. `batched`: it had more than one segment.
 pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
     use io::ErrorKind;
     if quinn_udp::is_msg_size_err(error) {
@@ -58,55 +61,32 @@ pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
     }
 }
 
-/// What one failed read means.
+/// Class of a failed read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadFailure {
-    /// There is nothing to read.
+    /// No datagram to read.
     WouldBlock,
-    /// Something that was sent did not arrive, and the network, or a host, says why: no reason to end (RFC 1122, section
-    /// 4.2.3.9). Whoever waits for an answer knows when to give up.
+    /// ICMP error of a sent datagram: soft, so the transfer goes on until it times out (RFC 1122,
+    /// section 4.2.3.9).
     Unreachable,
-    /// The socket is of no use any more.
+    /// The socket is unusable.
     Fatal,
 }
 
-/// Names a failed read.
+/// Classifies a failed read.
 pub(crate) fn classify_read(error: &io::Error) -> ReadFailure {
     use io::ErrorKind;
     match error.kind() {
         ErrorKind::WouldBlock => ReadFailure::WouldBlock,
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => ReadFailure::Unreachable,
-        // That an earlier datagram was too long is a report, too.
+        // EMSGSIZE reports that an earlier datagram was too long.
         _ if is_soft(error) || quinn_udp::is_msg_size_err(error) => ReadFailure::Unreachable,
         _ => ReadFailure::Fatal,
     }
 }
 
-/// True if the network made this error of a message of ICMP, or could have: it may pass, and other datagrams may arrive.
-fn is_soft(error: &io::Error) -> bool {
-    use io::ErrorKind;
-    let kind = matches!(
-        error.kind(),
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown
-    );
-    kind || error.raw_os_error().is_some_and(is_soft_number)
-}
-
-/// Those of the kernel's tables (`icmp_err_convert`, and for IPv6 `icmpv6_err_convert`) that have no kind of their own.
-#[cfg(target_os = "linux")]
-fn is_soft_number(number: i32) -> bool {
-    matches!(
-        number,
-        libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::ENONET | libc::EOPNOTSUPP | libc::EPROTO | libc::EACCES
-    )
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_soft_number(_: i32) -> bool {
-    false
-}
-
-/// ENOBUFS on Linux, on macOS and the BSDs, and on Windows; std has no kind for it.
+/// Returns true for ENOBUFS, which has no [`io::ErrorKind`]: its number on Linux, Windows, and
+/// macOS and the BSDs.
 fn is_no_buffers(error: &io::Error) -> bool {
     let code = if cfg!(target_os = "linux") {
         105
@@ -118,8 +98,8 @@ fn is_no_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(code)
 }
 
-/// EIO from a card that cannot, EINVAL from a kernel or a route that cannot (Linux: the only system with
-/// segmentation offload that may fail late).
+/// Returns true for EIO (the card cannot segment) and EINVAL (the kernel or the route cannot). Only
+/// Linux has an offload that fails late.
 fn is_offload_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(5 | 22))
 }
@@ -129,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_to_lose_a_datagram_are_told_from_reasons_to_stop() {
+    fn send_errors_are_classified() {
         let kind = |kind| classify(&io::Error::from(kind), false);
         assert_eq!(kind(io::ErrorKind::WouldBlock), SendFailure::WouldBlock);
         assert_eq!(kind(io::ErrorKind::ConnectionRefused), SendFailure::Unreachable);
@@ -145,7 +125,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn linux_error_numbers() {
+    fn linux_send_errors_are_classified() {
         let os = |code| classify(&io::Error::from_raw_os_error(code), false);
         assert_eq!(os(105), SendFailure::NoBuffers);
         assert_eq!(os(90), SendFailure::TooBig);
@@ -155,7 +135,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_the_network_reports_ends_no_reading_and_what_the_socket_says_of_itself_does() {
+    fn icmp_errors_do_not_end_reading() {
         use libc::{
             EACCES, EBADF, ECONNREFUSED, ECONNRESET, EFAULT, EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, EMSGSIZE,
         };

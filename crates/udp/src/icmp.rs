@@ -1,28 +1,28 @@
-//! What the network, or a host, reports of datagrams that were not delivered, each report by its own reason.
+//! ICMP errors of a socket: datagrams that the network or a host could not deliver.
 
 use std::io;
 
-/// IcmpErrors that were read together.
+/// ICMP errors read together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct IcmpErrors {
-    /// Those that say that nobody listens.
+    /// Port unreachable: no socket at the destination.
     pub(crate) refused: u64,
-    /// Those that say that there is no way.
+    /// Other errors: no route to the destination.
     pub(crate) no_route: u64,
-    /// The newest of them says the latter.
-    pub(crate) newest_is_unreachable: bool,
+    /// The newest error is of the second kind.
+    pub(crate) newest_is_no_route: bool,
 }
 
 impl IcmpErrors {
-    /// One more, after all others.
+    /// Adds an error that is newer than all others.
     pub(crate) fn note(&mut self, error: &io::Error) {
         use io::ErrorKind;
-        self.newest_is_unreachable =
+        self.newest_is_no_route =
             !matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset);
-        *if self.newest_is_unreachable { &mut self.no_route } else { &mut self.refused } += 1;
+        *if self.newest_is_no_route { &mut self.no_route } else { &mut self.refused } += 1;
     }
 
-    /// One at least: this error, if nothing else tells of it.
+    /// Adds `error` if there is no other.
     pub(crate) fn or(mut self, error: &io::Error) -> Self {
         if self.count() == 0 {
             self.note(error);
@@ -33,4 +33,30 @@ impl IcmpErrors {
     pub(crate) fn count(&self) -> u64 {
         self.refused + self.no_route
     }
+}
+
+/// Returns true if an ICMP message can cause this error. Such errors pass, and other datagrams may
+/// arrive.
+pub(crate) fn is_soft(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    let kind = matches!(
+        error.kind(),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown
+    );
+    kind || error.raw_os_error().is_some_and(is_soft_number)
+}
+
+/// Errors of the kernel's tables `icmp_err_convert` and `icmpv6_err_convert` that have no
+/// [`io::ErrorKind`].
+#[cfg(target_os = "linux")]
+fn is_soft_number(number: i32) -> bool {
+    matches!(
+        number,
+        libc::ENOPROTOOPT | libc::EHOSTDOWN | libc::ENONET | libc::EOPNOTSUPP | libc::EPROTO | libc::EACCES
+    )
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_soft_number(_: i32) -> bool {
+    false
 }

@@ -1,5 +1,4 @@
-//! A UDP socket with batched reads and writes. Owns the receive slab and the counters
-//! of everything that the kernel granted, took and refused. Knows no protocol.
+//! UDP socket with batched reads and writes. Owns the receive slab and the counters.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,32 +9,33 @@ use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rdt_datagram::{DatagramIo, Ecn, FrameSource, Received, TransmitBuf};
 use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 
+use crate::buffer_pool::zeroed;
 use crate::clock::{self, Reading};
 use crate::error::{ReadFailure, SocketError, classify_read};
 use crate::options::request_buffers;
 use crate::send_batch::{Kernel as _, SendBatch};
 use crate::socket::KernelSocket;
-use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, memory, sendmmsg, socket_options};
+use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, sendmmsg, socket_options};
 
-/// Messages read in one call.
-const RECEIVE_BATCH: usize = 32;
-/// Bytes of one message: what receive offload joins at most.
-const MESSAGE: usize = 64 * 1024;
-/// Messages that one call reads after some that were larger than [`LARGE`] on average: what was read is then still in the
-/// cache when it is looked at.
-const FEW: usize = 4;
-/// Bytes.
-const LARGE: usize = 16 * 1024;
-/// Datagrams of a stream that are read one by one before they are answered; as many as come joined in one message.
-const ANSWERED: usize = 32;
-const _: () = assert!(RECEIVE_BATCH * MESSAGE <= 2 << 20, "the receive slab stays within 2 MiB");
+/// Largest number of messages in one call.
+const RECV_MESSAGES: usize = 32;
+/// Largest message, bytes: limit of receive offload (GRO).
+const MESSAGE_BYTES: usize = 64 * 1024;
+/// Messages in the next call after large ones: they are still in the cache when they are processed.
+const RECV_MESSAGES_LARGE: usize = 4;
+/// Average size of large messages, bytes.
+const LARGE_MESSAGE_BYTES: usize = 16 * 1024;
+/// Uncoalesced datagrams of a stream that are read before replies are sent; about as many as one
+/// GRO message holds.
+const STREAM_DATAGRAMS: usize = 32;
+const _: () = assert!(RECV_MESSAGES * MESSAGE_BYTES <= 2 << 20, "the receive slab stays within 2 MiB");
 
-/// The other end of a datagram, and the address of this host that it used: an answer must come from there.
+/// Remote endpoint of a datagram, and the local address that it used. A reply must come from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Remote {
-    /// The peer's address.
+    /// Address of the peer.
     pub addr: SocketAddr,
-    /// Ours; `None` leaves the choice to the system.
+    /// Local address; `None` leaves the choice to the system.
     pub local: Option<IpAddr>,
 }
 
@@ -45,42 +45,41 @@ impl From<SocketAddr> for Remote {
     }
 }
 
-/// A socket that talks to anybody.
+/// UDP socket with any number of peers.
 pub struct UdpIo {
     kernel: KernelSocket,
     slab: Box<[u8]>,
-    metas: [RecvMeta; RECEIVE_BATCH],
+    metas: [RecvMeta; RECV_MESSAGES],
     #[cfg(linux_api)]
     headers: Box<crate::recvmmsg::MessageHeaders>,
-    /// Messages that found the buffer full, those that were handed on, modulo 2^32.
+    /// Drop counter as returned by [`DatagramIo::take_overflow`], modulo 2^32.
     #[cfg(linux_api)]
     overflow: u32,
-    /// Messages of the slab that hold something, and the next one to hand out.
+    /// Number of messages in the slab, and the next one to return.
     filled: usize,
     next: usize,
-    /// The last read left nothing behind that is worth another look before an answer.
+    /// The last read emptied the receive buffer: return `None` once, so that replies are sent.
     drained: bool,
-    /// Messages that the next call asks for.
+    /// Number of messages in the next call.
     ask: usize,
-    /// Datagrams that were read since there was nothing to read, or an answer was due.
+    /// Datagrams read since the receive buffer was empty, or replies were due.
     unanswered: usize,
     send_batch: SendBatch,
     by_reference: bool,
     gro: bool,
     stats: UdpStats,
     fatal: Option<SocketError>,
-    /// When the messages in the slab were read.
+    /// Time at which the slab was filled.
     read_at: Reading,
-    /// When the newest message handed out arrived.
+    /// Arrival time of the newest message returned.
     last_arrival: Option<Instant>,
     occupancy: Option<Arc<BufferOccupancy>>,
 }
 
 impl UdpIo {
-    /// Binds a socket. An IPv6 wildcard takes IPv4 too.
+    /// Binds a socket. An IPv6 wildcard address accepts IPv4 too.
     ///
-    /// # Errors
-    /// [`SocketError::Bind`] when the address is taken or not this machine's.
+    /// [`SocketError::Bind`] if the address is in use or not local.
     pub fn bind(address: SocketAddr, options: UdpOptions) -> Result<Self, SocketError> {
         Self::try_bind(address, options).map_err(|error| SocketError::Bind { address, error })
     }
@@ -88,7 +87,7 @@ impl UdpIo {
     fn try_bind(address: SocketAddr, options: UdpOptions) -> io::Result<Self> {
         let raw = RawSocket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() && address.ip().is_unspecified() {
-            // Where the system has no dual-stack sockets, IPv6 alone is served.
+            // Without dual-stack sockets, only IPv6 is served.
             let _ = raw.set_only_v6(false);
         }
         #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]
@@ -109,8 +108,8 @@ impl UdpIo {
         Ok(Self {
             kernel: KernelSocket::new(socket, state),
             by_reference: options.by_reference,
-            slab: memory::zeroed(RECEIVE_BATCH * MESSAGE)?,
-            metas: [RecvMeta::default(); RECEIVE_BATCH],
+            slab: zeroed(RECV_MESSAGES * MESSAGE_BYTES)?,
+            metas: [RecvMeta::default(); RECV_MESSAGES],
             #[cfg(linux_api)]
             headers: crate::recvmmsg::MessageHeaders::new(),
             #[cfg(linux_api)]
@@ -118,7 +117,7 @@ impl UdpIo {
             filled: 0,
             next: 0,
             drained: false,
-            ask: RECEIVE_BATCH,
+            ask: RECV_MESSAGES,
             unanswered: 0,
             send_batch: SendBatch::new(options.gso, sendmmsg::AVAILABLE),
             gro,
@@ -130,49 +129,48 @@ impl UdpIo {
         })
     }
 
-    /// Asks the kernel to report datagrams that found nobody at their destination, where it can: they count
-    /// as [`UdpStats::unreachable`]. A server does not ask: its peers could fill its buffer with reports.
+    /// Enables ICMP errors, counted as [`UdpStats::unreachable`]. A server does not: its peers
+    /// could fill its error queue.
     pub fn report_unreachable(&mut self) {
         self.kernel.report_unreachable();
     }
 
-    /// A occupancy of what waits in this socket's receive buffer, for a sender in the same process.
+    /// Creates an estimate of this socket's receive buffer, for a sender in the same process.
     pub fn occupancy(&mut self) -> Arc<BufferOccupancy> {
         let occupancy = Arc::new(BufferOccupancy::new(self.stats.receive_buffer));
         self.occupancy = Some(Arc::clone(&occupancy));
         occupancy
     }
 
-    /// The address that the socket is bound to.
+    /// Returns the local address.
     ///
-    /// # Errors
-    /// As the operating system says.
+    /// As the operating system reports.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.kernel.socket.local_addr()
     }
 
-    /// The socket itself, to wait on.
+    /// Returns the descriptor, to wait on.
     pub fn socket(&self) -> Arc<UdpSocket> {
         Arc::clone(&self.kernel.socket)
     }
 
-    /// Counters as they stand.
+    /// Returns the counters.
     pub fn stats(&self) -> UdpStats {
         UdpStats { receive_overflow: socket_options::receive_overflow(&self.kernel.socket), ..self.stats }
     }
 
-    /// How batches are moved at present; offload may vanish in the middle of a run.
+    /// Returns the offloads in use. They may change while the socket is used.
     pub fn offload(&self) -> Offload {
         Offload {
             send_call: self.send_batch.call(&self.kernel),
             send_segments: self.send_batch.max_segments(&self.kernel),
-            by_reference: self.send_batch.lends(),
+            by_reference: self.send_batch.is_zerocopy(),
             receive_segments: if self.gro { self.kernel.state.gro_segments() } else { 1 },
             given_up: self.send_batch.given_up(),
         }
     }
 
-    /// The error that ended this socket's use, once.
+    /// Takes the error that made the socket unusable.
     pub fn take_error(&mut self) -> Option<SocketError> {
         self.fatal.take()
     }
@@ -187,7 +185,8 @@ impl UdpIo {
         if self.by_reference { self.send_batch.open_zerocopy_pool() } else { None }
     }
 
-    /// Returns the source of the message that [`DatagramIo::recv`] returns next; reads messages if none are left.
+    /// Returns the source of the message that [`DatagramIo::recv`] returns next; reads messages if
+    /// none are left.
     pub(crate) fn next_source(&mut self) -> Option<SocketAddr> {
         (self.next < self.filled || self.fill()).then(|| self.metas[self.next].addr)
     }
@@ -207,7 +206,7 @@ impl UdpIo {
         self.send_batch.batch()
     }
 
-    /// Reads the next messages into the slab; false if there are none.
+    /// Fills the slab; returns false if nothing is readable.
     fn fill(&mut self) -> bool {
         self.next = 0;
         self.filled = 0;
@@ -215,18 +214,20 @@ impl UdpIo {
             self.unanswered = 0;
             return false;
         }
-        // Each refusal takes one report off the socket, so a few tries get past them.
+        // A read that fails takes one ICMP error off the socket, so a few retries get past them.
         for _ in 0..4 {
             match self.read_messages() {
                 Ok(count) => {
                     self.filled = count;
                     self.unanswered += self.metas[..count].iter().map(datagrams).sum::<usize>();
-                    // What was read short was read empty: what there is to answer goes first, and the next turn looks
-                    // again. But of a stream more came meanwhile, and an answer to each few costs both sides more.
-                    let streams = (2..ANSWERED).contains(&self.unanswered);
+                    // A short read emptied the buffer: replies are sent before the next read. A
+                    // stream is read on, because replying to every few datagrams costs both ends
+                    // more.
+                    let streams = (2..STREAM_DATAGRAMS).contains(&self.unanswered);
                     self.drained = count < self.ask && !streams;
                     let bytes: usize = self.metas[..count].iter().map(|meta| meta.len).sum();
-                    self.ask = if bytes > count * LARGE { FEW } else { RECEIVE_BATCH };
+                    self.ask =
+                        if bytes > count * LARGE_MESSAGE_BYTES { RECV_MESSAGES_LARGE } else { RECV_MESSAGES };
                     self.read_at = Reading::take();
                     self.stats.receive_calls += 1;
                     return count > 0;
@@ -253,13 +254,13 @@ impl UdpIo {
     }
 
     fn read_messages(&mut self) -> io::Result<usize> {
-        let rooms = self.slab.chunks_exact_mut(MESSAGE).take(self.ask);
+        let rooms = self.slab.chunks_exact_mut(MESSAGE_BYTES).take(self.ask);
         #[cfg(linux_api)]
         return self.headers.receive(&self.kernel.socket, rooms, &mut self.metas);
         #[cfg(not(linux_api))]
         {
             let mut rooms = rooms;
-            let mut slices: [io::IoSliceMut<'_>; RECEIVE_BATCH] =
+            let mut slices: [io::IoSliceMut<'_>; RECV_MESSAGES] =
                 std::array::from_fn(|_| io::IoSliceMut::new(rooms.next().unwrap_or_default()));
             self.kernel.state.recv(
                 UdpSockRef::from(&*self.kernel.socket),
@@ -286,7 +287,7 @@ impl DatagramIo for UdpIo {
         let index = self.next;
         self.next += 1;
         let meta = &self.metas[index];
-        let start = index * MESSAGE;
+        let start = index * MESSAGE_BYTES;
         let datagrams = datagrams(meta);
         self.stats.received += datagrams as u64;
         self.stats.received_messages += 1;
@@ -336,7 +337,7 @@ impl DatagramIo for UdpIo {
     }
 }
 
-/// Datagrams in a message.
+/// Returns the number of datagrams in a message.
 fn datagrams(meta: &RecvMeta) -> usize {
     meta.len.div_ceil(meta.stride.max(1)).max(1)
 }

@@ -1,21 +1,21 @@
-//! Batched UDP sockets. Knows no protocol: it moves datagrams, measures nothing about them but their arrival time, and
-//! reports what the kernel granted, refused and dropped.
+//! Batched UDP sockets. Knows no protocol: it moves datagrams, and reports what the kernel granted,
+//! refused and dropped.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | socket | `io.rs`, `connected.rs` | receive slab and counters; a socket with one peer |
-//! | options, counters | `options.rs`, `stats.rs` | requested buffers and offloads; statistics |
-//! | send batch | `send_batch.rs` | the batch to send next, and the send calls that still work: GSO, `sendmmsg`, single |
+//! | socket | `io.rs`, `connected.rs` | receive slab, counters; a socket with one peer |
+//! | options, counters | `options.rs`, `stats.rs` | requested buffers, offloads; statistics |
+//! | send batch | `send_batch.rs` | batch to send next; send calls that still work |
 //! | kernel socket | `socket.rs`, `socket_options.rs` | descriptor, and the options set on it |
-//! | system calls | `sendmmsg.rs`, `recvmmsg.rs` | many datagrams in one call, on Linux |
-//! | zero-copy | `zerocopy.rs` | frames that the kernel sends by reference, and which of them may be overwritten |
+//! | system calls | `sendmmsg.rs`, `recvmmsg.rs` | many datagrams in one call (Linux) |
+//! | zero-copy | `zerocopy.rs` | frames sent by reference, and when they may be overwritten |
 //! | buffer pool | `buffer_pool.rs` | batch memory shared by the sockets of a thread |
-//! | ICMP errors | `icmp.rs`, `error.rs` | undeliverable datagrams; classification of socket errors |
+//! | ICMP errors | `icmp.rs`, `error.rs` | undeliverable datagrams; classes of socket errors |
 //! | busy polling | `busy_poll.rs`, `waiter.rs` | polling for a moment, then sleeping |
 //! | poller | `poller/` | `ppoll` or `epoll` on Linux, the `polling` crate elsewhere |
-//! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of one process |
+//! | buffer occupancy | `buffer_occupancy.rs` | back-pressure between two sockets of a process |
 //! | affinity | `affinity.rs` | processor on which a thread starts |
-//! | clock | `clock.rs` | the only reading of the time in the project's libraries |
+//! | clock | `clock.rs` | the only place of the libraries that reads the time |
 
 mod affinity;
 mod buffer_occupancy;
@@ -26,7 +26,6 @@ mod connected;
 mod error;
 mod icmp;
 mod io;
-mod memory;
 mod options;
 mod poller;
 #[cfg(linux_api)]
@@ -42,7 +41,7 @@ mod zerocopy;
 pub use affinity::{current_cpu, start_on_other_cpu};
 pub use buffer_occupancy::BufferOccupancy;
 pub use buffer_pool::prefill_batch_pool;
-pub use busy_poll::BusyPoll;
+pub use busy_poll::{BusyPoll, Policy};
 pub use connected::Connected;
 pub use error::SocketError;
 pub use io::{Remote, UdpIo};

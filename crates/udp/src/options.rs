@@ -2,28 +2,30 @@
 
 use socket2::Socket as RawSocket;
 
-/// What to ask the kernel for.
+/// Options of a socket.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "switches, each of which a user may turn")]
 pub struct UdpOptions {
-    /// Bytes of buffer for what arrives.
+    /// Requested receive buffer, bytes.
     pub receive_buffer: usize,
-    /// Bytes of buffer for what leaves.
+    /// Requested send buffer, bytes.
     pub send_buffer: usize,
-    /// Send with segmentation offload where the system has it.
+    /// Send with segmentation offload (GSO), if the system has it.
     pub gso: bool,
-    /// Receive with datagrams joined where the system does that.
+    /// Receive with offload (GRO), if the system has it.
     pub gro: bool,
-    /// Lend large batches to the kernel where it sends by reference and the socket has one peer, in place of having
-    /// them copied. It pays for a connection that has a processor and its cache for itself: among 64 in one thread
-    /// copying is faster.
+    /// Send large batches by reference (zero-copy), if the system can and the socket has one peer.
+    /// Faster for a connection with a processor and its cache for itself; with 64 connections in
+    /// one thread, copying is faster.
     pub by_reference: bool,
-    /// Let other sockets of this user bind to the same port; the system spreads senders over them.
+    /// Let other sockets of this user bind to the same port; the system spreads the peers over
+    /// them.
     pub share_port: bool,
 }
 
 impl Default for UdpOptions {
-    /// 32 MiB each way (the kernel grants what its limits allow), offload on, batches copied.
+    /// 32 MiB in each direction (the kernel grants less by its limits), offloads on, batches
+    /// copied.
     fn default() -> Self {
         Self {
             receive_buffer: 32 << 20,
@@ -36,9 +38,9 @@ impl Default for UdpOptions {
     }
 }
 
-/// The kernel grants what it allows; what that was is in the statistics. A receiver's buffer that is smaller
-/// than its senders' windows overflows whenever the receiver is not scheduled for a moment, so where the
-/// process may exceed the system's limit, it does.
+/// Requests buffer sizes; [`UdpStats`](crate::UdpStats) has those granted. A receive buffer smaller
+/// than the senders' windows overflows whenever the receiver is not scheduled for a moment, so a
+/// privileged process exceeds the system's limit.
 pub(crate) fn request_buffers(socket: &RawSocket, options: &UdpOptions) {
     let _ = socket.set_send_buffer_size(options.send_buffer);
     #[cfg(linux_api)]

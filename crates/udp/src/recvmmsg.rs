@@ -1,6 +1,6 @@
-//! Many messages from a socket in one call, with all that the kernel tells of each: `recvmmsg` on Linux, in place of
-//! quinn-udp's, whose room for control messages (88 bytes) is too little for a message that was joined, has a time
-//! stamp and came to a named address: the kernel then leaves the codepoint out.
+//! Receives many messages in one call (`recvmmsg`, Linux). quinn-udp reserves 88 bytes for control
+//! messages. That is too little for a coalesced message with a timestamp and a destination address:
+//! the kernel then drops the ECN codepoint.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,25 +10,26 @@ use std::time::Duration;
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
-/// Messages that one call reads at most.
-const BATCH: usize = 32;
-/// Bytes for the control messages of one: a time (32), a size (24), a count (24), and of either version of IP an address (32, 40) and
-/// a codepoint (24 each); a socket for both versions tells some twice.
-const ROOM: usize = 224;
-/// Bytes of an address.
+/// Largest number of messages in one call.
+const MAX_MESSAGES: usize = 32;
+/// Control message bytes of a message: timestamp (32), segment size (24), drop counter (24), and
+/// for each IP version address (32, 40) and ECN codepoint (24). A dual-stack socket may get some of
+/// them twice.
+const CONTROL_BYTES: usize = 224;
+/// Size of a socket address, bytes.
 #[expect(clippy::cast_possible_truncation, reason = "128")]
-const NAME: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-/// Aligned as `cmsghdr` must be.
+/// Control message buffer, aligned for `cmsghdr`.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
-struct Control([u8; ROOM]);
+struct Control([u8; CONTROL_BYTES]);
 
-/// Where the kernel writes what it tells of messages.
+/// Buffers for the addresses and control messages of a call.
 pub(crate) struct MessageHeaders {
-    names: [libc::sockaddr_storage; BATCH],
-    controls: [Control; BATCH],
-    /// Messages that the socket had no room for before the newest one that was read, modulo 2^32.
+    names: [libc::sockaddr_storage; MAX_MESSAGES],
+    controls: [Control; MAX_MESSAGES],
+    /// Drop counter of the newest message read, modulo 2^32.
     pub(crate) overflow: u32,
 }
 
@@ -37,11 +38,11 @@ impl MessageHeaders {
     pub(crate) fn new() -> Box<Self> {
         // SAFETY: plain C data, for which all zeros is a value.
         let names = unsafe { std::mem::zeroed() };
-        Box::new(Self { names, controls: [Control([0; ROOM]); BATCH], overflow: 0 })
+        Box::new(Self { names, controls: [Control([0; CONTROL_BYTES]); MAX_MESSAGES], overflow: 0 })
     }
 
-    /// Reads a message into each of `rooms`, and what is told of it into `metas`: as many as there are of both, and
-    /// 32 at most. Says how many came.
+    /// Receives one message into each buffer of `rooms`, and its metadata into `metas`; at most 32.
+    /// Returns the number of messages.
     #[expect(unsafe_code, reason = "rustix has no recvmmsg")]
     pub(crate) fn receive<'a>(
         &mut self,
@@ -49,8 +50,8 @@ impl MessageHeaders {
         rooms: impl Iterator<Item = &'a mut [u8]>,
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
-        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
-        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; MAX_MESSAGES];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MAX_MESSAGES];
         let mut count = 0;
         let headers = self.names.iter_mut().zip(&mut self.controls).zip(metas.iter());
         let unwritten = parts.iter_mut().zip(messages.iter_mut());
@@ -59,17 +60,17 @@ impl MessageHeaders {
             // SAFETY: plain C data, for which all zeros is a value.
             let header = &mut message.write(unsafe { std::mem::zeroed() }).msg_hdr;
             header.msg_name = (&raw mut *name).cast();
-            header.msg_namelen = NAME;
+            header.msg_namelen = ADDRESS_BYTES;
             header.msg_iov = part;
             header.msg_iovlen = 1;
             header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = ROOM as _;
+            header.msg_controllen = CONTROL_BYTES as _;
             count += 1;
         }
         let got = loop {
-            // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages are
-            // written and point to names, parts, rooms and controls that outlive the call and are borrowed by nobody
-            // else, with their true lengths.
+            // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count`
+            // messages are written. They point to names, parts, rooms and controls that outlive the
+            // call, are not borrowed elsewhere, and have the given lengths.
             let got = unsafe {
                 libc::recvmmsg(
                     socket.as_raw_fd(),
@@ -101,17 +102,17 @@ impl MessageHeaders {
     }
 }
 
-/// Reads what the control messages of a header tell.
+/// Reads the control messages of a header.
 ///
-/// # Safety
-/// The header's control messages are as the kernel left them.
+/// The control messages must be as the kernel wrote them.
 #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
 unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mut u32) {
-    // SAFETY: as the caller promises.
+    // SAFETY: required of the caller.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !next.is_null() {
         let message = Message(next);
-        // SAFETY: the macros give headers that lie within the control messages, which are aligned for them.
+        // SAFETY: the macros give headers that lie within the control messages, which are aligned
+        // for them.
         let kind = unsafe { ((*next).cmsg_level, (*next).cmsg_type) };
         match kind {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
@@ -120,7 +121,7 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mu
                     Some(Duration::new(time.tv_sec.try_into().ok()?, time.tv_nsec.try_into().ok()?))
                 });
             }
-            // Absent as long as it is 0.
+            // Absent while it is 0.
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => *overflow = message.value().unwrap_or(*overflow),
             (libc::SOL_UDP, libc::UDP_GRO) => {
                 let size = message.value::<libc::c_int>().and_then(|size| usize::try_from(size).ok());
@@ -150,17 +151,17 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mu
     }
 }
 
-/// A control message as the kernel left it.
+/// Control message written by the kernel.
 struct Message(*const libc::cmsghdr);
 
 impl Message {
-    /// What it holds, if that is long enough.
+    /// Returns the value, if the message is long enough.
     #[expect(unsafe_code, reason = "the layout of control messages is in macros")]
     fn value<T: Copy>(&self) -> Option<T> {
         #[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
         let size = size_of::<T>() as libc::c_uint;
-        // SAFETY: the message's bytes follow its header, as many as `cmsg_len` says, and every pattern of them is a
-        // value of the integers and C structures that are asked for.
+        // SAFETY: the message's bytes follow its header, as many as `cmsg_len` says, and every
+        // pattern of them is a value of the integers and C structures that are asked for.
         unsafe {
             let complete = (*self.0).cmsg_len >= libc::CMSG_LEN(size) as _;
             complete.then(|| libc::CMSG_DATA(self.0).cast::<T>().read_unaligned())
@@ -168,12 +169,13 @@ impl Message {
     }
 }
 
-/// Who sent a message.
+/// Returns the source address of a message.
 #[expect(unsafe_code, reason = "libc's addresses are read through pointers")]
 fn address(name: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
     match libc::c_int::from(name.ss_family) {
         libc::AF_INET => {
-            // SAFETY: this is what an address of this family is, and the storage is large enough and aligned for all.
+            // SAFETY: the family selects the structure; the storage is large enough and aligned for
+            // all of them.
             let v4 = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
             Ok(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())

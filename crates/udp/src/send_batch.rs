@@ -1,5 +1,5 @@
-//! The batch of datagrams that leaves next: how it is handed to the kernel, what is left of it when the socket
-//! is full, and what each refusal means for the rest. Makes no calls itself.
+//! The batch to send next: which send call is used, what remains of it when the socket is full, and
+//! how each error is handled. The calls themselves are made by a [`Kernel`].
 
 use std::io;
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use crate::icmp::IcmpErrors;
 use crate::zerocopy::{self, File, Pages as _};
 use crate::{Remote, UdpStats};
 
-/// Most segments that Linux takes in one send with offload, and most datagrams that one `sendmmsg` gets.
+/// Largest number of segments in one send: limit of Linux for segmentation offload, used for
+/// `sendmmsg` too.
 pub const MAX_SEGMENTS: usize = 64;
 
-/// How a batch is handed to the kernel, the cheapest way first.
+/// System call that sends a batch, the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SendCall {
-    /// As one large datagram that the kernel or the card cuts: segmentation offload.
+    /// One large datagram that the kernel or the network card segments (GSO).
     Gso,
-    /// Datagram by datagram, many in one call (`sendmmsg`, Linux).
+    /// Many datagrams in one call (`sendmmsg`, Linux).
     Sendmmsg,
-    /// One datagram a call.
+    /// One datagram in each call.
     Single,
 }
 
 impl SendCall {
-    /// As JSON has it.
+    /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gso => "gso",
@@ -37,63 +38,108 @@ impl SendCall {
     }
 }
 
-/// Ways to send that the kernel took for possible and then refused, each with the number of its error.
+/// Send calls that failed although the kernel announced them: error number of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GivenUp {
     /// Segmentation offload.
     pub gso: Option<i32>,
-    /// Many datagrams in one call.
+    /// `sendmmsg`.
     pub sendmmsg: Option<i32>,
 }
 
-/// Datagrams of `size` bytes but perhaps the last, end to end.
+/// Datagrams of `size` bytes, end to end; the last may be shorter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagrams<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) size: usize,
-    /// The codepoint of them all.
+    /// ECN codepoint of all of them.
     pub(crate) ecn: Ecn,
 }
 
-/// What makes the calls.
+/// System calls of a socket.
 pub(crate) trait Kernel {
-    /// Most segments that it takes with offload at present; 1 if it has none.
+    /// Returns the largest number of segments with offload at present; 1 without offload.
     fn max_gso_segments(&self) -> usize;
 
-    /// Says how many of them went.
+    /// Sends datagrams and returns how many were sent.
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize>;
 
-    /// Sends `datagrams`, which lie at `offset` of `file`, by reference. Says how many bytes went.
-    fn lend(&self, peer: Remote, file: &File, offset: u64, datagrams: Datagrams<'_>) -> io::Result<usize>;
+    /// Sends `datagrams`, which lie at `offset` of `file`, by reference. Returns the number of
+    /// bytes sent.
+    fn send_zerocopy(
+        &self,
+        peer: Remote,
+        file: &File,
+        offset: u64,
+        datagrams: Datagrams<'_>,
+    ) -> io::Result<usize>;
 
-    /// Takes reports of undelivered datagrams off the socket. `error` is what a call failed with, if that told of them.
+    /// Takes pending ICMP errors off the socket. `error` is the error of the call that failed, if
+    /// it reported one of them.
     fn drain_icmp_errors(&self, error: Option<&io::Error>) -> IcmpErrors;
 }
 
-/// The batch and the ways that are left to send it.
+/// The batch to send next, and the send calls that still work.
 pub(crate) struct SendBatch {
     batch: PooledBatch,
-    /// Batches that lie in here can be lent to the kernel, where that works.
+    /// File of the zero-copy frames. Batches in it are sent by reference.
     file: Option<Arc<File>>,
-    /// Where the batch goes that the socket did not take, and how many of its bytes have gone.
+    /// Unsent batch of a full socket: its peer, and the number of bytes sent.
     stuck: Option<(Remote, usize)>,
     gso: bool,
     sendmmsg: bool,
-    /// `sendmmsg` was not refused yet and has worked.
-    proven: bool,
+    /// `sendmmsg` has succeeded before.
+    sendmmsg_works: bool,
     given_up: GivenUp,
 }
 
+/// Progress of sending one batch.
+struct Pass {
+    /// Bytes handled.
+    at: usize,
+    /// Cleared when segments exceed the path MTU: they are sent one by one and fragmented. The next
+    /// batch may be shorter.
+    offload: bool,
+    /// Offset of the datagram that was retried because the error belonged to an earlier one.
+    retried: Option<usize>,
+    result: io::Result<()>,
+}
+
+/// Result of one send call.
+enum Step {
+    /// Datagrams sent, or counted as lost.
+    Done(usize),
+    Retry,
+    /// The socket is full.
+    Full,
+}
+
+/// Result of a zero-copy send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ZerocopySend {
+    Sent,
+    /// The socket is full.
+    Full,
+    /// The batch must be copied.
+    Copy,
+}
+
 impl SendBatch {
-    /// Uses segmentation offload only if `gso`, and `sendmmsg` only if that.
+    /// Creates an empty batch. `gso` and `sendmmsg` permit those calls.
     pub(crate) fn new(gso: bool, sendmmsg: bool) -> Self {
-        let batch = PooledBatch::new();
-        let given_up = GivenUp::default();
-        Self { batch, file: None, stuck: None, gso, sendmmsg, proven: false, given_up }
+        Self {
+            batch: PooledBatch::new(),
+            file: None,
+            stuck: None,
+            gso,
+            sendmmsg,
+            sendmmsg_works: false,
+            given_up: GivenUp::default(),
+        }
     }
 
-    /// Opens a pool of frames for a socket with one peer. Batches in these frames are sent by reference from now on. `None`
-    /// without segmentation offload, or if the kernel cannot.
+    /// Opens a pool of frames for a socket with one peer. Batches in these frames are sent by
+    /// reference from now on. `None` without segmentation offload, or if the kernel cannot.
     pub(crate) fn open_zerocopy_pool(&mut self) -> Option<Box<dyn FrameSource>> {
         if !self.gso {
             return None;
@@ -110,17 +156,17 @@ impl SendBatch {
         }
     }
 
-    /// Batches are lent to the kernel at present.
-    pub(crate) fn lends(&self) -> bool {
+    /// Returns true if batches are sent by reference at present.
+    pub(crate) fn is_zerocopy(&self) -> bool {
         self.gso && self.file.as_ref().is_some_and(|file| !file.is_closed())
     }
 
-    /// What was refused so far.
+    /// Returns the calls that failed.
     pub(crate) fn given_up(&self) -> GivenUp {
         self.given_up
     }
 
-    /// How more than one datagram is sent at present.
+    /// Returns the call that sends more than one datagram at present.
     pub(crate) fn call(&self, kernel: &impl Kernel) -> SendCall {
         if self.gso && kernel.max_gso_segments() > 1 {
             SendCall::Gso
@@ -131,7 +177,7 @@ impl SendBatch {
         }
     }
 
-    /// The datagrams that one call takes at present.
+    /// Returns the largest number of datagrams in one call at present.
     pub(crate) fn max_segments(&self, kernel: &impl Kernel) -> usize {
         match self.call(kernel) {
             SendCall::Gso => kernel.max_gso_segments().min(MAX_SEGMENTS),
@@ -140,36 +186,36 @@ impl SendBatch {
         }
     }
 
-    /// The socket has not taken all of the batch.
+    /// Returns true if the socket has not taken all of the batch.
     pub(crate) fn is_stuck(&self) -> bool {
         self.stuck.is_some()
     }
 
-    /// The batch, emptied to be filled again. What is stuck would be lost.
+    /// Returns the batch, emptied. An unsent rest would be lost.
     pub(crate) fn open(&mut self, kernel: &impl Kernel) -> &mut TransmitBuf {
         let max_segments = self.max_segments(kernel);
-        let batch = self.batch.fetch();
+        let batch = self.batch.attach();
         batch.clear();
         batch.set_max_segments(max_segments);
         batch
     }
 
-    /// The batch is not needed for now: it is empty, or nothing of it is stuck.
+    /// Releases the memory of the batch to other sockets, unless the batch is unsent.
     pub(crate) fn leave(&mut self) {
         if self.stuck.is_none() {
-            self.batch.put_back();
+            self.batch.release();
         }
     }
 
-    /// What is in the batch.
+    /// Returns the batch.
     pub(crate) fn batch(&self) -> &TransmitBuf {
         &self.batch
     }
 
-    /// Sends the batch; what the socket does not take now is stuck.
+    /// Sends the batch. If the socket is full, the rest is kept.
     ///
     /// # Errors
-    /// That of a datagram that was refused before any was taken: what never worked will not.
+    /// The first datagram of the socket was refused. Later refusals only count as lost.
     pub(crate) fn send(
         &mut self,
         kernel: &impl Kernel,
@@ -179,7 +225,7 @@ impl SendBatch {
         self.send_from(kernel, stats, peer, 0)
     }
 
-    /// Sends what is stuck.
+    /// Sends the rest of an unsent batch.
     ///
     /// # Errors
     /// As [`SendBatch::send`].
@@ -190,7 +236,7 @@ impl SendBatch {
         }
     }
 
-    /// Sends the batch from its byte `from` on.
+    /// Sends the batch from byte `from` on.
     fn send_from(
         &mut self,
         kernel: &impl Kernel,
@@ -198,103 +244,91 @@ impl SendBatch {
         peer: Remote,
         from: usize,
     ) -> io::Result<()> {
-        let (size, total) = (self.batch().segment_size().max(1), self.batch().bytes().len());
-        let (mut at, mut result) = (from, Ok(()));
-        // Segments longer than the path takes are sent one by one, and cut on their way; the next batch's may be shorter.
-        let mut offload = true;
-        // The datagram that was tried once more, because the error was that of an earlier one.
-        let mut retried = None;
         self.stuck = None;
         if from == 0 {
-            match self.lend(kernel, stats, peer) {
-                ZerocopySend::Sent => return result,
-                ZerocopySend::Blocked => {
+            match self.send_zerocopy(kernel, stats, peer) {
+                ZerocopySend::Sent => return Ok(()),
+                ZerocopySend::Full => {
                     self.stuck = Some((peer, 0));
-                    return result;
+                    return Ok(());
                 }
-                ZerocopySend::NotSent => {}
+                ZerocopySend::Copy => {}
             }
         }
+        let (size, total) = (self.batch().segment_size().max(1), self.batch().bytes().len());
+        let mut pass = Pass { at: from, offload: true, retried: None, result: Ok(()) };
         loop {
-            // Zero segments of a batch remain only when it is a single empty datagram.
-            let chunk = (self.max_segments(kernel) * size).min(total - at);
-            let segments = chunk.div_ceil(size).max(1);
-            let call = match self.call(kernel) {
-                _ if segments == 1 => SendCall::Single,
-                SendCall::Gso if !offload && self.sendmmsg => SendCall::Sendmmsg,
-                SendCall::Gso if !offload => SendCall::Single,
-                call => call,
-            };
-            let bytes = &self.batch().bytes()[at..at + chunk];
-            let gone = match kernel.send(call, peer, Datagrams { bytes, size, ecn: self.batch().ecn() }) {
-                Ok(taken) => {
-                    stats.send_calls += 1;
-                    stats.sent += taken as u64;
-                    self.proven |= call == SendCall::Sendmmsg;
-                    if taken < segments {
-                        // The reason is not told: a report that nobody has read would keep the socket "ready".
-                        stats.note_icmp_errors(kernel.drain_icmp_errors(None));
-                    }
-                    taken
+            match self.send_chunk(kernel, stats, peer, &mut pass) {
+                Step::Done(datagrams) => pass.at += datagrams * size,
+                Step::Retry => continue,
+                Step::Full => {
+                    stats.blocked += 1;
+                    self.stuck = Some((peer, pass.at));
+                    return pass.result;
                 }
-                Err(error) if self.must_change(call, &error) => continue,
-                Err(error) if call == SendCall::Gso && classify(&error, true) == SendFailure::TooBig => {
-                    offload = false;
-                    continue;
-                }
-                Err(error) => {
-                    // Of several datagrams in one `sendmmsg` it is the first that was refused.
-                    let refused = if call == SendCall::Sendmmsg { 1 } else { segments };
-                    let mut failure = classify(&error, false);
-                    match failure {
-                        SendFailure::WouldBlock => {
-                            stats.blocked += 1;
-                            self.stuck = Some((peer, at));
-                            return result;
-                        }
-                        SendFailure::Unreachable => {
-                            stats.note_icmp_errors(kernel.drain_icmp_errors(Some(&error)));
-                            continue;
-                        }
-                        SendFailure::Soft => {
-                            let reports = kernel.drain_icmp_errors(Some(&error));
-                            stats.note_icmp_errors(reports);
-                            if reports.count() > 0 && retried.replace(at) != Some(at) {
-                                continue;
-                            }
-                            failure = match reports.count() {
-                                0 => SendFailure::Refused,
-                                _ => SendFailure::Unreachable,
-                            };
-                        }
-                        _ => {}
-                    }
-                    stats.count_lost(failure, refused);
-                    tracing::debug!(%error, peer = %peer.addr, "a datagram could not be sent");
-                    if failure == SendFailure::Refused && stats.sent == 0 {
-                        result = Err(error);
-                    }
-                    refused
-                }
-            };
-            at += gone * size;
-            if at >= total {
-                return result;
+            }
+            if pass.at >= total {
+                return pass.result;
             }
         }
     }
 
-    /// Lends the batch to the kernel, if it may be and is worth it.
-    fn lend(&mut self, kernel: &impl Kernel, stats: &mut UdpStats, peer: Remote) -> ZerocopySend {
-        let gso = self.call(kernel) == SendCall::Gso;
-        let (batch, Some(file)) = (&*self.batch, &self.file) else { return ZerocopySend::NotSent };
-        let (bytes, size, ecn) = (batch.bytes(), batch.segment_size(), batch.ecn());
-        let may = gso && !file.is_closed();
-        let Some(place) = batch.file_offset().filter(|place| may && place.file == file.name()) else {
-            return ZerocopySend::NotSent;
+    /// Sends as many of the remaining datagrams as one call takes.
+    fn send_chunk(
+        &mut self,
+        kernel: &impl Kernel,
+        stats: &mut UdpStats,
+        peer: Remote,
+        pass: &mut Pass,
+    ) -> Step {
+        let (size, total) = (self.batch().segment_size().max(1), self.batch().bytes().len());
+        let chunk = (self.max_segments(kernel) * size).min(total - pass.at);
+        // Only a batch of a single empty datagram has no bytes.
+        let segments = chunk.div_ceil(size).max(1);
+        let call = match self.call(kernel) {
+            _ if segments == 1 => SendCall::Single,
+            SendCall::Gso if !pass.offload && self.sendmmsg => SendCall::Sendmmsg,
+            SendCall::Gso if !pass.offload => SendCall::Single,
+            call => call,
         };
-        match kernel.lend(peer, file, place.offset, Datagrams { bytes, size, ecn }) {
-            Ok(taken) if taken == bytes.len() => {
+        let bytes = &self.batch().bytes()[pass.at..pass.at + chunk];
+        let error = match kernel.send(call, peer, Datagrams { bytes, size, ecn: self.batch().ecn() }) {
+            Ok(sent) => {
+                stats.send_calls += 1;
+                stats.sent += sent as u64;
+                self.sendmmsg_works |= call == SendCall::Sendmmsg;
+                if sent < segments {
+                    // `sendmmsg` hides the error. An unread ICMP error would keep the socket
+                    // readable.
+                    stats.note_icmp_errors(kernel.drain_icmp_errors(None));
+                }
+                return Step::Done(sent);
+            }
+            Err(error) => error,
+        };
+        if self.gives_up(call, &error) {
+            return Step::Retry;
+        }
+        if call == SendCall::Gso && classify(&error, true) == SendFailure::TooBig {
+            pass.offload = false;
+            return Step::Retry;
+        }
+        // `sendmmsg` fails with the error of its first datagram.
+        let refused = if call == SendCall::Sendmmsg { 1 } else { segments };
+        on_refusal(kernel, stats, peer, pass, error, refused)
+    }
+
+    /// Sends the whole batch by reference, if it lies in the file of this socket.
+    fn send_zerocopy(&mut self, kernel: &impl Kernel, stats: &mut UdpStats, peer: Remote) -> ZerocopySend {
+        let gso = self.call(kernel) == SendCall::Gso;
+        let (batch, Some(file)) = (&*self.batch, &self.file) else { return ZerocopySend::Copy };
+        let (bytes, size, ecn) = (batch.bytes(), batch.segment_size(), batch.ecn());
+        let possible = gso && !file.is_closed();
+        let Some(place) = batch.file_offset().filter(|place| possible && place.file == file.id()) else {
+            return ZerocopySend::Copy;
+        };
+        match kernel.send_zerocopy(peer, file, place.offset, Datagrams { bytes, size, ecn }) {
+            Ok(sent) if sent == bytes.len() => {
                 stats.send_calls += 1;
                 stats.sent += batch.segments() as u64;
                 stats.sent_by_reference += batch.segments() as u64;
@@ -302,29 +336,33 @@ impl SendBatch {
             }
             Err(error) if classify(&error, false) == SendFailure::WouldBlock => {
                 stats.blocked += 1;
-                ZerocopySend::Blocked
+                ZerocopySend::Full
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 stats.note_icmp_errors(kernel.drain_icmp_errors(Some(&error)).or(&error));
-                ZerocopySend::NotSent
+                ZerocopySend::Copy
             }
-            // Either the copy will meet the same, or it was news of an earlier datagram and is told with it.
-            Err(error) if classify(&error, false) == SendFailure::Soft && !is_loan_refused(&error) => {
+            // Either sending the copy fails in the same way, or this was an ICMP error of an
+            // earlier datagram.
+            Err(error)
+                if classify(&error, false) == SendFailure::Soft && !is_zerocopy_unsupported(&error) =>
+            {
                 stats.note_icmp_errors(kernel.drain_icmp_errors(Some(&error)));
-                ZerocopySend::NotSent
+                ZerocopySend::Copy
             }
-            // The copy will meet the same, and be counted.
-            Err(error) if !is_loan_refused(&error) => ZerocopySend::NotSent,
+            // Sending the copy fails in the same way, and is counted there.
+            Err(error) if !is_zerocopy_unsupported(&error) => ZerocopySend::Copy,
             refused => {
                 tracing::debug!(?refused, "the kernel takes no memory by reference; batches are copied");
                 file.close();
-                ZerocopySend::NotSent
+                ZerocopySend::Copy
             }
         }
     }
 
-    /// Gives up a way to send that the kernel refuses; true if it was this error's reason.
-    fn must_change(&mut self, call: SendCall, error: &io::Error) -> bool {
+    /// Gives up a send call that the kernel does not support. Returns true if that was the reason
+    /// of `error`.
+    fn gives_up(&mut self, call: SendCall, error: &io::Error) -> bool {
         match call {
             SendCall::Gso if classify(error, true) == SendFailure::Offload => {
                 tracing::info!(%error, "segmentation offload failed; sending without it");
@@ -332,7 +370,7 @@ impl SendBatch {
                 self.given_up.gso = error.raw_os_error();
                 true
             }
-            SendCall::Sendmmsg if is_call_refused(error, self.proven) => {
+            SendCall::Sendmmsg if is_sendmmsg_unsupported(error, self.sendmmsg_works) => {
                 tracing::info!(%error, "sendmmsg failed; sending datagrams one by one");
                 self.sendmmsg = false;
                 self.given_up.sendmmsg = error.raw_os_error();
@@ -343,28 +381,56 @@ impl SendBatch {
     }
 }
 
-/// What became of the offer of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ZerocopySend {
-    Sent,
-    /// The socket is full.
-    Blocked,
-    /// It is to be copied.
-    NotSent,
+/// Handles an error of a send call: waits, retries after an ICMP error of an earlier datagram, or
+/// counts `datagrams` as lost.
+fn on_refusal(
+    kernel: &impl Kernel,
+    stats: &mut UdpStats,
+    peer: Remote,
+    pass: &mut Pass,
+    error: io::Error,
+    datagrams: usize,
+) -> Step {
+    let mut failure = classify(&error, false);
+    match failure {
+        SendFailure::WouldBlock => return Step::Full,
+        SendFailure::Unreachable => {
+            stats.note_icmp_errors(kernel.drain_icmp_errors(Some(&error)));
+            return Step::Retry;
+        }
+        SendFailure::Soft => {
+            let errors = kernel.drain_icmp_errors(Some(&error));
+            stats.note_icmp_errors(errors);
+            if errors.count() > 0 && pass.retried.replace(pass.at) != Some(pass.at) {
+                return Step::Retry;
+            }
+            failure = match errors.count() {
+                0 => SendFailure::Refused,
+                _ => SendFailure::Unreachable,
+            };
+        }
+        _ => {}
+    }
+    stats.count_lost(failure, datagrams);
+    tracing::debug!(%error, peer = %peer.addr, "a datagram could not be sent");
+    if failure == SendFailure::Refused && stats.sent == 0 {
+        pass.result = Err(error);
+    }
+    Step::Done(datagrams)
 }
 
-/// EINVAL, ENOSYS and EOPNOTSUPP from a kernel that takes no pages for a datagram, EIO from a card that cannot cut them,
-/// EPERM from a filter of system calls: reasons that stay.
-fn is_loan_refused(error: &io::Error) -> bool {
+/// Lasting errors of a zero-copy send: EINVAL, ENOSYS and EOPNOTSUPP (the kernel takes no pages for
+/// a datagram), EIO (the card cannot segment them), EPERM (a system call filter).
+fn is_zerocopy_unsupported(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(1 | 5 | 22 | 38 | 95))
 }
 
-/// ENOSYS from a kernel without the call, EPERM from a filter of system calls, EINVAL from one that takes no codepoint
-/// with it; once the call has worked, the last two are rules against this peer.
-fn is_call_refused(error: &io::Error, proven: bool) -> bool {
+/// Lasting errors of `sendmmsg`: ENOSYS (no such call), EPERM (a system call filter), EINVAL (no
+/// ECN codepoint with it). Once the call `works`, the last two are rules against one peer.
+fn is_sendmmsg_unsupported(error: &io::Error, works: bool) -> bool {
     match error.raw_os_error() {
         Some(38) => true,
-        Some(1 | 22) => !proven,
+        Some(1 | 22) => !works,
         _ => false,
     }
 }

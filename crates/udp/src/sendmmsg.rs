@@ -1,4 +1,4 @@
-//! Many datagrams to one peer in one call, where the system has that: `sendmmsg` on Linux.
+//! Sends many datagrams to one peer in one call (`sendmmsg`, Linux).
 
 use std::io;
 use std::net::UdpSocket;
@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use crate::Remote;
 use crate::send_batch::Datagrams;
 
-/// The system has the call.
+/// The system has this call.
 pub(crate) const AVAILABLE: bool = cfg!(linux_api);
 
 #[cfg(not(linux_api))]
@@ -30,8 +30,8 @@ mod linux {
     use super::{Datagrams, Remote, UdpSocket, io};
     use crate::send_batch::MAX_SEGMENTS;
 
-    /// Sends the first [`MAX_SEGMENTS`] of the datagrams to `peer`, without naming it if the socket is `connected` to it.
-    /// Says how many the kernel took; the error is that of the first one.
+    /// Sends the first [`MAX_SEGMENTS`] datagrams to `peer`; if the socket is `connected`, without
+    /// its address. Returns how many were sent. An error is that of the first datagram.
     #[expect(unsafe_code, reason = "rustix has no control messages for the source address and the codepoint")]
     pub(crate) fn sendmmsg(
         socket: &UdpSocket,
@@ -68,33 +68,33 @@ mod linux {
             }
             count += 1;
         }
-        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count` messages are written
-        // and point to `to`, `parts`, `bytes` and `control`, which outlive the call and of which the kernel only reads; it
-        // writes `msg_len` of the messages.
+        // SAFETY: the descriptor is open as long as `socket` is borrowed. The first `count`
+        // messages are written and point to `to`, `parts`, `bytes` and `control`, which outlive the
+        // call and of which the kernel only reads; it writes `msg_len` of the messages.
         let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr().cast(), count, 0) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The control messages that go with each datagram.
+    /// Control messages of each datagram.
     struct Control {
         messages: Aligned,
-        /// Bytes in use.
+        /// Used bytes.
         length: usize,
     }
 
-    /// Room for a source address and a codepoint, aligned as `cmsghdr` must be.
+    /// Buffer for a source address and an ECN codepoint, aligned for `cmsghdr`.
     #[repr(align(8))]
-    struct Aligned([u8; ROOM]);
+    struct Aligned([u8; CONTROL_BYTES]);
 
-    /// Bytes for control messages: the larger source address takes 40 with its header, a codepoint 24.
-    const ROOM: usize = 64;
+    /// Control message bytes: source address (40 for IPv6), ECN codepoint (24).
+    const CONTROL_BYTES: usize = 64;
 
     impl Control {
         fn new() -> Self {
-            Self { messages: Aligned([0; ROOM]), length: 0 }
+            Self { messages: Aligned([0; CONTROL_BYTES]), length: 0 }
         }
 
-        /// The source address, if one is to be named.
+        /// Adds the source address, if there is one.
         fn put_source(&mut self, local: Option<IpAddr>) {
             match local {
                 None => {}
@@ -112,8 +112,8 @@ mod linux {
             }
         }
 
-        /// The codepoint, unless it is what the system sends anyway. An IPv6 socket that sends IPv4 wants the
-        /// latter's message.
+        /// Adds the ECN codepoint, unless it is 0. An IPv6 socket that sends over IPv4 needs the
+        /// message of IPv4.
         fn put_ecn(&mut self, to: IpAddr, ecn: Ecn) {
             if ecn == Ecn::NotEct {
                 return;
@@ -132,10 +132,11 @@ mod linux {
             let bytes = size_of::<T>() as libc::c_uint;
             // SAFETY: a computation on a number.
             let space = unsafe { libc::CMSG_SPACE(bytes) } as usize;
-            assert!(self.length + space <= ROOM, "room for all messages that there are");
+            assert!(self.length + space <= CONTROL_BYTES, "room for all messages that there are");
             let header = self.messages.0[self.length..].as_mut_ptr().cast::<libc::cmsghdr>();
-            // SAFETY: the buffer and every message's space are aligned for a header, and there is room for this
-            // one's header, `info` and padding, as asserted; what CMSG_DATA points to is inside it.
+            // SAFETY: the buffer and every message's space are aligned for a header, and there is
+            // room for this one's header, `info` and padding, as asserted; what CMSG_DATA points to
+            // is inside it.
             unsafe {
                 (*header).cmsg_level = level;
                 (*header).cmsg_type = kind;
@@ -163,7 +164,7 @@ mod linux {
             Datagrams { bytes, size, ecn: Ecn::Ect0 }
         }
 
-        /// What arrives at `to` of seven bytes in threes that `from` sends, and from where.
+        /// Sends seven bytes in datagrams of three; returns those that arrive, and their source.
         fn pass(from: &UdpSocket, to: &UdpSocket, local: Option<IpAddr>) -> (Vec<Vec<u8>>, SocketAddr) {
             let peer = Remote { addr: to.local_addr().unwrap(), local };
             assert_eq!(sendmmsg(from, peer, false, marked(b"aaabbbc", 3)).unwrap(), 3);
@@ -178,7 +179,7 @@ mod linux {
         }
 
         #[test]
-        fn datagrams_arrive_one_by_one_and_the_last_may_be_shorter() {
+        fn datagrams_arrive_separately_last_shorter() {
             let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
             let (datagrams, source) = pass(&from, &to, None);
             assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
@@ -186,7 +187,7 @@ mod linux {
         }
 
         #[test]
-        fn a_socket_that_has_its_peer_sends_there_without_being_told() {
+        fn connected_socket_sends_without_address() {
             let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
             let peer = Remote::from(to.local_addr().unwrap());
             assert!(sendmmsg(&from, peer, true, marked(b"aab", 2)).is_err(), "not connected yet");
@@ -196,7 +197,7 @@ mod linux {
         }
 
         #[test]
-        fn they_leave_from_the_address_that_is_asked_for() {
+        fn source_address_is_the_requested_one() {
             let (from, to) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"));
             for last in [1, 7] {
                 let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
@@ -205,7 +206,7 @@ mod linux {
         }
 
         #[test]
-        fn the_same_with_ipv6_and_with_ipv4_on_a_socket_for_both() {
+        fn ipv6_and_dual_stack_sockets_send() {
             let (Ok(from), Ok(to)) = (UdpSocket::bind("[::]:0"), UdpSocket::bind("[::1]:0")) else {
                 return eprintln!("skipped: this host has no IPv6");
             };
@@ -221,7 +222,7 @@ mod linux {
         }
 
         #[test]
-        fn no_more_than_fit_are_taken() {
+        fn one_call_sends_64_datagrams_at_most() {
             let (from, to) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
             let peer = Remote::from(to.local_addr().unwrap());
             assert_eq!(

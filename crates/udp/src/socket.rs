@@ -1,5 +1,5 @@
-//! A socket as the kernel has it: what it was told for all that it sends, and the calls that an send_batch makes. Owns the
-//! descriptor.
+//! Socket as the kernel sees it: its descriptor, the options set on it, and the calls that a send
+//! batch makes.
 
 use std::cell::Cell;
 use std::io;
@@ -16,23 +16,24 @@ use crate::send_batch::{Datagrams, Kernel, SendCall};
 use crate::zerocopy::{self, File};
 use crate::{Remote, sendmmsg, socket_options};
 
-/// A socket with one peer is connected to it when this many bytes leave in a call, datagram by datagram. Until then it still
-/// hears, and counts, what foreign_messages send.
-const MUCH: usize = 16 * 1024;
+/// A socket with one peer is connected once it sends this many bytes in one call without offload.
+/// Until then it receives, and counts, messages from other addresses.
+const CONNECT_MIN_BYTES: usize = 16 * 1024;
 
-/// The socket as the kernel has it.
+/// Descriptor of a socket, and the state of its options.
 pub(crate) struct KernelSocket {
     pub(crate) socket: Arc<UdpSocket>,
     pub(crate) state: UdpSocketState,
-    /// The kernel reports datagrams that found nobody.
+    /// ICMP errors are reported.
     reports: bool,
-    /// The segment size that the socket has by itself, for what is sent by reference; 0 is none.
+    /// Segment size of the socket (`UDP_SEGMENT`), bytes, for zero-copy sends; 0 is none.
     segment: Cell<usize>,
-    /// The codepoint that the socket has by itself, for the same.
+    /// ECN codepoint of the socket, for the same sends.
     codepoint: Cell<Ecn>,
-    /// All that is sent goes to one peer.
+    /// The socket sends to one peer only.
     one_peer: bool,
-    /// The socket has that peer by itself: the kernel looks for no way to it and draws no number at each datagram.
+    /// The socket is connected: the kernel keeps the route, and generates no IP identification for
+    /// each datagram.
     connected: Cell<bool>,
 }
 
@@ -49,7 +50,7 @@ impl KernelSocket {
         }
     }
 
-    /// All that is sent from now on goes to one peer.
+    /// Restricts sending to one peer.
     pub(crate) fn set_one_peer(&mut self) {
         self.one_peer = true;
     }
@@ -59,7 +60,7 @@ impl KernelSocket {
         self.reports = self.state.enable_transport_errors(UdpSockRef::from(&*self.socket)).is_ok();
     }
 
-    /// Windows reports without being asked, as an error of the next read.
+    /// Windows reports ICMP errors by itself, as the error of the next read.
     #[cfg(not(unix))]
     pub(crate) fn report_unreachable(&mut self) {
         self.reports = true;
@@ -71,7 +72,7 @@ impl KernelSocket {
         Ok(())
     }
 
-    /// Gives the socket its one peer, if it has none.
+    /// Connects the socket, once.
     fn connect(&self, peer: Remote) -> io::Result<()> {
         if !self.connected.get() {
             self.socket.connect(peer.addr)?;
@@ -95,8 +96,8 @@ impl Kernel for KernelSocket {
     }
 
     fn send(&self, call: SendCall, peer: Remote, datagrams: Datagrams<'_>) -> io::Result<usize> {
-        // What tells no size of its own would be cut to the socket's or, if that is beyond the path's, refused; and what
-        // tells no codepoint would get the socket's.
+        // A send without a segment size or codepoint of its own would use those of the socket: the
+        // datagrams would be segmented, or refused beyond the path MTU.
         if call != SendCall::Gso && self.segment.get() != 0 {
             self.set_segment(0)?;
         }
@@ -104,14 +105,14 @@ impl Kernel for KernelSocket {
             self.set_codepoint(Ecn::NotEct)?;
         }
         if call == SendCall::Sendmmsg {
-            if self.one_peer && datagrams.bytes.len() >= MUCH {
+            if self.one_peer && datagrams.bytes.len() >= CONNECT_MIN_BYTES {
                 self.connect(peer)?;
             }
             return sendmmsg::sendmmsg(&self.socket, peer, self.connected.get(), datagrams);
         }
         let Datagrams { bytes, size, ecn } = datagrams;
         let segment_size = (call == SendCall::Gso).then_some(size);
-        // There is no codepoint of quinn's for 0.
+        // quinn-udp has no value for codepoint 0: `None`.
         let ecn = EcnCodepoint::from_bits(ecn.bits());
         let transmit =
             Transmit { destination: peer.addr, ecn, contents: bytes, segment_size, src_ip: peer.local };
@@ -119,7 +120,13 @@ impl Kernel for KernelSocket {
         Ok(bytes.len().div_ceil(size).max(1))
     }
 
-    fn lend(&self, peer: Remote, file: &File, offset: u64, datagrams: Datagrams<'_>) -> io::Result<usize> {
+    fn send_zerocopy(
+        &self,
+        peer: Remote,
+        file: &File,
+        offset: u64,
+        datagrams: Datagrams<'_>,
+    ) -> io::Result<usize> {
         self.connect(peer)?;
         if self.segment.get() != datagrams.size {
             self.set_segment(datagrams.size)?;
@@ -128,7 +135,7 @@ impl Kernel for KernelSocket {
         zerocopy::send(&self.socket, file, offset, datagrams.bytes.len())
     }
 
-    /// Only the one that was told in place of a message, or of an answer to a call.
+    /// Returns the error of the failed call only.
     #[cfg(not(unix))]
     fn drain_icmp_errors(&self, error: Option<&io::Error>) -> IcmpErrors {
         let mut reports = IcmpErrors::default();
@@ -138,7 +145,8 @@ impl Kernel for KernelSocket {
         reports
     }
 
-    /// Unread reports would keep the socket "ready". An error of a call repeats one of them.
+    /// Reads the error queue to its end: an unread error would keep the socket readable. The error
+    /// of a failed call repeats one of them.
     #[cfg(unix)]
     fn drain_icmp_errors(&self, _: Option<&io::Error>) -> IcmpErrors {
         let mut reports = IcmpErrors::default();
@@ -146,7 +154,7 @@ impl Kernel for KernelSocket {
             && let Ok(Some(report)) = self.state.recv_transport_error(UdpSockRef::from(&*self.socket))
         {
             tracing::debug!(?report, "the network reports an undelivered datagram");
-            // Too big a datagram is reported here too, and counted where it was refused.
+            // EMSGSIZE is reported here too, and counted where the send failed.
             if matches!(report.payload, TransportErrorPayload::Unreachable) {
                 reports.note(&io::Error::from_raw_os_error(report.raw_errno));
             }
@@ -165,15 +173,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_codepoint_that_the_kernel_did_not_take_is_asked_for_again() {
+    fn failed_codepoint_is_set_again() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).unwrap();
-        let mut port = KernelSocket::new(socket, state);
+        let mut kernel = KernelSocket::new(socket, state);
         let no_socket = UdpSocket::from(OwnedFd::from(File::open("/dev/null").unwrap()));
-        let socket = std::mem::replace(&mut port.socket, Arc::new(no_socket));
-        port.set_codepoint(Ecn::Ect0).unwrap_err();
-        port.socket = socket;
-        port.set_codepoint(Ecn::Ect0).unwrap();
-        assert_eq!(SockRef::from(&*port.socket).tos_v4().unwrap(), u32::from(Ecn::Ect0.bits()));
+        let socket = std::mem::replace(&mut kernel.socket, Arc::new(no_socket));
+        kernel.set_codepoint(Ecn::Ect0).unwrap_err();
+        kernel.socket = socket;
+        kernel.set_codepoint(Ecn::Ect0).unwrap();
+        assert_eq!(SockRef::from(&*kernel.socket).tos_v4().unwrap(), u32::from(Ecn::Ect0.bits()));
     }
 }

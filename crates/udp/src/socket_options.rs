@@ -1,21 +1,21 @@
-//! What no library asks of the Linux kernel: how many messages a socket's buffer had no room for, to stop joining
-//! received datagrams, and to cut those that are too large for a link. Elsewhere the system's defaults stay.
+//! Socket options without a safe wrapper: drop counters, receive offload, fragmentation, segment
+//! size and ECN codepoint. Linux only; other systems keep their defaults.
 
 use std::net::UdpSocket;
 
-/// Messages that arrived and found the socket's receive buffer full, since the socket was made (and those with a wrong
-/// checksum, which loopback does not have). Datagrams that came joined are one. Counts modulo 2^32; `None` where it is
-/// not told.
+/// Returns the number of messages dropped at a full receive buffer since the socket was made,
+/// modulo 2^32, including those with a wrong checksum. A message that GRO coalesced counts once.
+/// `None` if the system does not report it.
 #[cfg(linux_api)]
 #[expect(unsafe_code, reason = "SO_MEMINFO has no safe wrapper")]
 pub(crate) fn receive_overflow(socket: &UdpSocket) -> Option<u64> {
     use std::os::fd::AsRawFd;
-    /// Index of the drop count among the kernel's `SK_MEMINFO_*` values, the last of nine.
+    /// Index of the drop counter (`SK_MEMINFO_DROPS`), the last of nine values.
     const DROPS: usize = 8;
     let mut values = [0_u32; DROPS + 1];
     let mut length = libc::socklen_t::try_from(size_of_val(&values)).ok()?;
-    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel writes at most `length`
-    // bytes to `values` and what it wrote to `length`, both of which outlive the call.
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel writes at most
+    // `length` bytes to `values` and what it wrote to `length`, both of which outlive the call.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -34,7 +34,7 @@ pub(crate) fn receive_overflow(_socket: &UdpSocket) -> Option<u64> {
     None
 }
 
-/// Lets the kernel say with each message how many found the socket's receive buffer full before it.
+/// Enables `SO_RXQ_OVFL`: each message carries the drop counter.
 #[cfg(linux_api)]
 pub(crate) fn report_overflow(socket: &UdpSocket) {
     set_option(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
@@ -43,7 +43,7 @@ pub(crate) fn report_overflow(socket: &UdpSocket) {
 #[cfg(not(linux_api))]
 pub(crate) fn report_overflow(_socket: &UdpSocket) {}
 
-/// Lets the kernel hand over every datagram by itself; true if that is so now.
+/// Disables receive offload (GRO); returns true if it is off now.
 #[cfg(linux_api)]
 pub(crate) fn disable_receive_offload(socket: &UdpSocket) -> bool {
     set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
@@ -54,8 +54,8 @@ pub(crate) fn disable_receive_offload(_socket: &UdpSocket) -> bool {
     true
 }
 
-/// Lets routers and this host cut datagrams that are larger than a link's MTU, as the course's programs do:
-/// whoever asks for packets of 9000 bytes over Ethernet gets them.
+/// Permits fragmentation by this host and by routers. The classic programs do, so 9000-byte packets
+/// pass over Ethernet.
 #[cfg(linux_api)]
 pub(crate) fn allow_fragments(socket: &UdpSocket) {
     let v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
@@ -69,7 +69,7 @@ pub(crate) fn allow_fragments(socket: &UdpSocket) {
 #[cfg(not(linux_api))]
 pub(crate) fn allow_fragments(_socket: &UdpSocket) {}
 
-/// Lets the kernel cut whatever is sent without a size of its own into datagrams of `size` bytes; 0 is off.
+/// Sets the segment size of sends without one of their own, bytes; 0 is off.
 #[cfg(linux_api)]
 pub(crate) fn set_segment(socket: &UdpSocket, size: usize) -> std::io::Result<()> {
     let size = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
@@ -84,7 +84,7 @@ pub(crate) fn set_segment(_socket: &UdpSocket, _size: usize) -> std::io::Result<
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Gives the socket a codepoint for whatever is sent without one of its own. One that fails changes nothing.
+/// Sets the ECN codepoint of sends without one of their own. A failed call changes nothing.
 #[cfg(linux_api)]
 pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_datagram::Ecn) -> std::io::Result<()> {
     let bits = libc::c_int::from(ecn.bits());
@@ -95,7 +95,7 @@ pub(crate) fn set_codepoint(socket: &UdpSocket, ecn: rdt_datagram::Ecn) -> std::
         return Err(std::io::Error::last_os_error());
     }
     if v6 {
-        // Such a socket may send over IPv4, too.
+        // An IPv6 socket may send over IPv4 too.
         set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, bits);
     }
     Ok(())
@@ -106,14 +106,14 @@ pub(crate) fn set_codepoint(_socket: &UdpSocket, _ecn: rdt_datagram::Ecn) -> std
     Ok(())
 }
 
-/// True if the kernel took it.
+/// Returns true if the kernel accepted the option.
 #[cfg(linux_api)]
 #[expect(unsafe_code, reason = "these options have no safe wrapper")]
 fn set_option(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> bool {
     use std::os::fd::AsRawFd;
     let Ok(length) = libc::socklen_t::try_from(size_of_val(&value)) else { return false };
-    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length` bytes of
-    // `value`, which outlives the call.
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads `length`
+    // bytes of `value`, which outlives the call.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
     result == 0
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_that_a_full_buffer_refuses_are_counted() {
+    fn overflow_counts_dropped_datagrams() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&receiver).set_recv_buffer_size(4096).unwrap();
         assert_eq!(receive_overflow(&receiver), Some(0));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_that_came_joined_are_refused_as_one() {
+    fn overflow_counts_coalesced_datagrams_once() {
         const SIZE: usize = 1000;
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&receiver).set_recv_buffer_size(4096).unwrap();

@@ -4,23 +4,23 @@ use crate::error::SendFailure;
 use crate::icmp::IcmpErrors;
 use crate::send_batch::{GivenUp, SendCall};
 
-/// How batches are moved.
+/// Offloads in use by a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
-    /// How more than one datagram is sent at present.
+    /// Call that sends more than one datagram at present.
     pub send_call: SendCall,
-    /// Datagrams in one call at present.
+    /// Largest number of datagrams in one send at present.
     pub send_segments: usize,
-    /// Large batches are lent to the kernel at present, not copied.
+    /// Large batches are sent by reference at present.
     pub by_reference: bool,
-    /// Segments that one received message may hold; 1 without offload.
+    /// Largest number of datagrams in a received message; 1 without offload.
     pub receive_segments: usize,
-    /// What was tried and is not any more.
+    /// Send calls given up.
     pub given_up: GivenUp,
 }
 
 impl Offload {
-    /// Adds another socket's: what all of them can do at present, and what any gave up.
+    /// Merges another socket: the weakest offload in use, and all calls given up.
     pub fn merge(&mut self, other: &Self) {
         self.send_call = self.send_call.max(other.send_call);
         self.send_segments = self.send_segments.min(other.send_segments);
@@ -31,49 +31,49 @@ impl Offload {
     }
 }
 
-/// What a socket counted.
+/// Counters of a socket.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UdpStats {
-    /// Datagrams that the kernel took.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Of these, datagrams that were lent to the kernel and not copied.
+    /// Datagrams sent by reference, included in `sent`.
     pub sent_by_reference: u64,
-    /// Calls that sent them.
+    /// Successful send calls.
     pub send_calls: u64,
     /// Datagrams read.
     pub received: u64,
-    /// Messages in which they came: receive offload joins many datagrams in one.
+    /// Messages received. GRO coalesces many datagrams into one message.
     pub received_messages: u64,
-    /// Calls that read them.
+    /// Successful receive calls.
     pub receive_calls: u64,
-    /// Times that the socket was full; the batch was kept.
+    /// Sends that found the socket full; the batch was kept.
     pub blocked: u64,
-    /// Datagrams lost because the kernel had no memory for them.
+    /// Datagrams lost for lack of kernel memory.
     pub lost_no_buffers: u64,
-    /// Datagrams lost because they are longer than the interface can carry.
+    /// Datagrams lost because they exceed the interface MTU.
     pub lost_too_big: u64,
-    /// Datagrams that could not be sent for another reason.
+    /// Datagrams lost at sending for other reasons.
     pub lost_other: u64,
-    /// IcmpErrors that a datagram found nobody at its destination, or no way there.
+    /// ICMP errors: port unreachable, or no route.
     pub unreachable: u64,
-    /// Those of them that say that nobody listens.
+    /// ICMP errors that say port unreachable.
     pub refused: u64,
-    /// The newest of these says that there is no way there, and not that nobody listens; of several sockets, that of each
-    /// which was told anything.
+    /// The newest ICMP error is not port unreachable. Of several sockets: of each that got any.
     pub no_route: bool,
-    /// Messages that arrived and found the receive buffer full, where the system tells: lost in this host, not in the
-    /// network. With receive offload a message is up to 64 datagrams, and how many they were nobody counts.
+    /// Messages dropped at a full receive buffer of this host; `None` if the system does not report
+    /// it. A coalesced message has up to 64 datagrams, and their number is not known.
     pub receive_overflow: Option<u64>,
-    /// Receive buffer granted, bytes. Linux grants twice what it was asked for, and charges more than a datagram's bytes.
+    /// Receive buffer granted, bytes. Linux grants twice the request, and charges truesize, not
+    /// payload.
     pub receive_buffer: usize,
-    /// Receive buffer asked for, bytes.
+    /// Receive buffer requested, bytes.
     pub receive_buffer_asked: usize,
     /// Send buffer granted, bytes.
     pub send_buffer: usize,
 }
 
 impl UdpStats {
-    /// Adds another socket's counts; buffer sizes are per socket and stay.
+    /// Adds the counters of another socket. Buffer sizes are per socket and stay.
     pub fn merge(&mut self, other: &Self) {
         self.sent += other.sent;
         self.sent_by_reference += other.sent_by_reference;
@@ -85,7 +85,8 @@ impl UdpStats {
         self.lost_no_buffers += other.lost_no_buffers;
         self.lost_too_big += other.lost_too_big;
         self.lost_other += other.lost_other;
-        // A socket that was told nothing says nothing, and one that was refused found a way.
+        // Sockets without ICMP errors do not count. A port unreachable proves that there is a
+        // route.
         let silent = |stats: &Self| stats.unreachable == 0;
         self.no_route =
             (self.no_route || silent(self) && other.no_route) && (other.no_route || silent(other));
@@ -94,16 +95,16 @@ impl UdpStats {
         self.receive_overflow = self.receive_overflow.zip(other.receive_overflow).map(|(a, b)| a + b);
     }
 
-    /// These came, after all others.
+    /// Adds ICMP errors that are newer than all others.
     pub(crate) fn note_icmp_errors(&mut self, reports: IcmpErrors) {
         self.unreachable += reports.count();
         self.refused += reports.refused;
         if reports.count() > 0 {
-            self.no_route = reports.newest_is_unreachable;
+            self.no_route = reports.newest_is_no_route;
         }
     }
 
-    /// So many datagrams will not arrive, for this reason.
+    /// Counts datagrams as lost.
     pub(crate) fn count_lost(&mut self, reason: SendFailure, datagrams: usize) {
         *match reason {
             SendFailure::NoBuffers => &mut self.lost_no_buffers,
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_found_no_way_if_each_that_was_told_anything_found_none() {
+    fn merged_no_route_needs_all_sockets() {
         let told = |unreachable, no_route| UdpStats { unreachable, no_route, ..UdpStats::default() };
         let merged = |mut a: UdpStats, b: UdpStats| {
             a.merge(&b);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_together_do_what_the_weakest_does() {
+    fn merged_offload_is_the_weakest() {
         let able = Offload {
             send_call: SendCall::Gso,
             send_segments: 64,

@@ -1,43 +1,43 @@
-//! How a thread waits until its socket has something, a deadline comes, or another thread wakes it: it looks
-//! again for a moment, then sleeps.
+//! Waiting of one thread for its socket, a deadline or another thread.
 
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::busy_poll::BusyPoll;
+use crate::busy_poll::{BusyPoll, Policy};
 use crate::clock;
 use crate::poller::{Poller, Waker};
 
-/// Waits on one socket; it belongs to one thread.
+/// Waits on one socket: polls for a moment, then sleeps. Belongs to one thread.
 pub struct Waiter {
     poller: Poller,
-    /// How long before a deadline sleeping stops, because the kernel wakes a thread late.
+    /// How long before a deadline sleeping stops.
     spin: Duration,
     busy_poll: BusyPoll,
 }
 
 impl Waiter {
-    /// Waits on `socket`. Within `spin` of a deadline it returns at once and leaves the rest to a busy
-    /// caller; zero is right where being late by a scheduler's whim does no harm.
+    /// Waits on `socket`. Within `spin` of a deadline, [`Waiter::wait`] returns at once and the
+    /// caller spins: the kernel wakes a thread late. Zero is right where some 10 us of delay do no
+    /// harm.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// As the operating system reports.
     pub fn new(socket: Arc<UdpSocket>, spin: Duration) -> io::Result<Self> {
-        Ok(Self { poller: Poller::new(socket)?, spin, busy_poll: BusyPoll::new() })
+        Ok(Self { poller: Poller::new(socket)?, spin, busy_poll: BusyPoll::new(Policy::Brief) })
     }
 
-    /// A handle to end waits with.
+    /// Returns a handle that ends waits.
     pub fn waker(&self) -> Waker {
         self.poller.waker()
     }
 
-    /// Returns when the socket is readable (or, if asked for, writable), when `deadline` is near, or when
-    /// woken. May return early for no reason.
+    /// Waits until the socket is readable (or, if asked for, writable), `deadline` is near, or the
+    /// waker is used. May return early.
     ///
     /// # Errors
-    /// As the operating system says.
+    /// As the operating system reports.
     pub fn wait(&mut self, deadline: Option<Instant>, writable: bool) -> io::Result<()> {
         let begin = clock::now();
         let sleep_until = deadline.map(|deadline| deadline.checked_sub(self.spin).unwrap_or(begin));
@@ -46,8 +46,7 @@ impl Waiter {
             return Ok(());
         }
         let Self { poller, busy_poll, .. } = self;
-        busy_poll.wait(begin, sleep_until, |time| poller.poll(time, writable))?;
-        Ok(())
+        busy_poll.wait(begin, sleep_until, |timeout| poller.poll(timeout, writable))
     }
 }
 
@@ -57,7 +56,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::busy_poll::{BUSY, SLEEPS};
 
     const LONG: Duration = Duration::from_secs(3600);
 
@@ -67,60 +65,43 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_ends_waiting_and_not_much_before_its_time() {
+    fn wait_sleeps_until_its_deadline() {
         let (mut waiter, _socket) = waiter(Duration::ZERO);
-        for sleeps in [0, SLEEPS] {
-            waiter.busy_poll.sleeps = sleeps;
+        // The first wait polls before it sleeps, the second one does not.
+        for _ in 0..2 {
             let deadline = clock::now() + Duration::from_millis(20);
             let mut waits = 0;
             while clock::now() < deadline {
                 waiter.wait(Some(deadline), false).unwrap();
                 waits += 1;
             }
-            assert!(waits < 100, "it sleeps: {waits} waits for one deadline");
+            assert!(waits < 100, "{waits} waits for one deadline");
         }
     }
 
     #[test]
-    fn near_or_past_deadlines_are_the_callers() {
+    fn deadline_within_spin_time_returns_at_once() {
         let (mut waiter, _socket) = waiter(LONG);
         waiter.wait(Some(clock::now() + LONG / 2), false).unwrap();
         waiter.wait(Some(clock::now()), false).unwrap();
-        assert_eq!(waiter.busy_poll.sleeps, 0, "neither was a wait");
     }
 
     #[test]
-    fn after_looking_in_vain_it_sleeps_at_once_for_some_waits_and_then_looks_again() {
-        let (mut waiter, socket) = waiter(Duration::ZERO);
-        waiter.busy_poll.busy = BUSY;
-        let near = |waiter: &mut Waiter| {
-            waiter.wait(Some(clock::now() + Duration::from_millis(1)), false).unwrap();
-            waiter.busy_poll.sleeps
-        };
-        assert_eq!(near(&mut waiter), SLEEPS);
-        for left in (0..SLEEPS).rev() {
-            assert_eq!(near(&mut waiter), left);
-        }
-        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-        waiter.wait(None, false).unwrap();
-        assert_eq!(waiter.busy_poll.sleeps, 0, "it looked and found something");
-    }
-
-    #[test]
-    fn a_wake_up_is_seen_busy_and_asleep_and_before_the_wait() {
-        for busy in [Duration::ZERO, LONG] {
+    fn waker_ends_polling_and_sleep() {
+        for policy in [Policy::Brief, Policy::WhilePacketsPass] {
             let (mut waiter, _socket) = waiter(Duration::ZERO);
-            waiter.busy_poll.busy = busy;
+            waiter.busy_poll = BusyPoll::new(policy);
+            waiter.busy_poll.note_ready();
             let waker = waiter.waker();
             waker.wake();
             waiter.wait(None, false).unwrap();
-            let said = Arc::new(AtomicBool::new(false));
-            let flag = Arc::clone(&said);
+            let set = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&set);
             let other = thread::spawn(move || {
                 flag.store(true, Ordering::SeqCst);
                 waker.wake();
             });
-            while !said.load(Ordering::SeqCst) {
+            while !set.load(Ordering::SeqCst) {
                 waiter.wait(None, false).unwrap();
             }
             other.join().unwrap();
@@ -128,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_with_room_ends_only_a_wait_for_room() {
+    fn writable_socket_ends_only_writable_wait() {
         let (mut waiter, socket) = waiter(Duration::ZERO);
         waiter.wait(None, true).unwrap();
         let address = socket.local_addr().unwrap();

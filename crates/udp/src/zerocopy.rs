@@ -1,19 +1,22 @@
-//! Frames that the kernel sends by reference: their pages become the datagrams, and no byte is copied. Owns the
-//! memory and knows which of it the network may still read. Linux only, from 6.5 on.
+//! Zero-copy sending (Linux 6.5 and later): frames whose pages become the datagrams. Owns the
+//! memory, and tracks which of it the network may still reference.
 //!
-//! A frame that was lent is written again only when nobody can read it any more. That is so once everything in it was
-//! acknowledged and nothing was sent twice: then each of its datagrams existed once, and the receiver has it. If
-//! something was sent again meanwhile, a first copy may still wait in some queue, and the frame is worn. When no other is
-//! left, and no sender holds one, all pages are given up to whoever reads them, and new ones take their place; a part of
-//! them cannot be, for the kernel may have made large ones of them, where a hole would be zeros under the eyes of its readers.
+//! A frame that was sent by reference is overwritten only once no queue references it. That is
+//! certain if all of it was acknowledged and nothing was retransmitted: each datagram existed once,
+//! and the receiver has it. After a retransmission an earlier copy may still wait in a queue, so
+//! the frame is set aside. When no other frame is left and no sender holds one, all pages are
+//! replaced by fresh ones, and the old ones stay with those that reference them. Pages are never
+//! replaced in part: in a large page that would leave a hole, and a queued datagram would read
+//! zeros.
 //!
-//! Pages are small at first. Once much has left without a loss they become one large page, if the kernel has one: both
-//! sides then count who reads it in one place instead of one for each 4 KiB. Nor can pages be joined while a sender holds a
-//! frame.
+//! Pages are small at first. After a long time without loss they are joined into a large page: then
+//! both ends count references in one place, not for each 4 KiB. No sender may hold a frame while
+//! pages are joined.
 //!
-//! This takes for granted that nobody between copies a datagram without copying its bytes and hands it on after the
-//! original was acknowledged, as an emulator that duplicates packets within this host may. Then the late copy can be
-//! torn: the native format's check finds that, and in the classic one the checksum of the whole does.
+//! Precondition: no element of the path duplicates a datagram without copying its bytes and
+//! delivers the duplicate after the original was acknowledged. An emulator on this host may. Such a
+//! duplicate can be corrupted: the packet check of the native format detects that, in the classic
+//! format the checksum of the stream.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,113 +24,116 @@ use std::sync::Arc;
 
 use rdt_datagram::{Frame, FrameSource, Reuse};
 
-/// Frames of a ring: one large page, which stays in the caches of both sides. They are written in turn, the one that came
-/// back first before the others: one that was just read is still in the receiver's nearest cache, and what is written
-/// there has to be taken from it line by line.
+/// Frames of a pool: one large page, which fits the caches of both ends. The frame returned first
+/// is written first. The one returned last is still in the receiver's nearest cache, from which
+/// each line would have to be fetched.
 #[cfg(linux_api)]
 const FRAMES: usize = 32;
 
-/// As many frames must have been lent since something was sent twice before a large page is made: 64 MiB, some ten
-/// milliseconds at full rate, for making one takes two.
-const CALM: u32 = 1024;
+/// Frames sent without a retransmission before pages are joined: 64 MiB, about 10 ms at full rate.
+/// Joining takes two.
+const FRAMES_BEFORE_JOIN: u32 = 1024;
 
-/// Memory in which frames lie.
+/// Memory of the frames.
 pub(crate) trait Pages: Send + Sync {
-    /// Puts fresh small pages in the place of all; false if that cannot be done.
+    /// Replaces all pages by fresh small ones; returns false if that fails.
     fn renew(&self) -> bool;
 
-    /// Makes one large page of fresh ones, which stay as they are if that fails.
+    /// Joins fresh pages into a large page. If that fails, they stay as they are.
     fn join(&self) -> io::Result<()>;
 
-    /// Nobody sends from here any more.
+    /// Returns true if zero-copy sending from this memory has ended.
     fn is_closed(&self) -> bool;
 
-    /// From now on.
+    /// Ends zero-copy sending from this memory.
     fn close(&self);
 
-    /// Takes the memory back: no sender has any of it, though a batch may.
+    /// Keeps the memory for the next pool. No sender holds a frame, though a batch may.
     fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>);
 }
 
-/// What the memory is made of.
+/// Page size of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grain {
-    /// Small pages, of which so many frames were lent since something was sent twice.
+enum PageSize {
+    /// Small pages; frames sent since the last retransmission.
     Small {
-        calm_for: u32,
+        sent_frames: u32,
     },
     Large,
-    /// Small pages, and the kernel has none that are large.
+    /// Small pages; the kernel has no large ones.
     SmallOnly,
 }
 
-/// The frames, and who has them.
+/// Pool of frames for zero-copy sending.
 pub(crate) struct ZerocopyPool<P: Pages> {
     pages: Arc<P>,
-    /// Those that may be written, the one that came back first ahead.
+    /// Frames that may be overwritten, the one returned first ahead.
     free: VecDeque<Arc<Frame>>,
-    /// Those that may still be read.
-    worn: Vec<Arc<Frame>>,
-    /// How many senders hold.
+    /// Frames that a queue may still reference.
+    set_aside: Vec<Arc<Frame>>,
+    /// Frames held by senders.
     held: usize,
-    /// How many they may hold: more would grow cold in the receiver's queue, and a receiver that reads cold memory falls
-    /// further behind. A sender whose round trips are short waits for one; what others write beyond is copied when it leaves.
-    most: usize,
-    grain: Grain,
+    /// Largest number of frames held. More would leave the cache while they wait in the receiver's
+    /// queue, and a receiver that reads uncached memory falls further behind. A sender with a short
+    /// RTT waits for a frame; others use heap frames, which are copied.
+    max_held: usize,
+    page_size: PageSize,
 }
 
 impl<P: Pages> ZerocopyPool<P> {
-    /// A ring of `frames`, which lie in `pages`.
+    /// Creates a pool of `frames`, which lie in `pages`.
+    #[cfg_attr(not(linux_api), allow(dead_code, reason = "tests only"))]
     pub(crate) fn new(pages: Arc<P>, frames: Vec<Arc<Frame>>) -> Self {
-        let most = frames.len() - frames.len() / 4;
-        let grain = Grain::Small { calm_for: 0 };
-        Self { pages, free: frames.into(), worn: Vec::new(), held: 0, most, grain }
+        let max_held = frames.len() - frames.len() / 4;
+        let page_size = PageSize::Small { sent_frames: 0 };
+        Self { pages, free: frames.into(), set_aside: Vec::new(), held: 0, max_held, page_size }
     }
 
-    /// Fresh pages in one; small ones for good if the kernel says that it never has others.
+    /// Replaces the pages by one large page. If the kernel has none, the pages stay small.
     fn enlarge(&mut self) {
-        self.grain = Grain::SmallOnly;
+        self.page_size = PageSize::SmallOnly;
         if !self.renew_all() {
             return;
         }
-        self.grain = match self.pages.join() {
-            Ok(()) => Grain::Large,
-            Err(error) if is_lasting(&error) => Grain::SmallOnly,
-            Err(_) => Grain::Small { calm_for: 0 },
+        self.page_size = match self.pages.join() {
+            Ok(()) => PageSize::Large,
+            Err(error) if is_lasting(&error) => PageSize::SmallOnly,
+            Err(_) => PageSize::Small { sent_frames: 0 },
         };
     }
 
-    /// Leaves all pages to whoever reads them, so that every frame is free. No sender holds one, nor a batch that the
-    /// socket did not take: it would find zeros there.
+    /// Replaces all pages, which frees every frame. Requires that neither a sender nor an unsent
+    /// batch holds a frame: it would read zeros.
     fn renew_all(&mut self) -> bool {
         if !self.pages.renew() {
             return false;
         }
-        self.free.extend(self.worn.drain(..));
+        self.free.extend(self.set_aside.drain(..));
         true
     }
 
-    /// Sees that frames are free, if that can be.
+    /// Frees frames, if possible.
     fn refresh(&mut self) {
         if self.held > 0
-            || self.free.iter_mut().chain(&mut self.worn).any(|frame| Arc::get_mut(frame).is_none())
+            || self.free.iter_mut().chain(&mut self.set_aside).any(|frame| Arc::get_mut(frame).is_none())
         {
             return;
         }
-        if matches!(self.grain, Grain::Small { calm_for } if calm_for >= CALM) {
+        if matches!(self.page_size, PageSize::Small { sent_frames } if sent_frames >= FRAMES_BEFORE_JOIN) {
             self.enlarge();
-        } else if self.free.is_empty() && !self.worn.is_empty() {
+        } else if self.free.is_empty() && !self.set_aside.is_empty() {
             if !self.renew_all() {
                 self.pages.close();
-            } else if self.grain == Grain::Large {
-                self.grain = Grain::Small { calm_for: 0 };
+            } else if self.page_size == PageSize::Large {
+                self.page_size = PageSize::Small { sent_frames: 0 };
             }
         }
     }
 
-    /// Pages are to be joined, and senders still hold some.
+    /// Returns true if pages wait to be joined until senders return their frames.
     fn is_draining(&self) -> bool {
-        self.held > 0 && matches!(self.grain, Grain::Small { calm_for } if calm_for >= CALM)
+        self.held > 0
+            && matches!(self.page_size, PageSize::Small { sent_frames } if sent_frames >= FRAMES_BEFORE_JOIN)
     }
 }
 
@@ -137,10 +143,10 @@ impl<P: Pages> FrameSource for ZerocopyPool<P> {
             return None;
         }
         self.refresh();
-        if self.held >= self.most || self.is_draining() {
+        if self.held >= self.max_held || self.is_draining() {
             return None;
         }
-        // A batch that the socket did not take in time may still hold one.
+        // An unsent batch may still hold a frame.
         let free = self.free.iter_mut().position(|frame| Arc::get_mut(frame).is_some())?;
         let frame = self.free.remove(free);
         self.held += usize::from(frame.is_some());
@@ -148,7 +154,7 @@ impl<P: Pages> FrameSource for ZerocopyPool<P> {
     }
 
     fn is_exhausted(&self) -> bool {
-        self.held >= self.most && !self.pages.is_closed()
+        self.held >= self.max_held && !self.pages.is_closed()
     }
 
     fn give_back(&mut self, frame: Arc<Frame>, reuse: Reuse) {
@@ -157,14 +163,14 @@ impl<P: Pages> FrameSource for ZerocopyPool<P> {
             Reuse::NeverSent => self.free.push_front(frame),
             Reuse::Acknowledged => {
                 self.free.push_back(frame);
-                if let Grain::Small { calm_for } = &mut self.grain {
-                    *calm_for += 1;
+                if let PageSize::Small { sent_frames } = &mut self.page_size {
+                    *sent_frames += 1;
                 }
             }
             Reuse::MaybeReferenced => {
-                self.worn.push(frame);
-                if let Grain::Small { calm_for } = &mut self.grain {
-                    *calm_for = 0;
+                self.set_aside.push(frame);
+                if let PageSize::Small { sent_frames } = &mut self.page_size {
+                    *sent_frames = 0;
                 }
             }
         }
@@ -174,12 +180,13 @@ impl<P: Pages> FrameSource for ZerocopyPool<P> {
 impl<P: Pages> Drop for ZerocopyPool<P> {
     fn drop(&mut self) {
         let mut frames = Vec::from(std::mem::take(&mut self.free));
-        frames.append(&mut self.worn);
+        frames.append(&mut self.set_aside);
         Arc::clone(&self.pages).retire(frames);
     }
 }
 
-/// EPERM, EINVAL, ENOSYS, EOPNOTSUPP: reasons that stay. Others, such as too little memory in one piece, pass.
+/// Returns true for lasting errors: EPERM, EINVAL, ENOSYS, EOPNOTSUPP. Others, such as a lack of
+/// contiguous memory, pass.
 fn is_lasting(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(1 | 22 | 38 | 95))
 }
@@ -203,11 +210,11 @@ mod elsewhere {
 
     use super::{Pages, ZerocopyPool};
 
-    /// There is none.
+    /// Zero-copy memory, which this system lacks.
     pub(crate) enum File {}
 
     impl File {
-        pub(crate) fn name(&self) -> u64 {
+        pub(crate) fn id(&self) -> u64 {
             match *self {}
         }
     }

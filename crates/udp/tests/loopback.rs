@@ -1,9 +1,11 @@
-//! Batches between real sockets, sent in each way that this system has.
+//! Batches between real sockets, by each send call of this system.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use rdt_udp::{Connected, DatagramIo, Ecn, Remote, SendCall, UdpIo, UdpOptions, Waiter, clock};
+#[cfg(linux_api)]
+use rdt_udp::Connected;
+use rdt_udp::{DatagramIo, Ecn, Remote, SendCall, UdpIo, UdpOptions, Waiter, clock};
 
 const DATAGRAMS: u8 = 150;
 const SIZE: usize = 1000;
@@ -15,7 +17,8 @@ fn bind(gso: bool) -> (UdpIo, Remote) {
     (io, Remote::from(address))
 }
 
-/// Sends numbered datagrams, the last one shorter, and reads after each batch; says whence they came.
+/// Sends numbered datagrams, the last one shorter, and reads after each batch; says whence they
+/// came.
 fn transfer(from: &mut UdpIo, to: &mut UdpIo, peer: Remote) -> Remote {
     let mut waiter = Waiter::new(to.socket(), Duration::ZERO).expect("a poller");
     let deadline: Option<Instant> = Some(clock::now() + Duration::from_secs(20));
@@ -50,7 +53,7 @@ fn transfer(from: &mut UdpIo, to: &mut UdpIo, peer: Remote) -> Remote {
 }
 
 #[test]
-fn batches_arrive_with_and_without_offload_and_the_way_is_told() {
+fn batches_arrive_with_and_without_offload() {
     for gso in [true, false] {
         let (mut a, from) = bind(gso);
         let (mut b, to) = bind(gso);
@@ -72,7 +75,7 @@ fn batches_arrive_with_and_without_offload_and_the_way_is_told() {
 }
 
 #[test]
-fn a_codepoint_arrives_however_a_batch_is_sent() {
+fn codepoint_arrives_by_each_send_call() {
     // One alone, segmentation offload, and many in one call.
     for (gso, datagrams) in [(true, 1), (true, 10), (false, 10)] {
         let ((mut a, _), (mut b, to)) = (bind(gso), bind(gso));
@@ -104,13 +107,16 @@ fn a_codepoint_arrives_however_a_batch_is_sent() {
             if datagrams == 1 && seen == [Ecn::NotEct] && ecn != Ecn::NotEct {
                 return eprintln!("skipped: this system lets no program set codepoints, or see them");
             }
-            assert!(seen.iter().all(|seen| *seen == ecn), "{ecn:?} by {:?}: {seen:?}", a.offload());
+            // quinn-udp has no room for the codepoint of a coalesced message with a timestamp.
+            let may_be_lost = !cfg!(linux_api) && b.offload().receive_segments > 1;
+            let is_right = |seen: &Ecn| *seen == ecn || may_be_lost && *seen == Ecn::NotEct;
+            assert!(seen.iter().all(is_right), "{ecn:?} by {:?}: {seen:?}", a.offload());
         }
     }
 }
 
 #[test]
-fn a_lone_datagram_is_answered_at_once_and_a_stream_is_read_on() {
+fn lone_datagram_returns_at_once_stream_reads_on() {
     let (mut io, to) = bind(true);
     let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let send = |datagrams: &[&[u8]]| {
@@ -132,7 +138,7 @@ fn a_lone_datagram_is_answered_at_once_and_a_stream_is_read_on() {
 }
 
 #[test]
-fn large_messages_are_read_a_few_at_a_time() {
+fn large_messages_are_read_four_at_once() {
     let (mut io, to) = bind(true);
     let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let mut calls = |datagrams: usize, length| {
@@ -154,7 +160,7 @@ fn large_messages_are_read_a_few_at_a_time() {
 
 #[cfg(linux_api)]
 #[test]
-fn what_the_socket_had_no_room_for_is_handed_on_once() {
+fn overflow_is_returned_once() {
     let options = UdpOptions { receive_buffer: 4096, ..UdpOptions::default() };
     let mut io = UdpIo::bind(([127, 0, 0, 1], 0).into(), options).expect("loopback has ports");
     let from = UdpSocket::bind("127.0.0.1:0").expect("a free port");
@@ -176,13 +182,13 @@ fn what_the_socket_had_no_room_for_is_handed_on_once() {
 
 #[cfg(linux_api)]
 #[test]
-fn a_report_that_nobody_listens_is_handed_on_once() {
+fn port_unreachable_is_returned_once() {
     let (io, _) = bind(false);
     // Where others bind, one of them may get the port meanwhile.
     let quiet = if cfg!(target_os = "linux") { "127.0.0.77:0" } else { "127.0.0.1:0" };
-    let nobody = UdpSocket::bind(quiet).and_then(|socket| socket.local_addr()).expect("a port");
+    let closed_port = UdpSocket::bind(quiet).and_then(|socket| socket.local_addr()).expect("a port");
     let mut waiter = Waiter::new(io.socket(), Duration::ZERO).expect("a poller");
-    let mut socket = Connected::new(io, nobody);
+    let mut socket = Connected::new(io, closed_port);
     let batch = socket.transmit_buf().expect("there is room");
     batch.slot(5).expect("there is room").fill(1);
     socket.flush(());
@@ -190,7 +196,7 @@ fn a_report_that_nobody_listens_is_handed_on_once() {
     while socket.io().stats().unreachable == 0 {
         assert!(deadline > Some(clock::now()), "no report came");
         waiter.wait(deadline, false).expect("waiting works");
-        assert!(socket.recv().is_none(), "nobody sends");
+        assert!(socket.recv().is_none(), "no datagrams arrive");
     }
     assert_eq!([0; 2].map(|_| socket.take_refused()), [1, 0]);
 }

@@ -8,7 +8,8 @@ use super::*;
 use crate::fakes::{FakeSocket, Machine};
 use crate::{Flow, Refill, UdpIo, UdpOptions};
 
-/// Says what it is told to, and gives the machine so many datagrams to send in all, one for each refill.
+/// Application with a fixed answer. Gives the machine one datagram to send at each refill,
+/// `refills` times.
 struct Says {
     flow: Flow,
     refills: usize,
@@ -46,7 +47,7 @@ fn member(to_send: usize, flow: Flow) -> Member<Machine, FakeSocket, Says> {
     Member { endpoint, socket: FakeSocket::new(0), application: Says::new(flow) }
 }
 
-/// Members that have so many datagrams to send, looked at once.
+/// Members with the given numbers of datagrams to send.
 fn turns(now: Instant, to_send: &[usize]) -> Fakes {
     let mut turns = Fakes::new();
     for to_send in to_send {
@@ -60,7 +61,7 @@ fn sent(turns: &Fakes) -> Vec<usize> {
     (0..).map_while(|key| turns.member(key)).map(|member| member.socket.sent).collect()
 }
 
-/// Lets them send until nobody has anything; gives what each had sent after each turn.
+/// Sends until the queue is empty; returns the totals after each turn.
 fn drain(turns: &mut Fakes, now: Instant) -> Vec<Vec<usize>> {
     let mut all = Vec::new();
     while !turns.is_idle() {
@@ -72,20 +73,20 @@ fn drain(turns: &mut Fakes, now: Instant) -> Vec<Vec<usize>> {
 }
 
 #[test]
-fn each_sends_a_batch_when_all_who_came_before_have_sent_one() {
+fn members_send_batches_in_turn() {
     let now = clock::now();
     let mut turns = turns(now, &[3, 1, 2]);
     assert_eq!(sent(&turns), [0, 0, 0], "to look is not to send");
     turns.send(now);
     assert_eq!(sent(&turns), [1, 0, 0]);
-    // Whoever gets something keeps its place.
+    // A member that receives input keeps its place.
     turns.look(now, 0);
     let order = drain(&mut turns, now);
     assert_eq!(order, [[1, 1, 0], [1, 1, 1], [2, 1, 1], [2, 1, 2], [3, 1, 2]]);
 }
 
 #[test]
-fn what_arrived_is_taken_in_and_who_has_nothing_is_left_in_peace() {
+fn only_members_with_input_are_asked() {
     let now = clock::now();
     let mut turns = turns(now, &[0, 0]);
     drain(&mut turns, now);
@@ -98,7 +99,7 @@ fn what_arrived_is_taken_in_and_who_has_nothing_is_left_in_peace() {
 }
 
 #[test]
-fn an_application_is_asked_for_more_before_each_batch() {
+fn each_batch_is_preceded_by_refill() {
     let now = clock::now();
     let mut turns = Fakes::new();
     let key = turns.add(now, member(0, SILENT));
@@ -110,7 +111,7 @@ fn an_application_is_asked_for_more_before_each_batch() {
 }
 
 #[test]
-fn the_next_look_is_at_the_first_time_that_a_machine_or_an_application_named() {
+fn deadline_is_earliest_of_machines_and_applications() {
     let now = clock::now();
     let at = |ms| now + Duration::from_millis(ms);
     let mut turns = Fakes::new();
@@ -126,7 +127,7 @@ fn the_next_look_is_at_the_first_time_that_a_machine_or_an_application_named() {
 }
 
 #[test]
-fn who_wants_to_be_asked_again_is_due_at_once_and_so_are_all_when_woken() {
+fn again_and_wake_are_due_at_once() {
     let now = clock::now();
     let mut turns = turns(now, &[0]);
     turns.add(now, member(0, Flow::Again));
@@ -142,7 +143,7 @@ fn who_wants_to_be_asked_again_is_due_at_once_and_so_are_all_when_woken() {
 }
 
 #[test]
-fn one_that_is_done_sends_the_rest_and_ends_alone() {
+fn finished_member_sends_rest_and_ends() {
     let now = clock::now();
     let mut turns = turns(now, &[1]);
     let done = turns.add(now, member(2, Flow::Done));
@@ -160,7 +161,7 @@ fn one_that_is_done_sends_the_rest_and_ends_alone() {
 }
 
 #[test]
-fn a_socket_that_fails_ends_its_machine_alone() {
+fn failed_socket_ends_its_member_only() {
     let now = clock::now();
     let mut turns = turns(now, &[2, 2]);
     turns.member_mut(0).socket.fails_after = 0;
@@ -174,7 +175,7 @@ fn a_socket_that_fails_ends_its_machine_alone() {
 }
 
 #[test]
-fn it_is_said_once_that_a_socket_is_full_and_once_that_it_has_room() {
+fn full_and_writable_are_reported_once() {
     let now = clock::now();
     let mut turns = turns(now, &[2]);
     turns.member_mut(0).socket.full = true;
@@ -189,7 +190,7 @@ fn it_is_said_once_that_a_socket_is_full_and_once_that_it_has_room() {
     assert_eq!(sent(&turns), [2]);
 }
 
-/// Ends when its machine got a datagram.
+/// Application that ends when its machine received a datagram.
 struct UntilOne {
     pumped: usize,
 }
@@ -202,7 +203,7 @@ impl Application<Machine> for UntilOne {
 }
 
 #[test]
-fn many_sleep_until_something_arrives_and_only_who_gets_it_is_asked() {
+fn loop_sleeps_until_input_arrives() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let mut many = Many::new().unwrap();
@@ -225,14 +226,15 @@ fn many_sleep_until_something_arrives_and_only_who_gets_it_is_asked() {
     for Ended { member, result } in ended {
         assert!(result.is_ok());
         assert_eq!(member.endpoint.got, 1);
-        // At the beginning, after what it got, and after what it sent unless the answer was there by then.
+        // At the beginning, after what it got, and after what it sent unless the answer was there
+        // by then.
         assert!((2..=3).contains(&member.application.pumped), "{}", member.application.pumped);
     }
 }
 
 #[test]
-fn a_wake_up_has_all_applications_asked() {
-    /// Done when another thread says so.
+fn wake_up_asks_all_applications() {
+    /// Application that ends when another thread sets the flag.
     struct UntilTold(Arc<AtomicBool>);
 
     impl Application<Machine> for UntilTold {

@@ -1,4 +1,5 @@
-//! Whose turn it is among many machines on one thread. Owns them; knows no system call and no way to wait.
+//! Order in which the machines of a thread send. Owns the members; makes no system call and does
+//! not wait.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -15,37 +16,38 @@ use crate::{Application, Flow, Refill, Socket, SocketError};
 pub struct Member<E, S, A> {
     /// The machine.
     pub endpoint: E,
-    /// Where its datagrams come from and go to.
+    /// Socket of the machine.
     pub socket: S,
-    /// The side of it that is not the network.
+    /// Application that feeds and drains the machine.
     pub application: A,
 }
 
-/// A member whose application is done, or whose socket failed.
+/// Member whose application is done, or whose socket failed.
 #[derive(Debug)]
 pub struct Ended<E, S, A> {
-    /// As it is now.
+    /// State at the end.
     pub member: Member<E, S, A>,
-    /// The error after which its socket was of no use.
+    /// Error that made the socket unusable.
     pub result: Result<(), SocketError>,
 }
 
 struct Slot<E, S, A> {
     member: Member<E, S, A>,
-    /// It waits for its turn to send.
+    /// The member is in the send queue.
     queued: bool,
-    /// What the application said last.
+    /// Last answer of the application.
     flow: Flow,
-    /// The socket took no more.
+    /// The socket is full.
     blocked: bool,
 }
 
-/// The members by their keys: 0, 1, 2 and so on in the order in which they came.
+/// Members, by keys 0, 1, 2 in the order of [`Turns::add`].
 pub(super) struct Turns<E, S, A> {
     slots: Vec<Option<Slot<E, S, A>>>,
-    /// When each is to be looked at though nothing arrived; apart from the rest because all are read before each look.
+    /// Time at which each member runs without input. Kept in an array of its own: all of them are
+    /// read before each wait.
     deadlines: Vec<Option<Instant>>,
-    /// Who may have something to send, the longest waiting first.
+    /// Members that may have something to send, the longest waiting first.
     queue: VecDeque<usize>,
     ended: Vec<(usize, Ended<E, S, A>)>,
 }
@@ -60,12 +62,12 @@ where
         Self { slots: Vec::new(), deadlines: Vec::new(), queue: VecDeque::new(), ended: Vec::new() }
     }
 
-    /// The key of the next new member.
+    /// Returns the key of the next member.
     pub(super) fn next_key(&self) -> usize {
         self.slots.len()
     }
 
-    /// Gives the key of a new member, which is due at `now`.
+    /// Adds a member that is due at `now`; returns its key.
     pub(super) fn add(&mut self, now: Instant, member: Member<E, S, A>) -> usize {
         let flow = Flow::Wait(None);
         self.slots.push(Some(Slot { member, queued: false, flow, blocked: false }));
@@ -73,24 +75,24 @@ where
         self.slots.len() - 1
     }
 
-    /// Nobody has anything to send; all that remains is to wait.
+    /// Returns true if no member has anything to send.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// When somebody is to be looked at though nothing arrived.
+    /// Returns the earliest time at which a member runs without input.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.deadlines.iter().flatten().min().copied()
     }
 
-    /// All are due at `now`.
+    /// Makes all members due at `now`.
     pub(super) fn wake(&mut self, now: Instant) {
         for (slot, deadline) in self.slots.iter().zip(&mut self.deadlines) {
             *deadline = slot.as_ref().map(|_| now);
         }
     }
 
-    /// Looks at all that are due.
+    /// Runs all members that are due.
     pub(super) fn look_at_due(&mut self, now: Instant) {
         for key in 0..self.deadlines.len() {
             if self.deadlines[key].is_some_and(|deadline| deadline <= now) {
@@ -99,13 +101,13 @@ where
         }
     }
 
-    /// Takes in what arrived for a member and queues it.
+    /// Processes the input of a member, and queues it for sending.
     pub(super) fn look(&mut self, now: Instant, key: usize) {
         let Some(slot) = &mut self.slots[key] else { return };
         let mut turn = Turn::default();
         let Member { endpoint, socket, .. } = &mut slot.member;
         take_in(endpoint, socket, now, Budget::default(), &mut turn);
-        // When it is due otherwise is known after its turn in the queue.
+        // The other deadlines are known after its turn to send.
         self.deadlines[key] = turn.more.then_some(now);
         if !slot.queued {
             slot.queued = true;
@@ -113,8 +115,9 @@ where
         }
     }
 
-    /// The next in the queue is asked and sends at most a batch; one that did goes to the end of the queue. Says whose
-    /// socket began or ceased to be full.
+    /// Takes the first member off the queue, asks its application, and sends at most one batch. A
+    /// member that sent goes to the end of the queue. Returns the key of a socket that became full,
+    /// or writable again.
     pub(super) fn send(&mut self, now: Instant) -> Option<(usize, bool)> {
         let key = self.queue.pop_front()?;
         let slot = self.slots[key].as_mut()?;
@@ -123,7 +126,8 @@ where
             slot.flow = application.pump(now, endpoint);
         }
         let (mut turn, mut asks) = (Turn::default(), false);
-        // Alone it sends what others would; a budget of one datagram is one of a whole batch.
+        // A member alone sends the batches of the others too. A budget of one datagram is one whole
+        // batch.
         let batches = if self.queue.is_empty() { BATCHES } else { 1 };
         send_out(endpoint, socket, now, (batches - 1) * MAX_SEGMENTS + 1, &mut turn, |endpoint| {
             asks |= application.refill(endpoint, batches) == Refill::Ask;
@@ -146,7 +150,7 @@ where
         changed.then_some((key, turn.blocked))
     }
 
-    /// Who ended since the last call, with their keys.
+    /// Takes the members that ended since the last call, with their keys.
     pub(super) fn take_ended(&mut self) -> Vec<(usize, Ended<E, S, A>)> {
         std::mem::take(&mut self.ended)
     }

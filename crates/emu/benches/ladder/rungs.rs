@@ -25,7 +25,7 @@ const ROLE: &str = "RDT_LADDER";
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
 /// What was seen on a rung.
-pub(crate) struct Seen {
+pub(crate) struct Readiness {
     /// Microseconds and bytes, where the flood arrived.
     counts: Vec<(f64, f64)>,
     /// The account of the flood's direction.
@@ -35,7 +35,7 @@ pub(crate) struct Seen {
     ping: usize,
 }
 
-impl Seen {
+impl Readiness {
     /// The flood's rate where it arrived, Mbit/s.
     pub(crate) fn rate(&self) -> f64 {
         traffic::steady(&self.counts).unwrap_or(f64::NAN) / 1e6
@@ -79,7 +79,7 @@ fn program() -> Command {
 }
 
 /// Whoever runs the program that `itself` names, a shell's words, has it call [`inside`].
-pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Seen {
+pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Readiness {
     let run = |role: &str| {
         let mut command = program();
         let call = |role| format!("exec env {ROLE}='{role} {}' {itself}", mbps * 1e6);
@@ -92,7 +92,7 @@ pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Seen {
     let words = |line: &str| -> Vec<f64> { line.split(' ').filter_map(|word| word.parse().ok()).collect() };
     let counts = flooded.lines().filter(|line| line.starts_with("count "));
     let round_trips = pinged.lines().filter(|line| line.starts_with("ping ")).flat_map(words);
-    Seen {
+    Readiness {
         counts: counts.map(|line| (words(line)[0], words(line)[1])).collect(),
         forward: account(&flooded),
         round_trips: round_trips.map(Duration::from_secs_f64).collect(),
@@ -132,7 +132,7 @@ pub(crate) fn inside(role: &str, bps: f64) {
     }
 }
 
-pub(crate) fn proxied(mbps: f64, wait: &str) -> Seen {
+pub(crate) fn proxied(mbps: f64, wait: &str) -> Readiness {
     let far = UdpIo::bind(LOCALHOST.into(), UdpOptions::default()).expect("a socket");
     let (proxy, listen) = start_proxy(far.local_addr().expect("an address"), mbps, wait);
     let (enough, is_enough) = mpsc::channel::<()>();
@@ -157,7 +157,7 @@ pub(crate) fn proxied(mbps: f64, wait: &str) -> Seen {
     near.connect(listen).expect("a way to the proxy");
     let round_trips = traffic::ping(&near.into(), Some(&echo));
     end(proxy);
-    Seen { counts, forward, round_trips, ping: PING + 28 }
+    Readiness { counts, forward, round_trips, ping: PING + 28 }
 }
 
 /// A proxy, and where it listens.

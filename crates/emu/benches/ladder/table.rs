@@ -3,7 +3,7 @@
 use std::env;
 use std::process::ExitCode;
 
-use crate::rungs::{self, Seen, percentile};
+use crate::rungs::{self, Readiness, percentile};
 
 /// Mbit/s.
 const RUNGS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0];
@@ -43,7 +43,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 /// Prints it, and gives whether it is within what `--check` allows.
-fn row(name: &str, mbps: f64, seen: &Seen) -> bool {
+fn row(name: &str, mbps: f64, seen: &Readiness) -> bool {
     let measured = seen.rate();
     let off = measured / mbps - 1.0;
     let late = ["p50", "p99"].map(|key| seen.forward["lateness_us"][key].as_f64().unwrap_or(f64::NAN));

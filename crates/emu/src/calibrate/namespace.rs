@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::flood::Flood;
-use super::held::{self, Asked, LOOK, RTT};
+use super::load_generator::Flood;
+use super::max_rate::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput};
 use crate::host;
 
@@ -21,7 +21,7 @@ pub(super) fn measure(size: u16) -> Result<Throughput, String> {
 }
 
 /// What a path delivers that is asked for a rate, if the host is not its limit.
-pub(super) fn hold(asked: Asked) -> Result<Option<held::Delivered>, String> {
+pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> {
     let path = [
         format!("--json-stream={}ms", LOOK.as_millis()),
         format!("--rtt={}ms", RTT.as_millis()),
@@ -29,7 +29,7 @@ pub(super) fn hold(asked: Asked) -> Result<Option<held::Delivered>, String> {
     ];
     let output = flooded(asked.flood, &path.each_ref().map(String::as_str))?;
     // The device counts whole packets.
-    Ok(held::delivered(&output.told, 0).filter(|_| output.kept_up()))
+    Ok(max_rate::delivered(&output.told, 0).filter(|_| output.kept_up()))
 }
 
 /// Of a run.

@@ -11,13 +11,13 @@ use rdt_emulator::{Path, PathConfig};
 use rdt_program::Printer;
 use rdt_udp::{UdpIo, UdpOptions};
 
-use super::held::{self, Asked, LOOK, RTT};
+use super::max_rate::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput, flood};
 use crate::json;
-use crate::live::Live;
-use crate::proxy::{End, Exchange, HEADERS_IPV4, Limits, serve};
-use crate::tap::Tap;
-use crate::wait::Waiting;
+use crate::json_stream::JsonStream;
+use crate::observer::Observer;
+use crate::proxy::{End, HEADERS_IPV4, Limits, ProxySockets, serve};
+use crate::waiter::Waiting;
 
 /// The flooder is the only client.
 const ONE: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
@@ -28,21 +28,21 @@ const FREE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
 /// What comes through of datagrams of this size.
 pub(super) fn measure(size: u16) -> io::Result<Throughput> {
-    let flood = flood::Flood { size, pps: None, ms: TIME };
+    let flood = load_generator::Flood { size, pps: None, ms: TIME };
     let (end, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
     let [forward, _] = end.accounts;
     Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
 }
 
 /// What a path delivers that is asked for a rate, if the host is not its limit.
-pub(super) fn hold(asked: Asked) -> io::Result<Option<held::Delivered>> {
+pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     let (reader, writer) = io::pipe()?;
     let reading = thread::spawn(move || io::read_to_string(reader));
-    let live = Live::start(Some(LOOK), Box::new(writer));
+    let live = JsonStream::start(Some(LOOK), Box::new(writer));
     let (end, live) = carry(path(asked), asked.flood, live)?;
     drop(live.finish()?);
     let lines = reading.join().map_err(|_| ended())??;
-    Ok(held::delivered(&lines, HEADERS_IPV4).filter(|_| end.kept_up()))
+    Ok(max_rate::delivered(&lines, HEADERS_IPV4).filter(|_| end.kept_up()))
 }
 
 /// As `rdt-emu proxy` makes it: with the headers that the sockets do not show.
@@ -52,20 +52,20 @@ fn path(asked: Asked) -> PathConfig {
 }
 
 /// Floods a proxy with this path.
-fn carry<T: Tap>(path: PathConfig, flood: flood::Flood, tap: T) -> io::Result<(End, T)> {
+fn carry<T: Observer>(path: PathConfig, flood: load_generator::Flood, observer: T) -> io::Result<(End, T)> {
     let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
-    let exchange = Exchange::bind(FREE.into(), target.local_addr()?, ONE, Printer::discard())
+    let sockets = ProxySockets::bind(FREE.into(), target.local_addr()?, ONE, Printer::discard())
         .map_err(io::Error::other)?;
-    let (listen, stop): (SocketAddr, _) = (exchange.local_addr()?, exchange.stop());
+    let (listen, stop): (SocketAddr, _) = (sockets.local_addr()?, sockets.stop());
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);
-    let reading = thread::spawn(move || flood::receive(target, || is_over.load(Ordering::Relaxed)));
+    let reading = thread::spawn(move || load_generator::receive(target, || is_over.load(Ordering::Relaxed)));
     let sending = thread::spawn(move || {
         let sent = flood.send(listen);
         stop.set();
         sent
     });
-    let served = serve(exchange, Path::new(path, 0).into(), tap, Waiting::default());
+    let served = serve(sockets, Path::new(path, 0).into(), observer, Waiting::default());
     over.store(true, Ordering::Relaxed);
     for thread in [sending, reading] {
         thread.join().map_err(|_| ended())?.map_err(io::Error::other)?;

@@ -15,7 +15,7 @@ use super::TIME;
 use crate::json;
 use crate::port::{Buffers, Port, Sent};
 use crate::relay::Relay;
-use crate::wait::{Look, Seen, Waiter, Waiting};
+use crate::waiter::{PollPorts, Readiness, Waiter, Waiting};
 
 /// From one packet to the next.
 const INTERVAL: Duration = Duration::from_millis(1);
@@ -42,20 +42,20 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> Readiness {
         let now = clock::now();
         if now >= self.last {
-            Seen::Stop
+            Readiness::Stop
         } else if now >= self.next.get() {
-            Seen::Packet
+            Readiness::Packet
         } else {
-            Seen::Nothing
+            Readiness::Nothing
         }
     }
 }
 
-impl Look for Arrivals {
-    fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
+impl PollPorts for Arrivals {
+    fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let until_next = self.next.get().saturating_duration_since(clock::now());
         let timeout = timeout.map_or(until_next, |timeout| timeout.min(until_next));
         // The same call as where there are descriptors, so that it takes as long.
@@ -74,7 +74,7 @@ impl Port for Arrivals {
         take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
     ) -> io::Result<usize> {
         for read in 0..budget {
-            if self.seen() != Seen::Packet {
+            if self.seen() != Readiness::Packet {
                 return Ok(read);
             }
             let at = self.next.replace(self.next.get() + INTERVAL);
@@ -121,13 +121,13 @@ mod tests {
     fn a_packet_is_seen_from_its_time_on_until_it_is_read_and_not_read_before() {
         let now = clock::now();
         let mut arrivals = arrivals(now, now + LONG);
-        assert_eq!(arrivals.look(Some(LONG)).unwrap(), Seen::Packet);
+        assert_eq!(arrivals.poll_ports(Some(LONG)).unwrap(), Readiness::Packet);
         let mut times = Vec::new();
         let mut take = |_: &mut Buffers, at, _| times.push(at);
         assert_eq!(arrivals.receive(1, &mut Buffers::default(), &mut take).unwrap(), 1);
         assert_eq!(times, [now]);
         arrivals.next.set(now + LONG / 2);
-        assert_eq!(arrivals.look(Some(Duration::ZERO)).unwrap(), Seen::Nothing);
+        assert_eq!(arrivals.poll_ports(Some(Duration::ZERO)).unwrap(), Readiness::Nothing);
         let none = arrivals.receive(9, &mut Buffers::default(), &mut |_, _, _| panic!("too early"));
         assert_eq!(none.unwrap(), 0);
     }
@@ -136,7 +136,7 @@ mod tests {
     fn whoever_sleeps_is_woken_up_by_the_next_packet_and_the_last_time_is_the_end() {
         let now = clock::now();
         let mut soon = arrivals(now + INTERVAL, now + LONG);
-        assert_eq!(soon.look(Some(LONG)).unwrap(), Seen::Packet);
-        assert_eq!(arrivals(now, now).look(None).unwrap(), Seen::Stop);
+        assert_eq!(soon.poll_ports(Some(LONG)).unwrap(), Readiness::Packet);
+        assert_eq!(arrivals(now, now).poll_ports(None).unwrap(), Readiness::Stop);
     }
 }

@@ -9,7 +9,7 @@ use rdt_emulator::parse_duration;
 use crate::calibration::CalibrationArgs;
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
-use crate::wait::Waiting;
+use crate::waiter::Waiting;
 
 /// What stands below the options in `--help`.
 pub(crate) const AFTER: &str = "\

@@ -13,17 +13,17 @@
 //! | options | `args.rs` | what the user types |
 //! | addresses | `address.rs` | LISTEN and TARGET |
 //! | clients | `clients.rs` | who is there, with a socket each; the limits |
-//! | exchange | `exchange.rs` | all sockets: who has something to read, what has gone wrong |
-//! | ports | `ports.rs` | the exchange as a relay sees it |
-//! | stage | `stage.rs` | packets that leave together |
+//! | sockets | `sockets.rs` | all sockets: who has something to read, what has gone wrong |
+//! | ports | `ports.rs` | the sockets as a relay sees it |
+//! | batch | `batch.rs` | packets that leave together |
 //! | watch | `watch.rs` | waiting on many sockets |
 
 mod address;
 pub(crate) mod args;
+mod batch;
 mod clients;
-mod exchange;
 mod ports;
-mod stage;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -40,23 +40,24 @@ use std::time::Duration;
 use rdt_emulator::{Direction, Path};
 use rdt_udp::clock;
 
+use crate::account::Account;
 use crate::calibration::Mode;
 use crate::capture::frame::Datagrams;
 use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
+use crate::observer::Observer;
 use crate::output::Circumstances;
 use crate::paths::{Paths, PerTag};
-use crate::relay::{Account, Relay};
-use crate::tap::Tap;
-use crate::wait::{Waiter, Waiting};
+use crate::relay::Relay;
+use crate::waiter::{Waiter, Waiting};
 use crate::{stderr_log, talk};
 use args::ProxyArgs;
 use clients::Addresses;
 pub(crate) use clients::Limits;
-use exchange::Counts;
-pub(crate) use exchange::Exchange;
 use rdt_program::{exit, signals};
+use sockets::Counts;
+pub(crate) use sockets::ProxySockets;
 use watch::Stop;
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
@@ -80,23 +81,23 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let limits = Limits { most: args.max_clients.into(), idle: args.idle };
     args.calibration.check(&config, Mode::Proxy { paths: if args.per_client { limits.most } else { 1 } })?;
     let warnings = stderr_log()?;
-    let exchange = Exchange::bind(listen, target, limits, warnings.clone())
+    let sockets = ProxySockets::bind(listen, target, limits, warnings.clone())
         .map_err(|error| Failure::Forbidden(error.to_string()))?;
-    let local = exchange.local_addr().map_err(Failure::system("no address"))?;
+    let local = sockets.local_addr().map_err(Failure::system("no address"))?;
     if address::is_loop(local, target) {
         return Err(Failure::Usage("TARGET: that is LISTEN, so each packet would come back".into()));
     }
-    let stop = exchange.stop();
+    let stop = sockets.stop();
     if let Err(error) = signals::on_interrupt_or_quit(ending(stop)) {
         tracing::warn!(%error, "Ctrl-C will end the program without a summary");
     }
     talk(&format!("{local} -> {target}"));
     let paths: Paths =
         if args.per_client { PerTag::new(config, seed).into() } else { Path::new(config, seed).into() };
-    let frame = datagrams(exchange.addresses(), target);
+    let frame = datagrams(sockets.addresses(), target);
     let watchers = args.output.watchers(frame, seed, warnings.clone())?;
     let begin = clock::now();
-    let (end, watchers, carried) = carry(exchange, paths, watchers, args.wait);
+    let (end, watchers, carried) = carry(sockets, paths, watchers, args.wait);
     warnings.close();
     let stopped = carried.map_err(Failure::system("the relay stopped"));
     let circumstances = Circumstances {
@@ -147,30 +148,35 @@ pub(crate) struct End {
     counts: Counts,
 }
 
-/// Carries packets until the exchange is asked to end.
-pub(crate) fn serve<T: Tap>(
-    exchange: Exchange,
+/// Carries packets until the sockets is asked to end.
+pub(crate) fn serve<T: Observer>(
+    sockets: ProxySockets,
     paths: Paths,
-    tap: T,
+    observer: T,
     waiting: Waiting,
 ) -> io::Result<(End, T)> {
-    let (end, tap, carried) = carry(exchange, paths, tap, waiting);
-    carried.map(|()| (end, tap))
+    let (end, observer, carried) = carry(sockets, paths, observer, waiting);
+    carried.map(|()| (end, observer))
 }
 
 /// The same, and says how it went even if it could not go on.
-fn carry<T: Tap>(exchange: Exchange, paths: Paths, tap: T, waiting: Waiting) -> (End, T, io::Result<()>) {
-    let exchange = Rc::new(RefCell::new(exchange));
-    let (near, far, eyes) = ports::of(&exchange);
-    let mut relay = Relay::new(paths, near, far, tap);
+fn carry<T: Observer>(
+    sockets: ProxySockets,
+    paths: Paths,
+    observer: T,
+    waiting: Waiting,
+) -> (End, T, io::Result<()>) {
+    let sockets = Rc::new(RefCell::new(sockets));
+    let (near, far, eyes) = ports::of(&sockets);
+    let mut relay = Relay::new(paths, near, far, observer);
     let carried = relay.run(&mut Waiter::new(waiting, eyes));
-    let (mut accounts, tap) = relay.finish();
-    let (counts, lost) = exchange.borrow_mut().finish();
+    let (mut accounts, observer) = relay.finish();
+    let (counts, lost) = sockets.borrow_mut().finish();
     // What was handed over and did not leave after all.
     for (account, lost) in accounts.iter_mut().zip(lost) {
         account.refused += lost;
     }
-    (End { accounts, counts }, tap, carried)
+    (End { accounts, counts }, observer, carried)
 }
 
 impl End {

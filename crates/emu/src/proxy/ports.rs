@@ -1,4 +1,4 @@
-//! The exchange as a relay sees it: a near port, a far port, and something to wait on. All belong to one thread.
+//! The sockets as a relay sees it: a near port, a far port, and something to wait on. All belong to one thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,82 +8,82 @@ use std::time::{Duration, Instant};
 
 use rdt_emulator::Delivery;
 
-use super::exchange::{Exchange, Take};
+use super::sockets::{ProxySockets, Take};
 use crate::port::{Buffers, Port, Sent};
-use crate::wait::{Look, Seen};
+use crate::waiter::{PollPorts, Readiness};
 
-/// The exchange, which its ports share.
-pub(crate) type Shared = Rc<RefCell<Exchange>>;
+/// The sockets, which its ports share.
+pub(crate) type Shared = Rc<RefCell<ProxySockets>>;
 
 /// The port of the clients.
 pub(crate) struct Near {
-    exchange: Shared,
-    /// Packets that a full stage could not send.
+    sockets: Shared,
+    /// Packets that a full batch could not send.
     refused: u64,
 }
 
 /// The port of the target.
 pub(crate) struct Far {
-    exchange: Shared,
+    sockets: Shared,
     /// As above.
     refused: u64,
 }
 
 /// What a relay between the two waits on.
-pub(crate) struct Eyes(Shared);
+pub(crate) struct SharedPoll(Shared);
 
 /// All three.
-pub(crate) fn of(exchange: &Shared) -> (Near, Far, Eyes) {
-    let copy = || Rc::clone(exchange);
-    (Near { exchange: copy(), refused: 0 }, Far { exchange: copy(), refused: 0 }, Eyes(copy()))
+pub(crate) fn of(sockets: &Shared) -> (Near, Far, SharedPoll) {
+    let copy = || Rc::clone(sockets);
+    (Near { sockets: copy(), refused: 0 }, Far { sockets: copy(), refused: 0 }, SharedPoll(copy()))
 }
 
 impl Port for Near {
     fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize> {
-        self.exchange.borrow_mut().receive_near(budget, buffers, take)
+        self.sockets.borrow_mut().receive_near(budget, buffers, take)
     }
 
     fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
-        let mut exchange = self.exchange.borrow_mut();
-        if exchange.to_clients.put(delivery) {
-            self.refused += exchange.flush_near();
+        let mut sockets = self.sockets.borrow_mut();
+        if sockets.to_clients.put(delivery) {
+            self.refused += sockets.flush_near();
         }
         Ok(Sent::Taken)
     }
 
     fn flush(&mut self) -> io::Result<u64> {
-        Ok(self.exchange.borrow_mut().flush_near() + mem::take(&mut self.refused))
+        Ok(self.sockets.borrow_mut().flush_near() + mem::take(&mut self.refused))
     }
 
     fn poll_gone(&mut self, now: Instant) -> Option<u32> {
-        self.exchange.borrow_mut().poll_gone(now)
+        self.sockets.borrow_mut().poll_gone(now)
     }
 
     fn next_check(&self) -> Option<Instant> {
-        self.exchange.borrow().next_check()
+        self.sockets.borrow().next_check()
     }
 }
 
 impl Port for Far {
     fn receive(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> io::Result<usize> {
-        Ok(self.exchange.borrow_mut().receive_far(budget, buffers, take))
+        Ok(self.sockets.borrow_mut().receive_far(budget, buffers, take))
     }
 
     fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
-        let mut exchange = self.exchange.borrow_mut();
-        if exchange.to_target.put(delivery) {
-            self.refused += exchange.flush_far();
+        let mut sockets = self.sockets.borrow_mut();
+        if sockets.to_target.put(delivery) {
+            self.refused += sockets.flush_far();
         }
         Ok(Sent::Taken)
     }
 
     fn flush(&mut self) -> io::Result<u64> {
-        Ok(self.exchange.borrow_mut().flush_far() + mem::take(&mut self.refused))
+        Ok(self.sockets.borrow_mut().flush_far() + mem::take(&mut self.refused))
     }
 }
 
-impl Look for Eyes {
-    fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
-        self.0.borrow_mut().look(timeout)
+impl PollPorts for SharedPoll {
+    fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
+        self.0.borrow_mut().poll_ports(timeout)
     }
 }

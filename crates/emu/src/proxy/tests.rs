@@ -26,9 +26,9 @@ impl Running {
     fn start(target: &UdpSocket, paths: impl Into<Paths> + Send + 'static, limits: Limits) -> Self {
         let target = target.local_addr().unwrap();
         let listen = SocketAddr::new(target.ip(), 0);
-        let exchange = Exchange::bind(listen, target, limits, Printer::discard()).unwrap();
-        let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
-        let thread = thread::spawn(move || serve(exchange, paths.into(), (), Waiting::Sleep));
+        let sockets = ProxySockets::bind(listen, target, limits, Printer::discard()).unwrap();
+        let (address, stop) = (sockets.local_addr().unwrap(), sockets.stop());
+        let thread = thread::spawn(move || serve(sockets, paths.into(), (), Waiting::Sleep));
         Self { address, stop, thread }
     }
 
@@ -225,11 +225,10 @@ fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
     let (prints, said) = std::sync::mpsc::channel();
     let print = move |text: &str| prints.send(text.to_owned()).map_err(io::Error::other);
     let warnings = Printer::spawn(9, print).unwrap();
-    let exchange = Exchange::bind(LOCALHOST.parse().unwrap(), nobody, limits, warnings.clone()).unwrap();
-    let (address, stop) = (exchange.local_addr().unwrap(), exchange.stop());
-    let thread = thread::spawn(move || {
-        serve(exchange, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep)
-    });
+    let sockets = ProxySockets::bind(LOCALHOST.parse().unwrap(), nobody, limits, warnings.clone()).unwrap();
+    let (address, stop) = (sockets.local_addr().unwrap(), sockets.stop());
+    let thread =
+        thread::spawn(move || serve(sockets, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep));
     let proxy = Running { address, stop, thread };
     let client = proxy.client();
     client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
@@ -273,12 +272,16 @@ fn answers_come_from_the_address_that_was_asked() {
     use std::net::IpAddr;
 
     let target = bound();
-    let exchange =
-        Exchange::bind("0.0.0.0:0".parse().unwrap(), target.local_addr().unwrap(), FEW, Printer::discard())
-            .unwrap();
-    let (port, stop) = (exchange.local_addr().unwrap().port(), exchange.stop());
+    let sockets = ProxySockets::bind(
+        "0.0.0.0:0".parse().unwrap(),
+        target.local_addr().unwrap(),
+        FEW,
+        Printer::discard(),
+    )
+    .unwrap();
+    let (port, stop) = (sockets.local_addr().unwrap().port(), sockets.stop());
     let other = thread::spawn(move || {
-        serve(exchange, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep).is_ok()
+        serve(sockets, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep).is_ok()
     });
     let client = bound();
     for last in [7, 8] {
@@ -325,11 +328,15 @@ fn a_relay_is_told_when_to_look_for_clients_that_are_gone() {
     let target = bound();
     let idle = Duration::from_millis(100);
     let limits = Limits { most: 1, idle };
-    let exchange =
-        Exchange::bind(LOCALHOST.parse().unwrap(), target.local_addr().unwrap(), limits, Printer::discard())
-            .unwrap();
-    let address = exchange.local_addr().unwrap();
-    let (mut near, ..) = ports::of(&Rc::new(RefCell::new(exchange)));
+    let sockets = ProxySockets::bind(
+        LOCALHOST.parse().unwrap(),
+        target.local_addr().unwrap(),
+        limits,
+        Printer::discard(),
+    )
+    .unwrap();
+    let address = sockets.local_addr().unwrap();
+    let (mut near, ..) = ports::of(&Rc::new(RefCell::new(sockets)));
     assert_eq!(near.next_check(), None, "nobody is there");
     bound().send_to(b"x", address).unwrap();
     let mut came = None;

@@ -87,7 +87,7 @@ struct Record {
     deliveries: Vec<(Direction, Instant, Vec<u8>)>,
 }
 
-impl Tap for Record {
+impl Observer for Record {
     fn on_arrival(&mut self, direction: Direction, at: Instant, _packet: &Packet) {
         self.arrivals.push((direction, at));
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use nix::sched::CloneFlags;
 use rustix::process::{Signal, getegid, geteuid};
 
-use super::forbidden::Step;
+use super::permission_errors::Step;
 use crate::args::InsideArgs;
 use crate::failure::Failure;
 

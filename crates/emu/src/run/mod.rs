@@ -15,7 +15,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | address | `address.rs` | which addresses the ends get |
-//! | surroundings | `outer.rs` | whether this is inside another run |
+//! | surroundings | `enclosing.rs` | whether this is inside another run |
 //! | network | `network.rs` | devices, addresses, routes |
 //! | netlink | `netlink.rs` | saying that to the kernel |
 //! | device | `tun.rs`, `ecn.rs` | packets from and to the kernel |
@@ -23,17 +23,17 @@
 //! | signals | `signals.rs` | signals as something to wait for |
 //! | programs | `programs.rs` | starting CMD and the server |
 //! | terminal | `terminal.rs` | who is in the foreground there |
-//! | sentences | `forbidden.rs` | what to say when the host forbids a step |
+//! | sentences | `permission_errors.rs` | what to say when the host forbids a step |
 
 mod address;
 mod control;
 mod ecn;
+mod enclosing;
 mod enter;
-mod forbidden;
 mod init;
 mod netlink;
 mod network;
-mod outer;
+mod permission_errors;
 mod programs;
 mod signals;
 mod supervise;

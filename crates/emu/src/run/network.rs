@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use nix::sched::CloneFlags;
 
 use super::address::{self, Block};
-use super::forbidden::Step;
 use super::netlink::Netlink;
+use super::permission_errors::Step;
 use super::tun;
 use crate::failure::Failure;
 

@@ -13,20 +13,21 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::address::Block;
 use super::control::{Control, Message, Overflow};
-use super::forbidden::Step;
+use super::enclosing::Enclosing;
 use super::network::Shape;
-use super::outer::Around;
+use super::permission_errors::Step;
 use super::signals::Signals;
 use super::terminal::Foreground;
 use super::tun::{IpPackets, TunPort};
 use super::{Stage, enter};
+use crate::account::Account;
 use crate::args::{InsideArgs, RunArgs};
 use crate::calibration::Mode;
 use crate::failure::Failure;
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, Watchers};
-use crate::relay::{Account, Relay};
-use crate::wait::{Descriptors, Stop, Waiter, Waiting};
+use crate::relay::Relay;
+use crate::waiter::{Descriptors, Stop, Waiter, Waiting};
 use crate::{stderr_log, talk};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
@@ -107,22 +108,22 @@ struct Inside {
 impl Inside {
     fn start(args: &RunArgs, warnings: Printer) -> Result<Self, Failure> {
         let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
-        let (far, block) = match Around::look().map_err(Step::Configure.forbidden())? {
-            Around::Run(_) if args.server.is_some() => {
+        let (far, block) = match Enclosing::look().map_err(Step::Configure.forbidden())? {
+            Enclosing::Run(_) if args.server.is_some() => {
                 return Err(Failure::Usage("--server is for the outermost of runs inside each other".into()));
             }
-            Around::Run(outer) if args.ipv6 && !outer.ipv6 => {
+            Enclosing::Run(outer) if args.ipv6 && !outer.ipv6 => {
                 return Err(Failure::Usage("--ipv6: the run outside has none".into()));
             }
-            Around::Run(outer) => {
+            Enclosing::Run(outer) => {
                 let (far, block) = shape.attach_inner(outer.block)?;
                 (Some(far), block)
             }
-            Around::Device => {
+            Enclosing::Device => {
                 warnings.print(ALONE);
                 (None, Block::outermost())
             }
-            Around::Host => (None, Block::outermost()),
+            Enclosing::Host => (None, Block::outermost()),
         };
         let terminal = Foreground::look();
         let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;

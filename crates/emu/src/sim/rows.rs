@@ -6,8 +6,8 @@ use std::time::Duration;
 use rdt_emulator::{Direction, DropCause, Ecn};
 use serde_json::{Value, json};
 
+use crate::account::Account;
 use crate::json;
-use crate::relay::Account;
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

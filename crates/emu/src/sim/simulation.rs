@@ -10,7 +10,7 @@ use rdt_emulator::{DelayHistogram, Delivery, Direction, DropCause, Packet, Path}
 
 use super::rows::{Outcome, Row, Rows};
 use super::schedule::Planned;
-use crate::relay::Account;
+use crate::account::Account;
 
 /// More than a push can drop of packets that wait, if they are not of no bytes at all.
 const LATE_DROPS: usize = 1 << 20;

@@ -2,7 +2,7 @@
 //! `ladder` has the figures, and `--check` of it the tight ones.
 
 use super::helpers::program;
-use super::rungs::{self, Seen, percentile};
+use super::rungs::{self, Readiness, percentile};
 use super::running::host_allows;
 
 /// Mbit/s.
@@ -18,7 +18,7 @@ fn inside() {
     rungs::inside(&role, bps);
 }
 
-fn holds(rung: impl Fn() -> Seen) {
+fn holds(rung: impl Fn() -> Readiness) {
     let mut seen = Vec::new();
     for _ in 0..TRIES {
         let rung = rung();

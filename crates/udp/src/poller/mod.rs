@@ -1,6 +1,5 @@
-//! What a [`crate::Waiter`] asks the system for: one look at a socket and at wake-ups from other threads, for a
-//! given time or none; and what [`crate::Many`] asks for: the same for many sockets. Linux has it in one call;
-//! elsewhere the `polling` crate has it in several.
+//! Readiness of one socket ([`Poller`]) or many ([`PollSet`]), and wake-ups from other threads. One
+//! system call on Linux; the `polling` crate elsewhere.
 
 #[cfg(linux_api)]
 mod epoll;
@@ -27,7 +26,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// The same tests for each way to poll: none of them ends if what it waits for goes unseen.
+    /// Tests of a poller. A missed event makes them hang.
     macro_rules! tests {
         ($way:ident) => {
             mod $way {
@@ -40,7 +39,7 @@ mod tests {
                 }
 
                 #[test]
-                fn an_empty_socket_is_writable_and_not_readable() {
+                fn empty_socket_is_writable_only() {
                     let (mut poller, _socket) = poller();
                     assert!(!poller.poll(Some(Duration::ZERO), false).unwrap());
                     assert!(poller.poll(None, true).unwrap());
@@ -48,7 +47,7 @@ mod tests {
                 }
 
                 #[test]
-                fn a_datagram_ends_every_wait_until_it_is_read() {
+                fn datagram_ends_waits_until_read() {
                     let (mut poller, socket) = poller();
                     let address = socket.local_addr().unwrap();
                     let sender = thread::spawn(move || {
@@ -62,7 +61,7 @@ mod tests {
                 }
 
                 #[test]
-                fn wake_ups_end_one_wait_however_many_they_were() {
+                fn several_wake_ups_end_one_wait() {
                     let (mut poller, _socket) = poller();
                     let waker = poller.waker();
                     waker.wake();
@@ -81,7 +80,7 @@ mod tests {
     #[cfg(linux_api)]
     tests!(ppoll);
 
-    /// The same for each way to poll many.
+    /// Tests of a poll set.
     macro_rules! many_tests {
         ($name:ident, $way:ident) => {
             mod $name {
@@ -104,7 +103,7 @@ mod tests {
                     assert_eq!(UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address).unwrap(), 1);
                 }
 
-                /// Who is ready at once.
+                /// Returns the keys of ready sockets.
                 fn ready(watch: &mut PollSet) -> Vec<usize> {
                     let mut ready = Vec::new();
                     assert!(!watch.poll(Some(Duration::ZERO), &mut ready).unwrap());
@@ -113,7 +112,7 @@ mod tests {
                 }
 
                 #[test]
-                fn those_are_told_that_have_a_datagram_until_it_is_read() {
+                fn readable_sockets_are_reported_until_read() {
                     let (mut watch, sockets) = watch();
                     assert_eq!(ready(&mut watch), []);
                     send_to(&sockets[2]);
@@ -132,7 +131,7 @@ mod tests {
                 }
 
                 #[test]
-                fn those_are_told_that_have_room_while_that_is_wanted() {
+                fn writable_sockets_are_reported_on_request() {
                     let (mut watch, _sockets) = watch();
                     watch.set_write_interest(1, true).unwrap();
                     assert_eq!(ready(&mut watch), [1]);
@@ -142,7 +141,7 @@ mod tests {
                 }
 
                 #[test]
-                fn a_wake_up_ends_one_wait_and_names_nobody() {
+                fn wake_up_reports_no_socket() {
                     let (mut watch, _sockets) = watch();
                     let waker = watch.waker();
                     let other = thread::spawn(move || waker.wake());

@@ -1,4 +1,4 @@
-//! Through the `polling` crate: wherever that is.
+//! Poller of other systems, through the `polling` crate.
 
 #![cfg_attr(linux_api, allow(unreachable_pub, reason = "compiled for its tests only"))]
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use polling::{Event, Events};
 
-/// The socket's key; wake-ups carry none.
+/// Key of the socket; wake-ups have none.
 const SOCKET: usize = 0;
 
 /// Wakes a waiting thread: ends its present wait, or its next one.
@@ -20,7 +20,7 @@ pub struct Waker(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     poller: polling::Poller,
-    /// The poller tells nothing of wake-ups.
+    /// The poller does not report wake-ups.
     woken: AtomicBool,
 }
 
@@ -29,7 +29,8 @@ impl Shared {
         Ok(Arc::new(Self { poller: polling::Poller::new()?, woken: AtomicBool::new(false) }))
     }
 
-    /// True if the waker was used. `events` are those of sockets; nothing is told of one again before it is modified.
+    /// Waits, and returns true if the waker was used. A socket in `events` is not reported again
+    /// before it is modified.
     fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<bool> {
         events.clear();
         match self.poller.wait(events, timeout) {
@@ -44,7 +45,7 @@ impl Waker {
     /// Ends the present wait, or the next one.
     pub fn wake(&self) {
         self.0.woken.store(true, Ordering::SeqCst);
-        // It fails only if the poller's descriptors are gone, and then nobody waits.
+        // Fails only if the poller is closed: then no thread waits.
         let _ = self.0.poller.notify();
     }
 }
@@ -58,8 +59,8 @@ pub(crate) struct Poller {
 impl Poller {
     pub(crate) fn new(socket: Arc<UdpSocket>) -> io::Result<Self> {
         let shared = Shared::new()?;
-        // SAFETY: the source must be taken out before it is closed. `self.socket` keeps it open, and `drop`
-        // takes it out.
+        // SAFETY: the source must be removed before it is closed. `self.socket` keeps it open, and
+        // `drop` removes it.
         #[expect(unsafe_code, reason = "the poller cannot see how long the socket lives")]
         unsafe {
             shared.poller.add(&*socket, Event::none(SOCKET))?;
@@ -71,8 +72,8 @@ impl Poller {
         Waker(Arc::clone(&self.shared))
     }
 
-    /// Returns when the socket is readable (or, if asked for, writable) or the waker was used, which is true, and
-    /// after `timeout`, perhaps early, which is false.
+    /// Waits until the socket is readable (or, if asked for, writable) or the waker is used, and
+    /// returns true; or for `timeout`, perhaps less, and returns false.
     pub(crate) fn poll(&mut self, timeout: Option<Duration>, writable: bool) -> io::Result<bool> {
         self.shared.poller.modify(&*self.socket, Event::new(SOCKET, true, writable))?;
         let woken = self.shared.wait(&mut self.events, timeout)?;
@@ -82,15 +83,15 @@ impl Poller {
 
 impl Drop for Poller {
     fn drop(&mut self) {
-        // The socket is open, so this cannot fail in a way that matters.
+        // Cannot fail: the socket is open.
         let _ = self.shared.poller.delete(&*self.socket);
     }
 }
 
-/// Waits on many sockets, which have keys: small numbers.
+/// Polls many sockets. Each has a key, a small number.
 pub struct PollSet {
     shared: Arc<Shared>,
-    /// The sockets, and whether it is to be told when they have room.
+    /// Sockets, and whether writability is reported.
     sockets: Vec<Option<(Arc<UdpSocket>, bool)>>,
     events: Events,
 }
@@ -106,10 +107,10 @@ impl PollSet {
         Waker(Arc::clone(&self.shared))
     }
 
-    /// Watches `socket`, whose key is new.
+    /// Adds a socket under a new key.
     pub fn add(&mut self, key: usize, socket: Arc<UdpSocket>) -> io::Result<()> {
-        // SAFETY: the source must be taken out before it is closed. `self.sockets` keeps it open, and `remove` and
-        // `drop` take it out.
+        // SAFETY: the source must be removed before it is closed. `self.sockets` keeps it open, and
+        // `remove` and `drop` remove it.
         #[expect(unsafe_code, reason = "the poller cannot see how long the socket lives")]
         unsafe {
             self.shared.poller.add(&*socket, Event::readable(key))?;
@@ -119,7 +120,7 @@ impl PollSet {
         Ok(())
     }
 
-    /// From now on it is told, too, when a socket has room, or no more.
+    /// Sets whether writability of a socket is reported too.
     pub fn set_write_interest(&mut self, key: usize, wanted: bool) -> io::Result<()> {
         if let Some((_, room)) = &mut self.sockets[key] {
             *room = wanted;
@@ -127,14 +128,14 @@ impl PollSet {
         self.arm(key)
     }
 
-    /// Watches it no more.
+    /// Removes a socket.
     pub fn remove(&mut self, key: usize) -> io::Result<()> {
         let Some((socket, _)) = self.sockets[key].take() else { return Ok(()) };
         self.shared.poller.delete(&*socket)
     }
 
-    /// Adds to `ready` the keys of sockets that are readable (or, if asked for, writable), at once if there are such,
-    /// else after at most `timeout`. True if the waker was used.
+    /// Waits for at most `timeout` until a socket is readable (or, if asked for, writable), and adds
+    /// the keys of such sockets to `ready`. Returns true if the waker was used.
     pub fn poll(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<bool> {
         let woken = self.shared.wait(&mut self.events, timeout)?;
         for event in self.events.iter() {
@@ -153,7 +154,7 @@ impl PollSet {
 impl Drop for PollSet {
     fn drop(&mut self) {
         for (socket, _) in self.sockets.iter().flatten() {
-            // It is open, so this cannot fail in a way that matters.
+            // Cannot fail: the socket is open.
             let _ = self.shared.poller.delete(&**socket);
         }
     }

@@ -1,4 +1,4 @@
-//! The send_batch before a kernel that answers from a script.
+//! Send batches over a scripted kernel.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,20 +18,20 @@ const ENOBUFS: i32 = 105;
 const EMSGSIZE: i32 = 90;
 const EINVAL: i32 = 22;
 
-/// Answers each call with the next of its answers, then takes everything.
+/// Kernel that answers each call with the next answer of its script, then accepts everything.
 struct Script {
     gso: usize,
     answers: RefCell<VecDeque<Result<usize, i32>>>,
-    /// Each call, and the datagrams that it got, by their first bytes.
+    /// Each call, and the first bytes of its datagrams.
     calls: RefCell<Vec<(SendCall, Vec<u8>)>>,
-    /// Of each call.
+    /// ECN codepoint of each call.
     codepoints: RefCell<Vec<Ecn>>,
     drained: Cell<u64>,
-    /// What each call that drains them finds; `None` is one report, of the error that told of it or of nobody.
-    reports: RefCell<Option<Vec<i32>>>,
-    /// Answers each loan; then takes all.
-    lends: RefCell<VecDeque<Result<usize, i32>>>,
-    loans: Cell<u64>,
+    /// ICMP errors of each drain; `None` is one error, that of the failed call or ECONNREFUSED.
+    icmp_errors: RefCell<Option<Vec<i32>>>,
+    /// Answers to zero-copy sends; then all are accepted.
+    zerocopy_answers: RefCell<VecDeque<Result<usize, i32>>>,
+    zerocopy_calls: Cell<u64>,
 }
 
 impl Script {
@@ -43,9 +43,9 @@ impl Script {
             calls: RefCell::default(),
             codepoints: RefCell::default(),
             drained: Cell::new(0),
-            reports: RefCell::default(),
-            lends: RefCell::default(),
-            loans: Cell::new(0),
+            icmp_errors: RefCell::default(),
+            zerocopy_answers: RefCell::default(),
+            zerocopy_calls: Cell::new(0),
         }
     }
 
@@ -67,9 +67,9 @@ impl Kernel for Script {
         self.answers.borrow_mut().pop_front().unwrap_or(Ok(all)).map_err(io::Error::from_raw_os_error)
     }
 
-    fn lend(&self, _: Remote, _: &File, _: u64, datagrams: Datagrams<'_>) -> io::Result<usize> {
-        self.loans.set(self.loans.get() + 1);
-        self.lends
+    fn send_zerocopy(&self, _: Remote, _: &File, _: u64, datagrams: Datagrams<'_>) -> io::Result<usize> {
+        self.zerocopy_calls.set(self.zerocopy_calls.get() + 1);
+        self.zerocopy_answers
             .borrow_mut()
             .pop_front()
             .unwrap_or(Ok(datagrams.bytes.len()))
@@ -78,12 +78,12 @@ impl Kernel for Script {
 
     fn drain_icmp_errors(&self, error: Option<&io::Error>) -> IcmpErrors {
         self.drained.set(self.drained.get() + 1);
-        let told = error.and_then(io::Error::raw_os_error).unwrap_or(ECONNREFUSED);
-        let mut reports = IcmpErrors::default();
-        for code in self.reports.borrow().clone().unwrap_or_else(|| vec![told]) {
-            reports.note(&io::Error::from_raw_os_error(code));
+        let default = error.and_then(io::Error::raw_os_error).unwrap_or(ECONNREFUSED);
+        let mut errors = IcmpErrors::default();
+        for code in self.icmp_errors.borrow().clone().unwrap_or_else(|| vec![default]) {
+            errors.note(&io::Error::from_raw_os_error(code));
         }
-        reports
+        errors
     }
 }
 
@@ -91,7 +91,7 @@ fn peer() -> Remote {
     Remote::from(std::net::SocketAddr::from(([127, 0, 0, 1], 9)))
 }
 
-/// An send_batch in which datagrams 0 to `count` wait, ten bytes each but for the last of four.
+/// Batch of datagrams 0 to `count`, ten bytes each, the last four.
 fn filled(kernel: &Script, count: u8) -> (SendBatch, UdpStats) {
     let (mut send_batch, stats) = (SendBatch::new(true, true), UdpStats::default());
     fill(&mut send_batch, kernel, count);
@@ -106,7 +106,7 @@ fn fill(send_batch: &mut SendBatch, kernel: &Script, count: u8) {
 }
 
 #[test]
-fn offload_gives_way_to_sendmmsg_and_that_to_single_calls() {
+fn failed_offload_falls_back_to_sendmmsg_then_single() {
     let kernel = Script::new(64, &[Err(EIO), Err(ENOSYS)]);
     let (mut send_batch, mut stats) = filled(&kernel, 3);
     assert_eq!((send_batch.call(&kernel), send_batch.max_segments(&kernel)), (SendCall::Gso, 64));
@@ -125,7 +125,7 @@ fn offload_gives_way_to_sendmmsg_and_that_to_single_calls() {
 }
 
 #[test]
-fn a_kernel_without_offload_gets_many_in_one_call_and_one_alone() {
+fn kernel_without_offload_uses_sendmmsg() {
     let kernel = Script::new(1, &[]);
     let (mut send_batch, mut stats) = filled(&kernel, 3);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
@@ -136,7 +136,7 @@ fn a_kernel_without_offload_gets_many_in_one_call_and_one_alone() {
 }
 
 #[test]
-fn a_refused_call_is_told_from_a_refused_peer() {
+fn refused_call_differs_from_refused_peer() {
     for error in [EPERM, EINVAL] {
         let kernel = Script::new(1, &[Err(error)]);
         let (mut send_batch, mut stats) = filled(&kernel, 2);
@@ -153,7 +153,7 @@ fn a_refused_call_is_told_from_a_refused_peer() {
 }
 
 #[test]
-fn memory_is_left_to_others_unless_something_is_stuck() {
+fn unsent_batch_keeps_its_memory() {
     let kernel = Script::new(64, &[Ok(3), Err(EAGAIN), Ok(3)]);
     let (mut send_batch, mut stats) = filled(&kernel, 3);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
@@ -168,7 +168,7 @@ fn memory_is_left_to_others_unless_something_is_stuck() {
 }
 
 #[test]
-fn every_call_names_the_codepoint_of_its_batch_and_the_next_batch_has_its_own() {
+fn each_batch_has_its_own_codepoint() {
     let kernel = Script::new(64, &[Err(EIO), Ok(1), Err(EAGAIN)]);
     let (mut send_batch, mut stats) = filled(&kernel, 3);
     send_batch.batch.set_ecn(Ecn::Ect0);
@@ -182,7 +182,7 @@ fn every_call_names_the_codepoint_of_its_batch_and_the_next_batch_has_its_own() 
 }
 
 #[test]
-fn a_stuck_batch_goes_on_where_it_stopped() {
+fn unsent_batch_resumes_where_it_stopped() {
     let kernel = Script::new(1, &[Ok(2), Err(EAGAIN), Err(EAGAIN), Ok(1)]);
     let (mut send_batch, mut stats) = filled(&kernel, 5);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
@@ -196,7 +196,7 @@ fn a_stuck_batch_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn a_refused_datagram_costs_itself_alone_and_is_counted() {
+fn refused_datagram_is_counted_and_skipped() {
     let kernel = Script::new(1, &[Ok(1), Err(ENOBUFS), Err(EMSGSIZE), Err(ECONNREFUSED)]);
     let (mut send_batch, mut stats) = filled(&kernel, 5);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
@@ -206,29 +206,29 @@ fn a_refused_datagram_costs_itself_alone_and_is_counted() {
     assert_eq!(all, [vec![0, 1, 2, 3, 4], vec![1, 2, 3, 4], vec![2, 3, 4], vec![3, 4], vec![3, 4]]);
 }
 
-/// An send_batch whose batches can be lent, and where they lie.
-struct Lending {
+/// Send batch with zero-copy frames.
+struct Zerocopy {
     send_batch: SendBatch,
-    ring: ZerocopyPool<File>,
+    pool: ZerocopyPool<File>,
     stats: UdpStats,
 }
 
-impl Lending {
-    /// `None` where the kernel cannot do that.
+impl Zerocopy {
+    /// `None` if the kernel cannot send by reference.
     fn new() -> Option<Self> {
-        let (file, ring) = zerocopy::open().ok()?;
+        let (file, pool) = zerocopy::open().ok()?;
         let mut send_batch = SendBatch::new(true, true);
         send_batch.file = Some(file);
-        Some(Self { send_batch, ring, stats: UdpStats::default() })
+        Some(Self { send_batch, pool, stats: UdpStats::default() })
     }
 
-    /// A batch of so many datagrams of 1000 bytes.
+    /// Fills a batch of datagrams of 1000 bytes.
     fn fill(&mut self, kernel: &Script, datagrams: u8) {
-        let mut frame = self.ring.take().expect("one is free");
-        let bytes = Arc::get_mut(&mut frame).expect("nobody else holds it").bytes_mut();
+        let mut frame = self.pool.take().expect("one is free");
+        let bytes = Arc::get_mut(&mut frame).expect("it is not shared").bytes_mut();
         (0..datagrams).zip(bytes[5000..].chunks_mut(1000)).for_each(|(i, datagram)| datagram.fill(i));
         self.send_batch.open(kernel).borrow(Arc::clone(&frame), 5000, 1000, datagrams.into());
-        self.ring.give_back(frame, Reuse::NeverSent);
+        self.pool.give_back(frame, Reuse::NeverSent);
     }
 
     fn send(&mut self, kernel: &Script) {
@@ -237,79 +237,89 @@ impl Lending {
 }
 
 #[test]
-fn large_batches_that_lie_in_its_memory_are_lent_and_others_copied() {
+fn only_large_batches_in_frames_are_zerocopy() {
     let kernel = Script::new(64, &[]);
-    let Some(mut lending) = Lending::new() else { return };
-    lending.fill(&kernel, 20);
-    lending.send(&kernel);
-    fill(&mut lending.send_batch, &kernel, 3);
-    lending.send(&kernel);
-    lending.fill(&kernel, 4);
-    lending.send(&kernel);
+    let Some(mut zerocopy) = Zerocopy::new() else { return };
+    zerocopy.fill(&kernel, 20);
+    zerocopy.send(&kernel);
+    fill(&mut zerocopy.send_batch, &kernel, 3);
+    zerocopy.send(&kernel);
+    zerocopy.fill(&kernel, 4);
+    zerocopy.send(&kernel);
     let own = Arc::new(Frame::new());
-    lending.send_batch.open(&kernel).borrow(own, 0, 1000, 20);
-    lending.send(&kernel);
+    zerocopy.send_batch.open(&kernel).borrow(own, 0, 1000, 20);
+    zerocopy.send(&kernel);
     let copied = [vec![0, 1, 2], vec![0, 1, 2, 3], vec![0; 20]];
     assert_eq!(kernel.calls(), copied.map(|datagrams| (SendCall::Gso, datagrams)));
-    assert_eq!((lending.stats.sent, lending.stats.sent_by_reference, lending.stats.send_calls), (47, 20, 4));
+    assert_eq!(
+        (zerocopy.stats.sent, zerocopy.stats.sent_by_reference, zerocopy.stats.send_calls),
+        (47, 20, 4)
+    );
 }
 
 #[test]
-fn a_batch_in_the_memory_of_another_socket_is_copied() {
+fn batch_in_another_sockets_frame_is_copied() {
     let kernel = Script::new(64, &[]);
-    let (Some(mut one), Some(mut other)) = (Lending::new(), Lending::new()) else { return };
-    std::mem::swap(&mut one.ring, &mut other.ring);
+    let (Some(mut one), Some(mut other)) = (Zerocopy::new(), Zerocopy::new()) else { return };
+    std::mem::swap(&mut one.pool, &mut other.pool);
     one.fill(&kernel, 20);
     one.send(&kernel);
     assert_eq!((kernel.calls().len(), one.stats.sent, one.stats.sent_by_reference), (1, 20, 0));
 }
 
 #[test]
-fn a_batch_that_the_full_socket_did_not_take_is_offered_again() {
+fn full_socket_retries_zerocopy() {
     let kernel = Script::new(64, &[]);
-    let Some(mut lending) = Lending::new() else { return };
-    kernel.lends.borrow_mut().push_back(Err(EAGAIN));
-    lending.fill(&kernel, 20);
-    lending.send(&kernel);
-    assert!(lending.send_batch.is_stuck());
-    lending.send_batch.resume(&kernel, &mut lending.stats).unwrap();
-    let Lending { send_batch, stats, .. } = lending;
-    assert_eq!((send_batch.is_stuck(), stats.sent_by_reference, kernel.loans.get()), (false, 20, 2));
+    let Some(mut zerocopy) = Zerocopy::new() else { return };
+    kernel.zerocopy_answers.borrow_mut().push_back(Err(EAGAIN));
+    zerocopy.fill(&kernel, 20);
+    zerocopy.send(&kernel);
+    assert!(zerocopy.send_batch.is_stuck());
+    zerocopy.send_batch.resume(&kernel, &mut zerocopy.stats).unwrap();
+    let Zerocopy { send_batch, stats, .. } = zerocopy;
+    assert_eq!((send_batch.is_stuck(), stats.sent_by_reference, kernel.zerocopy_calls.get()), (false, 20, 2));
 }
 
 #[test]
-fn a_kernel_that_takes_nothing_by_reference_gets_copies_from_then_on() {
+fn unsupported_zerocopy_is_given_up() {
     for refusal in [Err(EINVAL), Ok(7)] {
         let kernel = Script::new(64, &[]);
-        let Some(mut lending) = Lending::new() else { return };
-        kernel.lends.borrow_mut().push_back(refusal);
-        lending.fill(&kernel, 20);
-        lending.send_batch.batch.set_ecn(Ecn::Ect0);
-        lending.send(&kernel);
+        let Some(mut zerocopy) = Zerocopy::new() else { return };
+        kernel.zerocopy_answers.borrow_mut().push_back(refusal);
+        zerocopy.fill(&kernel, 20);
+        zerocopy.send_batch.batch.set_ecn(Ecn::Ect0);
+        zerocopy.send(&kernel);
         assert_eq!(kernel.calls(), [(SendCall::Gso, (0..20).collect())], "{refusal:?}");
         assert_eq!(kernel.codepoints.take(), [Ecn::Ect0], "{refusal:?}");
-        assert!(lending.ring.take().is_none(), "the sender gets other memory");
-        assert_eq!((kernel.loans.get(), lending.stats.sent, lending.send_batch.lends()), (1, 20, false));
+        assert!(zerocopy.pool.take().is_none(), "the sender gets other memory");
+        assert_eq!(
+            (kernel.zerocopy_calls.get(), zerocopy.stats.sent, zerocopy.send_batch.is_zerocopy()),
+            (1, 20, false)
+        );
     }
 }
 
 #[test]
-fn a_loan_that_failed_for_the_moment_is_copied_and_the_next_one_offered() {
+fn passing_zerocopy_error_copies_one_batch() {
     for errno in [ENOBUFS, EMSGSIZE, 113, ECONNREFUSED] {
         let kernel = Script::new(64, &[]);
-        let Some(mut lending) = Lending::new() else { return };
-        kernel.lends.borrow_mut().push_back(Err(errno));
+        let Some(mut zerocopy) = Zerocopy::new() else { return };
+        kernel.zerocopy_answers.borrow_mut().push_back(Err(errno));
         for _ in 0..2 {
-            lending.fill(&kernel, 20);
-            lending.send(&kernel);
+            zerocopy.fill(&kernel, 20);
+            zerocopy.send(&kernel);
         }
-        let Lending { send_batch, stats, .. } = lending;
-        assert_eq!((stats.sent, stats.sent_by_reference, send_batch.lends()), (40, 20, true), "{errno}");
+        let Zerocopy { send_batch, stats, .. } = zerocopy;
+        assert_eq!(
+            (stats.sent, stats.sent_by_reference, send_batch.is_zerocopy()),
+            (40, 20, true),
+            "{errno}"
+        );
     }
 }
 
 #[test]
-fn segments_beyond_the_path_are_sent_without_offload_and_the_next_batch_with() {
+fn oversized_segments_disable_offload_for_one_batch() {
     let kernel = Script::new(64, &[Err(EMSGSIZE)]);
     let (mut send_batch, mut stats) = filled(&kernel, 3);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
@@ -322,7 +332,7 @@ fn segments_beyond_the_path_are_sent_without_offload_and_the_next_batch_with() {
 }
 
 #[test]
-fn news_of_an_earlier_datagram_costs_none_and_a_refusal_of_this_one_costs_it() {
+fn icmp_error_of_earlier_datagram_loses_nothing() {
     for errno in [113, 101, 13, 100] {
         let kernel = Script::new(1, &[Err(errno)]);
         let (mut send_batch, mut stats) = filled(&kernel, 2);
@@ -330,14 +340,14 @@ fn news_of_an_earlier_datagram_costs_none_and_a_refusal_of_this_one_costs_it() {
         assert_eq!((stats.sent, stats.lost_other, stats.unreachable), (2, 0, 1), "error {errno}");
         assert!(stats.no_route, "error {errno}");
 
-        // The second of three finds no way, and nothing was reported of the first.
+        // The second of three has no route, and there is no ICMP error of the first.
         let kernel = Script::new(1, &[Ok(1), Err(errno)]);
-        kernel.reports.replace(Some(Vec::new()));
+        kernel.icmp_errors.replace(Some(Vec::new()));
         let (mut send_batch, mut stats) = filled(&kernel, 3);
         send_batch.send(&kernel, &mut stats, peer()).unwrap();
         assert_eq!((stats.sent, stats.lost_other, stats.unreachable), (2, 1, 0), "error {errno}");
     }
-    // A system that reports without end is not asked for ever.
+    // Endless ICMP errors are not read for ever.
     let kernel = Script::new(64, &[Err(113); 9]);
     let (mut send_batch, mut stats) = filled(&kernel, 2);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
@@ -345,27 +355,27 @@ fn news_of_an_earlier_datagram_costs_none_and_a_refusal_of_this_one_costs_it() {
 }
 
 #[test]
-fn what_never_worked_is_an_error() {
+fn first_refused_datagram_is_an_error() {
     let kernel = Script::new(1, &[Err(101)]);
-    kernel.reports.replace(Some(Vec::new()));
+    kernel.icmp_errors.replace(Some(Vec::new()));
     let (mut send_batch, mut stats) = filled(&kernel, 1);
     let error = send_batch.send(&kernel, &mut stats, peer()).unwrap_err();
     assert_eq!((error.raw_os_error(), stats.lost_other), (Some(101), 1));
 }
 
 #[test]
-fn each_report_is_counted_by_its_own_reason() {
-    // What the call was told is the oldest, of five read together.
+fn icmp_errors_are_counted_by_reason() {
+    // The call fails with the oldest of five errors.
     let kernel = Script::new(1, &[Err(ECONNREFUSED)]);
     let read = vec![ECONNREFUSED, EHOSTUNREACH, ECONNREFUSED, ECONNREFUSED, EHOSTUNREACH];
-    kernel.reports.replace(Some(read));
+    kernel.icmp_errors.replace(Some(read));
     let (mut send_batch, mut stats) = filled(&kernel, 2);
     send_batch.send(&kernel, &mut stats, peer()).unwrap();
     assert_eq!((stats.unreachable, stats.refused, stats.no_route), (5, 3, true));
 
-    // A call that ends in the middle tells of none, and reads them.
+    // A short count reports no error, but they are read.
     let kernel = Script::new(1, &[Ok(1)]);
-    kernel.reports.replace(Some(vec![EHOSTUNREACH, ECONNREFUSED, ECONNREFUSED]));
+    kernel.icmp_errors.replace(Some(vec![EHOSTUNREACH, ECONNREFUSED, ECONNREFUSED]));
     let (mut send_batch, mut stats) = filled(&kernel, 3);
     stats.no_route = true;
     send_batch.send(&kernel, &mut stats, peer()).unwrap();

@@ -1,4 +1,4 @@
-//! The memory of a ring: a file without a name, mapped for good, and how the kernel sends from it.
+//! Memory of zero-copy frames: an anonymous file, mapped permanently, from which the kernel sends.
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,26 +13,27 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use super::{FRAMES, Pages, ZerocopyPool};
 
-/// Bytes of the file, of which the frames take the first part: one large page where small ones have 4 KiB.
-const LARGE: usize = 2 * 1024 * 1024;
-/// `MADV_COLLAPSE` of `linux/mman.h`, which the libc crate lacks: Linux 6.1, unless large pages are denied to memory
-/// that is shared.
-const COLLAPSE: libc::c_int = 25;
+/// Size of the file, bytes: one large page on systems with 4 KiB pages. The frames take its first
+/// part.
+const FILE_BYTES: usize = 2 * 1024 * 1024;
+/// `MADV_COLLAPSE` of `linux/mman.h`, missing in the libc crate. Linux 6.1 and later, unless large
+/// pages are disabled for shared memory.
+const MADV_COLLAPSE: libc::c_int = 25;
 
-const _: () = assert!(FRAMES * Frame::SIZE <= LARGE, "the frames lie in one large page");
+const _: () = assert!(FRAMES * Frame::SIZE <= FILE_BYTES, "the frames lie in one large page");
 
-/// The memory, as a file without a name.
+/// Anonymous file (memfd), and its mapping.
 pub(crate) struct File {
     memory: OwnedFd,
-    /// Where it is mapped.
+    /// Address of the mapping.
     address: usize,
-    /// The kernel does not send from here, or there are no fresh pages.
+    /// The kernel refused to send from it, or to replace its pages.
     closed: AtomicBool,
 }
 
 impl File {
-    /// What [`Place::file`] of its frames is.
-    pub(crate) fn name(&self) -> u64 {
+    /// Returns the file identifier in [`FileOffset`].
+    pub(crate) fn id(&self) -> u64 {
         self.address as u64
     }
 }
@@ -40,16 +41,17 @@ impl File {
 impl Pages for File {
     fn renew(&self) -> bool {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&self.memory, hole, 0, LARGE as u64).is_ok()
+        fallocate(&self.memory, hole, 0, FILE_BYTES as u64).is_ok()
     }
 
     #[expect(unsafe_code, reason = "neither libc nor rustix wraps this advice")]
     fn join(&self) -> io::Result<()> {
-        // Nothing is made of pages that are not there yet.
-        fallocate(&self.memory, FallocateFlags::empty(), 0, LARGE as u64)?;
+        // Pages must be allocated before they can be joined.
+        fallocate(&self.memory, FallocateFlags::empty(), 0, FILE_BYTES as u64)?;
         let memory = ptr::without_provenance_mut(self.address);
-        // SAFETY: the mapping is ours and never undone; the advice changes no byte of it.
-        match unsafe { libc::madvise(memory, LARGE, COLLAPSE) } {
+        // SAFETY: the mapping is owned by this file and permanent; the advice changes no byte of
+        // it.
+        match unsafe { libc::madvise(memory, FILE_BYTES, MADV_COLLAPSE) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -64,7 +66,7 @@ impl Pages for File {
     }
 
     fn retire(self: Arc<Self>, mut frames: Vec<Arc<Frame>>) {
-        // One that a batch still holds is left to it, and with it the rest.
+        // If a batch still holds a frame, the memory is not used again.
         if frames.len() == FRAMES
             && frames.iter_mut().all(|frame| Arc::get_mut(frame).is_some())
             && self.renew()
@@ -76,14 +78,14 @@ impl Pages for File {
     }
 }
 
-/// A file that no sender uses, and its frames.
+/// File without a pool, and its frames.
 type Retired = (Arc<File>, Vec<Arc<Frame>>);
 
-/// Rings whose senders are gone. A mapping is never undone, because its slices are valid for good; so it is
-/// used again.
+/// Files whose pools are dropped. A mapping is permanent, because its slices are `'static`, so it
+/// is used again.
 static RETIRED: Mutex<Vec<Retired>> = Mutex::new(Vec::new());
 
-/// A ring, and the file in which its frames lie, where the kernel can send from one.
+/// Opens a pool and its file, if the kernel can send from one.
 pub(crate) fn open() -> io::Result<(Arc<File>, ZerocopyPool<File>)> {
     if let Ok(mut retired) = RETIRED.lock()
         && let Some((file, frames)) = retired.pop()
@@ -93,8 +95,8 @@ pub(crate) fn open() -> io::Result<(Arc<File>, ZerocopyPool<File>)> {
     if !splices_datagrams() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let file = memfd_create("rdt-ring", MemfdFlags::CLOEXEC)?;
-    ftruncate(&file, LARGE as u64)?;
+    let file = memfd_create("rdt-zerocopy", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, FILE_BYTES as u64)?;
     let memory = map(&file)?;
     let address = memory.as_ptr().addr();
     let places = (0..).step_by(Frame::SIZE).map(|offset| FileOffset { file: address as u64, offset });
@@ -104,28 +106,29 @@ pub(crate) fn open() -> io::Result<(Arc<File>, ZerocopyPool<File>)> {
     Ok((Arc::clone(&file), ZerocopyPool::new(file, frames)))
 }
 
-/// Maps the file where a large page can be, for good.
+/// Maps the file permanently, aligned for a large page.
 #[expect(unsafe_code, reason = "memory shared with the kernel has no safe wrapper")]
 fn map(file: &OwnedFd) -> io::Result<&'static mut [u8]> {
-    // SAFETY: the kernel chooses a place where nothing is mapped, large enough to have an aligned part, and the
-    // file is mapped over that part alone. Neither mapping is ever undone and nobody else maps the file, so the
-    // slice is the only one of this memory and valid for good. All bytes are zero at first.
+    // SAFETY: the kernel chooses a free range that is large enough to contain an aligned part, and
+    // the file is mapped over that part alone. Both mappings are permanent and the file is mapped
+    // only here, so the slice is the only one of this memory and valid for `'static`. All bytes are
+    // zero at first.
     unsafe {
-        let place = mmap_anonymous(ptr::null_mut(), 2 * LARGE, ProtFlags::empty(), MapFlags::PRIVATE)?;
-        let aligned = place.map_addr(|address| address.next_multiple_of(LARGE));
+        let place = mmap_anonymous(ptr::null_mut(), 2 * FILE_BYTES, ProtFlags::empty(), MapFlags::PRIVATE)?;
+        let aligned = place.map_addr(|address| address.next_multiple_of(FILE_BYTES));
         let (read_write, here) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
-        let at = mmap(aligned, LARGE, read_write, here, file, 0)?;
+        let at = mmap(aligned, FILE_BYTES, read_write, here, file, 0)?;
         Ok(std::slice::from_raw_parts_mut(at.cast::<u8>(), FRAMES * Frame::SIZE))
     }
 }
 
-/// Sends `len` bytes at `offset` as one datagram, or as many as the socket's segment size makes of them.
+/// Sends `len` bytes at `offset`: as one datagram, or as segments of the socket's segment size.
 pub(crate) fn send(socket: &UdpSocket, file: &File, offset: u64, len: usize) -> io::Result<usize> {
     let mut at = offset;
     Ok(sendfile(socket.as_fd(), file.memory.as_fd(), Some(&mut at), len)?)
 }
 
-/// Since Linux 6.5 a socket takes all pages of a call as one message.
+/// Returns true from Linux 6.5 on: a socket sends all pages of a call as one message.
 fn splices_datagrams() -> bool {
     let name = rustix::system::uname();
     let mut numbers = name.release().to_str().unwrap_or("").split(['.', '-']).map(str::parse::<u32>);

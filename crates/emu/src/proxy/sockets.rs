@@ -12,12 +12,12 @@ use rdt_emulator::{Direction, Ecn, Packet};
 use rdt_program::Printer;
 use rdt_udp::{DatagramIo, Received, SocketError, UdpIo, UdpOptions, UdpStats};
 
+use super::batch::{Batch, send_run};
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
-use super::stage::{Stage, send_run};
 use super::watch::{Stop, Watch, Watched};
 use crate::host::LossAlarm;
 use crate::port::Buffers;
-use crate::wait::Seen;
+use crate::waiter::Readiness;
 
 /// The key of the socket to which clients send; those of the others are tags, which are smaller than 2^31.
 const LISTENER: usize = 1 << 31;
@@ -38,7 +38,7 @@ enum Trouble {
 }
 
 /// All sockets.
-pub(crate) struct Exchange {
+pub(crate) struct ProxySockets {
     target: SocketAddr,
     listener: UdpIo,
     _watched: Watched,
@@ -48,8 +48,8 @@ pub(crate) struct Exchange {
     /// Tags of clients whose sockets have something.
     ready: VecDeque<u32>,
     clients: Clients,
-    pub(crate) to_clients: Stage,
-    pub(crate) to_target: Stage,
+    pub(crate) to_clients: Batch,
+    pub(crate) to_target: Batch,
     /// A socket has taken no more: those of these clients, and the listener.
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
@@ -63,7 +63,7 @@ pub(crate) struct Exchange {
     warnings: Printer,
 }
 
-/// What an exchange counted.
+/// What an sockets counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) listener: UdpStats,
@@ -83,7 +83,7 @@ impl Counts {
     }
 }
 
-impl Exchange {
+impl ProxySockets {
     /// Binds the socket to which clients send. What goes wrong later is said.
     pub(crate) fn bind(
         listen: SocketAddr,
@@ -102,8 +102,8 @@ impl Exchange {
             listener_ready: true,
             ready: VecDeque::new(),
             clients: Clients::new(target, limits),
-            to_clients: Stage::default(),
-            to_target: Stage::default(),
+            to_clients: Batch::default(),
+            to_target: Batch::default(),
             stuck: BTreeSet::new(),
             listener_stuck: false,
             lost: [0; 2],
@@ -247,12 +247,12 @@ impl Exchange {
     }
 
     /// Looks which sockets have something.
-    pub(crate) fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
+    pub(crate) fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let timeout = timeout.into_iter().chain(retry.then_some(RETRY)).min();
-        let mut seen = Seen::Nothing;
+        let mut seen = Readiness::Nothing;
         for key in self.watch.wait(timeout)? {
-            seen = Seen::Packet;
+            seen = Readiness::Packet;
             match u32::try_from(key) {
                 Ok(tag) if key < LISTENER => {
                     if !self.ready.contains(&tag) {
@@ -262,7 +262,7 @@ impl Exchange {
                 _ => self.listener_ready = true,
             }
         }
-        Ok(if self.watch.is_stopped() { Seen::Stop } else { seen })
+        Ok(if self.watch.is_stopped() { Readiness::Stop } else { seen })
     }
 
     /// When [`poll_gone`](Self::poll_gone) has something to look for.

@@ -13,7 +13,7 @@ use super::network::DEVICE;
 
 /// A network of another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outer {
+pub(crate) struct EnclosingRun {
     pub(crate) block: Block,
     /// Whether it has IPv6 addresses.
     pub(crate) ipv6: bool,
@@ -21,16 +21,16 @@ pub(crate) struct Outer {
 
 /// What is around a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Around {
+pub(crate) enum Enclosing {
     /// No run.
     Host,
     /// The near end of a run.
-    Run(Outer),
+    Run(EnclosingRun),
     /// The device of a run, at its far end or with other addresses than the run gave it.
     Device,
 }
 
-impl Around {
+impl Enclosing {
     /// What is around this one.
     pub(crate) fn look() -> io::Result<Self> {
         let of_device = getifaddrs()?.filter(|entry| entry.interface_name == DEVICE);
@@ -55,7 +55,7 @@ impl Around {
         match block {
             Some(block) => {
                 let v6 = IpAddr::V6(address::v6(block.near()));
-                Self::Run(Outer { block, ipv6: addresses.contains(&Some(v6)) })
+                Self::Run(EnclosingRun { block, ipv6: addresses.contains(&Some(v6)) })
             }
             None if addresses.is_empty() => Self::Host,
             None => Self::Device,
@@ -71,13 +71,13 @@ mod tests {
     fn a_run_is_known_by_the_addresses_of_its_device() {
         let known_by = |addresses: &[&str]| {
             let addresses: Vec<_> = addresses.iter().map(|address| address.parse().ok()).collect();
-            Around::known_by(&addresses)
+            Enclosing::known_by(&addresses)
         };
-        let run = |ipv6| Around::Run(Outer { block: Block::outermost().child(1).unwrap(), ipv6 });
-        assert_eq!(known_by(&[]), Around::Host);
+        let run = |ipv6| Enclosing::Run(EnclosingRun { block: Block::outermost().child(1).unwrap(), ipv6 });
+        assert_eq!(known_by(&[]), Enclosing::Host);
         assert_eq!(known_by(&["a packet socket's", "10.16.0.2"]), run(false));
         assert_eq!(known_by(&["", "10.16.0.2", "fe80::1", "fd72:6474::a10:2"]), run(true));
-        assert_eq!(known_by(&["", "10.0.0.1"]), Around::Device, "the far end");
-        assert_eq!(known_by(&[""]), Around::Device, "without an address");
+        assert_eq!(known_by(&["", "10.0.0.1"]), Enclosing::Device, "the far end");
+        assert_eq!(known_by(&[""]), Enclosing::Device, "without an address");
     }
 }

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 
-use crate::relay::Books;
+use crate::account::Accounts;
 
 /// Is told of every packet. All of it is optional.
-pub trait Tap {
+pub trait Observer {
     /// The packet arrived, and enters the link next. Packets of a direction are numbered from 0 in this order.
     fn on_arrival(&mut self, _direction: Direction, _at: Instant, _packet: &Packet) {}
 
@@ -26,7 +26,7 @@ pub trait Tap {
     fn on_delivery(&mut self, _direction: Direction, _at: Instant, _delivery: &Delivery) {}
 
     /// A turn of the loop ends; `at` is the time. Whoever reports at intervals looks at it here.
-    fn on_turn(&mut self, _at: Instant, _books: &Books<'_>) {}
+    fn on_turn(&mut self, _at: Instant, _accounts: &Accounts<'_>) {}
 
     /// How many of the packets that were dropped late in one turn are kept for [`on_late_drop`](Self::on_late_drop).
     fn late_drops(&self) -> usize {
@@ -40,57 +40,57 @@ pub trait Tap {
 }
 
 /// Nobody watches.
-impl Tap for () {}
+impl Observer for () {}
 
 /// Somebody may watch.
-impl<T: Tap> Tap for Option<T> {
+impl<T: Observer> Observer for Option<T> {
     fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
-        if let Some(tap) = self {
-            tap.on_arrival(direction, at, packet);
+        if let Some(observer) = self {
+            observer.on_arrival(direction, at, packet);
         }
     }
 
     fn on_drop(&mut self, direction: Direction, at: Instant, dropped: &Dropped) {
-        if let Some(tap) = self {
-            tap.on_drop(direction, at, dropped);
+        if let Some(observer) = self {
+            observer.on_drop(direction, at, dropped);
         }
     }
 
     fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
-        if let Some(tap) = self {
-            tap.on_late_drop(direction, dropped);
+        if let Some(observer) = self {
+            observer.on_late_drop(direction, dropped);
         }
     }
 
     fn on_overlooked(&mut self, direction: Direction, packets: u64) {
-        if let Some(tap) = self {
-            tap.on_overlooked(direction, packets);
+        if let Some(observer) = self {
+            observer.on_overlooked(direction, packets);
         }
     }
 
     fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
-        if let Some(tap) = self {
-            tap.on_delivery(direction, at, delivery);
+        if let Some(observer) = self {
+            observer.on_delivery(direction, at, delivery);
         }
     }
 
-    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
-        if let Some(tap) = self {
-            tap.on_turn(at, books);
+    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
+        if let Some(observer) = self {
+            observer.on_turn(at, accounts);
         }
     }
 
     fn late_drops(&self) -> usize {
-        self.as_ref().map_or(0, Tap::late_drops)
+        self.as_ref().map_or(0, Observer::late_drops)
     }
 
     fn next_turn(&self) -> Option<Instant> {
-        self.as_ref().and_then(Tap::next_turn)
+        self.as_ref().and_then(Observer::next_turn)
     }
 }
 
 /// Both watch.
-impl<A: Tap, B: Tap> Tap for (A, B) {
+impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
         self.0.on_arrival(direction, at, packet);
         self.1.on_arrival(direction, at, packet);
@@ -116,9 +116,9 @@ impl<A: Tap, B: Tap> Tap for (A, B) {
         self.1.on_delivery(direction, at, delivery);
     }
 
-    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
-        self.0.on_turn(at, books);
-        self.1.on_turn(at, books);
+    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
+        self.0.on_turn(at, accounts);
+        self.1.on_turn(at, accounts);
     }
 
     fn late_drops(&self) -> usize {

@@ -18,13 +18,13 @@ pub(crate) struct Staged {
 
 /// Those of one port. Their buffers are used again.
 #[derive(Debug, Default)]
-pub(crate) struct Stage {
+pub(crate) struct Batch {
     packets: Vec<Staged>,
     /// Of which so many are to leave.
     len: usize,
 }
 
-impl Stage {
+impl Batch {
     /// Keeps a packet and leaves another buffer in its place. True if no more should be kept.
     pub(crate) fn put(&mut self, delivery: &mut Delivery) -> bool {
         if self.len == self.packets.len() {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn packets_of_one_peer_and_codepoint_leave_together_in_order_and_buffers_are_used_again() {
-        let mut stage = Stage::default();
+        let mut batch = Batch::default();
         let mut packets = [
             delivery(2, Ecn::Ect0, b"aa"),
             delivery(1, Ecn::Ect0, b"x"),
@@ -119,25 +119,25 @@ mod tests {
             delivery(2, Ecn::Ce, b"d"),
         ];
         let places: Vec<_> = packets.iter().map(|delivery| delivery.packet.as_ptr()).collect();
-        assert!(packets.iter_mut().all(|delivery| !stage.put(delivery)));
+        assert!(packets.iter_mut().all(|delivery| !batch.put(delivery)));
         let mut ios = [1, 2].map(|_| Takes { batches: 9, buf: TransmitBuf::new(64), taken: Vec::new() });
-        let refused = stage.send(|tag, run| send_run(&mut ios[tag as usize - 1], (), run));
+        let refused = batch.send(|tag, run| send_run(&mut ios[tag as usize - 1], (), run));
         assert_eq!(refused, 0);
         let vecs = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
         assert_eq!(ios[0].taken, [(2, vecs(&["x"]))]);
         assert_eq!(ios[1].taken, [(2, vecs(&["aa", "bb", "c"])), (2, vecs(&[""])), (3, vecs(&["d"]))]);
         let mut next = delivery(1, Ecn::NotEct, b"y");
-        stage.put(&mut next);
+        batch.put(&mut next);
         assert!(places.contains(&next.packet.as_ptr()));
     }
 
     #[test]
     fn what_a_full_socket_does_not_take_is_counted() {
-        let mut stage = Stage::default();
-        let kept = (0..MOST).take_while(|_| !stage.put(&mut delivery(1, Ecn::NotEct, b"a"))).count();
+        let mut batch = Batch::default();
+        let kept = (0..MOST).take_while(|_| !batch.put(&mut delivery(1, Ecn::NotEct, b"a"))).count();
         assert_eq!(kept, MOST - 1);
         let mut io = Takes { batches: 2, buf: TransmitBuf::new(10), taken: Vec::new() };
-        assert_eq!(stage.send(|_, run| send_run(&mut io, (), run)), MOST as u64 - 20);
-        assert_eq!(stage.send(|_, _| 0), 0, "they were not kept");
+        assert_eq!(batch.send(|_, run| send_run(&mut io, (), run)), MOST as u64 - 20);
+        assert_eq!(batch.send(|_, _| 0), 0, "they were not kept");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use super::{Look, Seen};
+use super::{PollPorts, Readiness};
 
 /// Asks a relay to end, from any thread.
 #[derive(Debug, Clone)]
@@ -42,8 +42,8 @@ impl Descriptors {
     }
 }
 
-impl Look for Descriptors {
-    fn look(&mut self, timeout: Option<Duration>) -> io::Result<Seen> {
+impl PollPorts for Descriptors {
+    fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let mut fds =
             [&self.ports[0], &self.ports[1], &self.stop.0].map(|fd| PollFd::new(&**fd, PollFlags::IN));
         // A time that no timespec holds is longer than anybody waits.
@@ -54,11 +54,11 @@ impl Look for Descriptors {
         }
         let [near, far, stop] = fds.map(|fd| !fd.revents().is_empty());
         Ok(if stop {
-            Seen::Stop
+            Readiness::Stop
         } else if near || far {
-            Seen::Packet
+            Readiness::Packet
         } else {
-            Seen::Nothing
+            Readiness::Nothing
         })
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     use rdt_udp::clock;
 
     use super::*;
-    use crate::wait::{SPIN, Wait, Waiter, Waiting};
+    use crate::waiter::{SPIN, Wait, Waiter, Waiting};
 
     /// A waiter on two sockets, of which the second is given.
     fn waiter() -> (Waiter<Descriptors>, Stop, UdpSocket) {

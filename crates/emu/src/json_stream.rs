@@ -13,9 +13,9 @@ use rdt_emulator::Direction;
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
+use crate::account::{Account, Accounts};
 use crate::json;
-use crate::relay::{Account, Books};
-use crate::tap::Tap;
+use crate::observer::Observer;
 
 /// Accounts that may wait for the writer.
 const WAITING: usize = 4;
@@ -24,7 +24,7 @@ const WAITING: usize = 4;
 pub type Out = Box<dyn Write + Send>;
 
 /// Tells an account at intervals, if it is to.
-pub struct Live {
+pub struct JsonStream {
     begin: Instant,
     beat: Option<Beat>,
     to_writer: SyncSender<Moment>,
@@ -44,7 +44,7 @@ struct Moment {
     accounts: [Account; 2],
 }
 
-impl Live {
+impl JsonStream {
     /// An account each `interval`, from now on, an object a line; without an interval none before the end.
     pub fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(WAITING);
@@ -64,14 +64,14 @@ impl Live {
     }
 }
 
-impl Tap for Live {
-    fn on_turn(&mut self, at: Instant, books: &Books<'_>) {
+impl Observer for JsonStream {
+    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
         let Some(beat) = self.beat.as_mut().filter(|beat| beat.next <= at) else { return };
         // Of intervals that nobody saw the end of there is one account.
         while beat.next <= at {
             beat.next += beat.interval;
         }
-        let accounts = [Direction::Forward, Direction::Reverse].map(|direction| books.account(direction));
+        let accounts = [Direction::Forward, Direction::Reverse].map(|direction| accounts.account(direction));
         let elapsed = at.saturating_duration_since(self.begin);
         let _ = self.to_writer.try_send(Moment { elapsed, accounts });
     }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::port::{Buffers, Port, Sent};
     use crate::relay::Relay;
-    use crate::wait::Wait;
+    use crate::waiter::Wait;
 
     /// A port where nothing happens.
     struct Silent;
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn an_idle_relay_wakes_up_to_tell_its_account() {
         let out = Shared::default();
-        let live = Live::start(Some(Duration::from_millis(5)), Box::new(out.clone()));
+        let live = JsonStream::start(Some(Duration::from_millis(5)), Box::new(out.clone()));
         let mut relay = Relay::new(Path::new(PathConfig::default(), 1), Silent, Silent, live);
         relay.run(&mut Deadlines(4)).unwrap();
         relay.finish().1.finish().unwrap();
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_account_that_cannot_be_written_is_the_last_and_no_secret() {
-        let live = Live::start(Some(Duration::from_millis(1)), Box::new(Small(100)));
+        let live = JsonStream::start(Some(Duration::from_millis(1)), Box::new(Small(100)));
         let mut relay = Relay::new(Path::new(PathConfig::default(), 1), Silent, Silent, live);
         relay.run(&mut Deadlines(3)).unwrap();
         let error = relay.finish().1.finish().err().unwrap();
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn without_an_interval_there_is_no_account_before_the_end() {
-        let live = Live::start(None, Box::new(Small(0)));
+        let live = JsonStream::start(None, Box::new(Small(0)));
         assert_eq!(live.next_turn(), None);
         assert!(live.finish().is_ok());
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdt_emulator::Bitrate;
 use serde_json::{Value, json};
 
-use super::flood::Flood;
+use super::load_generator::Flood;
 use crate::calibration::Bounds;
 use crate::proxy::HEADERS_IPV4;
 

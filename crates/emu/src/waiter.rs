@@ -1,0 +1,97 @@
+//! Waiting of a relay for a packet, a due time or the end.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rdt_udp::{BusyPoll, Policy, clock};
+
+/// How long before a deadline sleeping stops: the kernel wakes a thread late.
+pub const SPIN: Duration = Duration::from_micros(60);
+
+/// How a relay spends the time between packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Waiting {
+    /// Stay awake on a processor of its own while packets pass, so that none is late by a wake-up of this host
+    #[default]
+    Spin,
+    /// Sleep, and leave the processor to others: packets may be late by what a wake-up takes
+    Sleep,
+}
+
+impl From<Waiting> for Policy {
+    fn from(waiting: Waiting) -> Self {
+        match waiting {
+            Waiting::Spin => Self::WhilePacketsPass,
+            Waiting::Sleep => Self::Brief,
+        }
+    }
+}
+
+/// Waits between the turns of a relay.
+pub trait Wait {
+    /// Waits until a port has something, `deadline` is near, or the end is requested, and returns false for the end. May
+    /// return early.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool>;
+}
+
+/// Result of a poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    Nothing,
+    Packet,
+    /// The end is requested.
+    Stop,
+}
+
+/// Ports that can be polled.
+pub(crate) trait PollPorts {
+    /// Polls until a port has something, the end is requested, or `timeout` passed; may return early.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness>;
+}
+
+/// Waits on ports. Belongs to one thread.
+pub(crate) struct Waiter<L> {
+    ports: L,
+    busy_poll: BusyPoll,
+}
+
+impl<L: PollPorts> Waiter<L> {
+    pub(crate) fn new(waiting: Waiting, ports: L) -> Self {
+        Self { ports, busy_poll: BusyPoll::new(waiting.into()) }
+    }
+}
+
+impl<L: PollPorts> Wait for Waiter<L> {
+    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool> {
+        let Self { ports, busy_poll } = self;
+        let begin = clock::now();
+        let sleep_until = deadline.map(|deadline| deadline.checked_sub(SPIN).unwrap_or(begin));
+        let mut seen = Readiness::Nothing;
+        if sleep_until.is_some_and(|until| until <= begin) {
+            std::hint::spin_loop();
+            // A path that is never idle would not see the end otherwise.
+            seen = ports.poll_ports(Some(Duration::ZERO))?;
+            if seen == Readiness::Packet {
+                busy_poll.note_ready();
+            }
+        } else {
+            busy_poll.wait(begin, sleep_until, |timeout| {
+                seen = ports.poll_ports(timeout)?;
+                Ok(seen != Readiness::Nothing)
+            })?;
+        }
+        Ok(seen != Readiness::Stop)
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use descriptors::{Descriptors, Stop};
+
+#[cfg(target_os = "linux")]
+mod descriptors;
