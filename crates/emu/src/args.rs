@@ -39,13 +39,13 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// What is wrong with these arguments (the program's name first), in one line: the usage is no help to find it.
+/// Describes the error in these arguments (the program's name first) in one line.
 pub(crate) fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
     let what = rdt_program::argument_error(error);
     hint(error, arguments).map_or_else(|| what.clone(), |hint| format!("{what}: {hint}"))
 }
 
-/// What was probably meant by an argument that is none.
+/// Suggests a correction of an unknown argument.
 fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -80,15 +80,15 @@ pub(crate) enum Command {
     Proxy(ProxyArgs),
     /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
     Sim(SimArgs),
-    /// Measures what this host can emulate, for up to 50 s: rates, packets per second, how late packets are; and
-    /// keeps it, so that `run` and `proxy` refuse what was too much
+    /// Measures what this host can emulate, for up to 50 s: rates, packets per second, how late
+    /// packets are; and keeps it, so that `run` and `proxy` refuse what was too much
     #[cfg(target_os = "linux")]
     Calibrate(CalibrateArgs),
     /// One end of a flood; `calibrate` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Flood(Flood),
-    /// The same program inside the namespaces; `run` starts it.
+    /// This program inside the namespaces; `run` starts it.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Inside(InsideArgs),
@@ -98,17 +98,19 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Longest IP packet of the devices at both ends, 68 (with --ipv6 1280) to 65535 bytes; --mtu is the link's
+    /// Longest IP packet of the devices at both ends, 68 (with --ipv6 1280) to 65535 bytes; --mtu
+    /// is the link's
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
     pub(crate) device_mtu: u32,
-    /// Give both ends IPv6 addresses too; without it the kernel's own IPv6 packets stay off the path
+    /// Give both ends IPv6 addresses too; without it the kernel's own IPv6 packets stay off the
+    /// path
     #[arg(long)]
     pub(crate) ipv6: bool,
-    /// Start CMD, a line for `sh -c`, at the far end first; its address is in $RDT_LOCAL. CMD follows when it
-    /// has bound a port, or after 2 s
+    /// Start CMD, a line for `sh -c`, at the far end first; its address is in $RDT_LOCAL. CMD
+    /// follows when it has bound a port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
-    /// What to do between packets
+    /// Behaviour between packets
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub(crate) wait: Waiting,
     #[command(flatten)]
@@ -121,7 +123,7 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What `run` hands to the program that it starts inside.
+/// Arguments that `run` passes to the process that it starts inside.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct InsideArgs {
@@ -141,7 +143,7 @@ pub(crate) struct InsideArgs {
     /// The address of the end at which the command runs.
     #[arg(long)]
     pub(crate) near: Ipv4Addr,
-    /// What the command is told as the far end's address.
+    /// Address of the far end, for the command.
     #[arg(long)]
     pub(crate) peer: Ipv4Addr,
     #[arg(long)]
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_option_is_no_command_and_the_nearest_option_is_named() {
+    fn unknown_option_suggests_the_nearest() {
         let cases = [
             ("run --rtt 10ms --lss 1% -- true", "'--lss' found: is it --loss?"),
             ("run --lss -- true", "'--lss' found: is it --loss?"),

@@ -8,9 +8,9 @@
 //! | held | `calibrate/max_rate.rs` | the highest rate that is delivered when it is asked for |
 //! | flood | `calibrate/load_generator.rs` | the sender and the receiver of a flood |
 //!
-//! A flood's sender, the relay and the receiver share the machine, as they do in a run; so what arrives is what the
-//! relay can do beside them, and not what it could do alone. What is held, and what is not, is kept for `run` and `proxy`
-//! (`calibration.rs`).
+//! A flood's sender, the relay and the receiver share the machine, as they do in a run; so what
+//! arrives is what the relay can do beside them, and not what it could do alone. What is held, and
+//! what is not, is kept for `run` and `proxy` (`calibration.rs`).
 
 pub(crate) mod load_generator;
 mod max_rate;
@@ -40,12 +40,13 @@ pub(crate) struct CalibrateArgs {
     /// Print JSON, one object, in place of a table
     #[arg(long)]
     json: bool,
-    /// Do not keep which rates are held: runs and proxies go by an earlier calibration, if there is one
+    /// Do not keep which rates are held: runs and proxies go by an earlier calibration, if there is
+    /// one
     #[arg(long)]
     no_save: bool,
 }
 
-/// What came through.
+/// Throughput of a measurement.
 #[derive(Debug)]
 struct Throughput {
     /// Of a datagram's payload, bytes.
@@ -56,9 +57,9 @@ struct Throughput {
 }
 
 impl Throughput {
-    /// Of so many packets in [`TIME`].
+    /// Computes the throughput of `packets` in [`TIME`].
     fn new(size: u16, packets: u64, lateness: Value) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 in two seconds")]
+        #[expect(clippy::cast_precision_loss, reason = "less than 2^53 packets in two seconds")]
         let packets_per_s = packets as f64 * 1e3 / TIME as f64;
         Self { size, packets_per_s, lateness }
     }
@@ -84,7 +85,7 @@ impl Throughput {
     }
 }
 
-/// What one way to emulate can do.
+/// Capacity of one mode: namespace or proxy.
 #[derive(Debug)]
 struct Capacity {
     floods: Vec<Throughput>,
@@ -92,7 +93,8 @@ struct Capacity {
 }
 
 impl Capacity {
-    /// Floods with datagrams of each size, and seeks the rate that is held by the highest that comes through.
+    /// Floods with datagrams of each size, and seeks the rate that is held by the highest that
+    /// comes through.
     fn measure<E>(
         flood: impl Fn(u16) -> Result<Throughput, E>,
         hold: impl FnMut(max_rate::Asked) -> Result<Option<max_rate::Delivered>, E>,
@@ -166,7 +168,7 @@ fn file() -> Result<PathBuf, Failure> {
     }
 }
 
-/// What follows from it.
+/// Consequence of a calibration, as text.
 fn effect(namespace: Bounds, proxy: Bounds) -> String {
     let of = |name: &str, bounds: Bounds| match bounds.failed_bps {
         Some(bps) => format!("`{name}` refuses {} Mbit/s and more", mbps(bps)),
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_those_of_payloads_in_the_time_that_it_took() {
+    fn rates_count_payload_over_elapsed_time() {
         let held = Held { bps: 5e6, lateness: Value::Null };
         let found = Found { held: Some(held), failed_bps: Some(6e6) };
         let proxy = Capacity { floods: vec![throughput()], found };
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_dash_for_what_is_not_known() {
+    fn table_shows_dash_for_unknown() {
         let expected = "namespace, 1000 bytes            8        1000       1.5      20.0         -";
         assert_eq!(throughput().row("namespace"), expected);
     }

@@ -1,7 +1,7 @@
-//! What `calibrate` found that this host holds, kept for the runs that come after it.
+//! Results of `calibrate`, kept for later runs.
 //!
-//! Owns the form in which it is kept, which one may judge a run, and the judgement. How it is measured is the business of
-//! `calibrate.rs`.
+//! Owns the form in which it is kept, which one may judge a run, and the judgement. How it is
+//! measured is the business of `calibrate.rs`.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -37,8 +37,8 @@ pub(crate) struct CalibrationArgs {
 }
 
 impl CalibrationArgs {
-    /// Refuses a path with a rate that this host is known not to hold; says so where it is not known. What is kept and
-    /// of no use is said.
+    /// Refuses a path with a rate that this host is known not to hold; says so where it is not
+    /// known. What is kept and of no use is said.
     pub(crate) fn check(&self, path: &PathConfig, mode: Mode) -> Result<(), Failure> {
         let Some(asked) = highest_rate(path).filter(|_| !self.beyond_calibration) else { return Ok(()) };
         let Some(file) = file::path(|name| std::env::var_os(name)) else { return Ok(()) };
@@ -72,13 +72,13 @@ fn highest_rate(path: &PathConfig) -> Option<Bitrate> {
 /// A way to emulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// With so many paths at a time, at most.
+    /// Proxy with at most this many paths.
     Proxy { paths: usize },
     #[cfg_attr(not(any(test, target_os = "linux")), expect(dead_code, reason = "Linux alone has namespaces"))]
     Namespace,
 }
 
-/// What a calibration says of a path.
+/// Verdict of a calibration on a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
@@ -112,7 +112,7 @@ pub(crate) struct Calibration {
     pub(crate) measured: Timestamp,
     pub(crate) host: Host,
     pub(crate) proxy: Bounds,
-    /// Nothing is known where there are no namespaces.
+    /// Systems without namespaces have no results.
     pub(crate) namespace: Bounds,
 }
 
@@ -156,7 +156,7 @@ impl Calibration {
         Ok(self)
     }
 
-    /// What it says of a path of this rate where so many processors may be used.
+    /// Returns the verdict on a path of this rate, with this number of processors.
     fn verdict(&self, asked: Bitrate, mode: Mode, processors: u64) -> Verdict {
         let (bounds, place, paths) = match mode {
             Mode::Proxy { paths } => (self.proxy, "as a proxy", paths),
@@ -170,7 +170,7 @@ impl Calibration {
         };
         let found = format!("{found} (`rdt-emu calibrate` of {}{fewer})", day(self.measured));
         let bps = asked.as_bps_f64();
-        #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 clients")]
+        #[expect(clippy::cast_precision_loss, reason = "less than 2^53 clients")]
         let all = bps * paths as f64;
         if bounds.rule_out(bps) {
             return Verdict::Refused(format!(

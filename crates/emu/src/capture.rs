@@ -1,10 +1,11 @@
 //! `--pcapng`: every packet as it came to the link and left it, in a file for Wireshark.
 //!
-//! One file has two interfaces, `near` and `far`. A packet that the link carries is in it twice: on one when it arrived
-//! and on the other when it left. One that the link did not take is in it once, with the cause as its comment.
+//! One file has two interfaces, `near` and `far`. A packet that the link carries is in it twice: on
+//! one when it arrived and on the other when it left. One that the link did not take is in it once,
+//! with the cause as its comment.
 //!
-//! Writing never holds up the relay. What the disk is too slow for is left out, and counted, and so are packets that the
-//! link drops late and in such numbers that not all are kept.
+//! Writing never holds up the relay. What the disk is too slow for is left out, and counted, and so
+//! are packets that the link drops late and in such numbers that not all are kept.
 
 mod block;
 pub mod frame;
@@ -45,7 +46,7 @@ pub struct Capture<F> {
     total: u64,
 }
 
-/// What came of a capture.
+/// Result of a capture.
 #[derive(Debug)]
 pub struct Captured {
     /// The file.
@@ -54,17 +55,17 @@ pub struct Captured {
     pub packets: u64,
     /// Packets that should be in it.
     pub missed: u64,
-    /// What ended it.
+    /// Error that ended it.
     pub error: Option<io::Error>,
 }
 
 impl Captured {
-    /// Whether packets are missing.
+    /// Returns true if packets are missing.
     pub const fn is_incomplete(&self) -> bool {
         self.missed > 0 || self.error.is_some()
     }
 
-    /// What is missing, and why.
+    /// Describes the missing packets, and the reason.
     pub fn warning(&self) -> Option<String> {
         let Self { path, packets, missed, error } = self;
         let path = path.display();

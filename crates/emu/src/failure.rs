@@ -1,4 +1,4 @@
-//! How the program ends when it is not CMD that decides: a sentence for the user and a number for the shell.
+//! Errors of the program and their exit codes. Otherwise the exit code is that of CMD.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use rdt_program::exit::{NOT_FOUND, NOT_RUN};
 pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
-    /// What failed, and what to do about it.
+    /// Permission denied: the step that failed, and the remedy.
     #[error("{0}")]
     Forbidden(String),
-    /// What was asked for, what this host holds, and how to go on.
+    /// Rate that this host does not carry: request, measurement and remedy.
     #[error("{0}")]
     Beyond(String),
     #[error("cannot create {}: {}", .0.display(), .1)]
@@ -40,7 +40,7 @@ impl Failure {
         move |error| Self::System { step, error }
     }
 
-    /// What became of writing to a place: a reader who is gone has seen enough.
+    /// Converts the result of a write. A closed pipe is no error: its reader has seen enough.
     pub(crate) fn writing(to: &str, result: io::Result<()>) -> Result<(), Self> {
         match result {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Self::Write(to.to_owned(), error)),

@@ -1,4 +1,4 @@
-//! Whether this host kept up with the link that it was asked for. If it did not, what was measured is the host.
+//! Warnings that this host did not keep up with the link. Measurements then describe the host.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use crate::observer::Observer;
 const LATE: Duration = Duration::from_millis(1);
 /// How often it is looked whether the host keeps up.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What goes on is said again after so long.
+/// A lasting problem is reported again after this time.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Fewer packets are no reason to speak up before the end: the next interval is added.
 const LEAST: u64 = 100;
-/// What each sentence says of the host.
+/// Blame, as each sentence words it.
 pub(crate) const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
-/// What there is to say at the end, forward first; `overflow` is how many packets never came to the link.
+/// Lists the shortcomings of a run, forward first. `overflow`: packets lost before the link.
 pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<String> {
     let mut sentences = Vec::new();
     for ((name, account), overflow) in NAMES.iter().zip(accounts).zip(overflow) {
@@ -62,8 +62,9 @@ fn late(name: &str, lateness: &DelayHistogram, verb: &str) -> Option<String> {
     })
 }
 
-/// Says while it happens that packets are late, or dropped for want of memory. Each interval is judged by its own packets: after an hour of punctual ones it takes no
-/// more late ones to be noticed than at the beginning.
+/// Says while it happens that packets are late, or dropped for want of memory. Each interval is
+/// judged by its own packets: after an hour of punctual ones it takes no more late ones to be
+/// noticed than at the beginning.
 pub(crate) struct Alarm {
     next: Option<Instant>,
     /// Of the packets of this interval.
@@ -84,7 +85,8 @@ impl Alarm {
         }
     }
 
-    /// Judges the interval, if it has ended; `memory` tells how many packets were dropped for want of it so far.
+    /// Judges the interval, if it has ended; `memory` tells how many packets were dropped for want
+    /// of it so far.
     fn look(&mut self, at: Instant, memory: impl FnOnce() -> [u64; 2]) {
         if at < *self.next.get_or_insert(at + INTERVAL) {
             return;
@@ -113,7 +115,8 @@ impl Observer for Alarm {
     }
 }
 
-/// Says while it happens that packets are lost for the host's sake: before they come to the link, unless told otherwise.
+/// Says while it happens that packets are lost for the host's sake: before they come to the link,
+/// unless told otherwise.
 #[derive(Debug)]
 pub(crate) struct LossAlarm {
     /// Of a direction's name, a number of packets and the verb.
@@ -129,7 +132,7 @@ impl Default for LossAlarm {
 }
 
 impl LossAlarm {
-    /// What there is to say if so many have been lost by `at`, forward first.
+    /// Warns if packets were lost by `at`; `lost` is the total, forward first.
     pub(crate) fn look(&mut self, at: Instant, lost: [u64; 2]) -> Vec<String> {
         let mut sentences = Vec::new();
         for (index, name) in NAMES.into_iter().enumerate() {
@@ -147,7 +150,7 @@ impl LossAlarm {
 struct Patience(Option<Instant>);
 
 impl Patience {
-    /// Whether it may be said at `at`, which counts as saying it.
+    /// Returns true if a warning is due at `at`, and counts it as given.
     fn ends(&mut self, at: Instant) -> bool {
         let ends = self.0.is_none_or(|last| at.saturating_duration_since(last) >= AGAIN);
         if ends {
@@ -167,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_keeps_up_is_not_spoken_of() {
+    fn host_that_keeps_up_has_no_warnings() {
         let account = |late: u64, count: u32| {
             let mut lateness = DelayHistogram::default();
             for number in 0..1000 {
@@ -192,7 +195,7 @@ mod tests {
         );
     }
 
-    /// Packets that were so many microseconds late.
+    /// Accounts with the given lateness, microseconds.
     fn few<const N: usize>(late: [u64; N]) -> Account {
         let mut lateness = DelayHistogram::default();
         for late in late {
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_dropped_for_want_of_memory_are_the_hosts_at_once_and_at_the_end() {
+    fn memory_drops_warn_at_once_and_finally() {
         let mut account = few([]);
         account.ledger.dropped_memory = 3;
         let told = shortcomings(&[few([]), account], [0, 0]);
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn late_packets_are_said_at_once_and_then_from_time_to_time() {
+    fn late_packets_warn_at_once_then_periodically() {
         let (warnings, said) = recording();
         let mut alarm = Alarm::new(warnings);
         let mut link = Link::new(LinkConfig::default(), 1, Direction::Reverse);
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_lost_before_the_link_are_said_at_once_and_more_of_them_from_time_to_time() {
+    fn losses_before_link_warn_at_once_then_periodically() {
         let mut alarm = LossAlarm::default();
         let begin = clock::now();
         let mut at = |seconds, lost| alarm.look(begin + Duration::from_secs(seconds), lost);

@@ -22,7 +22,7 @@ pub fn account(account: &Account) -> Value {
     object
 }
 
-/// What a link counted.
+/// Ledger of a link.
 pub fn ledger(ledger: &Ledger) -> Value {
     let dropped: Map<_, _> = DropCause::ALL
         .iter()
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_has_a_member_and_what_nobody_measured_is_null() {
+    fn json_has_every_cause_and_null_percentiles() {
         let idle = account(&of(&Ledger::default(), &[]));
         assert_eq!(idle["dropped"].as_object().unwrap().len(), DropCause::ALL.len());
         assert_eq!(idle["lateness_us"], json!({ "p50": null, "p99": null, "p99.9": null, "max": null }));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_are_told_by_cause_and_times_in_microseconds() {
+    fn json_has_drops_by_cause_and_microseconds() {
         let ledger = Ledger { sent: 3, delivered: 1, dropped_aqm: 2, ..Ledger::default() };
         let told = account(&of(&ledger, &[100]));
         assert_eq!((&told["arrived"], &told["dropped"]["aqm"]), (&json!(3), &json!(2)));

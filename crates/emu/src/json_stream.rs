@@ -1,8 +1,9 @@
-//! `--json` and `--json-stream`: the account as lines of JSON, while packets come and go and at the end.
+//! `--json` and `--json-stream`: the account as lines of JSON, while packets come and go and at the
+//! end.
 //!
-//! The relay's thread makes a copy of its account, which another one writes: whoever reads it slowly delays no packet.
-//! An account that would have to wait for its reader is not written; the next one counts what it did. After one that
-//! cannot be written there are no more: it may have left half a line.
+//! The relay copies its account, and another thread writes it, so a slow reader delays no packet.
+//! If the writer is busy, an account is skipped; the next one includes its counts. A failed write
+//! is the last: it may have left half a line.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -45,7 +46,8 @@ struct Moment {
 }
 
 impl JsonStream {
-    /// An account each `interval`, from now on, an object a line; without an interval none before the end.
+    /// An account each `interval`, from now on, an object a line; without an interval none before
+    /// the end.
     pub fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(WAITING);
         let begin = clock::now();
@@ -67,7 +69,7 @@ impl JsonStream {
 impl Observer for JsonStream {
     fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
         let Some(beat) = self.beat.as_mut().filter(|beat| beat.next <= at) else { return };
-        // Of intervals that nobody saw the end of there is one account.
+        // Missed intervals get one account.
         while beat.next <= at {
             beat.next += beat.interval;
         }
@@ -83,8 +85,7 @@ impl Observer for JsonStream {
 
 /// Writes an object as a line.
 ///
-/// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.write_all(format!("{object}\n").as_bytes())?;
     out.flush()
@@ -132,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Waits for so many deadlines without sleeping.
+    /// Waits for a number of deadlines without sleeping.
     struct Deadlines(usize);
 
     impl Wait for Deadlines {
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_relay_wakes_up_to_tell_its_account() {
+    fn idle_relay_reports_periodically() {
         let out = Shared::default();
         let live = JsonStream::start(Some(Duration::from_millis(5)), Box::new(out.clone()));
         let mut relay = Relay::new(Path::new(PathConfig::default(), 1), Silent, Silent, live);
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Has room for so many bytes.
+    /// Output with room for a number of bytes.
     struct Small(usize);
 
     impl Write for Small {
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_cannot_be_written_is_the_last_and_no_secret() {
+    fn failed_write_ends_stream_and_is_reported() {
         let live = JsonStream::start(Some(Duration::from_millis(1)), Box::new(Small(100)));
         let mut relay = Relay::new(Path::new(PathConfig::default(), 1), Silent, Silent, live);
         relay.run(&mut Deadlines(3)).unwrap();
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_interval_there_is_no_account_before_the_end() {
+    fn no_interval_means_no_early_account() {
         let live = JsonStream::start(None, Box::new(Small(0)));
         assert_eq!(live.next_turn(), None);
         assert!(live.finish().is_ok());

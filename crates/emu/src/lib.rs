@@ -56,7 +56,7 @@ use rdt_program::{Printer, start_logging};
 use crate::args::{Args, Command};
 use crate::failure::Failure;
 
-/// What the standard output is called.
+/// Name of the standard output in messages.
 const STDOUT: &str = "the standard output";
 
 /// Runs `rdt-emu` with these arguments, the program's name first.
@@ -108,10 +108,12 @@ fn talk(line: &str) {
     rdt_program::talk(&format!("rdt-emu: {line}"));
 }
 
-/// Warnings that may wait for a slow reader. More are dropped: the account at the end has the numbers.
+/// Warnings that may wait for a slow reader. More are dropped: the account at the end has the
+/// numbers.
 const WARNING_QUEUE: usize = 64;
 
-/// Starts a thread that prints warnings while packets pass, so that a reader that pauses delays no packet.
+/// Starts a thread that prints warnings while packets pass, so that a reader that pauses delays no
+/// packet.
 fn stderr_log() -> Result<Printer, Failure> {
     let print = |line: &str| {
         talk(line);

@@ -1,4 +1,4 @@
-//! Who watches the packets of a relay: a file of them, a live account.
+//! Observer of a relay: a capture, a JSON stream.
 
 use std::time::Instant;
 
@@ -6,43 +6,45 @@ use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet};
 
 use crate::account::Accounts;
 
-/// Is told of every packet. All of it is optional.
+/// Events of a relay. All methods are optional.
 pub trait Observer {
-    /// The packet arrived, and enters the link next. Packets of a direction are numbered from 0 in this order.
+    /// The packet arrived, and enters the link next. Packets of a direction are numbered from 0 in
+    /// this order.
     fn on_arrival(&mut self, _direction: Direction, _at: Instant, _packet: &Packet) {}
 
     /// The link did not take the packet that arrived last.
     fn on_drop(&mut self, _direction: Direction, _at: Instant, _dropped: &Dropped) {}
 
-    /// The link dropped a packet that it had taken, or its second copy. It is told at the end of the turn, and only
-    /// to whoever asks by [`late_drops`](Self::late_drops).
+    /// The link dropped a packet that it had accepted, or its duplicate. Reported at the end of the
+    /// turn, if [`late_drops`](Self::late_drops) asks for it.
     fn on_late_drop(&mut self, _direction: Direction, _dropped: &LateDrop) {}
 
-    /// At the end: how many packets of a direction were dropped late and not told, because there were more in one turn
-    /// than are kept.
+    /// Number of late drops of a direction that were not reported, because one turn had more than
+    /// are kept. Called at the end.
     fn on_overlooked(&mut self, _direction: Direction, _packets: u64) {}
 
     /// The packet left the link; `at` is when, which is later than its due time.
     fn on_delivery(&mut self, _direction: Direction, _at: Instant, _delivery: &Delivery) {}
 
-    /// A turn of the loop ends; `at` is the time. Whoever reports at intervals looks at it here.
+    /// A turn of the loop ends at time `at`. Periodic reports check it here.
     fn on_turn(&mut self, _at: Instant, _accounts: &Accounts<'_>) {}
 
-    /// How many of the packets that were dropped late in one turn are kept for [`on_late_drop`](Self::on_late_drop).
+    /// Returns the number of late drops of a turn that are kept for
+    /// [`on_late_drop`](Self::on_late_drop).
     fn late_drops(&self) -> usize {
         0
     }
 
-    /// When there is to be a turn even if no packet calls for one.
+    /// Returns the time of the next turn that happens even without packets.
     fn next_turn(&self) -> Option<Instant> {
         None
     }
 }
 
-/// Nobody watches.
+/// No observer.
 impl Observer for () {}
 
-/// Somebody may watch.
+/// Optional observer.
 impl<T: Observer> Observer for Option<T> {
     fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
         if let Some(observer) = self {
@@ -89,7 +91,7 @@ impl<T: Observer> Observer for Option<T> {
     }
 }
 
-/// Both watch.
+/// Two observers.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
         self.0.on_arrival(direction, at, packet);

@@ -1,4 +1,4 @@
-//! What a relay tells beside its packets: the options for it, who watches, what is said at the end.
+//! Reports of a relay: options, observers, and output at the end.
 
 use std::fs::File;
 use std::io;
@@ -18,21 +18,23 @@ use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
 use crate::{STDOUT, json, report, talk};
 
-/// Shorter intervals tell nobody more.
+/// Shortest interval of a JSON stream.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// Print the account at the end as JSON, one line on the standard output, or in the file of --json-to
+    /// Print the account at the end as JSON, one line on the standard output, or in the file of
+    /// --json-to
     #[arg(long)]
     pub(crate) json: bool,
-    /// The same, and the account so far at intervals, a line each [default interval: 1s]
+    /// As --json, and print the account so far at intervals, a line each [default interval: 1s]
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = interval)]
     pub(crate) json_stream: Option<Duration>,
-    /// Write the JSON to FILE, which is made anew, not among what CMD prints; as --json if nothing else asks for any
+    /// Write the JSON to FILE, replacing it, apart from the output of CMD; implies --json
     #[arg(long, value_name = "FILE")]
     pub(crate) json_to: Option<PathBuf>,
-    /// Write every packet as it came and left, for Wireshark, with drops and their causes as comments
+    /// Write every packet as it came and left, for Wireshark, with drops and their causes as
+    /// comments
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
     /// Print nothing at the end that is for people, unless something went wrong
@@ -45,17 +47,18 @@ fn interval(text: &str) -> Result<Duration, String> {
     if interval < SHORTEST { Err("it is at least 1ms".to_owned()) } else { Ok(interval) }
 }
 
-/// Those who watch a relay.
+/// Observers of a relay.
 pub(crate) type Watchers<F> = (Alarm, (Option<JsonStream>, Option<Capture<F>>));
 
-/// What is told at the end beside the accounts.
+/// Facts of a run for the report at its end, besides the accounts.
 #[derive(Debug)]
 pub(crate) struct Circumstances {
     /// The command of this program.
     pub(crate) mode: &'static str,
     pub(crate) seed: u64,
     pub(crate) begin: Instant,
-    /// Packets that the system lost before they came to the path, where that is known; forward first.
+    /// Packets that the system lost before they came to the path, where that is known; forward
+    /// first.
     pub(crate) lost_before: [Option<u64>; 2],
     /// How the program would end.
     pub(crate) code: u8,
@@ -64,7 +67,8 @@ pub(crate) struct Circumstances {
 }
 
 impl OutputArgs {
-    /// Whoever the options ask for. It begins now; what goes wrong meanwhile is said.
+    /// Creates the observers that the options ask for, and opens their files. Later problems go to
+    /// `warnings`.
     pub(crate) fn watchers<F: Frame>(
         &self,
         frame: F,
@@ -126,7 +130,7 @@ impl OutputArgs {
     }
 }
 
-/// What is said however quiet it is to be.
+/// Warnings, which `--quiet` does not suppress.
 fn warnings(
     accounts: &[Account; 2],
     captured: Option<&Captured>,

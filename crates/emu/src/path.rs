@@ -1,7 +1,8 @@
-//! The path that options describe: a flag for each key of a description, and those that name a text or a path to
-//! begin with.
+//! The path that options describe: a flag for each key of a description, and those that name a text
+//! or a path to begin with.
 //!
-//! Owns the flags and the reading of files. What the words mean is the emulator's business (docs/PATHS.md).
+//! Owns the flags and the reading of files. What the words mean is the emulator's business
+//! (docs/PATHS.md).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,17 +17,17 @@ use crate::failure::Failure;
 
 /// The flag that names a file with a description.
 const FILE: &str = "path";
-/// What stands above the flags in `--help`.
+/// Heading of the flags in `--help`.
 const HEADING: &str = "Path (a key with -forward or -reverse is of one direction: --rate-reverse 1mbit)";
 /// The longest description in a file, bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
 /// The longest trace, bytes: ten hours at 10 Mbit/s.
 const MAX_TRACE: u64 = 256 << 20;
-/// What each key's flag may end with.
+/// Suffixes of each key's flag.
 const SCOPES: [(Scope, &str); 3] =
     [(Scope::Both, ""), (Scope::Forward, "-forward"), (Scope::Reverse, "-reverse")];
 
-/// What the flags say: a file, and keys with what they are set to.
+/// Values of the flags: a file, and keys with their values.
 #[derive(Debug, Default)]
 pub(crate) struct PathArgs {
     file: Option<PathBuf>,
@@ -63,7 +64,7 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// What the links do. Traces are read.
+    /// Builds the configuration of the links. Reads traces.
     pub(crate) fn config(&self) -> Result<PathConfig, Failure> {
         let read = |name: &str| {
             let is_beside = self.beside.iter().any(|file| file == name);

@@ -1,4 +1,4 @@
-//! What a relay carries packets over: one path that all share, or one for each of those that it tells apart.
+//! Paths of a relay: one that all packets share, or one for each tag.
 //!
 //! Owns which path a packet takes, and which of many has the next packet that is due.
 
@@ -33,7 +33,8 @@ impl From<PerTag> for Paths {
 }
 
 impl Paths {
-    /// Lets the times of schedules count from `at`; those of a tag's own path count from its first packet.
+    /// Lets the times of schedules count from `at`; those of a tag's own path count from its first
+    /// packet.
     pub fn start(&mut self, at: Instant) {
         match self {
             Self::One(path) => path.start(at),
@@ -41,7 +42,7 @@ impl Paths {
         }
     }
 
-    /// From now on measures how long packets wait, and keeps so many of those that are dropped late for
+    /// Measures queueing delay from now on, and keeps this many late drops for
     /// [`pop_dropped`](Self::pop_dropped).
     pub fn watch(&mut self, late_drops: usize) {
         match self {
@@ -66,7 +67,8 @@ impl Paths {
         }
     }
 
-    /// How many packets of a direction were dropped late beyond those that are kept, on all paths together.
+    /// How many packets of a direction were dropped late beyond those that are kept, on all paths
+    /// together.
     pub fn overlooked_drops(&self, direction: Direction) -> u64 {
         match self {
             Self::One(path) => link(path, direction).overlooked_drops(),
@@ -106,7 +108,7 @@ impl Paths {
         }
     }
 
-    /// What became of the packets of one direction so far, on all paths together.
+    /// Returns the fates of the packets of one direction so far, on all paths.
     pub fn ledger(&self, direction: Direction) -> Ledger {
         match self {
             Self::One(path) => *of(path, direction),
@@ -129,7 +131,7 @@ fn wakeups(path: &Path) -> [Option<Instant>; 2] {
     BOTH.map(|direction| link(path, direction).next_wakeup())
 }
 
-/// What became of the packets forward and back.
+/// Fates of the packets in both directions.
 const fn ledgers(path: &Path) -> [Ledger; 2] {
     [*of(path, Direction::Forward), *of(path, Direction::Reverse)]
 }
@@ -156,8 +158,9 @@ const fn of(path: &Path, direction: Direction) -> &Ledger {
     link(path, direction).ledger()
 }
 
-/// A path for each tag, all of one description. They draw from children of one seed, so what happens to the
-/// packets of one tag does not depend on the others, until all together hold as much as one link may.
+/// A path for each tag, all of one description. They draw from children of one seed, so what
+/// happens to the packets of one tag does not depend on the others, until all together hold as much
+/// as one link may.
 #[derive(Debug)]
 pub struct PerTag {
     config: PathConfig,
@@ -165,19 +168,20 @@ pub struct PerTag {
     paths: BTreeMap<u32, Path>,
     /// When each path has its next packet due, of each direction.
     wakeups: [BTreeSet<(Instant, u32)>; 2],
-    /// The sums of the accounts of all paths that there are and were. They follow each packet, so that a look at them
-    /// takes no longer with many paths.
+    /// The sums of the accounts of all paths that there are and were. They follow each packet, so
+    /// that a look at them takes no longer with many paths.
     total: [Ledger; 2],
-    /// Bytes that all paths together hold now, as their links count them. What one direction may hold is what the
-    /// description allows a link, so a path among many takes what a path alone would.
+    /// Bytes that all paths together hold now, as their links count them. What one direction may
+    /// hold is what the description allows a link, so a path among many takes what a path alone
+    /// would.
     held: [u64; 2],
-    /// How long packets waited on all of these, which borrow them in turn; nothing if nobody asked.
+    /// Queueing delays of all paths, which share the histograms; `None` if not measured.
     delays: [Option<DelayHistogram>; 2],
     /// How many packets paths that were removed dropped late beyond those that are kept.
     closed_overlooked: [u64; 2],
     /// How many packets that were dropped late are kept, of each call.
     late_drops: usize,
-    /// Those.
+    /// Returns the histograms.
     dropped: [VecDeque<LateDrop>; 2],
 }
 
@@ -227,7 +231,8 @@ impl PerTag {
                 continue;
             };
             let before = Before::of(path, &mut self.delays);
-            // Where the discipline decides on departure it may be that nothing is due, and the wake-up moves on.
+            // Where the discipline decides on departure it may be that nothing is due, and the
+            // wake-up moves on.
             let delivery = path.pop(direction, now);
             self.follow(tag, &before);
             if delivery.is_some() {
@@ -236,8 +241,9 @@ impl PerTag {
         }
     }
 
-    /// A path that was like this was pushed or popped: its packets in both directions may have other wake-ups now, as
-    /// the directions of a cell share its air. What was dropped meanwhile is collected.
+    /// A path that was like this was pushed or popped: its packets in both directions may have
+    /// other wake-ups now, as the directions of a cell share its air. What was dropped meanwhile is
+    /// collected.
     fn follow(&mut self, tag: u32, before: &Before) {
         let Some(path) = self.paths.get_mut(&tag) else { return };
         lend(path, &mut self.delays);
@@ -298,7 +304,7 @@ struct Before {
 }
 
 impl Before {
-    /// The path is lent the delays for what is done with it.
+    /// Moves the delay histograms into the path while it is used.
     fn of(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) -> Self {
         lend(path, delays);
         Self { wakeups: wakeups(path), ledgers: ledgers(path), held: held(path) }

@@ -1,4 +1,5 @@
-//! An end of the path in the real world: where packets come from and go to. And the buffers that they use.
+//! An end of the path in the real world: where packets come from and go to. And the buffers that
+//! they use.
 
 use std::io;
 use std::time::Instant;
@@ -7,14 +8,13 @@ use rdt_emulator::{Delivery, MIN_PACKET_CHARGE_BYTES, Packet};
 
 /// One end of the path. It never blocks.
 pub trait Port {
-    /// Reads what has come, about `budget` packets, and hands each to `take` with the time at which it arrived.
-    /// Gives the number read; less than `budget` means that nothing is left for now. It is more by up to 63 where
-    /// the system has joined packets.
+    /// Reads what has come, about `budget` packets, and hands each to `take` with the time at which
+    /// it arrived. Gives the number read; less than `budget` means that nothing is left for now. It
+    /// is more by up to 63 where the system has joined packets.
     ///
     /// Buffers come from `buffers`.
     ///
-    /// # Errors
-    /// What ends this port. A packet that the system refuses to hand over is none.
+    /// An error that ends this port. A packet that the system refuses is none.
     fn receive(
         &mut self,
         budget: usize,
@@ -22,24 +22,24 @@ pub trait Port {
         take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
     ) -> io::Result<usize>;
 
-    /// Hands a packet to the system, or keeps it until the next [`flush`](Self::flush). The buffer stays with
-    /// `packet` or is another in its place.
+    /// Hands a packet to the system, or keeps it until the next [`flush`](Self::flush). The buffer
+    /// stays with `packet` or is another in its place.
     ///
     /// # Errors
-    /// What ends this port.
+    /// An error that ends this port.
     fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent>;
 
-    /// Hands over whatever [`send`](Self::send) kept, and gives the number of those that the system did not take
-    /// after all. It is called when no more packets are due.
+    /// Hands over whatever [`send`](Self::send) kept, and gives the number of those that the system
+    /// did not take after all. It is called when no more packets are due.
     ///
     /// # Errors
-    /// What ends this port.
+    /// An error that ends this port.
     fn flush(&mut self) -> io::Result<u64> {
         Ok(0)
     }
 
-    /// A tag of which this port will have no more packets: whoever it stands for is gone. The packets that are
-    /// still on the way to him are refused, and the tag is not used again.
+    /// Returns a tag that this port no longer uses, because its client is gone. Packets on the way
+    /// to that client are refused, and the tag is not used again.
     fn poll_gone(&mut self, _now: Instant) -> Option<u32> {
         None
     }
@@ -50,7 +50,7 @@ pub trait Port {
     }
 }
 
-/// Whether the system took a packet.
+/// Result of sending a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// It did, or will on [`Port::flush`].
@@ -61,11 +61,12 @@ pub enum Sent {
 
 /// Buffers that have been used and are used again: in steady state no packet allocates memory.
 ///
-/// A link charges a packet its length, so no packet gets a buffer of more than twice that: one that once carried 60 kB
-/// would otherwise come to hold 40 bytes, and many of these more memory than the link's limit.
+/// A link charges a packet its length, so no packet gets a buffer of more than twice that: one that
+/// once carried 60 kB would otherwise come to hold 40 bytes, and many of these more memory than the
+/// link's limit.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// Those of each size: [`SMALLEST`], twice that and so on.
+    /// Buffers of each size class: [`SMALLEST`], twice that and so on.
     free: [Vec<Vec<u8>>; SIZES],
     /// Bytes that all of them have room for.
     free_bytes: usize,
@@ -103,7 +104,8 @@ impl Buffers {
     }
 }
 
-/// Among which buffers one of so many bytes is, if of any: the copies that a link makes have other sizes.
+/// Returns the size class of a buffer of this length, if any: the copies that a link makes have
+/// other sizes.
 fn place(bytes: usize) -> Option<usize> {
     let place = (bytes / SMALLEST).checked_ilog2()? as usize;
     (bytes.is_power_of_two() && place < SIZES).then_some(place)
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn no_packet_has_a_buffer_of_more_than_twice_what_it_is_charged() {
+    fn buffers_are_at_most_twice_the_charge() {
         let mut buffers = Buffers::default();
         for large in [0, 64, 127, 128, 2000, 2048, 60_000, 65_536, 70_000] {
             buffers.give(Vec::with_capacity(large));
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_packets_needed_goes_back_to_the_system() {
+    fn excess_buffers_are_freed() {
         let mut buffers = Buffers::default();
         let many: Vec<_> = (0..400).map(|_| buffers.take(60_000)).collect();
         for buffer in many {

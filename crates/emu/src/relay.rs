@@ -1,12 +1,12 @@
 //! The loop in real time: packets enter the path when they arrive, and leave it when they are due.
 //!
-//! It knows neither what a packet means nor where it comes from. A packet is pushed with the time at which it
-//! arrived, so whoever is late shows once, when it leaves, and is measured there.
+//! It does not interpret packets or their origin. A packet enters the path with its arrival time,
+//! so delay of the relay appears once, when the packet leaves, and is measured there.
 
 use std::io;
 use std::time::Instant;
 
-use rdt_emulator::{DelayHistogram, Direction, Ledger};
+use rdt_emulator::Direction;
 use rdt_udp::clock;
 
 use crate::account::{Account, Accounts, Lane};
@@ -15,16 +15,18 @@ use crate::paths::Paths;
 use crate::port::{Buffers, Port, Sent};
 use crate::waiter::Wait;
 
-/// Packets read from one port before the clock and the other port are looked at again: what is due meanwhile is
-/// late by the time that this takes.
+/// Packets read from one port before the clock and the other port are looked at again: what is due
+/// meanwhile is late by the time that this takes.
 const BUDGET: usize = 32;
-/// Packets that a port may read beyond that, because the system has joined them: it joins 64 at most.
+/// Packets that a port may read beyond that, because the system has joined them: it joins 64 at
+/// most.
 const JOINED: usize = 63;
-/// Packets delivered before the ports are looked at again. More than are read, so that a relay that has fallen
-/// behind catches up even if each packet was duplicated.
+/// Packets delivered before the ports are looked at again. More than are read, so that a relay that
+/// has fallen behind catches up even if each packet was duplicated.
 const DELIVERIES: usize = 2 * (BUDGET + JOINED) + 1;
 
-/// Turns after the end, lest somebody who does not stop sending keeps the relay from it: 32,000 packets.
+/// Turns after the end is requested, at most: 32,000 packets. A peer that keeps sending cannot
+/// delay the end further.
 const LAST_TURNS: usize = 1000;
 
 /// A path between two ports: what comes in at the near one is going forward.
@@ -57,8 +59,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
 
     /// Carries packets until `wait` says that it is the end.
     ///
-    /// # Errors
-    /// Those of the ports and of waiting.
+    /// Errors of the ports and of waiting.
     pub fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
         loop {
             let read = self.turn()?;
@@ -70,7 +71,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         }
     }
 
-    /// What has come before the end belongs in the account.
+    /// Packets that arrived before the end are counted.
     fn last_turns(&mut self) -> io::Result<()> {
         for _ in 0..LAST_TURNS {
             if !self.turn()? {
@@ -80,7 +81,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         Ok(())
     }
 
-    /// The accounts of both directions, forward first, and whoever watched. What is still on the path is discarded.
+    /// Returns the accounts, forward first, and the observer. Packets on the path are discarded.
     pub fn finish(mut self) -> ([Account; 2], T) {
         for direction in [Direction::Forward, Direction::Reverse] {
             self.observer.on_overlooked(direction, self.paths.overlooked_drops(direction));
@@ -88,7 +89,8 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.observer)
     }
 
-    /// Delivers what is due and reads what has come, both ways. True if there was more to read than is read at once.
+    /// Delivers what is due and reads what has come, both ways. True if there was more to read than
+    /// is read at once.
     fn turn(&mut self) -> io::Result<bool> {
         let Self { near, far, paths, forward, reverse, buffers, observer } = self;
         let now = forward.deliver(paths, far, buffers, observer)?;
@@ -110,7 +112,8 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         Ok(more)
     }
 
-    /// When the next packet is due, or the near port or whoever watches wants a turn.
+    /// Returns the time of the next due packet, or of the next turn that the near port or the
+    /// observer asks for.
     fn next_wakeup(&self) -> Option<Instant> {
         let others = self.near.next_check().into_iter().chain(self.observer.next_turn());
         self.paths.next_wakeup().into_iter().chain(others).min()

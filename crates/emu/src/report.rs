@@ -1,4 +1,4 @@
-//! What is told at the end, for people.
+//! Report at the end as text.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use rdt_emulator::DropCause;
 
 use crate::account::Account;
 
-/// Both accounts, the forward one first: a line each with what became of its packets, one with how long they waited
-/// if any did, and one with how late they were.
+/// Both accounts, the forward one first: a line each with what became of its packets, one with how
+/// long they waited if any did, and one with how late they were.
 pub fn text(accounts: &[Account; 2]) -> String {
     let mut text = String::new();
     for (name, account) in ["forward", "reverse"].into_iter().zip(accounts) {

@@ -48,8 +48,8 @@ pub(crate) struct SimArgs {
     /// Do not print the account for people
     #[arg(long, short)]
     quiet: bool,
-    /// Lines of TIME SIZE [forward|reverse] [COUNT/RATE or COUNT/TIME] [ect0|ect1|ce]: at 1.5s 1200 reverse 100/5mbit
-    /// a hundred packets of 1200 bytes each [default: the standard input]
+    /// Lines of TIME SIZE [forward|reverse] [COUNT/RATE or COUNT/TIME] [ect0|ect1|ce]: at 1.5s 1200
+    /// reverse 100/5mbit a hundred packets of 1200 bytes each [default: the standard input]
     #[arg(value_name = "FILE")]
     schedule: Option<PathBuf>,
 }

@@ -11,7 +11,8 @@ pub const SPIN: Duration = Duration::from_micros(60);
 /// How a relay spends the time between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Waiting {
-    /// Stay awake on a processor of its own while packets pass, so that none is late by a wake-up of this host
+    /// Stay awake on a processor of its own while packets pass, so that none is late by a wake-up
+    /// of this host
     #[default]
     Spin,
     /// Sleep, and leave the processor to others: packets may be late by what a wake-up takes
@@ -29,8 +30,8 @@ impl From<Waiting> for Policy {
 
 /// Waits between the turns of a relay.
 pub trait Wait {
-    /// Waits until a port has something, `deadline` is near, or the end is requested, and returns false for the end. May
-    /// return early.
+    /// Waits until a port has something, `deadline` is near, or the end is requested, and returns
+    /// false for the end. May return early.
     ///
     /// # Errors
     /// As the operating system reports.
@@ -48,7 +49,8 @@ pub(crate) enum Readiness {
 
 /// Ports that can be polled.
 pub(crate) trait PollPorts {
-    /// Polls until a port has something, the end is requested, or `timeout` passed; may return early.
+    /// Polls until a port has something, the end is requested, or `timeout` passed; may return
+    /// early.
     ///
     /// # Errors
     /// As the operating system reports.

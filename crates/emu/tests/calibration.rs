@@ -1,4 +1,4 @@
-//! What `run` and `proxy` do with a calibration that is kept.
+//! Effect of a kept calibration on `run` and `proxy`.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -52,7 +52,7 @@ fn proxy(state: &TempDir, options: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_rate_that_was_not_held_is_refused_in_a_sentence() {
+fn failed_rate_is_refused_with_reason() {
     let state = state(&calibration().to_string());
     for rate in ["60mbit", "0s:1mbit, 5s:60mbit"] {
         let (code, said) = proxy(&state, &["--rate-reverse", rate]);
@@ -66,7 +66,7 @@ fn a_rate_that_was_not_held_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn no_more_than_is_held_no_rate_and_who_insists_is_not_refused() {
+fn carried_rates_and_force_are_not_refused() {
     let state = state(&calibration().to_string());
     for options in
         [&["--rate", "50mbit"][..], &["--rtt", "1ms"], &["--rate", "60mbit", "--beyond-calibration"]]
@@ -80,7 +80,7 @@ fn no_more_than_is_held_no_rate_and_who_insists_is_not_refused() {
 }
 
 #[test]
-fn what_may_be_too_much_is_said_and_goes_on() {
+fn doubtful_rate_warns_and_runs() {
     let state = state(&calibration().to_string());
     let cases = [
         (&["--rate", "55mbit"][..], "the path asks for 55 Mbit/s, and this host held 50 Mbit/s"),
@@ -112,7 +112,7 @@ fn nothing_is_measured_that_could_not_be_kept() {
 }
 
 #[test]
-fn one_that_is_of_no_use_is_said_and_refuses_nothing() {
+fn unusable_calibration_warns_and_refuses_nothing() {
     let with = |change: &dyn Fn(&mut Value)| {
         let mut object = calibration();
         change(&mut object);

@@ -1,4 +1,4 @@
-//! What is told of a disk that is full, as users see it.
+//! Messages about a full disk, as users see them.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -29,8 +29,8 @@ fn end(output: &Output) -> (i32, String) {
     )
 }
 
-/// A proxy that this line for the shell begins, which carries so many datagrams and is asked to end. Its arguments
-/// follow the line.
+/// Runs a proxy by a shell command line, carries a number of datagrams and interrupts it.
+/// `arguments` follow the line.
 fn proxied(line: &str, arguments: &str, datagrams: usize, stdout: impl Into<Stdio>) -> Output {
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
     let script =
@@ -54,7 +54,7 @@ fn proxied(line: &str, arguments: &str, datagrams: usize, stdout: impl Into<Stdi
 }
 
 #[test]
-fn a_standard_output_that_cannot_be_written_is_told_by_each_command() {
+fn unwritable_stdout_is_reported_by_each_command() {
     let told =
         (74, "rdt-emu: cannot write the standard output: No space left on device (os error 28)".to_owned());
     assert_eq!(end(&proxied("exec", "--json", 0, full())), told);
@@ -67,7 +67,7 @@ fn a_standard_output_that_cannot_be_written_is_told_by_each_command() {
 }
 
 #[test]
-fn what_fits_of_a_capture_is_kept_in_whole_packets_and_what_has_none_is_removed() {
+fn capture_keeps_whole_packets_or_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("capture");
     // In blocks of 512 bytes.

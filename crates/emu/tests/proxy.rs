@@ -35,7 +35,7 @@ fn bad_arguments_are_a_sentence_each() {
 }
 
 #[test]
-fn an_address_that_is_taken_and_one_that_is_the_target_are_told() {
+fn taken_address_and_loop_are_refused() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let (code, said) = fails(&format!("{address} 127.0.0.1:9"));
@@ -49,7 +49,7 @@ fn an_address_that_is_taken_and_one_that_is_the_target_are_told() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_request_to_end_is_answered_with_the_account() {
+fn interrupted_proxy_prints_account() {
     use std::io::{BufRead, BufReader, Read};
     use std::process::Stdio;
     use std::time::Duration;
@@ -85,7 +85,7 @@ fn a_request_to_end_is_answered_with_the_account() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_second_request_ends_a_proxy_whose_account_nobody_reads() {
+fn second_interrupt_ends_proxy_with_blocked_output() {
     use std::process::Stdio;
     use std::thread::sleep;
     use std::time::Duration;
@@ -101,7 +101,7 @@ fn a_second_request_ends_a_proxy_whose_account_nobody_reads() {
         .unwrap();
     let mut unread = 0;
     let ended = (0..100).find_map(|_| {
-        #[expect(clippy::disallowed_methods, reason = "a stranger is waited for")]
+        #[expect(clippy::disallowed_methods, reason = "waits for another process")]
         sleep(Duration::from_millis(100));
         let before = unread;
         unread = rustix::io::ioctl_fionread(child.stdout.as_ref().unwrap()).unwrap();
@@ -119,7 +119,7 @@ fn a_second_request_ends_a_proxy_whose_account_nobody_reads() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn one_who_does_not_read_what_is_said_stops_no_packet_and_keeps_nobody_from_the_end() {
+fn unread_stderr_delays_no_packet() {
     use std::fs::File;
     use std::io::{BufRead, BufReader, ErrorKind, Write};
     use std::thread::sleep;
@@ -141,7 +141,8 @@ fn one_who_does_not_read_what_is_said_stops_no_packet_and_keeps_nobody_from_the_
     BufReader::with_capacity(1, &said).read_line(&mut line).unwrap();
     let address = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
     let mut stderr = File::from(std::os::fd::OwnedFd::from(stderr));
-    // Both ends of the program's standard error are the same here: while it is filled it does not block.
+    // Both ends of the program's standard error are the same here: while it is filled it does not
+    // block.
     fcntl_setfl(&stderr, OFlags::NONBLOCK).unwrap();
     let full = (0..).find_map(|_| stderr.write(b"x").err()).unwrap();
     assert_eq!(full.kind(), ErrorKind::WouldBlock);
@@ -154,7 +155,7 @@ fn one_who_does_not_read_what_is_said_stops_no_packet_and_keeps_nobody_from_the_
     let served = [(); 2].map(|()| target.recv(&mut [0; 9]).is_ok());
     let ended = (0..100).find_map(|_| {
         kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
-        #[expect(clippy::disallowed_methods, reason = "a stranger is waited for")]
+        #[expect(clippy::disallowed_methods, reason = "waits for another process")]
         sleep(Duration::from_millis(100));
         child.try_wait().unwrap()
     });

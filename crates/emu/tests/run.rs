@@ -1,5 +1,5 @@
-//! `rdt-emu run` as users run it. Where the host forbids namespaces, each test says so and is skipped; with
-//! `RDT_NAMESPACES=1` it fails.
+//! `rdt-emu run` as users run it. Where the host forbids namespaces, each test says so and is
+//! skipped; with `RDT_NAMESPACES=1` it fails.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -10,6 +10,8 @@ mod account;
 mod agreement;
 #[path = "run/command.rs"]
 mod command;
+#[path = "run/enclosing.rs"]
+mod enclosing;
 #[path = "run/ends.rs"]
 mod ends;
 #[path = "../benches/tcp/flow.rs"]
@@ -18,8 +20,6 @@ mod flow;
 mod helpers;
 #[path = "run/nested.rs"]
 mod nested;
-#[path = "run/outer.rs"]
-mod outer;
 #[path = "../benches/ladder/rungs.rs"]
 mod rungs;
 #[path = "run/running.rs"]

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn first_error_is_kept_and_closed_pipe_is_none() {
+    fn first_error_other_than_closed_pipe_is_kept() {
         let mut errors =
             [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull, io::ErrorKind::TimedOut].into_iter();
         let printer = Printer::spawn(CAPACITY, move |_| Err(errors.next().unwrap().into())).unwrap();

@@ -1,4 +1,4 @@
-//! Who sends numbered datagrams, and who notes when they arrive.
+//! Sender of numbered datagrams, and receiver that records arrival times.
 
 use std::env;
 use std::fs;
@@ -18,7 +18,7 @@ use nix::sys::time::TimeSpec;
 pub(crate) const COUNT: u32 = 10_000;
 /// Their payload, bytes.
 pub(crate) const PAYLOAD: usize = 100;
-/// So many leave at once, which the link cannot.
+/// Datagrams of a burst, faster than the link.
 const BURST: u32 = 20;
 /// From one burst to the next: so the link is idle for three quarters of the time.
 const GAP: Duration = Duration::from_millis(4);
@@ -90,7 +90,7 @@ pub(crate) fn receive_to(file: &Path) {
     fs::write(file, arrivals.iter().map(line).collect::<String>()).unwrap();
 }
 
-/// What it wrote.
+/// Output of the receiver.
 pub(crate) fn read(file: &Path) -> Vec<Arrival> {
     let parse = |line: &str| {
         let words: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
@@ -113,7 +113,7 @@ fn payload(number: u32) -> [u8; PAYLOAD] {
     bytes
 }
 
-/// What most of them say at the end of a packet.
+/// Most frequent delay at the end of a packet.
 pub(crate) fn number(packet: &[u8]) -> u32 {
     let copies = packet[packet.len() - 12..].chunks(4);
     let copies: Vec<_> = copies.map(|copy| u32::from_be_bytes(copy.try_into().unwrap())).collect();

@@ -50,7 +50,7 @@ pub(crate) fn compare(capture: &Path, arrivals: &[Arrival], drops_changed: bool)
             arrived.iter().zip(dues).map(|(it, due)| it.at_ns.cast_signed() - due.at_ns.cast_signed()),
         );
     }
-    // Nobody sent those.
+    // Packets of the kernel, not of the sender.
     other_fates += arrived.len();
     late_ns.sort_unstable();
     Difference { entered: entered.len(), compared: late_ns.len(), other_fates, late_ns }

@@ -19,7 +19,8 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 pub(crate) const PATH: [&str; 6] =
     ["--rtt=100ms", "--rate=20mbit", "--loss=1%/0", "--duplicate=1%", "--corrupt=1%", "--seed=20"];
 
-/// The most by which the two clocks may go apart, ns: it is what two readings after each other differ by.
+/// The most by which the two clocks may go apart, ns: it is what two readings after each other
+/// differ by.
 const CLOCKS: i64 = 20_000;
 
 pub(crate) fn main() {
@@ -42,7 +43,8 @@ fn table() {
     row("namespace", &measure(&file, true, namespace));
 }
 
-/// Stamps count from 1970, the relay's times are of a clock that nobody sets: that must not happen meanwhile.
+/// Timestamps count from 1970, and the relay's times are of the monotonic clock: the system clock
+/// must not be set meanwhile.
 fn measure(capture: &Path, drops_changed: bool, mode: fn(&Path) -> Vec<Arrival>) -> Difference {
     let before = between_clocks();
     let arrivals = mode(capture);

@@ -1,9 +1,11 @@
-//! Whether links have the rate and the round trip that they are asked for, rung by rung: a flood of datagrams of 1400
-//! bytes that offers 3 % more than the link's rate, and pings over the same link without it. Linux.
+//! Rate and RTT of emulated links compared with those requested, rung by rung: load of 1400-byte
+//! datagrams at 3 % above the link's rate, and pings over the same link without load. Linux.
 //!
-//! `cargo bench -p rdt-emu --bench ladder` (`-- proxy` or `-- namespace` for one of the two, `--wait sleep` as for
-//! `rdt-emu`, `--check` to fail where a rung is off by more than 1 % or its median round trip by more than 100 us). The flood's rate is counted where it arrives, as IP packets; pings leave each 10 ms and whoever sends them
-//! spins, so that what is left is the link and the host's network code.
+//! `cargo bench -p rdt-emu --bench ladder` (`-- proxy` or `-- namespace` for one of the two,
+//! `--wait sleep` as for `rdt-emu`, `--check` to fail where a rung is off by more than 1 % or its
+//! median round trip by more than 100 us). The flood's rate is counted where it arrives, as IP
+//! packets; pings are sent every 10 ms by a spinning thread, so that the result is
+//! the link and the host's network code.
 
 #[cfg(target_os = "linux")]
 mod rungs;

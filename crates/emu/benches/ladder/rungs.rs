@@ -1,5 +1,5 @@
-//! The rungs, each over the real program: `rdt-emu run` around whoever asks, or `rdt-emu proxy` between two of its
-//! sockets. For the bench and a test.
+//! Rungs of the ladder, each over the real program: `rdt-emu run` with the bench as command, or
+//! `rdt-emu proxy` between two of its sockets. For the bench and a test.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::traffic::{self, PING};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
-/// That of each rung, the time that packets take themselves not included.
+/// RTT of each rung, without serialisation time.
 pub(crate) const RTT: Duration = Duration::from_millis(100);
 /// Where a flood goes in a namespace.
 const PORT: u16 = 9;
@@ -24,7 +24,7 @@ const PORT: u16 = 9;
 const ROLE: &str = "RDT_LADDER";
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// What was seen on a rung.
+/// Measurements of a rung.
 pub(crate) struct Readiness {
     /// Microseconds and bytes, where the flood arrived.
     counts: Vec<(f64, f64)>,
@@ -41,8 +41,8 @@ impl Readiness {
         traffic::steady(&self.counts).unwrap_or(f64::NAN) / 1e6
     }
 
-    /// How much longer than they should pings took on a link of this rate, microseconds, from the shortest to the longest. Less
-    /// than nothing, if an answer came too early.
+    /// How much longer than they should pings took on a link of this rate, microseconds, from the
+    /// shortest to the longest. Less than nothing, if an answer came too early.
     pub(crate) fn excess(&self, mbps: f64) -> Vec<f64> {
         // Each ping takes the link for so long, both ways.
         let own = 2.0 * 8.0 * f64::from(u32::try_from(self.ping).unwrap_or(0)) / mbps / 1e6;
@@ -54,7 +54,7 @@ impl Readiness {
     }
 }
 
-/// The value that so many of a hundred do not exceed.
+/// Returns a percentile.
 pub(crate) fn percentile(sorted: &[f64], share: usize) -> f64 {
     sorted.get(sorted.len() * share / 100).copied().unwrap_or(f64::NAN)
 }
@@ -78,7 +78,7 @@ fn program() -> Command {
     command
 }
 
-/// Whoever runs the program that `itself` names, a shell's words, has it call [`inside`].
+/// Command line of this bench for a shell; the process must call [`inside`].
 pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Readiness {
     let run = |role: &str| {
         let mut command = program();
@@ -100,7 +100,7 @@ pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Readiness {
     }
 }
 
-/// What a program inside a namespace is to do, if it is one: its role and a rate.
+/// Task of a program inside a namespace: role and rate, if it is one.
 pub(crate) fn role() -> Option<(String, f64)> {
     let text = env::var(ROLE).ok()?;
     let (role, bps) = text.split_once(' ')?;
@@ -174,7 +174,7 @@ fn start_proxy(target: SocketAddr, mbps: f64, wait: &str) -> (Child, SocketAddr)
     (proxy, listen)
 }
 
-/// What it prints at its end.
+/// Output at its end.
 fn end(mut proxy: Child) -> String {
     let id = rustix::process::Pid::from_child(&proxy);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it is there");

@@ -9,7 +9,8 @@ use crate::rungs::{self, Readiness, percentile};
 const RUNGS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0];
 /// The highest rung of a namespace.
 const NAMESPACE: f64 = 1000.0;
-/// What `--check` allows: of the rate either way, and at the median beyond the round trip, microseconds.
+/// Tolerance of `--check`: share of the rate in each direction, and median beyond the RTT,
+/// microseconds.
 const OFF: f64 = 0.01;
 const EXCESS: f64 = 100.0;
 

@@ -1,4 +1,4 @@
-//! What goes over a link: a flood and whoever counts it, pings and their answers.
+//! Traffic over a link: a load and its counter, pings and their answers.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::thread;
@@ -26,7 +26,8 @@ const PINGS: u32 = 200;
 const INTERVAL: Duration = Duration::from_millis(10);
 /// A ping that is not answered by then is lost.
 const LOST: Duration = Duration::from_secs(1);
-/// Bytes of a ping: the header of an ICMP echo request and its payload, the last of which are its number.
+/// Bytes of a ping: the header of an ICMP echo request and its payload, the last of which are its
+/// number.
 pub(crate) const PING: usize = 64;
 
 /// Floods a link of this rate.
@@ -51,8 +52,8 @@ pub(crate) fn flood(to: SocketAddr, bps: f64) {
     }
 }
 
-/// Counts what arrives and tells at intervals how much it is by then: microseconds, bytes. Until `tell` says that it is
-/// enough.
+/// Counts what arrives and tells at intervals how much it is by then: microseconds, bytes. Until
+/// `tell` says that it is enough.
 pub(crate) fn count(mut io: UdpIo, mut tell: impl FnMut(u128, usize) -> bool) {
     let (begin, mut next, mut bytes) = (clock::now(), WINDOW, 0);
     loop {
@@ -79,7 +80,8 @@ pub(crate) fn steady(counts: &[(f64, f64)]) -> Option<f64> {
     Some((last.1 - first.1) * 8e6 / (last.0 - first.0))
 }
 
-/// Pings from a connected socket; gives the round trips. If nobody else answers at the far end, `echo` does.
+/// Pings from a connected socket; returns the round trips. Without another server at the far end,
+/// `echo` answers.
 pub(crate) fn ping(near: &Socket, echo: Option<&UdpSocket>) -> Vec<Duration> {
     const ECHO_REQUEST: u8 = 8;
     near.set_nonblocking(true).expect("a socket that does not block");
@@ -111,7 +113,7 @@ pub(crate) fn ping(near: &Socket, echo: Option<&UdpSocket>) -> Vec<Duration> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "neither end answers anybody, so nobody waits for it")]
+#[expect(clippy::disallowed_methods, reason = "neither end replies, so no thread waits for it")]
 fn sleep(time: Duration) {
     thread::sleep(time);
 }

@@ -1,5 +1,5 @@
-//! Flows of kernel TCP over a run's path: who sends, who counts, what the kernel says of a connection. For the bench and
-//! the tests.
+//! Flows of kernel TCP over a run's path: who sends, who counts, what the kernel says of a
+//! connection. For the bench and the tests.
 
 use std::env;
 use std::fmt;
@@ -24,7 +24,7 @@ const CHUNK: usize = 64 << 10;
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What is asked of both ends. As text: the congestion control, then the numbers in this order.
+/// Parameters of both ends. As text: the congestion control, then the numbers in this order.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
     /// As the kernel calls it.
@@ -33,12 +33,13 @@ pub(crate) struct Wish {
     pub(crate) millis: u64,
     /// Connections at once.
     pub(crate) flows: usize,
-    /// Both buffers, as `iperf3 -w` sets them, bytes; 0 leaves them to the kernel. Of the receive buffer the kernel offers
-    /// about so much as window: it sets twice the size aside, for what it adds to each segment.
+    /// Both buffers, as `iperf3 -w` sets them, bytes; 0 leaves them to the kernel. Of the receive
+    /// buffer the kernel offers about so much as window: it sets twice the size aside, for what it
+    /// adds to each segment.
     pub(crate) window: usize,
-    /// Whether selective acknowledgements (RFC 2018) are allowed: 1 or 0.
+    /// Selective acknowledgements (RFC 2018) are allowed: 1 or 0.
     pub(crate) sack: u8,
-    /// What comes in this time at the beginning is not counted, milliseconds.
+    /// Warm-up that is not counted, milliseconds.
     pub(crate) omit: u64,
     /// `tcp_recovery` of the kernel: 1 for RACK, 0 for the rules by counts.
     pub(crate) recovery: u8,
@@ -87,21 +88,23 @@ impl FromStr for Wish {
     }
 }
 
-/// What became of one flow. As text: the numbers in this order.
+/// Result of one flow. As text: the numbers in this order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
-    /// Bits per second of payload that reached the counter, from the accepted connection to the last byte.
+    /// Bits per second of payload that reached the counter, from the accepted connection to the
+    /// last byte.
     pub(crate) bps: f64,
-    /// Microseconds in which the sender had data to send, and of these, for want of window and of buffer.
+    /// Microseconds in which the sender had data to send, and of these, for want of window and of
+    /// buffer.
     pub(crate) busy_us: u64,
     pub(crate) window_us: u64,
     pub(crate) buffer_us: u64,
-    /// Whether both ends agreed on selective acknowledgements: 1 or 0.
+    /// Both ends agreed on selective acknowledgements: 1 or 0.
     pub(crate) sack: u8,
 }
 
 impl Flow {
-    /// Those that a sender printed.
+    /// Parses the output of a sender.
     pub(crate) fn all(output: &str) -> Vec<Self> {
         let flows = output.lines().filter_map(|line| line.strip_prefix("flow ")?.parse().ok());
         flows.collect()
@@ -163,8 +166,8 @@ impl TcpInfo {
         let mut info = Self::default();
         let size = libc::socklen_t::try_from(size_of::<Self>()).expect("few");
         let mut len = size;
-        // SAFETY: the socket is open, and the kernel writes no more than `len` bytes to `info`, which consists of
-        // integers and has so many.
+        // SAFETY: the socket is open, and the kernel writes no more than `len` bytes to `info`,
+        // which consists of integers and is that long.
         let result = unsafe {
             let place = (&raw mut info).cast();
             libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &raw mut len)
@@ -178,7 +181,8 @@ fn address(name: &str) -> IpAddr {
     env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")
 }
 
-/// Counts what comes on each connection, and answers with bytes and microseconds at its end; for ever.
+/// Counts what comes on each connection, and answers with bytes and microseconds at its end; for
+/// ever.
 pub(crate) fn count() {
     let wish = Wish::asked();
     wish.set_rules();
@@ -202,7 +206,7 @@ fn count_one(wish: &Wish, mut stream: &TcpStream) {
         }
     }
     let micros = u64::try_from((clock::now() - begin).as_micros()).expect("less than a millennium");
-    // Whoever sent may have been ended.
+    // The sender may have been ended.
     let _ = stream.write_all(&[bytes.to_be_bytes(), micros.to_be_bytes()].concat());
 }
 
@@ -226,7 +230,7 @@ fn send_one(wish: &Wish) -> Flow {
     rustix::net::sockopt::set_tcp_congestion(&stream, &wish.congestion).expect("a kernel that has it");
     let (begin, chunk) = (clock::now(), vec![0; CHUNK]);
     while clock::now() - begin < Duration::from_millis(wish.millis) {
-        stream.write_all(&chunk).expect("somebody who reads");
+        stream.write_all(&chunk).expect("a reader");
     }
     stream.shutdown(Shutdown::Write).expect("an end");
     let mut answer = [[0; 8]; 2];
@@ -249,7 +253,7 @@ fn connected(wish: &Wish) -> TcpStream {
             }
         }
     }
-    panic!("nobody counts");
+    panic!("no server counts");
 }
 
 fn socket(wish: &Wish) -> Socket {

@@ -1,5 +1,5 @@
-//! Native transfers (`rdt-send`, `rdt-recv`) on the same paths as kernel TCP: beside a flow of it, and alone with the same
-//! rules.
+//! Native transfers (`rdt-send`, `rdt-recv`) on the same paths as kernel TCP: beside a flow of it,
+//! and alone with the same rules.
 
 use std::env;
 use std::io::{BufRead, BufReader};

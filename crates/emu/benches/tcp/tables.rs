@@ -12,7 +12,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];
 /// Its rate, bit/s.
 const LINK_BPS: f64 = 100e6;
-/// That of the published sweep of windows.
+/// RTT of the published sweep of windows.
 const SWEEP: [&str; 2] = ["--rtt=10ms", "--rate=34mbit"];
 /// Its round trip, seconds, and its rate, bit/s.
 const SWEEP_RTT: f64 = 0.010;

@@ -14,11 +14,11 @@ use crate::failure::Failure;
 const PORT: u16 = 9;
 /// How long a sender sleeps that is ahead of its rate.
 const PAUSE: Duration = Duration::from_micros(500);
-/// How long a receiver sleeps that has read everything. What its socket cannot hold meanwhile is lost, and counted
-/// all the same: it has left the link.
+/// How long a receiver sleeps that has read everything. What its socket cannot hold meanwhile is
+/// lost, and counted all the same: it has left the link.
 const NAP: Duration = Duration::from_millis(1);
 
-/// What is sent, and for how long.
+/// Load: datagram size, rate and duration.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Flood {
     /// Bytes of each datagram; 0 is to be the receiver.
@@ -97,7 +97,7 @@ pub(super) fn receive(mut io: UdpIo, stop: impl Fn() -> bool) -> Result<(), Sock
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "neither end answers anybody, so nobody waits for it")]
+#[expect(clippy::disallowed_methods, reason = "neither end replies, so no thread waits for it")]
 fn sleep(time: Duration) {
     thread::sleep(time);
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_says_how_many_datagrams_are_due_and_none_that_all_are() {
+    fn due_datagrams_follow_the_rate() {
         let flood = |pps| Flood { size: 100, pps, ms: 1 };
         assert_eq!(flood(Some(1500)).due(Duration::from_millis(2)), 3);
         assert_eq!(flood(Some(u64::MAX)).due(Duration::MAX), u64::MAX);

@@ -19,8 +19,8 @@ const TRIAL: u64 = 1200;
 const TRIES: u32 = 2;
 /// Rates among which the highest is sought: halving finds it with five.
 const RATES: i32 = 31;
-/// The first, of what a flood brings through: it may be more than that, because a flood also costs the host what is
-/// thrown away.
+/// The first, of what a flood brings through: it may be more than that, because a flood also costs
+/// the host what is thrown away.
 const FIRST: f64 = 1.4;
 /// Each is so much lower than the one before, and the last is a hundredth of the first.
 const STEP: f64 = 0.85;
@@ -51,7 +51,7 @@ impl Asked {
     }
 }
 
-/// What came out of the link while it was full.
+/// Output of the link while it was full.
 #[derive(Debug)]
 pub(super) struct Delivered {
     /// Of IP packets.
@@ -72,7 +72,7 @@ impl Held {
     }
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) held: Option<Held>,
@@ -86,8 +86,8 @@ impl Found {
     }
 }
 
-/// Seeks the highest rate that is held among rates from above what a flood brings through down to little of it. `hold`
-/// gives what a path of a rate delivers, or nothing if the host was its limit.
+/// Seeks the highest rate that is held among rates from above what a flood brings through down to
+/// little of it. `hold` gives what a path of a rate delivers, or nothing if the host was its limit.
 pub(super) fn search<E>(
     flooded_bps: f64,
     mut hold: impl FnMut(Asked) -> Result<Option<Delivered>, E>,
@@ -128,8 +128,8 @@ fn short(bps: f64) -> f64 {
     (bps / unit).floor() * unit
 }
 
-/// What the lines of `--json-stream` say was delivered forward from the second one with a delivery to the last, with so
-/// many bytes of headers for each packet that they do not count.
+/// Reads from the lines of `--json-stream` the forward deliveries between the second line with a
+/// delivery and the last one, without the header bytes of each packet.
 pub(super) fn delivered(lines: &str, headers: u32) -> Option<Delivered> {
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut looks = lines
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_rate_is_found_of_which_a_hundredth_at_most_is_missing() {
+    fn search_finds_highest_rate_within_1_percent() {
         for (capacity, held_bps, failed_bps) in
             [(1.1e9, Some(1.01e9), Some(1.19e9)), (2e7, Some(1.73e7), Some(2.04e7)), (9e9, Some(1.4e9), None)]
         {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_fails_once_is_tried_again_and_one_at_which_the_host_is_the_limit_is_not_held() {
+    fn failed_rate_is_retried_before_it_counts() {
         let mut tried = Vec::new();
         let found = search(1e9, |asked| {
             tried.push(asked.rate.as_bps_f64());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_holds_nothing_is_told_the_lowest_rate_that_it_did_not() {
+    fn failing_host_reports_lowest_failed_rate() {
         let found = search(1e9, |_| Ok::<_, ()>(None)).unwrap();
         assert_eq!(found.bounds(), Bounds { held_bps: None, failed_bps: Some(1.06e7) });
         assert!(search(1e9, |_| Err(())).is_err());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_delivered_counts_from_the_second_look_that_sees_something() {
+    fn deliveries_count_from_second_report() {
         let line = |us: u32, bytes: u32| {
             let forward = json!({ "delivered": bytes / 10, "delivered_bytes": bytes, "lateness_us": us });
             json!({ "event": "progress", "elapsed_us": us, "forward": forward }).to_string()

@@ -10,7 +10,7 @@ use super::max_rate::{self, Asked, LOOK, RTT};
 use super::{TIME, Throughput};
 use crate::host;
 
-/// What comes through of datagrams of this size, or the sentence that says why nothing does.
+/// Measures the throughput of datagrams of this size; an error says why nothing arrived.
 pub(super) fn measure(size: u16) -> Result<Throughput, String> {
     let output = flooded(Flood { size, pps: None, ms: TIME }, &["--json", "--rtt=1ms"])?;
     let account = output.told.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
@@ -20,7 +20,7 @@ pub(super) fn measure(size: u16) -> Result<Throughput, String> {
     Ok(Throughput::new(size, delivered, forward["lateness_us"].clone()))
 }
 
-/// What a path delivers that is asked for a rate, if the host is not its limit.
+/// Measures the output of a path at a rate, if the host is not the limit.
 pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> {
     let path = [
         format!("--json-stream={}ms", LOOK.as_millis()),
@@ -41,13 +41,13 @@ struct Output {
 }
 
 impl Output {
-    /// Whether the run did not say that the host was its limit.
+    /// Returns true unless the run reported the host as the limit.
     fn kept_up(&self) -> bool {
         !self.said.contains(host::BLAME)
     }
 }
 
-/// What a run with these options prints that is flooded, or else what it said.
+/// Runs a loaded link with these options, and returns its output.
 fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut command = Command::new(&program);
@@ -77,7 +77,7 @@ mod tests {
     use crate::host::LossAlarm;
 
     #[test]
-    fn a_run_that_speaks_of_the_host_shows_no_rate_that_is_held() {
+    fn host_warning_voids_measured_rate() {
         let output = |said: &str| Output { told: "{}".to_owned(), said: said.to_owned() };
         assert!(output("").kept_up() && output("rdt-emu: no IPv6").kept_up());
         let lost = LossAlarm::default().look(rdt_udp::clock::now(), [0, 1]);

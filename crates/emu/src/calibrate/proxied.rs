@@ -12,7 +12,7 @@ use rdt_program::Printer;
 use rdt_udp::{UdpIo, UdpOptions};
 
 use super::max_rate::{self, Asked, LOOK, RTT};
-use super::{TIME, Throughput, flood};
+use super::{TIME, Throughput, load_generator};
 use crate::json;
 use crate::json_stream::JsonStream;
 use crate::observer::Observer;
@@ -26,7 +26,7 @@ const SHORT_RTT: Duration = Duration::from_millis(1);
 /// A port of the loopback that is free.
 const FREE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// What comes through of datagrams of this size.
+/// Measures the throughput of datagrams of this size.
 pub(super) fn measure(size: u16) -> io::Result<Throughput> {
     let flood = load_generator::Flood { size, pps: None, ms: TIME };
     let (end, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
@@ -34,7 +34,7 @@ pub(super) fn measure(size: u16) -> io::Result<Throughput> {
     Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
 }
 
-/// What a path delivers that is asked for a rate, if the host is not its limit.
+/// Measures the output of a path at a rate, if the host is not the limit.
 pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     let (reader, writer) = io::pipe()?;
     let reading = thread::spawn(move || io::read_to_string(reader));
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_datagram_takes_the_path_for_as_long_as_its_packet_does_in_a_namespace() {
+    fn proxy_and_namespace_serialise_equally_long() {
         let PathConfig { forward, reverse } = path(Asked::new(1e6));
         assert_eq!([forward.overhead, reverse.overhead], [28; 2]);
     }

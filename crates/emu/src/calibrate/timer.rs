@@ -33,8 +33,8 @@ pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     Ok(json::lateness(&forward.lateness))
 }
 
-/// Packets that come at their times, which are seen as those on a socket are: by whoever looks, and whoever sleeps
-/// until then is woken up.
+/// Packets that become readable at given times, like those of a socket: a poll sees them, and a
+/// sleep ends with them.
 #[derive(Clone)]
 struct Arrivals {
     next: Rc<Cell<Instant>>,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_seen_from_its_time_on_until_it_is_read_and_not_read_before() {
+    fn packet_is_readable_from_its_time_on() {
         let now = clock::now();
         let mut arrivals = arrivals(now, now + LONG);
         assert_eq!(arrivals.poll_ports(Some(LONG)).unwrap(), Readiness::Packet);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_is_woken_up_by_the_next_packet_and_the_last_time_is_the_end() {
+    fn sleep_ends_with_packet_or_stop() {
         let now = clock::now();
         let mut soon = arrivals(now + INTERVAL, now + LONG);
         assert_eq!(soon.poll_ports(Some(LONG)).unwrap(), Readiness::Packet);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What was found by trying rates, bits per second.
+/// Result of trying rates, bits per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Bounds {
     /// The highest rate that was held; `None` if none was.
@@ -28,7 +28,7 @@ impl Bounds {
         is_ordered.then_some(bounds)
     }
 
-    /// What there is to say of them, if there is anything: `place` is where it was tried.
+    /// Describes the bounds, if there are any; `place` names the mode.
     pub(super) fn found(&self, place: &str) -> Option<String> {
         match (self.held_bps.map(mbps), self.failed_bps.map(mbps)) {
             (Some(held), Some(failed)) => {
@@ -44,12 +44,12 @@ impl Bounds {
         }
     }
 
-    /// Whether so much was held, or less than what was.
+    /// Returns true if this rate, or a higher one, was carried.
     pub(super) fn hold(&self, bps: f64) -> bool {
         self.held_bps.is_some_and(|held| bps <= held)
     }
 
-    /// Whether so much was too much, or more than what was.
+    /// Returns true if this rate, or a lower one, failed.
     pub(super) fn rule_out(&self, bps: f64) -> bool {
         self.failed_bps.is_some_and(|failed| bps >= failed)
     }

@@ -1,6 +1,6 @@
 //! The file in the user's folder for state.
 //!
-//! Owns where it is and that it is whole: whoever reads it finds the old one or the new one.
+//! Owns its path, and replaces it atomically: a reader finds the old file or the new one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,8 +14,8 @@ const NAME: &str = "rdt-emu/calibration.json";
 /// Longer than any that is written, bytes.
 const LONGEST: u64 = 1 << 16;
 
-/// Where it is, by these variables of the environment: `XDG_STATE_HOME` or `HOME` as the XDG Base Directory
-/// Specification has it, `LOCALAPPDATA` on Windows. `None` if they say nothing.
+/// Where it is, by these variables of the environment: `XDG_STATE_HOME` or `HOME` as the XDG Base
+/// Directory Specification has it, `LOCALAPPDATA` on Windows. `None` if they say nothing.
 pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     // A path that is not absolute is to be ignored, says the specification.
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -27,7 +27,7 @@ pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBu
     Some(state?.join(NAME))
 }
 
-/// What it says, if it is there.
+/// Reads the file, if it exists.
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     let kind = match fs::metadata(file) {
         Ok(metadata) => metadata.file_type(),
@@ -37,14 +37,14 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
         }
         Err(error) => return Err(error),
     };
-    // Opening a FIFO would wait for somebody who writes to it.
+    // Opening a FIFO would wait for a writer.
     if !kind.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     read_text(file, LONGEST).map(Some)
 }
 
-/// Whether it could be written: makes its folder if there is none. What is measured in the meantime would be lost else.
+/// Checks that the file can be written, and creates its folder, before the measurement.
 #[cfg(target_os = "linux")]
 pub(crate) fn prepare(file: &Path) -> io::Result<()> {
     if file.is_dir() {
@@ -71,7 +71,8 @@ fn temporary(file: &Path) -> io::Result<tempfile::NamedTempFile> {
 
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // As any program makes files: the user's mask decides who may read it. It may be root who writes it into a user's home.
+    // As any program makes files: the user's mask decides who may read it. It may be root who
+    // writes it into a user's home.
     tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
 }
 
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_read_and_replaces_what_was_there() {
+    fn saved_calibration_replaces_the_old() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("not/there/yet");
         assert_eq!(read(&file).unwrap(), None);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_it_can_be_written_is_known_before_and_leaves_nothing_but_the_folder() {
+    fn write_check_creates_only_the_folder() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("not/there/yet");
         prepare(&file).unwrap();
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn others_may_read_it_as_they_may_read_any_file_that_the_user_makes() {
+    fn file_mode_follows_umask() {
         use std::os::unix::fs::PermissionsExt;
 
         let directory = tempfile::tempdir().unwrap();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_there_where_nothing_can_be_and_what_is_no_file_is_not_opened() {
+    fn missing_or_special_file_is_empty() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(read(Path::new("/dev/null/.local/state")).unwrap(), None);
         assert!(read(directory.path()).is_err());

@@ -10,7 +10,7 @@ pub(crate) struct Host {
     pub(super) name: String,
     /// The kernel and its release.
     pub(super) system: String,
-    /// Those that this program may use.
+    /// Processors that this program may use.
     pub(super) processors: u64,
 }
 
@@ -32,8 +32,8 @@ impl Host {
         Some(Self { name: text("name")?, system: text("system")?, processors: value["processors"].as_u64()? })
     }
 
-    /// Whether what was found on this host tells anything about `here`. With fewer processors it does: what was too much
-    /// for more of them still is.
+    /// Returns true if results of this host apply to `here`. With fewer processors they do: a rate
+    /// that was too much stays too much.
     pub(super) fn tells_of(&self, here: &Self) -> Result<(), Unfit> {
         let changed = |what, was: &dyn ToString, is: &dyn ToString| {
             Err(Unfit::Changed { what, was: was.to_string(), is: is.to_string() })

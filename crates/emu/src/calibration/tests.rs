@@ -27,7 +27,7 @@ fn what_is_kept_reads_back() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_malformed_is_told_and_does_not_count() {
+fn malformed_calibration_is_reported_and_ignored() {
     let whole = calibration().json();
     let spoiled = |key: &str, value: Value| {
         let mut object = whole.clone();
@@ -51,7 +51,7 @@ fn what_is_malformed_is_told_and_does_not_count() {
 }
 
 #[test]
-fn one_of_long_ago_is_told_and_does_not_count() {
+fn outdated_calibration_is_reported_and_ignored() {
     let (kept, host) = (calibration(), calibration().host);
     let later = |days: i64| kept.measured + SignedDuration::from_hours(24 * days);
     assert_eq!(kept.clone().fits(&host, later(0)), Ok(kept.clone()));
@@ -63,7 +63,7 @@ fn one_of_long_ago_is_told_and_does_not_count() {
 }
 
 #[test]
-fn one_of_another_host_is_told_with_what_differs_unless_it_had_more_processors() {
+fn calibration_of_another_host_names_the_difference() {
     let (kept, host) = (calibration(), calibration().host);
     let fits = |here: Host| kept.clone().fits(&here, kept.measured).map_err(|unfit| unfit.to_string());
     let name = Host { name: "there".into(), system: "Linux 6.2".into(), processors: 4 };
@@ -76,7 +76,7 @@ fn one_of_another_host_is_told_with_what_differs_unless_it_had_more_processors()
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_what_is_not_there_is_not() {
+fn unreadable_calibration_is_reported_missing_is_not() {
     let kept = calibration();
     let read = |file: &Path| Calibration::read(file, &kept.host, kept.measured);
     let folder = std::env::temp_dir();
@@ -86,7 +86,7 @@ fn what_cannot_be_read_is_told_and_what_is_not_there_is_not() {
 }
 
 #[test]
-fn from_the_lowest_rate_that_failed_on_a_path_is_refused_and_above_what_was_held_it_is_doubtful() {
+fn rates_from_lowest_failure_on_are_refused() {
     let verdict = |bps, mode| calibration().verdict(Bitrate::from_bps(bps), mode, 2);
     assert_eq!(verdict(2_000_000_000, PROXY), Verdict::Fine);
     assert_eq!(verdict(9_000_000_000, Mode::Namespace), Verdict::Fine, "nothing is known");
@@ -103,7 +103,7 @@ fn from_the_lowest_rate_that_failed_on_a_path_is_refused_and_above_what_was_held
 }
 
 #[test]
-fn a_host_that_held_nothing_refuses_what_it_did_not_hold() {
+fn host_without_success_refuses_failed_rates() {
     let proxy = Bounds { held_bps: None, failed_bps: Some(30e6) };
     let kept = Calibration { proxy, ..calibration() };
     let verdict = |bps| kept.verdict(Bitrate::from_bps(bps), PROXY, 2);
@@ -113,7 +113,7 @@ fn a_host_that_held_nothing_refuses_what_it_did_not_hold() {
 }
 
 #[test]
-fn a_host_that_held_all_that_was_tried_refuses_nothing() {
+fn unfailed_host_refuses_nothing() {
     let proxy = Bounds { held_bps: Some(30e6), failed_bps: None };
     let kept = Calibration { proxy, ..calibration() };
     let Verdict::Doubtful(sentence) = kept.verdict(Bitrate::from_bps(90_000_000), PROXY, 2) else {
@@ -123,7 +123,7 @@ fn a_host_that_held_all_that_was_tried_refuses_nothing() {
 }
 
 #[test]
-fn with_fewer_processors_what_was_held_may_be_too_much() {
+fn fewer_processors_make_carried_rates_doubtful() {
     let verdict = |bps| calibration().verdict(Bitrate::from_bps(bps), PROXY, 1);
     let fewer = "of 2026-11-21, with 2 processors, of which 1 may be used now)";
     assert!(matches!(verdict(1_000_000), Verdict::Doubtful(sentence) if sentence.contains(fewer)));
@@ -131,7 +131,7 @@ fn with_fewer_processors_what_was_held_may_be_too_much() {
 }
 
 #[test]
-fn paths_of_which_each_is_held_may_be_too_much_together() {
+fn sum_of_carried_paths_may_exceed_host() {
     let verdict = |mbps: u64, paths| {
         calibration().verdict(Bitrate::from_bps(mbps * 1_000_000), Mode::Proxy { paths }, 2)
     };
@@ -143,7 +143,7 @@ fn paths_of_which_each_is_held_may_be_too_much_together() {
 }
 
 #[test]
-fn what_is_asked_for_is_the_highest_rate_of_either_direction() {
+fn requested_rate_is_highest_of_both_directions() {
     let rate = Bitrate::from_bps;
     let free = LinkConfig::default();
     let slow = LinkConfig::new(rate(5), Duration::ZERO);

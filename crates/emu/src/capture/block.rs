@@ -2,7 +2,8 @@
 //!
 //! Owns the bytes. A section's byte order is the writer's choice; this one's is little-endian.
 
-/// Bytes are IP packets, of version 4 or 6: `LINKTYPE_RAW` of <https://www.tcpdump.org/linktypes.html>.
+/// Bytes are IP packets, of version 4 or 6: `LINKTYPE_RAW` of
+/// <https://www.tcpdump.org/linktypes.html>.
 const LINK_TYPE: u16 = 101;
 /// Times are in units of 10 to the power of minus this, seconds.
 const RESOLUTION: u8 = 9;
@@ -36,7 +37,7 @@ pub(super) enum Way {
     Out = 2,
 }
 
-/// What is told of a packet beside its bytes.
+/// Metadata of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About {
     /// The number of the interface, from 0, in the order in which they are described.

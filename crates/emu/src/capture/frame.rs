@@ -1,4 +1,4 @@
-//! What a captured packet looks like to who reads the file: an IP packet.
+//! Format of a captured packet in the file: an IP packet.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -9,23 +9,23 @@ use rdt_emulator::{Direction, Ecn};
 pub struct Carried<'a> {
     /// Which way it goes.
     pub direction: Direction,
-    /// What the link carries.
+    /// Payload type of the link.
     pub bytes: &'a [u8],
     /// Its codepoint now.
     pub ecn: Ecn,
-    /// Whose it is; see [`rdt_emulator::Packet::tag`].
+    /// Tag of the packet; see [`rdt_emulator::Packet::tag`].
     pub tag: u32,
 }
 
 /// Makes IP packets of what a link carries.
 pub trait Frame {
-    /// Appends the packet to `out`. True if it left the link with [`Ecn::Ce`] and did not come so, as far as that can
-    /// be known.
+    /// Appends the packet to `out`. True if it left the link with [`Ecn::Ce`] and did not come so,
+    /// as far as that can be known.
     fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool;
 }
 
-/// Payloads of UDP, which get the headers with which a network would have carried them. The argument tells the
-/// addresses, source first, by direction and tag.
+/// Payloads of UDP, which get the headers with which a network would have carried them. The
+/// argument tells the addresses, source first, by direction and tag.
 pub struct Datagrams<A>(pub A);
 
 impl<A: Fn(Direction, u32) -> [SocketAddr; 2]> Frame for Datagrams<A> {

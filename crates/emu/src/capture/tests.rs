@@ -71,7 +71,7 @@ fn delivery(packet: Vec<u8>) -> Delivery {
 }
 
 #[test]
-fn what_passes_is_written_on_both_sides_and_what_is_dropped_once_with_its_cause() {
+fn passed_packets_appear_twice_drops_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let mut capture = Capture::create(&path, AsTheyAre, "seed 7").unwrap();
@@ -121,7 +121,7 @@ fn packets_that_the_link_dropped_unseen_are_missing() {
 }
 
 #[test]
-fn times_are_those_of_the_day_to_the_nanosecond() {
+fn timestamps_are_wall_clock_nanoseconds() {
     let clocks = Clocks { now: clock::now(), system: Duration::from_secs(1_000_000_000) };
     let apart = Duration::from_nanos(1_234_567_891);
     assert_eq!(clocks.time_ns(clocks.now + apart), 1_000_000_001_234_567_891);
@@ -134,7 +134,7 @@ fn times_are_those_of_the_day_to_the_nanosecond() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_ends_the_capture_and_nothing_else() {
+fn full_disk_ends_only_the_capture() {
     let mut capture = Capture::create(Path::new("/dev/full"), AsTheyAre, "").unwrap();
     for _ in 0..200 {
         capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 1400].into());
@@ -146,7 +146,7 @@ fn a_full_disk_ends_the_capture_and_nothing_else() {
 }
 
 #[test]
-fn whole_blocks_are_told_from_the_beginning_of_another() {
+fn partial_block_is_detected() {
     let about = About { interface: 0, time_ns: 0, way: Way::In };
     let (mut bytes, mut ends) = (Vec::new(), vec![0]);
     block::section(&mut bytes, "", "");
@@ -163,7 +163,7 @@ fn whole_blocks_are_told_from_the_beginning_of_another() {
 }
 
 #[test]
-fn a_datagram_gets_the_headers_that_a_network_would_have_given_it() {
+fn datagram_gets_ip_and_udp_headers() {
     let address = |text: &str| -> SocketAddr { text.parse().unwrap() };
     let frame = |ends: [SocketAddr; 2], bytes: &[u8]| {
         let mut out = Vec::new();

@@ -1,6 +1,7 @@
 //! The thread that writes a capture to its file.
 //!
-//! Owns the file. It is handed whole blocks and keeps the file at the end of a block, whatever happens.
+//! Owns the file. It is handed whole blocks and keeps the file at the end of a block, whatever
+//! happens.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,7 +31,7 @@ pub(super) struct Writer {
     thread: JoinHandle<Written>,
 }
 
-/// What came of it.
+/// Result of writing.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// Packets in the file.
@@ -49,7 +50,8 @@ impl Writer {
         Ok(Self { to_thread, used, thread })
     }
 
-    /// Hands over what is in the chunk, which is empty then. It is lost if the disk is slow or writing has ended.
+    /// Hands over what is in the chunk, which is empty then. It is lost if the disk is slow or
+    /// writing has ended.
     pub(super) fn write(&self, chunk: &mut Chunk) {
         let next = Chunk { bytes: self.used.try_recv().unwrap_or_default(), packets: 0 };
         let full = std::mem::replace(chunk, next);
@@ -84,7 +86,7 @@ fn write(mut file: File, path: &Path, chunks: Receiver<Chunk>, used: &Sender<Vec
         len += bytes.len() as u64;
         written.packets += packets;
         bytes.clear();
-        // When nobody takes buffers back, the end is near.
+        // Fails only at the end, when the relay takes no buffers back.
         let _ = used.send(bytes);
     }
     written
@@ -104,7 +106,7 @@ fn put(file: &mut File, bytes: &[u8]) -> Result<(), (io::Error, usize)> {
     Ok(())
 }
 
-/// Leaves so many bytes, or no file at all.
+/// Truncates the file to this length, or removes it.
 fn cut(file: &File, path: &Path, len: Option<u64>) {
     // A pipe or a device takes nothing back, and is none that could be taken for whole.
     if !file.metadata().is_ok_and(|data| data.is_file()) {

@@ -19,7 +19,7 @@ fn parse(line: &[&str]) -> Result<PathArgs, String> {
     program.map(|program| program.path).map_err(|error| error.to_string())
 }
 
-/// What the links do, or the sentence.
+/// Configuration of the links, or the error.
 fn config(line: &[&str]) -> Result<PathConfig, String> {
     parse(line)?.describe().and_then(|described| described.config()).map_err(|failure| {
         assert_eq!(failure.code(), rdt_program::exit::USAGE, "{failure}");
@@ -51,7 +51,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn nothing_is_a_perfect_wire_and_each_key_is_a_flag_with_its_directions() {
+fn default_path_is_perfect_and_keys_are_flags() {
     assert_eq!(config(&[]).unwrap(), PathConfig::default());
     let path =
         config(&["--rtt", "20ms", "--rate", "10mbit", "--rate-reverse", "1mbit", "--loss", "1%/0"]).unwrap();
@@ -69,7 +69,7 @@ fn nothing_is_a_perfect_wire_and_each_key_is_a_flag_with_its_directions() {
 }
 
 #[test]
-fn flags_override_the_file_and_the_file_its_preset() {
+fn flags_override_file_overrides_preset() {
     let folder = Folder::new("layers");
     let file = folder.put("path.toml", "preset = 'dsl'\nseed = 7\nheaders = 28\n[reverse]\nloss = '2%'");
     let described = parse(&["--path", &file, "--headers", "48", "--rtt=1ms"]).unwrap().describe().unwrap();
@@ -81,7 +81,7 @@ fn flags_override_the_file_and_the_file_its_preset() {
 }
 
 #[test]
-fn a_trace_that_a_file_names_is_beside_it() {
+fn trace_path_is_relative_to_its_file() {
     let folder = Folder::new("traces");
     folder.put("cell.down", "1\n");
     let file = folder.put("path.toml", "rate = 'trace:cell.down'");
@@ -97,7 +97,7 @@ fn a_trace_that_a_file_names_is_beside_it() {
 }
 
 #[test]
-fn what_is_wrong_is_a_sentence_with_the_place() {
+fn path_errors_name_the_place() {
     let folder = Folder::new("wrong");
     let file = |name, text: &[u8]| folder.put(name, text);
     let cases: [(&[&str], &str); 9] = [

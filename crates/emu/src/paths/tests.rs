@@ -13,7 +13,8 @@ fn lossy() -> PathConfig {
         .into()
 }
 
-/// Carries 100 packets of each tag, a millisecond apart. Gives those that came out: tag, number and when.
+/// Carries 100 packets of each tag, a millisecond apart. Gives those that came out: tag, number and
+/// when.
 fn carry(paths: &mut Paths, begin: Instant, tags: &[u32]) -> Vec<(u32, u8, Instant)> {
     for number in 0..100 {
         for (place, tag) in (0..).zip(tags) {
@@ -32,7 +33,7 @@ fn carry(paths: &mut Paths, begin: Instant, tags: &[u32]) -> Vec<(u32, u8, Insta
 }
 
 #[test]
-fn the_path_of_a_tag_is_the_same_whoever_else_there_is() {
+fn path_of_a_tag_ignores_other_tags() {
     let begin = clock::now();
     let mut together = Paths::from(PerTag::new(lossy(), 3));
     let both = carry(&mut together, begin, &[7, 8]);
@@ -46,7 +47,7 @@ fn the_path_of_a_tag_is_the_same_whoever_else_there_is() {
 }
 
 #[test]
-fn what_is_on_a_path_that_is_removed_is_discarded_and_told() {
+fn removed_path_discards_and_counts_its_packets() {
     let mut paths = Paths::from(PerTag::new(LinkConfig::default().into(), 3));
     let now = clock::now();
     for tag in [1, 2, 2] {
@@ -66,7 +67,7 @@ fn what_is_on_a_path_that_is_removed_is_discarded_and_told() {
 }
 
 #[test]
-fn a_discipline_that_decides_on_departure_holds_up_no_other_path() {
+fn departure_discipline_does_not_block_other_paths() {
     let codel = LinkConfig::new(Bitrate::from_bps(80_000), Duration::ZERO)
         .discipline(Discipline::DropHead)
         .loss(Loss::None);
@@ -77,7 +78,7 @@ fn a_discipline_that_decides_on_departure_holds_up_no_other_path() {
 }
 
 #[test]
-fn a_path_whose_directions_move_each_others_wake_ups_leaves_none_behind() {
+fn coupled_directions_leave_no_stale_wakeups() {
     let cell = LinkConfig::default().wifi(WifiConfig::b()).discipline(Discipline::DropHead);
     let mut paths = Paths::from(PerTag::new(cell.into(), 3));
     let mut now = clock::now();
@@ -112,7 +113,7 @@ fn merged(alone: &[Paths], direction: Direction) -> (Ledger, DelayHistogram) {
 }
 
 #[test]
-fn the_account_of_many_is_at_all_times_the_sum_of_what_each_has_alone() {
+fn account_is_sum_of_all_paths() {
     for discipline in ["drop-tail", "drop-head", "codel", "pie"] {
         let wire = LinkConfig::new(Bitrate::from_bps(2_000_000), Duration::from_millis(5))
             .loss(Loss::Bernoulli(Probability::new(0.1).unwrap()))
@@ -179,7 +180,7 @@ fn assert_sums(together: &Paths, alone: &[Paths]) {
 }
 
 #[test]
-fn all_paths_share_the_memory_of_one_and_what_one_takes_does_not_depend_on_how_many_there_could_be() {
+fn paths_share_one_memory_limit() {
     let held = LinkConfig::new(None, Duration::from_secs(1)).memory_limit(3_000);
     let mut paths = Paths::from(PerTag::new(held.into(), 3));
     let now = clock::now();

@@ -4,17 +4,18 @@ use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 
 use crate::failure::Failure;
 
-/// Where clients send to, and where their packets go: of the addresses that its name has, one of the same family.
+/// Where clients send to, and where their packets go: of the addresses that its name has, one of
+/// the same family.
 pub(crate) fn both(listen: &str, target: &str) -> Result<(SocketAddr, SocketAddr), Failure> {
     let listen = first("LISTEN", listen, |_| true)?;
     let target = first("TARGET", target, |address| address.is_ipv4() == listen.is_ipv4())?;
     if target.port() == 0 {
-        return Err(Failure::Usage("TARGET: nobody has port 0".into()));
+        return Err(Failure::Usage("TARGET: port 0 cannot be reached".into()));
     }
     Ok((listen, target))
 }
 
-/// Whether what is sent to `target` comes to who is bound to `local`.
+/// Returns true if datagrams to `target` arrive at a socket bound to `local`.
 pub(crate) fn is_loop(local: SocketAddr, target: SocketAddr) -> bool {
     let is_own = || UdpSocket::bind((target.ip(), 0)).is_ok();
     local.port() == target.port() && (local.ip() == target.ip() || (local.ip().is_unspecified() && is_own()))
@@ -45,7 +46,7 @@ mod tests {
             ("127.0.0.1:1", "localhost", "TARGET: 'localhost' has no port"),
             ("127.0.0.1:70000", "127.0.0.1:1", "LISTEN: '127.0.0.1:70000' does not end in a port"),
             ("127.0.0.1:1", "127.0.0.256:1", "TARGET: '127.0.0.256:1' is no address: "),
-            ("127.0.0.1:1", "127.0.0.1:0", "TARGET: nobody has port 0"),
+            ("127.0.0.1:1", "127.0.0.1:0", "TARGET: port 0 cannot be reached"),
         ];
         for (listen, target, part) in cases {
             let error = both(listen, target).unwrap_err();

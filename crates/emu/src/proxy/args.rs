@@ -11,7 +11,7 @@ use crate::output::OutputArgs;
 use crate::path::PathArgs;
 use crate::waiter::Waiting;
 
-/// What stands below the options in `--help`.
+/// Text below the options in `--help`.
 pub(crate) const AFTER: &str = "\
 Examples:
   rdt-emu proxy 127.0.0.1:9000 192.0.2.1:4433 --rtt 100ms --rate 10mbit --loss 1%
@@ -31,8 +31,8 @@ Exit codes: 0 after Ctrl-C or a request to end, and
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Give each client a path of its own, which draws from a seed of its own, the n-th of those of --seed; without
-    /// this all share one, as they share a router
+    /// Give each client a path of its own, which draws from a seed of its own, the n-th of those of
+    /// --seed; without this all share one, as they share a router
     #[arg(long)]
     pub(crate) per_client: bool,
     /// Clients at a time, 1 to 1000, each of which may take 2 MiB of memory; more are turned away
@@ -41,14 +41,15 @@ pub(crate) struct ProxyArgs {
     /// Forget a client when for so long nothing came from it or for it
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub(crate) idle: Duration,
-    /// What to do between packets
+    /// Behaviour between packets
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub(crate) wait: Waiting,
     #[command(flatten)]
     pub(crate) calibration: CalibrationArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Where clients send to: ADDRESS:PORT, 0.0.0.0:PORT or [::]:PORT for all addresses; port 0 is any that is free
+    /// Where clients send to: ADDRESS:PORT, 0.0.0.0:PORT or [::]:PORT for all addresses; port 0 is
+    /// any that is free
     pub(crate) listen: String,
     /// Where their packets go: ADDRESS:PORT or NAME:PORT
     pub(crate) target: String,

@@ -16,11 +16,11 @@ pub(crate) struct Staged {
     bytes: Vec<u8>,
 }
 
-/// Those of one port. Their buffers are used again.
+/// Packets of one port that are sent together. Buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     packets: Vec<Staged>,
-    /// Of which so many are to leave.
+    /// Number of packets to send.
     len: usize,
 }
 
@@ -37,8 +37,8 @@ impl Batch {
         self.len >= MOST
     }
 
-    /// Hands the packets of each tag to `send`, which gives the number of those that left. Gives the number of those
-    /// that did not.
+    /// Hands the packets of each tag to `send`, which gives the number of those that left. Gives
+    /// the number of those that did not.
     pub(crate) fn send(&mut self, mut send: impl FnMut(u32, &[Staged]) -> usize) -> u64 {
         let packets = &mut self.packets[..mem::take(&mut self.len)];
         // Stable, so those of one tag stay in order.
@@ -48,8 +48,8 @@ impl Batch {
     }
 }
 
-/// Sends packets to one peer. Gives the number of those that left or will: the socket may keep some, and then takes
-/// no more.
+/// Sends packets to one peer. Gives the number of those that left or will: the socket may keep
+/// some, and then takes no more.
 pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged]) -> usize {
     let mut at = 0;
     while let Some(first) = run.get(at) {
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes so many batches, and notes them: codepoint and datagrams.
+    /// Socket that accepts a number of batches, and records codepoint and datagrams of each.
     struct Takes {
         batches: usize,
         buf: TransmitBuf,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_one_peer_and_codepoint_leave_together_in_order_and_buffers_are_used_again() {
+    fn batch_groups_packets_by_peer_and_codepoint() {
         let mut batch = Batch::default();
         let mut packets = [
             delivery(2, Ecn::Ect0, b"aa"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_socket_does_not_take_is_counted() {
+    fn packets_refused_by_full_socket_are_counted() {
         let mut batch = Batch::default();
         let kept = (0..MOST).take_while(|_| !batch.put(&mut delivery(1, Ecn::NotEct, b"a"))).count();
         assert_eq!(kept, MOST - 1);

@@ -1,4 +1,4 @@
-//! Who is behind the proxy: each client with its socket towards the target.
+//! Clients of the proxy, each with a socket towards the target.
 //!
 //! Owns the limits: how many there are at a time, and for how long one may be silent.
 
@@ -30,7 +30,7 @@ pub(crate) struct Limits {
 pub(crate) struct Client {
     /// Its address, and that of ours which it uses.
     pub(crate) remote: Remote,
-    /// Towards the target. Nobody looks at it any more when this is dropped.
+    /// Registration of the socket towards the target; ends when dropped.
     pub(crate) io: Connected,
     _watched: Watched,
     /// When something came from it or for it.
@@ -51,7 +51,7 @@ pub(crate) struct Clients {
     totals: Totals,
 }
 
-/// What was counted of all clients that there ever were.
+/// Counters of all clients, past ones included.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     /// Clients.
@@ -62,7 +62,7 @@ pub(crate) struct Totals {
     pub(crate) overflow: Option<u64>,
     /// Messages to a client's socket that were not the target's.
     pub(crate) foreign_messages: u64,
-    /// What the sockets counted besides.
+    /// Other counters of the sockets.
     pub(crate) sockets: UdpStats,
 }
 
@@ -114,7 +114,8 @@ impl Clients {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(tag, remote.addr);
         self.tags.insert(remote, tag);
         self.totals.clients += 1;
-        // Half of them all: the rest are keys of others. After two billion clients the first is long gone.
+        // Half of them all: the rest are keys of others. After two billion clients the first is
+        // long gone.
         self.next_tag = (tag + 1) & (u32::MAX >> 1);
         self.next_check.get_or_insert(at + self.check_interval());
         Ok(tag)
@@ -140,7 +141,7 @@ impl Clients {
         Ok(Client { remote, io: Connected::new(io, self.target), _watched: watched, last: at })
     }
 
-    /// So many packets of one who was not let in.
+    /// Counts packets of a rejected client.
     pub(crate) fn turn_away(&mut self, packets: u64) {
         self.totals.turned_away += packets;
     }
@@ -161,7 +162,7 @@ impl Clients {
         self.next_check
     }
 
-    /// Forgets whoever was silent for too long, if it is time to look. True if it was.
+    /// Removes idle clients, if a check is due. Returns true if it was.
     pub(crate) fn check(&mut self, now: Instant) -> bool {
         if self.next_check.is_none_or(|check| now < check) {
             return false;
@@ -193,7 +194,7 @@ impl Clients {
         Arc::clone(&self.addresses)
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = self.totals;
         for client in self.open.values() {

@@ -6,7 +6,8 @@
 //! client 2 --'       <-- reverse link --------'-- socket of client 2 --'
 //! ```
 //!
-//! A packet's tag says whose it is. All clients share one path, as they would share a router; or each has its own.
+//! A packet's tag says whose it is. All clients share one path, as they would share a router; or
+//! each has its own.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -62,9 +63,10 @@ use watch::Stop;
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
 pub(crate) const HEADERS_IPV4: u32 = 28;
-/// The same over IPv6: 40 (RFC 8200, section 3) and 8.
+/// IP and UDP headers over IPv6, bytes: 40 (RFC 8200, section 3) and 8.
 const HEADERS_IPV6: u32 = 48;
-/// Requests to end that come within this time are one: timeout(1) sends its signal to the process and to its group.
+/// Requests to end that come within this time are one: timeout(1) sends its signal to the process
+/// and to its group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
 /// The least that makes sense to wait for a client.
 const MIN_IDLE: Duration = Duration::from_millis(10);
@@ -113,8 +115,8 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     stopped.map(|()| code)
 }
 
-/// What a request to end does: the first one asks the relay, and another ends the program at once, for whoever reads
-/// the account may be slow.
+/// Handler of signals: the first one stops the relay, a later one exits at once, because the reader
+/// of the account may be slow.
 fn ending(stop: Stop) -> impl FnMut() + Send {
     let mut first = None;
     move || {
@@ -159,7 +161,7 @@ pub(crate) fn serve<T: Observer>(
     carried.map(|()| (end, observer))
 }
 
-/// The same, and says how it went even if it could not go on.
+/// Runs the relay, and returns its result together with the accounts, even after an error.
 fn carry<T: Observer>(
     sockets: ProxySockets,
     paths: Paths,
@@ -180,19 +182,19 @@ fn carry<T: Observer>(
 }
 
 impl End {
-    /// Whether this host kept up with the link: nothing is to be said at the end.
+    /// Returns true if the host kept up with the link.
     #[cfg(target_os = "linux")]
     pub(crate) fn kept_up(&self) -> bool {
         host::shortcomings(&self.accounts, self.counts.overflow().map(Option::unwrap_or_default)).is_empty()
     }
 
-    /// What became of the clients.
+    /// Describes the fates of the clients.
     fn notes(&self) -> String {
         let totals = &self.counts.totals;
         let mut text = format!("clients: {}\n", totals.clients);
         let others = [
             (totals.turned_away, "packets of other clients were turned away"),
-            (totals.sockets.unreachable, "reports came that nobody is at the target"),
+            (totals.sockets.unreachable, "ICMP errors reported that no program listens at the target"),
             (totals.foreign_messages, "messages for clients were not the target's"),
         ];
         for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {

@@ -1,4 +1,4 @@
-//! The sockets as a relay sees it: a near port, a far port, and something to wait on. All belong to one thread.
+//! Ports of the proxy for a relay: near, far, and readiness of both. All belong to one thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) struct Far {
     refused: u64,
 }
 
-/// What a relay between the two waits on.
+/// Readiness of both ports.
 pub(crate) struct SharedPoll(Shared);
 
 /// All three.

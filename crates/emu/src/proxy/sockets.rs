@@ -1,6 +1,8 @@
-//! The sockets of a proxy: the one to which clients send, and that of each client towards the target.
+//! The sockets of a proxy: the one to which clients send, and that of each client towards the
+//! target.
 //!
-//! Owns who has something to read, and what the user is told while it runs. `ports.rs` makes a relay's ports of it.
+//! Owns who has something to read, and what the user is told while it runs. `ports.rs` makes a
+//! relay's ports of it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -19,21 +21,22 @@ use crate::host::LossAlarm;
 use crate::port::Buffers;
 use crate::waiter::Readiness;
 
-/// The key of the socket to which clients send; those of the others are tags, which are smaller than 2^31.
+/// The key of the socket to which clients send; those of the others are tags, which are smaller
+/// than 2^31.
 const LISTENER: usize = 1 << 31;
 /// How long until a socket is tried again that takes no more.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What takes the packets of a port, with the buffers, the time of arrival and the packet.
+/// Receiver of the packets of a port, with buffers, arrival time and packet.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
 
-/// What has gone wrong; each is told once.
+/// Problems, each reported once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     Full,
     NoSocket,
     Target,
-    Nobody,
+    PortUnreachable,
     Client,
 }
 
@@ -53,8 +56,7 @@ pub(crate) struct ProxySockets {
     /// A socket has taken no more: those of these clients, and the listener.
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
-    /// Packets that sockets had taken and lost, forward first, when that was looked at last; and how many of them
-    /// somebody was told of.
+    /// Packets lost by sockets at the last check, forward first; and the number reported.
     lost: [u64; 2],
     lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
@@ -63,7 +65,7 @@ pub(crate) struct ProxySockets {
     warnings: Printer,
 }
 
-/// What an sockets counted.
+/// Counters of the sockets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) listener: UdpStats,
@@ -191,8 +193,8 @@ impl ProxySockets {
         read
     }
 
-    /// Sends what is staged towards the clients. Gives the number of packets that did not leave, and of those of before
-    /// of which that is known by now.
+    /// Sends what is staged towards the clients. Gives the number of packets that did not leave,
+    /// and of those of before of which that is known by now.
     pub(crate) fn flush_near(&mut self) -> u64 {
         let Self { to_clients, clients, listener, listener_stuck, .. } = self;
         let refused = to_clients.send(|tag, run| {
@@ -207,7 +209,7 @@ impl ProxySockets {
         refused + self.newly_lost(Direction::Reverse)
     }
 
-    /// The same towards the target.
+    /// Sends the batch towards the target.
     pub(crate) fn flush_far(&mut self) -> u64 {
         let Self { to_target, clients, stuck, .. } = self;
         let mut failed = None;
@@ -226,7 +228,8 @@ impl ProxySockets {
         refused + self.newly_lost(Direction::Forward)
     }
 
-    /// At the end: what was counted, and the packets that did not leave of which no flush told, forward first.
+    /// At the end: what was counted, and the packets that did not leave of which no flush told,
+    /// forward first.
     pub(crate) fn finish(&mut self) -> (Counts, [u64; 2]) {
         let counts = self.counts();
         self.lost = counts.lost();
@@ -270,13 +273,13 @@ impl ProxySockets {
         self.clients.next_check()
     }
 
-    /// A client that is gone. From time to time it also looks for what nobody reports.
+    /// Returns the tag of a client that is gone. Also checks counters at intervals.
     pub(crate) fn poll_gone(&mut self, now: Instant) -> Option<u32> {
         if self.clients.check(now) {
             let counts = self.counts();
             if counts.totals.sockets.unreachable > 0 {
-                self.tell_once(Trouble::Nobody, |target| {
-                    format!("{target}: nobody is there, the network reports")
+                self.tell_once(Trouble::PortUnreachable, |target| {
+                    format!("{target}: no program listens there, the network reports")
                 });
             }
             self.lost = counts.lost();

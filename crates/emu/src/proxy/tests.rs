@@ -61,7 +61,7 @@ fn percent(percent: f64) -> Probability {
     Probability::new(percent / 100.0).unwrap()
 }
 
-/// What happens to a packet here does not depend on when it comes.
+/// Path whose effects do not depend on time.
 fn troubled() -> LinkConfig {
     LinkConfig::new(Bitrate::from_bps(1_000_000_000), Duration::from_millis(1))
         .loss(Loss::Bernoulli(percent(2.0)))
@@ -81,7 +81,7 @@ impl Model {
         Self { link: Link::new(troubled(), seed, direction), now: clock::now() }
     }
 
-    /// What comes out if these packets go in, one after the other.
+    /// Sends packets through the model, one after the other.
     fn carry(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         for packet in packets {
@@ -99,7 +99,8 @@ fn receive(socket: &UdpSocket) -> Vec<u8> {
     bytes[..len].to_vec()
 }
 
-/// Sends numbered packets through the proxy and its answers back. Exactly what the model says comes, in that order.
+/// Sends numbered packets through the proxy and its answers back. Exactly what the model says
+/// comes, in that order.
 fn agree(seed: u64, client: &UdpSocket, target: &UdpSocket, proxy: &Running, count: u32) {
     let packets: Vec<_> = (0..count).map(|number| number.to_be_bytes().to_vec()).collect();
     let [mut there, mut back] =
@@ -127,7 +128,7 @@ fn agree(seed: u64, client: &UdpSocket, target: &UdpSocket, proxy: &Running, cou
 }
 
 #[test]
-fn each_packet_has_the_fate_that_it_has_in_virtual_time() {
+fn packet_fates_match_virtual_time() {
     let target = bound();
     let proxy = Running::start(&target, Path::new(troubled(), 11), FEW);
     agree(11, &proxy.client(), &target, &proxy, 10_000);
@@ -145,7 +146,7 @@ fn each_packet_has_the_fate_that_it_has_in_virtual_time() {
 }
 
 #[test]
-fn clients_with_paths_of_their_own_have_the_fates_of_their_own_seeds() {
+fn per_client_paths_have_own_seeds() {
     let target = bound();
     let proxy = Running::start(&target, PerTag::new(troubled().into(), 5), FEW);
     for number in 0..2 {
@@ -155,13 +156,13 @@ fn clients_with_paths_of_their_own_have_the_fates_of_their_own_seeds() {
 }
 
 #[test]
-fn clients_share_a_path_and_each_gets_its_own_answers() {
+fn clients_share_path_and_get_own_answers() {
     let target = bound();
     let once = LinkConfig::default().loss(Loss::script([1]));
     let once = PathConfig::asymmetric(once, LinkConfig::default());
     let proxy = Running::start(&target, Path::new(once, 1), FEW);
     let clients = [proxy.client(), proxy.client()];
-    // The second packet of the path is lost, whoever's it is.
+    // The second packet of the path is lost, of either client.
     for (client, text) in [(0, b"a"), (1, b"b"), (0, b"c"), (1, b"d")] {
         // One after the other to one socket: so they arrive in this order.
         clients[client].send(text).unwrap();
@@ -182,7 +183,7 @@ fn clients_share_a_path_and_each_gets_its_own_answers() {
 }
 
 #[test]
-fn who_comes_when_there_are_too_many_is_turned_away() {
+fn excess_clients_are_rejected() {
     let target = bound();
     let proxy = Running::start(&target, Path::new(LinkConfig::default(), 1), Limits { most: 1, idle: LONG });
     let (first, second) = (proxy.client(), proxy.client());
@@ -196,7 +197,7 @@ fn who_comes_when_there_are_too_many_is_turned_away() {
 }
 
 #[test]
-fn a_client_that_is_silent_for_too_long_makes_room() {
+fn idle_client_makes_room() {
     let target = bound();
     let limits = Limits { most: 1, idle: Duration::from_millis(20) };
     let proxy = Running::start(&target, PerTag::new(LinkConfig::default().into(), 1), limits);
@@ -219,13 +220,13 @@ fn a_client_that_is_silent_for_too_long_makes_room() {
 /// Only Linux tells a socket that is not connected.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
-    let nobody = bound().local_addr().unwrap();
+fn missing_target_is_reported_at_once_and_finally() {
+    let closed = bound().local_addr().unwrap();
     let limits = Limits { most: 1, idle: Duration::from_secs(2) };
     let (prints, said) = std::sync::mpsc::channel();
     let print = move |text: &str| prints.send(text.to_owned()).map_err(io::Error::other);
     let warnings = Printer::spawn(9, print).unwrap();
-    let sockets = ProxySockets::bind(LOCALHOST.parse().unwrap(), nobody, limits, warnings.clone()).unwrap();
+    let sockets = ProxySockets::bind(LOCALHOST.parse().unwrap(), closed, limits, warnings.clone()).unwrap();
     let (address, stop) = (sockets.local_addr().unwrap(), sockets.stop());
     let thread =
         thread::spawn(move || serve(sockets, Path::new(LinkConfig::default(), 1).into(), (), Waiting::Sleep));
@@ -241,12 +242,16 @@ fn a_target_that_does_not_exist_is_reported_at_once_and_at_the_end() {
         client.send(b"x").unwrap();
         assert!(client.recv(&mut [0; 9]).is_err());
     };
-    assert_eq!(first, format!("{nobody}: nobody is there, the network reports"));
+    assert_eq!(first, format!("{closed}: no program listens there, the network reports"));
     let end = proxy.end();
     warnings.flush();
     assert!(said.try_recv().is_err(), "it is said once");
     assert_eq!(end.accounts[0].ledger.delivered, end.accounts[0].ledger.sent);
-    assert!(end.notes().contains("reports came that nobody is at the target"), "{}", end.notes());
+    assert!(
+        end.notes().contains("ICMP errors reported that no program listens at the target"),
+        "{}",
+        end.notes()
+    );
 }
 
 #[test]
@@ -324,7 +329,7 @@ fn marks_are_made_and_codepoints_kept() {
 }
 
 #[test]
-fn a_relay_is_told_when_to_look_for_clients_that_are_gone() {
+fn relay_learns_next_client_check() {
     let target = bound();
     let idle = Duration::from_millis(100);
     let limits = Limits { most: 1, idle };
@@ -337,7 +342,7 @@ fn a_relay_is_told_when_to_look_for_clients_that_are_gone() {
     .unwrap();
     let address = sockets.local_addr().unwrap();
     let (mut near, ..) = ports::of(&Rc::new(RefCell::new(sockets)));
-    assert_eq!(near.next_check(), None, "nobody is there");
+    assert_eq!(near.next_check(), None, "no client");
     bound().send_to(b"x", address).unwrap();
     let mut came = None;
     while came.is_none() {
@@ -349,11 +354,11 @@ fn a_relay_is_told_when_to_look_for_clients_that_are_gone() {
     assert_eq!(near.poll_gone(check), None, "it was not silent for so long");
     let check = near.next_check().unwrap();
     assert_eq!(near.poll_gone(check.max(at + idle)), Some(tag));
-    assert_eq!(near.next_check(), None, "nobody is left");
+    assert_eq!(near.next_check(), None, "no client is left");
 }
 
 #[test]
-fn the_longest_datagrams_of_either_version_pass_both_ways() {
+fn longest_datagrams_pass_both_ways() {
     for (address, len) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_527)] {
         let Ok(target) = UdpSocket::bind(address) else {
             eprintln!("skipped: this host has no {address}");

@@ -21,7 +21,7 @@ struct Shared {
 impl Stop {
     pub(crate) fn set(&self) {
         self.0.stop.store(true, Ordering::SeqCst);
-        // It fails only if the poller's descriptors are gone, and then nobody waits.
+        // Fails only if the poller is closed: then no thread waits.
         let _ = self.0.poller.notify();
     }
 }
@@ -44,8 +44,8 @@ impl Watch {
 
     /// Looks at this socket too, under a key of its own.
     pub(crate) fn add(&self, socket: Arc<UdpSocket>, key: usize) -> io::Result<Watched> {
-        // SAFETY: the source must be taken out before it is closed. `Watched` keeps it open, and its `drop` takes it
-        // out.
+        // SAFETY: the source must be taken out before it is closed. `Watched` keeps it open, and
+        // its `drop` takes it out.
         #[expect(unsafe_code, reason = "the poller cannot see how long the socket lives")]
         unsafe {
             self.shared.poller.add_with_mode(&*socket, Event::readable(key), PollMode::Level)?;
@@ -53,8 +53,8 @@ impl Watch {
         Ok(Watched { shared: Arc::clone(&self.shared), socket })
     }
 
-    /// Waits until a socket has something, the end is asked for, or `timeout`, perhaps for less. Gives the keys of the
-    /// sockets that have something.
+    /// Waits until a socket has something, the end is asked for, or `timeout`, perhaps for less.
+    /// Gives the keys of the sockets that have something.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = usize>> {
         self.poll(timeout)?;
         if self.is_stopped() {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_seen_until_it_is_read_or_looked_at_no_more() {
+    fn socket_is_readable_until_read_or_removed() {
         let mut watch = Watch::new().unwrap();
         let sockets = [7, 8].map(|key| {
             let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use rdt_emulator::{
-    Bitrate, Delivery, DropCause, Dropped, Link, LinkConfig, Loss, Packet, Path, PathConfig, Probability,
-    QueueLimit, WifiConfig,
+    Bitrate, Delivery, DropCause, Dropped, Ledger, Link, LinkConfig, Loss, Packet, Path, PathConfig,
+    Probability, QueueLimit, WifiConfig,
 };
 
 use super::*;
@@ -79,7 +79,7 @@ impl Wait for UntilIdle {
     }
 }
 
-/// What happened, in order.
+/// Events in order.
 #[derive(Debug, Default, PartialEq)]
 struct Record {
     arrivals: Vec<(Direction, Instant)>,
@@ -106,8 +106,8 @@ fn percent(percent: f64) -> Probability {
     Probability::new(percent / 100.0).unwrap()
 }
 
-/// A path that does something to some of the packets. It keeps their order: where one overtakes another, a relay
-/// that is late reads it when the other has left.
+/// A path that does something to some of the packets. It keeps their order: where one overtakes
+/// another, a relay that is late reads it when the other has left.
 fn troubled() -> PathConfig {
     let link = LinkConfig::new(Bitrate::from_bps(40_000_000), Duration::from_millis(3))
         .loss(Loss::Bernoulli(percent(1.0)))
@@ -117,7 +117,7 @@ fn troubled() -> PathConfig {
     link.into()
 }
 
-/// The same in virtual time.
+/// Reference in virtual time.
 fn model(packets: &Script, direction: Direction, seed: u64, record: &mut Record) -> Ledger {
     let mut link = Link::new(troubled().forward, seed, direction);
     for (at, bytes) in &packets.coming {
@@ -133,7 +133,7 @@ fn model(packets: &Script, direction: Direction, seed: u64, record: &mut Record)
 }
 
 #[test]
-fn the_relay_does_to_each_packet_what_the_model_does_in_virtual_time() {
+fn relay_matches_model_in_virtual_time() {
     for seed in [1, 77] {
         let begin = clock::now();
         let (near, far) = (Script::numbered(begin, 10_000), Script::numbered(begin, 3000));
@@ -175,7 +175,7 @@ fn what_the_system_refuses_is_counted_apart() {
 }
 
 #[test]
-fn what_is_on_the_way_at_the_end_is_discarded() {
+fn packets_in_flight_at_end_are_discarded() {
     struct AtOnce;
     impl Wait for AtOnce {
         fn wait(&mut self, _deadline: Option<Instant>) -> io::Result<bool> {
@@ -205,7 +205,7 @@ fn both_directions_share_the_air_of_a_cell() {
 }
 
 #[test]
-fn the_path_of_one_who_is_gone_is_closed() {
+fn path_of_gone_client_is_closed() {
     let slow = LinkConfig::new(None, Duration::from_secs(3600));
     let near = Script { gone: Some(0), ..Script::numbered(clock::now(), 5) };
     let mut relay = Relay::new(PerTag::new(slow.into(), 1), near, Script::default(), ());
@@ -215,7 +215,7 @@ fn the_path_of_one_who_is_gone_is_closed() {
 }
 
 #[test]
-fn nobody_waits_past_the_next_check_of_the_near_port() {
+fn wait_ends_at_next_port_check() {
     struct Waits(Option<Instant>);
     impl Wait for Waits {
         fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool> {

@@ -1,12 +1,13 @@
 //! Which addresses the ends of a path get.
 //!
-//! A network has a block of addresses: its link has the first four (a /30), and each run started inside it gets a
-//! sixteenth of the block. So a packet for a network finds its way by prefixes, however deep the network lies and
-//! whatever runs beside it.
+//! A network has a block of addresses: its link has the first four (a /30), and each run started
+//! inside it gets a sixteenth of the block. So a packet for a network finds its way by prefixes,
+//! however deep the network lies and whatever runs beside it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The block of the outermost network. Nothing else is in its namespaces, so no address of the host collides.
+/// The block of the outermost network. Nothing else is in its namespaces, so no address of the host
+/// collides.
 const ROOT: Block = Block { base: 10 << 24, prefix: 8 };
 /// Bits that tell the runs inside a network apart; 0 is the network's own link.
 const CHILD_BITS: u8 = 4;
@@ -28,7 +29,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// That of the network with this near end.
+    /// Returns the block of the network with this near end.
     pub(crate) fn with_near_end(near: Ipv4Addr) -> Option<Self> {
         let mut block = ROOT;
         // Children are numbered from 1, so the first 0 is that of a network's own link.
@@ -43,12 +44,13 @@ impl Block {
         (address.to_bits() >> (32 - self.prefix - CHILD_BITS)) & CHILDREN
     }
 
-    /// That of a network that is in no other.
+    /// Returns the block of a network that is not nested.
     pub(crate) const fn outermost() -> Self {
         ROOT
     }
 
-    /// That of the run `number` (from 1 to [`CHILDREN`]) inside this network; `None` if it is as deep as they go.
+    /// Returns the block of run `number` (1 to [`CHILDREN`]) inside this network; `None` at the
+    /// deepest level.
     pub(crate) const fn child(self, number: u32) -> Option<Self> {
         let prefix = self.prefix + CHILD_BITS;
         if prefix > LAST_PREFIX {
@@ -83,7 +85,7 @@ pub(crate) fn v6(v4: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(V6 | u128::from(v4.to_bits()))
 }
 
-/// The same for a prefix in bits.
+/// IPv6 prefix length of an IPv4 prefix length, bits.
 pub(crate) const fn v6_prefix(v4: u8) -> u8 {
     96 + v4
 }
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_lie_in_each_other_and_beside_each_other() {
+    fn blocks_nest_and_do_not_overlap() {
         let outer = Block::outermost();
         assert_eq!(outer.near(), Ipv4Addr::new(10, 0, 0, 2));
         assert_eq!(outer.far(), Ipv4Addr::new(10, 0, 0, 1));
@@ -117,14 +119,14 @@ mod tests {
                 block = block.child(number).unwrap_or(block);
             }
         }
-        for stranger in [[10, 0, 0, 3], [10, 0, 16, 2], [11, 0, 0, 2], [192, 0, 2, 2], [10, 17, 17, 18]] {
-            let known = Block::with_near_end(stranger.into());
-            assert_eq!(known.is_some(), stranger == [10, 17, 17, 18], "{stranger:?}");
+        for other in [[10, 0, 0, 3], [10, 0, 16, 2], [11, 0, 0, 2], [192, 0, 2, 2], [10, 17, 17, 18]] {
+            let known = Block::with_near_end(other.into());
+            assert_eq!(known.is_some(), other == [10, 17, 17, 18], "{other:?}");
         }
     }
 
     #[test]
-    fn the_address_of_the_other_family_ends_in_the_same_bits() {
+    fn ipv6_address_embeds_ipv4_bits() {
         assert_eq!(v6(Ipv4Addr::new(10, 16, 0, 2)).to_string(), "fd72:6474::a10:2");
         assert_eq!(v6_prefix(30), 126);
     }

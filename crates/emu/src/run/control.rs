@@ -1,4 +1,4 @@
-//! What the program outside and the one inside say to each other, over a pair of sockets.
+//! Messages between the outer and the inner process, over a socket pair.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -32,7 +32,7 @@ pub(crate) enum Message {
     Stopped(bool),
     /// From outside: it is to go on, with the terminal or without.
     Continue(bool),
-    /// From inside: so many packets are lost by now.
+    /// From inside: number of packets lost so far.
     Lost(Overflow),
     /// From inside: it cannot be done; why, and the exit code.
     Failed(u8, String),
@@ -56,8 +56,9 @@ impl Control {
 
     /// The socket that was handed to this program under this number.
     pub(crate) fn inherited(number: RawFd) -> io::Result<Self> {
-        // SAFETY: the program outside opened it for this one, and nothing else here knows the number. If a user
-        // gave a number of no open file, one question is asked of it, and it is not closed.
+        // SAFETY: the program outside opened it for this one, and nothing else here knows the
+        // number. If a user gave a number of no open file, one question is asked of it, and it is
+        // not closed.
         #[expect(unsafe_code, reason = "a descriptor from the command line has no owner yet")]
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         if let Err(error) = rustix::io::fcntl_getfd(&fd) {
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_arrive_as_they_were_sent_and_then_the_end() {
+    fn messages_round_trip_then_end_of_stream() {
         let (outside, inside) = Control::pair().unwrap();
         let messages = [
             Message::Ready,

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_header_keeps_its_checksum_right_whatever_the_change() {
+    fn ipv4_ecn_change_keeps_checksum_valid() {
         for low in 0..=255 {
             for (from, to) in ALL.iter().flat_map(|from| ALL.map(|to| (*from, to))) {
                 let mut header = [
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_header_has_it_across_two_other_fields() {
+    fn ipv6_ecn_spans_two_bytes() {
         let mut header = [0x6a, 0xbc, 0xde, 0xf0];
         assert_eq!(read(&header), Ecn::Ce);
         write(&mut header, Ecn::Ect0);

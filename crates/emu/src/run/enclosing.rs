@@ -1,7 +1,7 @@
-//! The network that a run is started in, if that is one of another run.
+//! Detects whether a run is started inside another run.
 //!
-//! It is known by its device. The environment, which programs on the way here may have cleared, or may have taken along
-//! into another network, is not asked.
+//! Detection is by the device name. Environment variables may have been cleared, or carried into
+//! another network.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,11 +15,11 @@ use super::network::DEVICE;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnclosingRun {
     pub(crate) block: Block,
-    /// Whether it has IPv6 addresses.
+    /// The network has IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 
-/// What is around a process.
+/// Environment of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Enclosing {
     /// No run.
@@ -31,7 +31,7 @@ pub(crate) enum Enclosing {
 }
 
 impl Enclosing {
-    /// What is around this one.
+    /// Detects the environment of this process.
     pub(crate) fn look() -> io::Result<Self> {
         let of_device = getifaddrs()?.filter(|entry| entry.interface_name == DEVICE);
         // A device without an address is there too.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_known_by_the_addresses_of_its_device() {
+    fn run_is_detected_by_device_addresses() {
         let known_by = |addresses: &[&str]| {
             let addresses: Vec<_> = addresses.iter().map(|address| address.parse().ok()).collect();
             Enclosing::known_by(&addresses)

@@ -48,7 +48,7 @@ fn namespaces() -> Result<(), Failure> {
     nix::sched::unshare(CloneFlags::CLONE_NEWUSER)
         .map_err(|errno| Step::UserNamespace.forbidden()(errno.into()))?;
     let become_root = || {
-        // user_namespaces(7): without this, nobody but root may map a group.
+        // user_namespaces(7): without this, only root may map a group.
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
         fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))

@@ -30,7 +30,7 @@ const SERVER_STARTS: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// How often it is looked for packets that were lost before the relay read them.
 const LOSSES: Duration = Duration::from_secs(1);
-/// What a server gets to end in order.
+/// Time for a server to end in order.
 const SERVER_ENDS: Duration = Duration::from_secs(1);
 
 /// Sets up the networks, runs the programs and tells how the command ended.
@@ -53,7 +53,7 @@ pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Fail
     let far = init.networks()?;
     let answer = control.receive().map_err(Failure::system("cannot read the control socket"))?;
     if !matches!(answer, Some((Message::Go, _))) {
-        // Whoever started this is gone or has changed its mind.
+        // The outer process is gone or has asked to end.
         return Ok(Message::Ended(exit::INTERRUPTED, Overflow::default()));
     }
     if let (Some(line), Some(far)) = (&args.server, &far) {
@@ -80,8 +80,8 @@ struct Init<'a> {
 }
 
 impl Init<'_> {
-    /// Makes the networks of both ends and hands their devices out; stays in the one of the command. The far one
-    /// is elsewhere if this run is inside another.
+    /// Makes the networks of both ends and hands their devices out; stays in the one of the
+    /// command. The far one is elsewhere if this run is inside another.
     fn networks(&mut self) -> Result<Option<File>, Failure> {
         let args = self.args;
         let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
@@ -144,7 +144,7 @@ impl Init<'_> {
             }
             self.sleep(Some(LOSSES))?;
             if mem::replace(&mut lost, self.lost()) != lost {
-                // If nobody is left to hear it, that shows in the next sleep.
+                // A failure shows in the next sleep.
                 let _ = self.control.send(&Message::Lost(lost), &[]);
             }
             while let Some(signal) = self.signals.next() {
@@ -179,8 +179,8 @@ impl Init<'_> {
         Ok(())
     }
 
-    /// Waits for a signal, a child's end or a message, and passes on the signals that come as messages. Does not
-    /// return if whoever started this is gone.
+    /// Waits for a signal, the end of a child or a message, and forwards signals that arrive as
+    /// messages. Does not return if the outer process is gone.
     fn sleep(&mut self, timeout: Option<Duration>) -> Result<(), Failure> {
         let mut fds = [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(self.control, PollFlags::IN)];
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -233,10 +233,11 @@ impl Init<'_> {
 
 /// The command as a job of the shell outside.
 impl Init<'_> {
-    /// The command has stopped. If it has a terminal, the whole run is to stop, as it would without a group of its own.
+    /// The command has stopped. If it has a terminal, the whole run is to stop, as it would without
+    /// a group of its own.
     fn on_stop(&self, command: Pid) {
         if let Some(terminal) = &self.terminal {
-            // If nobody is left to hear it, that shows in the next sleep.
+            // A failure shows in the next sleep.
             let _ = self.control.send(&Message::Stopped(terminal.is_with(command)), &[]);
         }
     }
@@ -254,7 +255,8 @@ impl Init<'_> {
     }
 }
 
-/// A fresh view of the processes, for programs that look at them. Where it is refused, they see the host's.
+/// A fresh view of the processes, for programs that look at them. Where it is refused, they see the
+/// host's.
 fn own_proc() {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;

@@ -8,9 +8,10 @@
 //!          `- CMD      in the near network
 //! ```
 //!
-//! Each ends when the one above it does, whatever ends that, and with `init` everything that was started inside.
-//! The namespaces and devices vanish with the last process and descriptor. A run inside another has no far network
-//! of its own: its far device is in the network that it was started in, which passes on what it sends.
+//! Each ends when the one above it does, whatever ends that, and with `init` everything that was
+//! started inside. The namespaces and devices vanish with the last process and descriptor. A run
+//! inside another has no far network of its own: its far device is in the network that it was
+//! started in, which passes on what it sends.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -81,10 +82,10 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
         },
         Stage::Init => init::init(args, &control).unwrap_or_else(|failure| failed(&failure)),
     };
-    // If nobody is left to hear it, it is no news.
+    // Fails if the outer process is gone: then no report is needed.
     let _ = control.send(&message, &[]);
-    // The devices vanish with this process, and with them what was not read from them. The other side hangs up when
-    // it has read it.
+    // The devices vanish with this process, and with them what was not read from them. The other
+    // side hangs up when it has read it.
     while let Ok(Some(_)) = control.receive() {}
     0
 }

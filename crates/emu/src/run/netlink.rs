@@ -1,5 +1,5 @@
-//! What the `ip` program would be asked for, said to the kernel itself: rtnetlink(7), in the network namespace of
-//! the calling thread.
+//! Netlink requests in place of the `ip` program: rtnetlink(7), in the network namespace of the
+//! calling thread.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -35,7 +35,7 @@ impl Netlink {
         Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
     }
 
-    /// Sets a device up; before that, gives it an MTU in bytes and a queue of so many packets.
+    /// Sets a device up, with an MTU in bytes and a queue length in packets.
     pub(crate) fn set_up(&self, device: u32, mtu_and_queue: Option<(u32, u32)>) -> io::Result<()> {
         let up = (libc::IFF_UP as u32).to_ne_bytes();
         // struct ifinfomsg: family and type (none), index, flags, which of them to change
@@ -61,7 +61,8 @@ impl Netlink {
 
     /// Sends whatever is for this prefix through a device. A prefix of 0 bits is the default route.
     pub(crate) fn add_route(&self, to: IpAddr, prefix: u8, device: u32) -> io::Result<()> {
-        // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type; flags
+        // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type;
+        // flags
         let mut message = Message::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
         message
             .put(&[family(to), prefix, 0, 0, libc::RT_TABLE_MAIN])
@@ -98,7 +99,8 @@ struct Message {
 impl Message {
     fn new(kind: u16, flags: i32) -> Self {
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
-        // struct nlmsghdr: length (when finished), type, flags, sequence number, sender (the kernel fills it in)
+        // struct nlmsghdr: length (when finished), type, flags, sequence number, sender (the kernel
+        // fills it in)
         let mut message = Self { bytes: vec![0; 4] };
         message.put(&kind.to_ne_bytes()).put(&flags.to_ne_bytes()).put(&[0; 8]);
         message

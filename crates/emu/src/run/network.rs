@@ -15,23 +15,24 @@ use crate::failure::Failure;
 
 /// The device in each namespace that is its only way out.
 pub(crate) const DEVICE: &str = "rdt0";
-/// Packets that the kernel keeps for a relay that is busy: 10 ms of the shortest packets of TCP at 1 Gbit/s and
-/// more. What overflows is lost before the link.
+/// Packets that the kernel keeps for a relay that is busy: 10 ms of the shortest packets of TCP at
+/// 1 Gbit/s and more. What overflows is lost before the link.
 const DEVICE_QUEUE: u32 = 10_000;
 /// A route to everything.
 const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-/// What all devices have in common.
+/// Common properties of the devices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     /// The longest IP packet, in bytes.
     pub(crate) mtu: u32,
-    /// Whether there are IPv6 addresses.
+    /// The devices have IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 
 impl Shape {
-    /// Moves the calling thread into a new network namespace, whose one device but `lo` has this address.
+    /// Moves the calling thread into a new network namespace, whose one device but `lo` has this
+    /// address.
     pub(crate) fn new_namespace(self, address: Ipv4Addr) -> Result<OwnedFd, Failure> {
         nix::sched::unshare(CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Step::Network.forbidden()(errno.into()))?;
@@ -48,7 +49,8 @@ impl Shape {
         Ok(tun)
     }
 
-    /// Makes a device in the present namespace for a network inside it, and routes what is for that one through it.
+    /// Makes a device in the present namespace for a network inside it, and routes what is for that
+    /// one through it.
     pub(crate) fn attach_inner(self, outer: Block) -> Result<(OwnedFd, Block), Failure> {
         let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
         for number in 1..=address::CHILDREN {
@@ -108,8 +110,8 @@ impl Shape {
         Ok(())
     }
 
-    /// Keeps the kernel from sending packets that nobody asked for, so that the first packet of the command is the
-    /// first on the path. And lets it ping.
+    /// Keeps the kernel from sending packets of its own, so that the first packet of the command is
+    /// the first on the path. Permits ping.
     fn quiet(self) {
         let disable = if self.ipv6 { "0" } else { "1" };
         for scope in ["all", "default"] {
@@ -121,11 +123,11 @@ impl Shape {
     }
 }
 
-/// The packets that the kernel drops because nobody reads them from the device in time.
+/// Packets dropped by the kernel because the device was not read in time.
 pub(crate) struct Drops(Option<File>);
 
 impl Drops {
-    /// Those in the present namespace, wherever they are counted later.
+    /// Reads the counters of the present namespace, wherever they are evaluated.
     pub(crate) fn here() -> Self {
         Self(File::open("/proc/thread-self/net/dev").ok())
     }
@@ -140,8 +142,8 @@ impl Drops {
     }
 }
 
-/// The device's count in the table of `proc_pid_net(5)`: eight numbers of what was received, then bytes, packets and
-/// errors of what was sent, then this.
+/// The device's count in the table of `proc_pid_net(5)`: eight numbers of what was received, then
+/// bytes, packets and errors of what was sent, then this.
 fn dropped(table: &str) -> Option<u64> {
     let numbers = table.lines().find_map(|line| line.trim_start().strip_prefix(DEVICE)?.strip_prefix(':'))?;
     numbers.split_whitespace().nth(11)?.parse().ok()
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_drops_of_the_device_are_found_among_those_of_others() {
+    fn device_drops_are_parsed() {
         let table = "\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed

@@ -1,4 +1,4 @@
-//! What to say when the host forbids a step: which one, why probably, what to do.
+//! Errors of missing permissions: the step, the probable reason, the remedy.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use super::tun;
 use crate::failure::Failure;
 
-/// What `run` needs of the host, in the order in which it asks.
+/// Steps of `run` that need permissions, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Joining the network of the run outside.
@@ -66,7 +66,8 @@ impl Step {
                 "the rights to it are withheld from this process; start it as the user who started that one"
             }
             Some(libc::EPERM | libc::EACCES) => "the rights to it are withheld from this process",
-            // It knows neither the family nor its settings; IPv4 is always there where TUN devices are.
+            // It knows neither the family nor its settings; IPv4 is always there where TUN devices
+            // are.
             Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT) if self != Self::MakeTun => {
                 "the kernel has no IPv6, or it is switched off, so leave --ipv6 out"
             }
@@ -84,8 +85,8 @@ impl Step {
                  --device {path})"
             ),
             io::ErrorKind::PermissionDenied => format!(
-                "its permissions are narrower than usual, and root can say `chmod 666 {path}`: whoever opens it \
-                 still needs the rights to the network"
+                "its permissions are narrower than usual, and root can say `chmod 666 {path}`: a program that opens \
+                 it still needs the rights to the network"
             ),
             _ => "in a container it has to be allowed as a device (docker: --device /dev/net/tun), and the kernel \
                   needs CONFIG_TUN"
@@ -94,7 +95,7 @@ impl Step {
     }
 }
 
-/// Whether it is not a step but one file more that is refused.
+/// Returns true if the limit of open files is the reason, not the step.
 fn open_files(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error() {
         Some(libc::EMFILE) => Some("this process may open no more files; see `ulimit -n`"),
@@ -115,7 +116,7 @@ fn again_reason(error: &io::Error) -> &'static str {
     }
 }
 
-/// What the host has against namespaces.
+/// Returns the setting of the host that forbids namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
     /// The limit on user namespaces is 0.
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_to_forbid_it_has_its_own_sentence_and_all_offer_the_proxy() {
+    fn permission_errors_are_specific_and_offer_proxy() {
         use Obstacle::{AppArmor, Filter, NoNetworks, NoUsers, SwitchedOff};
         let cases = [
             (Step::Join, libc::EPERM, None, "start it as the user who"),

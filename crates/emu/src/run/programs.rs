@@ -21,12 +21,12 @@ const LOCAL: &str = "RDT_LOCAL";
 const PEER6: &str = "RDT_PEER6";
 const LOCAL6: &str = "RDT_LOCAL6";
 
-/// What a program can know of the path.
+/// Addresses of the path, for the environment of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) local: Ipv4Addr,
     pub(crate) peer: Ipv4Addr,
-    /// Whether both have IPv6 addresses too.
+    /// Both ends have IPv6 addresses too.
     pub(crate) ipv6: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn start_server(line: &OsStr, place: Place) -> io::Result<Pid> {
     spawn(command, place, None)
 }
 
-/// Whether anything in the present network namespace listens.
+/// Returns true if a port is bound in the present network namespace.
 pub(crate) fn any_port_is_bound() -> bool {
     ["tcp", "tcp6", "udp", "udp6"].into_iter().any(|protocol| {
         let table = fs::read_to_string(format!("/proc/thread-self/net/{protocol}"));

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// Those by which people and systems ask a program to end.
+/// Signals that ask a program to end.
 const REQUESTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// A signal that came.
@@ -46,7 +46,8 @@ impl Signals {
         self.came.pop_front()
     }
 
-    /// Whether any came that was not taken. The ends of children are forgotten, so that they end one wait only.
+    /// Returns true if a signal is pending. Ends of children are dropped, so each ends one wait
+    /// only.
     pub(crate) fn any(&mut self) -> bool {
         self.read();
         !self.came.is_empty()

@@ -1,4 +1,5 @@
-//! The part of `run` that stays outside: it relays, passes signals on and tells what became of the packets.
+//! The part of `run` that stays outside: it relays, passes signals on and tells what became of the
+//! packets.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -32,10 +33,10 @@ use crate::{stderr_log, talk};
 
 /// The smallest MTU of IPv6, RFC 8200, section 5.
 const MIN_MTU_IPV6: u32 = 1280;
-/// What is said when the first process inside is killed.
+/// Message when the first inner process is killed.
 const KILLED: u8 = 137;
 
-/// What is said where there is a run around this one that it cannot be inside of.
+/// Warning when the enclosing run cannot be used.
 const ALONE: &str = "there is a device rdt0 here, but this is not the near end of a run: this run is inside none, and its \
                      far end is its own";
 
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     let begin = clock::now();
     let carried = carry(Path::new(config, seed), seed, &mut inside, &mut signals, args);
     inside.wait();
-    // Whoever reads what is told at the end may be slow, and then nobody looks at signals.
+    // The reader of the report may be slow, and signals are not handled meanwhile.
     signals.release();
     warnings.close();
     let (ended, Finished { accounts, watchers }) = carried?;
@@ -101,7 +102,7 @@ struct Inside {
     /// The far device, if this run is inside another.
     far: Option<OwnedFd>,
     terminal: Foreground,
-    /// Towards the user: whoever reads it slowly delays no signal.
+    /// Warnings for the user; a slow reader delays no signal.
     warnings: Printer,
 }
 
@@ -224,7 +225,7 @@ fn lost(what: &str) -> Failure {
     Failure::Inside(exit::OS, format!("cannot set up the network: {what}"))
 }
 
-/// What is left of a relay.
+/// Result of a relay.
 struct Finished {
     accounts: [Account; 2],
     watchers: Watchers<IpPackets>,

@@ -1,8 +1,9 @@
 //! The terminal, and which process group is in the foreground there.
 //!
-//! A shell makes it its own, and cannot give it back to a group that has no number in its namespace of processes. So CMD
-//! gets a group of its own with the terminal, as a shell would give it, and when it stops the run stops as well. Where
-//! CMD shares the standard input or output with others (`| less`), it stays in their group, and the terminal theirs.
+//! A shell makes it its own, and cannot give it back to a group that has no number in its namespace
+//! of processes. So CMD gets a group of its own with the terminal, as a shell would give it, and
+//! when it stops the run stops as well. Where CMD shares the standard input or output with others
+//! (`| less`), it stays in their group, and the terminal theirs.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
@@ -26,7 +27,7 @@ impl Terminal {
         self.0.try_clone().map(Self)
     }
 
-    /// Whether this group is in the foreground.
+    /// Returns true if this process group is in the foreground.
     pub(crate) fn is_with(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0) == Ok(group)
     }
@@ -51,13 +52,13 @@ impl Foreground {
         Self(Terminal::open().filter(|terminal| terminal.is_with(getpgrp())))
     }
 
-    /// Whether CMD is to have the terminal for itself.
+    /// CMD gets the terminal for itself.
     pub(crate) fn is_for_command(&self) -> bool {
         self.0.is_some() && io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
-    /// CMD has stopped, and had the terminal or wants it: stops this group too, unless it is in the foreground and CMD can
-    /// have it. Returns when the run is to go on: whether in the foreground.
+    /// CMD has stopped, and had the terminal or wants it: stops this group too, unless it is in the
+    /// foreground and CMD can have it. Returns when the run is to go on: whether in the foreground.
     pub(crate) fn stop(&self, had_terminal: bool) -> bool {
         let Some(terminal) = &self.0 else { return false };
         if !had_terminal && terminal.is_with(getpgrp()) {
@@ -71,8 +72,8 @@ impl Foreground {
         terminal.is_with(getpgrp())
     }
 
-    /// At the end: puts this group into the foreground again, if the one that is there has ended. Somebody outside may
-    /// have taken the terminal over, and keeps it.
+    /// Puts this process group into the foreground again, if the group there has ended. A shell
+    /// outside that has taken the terminal keeps it.
     pub(crate) fn take_back(&self) {
         let Some(terminal) = &self.0 else { return };
         let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);

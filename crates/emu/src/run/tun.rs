@@ -1,4 +1,5 @@
-//! The TUN device: a network device whose other side is this program. Documentation/networking/tuntap.rst.
+//! The TUN device: a network device whose other side is this program.
+//! Documentation/networking/tuntap.rst.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,8 +25,8 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(CLONE_DEVICE, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Makes it a device of IP packets with this name, in the network namespace of the calling thread. The device
-/// vanishes when the descriptor is closed.
+/// Makes it a device of IP packets with this name, in the network namespace of the calling thread.
+/// The device vanishes when the descriptor is closed.
 pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
     /// `TUNSETIFF`: _IOW('T', 202, int), whose argument is a struct ifreq all the same.
     const SET_INTERFACE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<libc::c_int>(b'T', 202);
@@ -104,7 +105,7 @@ impl Port for TunPort {
     }
 }
 
-/// What the devices carry, as it is.
+/// Packets of the devices, unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IpPackets;
 

@@ -16,7 +16,7 @@ pub(super) enum Format {
     Json,
 }
 
-/// What became of a packet, or of its second copy.
+/// Fate of a packet, or of its duplicate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row {
     /// Packets of a direction are numbered from 0 in the order in which they are sent.
@@ -50,7 +50,7 @@ impl<W: Write> Rows<W> {
         Self { out, format }
     }
 
-    /// What comes first.
+    /// Prints the header.
     pub(super) fn head(&mut self) -> io::Result<()> {
         match self.format {
             Format::Csv => {
@@ -105,7 +105,7 @@ impl<W: Write> Rows<W> {
         }
     }
 
-    /// What comes last; the forward account is the first.
+    /// Prints the accounts, forward first.
     pub(super) fn end(&mut self, seed: u64, elapsed: Duration, accounts: &[Account; 2]) -> io::Result<()> {
         if self.format == Format::Json {
             let [forward, reverse] = accounts.each_ref().map(direction);
@@ -124,7 +124,7 @@ impl<W: Write> Rows<W> {
     }
 }
 
-/// Nobody was late and nobody refused anything, so these members are not there.
+/// Virtual time has no lateness and no refusals, so these members are absent.
 fn direction(account: &Account) -> Value {
     let mut object = json::ledger(&account.ledger);
     json::extend(&mut object, json!({ "queue_delay_us": json::queue_delays(&account.queue_delays) }));

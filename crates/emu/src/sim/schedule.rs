@@ -1,7 +1,8 @@
 //! Which packets are sent when.
 //!
-//! Owns the notation and the order: lines may be in any order, and of packets of one time those of the earlier line
-//! come first. Packets are made one by one, so a line may stand for any number of them.
+//! Owns the notation and the order: lines may be in any order, and of packets of one time those of
+//! the earlier line come first. Packets are made one by one, so a line may stand for any number of
+//! them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,12 +37,12 @@ pub(super) struct Schedule {
 #[derive(Debug, Clone)]
 pub(super) struct Burst {
     first: Planned,
-    /// Those that are left.
+    /// Remaining packets.
     count: u64,
     /// None come at or after this.
     until: Duration,
     gap: Gap,
-    /// What the last gap was rounded by; see [`Bitrate::transmit_time`].
+    /// Rounding remainder of the last gap; see [`Bitrate::transmit_time`].
     remainder: u64,
 }
 
@@ -53,7 +54,7 @@ pub(super) enum Gap {
     Time(Duration),
 }
 
-/// What is wrong, and where.
+/// Error in a schedule, and its line.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub(super) struct ScheduleError {

@@ -101,7 +101,7 @@ impl Simulation {
         }
         let accounts = [self.path.forward, self.path.reverse].map(|link| Account {
             queue_delays: link.queue_delays().cloned().unwrap_or_default(),
-            // Nobody is late in virtual time.
+            // Virtual time has no lateness.
             lateness: DelayHistogram::default(),
             refused: 0,
             ledger: link.into_ledger(),
@@ -172,8 +172,8 @@ impl Sent {
     }
 }
 
-/// A packet's number without its upper half. Numbers that it does not tell apart are farther from each other than any
-/// link has packets.
+/// A packet's number without its upper half. Numbers that it does not tell apart are farther from
+/// each other than any link has packets.
 const fn tag(n: u64) -> u32 {
     let [low @ .., _, _, _, _] = n.to_le_bytes();
     u32::from_le_bytes(low)

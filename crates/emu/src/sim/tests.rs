@@ -14,7 +14,7 @@ fn path(toml: &str) -> PathConfig {
     path.to_path_config(|file| Err(format!("no {file}"))).unwrap()
 }
 
-/// What is printed for this path, seed and schedule.
+/// Output for this path, seed and schedule.
 fn output(config: &PathConfig, seed: u64, schedule: &str, format: Format) -> String {
     let mut out = Vec::new();
     let schedule = Schedule::parse(schedule).unwrap();
@@ -23,7 +23,7 @@ fn output(config: &PathConfig, seed: u64, schedule: &str, format: Format) -> Str
 }
 
 #[test]
-fn each_packet_has_its_fate_and_the_time_at_which_it_is_due() {
+fn sim_prints_fate_and_due_time() {
     // 1000 bytes take 1 ms, and one may wait.
     let config = path("rtt = '20ms'\nrate = '8mbit'\nqueue = '1p'");
     let schedule = "0s 1000 3/0s ect0  # a burst\n\n500us 100 reverse\n";
@@ -38,7 +38,7 @@ n,direction,sent_us,size_bytes,fate,due_us,duplicate,corrupted,ecn
 }
 
 #[test]
-fn the_same_seed_gives_the_same_output_and_another_does_not() {
+fn output_depends_on_seed_only() {
     let config =
         path("rtt = '20ms'\nrate = '5mbit'\nloss = '2%'\nduplicate = '1%'\ncorrupt = '1%'\njitter = '5ms'");
     let of = |seed| output(&config, seed, "0s 1000 5000/4mbit\n1ms 100 reverse 5000/1ms ect0\n", Format::Csv);
@@ -46,7 +46,8 @@ fn the_same_seed_gives_the_same_output_and_another_does_not() {
     assert_ne!(of(1), of(2));
 }
 
-/// Of every discipline: those that drop what they had taken are the ones in which rows could go astray.
+/// Of every discipline: those that drop what they had taken are the ones in which rows could go
+/// astray.
 #[test]
 fn every_packet_and_every_copy_has_one_row() {
     for queue in ["drop-tail", "drop-head", "codel", "pie", "red:min=5kb,max=10kb"] {
@@ -76,14 +77,14 @@ fn every_packet_and_every_copy_has_one_row() {
 }
 
 #[test]
-fn lines_are_merged_by_time_and_of_one_time_the_first_comes_first() {
+fn schedules_merge_by_time_stably() {
     let schedule = Schedule::parse("2ms 1 2/1ms\n0s 2 reverse 3/2ms\n0s 3 ce").unwrap();
     let planned: Vec<_> = schedule.map(|Planned { at, size, .. }| (at.as_millis(), size)).collect();
     assert_eq!(planned, [(0, 2), (0, 3), (2, 1), (2, 2), (3, 1), (4, 2)]);
 }
 
 #[test]
-fn packets_at_a_rate_keep_it_to_the_nanosecond() {
+fn packet_rate_is_exact_to_nanosecond() {
     let burst = Burst::new(Duration::ZERO, 1000, Ecn::NotEct);
     let rate = Bitrate::from_bps(3_000_000);
     let schedule = Schedule::new(vec![burst.repeated_until(Gap::Rate(rate), Duration::from_secs(8))]);
@@ -94,7 +95,7 @@ fn packets_at_a_rate_keep_it_to_the_nanosecond() {
 }
 
 #[test]
-fn what_is_wrong_with_a_schedule_is_told_with_its_line() {
+fn schedule_errors_name_the_line() {
     for (text, expected) in [
         ("0s 1\n5 100", "line 2: '5' has no unit: write 5ns or 5us or 5ms or 5s or 5min"),
         ("# nothing\n\n0s", "line 3: a time and a size are needed, such as 10ms 1200"),

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_ends_waiting_and_not_much_before_its_time() {
+    fn wait_sleeps_until_its_deadline() {
         let (mut waiter, _stop, _socket) = waiter();
         // The first wait looks before it sleeps, the second one does not.
         for _ in 0..2 {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_seen_in_every_wait_even_one_that_does_not_sleep() {
+    fn stop_ends_every_wait() {
         let (mut waiter, stop, _socket) = waiter();
         let other = thread::spawn(move || stop.set());
         while waiter.wait(None).unwrap() {}

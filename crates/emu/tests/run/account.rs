@@ -1,4 +1,4 @@
-//! What is told of the packets: the account as JSON, the capture.
+//! Account as JSON, and capture.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -42,7 +42,7 @@ fn the_account_is_one_object_which_balances() {
 }
 
 #[test]
-fn the_account_so_far_comes_while_the_command_runs() {
+fn json_stream_reports_while_command_runs() {
     if !host_allows() {
         return;
     }
@@ -54,7 +54,7 @@ fn the_account_so_far_comes_while_the_command_runs() {
 }
 
 #[test]
-fn what_is_lost_is_in_the_capture_once_with_the_cause() {
+fn capture_shows_losses_with_cause() {
     if !host_allows() {
         return;
     }
@@ -70,7 +70,7 @@ fn what_is_lost_is_in_the_capture_once_with_the_cause() {
 }
 
 #[test]
-fn a_run_that_is_ended_leaves_a_whole_capture() {
+fn ended_run_leaves_whole_capture() {
     if !host_allows() {
         return;
     }
@@ -89,7 +89,7 @@ fn a_run_that_is_ended_leaves_a_whole_capture() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_ends_only_the_capture() {
+fn full_disk_is_reported_and_ends_capture() {
     if !host_allows() {
         return;
     }
@@ -131,7 +131,7 @@ fn an_account_that_cannot_be_written_is_told() {
 }
 
 #[test]
-fn the_account_can_be_kept_apart_from_what_the_command_prints() {
+fn account_goes_to_separate_file() {
     if !host_allows() {
         return;
     }
@@ -150,7 +150,7 @@ fn the_account_can_be_kept_apart_from_what_the_command_prints() {
 }
 
 #[test]
-fn however_a_run_ends_its_packets_are_accounted_for() {
+fn account_balances_however_run_ends() {
     if !host_allows() {
         return;
     }

@@ -1,8 +1,9 @@
-//! The same path and seed in a namespace, in a proxy and in virtual time: the same packets meet the same fate.
+//! Packet fates on one path with one seed agree in a namespace, in a proxy and in virtual time.
 //!
-//! A capture has each packet that came to a path, byte for byte, with the nanosecond at which it came, and each that left. A
-//! path in virtual time that gets the former at these times has to give the latter: the same packets, in the same order, with
-//! the same bit flipped. What it drops, the capture says was dropped for the same reason.
+//! A capture has each packet that came to a path, byte for byte, with the nanosecond at which it
+//! came, and each that left. A path in virtual time that gets the former at these times has to give
+//! the latter: the same packets, in the same order, with the same bit flipped. What it drops, the
+//! capture says was dropped for the same reason.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -23,7 +24,7 @@ use rdt_udp::clock;
 use super::helpers::{NUMBERED, program, send_numbers};
 use super::running::{PROGRAM, code, host_allows, run_with};
 
-/// What all of them are told. Packets come in bursts: some wait for the rate, and some find no room.
+/// Arguments of all three. Packets come in bursts: some wait for the rate, and some are dropped.
 const PATH: [(&str, &str); 9] = [
     ("rtt", "2ms"),
     ("rate", "16mbit"),
@@ -37,8 +38,8 @@ const PATH: [(&str, &str); 9] = [
 ];
 /// Bytes of headers that a capture shows before the payload of the proxy.
 const HEADERS: usize = 28;
-/// As often as it is tried that all packets come to the path, and the packets that are sent in a burst then, one burst a
-/// millisecond.
+/// As often as it is tried that all packets come to the path, and the packets that are sent in a
+/// burst then, one burst a millisecond.
 const BURSTS: [u32; 4] = [15, 12, 12, 12];
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
@@ -60,7 +61,8 @@ fn send_back() {
     echo(&UdpSocket::bind((std::env::var("RDT_LOCAL").unwrap(), 9)).unwrap());
 }
 
-/// Until nothing comes for twice as long as the socket waits: once, all processes here may have been stopped.
+/// Until nothing comes for twice as long as the socket waits: once, all processes here may have
+/// been stopped.
 fn echo(socket: &UdpSocket) {
     let mut bytes = [0; 1500];
     let mut waited = 0;
@@ -74,7 +76,7 @@ fn echo(socket: &UdpSocket) {
 }
 
 #[test]
-fn a_namespace_does_to_each_packet_what_the_model_does_in_virtual_time() {
+fn namespace_matches_model_in_virtual_time() {
     if !host_allows() {
         return;
     }
@@ -111,7 +113,7 @@ fn so_does_the_proxy_on_the_same_path() {
         target.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let echoing = thread::spawn(move || echo(&target));
         send_numbers(&client, listen, burst);
-        // It still reads what has come, but does not wait for what is on the way; nor does whoever answers.
+        // It reads what has arrived, and waits for no packet on the path; nor does the server.
         echoing.join().unwrap();
         kill(Pid::from_raw(i32::try_from(proxy.id()).unwrap()), Signal::SIGTERM).unwrap();
         assert_eq!(proxy.wait().unwrap().code(), Some(0));
@@ -119,8 +121,9 @@ fn so_does_the_proxy_on_the_same_path() {
     });
 }
 
-/// Runs until each packet that was sent came to the path: a busy machine may lose some before. Whatever came, what became of it
-/// is what the model says. `run` gives the bytes of headers that the model does not see.
+/// Runs until each packet that was sent came to the path: a busy machine may lose some before.
+/// Whatever came, what became of it is what the model says. `run` gives the bytes of headers that
+/// the model does not see.
 fn until_all_came(run: impl Fn(u32, &File) -> usize) {
     let came: Vec<_> = BURSTS
         .into_iter()
@@ -145,11 +148,11 @@ struct Arrival {
     dropped: Option<String>,
 }
 
-/// What a capture shows.
+/// Contents of a capture.
 #[derive(Default)]
 struct Capture {
     arrivals: Vec<Arrival>,
-    /// What left, forward and back: its bytes, whether it was the second copy, whether a bit was flipped.
+    /// Packets that left, forward and back: bytes, whether a duplicate, whether a bit was flipped.
     left: [Vec<(Vec<u8>, bool, bool)>; 2],
     /// When the last packet of it came or left.
     end: u64,
@@ -206,7 +209,7 @@ fn path(headers: usize) -> Path {
     Path::new(config, described.seed().unwrap())
 }
 
-/// What a capture shows is what the model does. Gives how many of the packets that were to be sent came.
+/// Compares a capture with the model. Returns the number of packets that arrived.
 fn assert_as_modelled(capture: &Capture, headers: usize) -> usize {
     let mut path = path(headers);
     let (begin, first) = (clock::now(), capture.arrivals.first().map_or(0, |arrival| arrival.at));
@@ -236,8 +239,8 @@ fn assert_as_modelled(capture: &Capture, headers: usize) -> usize {
     came[0]
 }
 
-/// What the model delivers is what left, in whatever order: a proxy is told by the system when a packet came, and if that is
-/// read late, one that was due after it may be gone.
+/// Compares the model's deliveries with the packets that left, in any order: a proxy gets arrival
+/// times from the system, and if one is read late, a packet due after it may have left.
 fn assert_all_left(path: &mut Path, direction: Direction, mut left: Vec<(Vec<u8>, bool, bool)>) {
     let end = clock::now() + Duration::from_secs(3600);
     let delivered = std::iter::from_fn(|| path.pop(direction, end));
@@ -250,7 +253,8 @@ fn assert_all_left(path: &mut Path, direction: Direction, mut left: Vec<(Vec<u8>
     assert_eq!(different, None, "{direction:?}");
 }
 
-/// What the model delivers is what left, in that order, but for what was on the way when the run ended.
+/// Compares the model's deliveries with the packets that left, in order, except those on the path
+/// at the end.
 fn assert_left(path: &mut Path, direction: Direction, left: &[(Vec<u8>, bool, bool)], end: Instant) {
     let mut number = 0;
     while let Some(delivery) = path.pop(direction, end + Duration::from_secs(60)) {

@@ -24,7 +24,7 @@ fn the_exit_code_is_the_commands() {
 }
 
 #[test]
-fn the_command_is_told_both_addresses_and_sees_one_device() {
+fn command_gets_addresses_and_one_device() {
     if !host_allows() {
         return;
     }
@@ -46,7 +46,7 @@ fn tcp_can_be_configured_by_the_command() {
 }
 
 #[test]
-fn a_ping_takes_the_round_trip_time_and_every_packet_is_accounted_for() {
+fn ping_takes_rtt_and_account_balances() {
     if !host_allows() {
         return;
     }
@@ -61,7 +61,7 @@ fn a_ping_takes_the_round_trip_time_and_every_packet_is_accounted_for() {
 }
 
 #[test]
-fn what_the_path_loses_is_told_by_cause_and_nothing_else_is_on_it() {
+fn losses_are_reported_by_cause() {
     if !host_allows() {
         return;
     }

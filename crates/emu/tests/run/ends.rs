@@ -4,7 +4,8 @@ use rustix::process::Signal;
 
 use super::running::{PROGRAM, Running, host_allows, kill, run, run_with};
 
-/// A command that hides from polite requests, with a daemon of its own, after a server that does so too.
+/// A command that hides from polite requests, with a daemon of its own, after a server that does so
+/// too.
 const STUBBORN: &str =
     "trap '' TERM INT HUP QUIT; (setsid sleep 1000 &); echo up; while :; do sleep 1000; done";
 
@@ -54,7 +55,7 @@ fn nothing_survives_the_programs_inside() {
 }
 
 #[test]
-fn a_command_that_is_killed_or_leaves_a_daemon_leaves_nothing() {
+fn killed_command_or_daemon_leaves_nothing() {
     if !host_allows() {
         return;
     }
@@ -67,7 +68,7 @@ fn a_command_that_is_killed_or_leaves_a_daemon_leaves_nothing() {
 }
 
 #[test]
-fn a_server_that_is_killed_is_told_and_the_command_goes_on() {
+fn killed_server_is_reported_and_command_continues() {
     if !host_allows() {
         return;
     }
@@ -88,7 +89,7 @@ fn runs_inside_each_other_end_together() {
 }
 
 #[test]
-fn a_request_to_end_comes_before_a_command_that_waits_for_its_server() {
+fn interrupt_before_command_start_ends_run() {
     if !host_allows() {
         return;
     }
@@ -100,7 +101,7 @@ fn a_request_to_end_comes_before_a_command_that_waits_for_its_server() {
 }
 
 #[test]
-fn a_run_whose_account_nobody_reads_can_be_ended() {
+fn run_with_blocked_output_can_be_ended() {
     if !host_allows() {
         return;
     }

@@ -1,4 +1,5 @@
-//! Programs that the tests run inside: this test program itself, asked for one of its tests that are ignored.
+//! Programs that the tests run inside: this test program itself, asked for one of its tests that
+//! are ignored.
 
 use std::env;
 use std::io::Read;
@@ -19,7 +20,7 @@ pub(crate) fn program(test: &str) -> Vec<String> {
     [&program, test, "--exact", "--ignored", "--nocapture", "--quiet"].map(String::from).into()
 }
 
-/// What a helper printed after this word.
+/// Returns the output of a helper after this word.
 pub(crate) fn said<'a>(output: &'a str, word: &str) -> &'a str {
     output
         .lines()
@@ -90,7 +91,7 @@ fn ask() {
 /// How many datagrams [`send_numbers`] sends.
 pub(crate) const NUMBERED: u32 = 10_000;
 
-/// Sends them: datagrams that end with their number, so many a millisecond.
+/// Sends numbered datagrams, a number of them each millisecond.
 pub(crate) fn send_numbers(socket: &UdpSocket, to: impl ToSocketAddrs + Copy, burst: u32) {
     let mut bytes = [0; 100];
     for number in 0..NUMBERED {

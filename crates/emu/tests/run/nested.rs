@@ -4,7 +4,7 @@ use super::helpers::{helper, said};
 use super::running::{PROGRAM, code, host_allows, run, stdout};
 
 #[test]
-fn paths_inside_each_other_add_up_and_lead_to_the_outermost_far_end() {
+fn nested_paths_add_up() {
     if !host_allows() {
         return;
     }
@@ -19,8 +19,8 @@ fn paths_inside_each_other_add_up_and_lead_to_the_outermost_far_end() {
     adds_up_to(65_000, || stdout(&run("-q --rtt 20ms", &three).output()));
 }
 
-/// Pings take so long and hardly longer, less than the shortest of the paths once more. A busy host may need a few tries for
-/// that, and in none of them are they shorter.
+/// Pings take so long and hardly longer, less than the shortest of the paths once more. A busy host
+/// may need a few tries for that, and in none of them are they shorter.
 fn adds_up_to(rtt_us: u64, ping: impl Fn() -> String) -> String {
     let mut seen = Vec::new();
     for _ in 0..5 {
@@ -37,7 +37,7 @@ fn adds_up_to(rtt_us: u64, ping: impl Fn() -> String) -> String {
 }
 
 #[test]
-fn runs_beside_each_other_in_one_have_networks_of_their_own() {
+fn sibling_runs_have_own_networks() {
     if !host_allows() {
         return;
     }
@@ -54,11 +54,12 @@ fn runs_beside_each_other_in_one_have_networks_of_their_own() {
 }
 
 #[test]
-fn a_run_inside_another_that_is_killed_leaves_no_device_in_the_outer_network() {
+fn killed_nested_run_leaves_no_device() {
     if !host_allows() {
         return;
     }
-    // Devices whose names begin as those of runs: that of the outer one, then those that runs inside it add.
+    // Devices whose names begin as those of runs: that of the outer one, then those that runs
+    // inside it add.
     let script = format!(
         "devices() {{ grep -c '^ *rdt' /proc/net/dev; }}
         until_there_are() {{ for i in $(seq 1000); do [ $(devices) = $1 ] && return; sleep 0.01; done; }}
@@ -73,7 +74,7 @@ fn a_run_inside_another_that_is_killed_leaves_no_device_in_the_outer_network() {
 }
 
 #[test]
-fn what_a_run_inside_another_cannot_have_is_said() {
+fn nested_run_reports_unsupported_options() {
     if !host_allows() {
         return;
     }

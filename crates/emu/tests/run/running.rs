@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Every process that a run starts, and nobody else, has this variable of the environment.
+/// Environment variable that marks the processes of a run.
 const MARK: &str = "RDT_EMU_TEST";
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &str, command: &[&str]) -> Run {
     run_with(&arguments.split_whitespace().collect::<Vec<_>>(), command)
 }
 
-/// The same with arguments that may contain spaces.
+/// Runs with arguments that may contain spaces.
 pub(crate) fn run_with(arguments: &[&str], command: &[&str]) -> Run {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl Run {
 
 pub(crate) struct Running {
     pub(crate) child: Child,
-    /// What the command printed first.
+    /// Returns the first output of the command.
     pub(crate) line: String,
     mark: String,
 }
@@ -110,7 +110,8 @@ impl Running {
         within_10_s(blocked).expect("signals are never let through");
     }
 
-    /// Waits for the end, after which nothing is left: the exit code as shells have it, and what was said.
+    /// Waits for the end, after which nothing is left: the exit code as shells have it, and what
+    /// was said.
     pub(crate) fn end(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
         assert_nothing_left(&self.mark);
@@ -135,8 +136,8 @@ pub(crate) fn kill(process: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(process, signal).unwrap();
 }
 
-/// A run's processes end with it, those that the kernel ends a moment later; a network namespace lasts as long as a
-/// process in it, a device as long as its namespace.
+/// A run's processes end with it, those that the kernel ends a moment later; a network namespace
+/// lasts as long as a process in it, a device as long as its namespace.
 fn assert_nothing_left(mark: &str) {
     if within_10_s(|| marked(mark).is_empty().then_some(())).is_none() {
         let line = |id: &u32| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -150,7 +151,7 @@ fn within_10_s<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     (0..1000).find_map(|_| {
         let answer = ask();
         if answer.is_none() {
-            #[expect(clippy::disallowed_methods, reason = "strangers are waited for")]
+            #[expect(clippy::disallowed_methods, reason = "waits for other processes")]
             std::thread::sleep(Duration::from_millis(10));
         }
         answer
@@ -161,7 +162,7 @@ fn within_10_s<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
 fn marked(mark: &str) -> Vec<u32> {
     let entry = format!("{MARK}={mark}");
     let of_run = |path: &PathBuf| {
-        // Of those that have ended and of strangers there is nothing to read.
+        // Processes that have ended, and those of others, are not readable.
         let environment = fs::read(path.join("environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|each| each == entry.as_bytes())
     };

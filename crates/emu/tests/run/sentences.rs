@@ -1,4 +1,4 @@
-//! What the program says when it cannot run.
+//! Messages of a program that cannot run.
 
 use std::process::Command;
 

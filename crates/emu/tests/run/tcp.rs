@@ -1,7 +1,8 @@
 //! Kernel TCP through a run: it fills the link, shares it, and gets of it what its window allows.
 //!
-//! Rates take time that others on this host take too. So each is tried a few times, and a host that did not keep up with
-//! the link in any try shows nothing: that is said and the test skipped, as where runs are not allowed.
+//! Rates take time that others on this host take too. So each is tried a few times, and a host that
+//! did not keep up with the link in any try shows nothing: that is said and the test skipped, as
+//! where runs are not allowed.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,7 @@ use super::running::{host_allows, run_with, stdout};
 
 /// As often as something is tried that a busy host can spoil.
 const TRIES: usize = 3;
-/// A relay that is later than this kept nobody up, microseconds.
+/// Lateness beyond which the relay is the limit, microseconds.
 const LATE: f64 = 2_000.0;
 /// Of each packet of 1500 bytes, where TCP sends timestamps.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
@@ -26,7 +27,7 @@ fn send() {
     flow::send();
 }
 
-/// Counts for whoever sends.
+/// Counting server.
 #[test]
 #[ignore = "a program for other tests"]
 fn count() {
@@ -70,7 +71,7 @@ fn shows<T: Debug>(what: &str, mut attempt: impl FnMut() -> (T, bool), shown: im
     eprintln!("skipped, the host is too busy: {what}: {seen:?}");
 }
 
-/// Whether the kernel has it.
+/// Returns true if the kernel has it.
 fn has(congestion: &str) -> bool {
     let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let has = all.split_whitespace().any(|name| name == congestion);
@@ -81,7 +82,7 @@ fn has(congestion: &str) -> bool {
 }
 
 #[test]
-fn tcp_of_every_kind_fills_nine_tenths_of_a_link_with_a_queue_of_its_product() {
+fn each_tcp_fills_90_percent_of_link() {
     if !host_allows() {
         return;
     }
@@ -90,10 +91,11 @@ fn tcp_of_every_kind_fills_nine_tenths_of_a_link_with_a_queue_of_its_product() {
     }
 }
 
-/// Without them a segment is sent again each round trip (RFC 6582, section 3.2). The end of slow start loses a bandwidth-delay
-/// product of them, which takes seconds, so the link is slower here, and what comes after is counted.
+/// Without them a segment is sent again each round trip (RFC 6582, section 3.2). The end of slow
+/// start loses a bandwidth-delay product of them, which takes seconds, so the link is slower here,
+/// and what comes after is counted.
 #[test]
-fn so_does_tcp_without_selective_acknowledgements_once_it_is_over_its_start() {
+fn tcp_without_sack_fills_link() {
     if !host_allows() {
         return;
     }
@@ -115,13 +117,14 @@ fn fills(mbps: f64, wish: &Wish) {
     shows(&wish.to_string(), attempt, |bps| (0.9 * mbps * 1e6..bound(mbps * 1e6 * PAYLOAD)).contains(bps));
 }
 
-/// No host makes a link faster, but a counter that came late to its first byte may find more than it should. 2 % are for that.
+/// No host makes a link faster, but a counter that came late to its first byte may find more than
+/// it should. 2 % are for that.
 fn bound(bps: f64) -> f64 {
     bps * 1.02
 }
 
 #[test]
-fn two_flows_of_reno_have_half_of_the_link_each() {
+fn two_reno_flows_share_link_equally() {
     if !host_allows() {
         return;
     }
@@ -138,13 +141,14 @@ fn two_flows_of_reno_have_half_of_the_link_each() {
 }
 
 #[test]
-fn a_window_below_the_product_of_the_path_is_the_limit_and_above_it_the_link_is() {
+fn window_or_link_limits_tcp() {
     const LINK: f64 = 34e6;
     const RTT: f64 = 0.010;
     if !host_allows() {
         return;
     }
-    // The product is 42,500 bytes. Of 5000 bytes a segment or two are too much for the window, so that says little.
+    // The product is 42,500 bytes. Of 5000 bytes a segment or two are too much for the window, so
+    // that says little.
     for window in [10_000, 16_000, 24_000, 60_000, 90_000] {
         #[expect(clippy::cast_precision_loss, reason = "a few")]
         let allowed = window as f64 * 8.0 / RTT;

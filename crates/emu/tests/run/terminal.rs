@@ -10,10 +10,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::running::{PROGRAM, host_allows};
 
-/// What is waited for longer than this never comes.
+/// Timeout of each wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A shell script on a terminal of its own, as somebody sees it who sits there.
+/// Shell script on a terminal of its own, as a user sees it.
 struct Seat {
     terminal: File,
     shell: Child,
@@ -43,7 +43,7 @@ impl Seat {
             let timeout = Timespec::try_from(PATIENCE).unwrap();
             assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no {part} in {}", self.seen);
             let mut bytes = [0; 1024];
-            // It fails when nobody is left at the other end.
+            // Fails when the other end is closed.
             let read = self.terminal.read(&mut bytes).unwrap_or_default();
             assert!(read > 0, "no {part} in {}", self.seen);
             self.seen += &String::from_utf8_lossy(&bytes[..read]);
@@ -59,7 +59,7 @@ impl Drop for Seat {
     }
 }
 
-/// Whether there is a program that gives a script its own terminal.
+/// Returns true if a program exists that gives a script its own terminal.
 fn can_sit() -> bool {
     let can = Command::new("setsid").args(["--wait", "true"]).status().is_ok_and(|status| status.success());
     if !can {
@@ -69,7 +69,7 @@ fn can_sit() -> bool {
 }
 
 #[test]
-fn a_shell_inside_has_the_terminal_and_the_script_outside_has_it_afterwards() {
+fn shell_inside_gets_and_returns_terminal() {
     if !can_sit() {
         return;
     }
@@ -83,7 +83,7 @@ fn a_shell_inside_has_the_terminal_and_the_script_outside_has_it_afterwards() {
 }
 
 #[test]
-fn a_command_that_is_stopped_by_a_key_stops_the_run_and_goes_on_with_it() {
+fn stop_key_stops_and_continues_run() {
     if !can_sit() {
         return;
     }
@@ -105,7 +105,7 @@ fn a_command_that_is_stopped_by_a_key_stops_the_run_and_goes_on_with_it() {
 }
 
 #[test]
-fn a_command_that_shares_the_output_with_others_takes_the_terminal_from_nobody() {
+fn command_in_pipeline_keeps_terminal_shared() {
     if !can_sit() {
         return;
     }

@@ -1,5 +1,5 @@
-//! A link has the rate and the round trip that it is asked for. The bounds are loose, for others use this host too; the bench
-//! `ladder` has the figures, and `--check` of it the tight ones.
+//! A link has the rate and the round trip that it is asked for. The bounds are loose, for others
+//! use this host too; the bench `ladder` has the figures, and `--check` of it the tight ones.
 
 use super::helpers::program;
 use super::rungs::{self, Readiness, percentile};
@@ -10,7 +10,7 @@ const RATE: f64 = 50.0;
 /// As often as it is tried: a busy host can only make it worse.
 const TRIES: usize = 4;
 
-/// What is to be done at one end; it is in the environment.
+/// Task of one end, passed in the environment.
 #[test]
 #[ignore = "a program for other tests"]
 fn inside() {
@@ -37,12 +37,12 @@ fn holds(rung: impl Fn() -> Readiness) {
 }
 
 #[test]
-fn a_proxy_has_the_rate_and_the_round_trip_that_it_is_asked_for() {
+fn proxy_has_requested_rate_and_rtt() {
     holds(|| rungs::proxied(RATE, "sleep"));
 }
 
 #[test]
-fn a_namespace_has_the_rate_and_the_round_trip_that_it_is_asked_for() {
+fn namespace_has_requested_rate_and_rtt() {
     if host_allows() {
         holds(|| rungs::in_namespace(RATE, "sleep", &program("truth::inside").join(" ")));
     }

@@ -4,7 +4,7 @@ use super::helpers::{helper, said};
 use super::running::{PROGRAM, host_allows, run, stdout};
 
 #[test]
-fn a_run_inside_another_is_known_without_the_environment() {
+fn nesting_is_detected_without_environment() {
     if !host_allows() {
         return;
     }
@@ -17,7 +17,7 @@ fn a_run_inside_another_is_known_without_the_environment() {
 }
 
 #[test]
-fn a_network_that_a_command_made_for_itself_is_not_that_of_the_run_outside() {
+fn own_network_is_not_enclosing_run() {
     if !host_allows() {
         return;
     }
@@ -33,7 +33,7 @@ fn a_network_that_a_command_made_for_itself_is_not_that_of_the_run_outside() {
 }
 
 #[test]
-fn a_run_at_the_far_end_says_that_it_is_inside_none() {
+fn run_at_far_end_is_not_nested() {
     if !host_allows() {
         return;
     }
