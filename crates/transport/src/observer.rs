@@ -1,5 +1,5 @@
-//! The facts a sender tells an observer as they happen: for per-packet logs and tests. Time is passed in,
-//! so a trace is right in virtual time too.
+//! The facts a sender tells an observer as they happen: for per-packet logs and tests. Time is
+//! passed in, so a trace is right in virtual time too.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ pub trait Observer: Send {
     /// Called once per fact, in order.
     fn on(&mut self, now: Instant, trace: &Trace);
 
-    /// What is not lost on this observer; it may be told more.
+    /// Events that this observer needs; the sender may tell it of others.
     fn interest(&self) -> Interest {
         Interest::Everything
     }
@@ -20,7 +20,8 @@ pub trait Observer: Send {
 /// Which facts an observer wants to hear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Interest {
-    /// [`Trace::AckReceived`] alone, for its sample: the sender then need not stop at each packet or look for what changed.
+    /// [`Trace::AckReceived`] alone, for its sample: the sender then need not stop at each packet
+    /// or look for what changed.
     RoundTrips,
     /// All of them.
     Everything,
@@ -52,7 +53,7 @@ pub enum Resend {
     Probe,
 }
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "these are the names of the packets in docs/PROTOCOL.md")]
 pub enum PacketKind {
@@ -80,7 +81,7 @@ pub enum LossTrigger {
     Timeout,
 }
 
-/// What a sender waits for beside the network and the pace.
+/// Timer of a sender, beside that of the pacer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
     /// The retransmission timer of data (RFC 6298).
@@ -113,7 +114,8 @@ pub struct Metrics {
     pub in_flight: u64,
     /// The receiver's window, in the wire's numbers from the oldest one not acknowledged on.
     pub snd_wnd: u64,
-    /// Smoothed round-trip time (RFC 6298); zero until it was measured on the path as it is, as are the next two.
+    /// Smoothed round-trip time (RFC 6298); zero until it was measured on the path as it is, as are
+    /// the next two.
     pub srtt: Duration,
     /// Its mean deviation (RFC 6298).
     pub rttvar: Duration,
@@ -151,8 +153,8 @@ pub enum Trace {
         deadline: Instant,
         resend: Option<Resend>,
     },
-    /// The base moved. `deadline` is `None` when nothing is outstanding any more; `sample` is the round trip
-    /// of the last packet acknowledged, unless Karn's rule forbids it.
+    /// The base moved. `deadline` is `None` when nothing is outstanding any more; `sample` is the
+    /// round trip of the last packet acknowledged, unless Karn's rule forbids it.
     AckReceived {
         ack: u64,
         wnd: u64,
@@ -182,8 +184,9 @@ pub enum Trace {
         ack: u64,
         crc: u32,
     },
-    /// A datagram of `length` bytes left, with `len` bytes of the stream from `offset` on. `number` is that of
-    /// the transmission; where the wire numbers none, that of the packet, or of the attempt for a SYN.
+    /// A datagram of `length` bytes left, with `len` bytes of the stream from `offset` on. `number`
+    /// is that of the transmission; where the wire numbers none, that of the packet, or of the
+    /// attempt for a SYN.
     PacketSent {
         kind: PacketKind,
         number: u64,
@@ -201,15 +204,15 @@ pub enum Trace {
     PacketDropped {
         length: usize,
     },
-    /// Part of the ACK whose [`Trace::AckProcessed`] follows: a segment is newly known to be delivered. `tx` is
-    /// its last transmission, where the wire numbers them.
+    /// Part of the ACK whose [`Trace::AckProcessed`] follows: a segment is newly known to be
+    /// delivered. `tx` is its last transmission, where the wire numbers them.
     PacketAcked {
         tx: Option<u64>,
         offset: u64,
         len: u32,
     },
-    /// The scoreboard took an ACK: `bytes` newly acknowledged, in `blocks` selective blocks and below `ack`;
-    /// `delay` is the receiver's.
+    /// The scoreboard took an ACK: `bytes` newly acknowledged, in `blocks` selective blocks and
+    /// below `ack`; `delay` is the receiver's.
     AckProcessed {
         ack: u64,
         wnd: u64,
@@ -238,12 +241,13 @@ pub enum Trace {
     ProbeRepaired,
     /// At least one of them changed in the call that ends here.
     MetricsUpdated(Metrics),
-    /// The congestion controller went into another phase ([`Controller::phase`](crate::congestion::Controller)).
+    /// The congestion controller went into another phase
+    /// ([`Controller::phase`](crate::congestion::Controller)).
     PhaseChanged {
         old: Option<&'static str>,
         new: &'static str,
     },
-    /// Nothing leaves, and not for the reason for which it last did not.
+    /// Nothing leaves, for another reason than last time.
     Blocked {
         reason: Blocked,
     },

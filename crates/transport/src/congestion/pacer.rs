@@ -1,7 +1,7 @@
 //! Spreads sending over time: a token bucket in bytes that knows about batches.
 //!
-//! The level is kept in billionths of a byte, in which one nanosecond at one byte per second is exactly one:
-//! nothing is rounded, so nothing drifts.
+//! The level is kept in billionths of a byte, in which one nanosecond at one byte per second is
+//! exactly one: nothing is rounded, so nothing drifts.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,12 @@ use crate::planted::{self, Bug};
 /// Billionths of a byte in a byte, nanoseconds in a second.
 const NANO: u64 = 1_000_000_000;
 
-/// What one call to the kernel can take: the largest payload that segmentation offload cuts into datagrams.
+/// Largest payload of one call to the kernel, bytes: segmentation offload cuts no more into
+/// datagrams.
 const MAX_BATCH: u64 = 65_507;
 
-/// Segments that may always leave together, so that slow rates progress and delayed ACKs are not waited for.
+/// Segments that may always leave together, so that slow rates progress and delayed ACKs are not
+/// waited for.
 const MIN_BURST: u64 = 2;
 
 /// The share of a second that may leave together.
@@ -36,8 +38,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Without a rate: nothing waits. A batch is as many segments of `mss` bytes as one call to the kernel
-    /// can take.
+    /// Without a rate: nothing waits. A batch is as many segments of `mss` bytes as one call to the
+    /// kernel can take.
     pub fn new(mss: u64) -> Self {
         let mss = mss.max(1);
         let mut pacer = Self {
@@ -59,14 +61,14 @@ impl Pacer {
         self.batch = batch;
     }
 
-    /// From now on so many bytes leave together, one train after the other; 0 for none.
+    /// Sets the bytes that leave together as one train; 0 for none.
     pub fn set_train(&mut self, bytes: u64) {
         self.train = bytes;
         self.filling &= bytes > 0;
     }
 
-    /// Sends at so many bytes per second from now on; `None` is unpaced. A rate of 0 counts as 1. Debt made
-    /// at one rate is paid at the next.
+    /// Sets the rate, in bytes per second; `None` is unpaced. A rate of 0 counts as 1. Debt made at
+    /// one rate is paid at the next.
     pub fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
         self.settle(now);
         self.rate = rate.map(|rate| rate.max(1));
@@ -81,15 +83,15 @@ impl Pacer {
         self.rate
     }
 
-    /// The most bytes that should leave together: one batch, or 1 ms of the rate if that is less, but two
-    /// segments at least, or a train. `u64::MAX` when unpaced.
+    /// The most bytes that should leave together: one batch, or 1 ms of the rate if that is less,
+    /// but two segments at least, or a train. `u64::MAX` when unpaced.
     pub fn burst(&self) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
         self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss).max(self.train)
     }
 
-    /// When `bytes` may leave: `None` is now. More than [`burst`](Self::burst) wait for no more than that;
-    /// the rest is debt.
+    /// When `bytes` may leave: `None` is now. More than [`burst`](Self::burst) wait for no more
+    /// than that; the rest is debt.
     pub fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
         let rate = self.rate?;
         let wanted = if self.filling { self.burst() } else { bytes.min(self.burst()) };
@@ -100,8 +102,9 @@ impl Pacer {
         now.checked_add(Duration::from_nanos(wait))
     }
 
-    /// How many segments of `len` bytes may leave now, one after the other, of `most` that wait: as many as
-    /// [`next_send_at`](Self::next_send_at) lets go if each is charged before the next is asked for.
+    /// How many segments of `len` bytes may leave now, one after the other, of `most` that wait: as
+    /// many as [`next_send_at`](Self::next_send_at) lets go if each is charged before the next is
+    /// asked for.
     pub fn allows(&self, now: Instant, len: u64, most: u64) -> u64 {
         if self.rate.is_none() {
             return most;
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_a_batch_or_a_millisecond_but_two_segments_at_least() {
+    fn burst_is_batch_or_millisecond() {
         let now = start();
         for (rate, burst) in [
             (1, 2944),
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_burst_one_segment_follows_the_other_at_the_rate() {
+    fn segments_follow_burst_at_rate() {
         // 1472 bytes at 1 472 000 bytes/s: one a millisecond.
         let now = start();
         let mut pacer = paced(now, 1_472_000);
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn idleness_saves_no_more_than_a_burst() {
+    fn idle_time_saves_one_burst() {
         let begin = start();
         let mut pacer = paced(begin, 1_472_000);
         let now = begin + Duration::from_secs(1_000_000);
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn debt_is_paid_at_whatever_rate_follows() {
+    fn debt_is_paid_at_next_rate() {
         let now = start();
         let mut pacer = paced(now, 1_472_000);
         // Ten segments at once, two of them saved: eight are owed, and the next has to be earned.
@@ -254,8 +257,9 @@ mod tests {
     }
 
     #[test]
-    fn over_any_interval_no_more_than_the_rate_and_a_burst() {
-        // Sizes and waits from a xorshift; the pacer is asked for what it allows and gets what it asks for.
+    fn interval_carries_rate_plus_burst_at_most() {
+        // Sizes and waits from a xorshift; the pacer is asked for what it allows and gets what it
+        // asks for.
         for seed in 1..=40_u64 {
             let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mut below = |end: u64| {
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_what_one_segment_after_the_other_is() {
+    fn allowance_of_run_equals_single_segments() {
         for seed in 1..=400_u64 {
             let mut below = random(seed);
             let mut now = start();
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_at_an_odd_rate_is_exact_to_a_segment() {
+    fn hour_at_odd_rate_is_exact() {
         for rate in [1, 999, 7919, 123_457, 1_234_567] {
             let begin = start();
             let mut pacer = paced(begin, rate);

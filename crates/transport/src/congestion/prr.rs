@@ -1,15 +1,18 @@
-//! Proportional rate reduction (RFC 9937, which replaces RFC 6937): how much may be sent while lost data is
-//! being recovered, so that the flight is at `ssthresh` when recovery ends and ACKs keep clocking data out.
+//! Proportional rate reduction (RFC 9937, which replaces RFC 6937): how much may be sent while lost
+//! data is being recovered, so that the flight is at `ssthresh` when recovery ends and ACKs keep
+//! clocking data out.
 //!
-//! One value lives for one episode of recovery. It knows no packets; byte counts are of stream payload.
+//! One value lives for one episode of recovery. It knows no packets; byte counts are of stream
+//! payload.
 
-/// What an ACK during recovery did, bytes.
+/// Effect of an ACK during recovery, bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct PrrAck {
-    /// Newly delivered, in order or by SACK (`DeliveredData`). Without SACK a full segment for each duplicate ACK, and
-    /// what the edge then passes less those (RFC 9937, section 6.2).
+    /// Newly delivered, in order or by SACK (`DeliveredData`). Without SACK a full segment for each
+    /// duplicate ACK, and what the edge then passes less those (RFC 9937, section 6.2).
     pub delivered: u64,
-    /// In flight after the ACK and after losses were marked (`pipe` of RFC 6675, `inflight` of RFC 9937).
+    /// In flight after the ACK and after losses were marked (`pipe` of RFC 6675, `inflight` of RFC
+    /// 9937).
     pub pipe: u64,
     /// Where the flight is to be when recovery ends.
     pub ssthresh: u64,
@@ -29,18 +32,19 @@ pub struct Prr {
 }
 
 impl Prr {
-    /// Recovery begins with `recover_fs` bytes outstanding: `snd_nxt` - `snd_una`, without what earlier ACKs
-    /// had reported by SACK, and with what the ACK that began it acknowledged in order (RFC 9937, section
-    /// 6.1). Segments are of `mss` bytes.
+    /// Recovery begins with `recover_fs` bytes outstanding: `snd_nxt` - `snd_una`, without what
+    /// earlier ACKs had reported by SACK, and with what the ACK that began it acknowledged in order
+    /// (RFC 9937, section 6.1). Segments are of `mss` bytes.
     pub fn new(mss: u64, recover_fs: u64) -> Self {
         Self { mss, recover_fs: recover_fs.max(1), prr_delivered: 0, prr_out: 0, sndcnt: 0 }
     }
 
-    /// Takes an ACK, the one that began recovery included, and returns how many bytes may be sent now
-    /// (`sndcnt`). The window in force is `pipe` plus that.
+    /// Takes an ACK, the one that began recovery included, and returns how many bytes may be sent
+    /// now (`sndcnt`). The window in force is `pipe` plus that.
     ///
-    /// The proportional part comes in whole segments: as a segment goes out whole, a fraction of one would
-    /// only delay it. What is not used is not lost: the next ACK counts from the beginning of the episode.
+    /// The proportional part comes in whole segments: as a segment goes out whole, a fraction of
+    /// one would only delay it. What is not used is not lost: the next ACK counts from the
+    /// beginning of the episode.
     pub fn on_ack(&mut self, ack: &PrrAck) -> u64 {
         if ack.delivered == 0 {
             return self.sndcnt;
@@ -115,17 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn the_rfcs_first_example_one_lost_of_twenty() {
+    fn rfc_example_one_lost_of_twenty() {
         // RFC 6937, section 3.1. Two ACKs let new data out (RFC 3042) before the third begins
-        // recovery: 22 are outstanding, half of that is the threshold, and 22 - 3 - 1 are in flight. From
-        // there the row `sent` of the figure, ACKs 3 to 19: R, then N at 5, 7, ... 15, 18 and 19.
+        // recovery: 22 are outstanding, half of that is the threshold, and 22 - 3 - 1 are in
+        // flight. From there the row `sent` of the figure, ACKs 3 to 19: R, then N at 5, 7, ... 15,
+        // 18 and 19.
         let mut flight = Flight::new(22, 11, 18);
         assert_eq!(flight.acks(17, true), [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1]);
         assert_eq!(flight.pipe, 11);
     }
 
     #[test]
-    fn the_rfcs_second_example_fifteen_lost_of_twenty() {
+    fn rfc_example_fifteen_lost_of_twenty() {
         // 22 outstanding, 15 lost, three delivered: 4 in flight when recovery begins.
         let mut slow_start_bound = Flight::new(22, 11, 4);
         assert_eq!(slow_start_bound.acks(3, true), [2, 2, 2]);
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flight_ends_at_the_threshold_whatever_the_sizes() {
+    fn flight_ends_at_threshold() {
         for outstanding in 4..200 {
             for (share, of) in [(1, 2), (7, 10), (17, 20)] {
                 let ssthresh = (outstanding * share / of).max(2);
@@ -182,14 +187,15 @@ mod tests {
         assert_eq!(prr.on_ack(&ack(18)), MSS);
         prr.on_sent(MSS);
         let allowed: Vec<u64> = (0..9).map(|i| prr.on_ack(&ack(18 - i)) / MSS).collect();
-        // CEIL(n / 2) - 1 for n = 2, ... 9; then 10 delivered, 1 out, and the flight is at the threshold.
+        // CEIL(n / 2) - 1 for n = 2, ... 9; then 10 delivered, 1 out, and the flight is at the
+        // threshold.
         assert_eq!(allowed, [0, 1, 1, 2, 2, 3, 3, 4, 0]);
         // 11 delivered, 1 out: no more than what the flight lacks.
         assert_eq!(prr.on_ack(&ack(4)), 6 * MSS);
     }
 
     #[test]
-    fn the_fast_retransmit_is_never_held_back() {
+    fn fast_retransmit_is_never_held_back() {
         // Nothing would be allowed: the flight is at the threshold.
         let mut prr = Prr::new(MSS, 10 * MSS);
         let ack = PrrAck { delivered: 100, pipe: 7000, ssthresh: 7000, safe: false };
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ack_that_delivers_nothing_changes_nothing() {
+    fn ack_without_delivery_changes_nothing() {
         let mut prr = Prr::new(MSS, 20 * MSS);
         let ack = PrrAck { delivered: 2 * MSS, pipe: 4 * MSS, ssthresh: 10 * MSS, safe: true };
         assert_eq!(prr.on_ack(&ack), 3 * MSS);
@@ -209,8 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn fractions_of_segments_are_neither_lost_nor_doubled() {
-        // ACKs of 300 bytes, a ratio of 1/2: after n of them 150 n bytes, in whole segments upwards.
+    fn segment_fractions_are_kept() {
+        // ACKs of 300 bytes, a ratio of 1/2: after n of them 150 n bytes, in whole segments
+        // upwards.
         let mut prr = Prr::new(MSS, 20 * MSS);
         for n in 1_u64..=30 {
             let ack = PrrAck { delivered: 300, pipe: 15 * MSS, ssthresh: 10 * MSS, safe: true };

@@ -1,6 +1,6 @@
-//! Which packet to send again and when: the base only, by timeout or on exactly the third duplicate ACK. Owns
-//! the retransmission timer, the duplicate count and the decision that waits to be carried out. Knows no
-//! bytes, no window and no estimator: the timeout in force is handed in.
+//! Which packet to send again and when: the base only, by timeout or on exactly the third duplicate
+//! ACK. Owns the retransmission timer, the duplicate count and the decision that waits to be
+//! carried out. Knows no bytes, no window and no estimator: the timeout in force is handed in.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,8 @@ pub(crate) struct BaseOnly {
     pending: Option<Resend>,
     episode: Option<Episode>,
     suspect: Option<Suspect>,
-    /// Transmission of a segment that was cut into pieces when it was lost. The pieces but the first have this number still.
+    /// Transmission of a segment that was cut into pieces when it was lost. The pieces but the
+    /// first have this number still.
     recut: Option<u64>,
 }
 
@@ -85,8 +86,8 @@ impl BaseOnly {
         *self = Self { episode, suspect, recut, ..Self::default() };
     }
 
-    /// The base is lost, with everything below `recover` sent; `next_tx` leaves next. True if that is a congestion of its
-    /// own: by the timer, or the first loss of a flight.
+    /// The base is lost, with everything below `recover` sent; `next_tx` leaves next. True if that
+    /// is a congestion of its own: by the timer, or the first loss of a flight.
     pub(crate) fn begin_episode(
         &mut self,
         base: &Segment,
@@ -103,8 +104,9 @@ impl BaseOnly {
         begins
     }
 
-    /// An ACK moves the base, of a receiver that has nothing newer than `largest_tx`. Gives the loss that began the
-    /// episode if it was none: the receiver has nothing that left since (RFC 3522).
+    /// An ACK moves the base, of a receiver that has nothing newer than `largest_tx`. Gives the
+    /// loss that began the episode if it was none: the receiver has nothing that left since (RFC
+    /// 3522).
     pub(crate) fn disproved(&mut self, largest_tx: Option<u64>) -> Option<Suspect> {
         let suspect = self.suspect.take()?;
         let disproved = largest_tx.is_some_and(|largest| largest < suspect.first_tx);
@@ -137,8 +139,8 @@ impl BaseOnly {
         self.recut = Some(tx);
     }
 
-    /// An ACK moved the base to what transmission `tx` carried. If the piece before it was a part of the same, it is lost
-    /// as well, and no timer has to say so.
+    /// An ACK moved the base to what transmission `tx` carried. If the piece before it was a part
+    /// of the same, it is lost as well, and no timer has to say so.
     pub(crate) fn on_next_piece(&mut self, tx: u64) {
         if self.recut == Some(tx) {
             self.repeat();
@@ -154,7 +156,8 @@ impl BaseOnly {
         self.dup_acks
     }
 
-    /// The receiver is there and has no room, so what was sent of the base was not in vain (RFC 9293, section 3.8.6.1).
+    /// The receiver is there and has no room, so what was sent of the base was not in vain (RFC
+    /// 9293, section 3.8.6.1).
     pub(crate) fn on_no_room(&mut self) {
         self.since_no_room = Some(0);
     }

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_what_the_rfc_says_is_lost() {
+    fn detection_follows_rfc6675_is_lost() {
         #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let now = Instant::now();
         for seed in 0..500 {
@@ -133,7 +133,7 @@ mod tests {
         }
     }
     #[test]
-    fn repetition_is_judged_by_later_segments_only() {
+    fn repetition_is_judged_by_later_segments() {
         #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let now = Instant::now();
         let mut board = Scoreboard::new(Numbering::Bytes);

@@ -1,5 +1,5 @@
-//! Recovery that marks segments lost and sends them again as the congestion window allows. Owns the timers and
-//! the episode; which segments are lost is said by the detector.
+//! Recovery that marks segments lost and sends them again as the congestion window allows. Owns the
+//! timers and the episode; which segments are lost is said by the detector.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::congestion::Cause;
 use crate::planted::{self, Bug};
 use crate::recovery::{Fate, Scoreboard, Segment, SentPackets};
 
-/// What a receiver may wait before it acknowledges a single segment, unless it says otherwise.
+/// Longest delay of the ACK of a single segment, unless the receiver announces another one.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// Holes repaired after one timeout without SACK, from which on a repetition of what the receiver had makes room for
-/// another one.
+/// Holes repaired after one timeout without SACK, from which on a repetition of what the receiver
+/// had makes room for another one.
 const MANY_HOLES: u32 = 16;
 
 #[derive(Debug)]
@@ -36,7 +36,8 @@ struct Episode {
     recover: u64,
     /// Number of the first transmission after it began.
     first_tx: u64,
-    /// The same of the first of several timeouts in a row: what was sent again since then is not judged by counts.
+    /// `first_tx` of the first of several timeouts in a row: segments sent again since then are not
+    /// judged by counts.
     judged_tx: u64,
     resent: u32,
     /// Segments whose repetition was what arrived.
@@ -44,18 +45,20 @@ struct Episode {
     spurious: u32,
     /// The timer began it.
     timeout: bool,
-    /// Number of the first transmission after the first of the timeouts in a row, of which this one is the last.
+    /// Number of the first transmission after the first of the timeouts in a row, of which this one
+    /// is the last.
     series_tx: u64,
     /// Something was delivered since it began.
     answered: bool,
-    /// Offset of the first segment that was sent again after that timeout, and when its only transmission before had left.
+    /// Offset of the first segment that was sent again after that timeout, and when its only
+    /// transmission before had left.
     original: Option<(u64, Instant)>,
     /// The round trip of that transmission, which arrived after all.
     late_rtt: Option<Duration>,
     /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
     forced: bool,
-    /// Where nobody says what arrived, and where the timer fired again without an answer, a timeout's segments go again only
-    /// as answers to those before come: so many now.
+    /// Segments that may be sent again until more answers come. Limits a timeout without selective
+    /// ACKs, and one that follows another without an answer.
     credit: Option<u32>,
 }
 
@@ -72,7 +75,8 @@ pub(crate) struct Engine {
     silent: bool,
     probe_at: Option<Instant>,
     reordering_at: Option<Instant>,
-    /// A transmission whose loss says nothing of congestion: it tried a size that the path may not carry.
+    /// A transmission whose loss says nothing of congestion: it tried a size that the path may not
+    /// carry.
     excused: Option<u64>,
     /// What the receiver's socket had no room for: its loss says nothing of the network.
     socket: ReceiverDrops,
@@ -143,7 +147,8 @@ impl Engine {
         self.excused = tx;
     }
 
-    /// The socket of the receiver had no room for so many messages so far, and `next_tx` leaves next.
+    /// The socket of the receiver had no room for so many messages so far, and `next_tx` leaves
+    /// next.
     pub(crate) fn on_overflow(&mut self, messages: u32, next_tx: u64) {
         self.socket.on_told(messages, next_tx);
     }
@@ -181,7 +186,8 @@ impl Engine {
         self.probe_at = None;
     }
 
-    /// The probe that is out, if there is one, was sent for another reason than that something may be lost.
+    /// The probe that is out, if there is one, was sent for another reason than that something may
+    /// be lost.
     pub(crate) fn forget_probe(&mut self) {
         self.probe.cancel();
     }
@@ -194,8 +200,9 @@ impl Engine {
         let again = segment.fate == Fate::InFlight;
         if let Some(episode) = self.episode.as_mut().filter(|episode| again && segment.tx >= episode.first_tx)
         {
-            // As in slow start, a repaired hole makes room for two. A repetition that the receiver did not need makes room
-            // for none at first, which keeps repetitions few. With many holes that would repair one a round trip.
+            // As in slow start, a repaired hole makes room for two. A repetition that the receiver
+            // did not need makes room for none at first, which keeps repetitions few. With many
+            // holes that would repair one a round trip.
             let more = match later {
                 None => 2,
                 Some(_) if episode.repaired >= MANY_HOLES => 1,
@@ -206,7 +213,8 @@ impl Engine {
         }
         if let Some(episode) = &mut self.episode {
             episode.answered = true;
-            // What arrived instead may be what an earlier timeout of the series sent again: that one was none too early.
+            // What arrived instead may be what an earlier timeout of the series sent again: that
+            // one was none too early.
             let of_series = |largest: u64| (episode.series_tx..episode.first_tx).contains(&largest);
             if later.is_some_and(|largest| segment.fate == Fate::InFlight && !of_series(largest)) {
                 episode.spurious += 1;
@@ -256,12 +264,14 @@ impl Engine {
     fn is_congestion(&mut self, before: usize) -> bool {
         let mut found = false;
         for lost in &mut self.lost[before..] {
-            // NewReno finds one hole after the other within an episode, which a loss that begins none would not give it.
+            // NewReno finds one hole after the other within an episode, which a loss that begins
+            // none would not give it.
             let asks = !matches!(self.detector, Detector::NewReno(_));
             lost.to_socket = asks && self.socket.covers(lost.tx);
             found |= !lost.to_socket && Some(lost.tx) != self.excused;
             if let (Detector::Rack(rack), true) = (&mut self.detector, lost.to_socket) {
-                // It was not late: those after it need no longer be waited for than after any other loss.
+                // It was not late: those after it need no longer be waited for than after any other
+                // loss.
                 rack.on_loss();
             }
         }
@@ -275,7 +285,8 @@ impl Engine {
             // Where all arrived before anything was sent again, nothing was lost.
             let proven = episode.resent > 0 || (done && !episode.timeout);
             let spurious = proven && episode.spurious >= episode.resent;
-            // Everything sent again so far had arrived before: what is still marked was judged as hastily.
+            // Everything sent again so far had arrived before: what is still marked was judged as
+            // hastily.
             if spurious && (done || proves_all(ack, &episode)) {
                 board.unmark_lost();
                 self.end_episode(true);
@@ -298,9 +309,10 @@ impl Engine {
         }
     }
 
-    /// Restarts the timers after an ACK that delivered something. An ACK that leaves the base where it was restarts the
-    /// retransmission timer only if the base left again after all that the receiver has. Else selective ACKs of later
-    /// data would put off the timeout of a lost retransmission for as long as data flows (RFC 6298, rule 5.3).
+    /// Restarts the timers after an ACK that delivered something. An ACK that leaves the base where
+    /// it was restarts the retransmission timer only if the base left again after all that the
+    /// receiver has. Else selective ACKs of later data would put off the timeout of a lost
+    /// retransmission for as long as data flows (RFC 6298, rule 5.3).
     pub(crate) fn on_progress(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard) {
         let overtaken =
             board.base().is_some_and(|base| ack.largest_tx.is_none_or(|largest| base.tx <= largest));
@@ -365,12 +377,14 @@ impl Engine {
         None
     }
 
-    /// A probe wants to leave: new data if there is any that the peer's window allows, else the last segment.
+    /// A probe wants to leave: new data if there is any that the peer's window allows, else the
+    /// last segment.
     pub(crate) fn probe_pending(&self) -> bool {
         self.probe.pending
     }
 
-    /// Fires what is due. After a probe the retransmission timer waits for `rto`, and once it fired for `next_rto`.
+    /// Fires what is due. After a probe the retransmission timer waits for `rto`, and once it fired
+    /// for `next_rto`.
     pub(crate) fn expire(
         &mut self,
         ack: &AckOutcome,
@@ -435,14 +449,16 @@ impl Engine {
                 sent_packets.forget_resolved(board);
             }
             Detector::NewReno(dup_acks) => {
-                // After a timeout nothing is told of the holes but by another one (RFC 6582, section 4).
+                // After a timeout nothing is told of the holes but by another one (RFC 6582,
+                // section 4).
                 let repairs = self.episode.is_some_and(|episode| !episode.timeout);
                 let partial = ack.moved && repairs && !planted::is(Bug::PartialAck);
                 if ack.moved {
                     dup_acks.reset();
                     board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
                 } else if ack.repeats && !board.is_empty() && !self.episode.is_some_and(|e| e.timeout) {
-                    // After a timeout they tell of what was sent before it, and nothing of that is counted any more.
+                    // After a timeout they tell of what was sent before it, and nothing of that is
+                    // counted any more.
                     board.assume_delivered(ack.mss);
                 }
                 let third = ack.repeats && dup_acks.on_duplicate() && !in_recovery;
@@ -465,7 +481,8 @@ impl Engine {
         }
         self.probe.cancel();
         self.probe_at = None;
-        // The timer backs off to a second only: what leaves by it must not load a path that carries nothing.
+        // The timer backs off to a second only: what leaves by it must not load a path that carries
+        // nothing.
         let blind = timeout && (self.silent || matches!(self.detector, Detector::NewReno(_)));
         let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
         self.episode = Some(Episode {
@@ -495,12 +512,12 @@ impl Engine {
         }
     }
 
-    /// Marks the base lost, and each segment that has been in flight for longer than a round trip: later ones may still be
-    /// answered, and selective ACKs tell of their loss (RFC 8985, section 6.3). Without selective ACKs, or before there
-    /// is a sample, all are marked.
+    /// Marks the base lost, and each segment that has been in flight for longer than a round trip.
+    /// Later ones may still be answered, and selective ACKs tell of their loss (RFC 8985, section
+    /// 6.3). Without selective ACKs, or before there is a sample, all are marked.
     ///
-    /// What is selectively acknowledged stays so: receivers may not take it back (PROTOCOL.md, N3), and RFC 6675,
-    /// section 5.1, clears the marks for no other reason.
+    /// Selectively acknowledged segments stay so: receivers may not take them back (PROTOCOL.md,
+    /// N3), and RFC 6675, section 5.1, clears the marks for no other reason.
     fn mark_timed_out(&mut self, ack: &AckOutcome, board: &mut Scoreboard, sent_packets: &mut SentPackets) {
         let base = board.una_offset();
         let blind = matches!(self.detector, Detector::NewReno(_)) || ack.srtt.is_zero();
@@ -523,7 +540,8 @@ impl Engine {
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing) {
         let probes = matches!(self.detector, Detector::Rack(_));
-        // RFC 8985, section 7.2, would wait for 1 s where nothing was measured, which the first timeout does, too.
+        // RFC 8985, section 7.2, would wait for 1 s where nothing was measured, which the first
+        // timeout does, too.
         if let Some(srtt) = timing.srtt.filter(|_| probes && self.probe.is_ready()) {
             let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
             // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).

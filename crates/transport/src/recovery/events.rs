@@ -1,4 +1,5 @@
-//! What the rules that mark segments lost are told, and what they tell: values that the sender passes on.
+//! What the rules that mark segments lost are told, and what they tell: values that the sender
+//! passes on.
 
 use std::time::{Duration, Instant};
 
@@ -42,12 +43,13 @@ pub(crate) struct AckOutcome {
     pub(crate) now: Instant,
     /// The cumulative edge moved.
     pub(crate) moved: bool,
-    /// It says what the one before it said, edge and window, and the window has room (RFC 5681, section 2).
+    /// It says what the one before it said, edge and window, and the window has room (RFC 5681,
+    /// section 2).
     pub(crate) repeats: bool,
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
-    /// `DeliveredData` of RFC 9937: the same, but where duplicate ACKs told of it before, without saying what it was.
-    /// Known once the ACK was judged.
+    /// `DeliveredData` of RFC 9937: the same, but where duplicate ACKs told of it before, without
+    /// saying what it was. Known once the ACK was judged.
     pub(crate) delivered: u64,
     /// Number of the newest transmission that the receiver has, where the wire says.
     pub(crate) largest_tx: Option<u64>,
@@ -79,7 +81,7 @@ pub(crate) struct Delivered<'a> {
 pub(crate) enum Ended {
     /// Everything that was lost is repaired.
     Recovered,
-    /// Nothing had been lost.
+    /// The episode was unnecessary: every segment sent again had arrived.
     Spurious {
         /// The timer had fired too early.
         timeout: bool,

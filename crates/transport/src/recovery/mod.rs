@@ -1,5 +1,5 @@
-//! Loss recovery: which segment is lost, when, and what is sent again. Each rule has its file; this one owns the
-//! timers of a transfer's data and the episode of recovery that is on.
+//! Loss recovery: which segment is lost, when, and what is sent again. Each rule has its file; this
+//! one owns the timers of a transfer's data and the episode of recovery that is on.
 
 mod base_only;
 mod dup_acks;
@@ -35,7 +35,8 @@ pub enum LossDetection {
     Sack,
     /// By duplicate and partial ACKs (RFC 5681, RFC 6582).
     NewReno,
-    /// The oldest packet alone, by the timer or on exactly the third duplicate ACK: the course's rule.
+    /// The oldest packet alone, by the timer or on exactly the third duplicate ACK: the course's
+    /// rule.
     BaseOnly,
 }
 
@@ -47,7 +48,8 @@ impl LossDetection {
         ("base-only", Self::BaseOnly),
     ];
 
-    /// True for the rules that heed selective ACKs. To the others they say no more than a plain ACK does.
+    /// True for the rules that heed selective ACKs. To the others they say no more than a plain ACK
+    /// does.
     pub(crate) fn heeds_sack(self) -> bool {
         matches!(self, Self::Rack | Self::Sack)
     }

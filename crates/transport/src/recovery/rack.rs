@@ -1,6 +1,6 @@
-//! RACK (RFC 8985, section 6): a transmission is lost if one that left later was delivered, and it has had a
-//! round trip and the time that reordering may take. Owns what is known of the newest delivery and of
-//! reordering. Knows no timer: it says when to look again.
+//! RACK (RFC 8985, section 6): a transmission is lost if one that left later was delivered, and it
+//! has had a round trip and the time that reordering may take. Owns what is known of the newest
+//! delivery and of reordering. Knows no timer: it says when to look again.
 
 use std::time::{Duration, Instant};
 
@@ -9,26 +9,27 @@ use crate::recovery::{Fate, Scoreboard, Segment, SentPackets};
 
 /// Recoveries for which a widened reordering window is kept (RFC 8985, section 6.2 step 4).
 const PERSIST: u32 = 16;
-/// Selectively acknowledged bytes, in full segments, from which on an unseen reordering is given no time
-/// (`DupThresh` of RFC 8985, section 6.2 step 4).
+/// Selectively acknowledged bytes, in full segments, from which on an unseen reordering is given no
+/// time (`DupThresh` of RFC 8985, section 6.2 step 4).
 const DUP_THRESHOLD: u64 = 3;
-/// Time that reordering is given at most, or a smoothed round trip where that is longer. It is half of the least
-/// retransmission timeout.
+/// Time that reordering is given at most, or a smoothed round trip where that is longer. It is half
+/// of the least retransmission timeout.
 const MAX_LATE: Duration = Duration::from_millis(100);
 
-/// Whether segments are given time to overtake each other before any was seen to do so.
+/// Time that segments have to overtake each other before reordering was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reordering {
-    /// A quarter of the smallest round-trip time, until a segment that was given it was lost nonetheless; from then
-    /// on as RFC 8985 has it. So where nothing is lost, reordering within that time never causes a retransmission,
-    /// and where something is, the first repair alone begins later.
+    /// A quarter of the smallest round-trip time, until a segment that was given it was lost
+    /// nonetheless; from then on as RFC 8985 has it. So where nothing is lost, reordering within
+    /// that time never causes a retransmission, and where something is, the first repair alone
+    /// begins later.
     UntilLoss,
-    /// RFC 8985, section 6.2 step 4, to the letter: none during a recovery or once three segments are selectively
-    /// acknowledged. The first reordering is then taken for a loss.
+    /// RFC 8985, section 6.2 step 4, to the letter: none during a recovery or once three segments
+    /// are selectively acknowledged. The first reordering is then taken for a loss.
     OnceSeen,
 }
 
-/// What the detector needs to know beside the scoreboard.
+/// Inputs of the detector beside the scoreboard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) now: Instant,
@@ -47,28 +48,33 @@ pub(crate) struct Rack {
     patient: bool,
     /// It was before the recovery that is on.
     was_patient: bool,
-    /// While it is: the oldest transmission in flight that a later one overtook, and since when that is known.
+    /// While it is: the oldest transmission in flight that a later one overtook, and since when
+    /// that is known.
     overtaken: Option<(u64, Instant)>,
-    /// Number of the newest transmission that was delivered, when it left, and when its delivery was known.
+    /// Number of the newest transmission that was delivered, when it left, and when its delivery
+    /// was known.
     newest: Option<(u64, Instant, Instant)>,
     /// One past the highest byte delivered.
     fack: u64,
-    /// Both before the ACK that is being taken: what one ACK tells of arrived in an order that it does not tell.
+    /// Both before the ACK that is being taken: what one ACK tells of arrived in an order that it
+    /// does not tell.
     prior_fack: u64,
     prior_newest: Option<(u64, Instant, Instant)>,
     reordering_seen: bool,
-    /// How much longer than the round trip of a later one a segment took at most, in the recoveries that [`PERSIST`]
-    /// counts and in those before.
+    /// How much longer than the round trip of a later one a segment took at most, in the recoveries
+    /// that [`PERSIST`] counts and in those before.
     late: [Duration; 2],
     recoveries: u32,
     /// The window that was last in force.
     given: Duration,
-    /// When the last ACK came, and by when at the earliest the one that is being taken could have told what it tells.
+    /// When the last ACK came, and by when at the earliest the one that is being taken could have
+    /// told what it tells.
     ack_at: Option<Instant>,
     known_at: Option<Instant>,
     /// ACKs were too short to tell everything of the transmissions before this one.
     untold: u64,
-    /// The reordering window in quarters of the smallest round-trip time, less one (`reo_wnd_mult`).
+    /// The reordering window in quarters of the smallest round-trip time, less one
+    /// (`reo_wnd_mult`).
     widened: u32,
     /// It is not widened again before this transmission was delivered (`dsack_round`).
     widened_until: Option<u64>,
@@ -99,8 +105,8 @@ impl Rack {
         }
     }
 
-    /// An ACK is about to tell what was delivered. If it is `full`, it has as many blocks as there may be, and what arrived
-    /// of the transmissions before `next_tx` may be told by a later one.
+    /// An ACK is about to tell what was delivered. If it is `full`, it has as many blocks as there
+    /// may be, and what arrived of the transmissions before `next_tx` may be told by a later one.
     pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
         if full {
             self.untold = next_tx;
@@ -133,10 +139,11 @@ impl Rack {
         }
     }
 
-    /// A segment that had been sent again was delivered by an earlier transmission than its last one: it had
-    /// been given too little time. `again_tx` is the last one, `next_tx` will be the next of all: what left again before
-    /// that was sent with the window as it was, and widens it no further. Section 6.2, step 4, which is not told which
-    /// transmission arrived, waits until `SND.UNA` is beyond all of it, a round trip or, while a hole holds that, more.
+    /// A segment that had been sent again was delivered by an earlier transmission than its last
+    /// one: it had been given too little time. `again_tx` is the last one, `next_tx` will be the
+    /// next of all: what left again before that was sent with the window as it was, and widens it
+    /// no further. Section 6.2, step 4, which is not told which transmission arrived, waits until
+    /// `SND.UNA` is beyond all of it, a round trip or, while a hole holds that, more.
     ///
     /// It was late by the time that it had been given and by what passed since it left again.
     pub(crate) fn on_spurious(&mut self, now: Instant, again: &Segment, next_tx: u64) {
@@ -177,19 +184,22 @@ impl Rack {
         self.late.iter().any(|late| !late.is_zero())
     }
 
-    /// How much later than the newest delivery a transmission may still arrive (section 6.2 step 4).
+    /// How much later than the newest delivery a transmission may still arrive (section 6.2 step
+    /// 4).
     pub(crate) fn reordering_window(&self, times: &Times, sacked: u64) -> Duration {
         let expected = self.patient || self.reordering_seen;
         if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
-        // What is known of the first round trips is their mean deviation, half of the handshake's to begin with.
+        // What is known of the first round trips is their mean deviation, half of the handshake's
+        // to begin with.
         let varies = if self.patient { times.rttvar } else { Duration::ZERO };
         let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).max(varies).min(times.srtt);
         by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_LATE)))
     }
 
-    /// How late a segment may come by what was measured. The first few segments show a part of that.
+    /// How late a segment may come by what was measured. The first few segments show a part of
+    /// that.
     fn expected_late(&self, srtt: Duration) -> Duration {
         let learnt = self.late[0].max(self.late[1]) * 5 / 4;
         match self.late {
@@ -199,9 +209,10 @@ impl Rack {
         }
     }
 
-    /// When a segment is lost unless it is delivered before. A queue that has grown shorter since it left makes the
-    /// newest delivery's round trip shorter than its own. Where nothing was lost yet, that is not mistaken for loss
-    /// either: its time begins when it is seen to be late, if that is within a round trip (what a probe tells is later).
+    /// When a segment is lost unless it is delivered before. A queue that has grown shorter since
+    /// it left makes the newest delivery's round trip shorter than its own. Where nothing was lost
+    /// yet, that is not mistaken for loss either: its time begins when it is seen to be late, if
+    /// that is within a round trip (what a probe tells is later).
     fn due(&mut self, segment: &Segment, rtt: Duration, reordering: Duration, times: &Times) -> Instant {
         let due = segment.sent_at + rtt + reordering;
         if !self.patient {
@@ -212,8 +223,8 @@ impl Rack {
         due.max(since.min(due + times.srtt) + reordering)
     }
 
-    /// Tells `on_lost` the offset of each segment whose last transmission is lost, and gives the time at which
-    /// the next one would be.
+    /// Tells `on_lost` the offset of each segment whose last transmission is lost, and gives the
+    /// time at which the next one would be.
     pub(crate) fn detect(
         &mut self,
         times: &Times,
@@ -283,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_letter_gives_no_time_in_a_recovery_or_from_three_segments_on_until_reordering_is_seen() {
+    fn once_seen_gives_no_time_before_reordering() {
         let epoch = epoch();
         let mut rack = Rack::new(Reordering::OnceSeen);
         let window = |rack: &Rack, in_recovery, sacked| {
@@ -302,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn each_round_with_needless_repetitions_widens_it_by_a_quarter_up_to_srtt_for_sixteen_recoveries() {
+    fn dsack_widens_reordering_window_up_to_srtt() {
         let epoch = epoch();
         for reordering in [Reordering::UntilLoss, Reordering::OnceSeen] {
             let mut rack = Rack::new(reordering);
@@ -326,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_loss_ends_the_patience_unless_reordering_was_seen() {
+    fn first_loss_ends_patience_without_reordering() {
         let epoch = epoch();
         let mut rack = Rack::new(Reordering::UntilLoss);
         assert_eq!(rack.reordering_window(&times(epoch, true), 9 * MSS), ms(25));
@@ -370,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn acks_with_all_their_blocks_tell_no_lateness() {
+    fn full_sack_list_shows_no_reordering() {
         let epoch = epoch();
         let mut rack = Rack::new(Reordering::UntilLoss);
         for (at, index, full) in [(105, 5, true), (130, 3, false)] {
@@ -382,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn where_reordering_is_expected_a_hole_has_a_quarter_of_the_round_trip_from_the_beginning() {
+    fn expected_reordering_delays_loss_by_quarter_rtt() {
         let epoch = epoch();
         // Four segments a millisecond apart; news of the last three comes at 103 ms.
         for (reordering, due) in [(Reordering::OnceSeen, None), (Reordering::UntilLoss, Some(ms(128)))] {

@@ -1,15 +1,16 @@
-//! Losses that the receiver's socket accounts for: it had no room for so many messages, and each of them was a run of
-//! datagrams that had left one after the other.
+//! Losses that the receiver's socket accounts for. It reports how many messages its full receive
+//! buffer dropped (`SO_RXQ_OVFL`); each of them was a run of coalesced datagrams that had left one
+//! after the other.
 
 /// Datagrams of one message at most: what receive offload joins.
 const JOINED: u32 = 64;
 
-/// What the receiver told of its socket, and which losses were put down to that.
+/// Drops that the receiver reported, and the losses put down to them.
 #[derive(Debug, Default)]
 pub(crate) struct ReceiverDrops {
     /// Messages refused, modulo 2^32, as told last.
     told: u32,
-    /// Those to which no loss was put down yet.
+    /// Drops to which no loss was put down yet.
     messages: u32,
     /// Transmissions before this one had left when they were told.
     until: u64,
@@ -30,22 +31,24 @@ impl ReceiverDrops {
         self.until = next_tx;
     }
 
-    /// Of what may still be found lost, the oldest transmission is this one: what was told of those before it and
-    /// accounted for none of them was another sender's.
+    /// Of what may still be found lost, the oldest transmission is this one: what was told of those
+    /// before it and accounted for none of them was another sender's.
     pub(crate) fn settle(&mut self, oldest: Option<u64>) {
         if oldest.is_none_or(|tx| tx >= self.until) {
             self.messages = 0;
         }
     }
 
-    /// True if the loss is put down to the socket that a probe repaired before anything was found to be lost.
+    /// True if the loss is put down to the socket that a probe repaired before anything was found
+    /// to be lost.
     pub(crate) fn covers_repaired(&mut self) -> bool {
         let covered = self.messages > 0;
         self.messages -= u32::from(covered);
         covered
     }
 
-    /// True if the loss of transmission `tx` is put down to the socket. To be asked in the order in which they left.
+    /// True if the loss of transmission `tx` is put down to the socket. To be asked in the order in
+    /// which they left.
     pub(crate) fn covers(&mut self, tx: u64) -> bool {
         if let Some((last, count)) = self.last
             && last.checked_add(1) == Some(tx)
@@ -55,7 +58,7 @@ impl ReceiverDrops {
             return true;
         }
         if tx >= self.until {
-            // Those before it were lost to nobody's knowledge, or were another's.
+            // Drops before it belong to losses that were never found, or to another sender.
             self.messages = 0;
         }
         let covered = self.messages > 0;
@@ -70,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_message_covers_one_run_of_at_most_64() {
+    fn drop_covers_run_of_at_most_64() {
         let mut losses = ReceiverDrops::default();
         assert!(!losses.covers(3), "nothing was told");
         losses.on_told(2, 1000);
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_accounts_for_no_loss_of_its_time_was_anothers() {
+    fn unused_drops_belong_to_other_senders() {
         let mut losses = ReceiverDrops::default();
         losses.on_told(5, 100);
         losses.settle(Some(99));
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_later_is_the_networks() {
+    fn later_losses_are_the_networks() {
         let mut losses = ReceiverDrops::default();
         losses.on_told(5, 100);
         assert!(losses.covers(99));
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_wrap_and_late_ones_are_ignored() {
+    fn drop_counts_wrap_and_ignore_late_ones() {
         let mut losses = ReceiverDrops { told: u32::MAX, ..ReceiverDrops::default() };
         losses.on_told(0, 10);
         losses.on_told(u32::MAX - 3, 10);

@@ -68,8 +68,9 @@ impl RtoEstimator {
         self.on_sample_of_many(rtt, 1);
     }
 
-    /// Takes one of about `samples` samples of a round trip (0 counts as 1), whose gains are divided by that
-    /// number so that the history stays as long as with one (RFC 7323, appendix G). Ends the back-off.
+    /// Takes one of about `samples` samples of a round trip (0 counts as 1), whose gains are
+    /// divided by that number so that the history stays as long as with one (RFC 7323, appendix G).
+    /// Ends the back-off.
     pub fn on_sample_of_many(&mut self, rtt: Duration, samples: u32) {
         self.latest_rtt = Some(rtt);
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
@@ -85,8 +86,9 @@ impl RtoEstimator {
         });
     }
 
-    /// The timer fired although nothing was lost, only late: its answer took `rtt`. The timeout is to bear that
-    /// the next time (RFC 4015, section 3.2, step 9). It ends the back-off, as any sample does.
+    /// The timer fired although nothing was lost, only late: its answer took `rtt`. The timeout is
+    /// to bear that the next time (RFC 4015, section 3.2, step 9). It ends the back-off, as any
+    /// sample does.
     pub fn on_spurious_timeout(&mut self, rtt: Duration) {
         self.smoothed = self.smoothed.map(|(srtt, rttvar)| (srtt.max(rtt), rttvar.max(rtt / 2)));
         self.backoff = 0;
@@ -203,7 +205,8 @@ mod tests {
             let cells: Vec<&str> = line.split(',').collect();
             let (initial, max) = (secs(cells[0]), secs(cells[1]));
             if initial > max {
-                // The table lets the first wait exceed its own bound; here the bound holds from the start.
+                // The table lets the first wait exceed its own bound; here the bound holds from the
+                // start.
                 continue;
             }
             if cells[2] == "1" {
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeout_doubles_from_1_to_60_seconds_and_stays_there() {
+    fn timeout_doubles_up_to_sixty_seconds() {
         let mut estimator = RtoEstimator::default();
         for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert_eq!(estimator.rto(), Duration::from_secs(expected));
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeout_bears_a_delay_that_it_fired_in() {
+    fn spurious_timeout_raises_timeout() {
         let mut estimator = RtoEstimator::default();
         for _ in 0..50 {
             estimator.on_sample(Duration::from_millis(100));
@@ -262,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_longer_than_the_maximum_is_the_maximum() {
+    fn timeout_is_capped_at_maximum() {
         let mut estimator = RtoEstimator::default();
         estimator.on_sample(Duration::from_secs(50));
         assert_eq!(estimator.rto(), Duration::from_secs(60));
     }
 
     #[test]
-    fn the_smallest_and_the_newest_sample_are_kept() {
+    fn smallest_and_newest_samples_are_kept() {
         let mut estimator = RtoEstimator::default();
         assert_eq!((estimator.srtt(), estimator.min_rtt(), estimator.latest_rtt()), (None, None, None));
         for ms in [30, 20, 40] {
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn many_samples_of_a_round_trip_weigh_about_as_much_as_one() {
+    fn many_samples_per_rtt_weigh_as_one() {
         // From 100 to 200 ms: one sample moves srtt to 112.5 ms; n samples of 1/(8n) to
         // 200 - 100 * (1 - 1/(8n))^n, which is 111.8 ms for n = 50.
         let (mut one, mut many) = (RtoEstimator::default(), RtoEstimator::default());

@@ -1,6 +1,6 @@
 //! Round-trip times and the retransmission timeout, by one of two policies: RFC 6298's letter
-//! (`recovery/rto.rs`), or as the reference
-//! sender keeps them: RFC 6298's gains, but `srtt` is updated before `rttvar`, and `rttvar` counts as at least 10 ms from the first sample on.
+//! (`recovery/rto.rs`), or as the reference sender keeps them: RFC 6298's gains, but `srtt` is
+//! updated before `rttvar`, and `rttvar` counts as at least 10 ms from the first sample on.
 //!
 //! Knows no packets: which samples are valid (Karn) is the scoreboard's business.
 
@@ -13,11 +13,12 @@ const RTTVAR_FLOOR: u64 = 10_000_000;
 
 /// The timeout is no less than this until the first sample (RFC 6298, rule 2.1).
 const RTO_UNSAMPLED: Duration = Duration::from_secs(1);
-/// The timeout is no less than this until the first sample if the SYN was sent again (RFC 6298, rule 5.7).
+/// The timeout is no less than this until the first sample if the SYN was sent again (RFC 6298,
+/// rule 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-/// `srtt`, `rttvar` and the timeout that follows from them, in nanoseconds: there may be a sample for each packet, and whole
-/// numbers are cheaper than `Duration`.
+/// `srtt`, `rttvar` and the timeout that follows from them, in nanoseconds: there may be a sample
+/// for each packet, and whole numbers are cheaper than `Duration`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReferenceRtt {
     srtt: u64,
@@ -29,8 +30,8 @@ pub(crate) struct ReferenceRtt {
 const LONGEST: u64 = u64::MAX / 16;
 
 impl ReferenceRtt {
-    /// Starts from the handshake: `srtt` = R, `rttvar` = R / 2, hence an RTO of exactly 3 R, but not under
-    /// `min_rto`.
+    /// Starts from the handshake: `srtt` = R, `rttvar` = R / 2, hence an RTO of exactly 3 R, but
+    /// not under `min_rto`.
     pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration) {
         self.srtt = nanos(rtt);
         self.rttvar = self.srtt / 2;
@@ -81,11 +82,11 @@ pub(crate) enum RttQuality {
     Nothing,
     /// It was measured.
     Sampled,
-    /// It was measured before the path was complete: a receiver that emulates a link lays it when it has the cookie.
-    /// The next sample is the first.
+    /// It was measured before the path was complete: a receiver that emulates a link lays it when
+    /// it has the cookie. The next sample is the first.
     Provisional,
-    /// It comes from a handshake in which the SYN was sent again: its answer may be to any of them (Karn), or there is
-    /// none to this SYN yet. The next sample is the first.
+    /// It comes from a handshake in which the SYN was sent again: its answer may be to any of them
+    /// (Karn), or there is none to this SYN yet. The next sample is the first.
     Guessed,
 }
 
@@ -172,7 +173,7 @@ impl Rtt {
         }
     }
 
-    /// The same, once it was measured on the path as it is.
+    /// Smoothed round-trip time, once it was measured on the whole path.
     pub(crate) fn sampled(&self) -> Option<Duration> {
         (self.quality == RttQuality::Sampled).then(|| self.srtt())
     }
@@ -182,7 +183,7 @@ impl Rtt {
         self.min_rtt
     }
 
-    /// What [`Rtt::rto`] is once the timer has fired again.
+    /// The timeout after the timer has fired once more.
     pub(crate) fn backed_off(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rto(),
@@ -216,7 +217,8 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    /// Worked from the formulas in the module's header: sequence, sample in us, srtt, rttvar and RTO in us.
+    /// Worked from the formulas in the module's header: sequence, sample in us, srtt, rttvar and
+    /// RTO in us.
     const ORACLE: &str = include_str!("../../tests/oracles/rto-reference-sender.csv");
 
     #[test]
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_with_two_syns_is_forgotten_with_the_first_sample() {
+    fn ambiguous_handshake_rtt_is_replaced() {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
         rtt.on_handshake(ms(20), Duration::ZERO, RttQuality::Guessed);
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_round_trip_before_the_link_was_laid_is_no_sample() {
+    fn provisional_rtt_is_no_sample() {
         let ms = Duration::from_millis;
         let mut rtt = Rtt::new(RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) });
         rtt.on_handshake(ms(1), Duration::ZERO, RttQuality::Provisional);
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_handshake_rtt_is_raised_to_the_floor() {
+    fn tiny_handshake_rtt_is_raised_to_minimum() {
         let mut estimator = ReferenceRtt::default();
         estimator.on_handshake(Duration::from_micros(200), Duration::from_millis(40));
         assert_eq!(estimator.rto(), Duration::from_millis(40));

@@ -1,6 +1,6 @@
-//! What is known of each transmission, in the order of their numbers, for wires on which every transmission has one:
-//! which segment it carried, when it left and how the connection stood then. Those that left together differ in
-//! nothing that does not follow from their place, so a run of them has one record. Knows no fate of segments.
+//! Record of sent packets, by transmission number: the segment that each carried, when it left and
+//! the state of the connection then. Packets that left together have one record, from which each
+//! one's follows by its place. Only for wires that number transmissions.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -30,7 +30,8 @@ struct Run {
 }
 
 impl Run {
-    /// The one that has so many before it; where there are no more, what the next one would be.
+    /// Record of the packet `index` places after the first; beyond the end, the record that the
+    /// next one would have.
     fn nth(&self, index: u64) -> SentPacket {
         let bytes = index * self.len;
         SentPacket {
@@ -43,7 +44,7 @@ impl Run {
         self.tx + self.count
     }
 
-    /// The same without the first `count`, fewer than all.
+    /// The run without its first `count` packets, which are fewer than all.
     fn without(&self, count: u64) -> Self {
         Self { tx: self.tx + count, count: self.count - count, first: self.nth(count), ..*self }
     }
@@ -73,7 +74,8 @@ impl SentPackets {
         self.push_run(packet, len, 1);
     }
 
-    /// So many left together, at least one, each with the next `len` stream bytes; `first` is the first of them.
+    /// Records `count` packets, at least one, that left together, each with the next `len` stream
+    /// bytes; `first` describes the first of them.
     pub(crate) fn push_run(&mut self, first: SentPacket, len: u64, count: u64) {
         match self.runs.back_mut() {
             Some(run) if run.len == len && run.nth(run.count) == first => run.count += count,
@@ -92,7 +94,8 @@ impl SentPackets {
         self.runs.front().is_some_and(|run| run.tx <= *txs.start()) && *txs.end() < self.next_tx
     }
 
-    /// Of these, which are here: those that left together at a time, their stream bytes and the state of the last one.
+    /// Of these, which are here: those that left together at a time, their stream bytes and the
+    /// state of the last one.
     pub(crate) fn together(&self, txs: RangeInclusive<u64>) -> impl Iterator<Item = (u64, SentState)> {
         let (oldest, newest) = txs.into_inner();
         let from = self.index(oldest).unwrap_or(self.runs.len());
@@ -107,7 +110,8 @@ impl SentPackets {
         self.runs.front().map(|run| (run.tx, run.first))
     }
 
-    /// Forgets the oldest ones, below number `before`, as long as their segments lie below offset `una`.
+    /// Forgets the oldest ones, below number `before`, as long as their segments lie below offset
+    /// `una`.
     pub(crate) fn forget_acknowledged(&mut self, una: u64, before: u64) {
         while let Some(run) = self.runs.front().filter(|run| run.tx < before) {
             let passed = match run.first.offset {
@@ -141,7 +145,7 @@ impl SentPackets {
         self.pop_of_run(1);
     }
 
-    /// Forgets so many of the oldest run, or all of it.
+    /// Forgets `count` packets of the oldest run, or all of it.
     fn pop_of_run(&mut self, count: u64) {
         match self.runs.front_mut() {
             Some(run) if count < run.count => *run = run.without(count),

@@ -1,4 +1,5 @@
-//! A piece of the stream in one frame: where its bytes lie among the packets' headers. Knows no other pieces.
+//! A piece of the stream in one frame: where its bytes lie among the packets' headers. Knows no
+//! other pieces.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(super) struct Chunk {
     lead: usize,
     header: usize,
     mss: usize,
-    /// How many segments had been sent again when a batch of it left that may be lent.
+    /// Retransmissions so far when the first zero-copy batch left from here.
     lent: Option<u64>,
 }
 
@@ -70,7 +71,7 @@ impl Chunk {
         &self.frame.bytes()[place..place + run.min(len)]
     }
 
-    /// The room that is left; `None` if there is none, or somebody still holds the frame.
+    /// The room that is left; `None` if there is none, or a batch still holds the frame.
     pub(super) fn spare(&mut self) -> Option<Spare<'_>> {
         let rest = self.capacity - self.written;
         if rest == 0 {
@@ -98,8 +99,8 @@ impl Chunk {
         (self.written - at) / self.mss
     }
 
-    /// `count` packets end to end, which are [`Chunk::ready`], and where the first one lies in the frame. `None` if somebody
-    /// holds the frame.
+    /// `count` packets end to end, which are [`Chunk::ready`], and where the first one lies in the
+    /// frame. `None` if a batch holds the frame.
     pub(super) fn packets(&mut self, cut: Cut, count: usize) -> Option<(usize, &mut [u8])> {
         let at = usize::try_from(cut.offset - self.base).ok()?;
         let size = self.header + self.mss;
@@ -107,14 +108,15 @@ impl Chunk {
         Some((start, &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[start..start + count * size]))
     }
 
-    /// A batch of so many bytes leaves from here, when `resent` segments have been sent again.
+    /// A batch of `len` bytes leaves from here, after `resent` retransmissions.
     pub(super) fn lend(&mut self, len: usize, resent: u64) {
         if len >= Frame::MIN_ZERO_COPY_BYTES {
             self.lent.get_or_insert(resent);
         }
     }
 
-    /// The wear of the frame when all in it was acknowledged and `resent` segments have been sent again.
+    /// The wear of the frame when all in it was acknowledged and `resent` segments have been sent
+    /// again.
     pub(super) fn wear(&self, resent: u64) -> Reuse {
         match self.lent {
             None => Reuse::NeverSent,
@@ -129,8 +131,8 @@ fn whole_batches(packets: usize) -> usize {
     if packets < BATCH { packets } else { packets - packets % BATCH }
 }
 
-/// Room for an application's next bytes, in pieces that are to be filled one after the other: each ends where a packet's
-/// header will be.
+/// Room for an application's next bytes, in pieces that are to be filled one after the other: each
+/// ends where a packet's header will be.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Spare<'a> {
     memory: &'a mut [u8],
@@ -152,7 +154,7 @@ impl Spare<'_> {
         self.rest == 0
     }
 
-    /// The same, but no more than so many bytes.
+    /// The same room, limited to `bytes`.
     #[must_use]
     pub fn within(self, bytes: usize) -> Self {
         Self { rest: self.rest.min(bytes), ..self }

@@ -1,5 +1,5 @@
-//! The bytes that were written and are not yet acknowledged, addressed by their offset in the stream, and
-//! the CRC-32 of the stream. Knows no time, and of packets only where they will begin.
+//! The bytes that were written and are not yet acknowledged, addressed by their offset in the
+//! stream, and the CRC-32 of the stream. Knows no time, and of packets only where they will begin.
 
 mod chunk;
 mod pool;
@@ -22,7 +22,8 @@ pub(crate) struct SendBuffer {
     memory: FramePool,
     /// How many chunks were released so far.
     released: usize,
-    /// The chunk that was looked at last, counted from the first of all: the next look is there or nearby.
+    /// The chunk that was looked at last, counted from the first of all: the next look is there or
+    /// nearby.
     last: usize,
     /// One past the last byte written.
     end: u64,
@@ -39,7 +40,8 @@ enum Crc {
 }
 
 impl Crc {
-    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where packets have one.
+    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where
+    /// packets have one.
     fn sent(&mut self, len: usize, crc: Option<u32>) {
         if let (Self::Sent { crc: whole, combiner }, Some(piece)) = (self, crc) {
             *whole = combiner.append(*whole, piece, len);
@@ -65,8 +67,8 @@ impl SendBuffer {
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc }
     }
 
-    /// Room for the next bytes: never empty, at most a frame. What is written there will be cut into packets as `cut`
-    /// has them.
+    /// Room for the next bytes: never empty, at most a frame. What is written there will be cut
+    /// into packets as `cut` has them.
     pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {
         if self.chunks.back_mut().is_none_or(|chunk| chunk.spare().is_none()) {
             if let Some(chunk) = self.chunks.back_mut() {
@@ -82,7 +84,8 @@ impl SendBuffer {
         self.chunks.back_mut().into_iter().for_each(Chunk::seal);
     }
 
-    /// What is written next would lie in memory that cannot be lent, because all that can be is.
+    /// True if the next bytes would be written to memory that cannot be sent without a copy,
+    /// because the zero-copy pool is exhausted.
     pub(crate) fn is_exhausted(&self) -> bool {
         let full = self.chunks.back().is_none_or(|chunk| chunk.written == chunk.capacity);
         full && self.memory.is_exhausted()
@@ -107,7 +110,8 @@ impl SendBuffer {
         }
     }
 
-    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where packets have one.
+    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where
+    /// packets have one.
     pub(crate) fn sent(&mut self, len: usize, crc: Option<u32>) {
         self.crc.sent(len, crc);
     }
@@ -118,8 +122,8 @@ impl SendBuffer {
         self.chunks.get(at).map_or(0, |chunk| chunk.ready(cut))
     }
 
-    /// How many packets begin before the next place from which packets can leave as they lie: `None` if none is in
-    /// sight.
+    /// How many packets begin before the next place from which packets can leave as they lie:
+    /// `None` if none is in sight.
     pub(crate) fn unready(&mut self, cut: Cut) -> Option<u64> {
         let at = self.find(cut.offset);
         let end = self.chunks.get(at)?.end();
@@ -128,9 +132,10 @@ impl SendBuffer {
         (self.chunks.get(at + 1)?.ready(next) > 0).then_some(before)
     }
 
-    /// Lets the `count` packets leave that are [`SendBuffer::ready`]; `head` writes each one's header, knowing its number and
-    /// payload, and gives the payload's CRC-32 where packets have one. Segments were sent again `resent` times so far.
-    /// `None` if they cannot leave from there now.
+    /// Lets the `count` packets leave that are [`SendBuffer::ready`]; `head` writes each one's
+    /// header, knowing its number and payload, and gives the payload's CRC-32 where packets have
+    /// one. Segments were sent again `resent` times so far. `None` if they cannot leave from there
+    /// now.
     pub(crate) fn lend(
         &mut self,
         cut: Cut,
@@ -151,7 +156,8 @@ impl SendBuffer {
         Some(Ready { frame: Arc::clone(&chunk.frame), start })
     }
 
-    /// Copies the bytes from `offset` on into `out`; all of them must have been written and not released.
+    /// Copies the bytes from `offset` on into `out`; all of them must have been written and not
+    /// released.
     pub(crate) fn copy_to(&mut self, offset: u64, out: &mut [u8]) {
         let mut rest = out;
         self.for_pieces(offset, rest.len(), |piece| {
@@ -187,8 +193,8 @@ impl SendBuffer {
         }
     }
 
-    /// Forgets everything before `offset`; segments were sent again `resent` times so far. Who holds nothing has no
-    /// memory either: the next byte is the first of a chunk.
+    /// Forgets everything before `offset`; segments were sent again `resent` times so far. Who
+    /// holds nothing has no memory either: the next byte is the first of a chunk.
     pub(crate) fn release(&mut self, offset: u64, resent: u64) {
         while let Some(first) = self.chunks.front() {
             // One that is not full is written on, unless nothing is held.
@@ -209,7 +215,8 @@ impl SendBuffer {
         self.end
     }
 
-    /// CRC-32 (IEEE) of the stream so far: of what was written, or where packets have checks of what was sent.
+    /// CRC-32 (IEEE) of the stream so far: of what was written, or where packets have checks of
+    /// what was sent.
     pub(crate) fn crc(&self) -> u32 {
         match &self.crc {
             Crc::Written(crc) => crc.sum(),
@@ -217,7 +224,8 @@ impl SendBuffer {
         }
     }
 
-    /// The chunk that holds the byte at `offset`, or the last one for what is not written; 0 if there is none.
+    /// The chunk that holds the byte at `offset`, or the last one for what is not written; 0 if
+    /// there is none.
     fn find(&mut self, offset: u64) -> usize {
         let near = self.last.saturating_sub(self.released);
         let holds = |chunk: &Chunk| chunk.base <= offset && offset < chunk.end();

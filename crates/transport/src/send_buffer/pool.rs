@@ -1,19 +1,20 @@
-//! Memory for bytes that are written and not yet acknowledged, which senders take from and give back to. Knows no
-//! streams.
+//! Memory for bytes that are written and not yet acknowledged, which senders take from and give
+//! back to. Knows no streams.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Frame, FrameSource, Reuse};
 
-/// Free frames kept for reuse; more are given back to the allocator. What one turn's ACKs free is taken again by the
-/// next turn's data, so this is as much as a turn may acknowledge: 16 MiB.
+/// Free frames kept for reuse; more are given back to the allocator. What one turn's ACKs free is
+/// taken again by the next turn's data, so this is as much as a turn may acknowledge: 16 MiB.
 const FREE_FRAMES: usize = 256;
 
-/// Memory for what senders hold until it is acknowledged. Each has its own unless it is given another's
-/// ([`Sender::with_memory`](crate::Sender::with_memory)): many that run in turn on one thread should share one. Then
-/// what the first to be acknowledged gives back is what the next to write gets, still in the cache, and there is as
-/// much of it as is in flight, however many they are.
+/// Memory for what senders hold until it is acknowledged. Each has its own unless it is given
+/// another's ([`Sender::with_memory`](crate::Sender::with_memory)): many that run in turn on one
+/// thread should share one. Then what the first to be acknowledged gives back is what the next to
+/// write gets, still in the cache, and there is as much of it as is in flight, however many they
+/// are.
 ///
 /// Clones are the same memory. It is not limited: the senders' windows do that.
 #[derive(Clone, Default)]
@@ -31,13 +32,13 @@ impl FramePool {
         Self::default()
     }
 
-    /// The same, whose memory is that of `frames` as long as these have some.
+    /// A pool that prefers the zero-copy frames of `frames` while there are some.
     pub fn of(frames: Box<dyn FrameSource>) -> Self {
         Self(Arc::new(Mutex::new(Free { frames: Vec::new(), lendable: Some(frames) })))
     }
 
-    /// A frame that can be lent, or the one that was given back last, holding whatever it held, or a new one.
-    /// Nobody else holds it.
+    /// Takes a zero-copy frame, else the one returned last with its old contents, else a new one.
+    /// It is not shared.
     pub(super) fn take(&self) -> Arc<Frame> {
         let mut free = self.free();
         if let Some(frame) = free.lendable.as_mut().and_then(|frames| frames.take()) {
@@ -47,7 +48,7 @@ impl FramePool {
         unshared.find_map(|mut frame| Arc::get_mut(&mut frame).is_some().then_some(frame)).unwrap_or_default()
     }
 
-    /// There are frames that can be lent, and none can be taken before others come back.
+    /// True if the zero-copy frames are all in use.
     pub(super) fn is_exhausted(&self) -> bool {
         self.free().lendable.as_ref().is_some_and(|frames| frames.is_exhausted())
     }
@@ -63,7 +64,7 @@ impl FramePool {
         }
     }
 
-    /// Nobody panics while it is locked, so a list that was left by one who did is whole.
+    /// No code panics while it holds the lock, so a poisoned list is whole.
     fn free(&self) -> MutexGuard<'_, Free> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_given_back_last_is_taken_first_unless_somebody_holds_it() {
+    fn pool_reuses_last_returned_unshared_frame() {
         let memory = FramePool::new();
         let (first, second) = (memory.take(), memory.take());
         let (a, b) = (Arc::as_ptr(&first), Arc::as_ptr(&second));
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn not_more_is_kept_than_a_turn_may_acknowledge() {
+    fn pool_keeps_limited_free_frames() {
         let memory = FramePool::new();
         let frames: Vec<_> = (0..=FREE_FRAMES).map(|_| memory.take()).collect();
         for frame in frames {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_can_be_lent_come_first_and_go_back_to_their_owner() {
+    fn zero_copy_frames_come_first() {
         let place = crate::FileOffset { file: 1, offset: 0 };
         let frame = Arc::new(Frame::mapped_at(place, vec![0; Frame::SIZE].leak()));
         let wears = Arc::new(Mutex::new(Vec::new()));

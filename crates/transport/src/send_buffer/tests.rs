@@ -33,7 +33,7 @@ fn read(buffer: &mut SendBuffer, from: usize, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn bytes_come_back_across_headers_and_frames() {
+fn bytes_read_back_across_frames() {
     let data = data(300_000);
     let mut buffer = own(false);
     write(&mut buffer, cut(0), &data);
@@ -47,7 +47,7 @@ fn bytes_come_back_across_headers_and_frames() {
 }
 
 #[test]
-fn the_crc_of_packets_is_that_of_what_was_sent() {
+fn combined_crc_covers_sent_bytes() {
     let data = data(10_000);
     let mut buffer = own(true);
     write(&mut buffer, cut(0), &data);
@@ -72,7 +72,7 @@ fn lend(buffer: &mut SendBuffer, cut: Cut) -> Vec<u8> {
 }
 
 #[test]
-fn packets_leave_from_where_they_were_written() {
+fn packets_leave_in_place() {
     let data = data(2000 + 70 * 1464);
     let mut buffer = own(true);
     write(&mut buffer, cut(0), &data);
@@ -93,7 +93,7 @@ fn packets_leave_from_where_they_were_written() {
 }
 
 #[test]
-fn a_frame_begins_with_the_rest_of_a_packet_that_began_before() {
+fn frame_begins_with_rest_of_packet() {
     let data = data(200_000);
     for before in [1, 600, 1463, 1464, 100_000] {
         let mut buffer = own(false);
@@ -114,7 +114,7 @@ fn a_frame_begins_with_the_rest_of_a_packet_that_began_before() {
 }
 
 #[test]
-fn packets_larger_than_a_frame_holds_lie_end_to_end() {
+fn oversized_packets_lie_end_to_end() {
     let (data, cut) = (data(200_000), Cut { offset: 0, header: 8, mss: 65_519 });
     let mut buffer = own(false);
     write(&mut buffer, cut, &data);
@@ -128,7 +128,7 @@ fn packets_larger_than_a_frame_holds_lie_end_to_end() {
 }
 
 #[test]
-fn a_frame_that_a_batch_holds_is_written_no_more() {
+fn frame_held_by_batch_is_not_written() {
     let data = data(3 * 1464);
     let mut buffer = own(false);
     write(&mut buffer, cut(0), &data[..1464]);
@@ -151,7 +151,7 @@ fn memory_follows_what_is_not_released() {
 }
 
 #[test]
-fn who_holds_nothing_leaves_its_memory_to_others_and_begins_a_frame_anew() {
+fn empty_buffer_returns_its_frame() {
     let memory = FramePool::new();
     let (mut a, mut b) = (SendBuffer::new(false, memory.clone()), SendBuffer::new(false, memory));
     write(&mut a, cut(0), &vec![1; 44 * 1464 + 10]);
@@ -177,7 +177,7 @@ fn room_does_not_outlast_the_memory() {
 }
 
 #[test]
-fn releasing_to_the_end_of_a_full_frame_leaves_a_usable_buffer() {
+fn release_of_full_frame_keeps_buffer_usable() {
     let mut buffer = own(false);
     write(&mut buffer, cut(0), &vec![1; 44 * 1464]);
     buffer.release(44 * 1464, 0);
@@ -186,7 +186,7 @@ fn releasing_to_the_end_of_a_full_frame_leaves_a_usable_buffer() {
 }
 
 #[test]
-fn room_is_never_more_than_was_asked_for_and_comes_packet_by_packet() {
+fn spare_is_limited_and_split_by_packet() {
     let mut buffer = own(false);
     write(&mut buffer, cut(0), &[1; 1000]);
     let pieces: Vec<_> = buffer.spare(cut(0)).within(2000).map(|piece| piece.len()).collect();
@@ -196,7 +196,7 @@ fn room_is_never_more_than_was_asked_for_and_comes_packet_by_packet() {
     assert_eq!((room.len(), room.map(|piece| piece.len()).sum::<usize>()), (63_416, 63_416));
 }
 
-/// Gives frames out that can be lent, and remembers how they came back.
+/// Zero-copy frames that record how they came back.
 struct Lendable(std::sync::mpsc::Sender<Reuse>);
 
 impl FrameSource for Lendable {
@@ -215,7 +215,7 @@ impl FrameSource for Lendable {
 }
 
 #[test]
-fn frames_come_back_with_what_is_known_of_their_readers() {
+fn returned_frames_say_when_reusable() {
     let (send, wears) = std::sync::mpsc::channel();
     let mut buffer = SendBuffer::new(false, FramePool::of(Box::new(Lendable(send))));
     let frame = PACKETS * 1464;
@@ -225,12 +225,13 @@ fn frames_come_back_with_what_is_known_of_their_readers() {
     };
     leaves(&mut buffer, 0, 44, 0);
     buffer.release(frame, 0);
-    // Something is sent again after the first batch of the second one left, and before all of the third one does.
+    // Something is sent again after the first batch of the second one left, and before all of the
+    // third one does.
     leaves(&mut buffer, frame, 20, 0);
     leaves(&mut buffer, frame + 20 * 1464, 24, 1);
     leaves(&mut buffer, 2 * frame, 44, 1);
     buffer.release(3 * frame, 1);
-    // Batches that are too small to be lent.
+    // Batches below the size of a zero-copy send.
     leaves(&mut buffer, 3 * frame, 11, 1);
     buffer.release(4 * frame, 2);
     drop(buffer);

@@ -1,6 +1,6 @@
-//! What an answer means. `on_ack` reads top to bottom as the protocol does: the scoreboard takes the ACK, the
-//! round-trip time its sample, the loss detector judges what is still out, and the congestion controller hears
-//! of all of it.
+//! What an answer means. `on_ack` reads top to bottom as the protocol does: the scoreboard takes
+//! the ACK, the round-trip time its sample, the loss detector judges what is still out, and the
+//! congestion controller hears of all of it.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ const MAX_SEGMENTS: usize = 64;
 pub(super) struct Prior {
     /// Bytes in flight (`pipe` of RFC 6675).
     pub(super) in_flight: u64,
-    /// `RecoverFS`, bytes: outstanding, less what SACK or duplicate ACKs already reported as delivered (RFC 9937, section 6).
+    /// `RecoverFS`, bytes: outstanding, less what SACK or duplicate ACKs already reported as
+    /// delivered (RFC 9937, section 6).
     pub(super) recover_fs: u64,
     /// The receiver's window, in the wire's numbers.
     pub(super) wnd: u64,
@@ -109,7 +110,8 @@ impl Sender {
         self.expect_fin_ack(now);
     }
 
-    /// The scoreboard takes the ACK, the estimators what it says of time. Before it the window was `prior_wnd`.
+    /// The scoreboard takes the ACK, the estimators what it says of time. Before it the window was
+    /// `prior_wnd`.
     pub(super) fn apply(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) -> AckOutcome {
         let largest_tx = ack.echo.map(|echo| echo.tx).filter(|tx| *tx < self.sent_packets.next_tx());
         let fresh_echo = largest_tx.filter(|tx| self.largest_tx.is_none_or(|before| before < *tx));
@@ -123,13 +125,14 @@ impl Sender {
         if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
             self.note_fin_echo(tx, sent_at);
         }
-        // After a timeout the records are gone, but not when each segment left that was not sent again.
+        // After a timeout the records are gone, but not when each segment left that was not sent
+        // again.
         let mut unrecorded = None;
         let numbered = self.codec.numbers_transmissions();
         let heeds_sack = self.config.recovery.heeds_sack();
         let (next_tx, srtt) = (self.sent_packets.next_tx(), self.rtt.srtt());
-        // The newest segment sent once that a later one overtook: an ACK for it left at once, and echoes the later one.
-        // Without SACK there is no telling when it came.
+        // The newest segment sent once that a later one overtook: an ACK for it left at once, and
+        // echoes the later one. Without SACK there is no telling when it came.
         let overtaking = prior_largest.filter(|_| heeds_sack);
         let mut overtaken: Option<(u64, Instant)> = None;
         if let Recovery::Engine(rules) = &mut self.recovery {
@@ -181,7 +184,8 @@ impl Sender {
         }
         let echo = ack.echo.filter(|_| !planted::is(Bug::Karn));
         let sample = match (echo, echoed.or(unrecorded)) {
-            // The receiver's delay is its own word: it takes no sample below the smallest (RFC 9002, section 5.3).
+            // The receiver's delay is its own word: it takes no sample below the smallest (RFC
+            // 9002, section 5.3).
             (Some(echo), Some(sent_at)) => {
                 let rtt = now.saturating_duration_since(sent_at);
                 let without = rtt.saturating_sub(echo.delay);
@@ -203,9 +207,10 @@ impl Sender {
             self.mean_rtt = Some((mean * 15 + sample) / 16);
         }
         let sample = sample.or(late);
-        // RFC 5681, section 2, tells duplicates from window updates by an unchanged window. Where ACKs name the
-        // packet that they answer, a new name does: a receiver's window may change with every packet. The
-        // answer to a packet that the receiver had already, or had no room for, is no duplicate.
+        // RFC 5681, section 2, tells duplicates from window updates by an unchanged window. Where
+        // ACKs name the packet that they answer, a new name does: a receiver's window may change
+        // with every packet. The answer to a packet that the receiver had already, or had no room
+        // for, is no duplicate.
         let answers_packet = match ack.echo {
             Some(_) => fresh_echo.is_some() && self.duplicates == prior_duplicates,
             None => ack.wnd == prior_wnd,
@@ -240,8 +245,8 @@ impl Sender {
         }
     }
 
-    /// Tells of the losses that the detector found, and of the episode that began. If the timer fired, `lost_to` is
-    /// what the silence before it is put down to.
+    /// Tells of the losses that the detector found, and of the episode that began. If the timer
+    /// fired, `lost_to` is what the silence before it is put down to.
     pub(super) fn on_losses(&mut self, now: Instant, expired: Expired, prior: Prior, lost_to: LostTo) {
         let Recovery::Engine(rules) = &mut self.recovery else { return };
         let refused = expired == Expired::Timeout && lost_to == LostTo::NoRoom;
@@ -258,7 +263,8 @@ impl Sender {
             if let Some(observer) = &mut self.observer {
                 observer.on_lost(now, &lost, self.codec.numbers_transmissions());
             }
-            // A size that the path does not carry, and a socket without room, say nothing of congestion.
+            // A size that the path does not carry, and a socket without room, say nothing of
+            // congestion.
             if !excused && !lost.to_socket {
                 self.note_lost(now, u64::from(lost.bytes), lost.state);
             }
@@ -303,8 +309,8 @@ impl Sender {
         }
     }
 
-    /// An ACK counts as a sign of life if it tells of something new, or that there is no room for more: one that
-    /// only repeats itself comes from a path that lets nothing of use through.
+    /// An ACK counts as a sign of life if it tells of something new, or that there is no room for
+    /// more: one that only repeats itself comes from a path that lets nothing of use through.
     pub(super) fn note_progress(&mut self, facts: &AckOutcome) {
         if facts.moved || facts.bytes > 0 || !self.has_room() {
             self.heard_at = Some(facts.now);
@@ -317,9 +323,9 @@ impl Sender {
         Prior { in_flight, recover_fs, wnd: self.snd_wnd.size() }
     }
 
-    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else the smaller of it and
-    /// `pipe`. Excludes what was selectively acknowledged and what limited transmit sent (RFC 5681, section 3.2, step 2;
-    /// RFC 6675, section 5, step 4.2).
+    /// `FlightSize` of a reduction, bytes: the congestion window where it limits the sender, else
+    /// the smaller of it and `pipe`. Excludes what was selectively acknowledged and what limited
+    /// transmit sent (RFC 5681, section 3.2, step 2; RFC 6675, section 5, step 4.2).
     fn flight_size(&self, prior: &Prior) -> u64 {
         let limited = self.waiting.used_cwnd(self.cwnd, self.congestion.pacing_rate().is_none());
         if limited { self.cwnd } else { self.cwnd.min(prior.in_flight) }
@@ -386,8 +392,8 @@ impl Sender {
         self.pace(now);
     }
 
-    /// Nothing had been lost: the response of RFC 4015, section 3.2. Step 8 lets no burst out, for which a pacer does as
-    /// well; step 9 makes the next such delay no timeout.
+    /// Undoes the response to a loss that was none (RFC 4015, section 3.2). Step 8 prevents a
+    /// burst, which a pacer does as well; step 9 makes the next such delay no timeout.
     pub(super) fn respond_to_spurious(
         &mut self,
         facts: &AckOutcome,
@@ -438,8 +444,8 @@ impl Sender {
         });
     }
 
-    /// Window and pace follow the controller; if it has no rate, a window is spread over the round trip, with room to
-    /// grow: twice in slow start, 1.2 times after it (as Linux does).
+    /// Window and pace follow the controller; if it has no rate, a window is spread over the round
+    /// trip, with room to grow: twice in slow start, 1.2 times after it (as Linux does).
     pub(super) fn pace(&mut self, now: Instant) {
         self.cwnd = self.config.within_memory(self.congestion.cwnd(), self.mss);
         let Some(pacer) = &mut self.pacer else { return };

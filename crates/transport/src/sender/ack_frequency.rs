@@ -1,5 +1,6 @@
-//! How often data is to be acknowledged: a few times a round trip, however many packets that has. Every packet carries
-//! the number, so the receiver keeps no state of it and a lost packet changes nothing.
+//! How often data is to be acknowledged: a few times a round trip, however many packets that has.
+//! Every packet carries the number, so the receiver keeps no state of it and a lost packet changes
+//! nothing.
 
 use std::time::Duration;
 
@@ -7,29 +8,34 @@ use super::Sender;
 use crate::congestion::DeliveryRate;
 use crate::wire::native::MAX_ACK_EVERY;
 
-/// ACKs of what is in flight that a window is controlled by: `HyStart++` takes eight samples a round (RFC 9406, section
-/// 4.3), and what an ACK opens, a sixteenth of the window, is idle until it comes.
+/// ACKs of what is in flight that a window is controlled by: `HyStart++` takes eight samples a
+/// round (RFC 9406, section 4.3), and what an ACK opens, a sixteenth of the window, is idle until
+/// it comes.
 const ACKS_PER_WINDOW: u64 = 16;
-/// ACKs of what is in flight where a rate is, and the window is larger than what fills the path. With 32,
-/// BBR takes 100 Mbit/s with 0.25 back for a path of 12: until 128 packets are in flight it asks for every second ACK.
+/// ACKs of what is in flight where a rate is, and the window is larger than what fills the path.
+/// With 32, BBR takes 100 Mbit/s with 0.25 back for a path of 12: until 128 packets are in flight
+/// it asks for every second ACK.
 const ACKS_PER_RATE: u64 = 8;
-/// ACKs of what is in flight while trains are measured: of one of 16 packets four ACKs tell the dispersion. ACKs of two
-/// packets each would leave a way back of 3 Mbit/s further apart than two packets leave a way there of 250.
+/// ACKs of what is in flight while trains are measured: of one of 16 packets four ACKs tell the
+/// dispersion. ACKs of two packets each would leave a way back of 3 Mbit/s further apart than two
+/// packets leave a way there of 250.
 const ACKS_PER_START: u64 = 64;
 /// Fewer packets an ACK are left to what the handshake said: there is little to save.
 const LEAST: u64 = 4;
-/// In smaller windows, of so many packets, each is acknowledged at once: an ACK that waits for a second packet delays what a
-/// window of ten releases by a twentieth of the round trip.
+/// Packets of a window below which each is acknowledged at once: an ACK delayed for a second packet
+/// delays the packets that a window of ten releases by a twentieth of the round trip.
 const SMALL_WINDOW: u64 = 16;
-/// Most packets an ACK: with 1500 bytes a packet and 65 an ACK the way back carries 1/1400 of what the way there does.
-/// With 256 BBR's start on a path of 250 Mbit/s and 600 ms lost 1,836 packets in place of 789.
+/// Most packets an ACK: with 1500 bytes a packet and 65 an ACK the way back carries 1/1400 of what
+/// the way there does. With 256 BBR's start on a path of 250 Mbit/s and 600 ms lost 1,836 packets
+/// in place of 789.
 const MOST: u64 = 64;
 const _: () = assert!(MOST <= MAX_ACK_EVERY as u64);
 /// On shorter paths one turn of the receiver takes in more packets than this would ask for.
 const LEAST_RTT: Duration = Duration::from_millis(1);
 
-/// Of so many packets one is lost, or more, on paths on which ACKs are frequent: there they are lost as well. With 20 % lost
-/// each way and eight ACKs a round trip BBR has 0.61 of what the path carries in place of 1.10.
+/// Loss rate, as one packet in this many, from which on ACKs stay frequent: there they are lost as
+/// well. With 20 % lost each way and eight ACKs a round trip BBR reaches 0.61 of the path's rate in
+/// place of 1.10.
 const HEAVY_LOSS: u64 = 10;
 
 /// How many packets an ACK may wait for, by what is in flight when they leave.
@@ -44,7 +50,8 @@ pub(super) struct AckFrequency {
 }
 
 impl AckFrequency {
-    /// For a packet that leaves with so many bytes in flight, itself excluded. 0: as the handshake said.
+    /// For a packet that leaves with `in_flight` bytes in flight, itself excluded. 0: as the
+    /// handshake said.
     pub(super) fn every(self, in_flight: u64) -> u16 {
         if self.bytes == 0 {
             return 0;
@@ -58,12 +65,13 @@ impl AckFrequency {
 }
 
 impl Sender {
-    /// ACK frequency for the packets that leave now. Rules that count duplicate ACKs need one for each packet. Without
-    /// pacing, a burst is as long as the data that an ACK covers.
+    /// ACK frequency for the packets that leave now. Rules that count duplicate ACKs need one for
+    /// each packet. Without pacing, a burst is as long as the data that an ACK covers.
     pub(super) fn ack_frequency(&self) -> AckFrequency {
         let mss = self.mss as u64;
         let trains = self.congestion.train() > 0;
-        // Trains are for long paths: the handshake told the round trip, and the first flight has no other sample.
+        // Trains are for long paths: the handshake told the round trip, and the first flight has no
+        // other sample.
         let long = trains || self.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT);
         let wanted = self.pacer.is_some() && self.config.recovery.heeds_sack() && long && !self.is_lossy();
         if !wanted {

@@ -1,6 +1,6 @@
-//! ACKs that arrive joined, the usual case where every packet is answered: the books are kept once for all that only move
-//! the base, and each is a sample and a fact of its own. Whatever is no such run is left to `input.rs`, which does the same
-//! one by one.
+//! ACKs that arrive joined, the usual case where every packet is answered: the books are kept once
+//! for all that only move the base, and each is a sample and a fact of its own. Whatever is no such
+//! run is left to `input.rs`, which does the same one by one.
 
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,9 @@ impl Sender {
         bytes.len().div_ceil(stride)
     }
 
-    /// Takes the datagrams of `stride` bytes, that of an ACK, that `bytes` begins with as long as they move the base and leave
-    /// something outstanding. Gives their bytes: 0 where more than that has to be done for each.
+    /// Takes the datagrams of `stride` bytes, that of an ACK, that `bytes` begins with as long as
+    /// they move the base and leave something outstanding. Gives their bytes: 0 where more than
+    /// that has to be done for each.
     fn take_acks(&mut self, now: Instant, bytes: &[u8], stride: usize) -> usize {
         let plain = self.state == State::Open
             && self.delivery.is_none()

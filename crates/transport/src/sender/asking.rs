@@ -1,16 +1,17 @@
-//! The SYN that leaves again although the transfer is open: another answer opened it, and the one that says what the
-//! receiver takes and how long it waits may be lost. Nothing waits for it meanwhile.
+//! The SYN that leaves again although the transfer is open: another answer opened it, and the one
+//! that says what the receiver takes and how long it waits may be lost. Nothing waits for it
+//! meanwhile.
 
 use std::time::Instant;
 
 use super::{Sender, State};
 use crate::{PacketKind, Trace, TransmitBuf};
 
-/// The share of a round trip that the answer to the SYN may come later than that to what followed it, one over: as
-/// much as reordering is given (RFC 8985, section 6.2).
+/// The share of a round trip that the answer to the SYN may come later than that to what followed
+/// it, one over: as much as reordering is given (RFC 8985, section 6.2).
 const SYN_ACK_DELAY: u32 = 4;
-/// After so many in vain the transfer goes on with what holds for a receiver that says nothing: where half of all
-/// questions and answers are lost, that is one in thirty.
+/// After so many in vain the transfer goes on with what holds for a receiver that says nothing:
+/// where half of all questions and answers are lost, that is one in thirty.
 const MOST: u32 = 5;
 
 /// What the receiver says of itself is not known.

@@ -1,5 +1,6 @@
-//! What an answer, or none, means where nothing but the base is ever sent again: which loss it is, and what the
-//! congestion controller hears of it. When the base is sent again is said by `recovery/base_only.rs`.
+//! What an answer, or none, means where nothing but the base is ever sent again: which loss it is,
+//! and what the congestion controller hears of it. When the base is sent again is said by
+//! `recovery/base_only.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -111,8 +112,8 @@ impl Sender {
         self.lose_base(now, LossTrigger::Timeout, self.prior());
     }
 
-    /// The base is lost, the last time that it was sent. All losses of a flight that ACKs tell of are one congestion;
-    /// each timeout is one of its own (RFC 5681, section 3.1).
+    /// The base is lost, the last time that it was sent. All losses of a flight that ACKs tell of
+    /// are one congestion; each timeout is one of its own (RFC 5681, section 3.1).
     fn lose_base(&mut self, now: Instant, trigger: LossTrigger, prior: Prior) {
         let Some(base) = self.board.base().copied() else { return };
         let state = self.sent_packets.get(base.tx).map(|packet| packet.state);

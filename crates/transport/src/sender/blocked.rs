@@ -1,8 +1,9 @@
-//! Why the sender waited, and for how long: the honest source of "application-limited". Owns the clock of it.
+//! Why the sender waited, and for how long: the honest source of "application-limited". Owns the
+//! clock of it.
 
 use std::time::{Duration, Instant};
 
-/// What stops new data from leaving.
+/// Reason why new data does not leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
     /// The congestion window is full.
@@ -63,14 +64,14 @@ impl Waiting {
         self.has_more
     }
 
-    /// All that was written has left; true if the application is to blame. It is not if it filled the room that there was
-    /// and was not asked since: time passes while what it wrote is sent, and then it is asked again. One that is not asked
-    /// has nothing.
+    /// All that was written has left; true if the application is to blame. It is not if it filled
+    /// the room that there was and was not asked since: time passes while what it wrote is sent,
+    /// and then it is asked again. One that is not asked has nothing.
     pub(crate) fn is_starved(&mut self, now: Instant) -> bool {
         !self.has_more || *self.ran_out.get_or_insert(now) < now
     }
 
-    /// Nothing leaves from now on, because of this, with so many bytes in flight.
+    /// Sending stops now for this reason, with `in_flight` bytes in flight.
     pub(crate) fn stop(&mut self, now: Instant, why: Blocked, in_flight: u64) {
         self.in_flight = in_flight;
         self.go(now);
@@ -94,9 +95,10 @@ impl Waiting {
         self.since.map(|(why, _)| why)
     }
 
-    /// The congestion window of `cwnd` bytes was used until nothing more left, so it may grow (RFC 9438, section 5.8). Behind
-    /// a pace that is made of the window itself (`own_pace`) everybody waits, so there half of it must have been in flight
-    /// (RFC 7661, section 4.2: the validated phase).
+    /// The congestion window of `cwnd` bytes was used until nothing more left, so it may grow (RFC
+    /// 9438, section 5.8). Behind a pace that is made of the window itself (`own_pace`) everybody
+    /// waits, so there half of it must have been in flight (RFC 7661, section 4.2: the validated
+    /// phase).
     pub(crate) fn used_cwnd(&self, cwnd: u64, own_pace: bool) -> bool {
         match self.reason() {
             Some(Blocked::Cwnd) => true,
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_behind_a_pace_that_is_made_of_it_was_used_if_half_of_it_was_in_flight() {
+    fn paced_window_is_used_from_half_in_flight() {
         let (now, mut waiting) = (epoch(), Waiting::default());
         assert!(!waiting.used_cwnd(1000, true), "nothing was held up");
         for (why, in_flight, own_pace, used) in [
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_filled_the_room_is_to_blame_only_if_it_is_not_asked_again() {
+    fn application_is_starved_only_if_not_asked_again() {
         let t0 = epoch();
         let at = |ms| t0 + Duration::from_millis(ms);
         let mut waiting = Waiting::default();
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_gets_its_own_time() {
+    fn each_reason_has_its_own_time() {
         let t0 = epoch();
         let at = |ms| t0 + Duration::from_millis(ms);
         let mut waiting = Waiting::default();

@@ -1,6 +1,7 @@
-//! The end: the FIN and its answer, or a receiver that will not go on. Where the format lets it, the FIN leaves with the
-//! last of the data. While data is outstanding, the timers of data stand for both, and ACKs tell whether the FIN
-//! arrived; once everything is acknowledged, it has a timer of its own.
+//! The end: the FIN and its answer, or a receiver that will not go on. Where the format lets it,
+//! the FIN leaves with the last of the data. While data is outstanding, the timers of data stand
+//! for both, and ACKs tell whether the FIN arrived; once everything is acknowledged, it has a timer
+//! of its own.
 
 use std::time::Instant;
 
@@ -10,8 +11,8 @@ use crate::wire::native::CloseReason;
 use crate::wire::{Ack, DataHead};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
-/// The share of a round trip that the answer to the FIN may come later than that to the last data, one over: as
-/// much as reordering is given (RFC 8985, section 6.2).
+/// The share of a round trip that the answer to the FIN may come later than that to the last data,
+/// one over: as much as reordering is given (RFC 8985, section 6.2).
 const FIN_ACK_DELAY: u32 = 4;
 
 /// Everything was sent, and acknowledged where that is the rule.
@@ -49,8 +50,8 @@ impl Closing {
 }
 
 impl Sender {
-    /// Begins to close once every byte that will ever be written was sent or, where the FIN may not come before
-    /// any of them, acknowledged.
+    /// Begins to close once every byte that will ever be written was sent or, where the FIN may not
+    /// come before any of them, acknowledged.
     pub(super) fn close_if_done(&mut self) {
         if !self.finishing || self.closing.is_some() || !self.data_flows() {
             return;
@@ -66,7 +67,7 @@ impl Sender {
         }
     }
 
-    /// Nothing is out, not even a FIN.
+    /// True if neither data nor a FIN is outstanding.
     pub(super) fn is_idle(&self) -> bool {
         self.board.is_empty() && self.closing.is_none()
     }
@@ -93,8 +94,8 @@ impl Sender {
         Some(())
     }
 
-    /// The receiver has transmission `tx`, which left at `at`, and none that is newer. It echoes a FIN at once, so
-    /// if it echoes one that left clearly later, the FIN is lost.
+    /// The receiver has transmission `tx`, which left at `at`, and none that is newer. It echoes a
+    /// FIN at once, so if it echoes one that left clearly later, the FIN is lost.
     pub(super) fn note_fin_echo(&mut self, tx: u64, at: Instant) {
         let slack = self.rtt.srtt() / FIN_ACK_DELAY;
         let Some(closing) = &mut self.closing else { return };
@@ -103,8 +104,9 @@ impl Sender {
         closing.send |= tx > fin.tx && at > fin.at + slack;
     }
 
-    /// If everything is acknowledged while a FIN is out, its answer is due: a FIN that is known to have arrived is
-    /// given the time that every FIN has, for the application stores what came; any other is taken for lost soon.
+    /// If everything is acknowledged while a FIN is out, its answer is due: a FIN that is known to
+    /// have arrived is given the time that every FIN has, for the application stores what came; any
+    /// other is taken for lost soon.
     pub(super) fn expect_fin_ack(&mut self, now: Instant) {
         let Some(Closing { sent: Some(SentFin { arrived, .. }), send: false, .. }) = self.closing else {
             return;
@@ -123,8 +125,9 @@ impl Sender {
         self.control_at = Some(now + wait);
     }
 
-    /// Everything was acknowledged before. An ACK that echoes the FIN, or where none is echoed one that offers nothing,
-    /// says that the receiver is there and still at storing: what was sent of the FIN was not in vain.
+    /// Everything was acknowledged before. An ACK that echoes the FIN, or one without an echo that
+    /// offers no window, comes from a receiver that is still storing data: the attempts start
+    /// again.
     pub(super) fn note_storing(&mut self, now: Instant, ack: &Ack<'_>) {
         let Some(closing) = &mut self.closing else { return };
         let Some(fin) = &closing.sent else { return };
@@ -146,7 +149,8 @@ impl Sender {
         self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
     }
 
-    /// The receiver will not go on, or has no such connection: that is what `answers` found, if it has a number.
+    /// The receiver will not go on, or has no such connection: that is what `answers` found, if it
+    /// has a number.
     pub(super) fn on_close(&mut self, reason: CloseReason, answers: Option<u64>) {
         let over = matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed);
         if over || answers.is_some_and(|tx| !self.proves_forgotten(tx)) {
@@ -155,9 +159,10 @@ impl Sender {
         self.fail(self.phase(), TransferError::Closed(reason));
     }
 
-    /// True if the receiver forgot the connection, given that transmission `tx` did not find it there. What left before
-    /// the receiver was heard of may have overtaken the SYN, or the SYN was lost. What left later arrives after the
-    /// connection was there, whatever overtakes what. And a receiver that has a later one did not forget.
+    /// True if the receiver forgot the connection, given that transmission `tx` did not find it
+    /// there. What left before the receiver was heard of may have overtaken the SYN, or the SYN was
+    /// lost. What left later arrives after the connection was there, whatever overtakes what. And a
+    /// receiver that has a later one did not forget.
     fn proves_forgotten(&self, tx: u64) -> bool {
         if planted::is(Bug::OvertakenSyn) {
             return true;

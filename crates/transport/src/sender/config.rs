@@ -1,4 +1,4 @@
-//! What a sender is told before it starts, and the checks on it.
+//! Configuration of a sender, and its validation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::wire::native::{LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy};
 
-/// What a packet in flight takes beside its payload, bytes.
+/// Memory of a packet in flight beside its payload, bytes.
 const RECORD: usize = size_of::<Segment>();
 
 /// How often one packet is sent at most, the first time included.
@@ -36,8 +36,8 @@ impl Default for Attempts {
 pub struct SenderConfig {
     /// The format.
     pub wire: Wire,
-    /// Sender's window W in packets, at least 1. The window in force is min(W, receiver's window), or the
-    /// congestion window if that is smaller.
+    /// Sender's window W in packets, at least 1. The window in force is min(W, receiver's window),
+    /// or the congestion window if that is smaller.
     pub window: u32,
     /// Congestion control.
     pub congestion: Algorithm,
@@ -47,32 +47,35 @@ pub struct SenderConfig {
     pub initial_window: u32,
     /// How losses are found and repaired.
     pub recovery: LossDetection,
-    /// With [`LossDetection::Rack`]: whether segments get time to overtake each other from the beginning.
+    /// With [`LossDetection::Rack`]: whether segments get time to overtake each other from the
+    /// beginning.
     pub reordering: Reordering,
-    /// Packets leave at the pace of the congestion controller instead of as soon as the window has room.
+    /// Packets leave at the pace of the congestion controller instead of as soon as the window has
+    /// room.
     pub pacing: bool,
     /// The retransmission timeout.
     pub rto: RtoPolicy,
-    /// A receiver that owed an answer to data or the FIN for this long is given up (RFC 1122, section 4.2.3.5: R2). The
-    /// course's rules have no such limit and count attempts instead.
+    /// A receiver that owed an answer to data or the FIN for this long is given up (RFC 1122,
+    /// section 4.2.3.5: R2). The course's rules have no such limit and count attempts instead.
     pub give_up: Duration,
-    /// The same for the SYN, from the first one on.
+    /// As `give_up`, for the handshake: from the first SYN on.
     pub handshake_give_up: Duration,
     /// The link to ask the receiver for.
     pub link: LinkProperties,
-    /// The same in the native format, where a link need not be asked for.
+    /// As `link`, in the native format, where a link need not be asked for.
     pub link_request: Option<LinkRequest>,
-    /// Bytes of a full datagram, header included: 9 to 65,507. Where the format lets the sender look for the
-    /// path's largest datagram, it begins with at most 1200 and goes no higher than this.
+    /// Bytes of a full datagram, header included: 9 to 65,507. Where the format lets the sender
+    /// look for the path's largest datagram, it begins with at most 1200 and goes no higher than
+    /// this.
     pub packet_size: usize,
-    /// Packets of data may leave with ECT(0), so that routers can mark them instead of dropping them. Only where the
-    /// format reports marks and the congestion control answers them.
+    /// Packets of data may leave with ECT(0), so that routers can mark them instead of dropping
+    /// them. Only where the format reports marks and the congestion control answers them.
     pub ecn: bool,
     /// Attempt limits.
     pub attempts: Attempts,
-    /// The timeout after the handshake, 3 R, is raised to this. The default, 40 ms, is what the formula for
-    /// later timeouts gives at least. Zero is the reference's behaviour, in which a receiver that
-    /// hesitates for 50 tiny timeouts at the start ends the transfer.
+    /// The timeout after the handshake, 3 R, is raised to this. The default, 40 ms, is what the
+    /// formula for later timeouts gives at least. Zero is the reference's behaviour, in which a
+    /// receiver that hesitates for 50 tiny timeouts at the start ends the transfer.
     pub min_rto: Duration,
     /// Bytes that packets in flight may take. A window that needs more is refused.
     pub memory_limit: u64,
@@ -103,8 +106,8 @@ impl SenderConfig {
         }
     }
 
-    /// A transfer in the native format that needs no tuning: BBR, RACK-TLP, pacing. `connection_id` is drawn at
-    /// random by the caller.
+    /// A transfer in the native format that needs no tuning: BBR, RACK-TLP, pacing. `connection_id`
+    /// is drawn at random by the caller.
     pub fn native(connection_id: u64) -> Self {
         let link =
             LinkProperties { rtt_s: 0.0, speed_bps: 1e10, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
@@ -125,7 +128,8 @@ impl SenderConfig {
         config
     }
 
-    /// A window within W, and so small that its segments of `mss` bytes with their records are within the memory limit.
+    /// A window within W, and so small that its segments of `mss` bytes with their records are
+    /// within the memory limit.
     pub(crate) fn within_memory(&self, cwnd: u64, mss: usize) -> u64 {
         let packets = self.memory_limit / (mss + RECORD) as u64;
         cwnd.min(u64::from(self.window) * self.payload_size() as u64).min(packets * mss as u64)
@@ -158,20 +162,21 @@ impl SenderConfig {
         )
     }
 
-    /// After how many packets the receiver is to acknowledge at the latest. It would wait in vain for the second one of
-    /// a window that has one.
+    /// Packets after which the receiver is to acknowledge at the latest: 1 for a window of one
+    /// packet, which no second one follows.
     fn ack_every(&self) -> u16 {
         let fixed = self.fixed_window().unwrap_or(u32::MAX);
         if self.window.min(fixed) > 1 { Params::default().ack_every } else { 1 }
     }
 
-    /// True if packets of data leave with ECT(0) until the path shows that it is no good. Whoever says so must slow
-    /// down for marks (RFC 3168, section 6.1.2).
+    /// True if packets of data leave with ECT(0) until the path fails validation. The controller
+    /// must then answer CE marks (RFC 3168, section 6.1.2).
     pub(crate) fn uses_ecn(&self) -> bool {
         self.ecn && self.fixed_window().is_none() && self.wire.numbering() == Numbering::Bytes
     }
 
-    /// The search for the path's MTU, where segments can be cut again: `packet_size` is then its ceiling.
+    /// The search for the path's MTU, where segments can be cut again: `packet_size` is then its
+    /// ceiling.
     pub(crate) fn path_mtu(&self) -> Option<PathMtu> {
         match self.wire.numbering() {
             Numbering::Packets => None,

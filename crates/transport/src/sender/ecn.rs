@@ -1,11 +1,12 @@
-//! Explicit congestion notification of a transfer: whether the path carries the codepoints and the receiver
-//! reports them (RFC 9000, section 13.4.2 and appendix A.4), and which marks are to be answered (RFC 3168,
-//! section 6.1.2: once a round trip).
+//! Explicit congestion notification of a transfer: whether the path carries the codepoints and the
+//! receiver reports them (RFC 9000, section 13.4.2 and appendix A.4), and which marks are to be
+//! answered (RFC 3168, section 6.1.2: once a round trip).
 //!
-//! Every packet of data leaves with ECT(0) until ECN is given up, those sent again and probes included, and the
-//! receiver counts packets beside codepoints. So of what it received all must have a codepoint, and no record
-//! per packet is needed. A path that changes ECT(0) to ECT(1) is not noticed: the receiver reports one count for
-//! both, and to a sender that answers each mark as a loss they mean the same.
+//! Every packet of data leaves with ECT(0) until ECN is given up, those sent again and probes
+//! included, and the receiver counts packets beside codepoints. So of what it received all must
+//! have a codepoint, and no record per packet is needed. A path that changes ECT(0) to ECT(1) is
+//! not noticed: the receiver reports one count for both, and to a sender that answers each mark as
+//! a loss they mean the same.
 
 use std::fmt;
 use std::time::Instant;
@@ -90,14 +91,14 @@ pub(super) struct PathEcn {
 /// The transmissions whose marks are answered already.
 #[derive(Debug, Default, Clone, Copy)]
 struct Answered {
-    /// Those below this number.
+    /// Transmissions below this number.
     below: u64,
     /// The answer was to a mark.
     to_mark: bool,
 }
 
 impl PathEcn {
-    /// Nothing is known of the path; a receiver that does not count marks ends it.
+    /// Before anything is known of the path; a receiver that does not count marks disables ECN.
     pub(super) fn new(wanted: bool) -> Self {
         Self { state: if wanted { EcnState::Testing } else { EcnState::Off }, ..Self::default() }
     }
@@ -106,7 +107,7 @@ impl PathEcn {
         self.state
     }
 
-    /// What packets of data leave with.
+    /// Codepoint of packets of data.
     pub(super) fn codepoint(&self) -> Ecn {
         if self.is_used() { Ecn::Ect0 } else { Ecn::NotEct }
     }
@@ -116,7 +117,8 @@ impl PathEcn {
         self.state = EcnState::Off;
     }
 
-    /// The receiver reports these counts; gives the number of packets that were marked since the last report.
+    /// The receiver reports these counts; gives the number of packets that were marked since the
+    /// last report.
     pub(super) fn on_report(&mut self, counts: Marks) -> u32 {
         let arrived = counts.packets.wrapping_sub(self.counts.packets);
         // One that was overtaken by a newer one says nothing.
@@ -137,7 +139,7 @@ impl PathEcn {
         if self.is_used() { marked } else { 0 }
     }
 
-    /// The retransmission timer fired; so many packets have been sent.
+    /// The retransmission timer fired, after `sent` packets.
     pub(super) fn on_timeout(&mut self, sent: u64) {
         self.timeouts += 1;
         let none_arrived = self.state == EcnState::Testing && sent >= TESTED;
@@ -146,8 +148,8 @@ impl PathEcn {
         }
     }
 
-    /// True if an ACK of `arrived` packets up to transmission `tx`, of which so many are `marked`, calls for an answer:
-    /// one mark at least is of a packet that left after the last answer.
+    /// True if an ACK of `arrived` packets up to transmission `tx`, of which `marked` have CE,
+    /// calls for an answer: at least one mark is of a packet that left after the last answer.
     fn is_news(&self, tx: u64, arrived: u32, marked: u32) -> bool {
         let new = (tx + 1).saturating_sub(self.answered.below);
         u64::from(marked) > u64::from(arrived).saturating_sub(new)
@@ -169,7 +171,8 @@ impl PathEcn {
 }
 
 impl Sender {
-    /// What an ACK with these counts says of marks. `tx` is the newest transmission that the receiver has.
+    /// What an ACK with these counts says of marks. `tx` is the newest transmission that the
+    /// receiver has.
     pub(super) fn heed_marks(&mut self, now: Instant, marks: Marks, tx: Option<u64>, prior: Prior) {
         let arrived = marks.packets.wrapping_sub(self.ecn.counts.packets);
         let marked = self.ecn.on_report(marks);
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_add_up_are_the_proof_of_a_path() {
+    fn consistent_counts_validate_path() {
         let mut ecn = PathEcn::new(true);
         assert_eq!((ecn.state(), ecn.codepoint()), (EcnState::Testing, Ecn::Ect0));
         assert_eq!(ecn.on_report(counts(0, 0, 0)), 0);
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_do_not_add_up_end_it_for_good() {
+    fn inconsistent_counts_disable_ecn_for_good() {
         for (then, failure) in [
             (counts(12, 1, 10), EcnFailure::Bleached),
             (counts(12, 0, 0), EcnFailure::Counts),
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_after_ten_packets_or_three_timeouts_is_a_black_hole() {
+    fn ten_unheard_packets_or_three_timeouts_disable_ecn() {
         let black_hole = EcnState::Failed(EcnFailure::BlackHole);
         let mut ecn = PathEcn::new(true);
         ecn.on_timeout(10);
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_or_not_offered_stays_off() {
+    fn unwanted_or_refused_ecn_stays_off() {
         let mut refused = PathEcn::new(true);
         refused.refuse();
         for mut ecn in [refused, PathEcn::new(false)] {
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_answered_once_for_all_that_left_before_the_answer() {
+    fn mark_is_answered_once_per_round_trip() {
         let mut ecn = PathEcn::new(true);
         assert!(ecn.is_news(0, 1, 1));
         ecn.on_answered(Cause::Ecn, 20);

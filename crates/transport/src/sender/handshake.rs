@@ -1,8 +1,9 @@
 //! The handshake: the SYN, its answers, and the data that follows it before it is answered.
 //!
-//! Once the receiver has asked for its cookie the path's round trip is about known, and where the format grants a first
-//! window, that much of the stream follows the SYN that shows the cookie. Until the SYN is answered its timer stands
-//! for everything that was sent: nothing else is sent again. Any answer of the transfer opens it.
+//! Once the receiver has asked for its cookie the path's round trip is about known, and where the
+//! format grants a first window, that much of the stream follows the SYN that shows the cookie.
+//! Until the SYN is answered its timer stands for everything that was sent: nothing else is sent
+//! again. Any answer of the transfer opens it.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ impl Sender {
             return;
         }
         self.syns.restart();
-        // It answers the SYN, so the attempt was not in vain.
+        // The receiver answered this attempt, so it does not count.
         self.state =
             State::Opening { attempts: attempts.saturating_sub(1), sent_at: Some(sent_at), send: true };
         // Rules that never mark a segment lost could not repair a flight that was sent in vain.
@@ -104,8 +105,8 @@ impl Sender {
         }
     }
 
-    /// The receiver speaks other versions, of which this sender has none. Anybody who sees the SYN could say so, but
-    /// not that the receiver speaks the version that it was asked in.
+    /// The receiver speaks other versions, of which this sender has none. Anybody who sees the SYN
+    /// could say so, but not that the receiver speaks the version that it was asked in.
     pub(super) fn on_versions(&mut self, versions: Versions) {
         let asked = matches!(self.state, State::Opening { sent_at: Some(_), .. });
         if !asked || versions.highest_common(Versions::OURS).is_some() {
@@ -114,7 +115,8 @@ impl Sender {
         self.fail(Phase::Connect, TransferError::Version(versions));
     }
 
-    /// Something answers what followed the SYN, so the SYN arrived, whatever became of its own answer.
+    /// Something answers what followed the SYN, so the SYN arrived, whatever became of its own
+    /// answer.
     pub(super) fn open_by_answer(&mut self, now: Instant) {
         if let State::Opening { .. } = self.state {
             self.enter_open(now, self.rtt.srtt());
@@ -147,8 +149,8 @@ impl Sender {
         }
     }
 
-    /// The SYN of `sent_at` was answered and not an earlier one, which was lost then, or its answer was; and what
-    /// followed that one found no transfer. It says nothing of congestion.
+    /// The SYN of `sent_at` was answered and not an earlier one, which was lost then, or its answer
+    /// was; and what followed that one found no transfer. It says nothing of congestion.
     fn give_up_before(&mut self, sent_at: Instant) {
         let in_vain = self.board.segments().filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);
         let offsets: Vec<u64> = in_vain.map(|segment| segment.offset).collect();

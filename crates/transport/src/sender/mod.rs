@@ -1,6 +1,7 @@
-//! The sending machine: opens, keeps in flight what the windows allow, repairs losses, closes. It wires its parts
-//! together and owns only the state and the receiver's window; `docs/PROTOCOL.md` gives the rules and their
-//! sources. What leaves is decided in `output.rs`, what an answer means in `input.rs`.
+//! The sending machine: opens, keeps in flight what the windows allow, repairs losses, closes. It
+//! wires its parts together and owns only the state and the receiver's window; `docs/PROTOCOL.md`
+//! gives the rules and their sources. What leaves is decided in `output.rs`, what an answer means
+//! in `input.rs`.
 
 mod ack;
 mod ack_frequency;
@@ -45,17 +46,20 @@ pub use stats::SenderStats;
 use syns::Syns;
 use timeout::{Persist, Refusals};
 
-/// Written bytes beyond what was sent that the buffer takes, or the congestion window's if they are fewer: several full
-/// batches for one connection, and not more than the caches hold for many.
+/// Written bytes beyond what was sent that the buffer takes, or the congestion window's if they are
+/// fewer: several full batches for one connection, and not more than the caches hold for many.
 const LOOKAHEAD: u64 = 256 * 1024;
-/// Where round trips are shorter, memory that can be lent, 1.5 MiB, carries more than 12 Gbit/s: as much as leaves it.
+/// Where round trips are shorter, memory that can be lent, 1.5 MiB, carries more than 12 Gbit/s: as
+/// much as leaves it.
 const PROMPT: Duration = Duration::from_millis(1);
 /// Memory that packets are written to, and leave from together: what they carry is a little less.
 const FRAME: u64 = Frame::SIZE as u64;
-/// What is taken to be a batch before there was a full one, bytes: as much as any driver sends in one call.
+/// What is taken to be a batch before there was a full one, bytes: as much as any driver sends in
+/// one call.
 const FIRST_BATCH: u64 = 64 * 1024;
-/// After this long with nothing in flight and nothing to send, the receiver is reminded that there is a
-/// transfer, and after a third of the time that it says it waits: the reference forgets its peers after 24 s of silence.
+/// After this long with nothing in flight and nothing to send, the receiver is reminded that there
+/// is a transfer, and after a third of the time that it says it waits: the reference forgets its
+/// peers after 24 s of silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// What the application is told.
@@ -63,9 +67,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub enum SenderEvent {
     /// The SYN was answered.
     Connected {
-        /// From the SYN to its answer, and from the last SYN where the format's answer does not say to which of them it
-        /// is; where the answer was lost, but not those to the data that followed the SYN, the path's round trip as it
-        /// is known.
+        /// From the SYN to its answer, and from the last SYN where the format's answer does not say
+        /// to which of them it is; where the answer was lost, but not those to the data that
+        /// followed the SYN, the path's round trip as it is known.
         rtt: Duration,
     },
     /// The FIN-ACK arrived: everything was delivered.
@@ -86,7 +90,8 @@ pub enum SenderEvent {
 enum State {
     /// Made, not opened.
     Idle,
-    /// SYN sent `attempts` times, last at `sent_at`. Data may follow it if there is a window already.
+    /// SYN sent `attempts` times, last at `sent_at`. Data may follow it if there is a window
+    /// already.
     Opening { attempts: u32, sent_at: Option<Instant>, send: bool },
     /// Data may flow, and the FIN.
     Open,
@@ -96,8 +101,9 @@ enum State {
     Closed,
 }
 
-/// One transfer, seen from its sender. The application side is [`Sender::open`], [`Sender::spare`] with
-/// [`Sender::advance`] (or [`Sender::write`]) and [`Sender::finish`]; the network side is [`Endpoint`].
+/// One transfer, seen from its sender. The application side is [`Sender::open`], [`Sender::spare`]
+/// with [`Sender::advance`] (or [`Sender::write`]) and [`Sender::finish`]; the network side is
+/// [`Endpoint`].
 pub struct Sender {
     config: SenderConfig,
     codec: Codec,
@@ -138,8 +144,8 @@ pub struct Sender {
     finishing: bool,
     /// The FIN, once it may leave.
     closing: Option<Closing>,
-    /// While there are unsent bytes before this offset, a packet that is not full may go out if nothing is
-    /// in flight.
+    /// While there are unsent bytes before this offset, a packet that is not full may go out if
+    /// nothing is in flight.
     pushed: u64,
     /// Bytes declared lost since the controller last heard of an ACK.
     lost_since_ack: u64,
@@ -149,7 +155,8 @@ pub struct Sender {
     largest_tx: Option<u64>,
     /// The first transmission that left, or will, after the receiver was heard of.
     opened_tx: u64,
-    /// Packets that an ACK may wait for, as the newest packet of data said; 0: as the handshake said.
+    /// Packets that an ACK may wait for, as the newest packet of data said; 0: as the handshake
+    /// said.
     ack_every: u16,
     /// Payload of the last full batch of new segments, bytes; 0 before there was one.
     batch: u64,
@@ -175,7 +182,7 @@ impl Sender {
         Self::with_memory(config, FramePool::new())
     }
 
-    /// The same, which shares its memory with others.
+    /// Creates a sender that shares its memory with others.
     ///
     /// # Errors
     /// As [`Sender::new`].
@@ -240,8 +247,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Room for the application's next bytes, empty while enough is waiting to be sent. Fill its beginning,
-    /// piece by piece, then call [`Sender::advance`] before anything else.
+    /// Room for the application's next bytes, empty while enough is waiting to be sent. Fill its
+    /// beginning, piece by piece, then call [`Sender::advance`] before anything else.
     ///
     /// # Errors
     /// [`TransferError::NotConnected`] before [`Sender::open`].
@@ -251,8 +258,8 @@ impl Sender {
         }
         let waiting = self.buffer.end() - self.board.next_offset();
         let most = self.cwnd.min(LOOKAHEAD).max(2 * self.mss as u64);
-        // Frames are filled, whose packets leave together: what is written of one must not end where the look ahead
-        // does. Of several no more than fit it; but never less than a window.
+        // Frames are filled, whose packets leave together: what is written of one must not end
+        // where the look ahead does. Of several no more than fit it; but never less than a window.
         let wanted = if self.cwnd >= LOOKAHEAD { most - FRAME + 1 } else { most };
         let asked = !self.finishing && self.state != State::Closed;
         let filled = waiting >= wanted || self.awaits_frames();
@@ -263,10 +270,10 @@ impl Sender {
         Ok(self.buffer.spare(self.cut()))
     }
 
-    /// As [`Sender::spare`], but only for what the windows would let out now, whole packets and at most so many
-    /// `batches`: for an application that is asked between
-    /// answers and sending ([`turn_with`](crate::drive::turn_with)). What it writes leaves from the cache, and a
-    /// sender that may not send holds nothing that it did not.
+    /// As [`Sender::spare`], but limited to whole packets that the windows let out now, and to
+    /// `batches` batches. For an application that is asked between answers and sending
+    /// ([`turn_with`](crate::drive::turn_with)): its bytes leave while they are in the cache, and a
+    /// blocked sender holds no data that was never sent.
     ///
     /// # Errors
     /// As [`Sender::spare`].
@@ -291,8 +298,8 @@ impl Sender {
         Ok(spare.within(usize::try_from(allowed - waiting).unwrap_or(usize::MAX)))
     }
 
-    /// All memory that can be lent is, and it will not be long before some comes back: what left in other memory would wait in
-    /// the receiver's socket until it is in nobody's cache.
+    /// All memory that can be lent is, and it will not be long before some comes back: what left in
+    /// other memory would wait in the receiver's socket until it is in nobody's cache.
     fn awaits_frames(&self) -> bool {
         let prompt = self.rtt.sampled().is_some_and(|srtt| srtt < PROMPT);
         prompt && !self.board.is_empty() && self.buffer.is_exhausted()

@@ -1,5 +1,5 @@
-//! What an observer is told that is no step of the protocol: how the sender stands after each call, as far as it
-//! changed. Owns what was told last. Without an observer each function is one branch.
+//! What an observer is told that is no step of the protocol: how the sender stands after each call,
+//! as far as it changed. Owns what was told last. Without an observer each function is one branch.
 
 use std::mem::{Discriminant, discriminant};
 use std::time::{Duration, Instant};

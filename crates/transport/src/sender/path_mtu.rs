@@ -1,39 +1,41 @@
-//! How large a datagram the path carries (RFC 8899), found out with the stream's own bytes (RFC 4821, section 7):
-//! a segment that is larger than the others is sent once in a while, and counts if it arrives. Owns the search.
-//! Sizes are of UDP payloads, in bytes.
+//! How large a datagram the path carries (RFC 8899), found out with the stream's own bytes (RFC
+//! 4821, section 7): a segment that is larger than the others is sent once in a while, and counts
+//! if it arrives. Owns the search. Sizes are of UDP payloads, in bytes.
 
 use std::time::{Duration, Instant};
 
 use crate::wire::native::SMALLEST_PATH;
 
-/// What nearly every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
+/// Size that nearly every path carries (`BASE_PLPMTU` of RFC 8899, section 5.1.2).
 pub(crate) const BASE: usize = 1200;
-/// What every path carries (`MIN_PLPMTU` of the same section).
+/// Size that every path carries (`MIN_PLPMTU` of the same section).
 const SMALLEST: usize = SMALLEST_PATH;
-/// What Ethernet leaves after the headers of IPv4 and UDP: tried first, for it is nearly always right.
+/// Ethernet's MTU less the headers of IPv4 and UDP: tried first, for it is nearly always right.
 const ETHERNET: usize = 1472;
-/// What other links leave: IPv6's minimum, tunnels (1400 and 1420 bytes of IP, or of UDP within one), Ethernet with IPv6,
-/// jumbo frames with IPv6 and IPv4.
+/// Sizes of other links: IPv6's minimum, tunnels (1400 and 1420 bytes of IP, or of UDP within one),
+/// Ethernet with IPv6, jumbo frames with IPv6 and IPv4.
 const COMMON: [usize; 8] = [1232, 1372, 1392, 1400, 1420, 1452, 8952, 8972];
-/// A size is given up after so many probes in a row (`MAX_PROBES`).
+/// Lost probes in a row after which a size is given up (`MAX_PROBES`).
 const MAX_PROBES: u32 = 3;
-/// The search ends when less than this is to be gained, bytes. A size that is refused costs three segments sent again.
+/// The search ends when less than this is to be gained, bytes. A size that is refused costs three
+/// segments sent again.
 const STEP: usize = 4;
-/// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section 4.3): as many as a
-/// probe has tries. Where the window is a packet or two, two in a row are nothing but a quarter of all packets lost.
+/// Timeouts in a row after which large packets are taken not to arrive any more (RFC 8899, section
+/// 4.3): as many as a probe has tries. Where the window is a packet or two, two in a row are
+/// nothing but a quarter of all packets lost.
 const BLACK_HOLE_TIMEOUTS: u32 = MAX_PROBES;
-/// The same for those of the base size, which few paths do not carry: where half of all packets are lost, six in a row are
-/// no rarity.
+/// Timeouts in a row after which even the base size is taken not to arrive, which few paths refuse.
+/// Where half of all packets are lost, six in a row are no rarity.
 const SMALL_PATH_TIMEOUTS: u32 = 2 * MAX_PROBES;
-/// A search that is over is begun again after this long, for the path may have changed (`PMTU_RAISE_TIMER` of RFC
-/// 8899, section 5.1.1).
+/// A search that is over is begun again after this long, for the path may have changed
+/// (`PMTU_RAISE_TIMER` of RFC 8899, section 5.1.1).
 const RAISE: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) struct PathMtu {
     /// Known to arrive.
     confirmed: usize,
-    /// Nothing larger is worth trying.
+    /// No larger size is tried.
     ceiling: usize,
     /// Known not to arrive.
     refused: Option<usize>,
@@ -94,8 +96,8 @@ impl PathMtu {
         (end > self.confirmed + STEP).then_some(usize::midpoint(self.confirmed, end))
     }
 
-    /// An ACK came: the search that has been over for long enough begins again. It needs no timer: where nothing is
-    /// acknowledged there is nothing to search with.
+    /// An ACK came: the search that has been over for long enough begins again. It needs no timer:
+    /// where nothing is acknowledged there is nothing to search with.
     pub(crate) fn on_ack(&mut self, now: Instant) {
         let over = self.confirmed < self.ceiling && self.probe.is_none() && self.candidate().is_none();
         if !over {
@@ -144,9 +146,9 @@ impl PathMtu {
         }
     }
 
-    /// The retransmission timer fired; true if only smaller datagrams may be sent from now on. Nothing is refused by
-    /// it: that the path was dead for a while looks the same, and a probe tells the two apart. What probes refused
-    /// stays so.
+    /// The retransmission timer fired; true if only smaller datagrams may be sent from now on. It
+    /// refuses no size: a path that was dead for a while looks the same, and a probe tells the two
+    /// apart. Sizes that probes refused stay refused.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += 1;
         let (confirmed, most) =
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn ethernet_is_found_with_one_probe_and_a_jumbo_path_with_two() {
+    fn ethernet_takes_one_probe_jumbo_two() {
         let mut mtu = PathMtu::new(1472);
         assert_eq!((search(&mut mtu, 1472), mtu.size()), (vec![1472], 1472));
         let mut mtu = PathMtu::new(8972);
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_is_found_to_within_a_step() {
+    fn search_finds_every_path_within_a_step() {
         for path in (BASE..9000).step_by(7) {
             let mut mtu = PathMtu::new(65_507);
             let tried = search(&mut mtu, path);
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_ceiling_is_where_the_search_begins_and_ends() {
+    fn small_ceiling_ends_search_at_once() {
         let mtu = PathMtu::new(600);
         assert_eq!((mtu.size(), mtu.candidate()), (600, None));
         let mut mtu = PathMtu::new(65_507);
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_larger_path_carries_is_found_ten_minutes_after_the_search() {
+    fn larger_path_is_found_after_ten_minutes() {
         #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
         let at = |seconds| epoch + Duration::from_secs(seconds);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shrank_is_searched_again_from_where_it_was() {
+    fn shrunken_path_is_searched_from_known_size() {
         #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
         let mut mtu = PathMtu::new(1472);
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn three_timeouts_in_a_row_mean_that_the_path_may_have_shrunk() {
+    fn three_timeouts_fall_back_to_base_size() {
         let mut mtu = PathMtu::new(1472);
         search(&mut mtu, 1472);
         assert!(!mtu.on_timeout() && !mtu.on_timeout());
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_probes_refused_is_not_tried_again_after_timeouts() {
+    fn refused_size_stays_refused_after_timeouts() {
         let mut mtu = PathMtu::new(1472);
         search(&mut mtu, 1252);
         let found = mtu.size();
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_was_dead_for_a_while_carries_what_it_did_after_one_probe() {
+    fn revived_path_regains_size_with_one_probe() {
         let mut mtu = PathMtu::new(8972);
         search(&mut mtu, 8972);
         assert!(fall(&mut mtu));

@@ -1,5 +1,6 @@
-//! The receiver's window (`SND.WND`), and which ACK told of it: one that others overtook tells nothing of it any more
-//! (`SND.WL1` and `SND.WL2` of RFC 9293, section 3.10.7.4). Knows no segments.
+//! The receiver's window (`SND.WND`), and which ACK told of it: one that others overtook tells
+//! nothing of it any more (`SND.WL1` and `SND.WL2` of RFC 9293, section 3.10.7.4). Knows no
+//! segments.
 
 use crate::planted::{self, Bug};
 use crate::wire::{Ack, Echo};
@@ -9,8 +10,8 @@ use crate::wire::{Ack, Echo};
 pub(super) struct PeerWindow {
     /// In the wire's numbers, from `snd_una` on.
     size: u64,
-    /// What the ACK echoed that told of it. ACKs have no numbers of their own, but what they echo and for how long they
-    /// waited with it says in which order they were made.
+    /// What the ACK echoed that told of it. ACKs have no numbers of their own, but what they echo
+    /// and for how long they waited with it says in which order they were made.
     told_with: Option<Echo>,
 }
 
@@ -25,8 +26,8 @@ impl PeerWindow {
         self.size = size;
     }
 
-    /// Takes what an ACK says that is not below `snd_una`, unless it is late; `moved` if it is above. Transmissions
-    /// below `next_tx` were sent.
+    /// Takes what an ACK says that is not below `snd_una`, unless it is late; `moved` if it is
+    /// above. Transmissions below `next_tx` were sent.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, moved: bool, next_tx: u64) {
         let late = |echo: Echo| {
             echo.tx >= next_tx

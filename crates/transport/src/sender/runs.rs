@@ -1,6 +1,6 @@
-//! Runs of segments: where nothing has to be decided for each of those that leave together, or that one ACK covers,
-//! the books are kept once for all of them. Whatever is no such run is left to `output.rs` and `input.rs`, which do the
-//! same one by one.
+//! Runs of segments: where nothing has to be decided for each of those that leave together, or that
+//! one ACK covers, the books are kept once for all of them. Whatever is no such run is left to
+//! `output.rs` and `input.rs`, which do the same one by one.
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -15,8 +15,8 @@ use crate::wire::DataHead;
 use crate::{Frame, MAX_DATAGRAM, TransmitBuf, crc};
 
 impl Sender {
-    /// Encodes and accounts for as many full new segments as may leave one after the other: the usual case. Whatever
-    /// it leaves over is left to `transmit_one`.
+    /// Encodes and accounts for as many full new segments as may leave one after the other: the
+    /// usual case. Whatever it leaves over is left to `transmit_one`.
     pub(super) fn transmit_run(&mut self, now: Instant, out: &mut TransmitBuf) {
         let most = self.run_len();
         if most == 0 {
@@ -49,7 +49,8 @@ impl Sender {
         self.waiting.go(now);
     }
 
-    /// How many full new segments may leave, if nothing else wants to leave and nobody wants to hear of each.
+    /// How many full new segments may leave, if nothing else wants to leave and nobody wants to
+    /// hear of each.
     fn run_len(&self) -> u64 {
         let busy = self.state != State::Open
             || self.observer.is_some()
@@ -68,8 +69,9 @@ impl Sender {
         written.min(cwnd).min(peer)
     }
 
-    /// Lets at most so many segments leave from where they were written, as far as the pace allows; gives how many those are, and
-    /// whether the batch takes no more. `None` if they lie elsewhere, or so few lie there that a copy makes the better batch.
+    /// Lets at most so many segments leave from where they were written, as far as the pace allows;
+    /// gives how many those are, and whether the batch takes no more. `None` if they lie elsewhere,
+    /// or so few lie there that a copy makes the better batch.
     fn lend_run(&mut self, now: Instant, most: u64, out: &mut TransmitBuf) -> Option<(u64, bool)> {
         let cut = self.cut();
         if !out.is_empty() || !out.has_room(cut.header + cut.mss) {
@@ -106,8 +108,8 @@ impl Sender {
         Some((count, packets == out.max_segments() || (packets + 1) * size > MAX_DATAGRAM))
     }
 
-    /// Encodes at most so many segments, as far as the pace allows and there is room; gives how many that are, and
-    /// whether the room was too little.
+    /// Encodes at most so many segments, as far as the pace allows and there is room; gives how
+    /// many that are, and whether the room was too little.
     fn copy_run(&mut self, now: Instant, most: u64, out: &mut TransmitBuf) -> (u64, bool) {
         let cut @ Cut { offset: first, header, .. } = self.cut();
         let (mss, seq, tx) = (self.mss as u64, self.board.snd_nxt(), self.sent_packets.next_tx());
@@ -151,9 +153,9 @@ impl Sender {
         self.congestion.on_sent(now, count * mss, self.board.in_flight(), delivery.app_limited());
     }
 
-    /// Takes the cumulative edge of an ACK if all that it covers is one run; `None` if it is not, and nothing is done.
-    /// `largest_tx` is the newest transmission that the receiver has. Then gives as well whether the path turned out to
-    /// carry larger datagrams.
+    /// Takes the cumulative edge of an ACK if all that it covers is one run; `None` if it is not,
+    /// and nothing is done. `largest_tx` is the newest transmission that the receiver has. Then
+    /// gives as well whether the path turned out to carry larger datagrams.
     pub(super) fn acknowledge_run(
         &mut self,
         now: Instant,

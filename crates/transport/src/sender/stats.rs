@@ -1,4 +1,4 @@
-//! What a sender counted: plain numbers, incremented where the fact occurs, read as a snapshot.
+//! Counters of a sender, incremented where the event occurs and read as a snapshot.
 
 use std::time::{Duration, Instant};
 
@@ -32,13 +32,14 @@ pub struct SenderStats {
     pub bytes_acked: u64,
     /// Bytes written by the application so far.
     pub bytes_written: u64,
-    /// CRC-32 of the bytes written so far; where packets have a check of their own, of those that left at least once,
-    /// acknowledged or not. It is that of the stream once all of it left, and says nothing of what arrived: that is
-    /// [`SenderEvent::Finished`](crate::SenderEvent)'s.
+    /// CRC-32 of the bytes written so far; where packets have a check of their own, of those that
+    /// left at least once, acknowledged or not. It is that of the stream once all of it left, and
+    /// says nothing of what arrived: that is [`SenderEvent::Finished`](crate::SenderEvent)'s.
     pub crc: u32,
     /// Times that the retransmission timer fired and something was sent again.
     pub timeouts: u64,
-    /// Packets sent again because ACKs told of their loss, or that a receiver which had no room for them has some now.
+    /// Packets sent again because ACKs told of their loss, or that a receiver which had no room for
+    /// them has some now.
     pub fast_retransmits: u64,
     /// Packets sent again, for any reason.
     pub retransmitted: u64,
@@ -46,8 +47,8 @@ pub struct SenderStats {
     pub retransmitted_bytes: u64,
     /// Packets declared lost, one as often as it was.
     pub lost: u64,
-    /// Those of them that are put down to the receiver's socket, which had no room: not the network's, and no reason to slow
-    /// down. 0 where the format does not tell.
+    /// Lost packets put down to drops in the receiver's socket, which are no reason to slow down. 0
+    /// where the format does not tell.
     pub lost_to_socket: u64,
     /// Episodes of recovery that ACKs began.
     pub recoveries: u64,
@@ -69,8 +70,8 @@ pub struct SenderStats {
     pub datagrams_sent: u64,
     /// Datagrams taken in, good or bad.
     pub datagrams_received: u64,
-    /// ACKs that repeated the base while packets were outstanding; in the native format, the window with it,
-    /// which has room for a packet.
+    /// ACKs that repeated the base while packets were outstanding; in the native format, the window
+    /// with it, which has room for a packet.
     pub dup_acks: u64,
     /// ACKs below the base, and replies that this state has no use for.
     pub stale: u64,

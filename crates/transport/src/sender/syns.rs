@@ -1,5 +1,5 @@
-//! When each SYN left that may be answered, by the number that it bears. Where the format has such numbers the answer
-//! names the SYN that it is to, and nothing has to be guessed (Karn).
+//! When each SYN left that may be answered, by the number that it bears. Where the format has such
+//! numbers the answer names the SYN that it is to, and nothing has to be guessed (Karn).
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_its_number_until_there_are_no_more_numbers() {
+    fn syn_numbers_count_up_to_255() {
         #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
         let at = |n| epoch + Duration::from_secs(n);

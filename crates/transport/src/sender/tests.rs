@@ -1,4 +1,5 @@
-//! The sender alone, driven by a script: what is handed in at which millisecond, and what must come out.
+//! The sender alone, driven by a script: what is handed in at which millisecond, and what must come
+//! out.
 
 mod ack_frequency;
 mod acks;
@@ -34,7 +35,7 @@ const LINK: LinkProperties =
 /// Payload bytes of a full packet in these tests.
 const PAYLOAD: usize = 100;
 
-/// What left the sender.
+/// A packet that left the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Syn,
@@ -61,7 +62,7 @@ impl Script {
         script
     }
 
-    /// A sender that nobody opened.
+    /// A sender that was not opened.
     fn idle(config: SenderConfig) -> Self {
         #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
         let epoch = Instant::now();
@@ -84,7 +85,8 @@ impl Script {
         script
     }
 
-    /// A connected sender with RTT 100 ms (so RTO 300 ms), both windows `window`, and `packets` written.
+    /// A connected sender with RTT 100 ms (so RTO 300 ms), both windows `window`, and `packets`
+    /// written.
     fn flowing(window: u32, packets: usize) -> Self {
         let mut script = Self::connected(config(window), 100, window);
         script.write(packets * PAYLOAD);

@@ -1,5 +1,5 @@
-//! What it means that nothing was heard of what is outstanding until the retransmission timer fired, and what follows
-//! from that: when the sender slows down, and when it gives up.
+//! What it means that nothing was heard of what is outstanding until the retransmission timer
+//! fired, and what follows from that: when the sender slows down, and when it gives up.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,10 @@ use crate::congestion::Cause;
 use crate::recovery::Recovery;
 use crate::wire::Ack;
 
-/// An open transfer ends when the network reported for so long that nobody listens, so often at least, and nothing came from
-/// the receiver meanwhile. It is a hard error (RFC 1122, section 4.2.3.9), but one that anybody can forge who guesses the
-/// ports; and a path may reject for a moment what it lets through again.
+/// An open transfer ends when the network reported for so long that nobody listens, so often at
+/// least, and nothing came from the receiver meanwhile. It is a hard error (RFC 1122, section
+/// 4.2.3.9), but one that anybody can forge who guesses the ports; and a path may reject for a
+/// moment what it lets through again.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 const REFUSED_TIMES: u64 = 5;
 
@@ -27,8 +28,9 @@ pub(super) struct Refusals {
 /// Longest time between an answer without room and the next zero-window probe (RFC 6298, rule 2.5).
 const MAX_PERSIST: Duration = Duration::from_secs(60);
 
-/// Zero-window probes that were answered without room since the window closed: the time to the next one doubles with each
-/// (RFC 9293, section 3.8.6.1). One that is not answered is repeated as any other segment is.
+/// Zero-window probes that were answered without room since the window closed: the time to the next
+/// one doubles with each (RFC 9293, section 3.8.6.1). One that is not answered is repeated as any
+/// other segment is.
 #[derive(Debug, Default)]
 pub(super) struct Persist {
     answered: u32,
@@ -70,8 +72,9 @@ impl Sender {
         self.snd_wnd.size() >= self.board.span(self.mss)
     }
 
-    /// Before this ACK the window was `prior_wnd`. If that was no room, a probe that is out asked for some, and whatever
-    /// its answer says, it repaired no loss (RFC 9293, section 3.8.6.1, against RFC 8985, section 7.4.2).
+    /// Before this ACK the window was `prior_wnd`. If that was no room, a probe that is out asked
+    /// for some, and whatever its answer says, it repaired no loss (RFC 9293, section 3.8.6.1,
+    /// against RFC 8985, section 7.4.2).
     pub(super) fn excuse_probe(&mut self, prior_wnd: u64) {
         if prior_wnd < self.board.span(self.mss)
             && let Recovery::Engine(rules) = &mut self.recovery
@@ -80,8 +83,8 @@ impl Sender {
         }
     }
 
-    /// If this ACK refuses the base once more, the next probe waits for twice as long, but not for so long that the receiver
-    /// would forget the sender.
+    /// If this ACK refuses the base once more, the next probe waits for twice as long, but not for
+    /// so long that the receiver would forget the sender.
     pub(super) fn back_off_probes(&mut self, now: Instant, ack: &Ack<'_>) {
         if self.has_room() {
             self.persist = Persist::default();
@@ -103,20 +106,21 @@ impl Sender {
         }
     }
 
-    /// A timer of data is due. If that is the time of a zero-window probe, and the one before was answered, nothing was owed
-    /// until now.
+    /// A timer of data is due. If that is the time of a zero-window probe, and the one before was
+    /// answered, nothing was owed until now.
     pub(super) fn note_probe_due(&mut self, now: Instant) {
         if self.persist.tx.is_some() && self.persist.tx == self.board.base().map(|base| base.tx) {
             self.heard_at = Some(now);
         }
     }
 
-    /// Before this ACK the window was `prior_wnd`. If it opens now, what the receiver had and did not take leaves again at
-    /// once, like anything else that waited for room: it is not lost, and no timer has to say so.
+    /// Before this ACK the window was `prior_wnd`. If it opens now, what the receiver had and did
+    /// not take leaves again at once, like anything else that waited for room: it is not lost, and
+    /// no timer has to say so.
     pub(super) fn repeat_refused(&mut self, now: Instant, ack: &Ack<'_>, prior_wnd: u64) {
         let opens = prior_wnd < self.board.span(self.mss) && self.has_room();
-        // After the last segment comes nothing but the FIN. Where that was heard of and the segment is missing, it was
-        // refused, too, or lost; either way it may leave now.
+        // After the last segment comes nothing but the FIN. Where that was heard of and the segment
+        // is missing, it was refused, too, or lost; either way it may leave now.
         let last = |base: &Segment| base.end() == self.board.next_offset();
         let heard = |base: &Segment| {
             ack.echo.is_some_and(|echo| echo.tx == base.tx || echo.tx > base.tx && last(base))

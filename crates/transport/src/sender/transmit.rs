@@ -1,5 +1,5 @@
-//! What leaves: the decision, a pure function of the sender's state, and carrying it out. Every packet is encoded
-//! into the batch and accounted for here.
+//! What leaves: the decision, a pure function of the sender's state, and carrying it out. Every
+//! packet is encoded into the batch and accounted for here.
 
 use std::time::Instant;
 
@@ -11,7 +11,8 @@ use crate::wire::native::CloseReason;
 use crate::wire::{Codec, DataHead};
 use crate::{PacketKind, Resend, Trace, TransmitBuf};
 
-/// Of the congestion window, which part may be kept free for a segment that tries a larger datagram.
+/// Of the congestion window, which part may be kept free for a segment that tries a larger
+/// datagram.
 const PROBE_SHARE: u64 = 4;
 
 /// The one thing that may be sent next.
@@ -72,7 +73,8 @@ impl Sender {
             };
             return if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) };
         }
-        // Whoever writes only what the windows let out has written nothing where they let nothing out.
+        // Whoever writes only what the windows let out has written nothing where they let nothing
+        // out.
         let wanted = if len == 0 && self.waiting.has_more() { self.mss } else { len };
         if let Some(len) = self.mtu_probe_len() {
             let fits = self.cwnd_allows(len);
@@ -86,13 +88,15 @@ impl Sender {
         }
     }
 
-    /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the window has many times
-    /// its size, others wait until there is room for it: an ACK makes room for a few segments at once, never for more.
+    /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the
+    /// window has many times its size, others wait until there is room for it: an ACK makes room
+    /// for a few segments at once, never for more.
     pub(super) fn mtu_probe_len(&self) -> Option<usize> {
         let len = self.mtu_candidate_len()?;
         let written = self.buffer.end() - self.board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
-        // What asks a receiver whether it has room says nothing of the path, nor does what it takes a part of.
+        // What asks a receiver whether it has room says nothing of the path, nor does what it takes
+        // a part of.
         let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size();
         (written && self.prr.is_none() && taken && roomy).then_some(len)
     }
@@ -100,7 +104,8 @@ impl Sender {
     /// Payload of the next segment that tries a larger datagram.
     fn mtu_candidate_len(&self) -> Option<usize> {
         let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
-        // The receiver says what it takes. Where that was lost, it is taken to be what receivers take that say nothing.
+        // The receiver says what it takes. Where that was lost, it is taken to be what receivers
+        // take that say nothing.
         let most = usize::from(self.peer.unwrap_or_default().max_datagram);
         let size = mtu.candidate().filter(|size| *size <= most)?;
         Some(size - self.config.wire.data_header())
@@ -115,16 +120,16 @@ impl Sender {
         };
         let peer = self.snd_wnd.size().saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
         let room = (cwnd / mss).min(peer) * mss;
-        // One packet leaves where nothing is in flight, or as a probe, whatever the windows say; and a larger datagram
-        // is not tried before it is written.
+        // One packet leaves where nothing is in flight, or as a probe, whatever the windows say;
+        // and a larger datagram is not tried before it is written.
         let probes = matches!(&self.recovery, Recovery::Engine(rules) if rules.probe_pending());
         let alone = self.windows_allow(self.mss).is_ok() || (probes && self.peer_allows(self.mss));
         let larger = self.mtu_candidate_len().unwrap_or(0);
         room.max(u64::from(alone) * mss).max(larger as u64)
     }
 
-    /// A segment known to be lost, else new data if there is any that the receiver has room for, else the last segment
-    /// in flight again (RFC 8985, section 7.3).
+    /// A segment known to be lost, else new data if there is any that the receiver has room for,
+    /// else the last segment in flight again (RFC 8985, section 7.3).
     fn next_probe(&self, len: usize) -> Next {
         if let Some(lost) = self.board.first_lost() {
             let (reason, leave) = (Resend::Probe, Leave::Forced);
@@ -162,8 +167,9 @@ impl Sender {
         }
     }
 
-    /// Whether both windows have room for `len` more bytes. With nothing in flight one packet may always leave:
-    /// a window of 0 is probed so, at the pace of the timer (RFC 9293, section 3.8.6.1).
+    /// Reason why `len` more bytes may not leave, if a window has no room for them. With nothing in
+    /// flight one packet may always leave: a window of 0 is probed so, at the pace of the timer
+    /// (RFC 9293, section 3.8.6.1).
     pub(super) fn windows_allow(&self, len: usize) -> Result<(), Blocked> {
         if !self.peer_allows(len) {
             Err(Blocked::PeerWindow)
@@ -180,8 +186,9 @@ impl Sender {
             || self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size() + slack
     }
 
-    /// The segment at `offset` lies beyond what the receiver takes, and so was refused rather than lost: early data may go
-    /// beyond the window that is then offered. The base always leaves, as a probe.
+    /// The segment at `offset` lies beyond what the receiver takes, and so was refused rather than
+    /// lost: early data may go beyond the window that is then offered. The base always leaves, as a
+    /// probe.
     fn beyond_peer_window(&self, offset: u64) -> bool {
         let base = self.board.una_offset();
         let packets = self.board.span(self.mss) == 1;
@@ -323,8 +330,8 @@ impl Sender {
         Some(())
     }
 
-    /// Nothing comes after `end` for now, not even a FIN: nothing that would make the receiver acknowledge what it
-    /// waits with. A source that pauses has pushed what it has.
+    /// Nothing comes after `end` for now, not even a FIN: nothing that would make the receiver
+    /// acknowledge what it waits with. A source that pauses has pushed what it has.
     pub(super) fn is_last(&self, end: u64) -> bool {
         let followed = self.finishing && self.codec.fin_follows_data();
         end == self.buffer.end() && !followed && (self.finishing || self.pushed >= end)
@@ -402,8 +409,9 @@ impl Sender {
     }
 }
 
-/// Writes a whole segment from `offset` of the stream; gives its payload's CRC-32, where packets have a check. That
-/// is read where the payload comes from: where it goes, it may not be in the cache yet.
+/// Writes a whole segment from `offset` of the stream; gives its payload's CRC-32, where packets
+/// have a check. That is read where the payload comes from: where it goes, it may not be in the
+/// cache yet.
 pub(super) fn put_segment(
     codec: &Codec,
     buffer: &mut SendBuffer,

@@ -1,4 +1,4 @@
-//! What an ACK does to the segments outstanding: the cumulative edge and selective blocks.
+//! Effect of an ACK on the outstanding segments: the cumulative edge and selective blocks.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -7,21 +7,22 @@ use super::{Fate, Scoreboard, Segment};
 use crate::planted::{self, Bug};
 use crate::wire::Numbering;
 
-/// What an ACK did.
+/// Result of an ACK.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Acked {
     /// The cumulative edge moved.
     pub moved: bool,
     /// Bytes newly delivered.
     pub bytes: u64,
-    /// The last segment that the cumulative edge passed was sent at this time; absent if the first one that it
-    /// passed had been sent again (Karn).
+    /// The last segment that the cumulative edge passed was sent at this time; absent if the first
+    /// one that it passed had been sent again (Karn).
     pub karn: Option<Instant>,
 }
 
 impl Scoreboard {
-    /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` each segment that is newly
-    /// known to be delivered. A segment in which the edge lies is told of when its rest is acknowledged.
+    /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` each segment that
+    /// is newly known to be delivered. A segment in which the edge lies is told of when its rest is
+    /// acknowledged.
     pub fn acknowledge(&mut self, ack: u64, mut on_delivered: impl FnMut(&Segment)) -> Acked {
         let count = self.covered(ack);
         let mut acked = Acked { moved: count > 0, ..Acked::default() };
@@ -44,8 +45,8 @@ impl Scoreboard {
         self.move_edge(ack, count, acked)
     }
 
-    /// First and last of the segments that a cumulative ACK covers, if all of them left once, by transmissions that
-    /// follow each other, and nothing is marked sacked or lost.
+    /// First and last of the segments that a cumulative ACK covers, if all of them left once, by
+    /// transmissions that follow each other, and nothing is marked sacked or lost.
     pub fn plain_run(&self, ack: u64) -> Option<(Segment, Segment)> {
         if self.sacked() > 0 || !self.lost.is_empty() {
             return None;
@@ -56,8 +57,8 @@ impl Scoreboard {
         (once && last.tx.checked_sub(first.tx) == Some(count as u64 - 1)).then_some((first, last))
     }
 
-    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, for which [`Scoreboard::plain_run`] has a run: so
-    /// nothing has to be done for each segment.
+    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, for which
+    /// [`Scoreboard::plain_run`] has a run: so nothing has to be done for each segment.
     pub fn acknowledge_run(&mut self, ack: u64, (first, last): &(Segment, Segment)) -> Acked {
         let count = self.covered(ack);
         let bytes = last.end() - first.offset;
@@ -66,7 +67,8 @@ impl Scoreboard {
         self.move_edge(ack, count, Acked { moved: true, bytes, karn: Some(last.sent_at) })
     }
 
-    /// `count` segments were taken off, of which `acked` tells; the edge may lie inside the next one.
+    /// `count` segments were taken off, of which `acked` tells; the edge may lie inside the next
+    /// one.
     fn move_edge(&mut self, ack: u64, count: usize, mut acked: Acked) -> Acked {
         if let Some((bytes, fate)) = self.trim(ack) {
             acked.moved = true;
@@ -79,8 +81,8 @@ impl Scoreboard {
         acked
     }
 
-    /// Takes what lies below a cumulative ACK inside the oldest segment off it: a receiver may have had room for
-    /// no more. Gives how much that was, and what was known of it.
+    /// Takes what lies below a cumulative ACK inside the oldest segment off it: a receiver may have
+    /// had room for no more. Gives how much that was, and what was known of it.
     fn trim(&mut self, ack: u64) -> Option<(u64, Fate)> {
         let base = self.segments.front_mut().filter(|_| self.numbering == Numbering::Bytes)?;
         // Less than the length of the segment, which does not end below the edge.
@@ -100,8 +102,8 @@ impl Scoreboard {
         Some((u64::from(part), base.fate))
     }
 
-    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked sacked or lost, so
-    /// that nothing has to be done for each segment.
+    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked
+    /// sacked or lost, so that nothing has to be done for each segment.
     pub fn acknowledge_unmarked(&mut self, ack: u64) -> Acked {
         debug_assert!(self.sacked() == 0 && self.lost.is_empty() && self.assumed == 0);
         let count = self.covered(ack);
@@ -136,8 +138,9 @@ impl Scoreboard {
         };
     }
 
-    /// Takes a selective ACK of `block` (offsets); gives the bytes newly delivered and tells them as
-    /// [`Scoreboard::acknowledge`] does. Costs what is new in it: what is known is passed over in one step.
+    /// Takes a selective ACK of `block` (offsets); gives the bytes newly delivered and tells them
+    /// as [`Scoreboard::acknowledge`] does. Costs what is new in it: what is known is passed over
+    /// in one step.
     pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
         if self.sacked.knows(block) {
             return 0;

@@ -1,7 +1,8 @@
-//! One record per segment in flight: what is acknowledged, what is lost, what a sample may be taken from. Owns
-//! `snd_una`, `snd_nxt` and `pipe`. Knows no bytes but their offsets, and no timer.
+//! One record per segment in flight: what is acknowledged, what is lost, what a sample may be taken
+//! from. Owns `snd_una`, `snd_nxt` and `pipe`. Knows no bytes but their offsets, and no timer.
 //!
-//! Segments are numbered as the wire numbers them ([`Numbering`]); everything else is by offset in the stream.
+//! Segments are numbered as the wire numbers them ([`Numbering`]); everything else is by offset in
+//! the stream.
 
 mod acked;
 mod sacked;
@@ -54,7 +55,8 @@ impl Scoreboard {
         self.push_run(now, len, 1, |_| tx);
     }
 
-    /// The same for the next `count` segments of `len` bytes each; `tx` gives the number of each from its place.
+    /// Records the first transmission of the next `count` segments of `len` bytes each; `tx` gives
+    /// the number of each from its place.
     pub fn push_run(&mut self, now: Instant, len: u32, count: u64, tx: impl Fn(u64) -> u64) {
         let (first, bytes) = (self.next_offset, u64::from(len));
         let segment = |n| {
@@ -94,8 +96,8 @@ impl Scoreboard {
         self.find(*self.lost.first()?)
     }
 
-    /// Cuts the segment at `offset` into pieces of at most `len` bytes, for a path that takes no longer ones;
-    /// all pieces share its past.
+    /// Cuts the segment at `offset` into pieces of at most `len` bytes, for a path that takes no
+    /// longer ones; all pieces share its past.
     pub(crate) fn recut(&mut self, offset: u64, len: u32) {
         let Some(index) = self.index(offset) else { return };
         let whole = self.segments[index];
@@ -173,12 +175,12 @@ impl Scoreboard {
         self.segments.iter()
     }
 
-    /// Those that begin at `offset` or above, oldest first.
+    /// Segments that begin at `offset` or above, oldest first.
     pub(crate) fn segments_from(&self, offset: u64) -> impl Iterator<Item = &Segment> {
         self.segments.range(self.position(offset)..)
     }
 
-    /// Those that are selectively acknowledged, newest first.
+    /// Selectively acknowledged segments, newest first.
     pub(crate) fn sacked_segments_down(&self) -> impl Iterator<Item = &Segment> {
         self.sacked.ranges().rev().flat_map(|range| {
             let below = self.segments.range(..self.position(range.end)).rev();
@@ -245,7 +247,7 @@ impl Scoreboard {
         self.assumed = (self.assumed + bytes).min(self.in_flight);
     }
 
-    /// So many assumed bytes turned out to be among those acknowledged.
+    /// Assumed bytes turned out to be among those acknowledged.
     pub(crate) fn forget_assumed(&mut self, bytes: u64) {
         self.assumed = self.assumed.saturating_sub(bytes);
     }

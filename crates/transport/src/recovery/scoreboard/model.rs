@@ -1,4 +1,5 @@
-//! The scoreboard against a plain list of segments, over random sends, ACKs, SACK blocks, losses and repairs.
+//! The scoreboard against a plain list of segments, over random sends, ACKs, SACK blocks, losses
+//! and repairs.
 
 use std::ops::Range;
 
@@ -177,7 +178,7 @@ impl Both {
 }
 
 #[test]
-fn any_operations_leave_what_they_leave_of_a_plain_list() {
+fn random_operations_match_plain_list() {
     for seed in 0..400 {
         let told = Seed(seed);
         let mut random = random(seed);

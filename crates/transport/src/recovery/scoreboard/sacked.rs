@@ -1,5 +1,5 @@
-//! What was selectively acknowledged, as ranges of whole segments. A report names the same blocks again and again
-//! (RFC 2018, section 4), so what it says that is known already must cost next to nothing. Knows no segment.
+//! Selectively acknowledged ranges of whole segments. A receiver repeats its blocks (RFC 2018,
+//! section 4), so a known block must cost next to nothing.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use crate::range_set::RangeSet;
 pub(crate) struct Sacked {
     ranges: RangeSet,
     bytes: u64,
-    /// Place of the block that was looked up last. The one reported after it is most often its neighbour: below it
-    /// where blocks come newest first, above it where they go round.
+    /// Place of the block that was looked up last. The one reported after it is most often its
+    /// neighbour: below it where blocks come newest first, above it where they go round.
     near: usize,
 }
 
 impl Sacked {
-    /// Nothing. There is never more than one range to two segments, and those are bounded.
+    /// No ranges. There is at most one range to two segments, and segments are bounded.
     pub(crate) fn new() -> Self {
         Self { ranges: RangeSet::new(usize::MAX), bytes: 0, near: 0 }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// What is known of a segment.
+/// Fate of a segment's last transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// On its way, as far as is known.

@@ -19,12 +19,12 @@ fn board(numbering: Numbering, t0: Instant, n: u64) -> Scoreboard {
 }
 
 #[test]
-fn the_hot_record_stays_small() {
+fn segment_record_fits_40_bytes() {
     assert!(size_of::<Segment>() <= 40, "{} bytes", size_of::<Segment>());
 }
 
 #[test]
-fn a_sample_comes_from_the_last_segment_acknowledged_and_only_if_the_base_was_sent_once() {
+fn karn_sample_needs_base_sent_once() {
     let (t0, ms) = (epoch(), Duration::from_millis);
     let mut board = board(Numbering::Packets, t0, 4);
     let acked = board.acknowledge(2, |_| {});
@@ -36,7 +36,7 @@ fn a_sample_comes_from_the_last_segment_acknowledged_and_only_if_the_base_was_se
 }
 
 #[test]
-fn acks_outside_what_is_in_flight_change_nothing() {
+fn acks_outside_flight_change_nothing() {
     let mut board = board(Numbering::Packets, epoch(), 1);
     assert!(board.acknowledge(1, |_| {}).moved);
     assert!(!board.acknowledge(0, |_| {}).moved);
@@ -45,7 +45,7 @@ fn acks_outside_what_is_in_flight_change_nothing() {
 }
 
 #[test]
-fn bytes_and_packets_are_two_numberings_of_the_same_segments() {
+fn both_numberings_describe_same_segments() {
     let mut bytes = board(Numbering::Bytes, epoch(), 3);
     assert_eq!((bytes.snd_nxt(), bytes.span(100)), (300, 100));
     assert_eq!(bytes.acknowledge(250, |_| {}).bytes, 250, "an edge inside a segment");
@@ -60,7 +60,7 @@ fn bytes_and_packets_are_two_numberings_of_the_same_segments() {
 }
 
 #[test]
-fn fates_move_between_the_counts() {
+fn fates_move_between_counts() {
     let mut board = board(Numbering::Bytes, epoch(), 6);
     let mut told = Vec::new();
     assert_eq!(board.sack(&(300..520), |s| told.push(s.offset)), 200, "a block's last half does not count");
@@ -78,7 +78,7 @@ fn fates_move_between_the_counts() {
 }
 
 #[test]
-fn a_segment_cut_again_keeps_its_past() {
+fn recut_segment_keeps_history() {
     let mut board = board(Numbering::Bytes, epoch(), 2);
     board.mark_lost(0);
     board.recut(0, 40);

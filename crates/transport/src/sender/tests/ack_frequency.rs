@@ -6,7 +6,7 @@ use crate::wire::native::Params;
 use crate::wire::{Near, Packet};
 use crate::{LossDetection, SenderConfig};
 
-/// What the packets of a first flight of `window` say, on a path of 100 ms.
+/// ACK frequencies that the packets of a first flight of `window` ask for, on a path of 100 ms.
 fn asked(window: u32, change: impl FnOnce(&mut SenderConfig)) -> Vec<u16> {
     let base = SenderConfig::native(7);
     let packet_size = base.wire.data_header() + usize::try_from(MSS).unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use crate::range_set::random;
 use crate::{Interest, Metrics, Observer};
 
-/// What an observer was told, and how the sender stood last.
+/// Events that an observer heard, and the last metrics.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Told>>);
 
@@ -16,7 +16,7 @@ struct Told {
     metrics: Option<Metrics>,
 }
 
-/// The same for one who wants round trips alone.
+/// An observer of round trips alone.
 struct Sparing(Log);
 
 impl Observer for Log {
@@ -48,7 +48,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Somebody hears of everything, or of round trips alone, or nobody does.
+    /// `heard` selects an observer: 0 hears everything, 1 round trips, and 2 is none.
     fn new(config: &SenderConfig, heard: u64) -> Self {
         let logs = [Log::default(), Log::default()];
         let [joined, mut single] = logs.each_ref().map(|log| {
@@ -182,13 +182,13 @@ fn run(seed: u64) -> u64 {
 }
 
 #[test]
-fn acks_that_come_joined_are_those_that_come_one_by_one() {
+fn coalesced_acks_equal_single_acks() {
     let moved = (0..60).filter(|seed| run(*seed) > 500).count();
     assert!(moved > 30, "only {moved} transfers got anywhere");
 }
 
 #[test]
-fn a_run_is_taken_as_one_and_each_of_its_acks_is_a_fact() {
+fn observer_hears_of_each_coalesced_ack() {
     let log = Log::default();
     let mut script = Script::flowing(60, 60);
     script.sender.observe(Box::new(Sparing(log.clone())));

@@ -12,7 +12,7 @@ fn closing() -> Script {
 }
 
 #[test]
-fn fin_comes_after_the_ack_of_all_data_and_carries_its_count() {
+fn fin_follows_ack_of_all_data() {
     let mut script = Script::flowing(2, 3);
     script.finish();
     assert_eq!(script.data(), [0, 1]);
@@ -48,7 +48,7 @@ fn repeated_fin_says_that_acks_are_heeded() {
 }
 
 #[test]
-fn a_transfer_without_bytes_is_syn_and_fin_0() {
+fn empty_transfer_is_syn_and_fin() {
     for finish_early in [true, false] {
         let mut script = Script::new(config(4));
         if finish_early {
@@ -70,7 +70,7 @@ fn a_transfer_without_bytes_is_syn_and_fin_0() {
 }
 
 #[test]
-fn fin_ack_ends_the_transfer_and_tells_the_checksum() {
+fn fin_ack_ends_transfer_with_checksum() {
     let mut script = closing();
     script.at(300).recv(&fin_ack(3, 0xFC19_A074));
     assert_eq!(script.events(), [SenderEvent::Finished { crc: 0xFC19_A074 }]);
@@ -101,7 +101,7 @@ fn a_fin_ack_before_the_fin_is_ignored() {
 }
 
 #[test]
-fn fin_is_sent_fifty_times_at_a_constant_pace_and_then_closing_times_out() {
+fn fin_times_out_after_fifty_attempts() {
     let mut script = closing();
     let mut count = 1;
     loop {
@@ -143,7 +143,7 @@ fn acks_that_arrive_while_closing_change_nothing() {
 }
 
 #[test]
-fn a_receiver_that_stores_for_long_is_waited_for() {
+fn slow_storage_does_not_end_close() {
     let mut script = closing();
     for _ in 0..200 {
         script.expire();

@@ -8,7 +8,8 @@ use crate::{Ecn, LossDetection, SenderConfig, TransmitBuf};
 const ID: u64 = 7;
 const RTT: u64 = 100;
 
-/// A sender with a window of 3 packets whose first SYN was answered with a RETRY after 100 ms, which is the time now.
+/// A sender with a window of 3 packets whose first SYN was answered with a RETRY after 100 ms,
+/// which is the time now.
 fn asked(recovery: LossDetection) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
@@ -58,7 +59,8 @@ fn ack(tx: u64, below: u64) -> Vec<u8> {
     reply
 }
 
-/// What leaves now: `SYN`, `SYN+` with a cookie, data as segment and number of the transmission.
+/// Packets that leave now: `SYN`, `SYN+` with a cookie, data as segment and number of the
+/// transmission.
 fn leaving(script: &mut Script) -> Vec<String> {
     let read = |datagram: &Vec<u8>| match Packet::decode(datagram, Near::default()).unwrap().1 {
         Packet::Syn(open) if open.cookie.is_some() => "SYN+".to_owned(),
@@ -71,7 +73,7 @@ fn leaving(script: &mut Script) -> Vec<String> {
 }
 
 #[test]
-fn a_window_of_data_follows_the_syn_that_shows_the_cookie() {
+fn first_window_follows_syn_with_cookie() {
     let mut script = asked(LossDetection::Rack);
     assert_eq!(leaving(&mut script), ["SYN+", "0/0", "1/1", "2/2"]);
     assert_eq!((script.stats().srtt, script.stats().min_rtt), (None, None), "the link may not be there yet");
@@ -97,7 +99,7 @@ fn no_more_follows_than_every_receiver_takes() {
 }
 
 #[test]
-fn when_the_syn_was_lost_its_answer_lets_all_leave_again_at_once() {
+fn lost_syn_resends_early_data_on_answer() {
     for rule in [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno] {
         let mut script = asked(rule);
         assert_eq!(leaving(&mut script).len(), 4);
@@ -113,7 +115,7 @@ fn when_the_syn_was_lost_its_answer_lets_all_leave_again_at_once() {
 }
 
 #[test]
-fn an_answer_names_its_syn_so_a_long_round_trip_is_measured_and_nothing_taken_for_lost() {
+fn numbered_syn_ack_measures_long_rtt() {
     // The cookie came at once: the link that the receiver emulates was not there yet.
     for (rtt, named) in [(1500, 1), (2500, 1), (1050, 1)] {
         let mut script = asked(LossDetection::Rack);
@@ -136,7 +138,7 @@ fn an_answer_names_its_syn_so_a_long_round_trip_is_measured_and_nothing_taken_fo
 }
 
 #[test]
-fn an_answer_to_a_syn_that_never_left_measures_nothing() {
+fn answer_to_unsent_syn_gives_no_sample() {
     let mut script = asked(LossDetection::Rack);
     leaving(&mut script);
     script.expire();
@@ -148,7 +150,7 @@ fn an_answer_to_a_syn_that_never_left_measures_nothing() {
 }
 
 #[test]
-fn an_ack_opens_the_transfer_when_the_answer_to_the_syn_was_lost() {
+fn data_ack_opens_without_syn_ack() {
     let mut script = asked(LossDetection::Rack);
     leaving(&mut script);
     script.at(2 * RTT).recv_bytes(&ack(1, 2));
@@ -163,7 +165,7 @@ fn an_ack_opens_the_transfer_when_the_answer_to_the_syn_was_lost() {
 }
 
 #[test]
-fn what_the_receiver_says_of_itself_is_asked_for_again_when_it_was_lost() {
+fn lost_parameters_are_requested_again() {
     let mut script = asked(LossDetection::Rack);
     leaving(&mut script);
     script.at(2 * RTT).recv_bytes(&ack(2, 3));
@@ -183,7 +185,7 @@ fn what_the_receiver_says_of_itself_is_asked_for_again_when_it_was_lost() {
 }
 
 #[test]
-fn nothing_is_asked_once_the_answer_came_or_when_all_was_sent() {
+fn parameters_are_not_requested_when_known_or_useless() {
     for answered in [true, false] {
         let mut script = asked(LossDetection::Rack);
         leaving(&mut script);
@@ -203,7 +205,7 @@ fn nothing_is_asked_once_the_answer_came_or_when_all_was_sent() {
 }
 
 #[test]
-fn a_probe_repairs_a_flight_that_was_lost_behind_its_syn() {
+fn probe_repairs_lost_early_data() {
     let mut script = asked(LossDetection::Rack);
     leaving(&mut script);
     script.at(2 * RTT).recv_bytes(&syn_ack(1 << 20));
@@ -232,7 +234,7 @@ fn a_probe_repairs_a_flight_that_was_lost_behind_its_syn() {
 }
 
 #[test]
-fn rules_that_mark_nothing_lost_wait_for_the_answer() {
+fn base_only_sends_no_early_data() {
     let mut script = asked(LossDetection::BaseOnly);
     assert_eq!(leaving(&mut script), ["SYN+"]);
     script.at(2 * RTT).recv_bytes(&syn_ack(1 << 20));
@@ -240,7 +242,7 @@ fn rules_that_mark_nothing_lost_wait_for_the_answer() {
 }
 
 #[test]
-fn a_receiver_that_may_know_of_the_transfer_is_told_when_it_is_given_up() {
+fn abort_sends_close_once_data_flowed() {
     let mut script = asked(LossDetection::Rack);
     leaving(&mut script);
     script.sender.abort();
@@ -248,7 +250,7 @@ fn a_receiver_that_may_know_of_the_transfer_is_told_when_it_is_given_up() {
 }
 
 #[test]
-fn a_receiver_of_other_versions_ends_the_transfer_at_once_and_says_which() {
+fn foreign_versions_end_transfer_at_once() {
     let versions = |bits| {
         let mut reply = vec![0; native::VERSIONS_LEN];
         native::encode_versions(ID, Versions::from_bits(bits).unwrap(), &mut reply);
@@ -268,7 +270,7 @@ fn a_receiver_of_other_versions_ends_the_transfer_at_once_and_says_which() {
 }
 
 #[test]
-fn a_probe_waits_for_as_long_as_the_receiver_says_that_it_may() {
+fn probe_waits_for_announced_ack_delay() {
     for delay_ms in [25, 80] {
         let mut script = asked(LossDetection::Rack);
         leaving(&mut script);
@@ -286,7 +288,7 @@ fn a_probe_waits_for_as_long_as_the_receiver_says_that_it_may() {
 }
 
 #[test]
-fn a_receiver_that_speaks_a_better_version_than_the_one_they_met_in_was_not_what_answered() {
+fn better_common_version_reveals_downgrade() {
     for (ours, fails) in [(0b10, false), (0b110, true)] {
         let mut script = asked(LossDetection::Rack);
         let Codec::Native { syn, .. } = &mut script.sender.codec else { panic!() };
@@ -317,7 +319,7 @@ fn a_receiver_that_speaks_a_better_version_than_the_one_they_met_in_was_not_what
 }
 
 #[test]
-fn what_follows_the_syn_leaves_in_a_batch_and_with_a_codepoint_of_its_own() {
+fn early_data_has_own_batch_and_codepoint() {
     let config = SenderConfig { packet_size: native::SYN_MIN, ..SenderConfig::native(ID) };
     let mut script = Script::new(config);
     script.sender.write(b"hi").unwrap();
@@ -334,7 +336,7 @@ fn what_follows_the_syn_leaves_in_a_batch_and_with_a_codepoint_of_its_own() {
 }
 
 #[test]
-fn a_receiver_that_waits_for_three_seconds_is_reminded_after_one() {
+fn keep_alive_comes_at_third_of_idle_timeout() {
     for (idle_timeout_ms, reminder) in [(3000, 1000), (86_400_000, 10_000)] {
         let mut script = asked(LossDetection::Rack);
         leaving(&mut script);

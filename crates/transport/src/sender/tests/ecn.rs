@@ -7,7 +7,8 @@ use crate::{EcnFailure, EcnState, SenderConfig};
 
 const ID: u64 = 7;
 
-/// A window of 10 packets with Reno, a round trip of 100 ms, and a receiver that counts marks or not.
+/// A window of 10 packets with Reno, a round trip of 100 ms, and a receiver that counts marks or
+/// not.
 fn connected(counts: bool) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
@@ -38,7 +39,7 @@ fn leaving(script: &mut Script) -> (usize, Ecn) {
     (sent, codepoints.first().copied().unwrap_or_default())
 }
 
-/// The first `arrived` packets are here, of which so many are marked, and nothing else.
+/// The first `arrived` packets are here, `ce` of them marked, and no other.
 fn ack(script: &mut Script, arrived: u32, ce: u32, ect: u32) {
     let ack = native::Ack {
         echo_tx: u64::from(arrived) - 1,
@@ -61,7 +62,7 @@ fn window(script: &Script) -> u64 {
 }
 
 #[test]
-fn marks_of_one_round_trip_halve_the_window_once() {
+fn marks_reduce_window_once_per_round_trip() {
     let mut script = connected(true);
     script.write(100 * PAYLOAD);
     assert_eq!(leaving(&mut script), (10, Ecn::Ect0));
@@ -84,7 +85,7 @@ fn marks_of_one_round_trip_halve_the_window_once() {
 }
 
 #[test]
-fn a_receiver_that_does_not_count_gets_no_codepoints() {
+fn receiver_without_ecn_gets_no_codepoints() {
     let mut script = connected(false);
     script.write(20 * PAYLOAD);
     assert_eq!(leaving(&mut script), (10, Ecn::NotEct));
@@ -93,7 +94,7 @@ fn a_receiver_that_does_not_count_gets_no_codepoints() {
 }
 
 #[test]
-fn a_path_without_codepoints_gets_none_from_then_on() {
+fn bleaching_path_gets_no_codepoints() {
     let mut script = connected(true);
     script.write(20 * PAYLOAD);
     assert_eq!(leaving(&mut script), (10, Ecn::Ect0));

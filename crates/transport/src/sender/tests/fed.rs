@@ -1,4 +1,5 @@
-//! Whose doing it is that nothing leaves: an application that filled all the room there was is asked again first.
+//! Reasons why nothing leaves: an application that filled all the room is asked again before it is
+//! blamed.
 
 use super::*;
 
@@ -20,7 +21,7 @@ fn fill(script: &mut Script) -> usize {
 }
 
 #[test]
-fn time_in_which_what_was_written_is_sent_is_not_the_applications() {
+fn sending_time_is_not_application_limited() {
     let mut script = wide();
     // A turn takes a millisecond, sends all that there is, and the application is asked again.
     for turn in 0..3 {
@@ -40,11 +41,12 @@ fn time_in_which_what_was_written_is_sent_is_not_the_applications() {
 }
 
 #[test]
-fn time_in_which_it_writes_nothing_is() {
+fn idle_writer_is_application_limited() {
     let mut script = wide();
     fill(&mut script);
     script.data();
-    // It is asked, and fills a part of the room that there is: that it has no more is known at once.
+    // It is asked, and fills a part of the room that there is: that it has no more is known at
+    // once.
     script.at(101).write(1000);
     assert_eq!(script.data().len(), 10);
     script.at(109).write(1000);
@@ -53,7 +55,7 @@ fn time_in_which_it_writes_nothing_is() {
 }
 
 #[test]
-fn one_that_is_never_asked_again_has_nothing() {
+fn unasked_application_is_application_limited() {
     let mut script = wide();
     fill(&mut script);
     script.data();

@@ -7,7 +7,8 @@ use crate::{LossDetection, SenderConfig};
 
 const ID: u64 = 7;
 
-/// A sender with all of three segments and the FIN in flight, sent at 100 ms; the round trip is 100 ms.
+/// A sender with all of three segments and the FIN in flight, sent at 100 ms; the round trip is 100
+/// ms.
 fn closing() -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
@@ -35,7 +36,8 @@ fn leaving(script: &mut Script) -> Vec<String> {
     script.datagrams().iter().map(read).collect()
 }
 
-/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here too.
+/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here
+/// too.
 fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
     let mss = PAYLOAD as u64;
     let blocks: Vec<SackBlock> =
@@ -76,7 +78,7 @@ fn its_answer_acknowledges_all_that_no_ack_did() {
 }
 
 #[test]
-fn one_that_was_lost_leaves_again_a_quarter_of_a_round_trip_after_the_last_ack() {
+fn lost_fin_leaves_again_after_quarter_rtt() {
     let mut script = closing();
     script.at(200);
     ack(&mut script, 2, 3, &[]);
@@ -94,7 +96,7 @@ fn one_that_was_lost_leaves_again_a_quarter_of_a_round_trip_after_the_last_ack()
 }
 
 #[test]
-fn one_that_arrived_waits_for_the_application_of_the_receiver() {
+fn delivered_fin_waits_for_receiver() {
     let mut script = closing();
     script.at(200);
     ack(&mut script, 3, 3, &[]);
@@ -104,7 +106,7 @@ fn one_that_arrived_waits_for_the_application_of_the_receiver() {
 }
 
 #[test]
-fn it_is_not_sent_again_while_data_is_outstanding() {
+fn fin_is_not_repeated_while_data_is_outstanding() {
     let mut script = closing();
     script.at(200);
     ack(&mut script, 3, 0, &[(1, 3)]);
@@ -123,7 +125,7 @@ fn it_is_not_sent_again_while_data_is_outstanding() {
 }
 
 #[test]
-fn one_that_is_overtaken_by_what_left_later_is_lost() {
+fn overtaken_fin_is_lost() {
     let mut script = closing();
     script.at(200);
     ack(&mut script, 2, 0, &[(1, 3)]);
@@ -148,7 +150,7 @@ fn an_answer_before_all_was_sent_is_ignored() {
 }
 
 #[test]
-fn fin_is_given_up_by_time_not_by_count() {
+fn fin_gives_up_by_time() {
     let mut script = closing();
     script.at(200);
     ack(&mut script, 3, 3, &[]);
@@ -160,7 +162,7 @@ fn fin_is_given_up_by_time_not_by_count() {
         last = script.now;
         fins += leaving(&mut script).len();
         if fins == 30 {
-            // The receiver has it and is still storing: patience begins anew.
+            // The receiver has it and is still storing: patience starts again.
             let tx = script.sender.sent_packets.next_tx() - 1;
             ack(&mut script, tx, 3, &[]);
         }

@@ -37,20 +37,20 @@ fn ended(script: &mut Script) -> Duration {
 }
 
 #[test]
-fn the_time_is_kept_although_the_timer_backs_off() {
+fn backoff_does_not_extend_patience() {
     let mut script = connected();
     script.at(20).write(5000);
     assert_eq!(ended(&mut script), ms(20) + GIVE_UP);
 }
 
 #[test]
-fn a_pause_of_the_application_is_no_silence_of_the_receiver() {
+fn application_pause_does_not_use_patience() {
     let mut script = connected();
     script.at(9000).write(5000);
     assert_eq!(ended(&mut script), ms(9000) + GIVE_UP);
 }
 
-/// What is reported at these times, ms, ends the transfer or not.
+/// True if ICMP reports at these times, ms, end the transfer.
 fn is_gone(script: &mut Script, reports: &[u64]) -> bool {
     for time in reports {
         let now = script.at(*time).now;
@@ -63,7 +63,7 @@ fn is_gone(script: &mut Script, reports: &[u64]) -> bool {
 }
 
 #[test]
-fn a_receiver_is_gone_when_for_long_nothing_came_but_reports_of_it() {
+fn port_unreachable_for_five_seconds_ends_transfer() {
     let patient = |wire| {
         let base = SenderConfig { give_up: Duration::MAX, ..SenderConfig::new(10, LINK) };
         let connected = if wire == Wire::Classic {
@@ -78,7 +78,7 @@ fn a_receiver_is_gone_when_for_long_nothing_came_but_reports_of_it() {
         assert!(!is_gone(&mut patient(wire), &[100, 200, 300, 400, 5099]), "{wire:?}: not long");
         assert!(!is_gone(&mut patient(wire), &[100, 200, 300, 5100]), "{wire:?}: not often");
     }
-    // Somebody is there after all, even if he only says what he said before.
+    // The receiver is there after all, even if it repeats its last answer.
     let mut script = waiting(connected_for(Duration::MAX));
     assert!(!is_gone(&mut script, &[100, 200, 300, 400, 500]));
     let syn_ack = SynAck { window: 1 << 20, params: Params::default() };
@@ -102,7 +102,7 @@ fn in_a_pause_reports_end_nothing() {
 }
 
 #[test]
-fn a_receiver_that_is_not_there_yet_may_come() {
+fn port_unreachable_does_not_end_handshake() {
     let mut script = Script::new(SenderConfig { give_up: GIVE_UP, ..SenderConfig::native(7) });
     assert!(!is_gone(&mut script, &[1, 2, 3, 4, 5, 2000, 8000, 9000]));
     let mut classic = Script::new(SenderConfig::new(10, LINK));

@@ -6,7 +6,7 @@ use super::*;
 use crate::{Interest, PacketKind, Timer};
 
 #[test]
-fn syn_has_the_28_bytes_of_a_captured_one() {
+fn syn_equals_captured_bytes() {
     let mut script = Script::new(SenderConfig::new(10, LINK));
     let expected = [
         0x20, 0xaa, 0x11, 0x83, 0, 0, 0, 0, 0xcd, 0xcc, 0xcc, 0x3d, 0x80, 0x9f, 0x55, 0x4b, 0, 0, 0, 0, 0, 0,
@@ -16,7 +16,7 @@ fn syn_has_the_28_bytes_of_a_captured_one() {
 }
 
 #[test]
-fn nothing_is_sent_before_open_and_one_syn_after_it() {
+fn open_sends_one_syn() {
     let mut script = Script::idle(config(1));
     assert!(script.sent().is_empty() && script.timer().is_none());
     script.sender.open().unwrap();
@@ -42,7 +42,7 @@ fn syn_is_sent_thirty_times_once_a_second() {
 }
 
 #[test]
-fn syn_timeout_is_twice_the_rtt_but_at_least_a_second() {
+fn syn_timeout_is_two_rtts_or_one_second() {
     for (rtt_s, expected) in
         [(0.0, 1000), (0.1, 1000), (0.5, 1000), (0.75, 1500), (2.5, 5000), (29.75, 59_500)]
     {
@@ -86,7 +86,7 @@ fn handshake_rtt_is_that_of_the_last_syn() {
 }
 
 #[test]
-fn initial_rto_is_three_handshake_rtts_raised_to_the_configured_minimum() {
+fn initial_rto_is_three_rtts_or_minimum() {
     for (rtt, min_rto, expected) in
         [(0, 0, 0), (7, 0, 21), (100, 0, 300), (211, 0, 633), (7, 40, 40), (13, 40, 40), (14, 40, 42)]
     {
@@ -117,7 +117,7 @@ fn a_syn_ack_with_another_number_is_ignored() {
 }
 
 #[test]
-fn before_the_syn_ack_every_other_reply_is_ignored() {
+fn replies_before_syn_ack_are_ignored() {
     let mut script = Script::new(config(1));
     script.write(PAYLOAD).finish();
     script.recv(&syn_ack(1));
@@ -142,7 +142,7 @@ fn a_syn_ack_after_the_failure_is_ignored() {
 }
 
 #[test]
-fn a_syn_ack_between_timeout_and_resending_connects_without_another_syn() {
+fn syn_ack_after_timeout_saves_syn() {
     let mut script = Script::new(config(1));
     script.sent();
     script.at(1000).recv(&syn_ack(1));
@@ -178,7 +178,7 @@ fn writing_or_finishing_before_open_is_status_2() {
 }
 
 #[test]
-fn bytes_written_while_opening_wait_for_the_syn_ack() {
+fn early_bytes_wait_for_syn_ack() {
     let mut script = Script::new(config(4));
     script.write(2 * PAYLOAD);
     assert_eq!(script.sent(), [Sent::Syn]);
@@ -221,7 +221,7 @@ impl Observer for Log {
 }
 
 #[test]
-fn an_observer_is_told_the_facts_of_a_transfer_in_order() {
+fn observer_hears_events_in_order() {
     let (told, epoch) = observed();
     let rto = ms(300);
     // One sample of 100 ms: est .1, dev .05 * .75.
@@ -251,7 +251,7 @@ fn an_observer_is_told_the_facts_of_a_transfer_in_order() {
 }
 
 #[test]
-fn an_observer_is_told_of_every_datagram_and_of_what_changed() {
+fn observer_hears_of_datagrams_and_changes() {
     let (told, epoch) = observed();
     let sent = |kind, number, packets: u64, len, length, resend| Trace::PacketSent {
         kind,
@@ -301,7 +301,7 @@ fn an_observer_is_told_of_every_datagram_and_of_what_changed() {
 }
 
 #[test]
-fn who_wants_round_trips_alone_hears_of_each_ack_that_moves_the_base() {
+fn round_trip_observer_hears_of_moving_acks() {
     struct Sampler(Log);
 
     impl Observer for Sampler {
@@ -331,7 +331,8 @@ fn who_wants_round_trips_alone_hears_of_each_ack_that_moves_the_base() {
     assert!(both.0.lock().unwrap().len() > 10);
 }
 
-/// What is told of a transfer of two packets, the first of which is sent twice, and the start of its times.
+/// Events of a transfer of two packets, the first of which is sent twice, and the start of its
+/// times.
 fn observed() -> (Vec<Trace>, Instant) {
     let log = Log::default();
     let epoch = observed_by(Box::new(log.clone()));

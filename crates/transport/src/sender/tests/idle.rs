@@ -14,7 +14,7 @@ fn pausing(packets: usize) -> Script {
 }
 
 #[test]
-fn an_empty_copy_of_the_last_packet_goes_out_every_ten_seconds() {
+fn keep_alive_leaves_every_ten_seconds() {
     let mut script = pausing(2);
     assert_eq!(script.at(10_199).sent(), []);
     for at in [10_200, 20_200, 30_200] {

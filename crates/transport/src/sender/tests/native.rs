@@ -1,4 +1,5 @@
-//! The sender in the native format: what it asks of the receiver, and which rules heed selective ACKs.
+//! The sender in the native format: its requests to the receiver, and the rules that use SACK
+//! blocks.
 
 use super::*;
 use crate::wire::native::{self, SackBlock};
@@ -14,7 +15,7 @@ fn connected(recovery: LossDetection) -> Script {
     connected_by(recovery, Algorithm::Fixed(10))
 }
 
-/// The same, with another congestion control and its first window of 10 packets.
+/// As [`connected`], with another congestion control and its first window of 10 packets.
 pub(super) fn connected_by(recovery: LossDetection, congestion: Algorithm) -> Script {
     let base = SenderConfig::native(ID);
     let packet_size = base.wire.data_header() + PAYLOAD;
@@ -34,7 +35,8 @@ pub(super) fn connected_to(config: SenderConfig, params: Params) -> Script {
     script
 }
 
-/// The data that wants to leave now: index of the segment, number of the transmission, whether it asks.
+/// The data that wants to leave now: index of the segment, number of the transmission, whether it
+/// asks.
 pub(super) fn leaving(script: &mut Script) -> Vec<(u64, u64, bool)> {
     script.datagrams().iter().map(|datagram| read(datagram)).collect()
 }
@@ -46,19 +48,20 @@ fn read(datagram: &[u8]) -> (u64, u64, bool) {
     }
 }
 
-/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here too.
+/// Segments below `below` are here, transmission `tx` is the newest, and segments `blocks` are here
+/// too.
 fn ack(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)]) {
     ack_with_window(script, tx, below, blocks, 1 << 20);
 }
 
-/// The same from a receiver that takes `window` bytes more.
+/// As [`ack`], from a receiver that takes `window` bytes more.
 pub(super) fn ack_with_window(script: &mut Script, tx: u64, below: u64, blocks: &[(u64, u64)], window: u64) {
     let blocks: Vec<SackBlock> =
         blocks.iter().map(|(start, end)| SackBlock { start: start * MSS, end: end * MSS }).collect();
     recv_ack(script, &native::Ack { ack: below * MSS, window, ..answer_to(tx) }, &blocks);
 }
 
-/// The same where a segment is here in part: `below` is in bytes.
+/// As [`ack`], with a segment that arrived in part: `below` is in bytes.
 pub(super) fn ack_bytes(script: &mut Script, tx: u64, below: u64, window: u64) {
     recv_ack(script, &native::Ack { ack: below, window, ..answer_to(tx) }, &[]);
 }
@@ -86,7 +89,7 @@ pub(super) fn answer_to(tx: u64) -> native::Ack {
 }
 
 #[test]
-fn the_fin_that_follows_the_last_segment_does_the_asking() {
+fn fin_requests_ack_for_last_segment() {
     let mut script = connected(LossDetection::Rack);
     script.write(3 * PAYLOAD);
     assert_eq!(leaving(&mut script), [(0, 0, false), (1, 1, false), (2, 2, false)], "more may follow");
@@ -102,7 +105,7 @@ fn the_fin_that_follows_the_last_segment_does_the_asking() {
 }
 
 #[test]
-fn a_probe_takes_the_place_of_a_timer_that_would_fire_first_and_asks() {
+fn probe_replaces_earlier_rto() {
     let mut script = connected(LossDetection::Rack);
     script.write(2 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 2);
@@ -110,7 +113,8 @@ fn a_probe_takes_the_place_of_a_timer_that_would_fire_first_and_asks() {
     ack(&mut script, 1, 2, &[]);
     script.write(2 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 2);
-    // The timer is at 250 ms (two samples of 100 ms), as two round trips are 200 ms: the probe first.
+    // The timer is at 250 ms (two samples of 100 ms), as two round trips are 200 ms: the probe
+    // first.
     assert_eq!(script.rto(), ms(250));
     assert_eq!(script.expire(), ms(400));
     assert_eq!(leaving(&mut script), [(3, 4, true)]);
@@ -120,7 +124,7 @@ fn a_probe_takes_the_place_of_a_timer_that_would_fire_first_and_asks() {
 }
 
 #[test]
-fn where_the_timer_is_shorter_than_two_round_trips_a_probe_still_goes_first() {
+fn probe_precedes_rto_under_two_rtts() {
     let mut script = connected(LossDetection::Rack);
     for round in 0..9 {
         script.write(PAYLOAD);
@@ -140,7 +144,7 @@ fn where_the_timer_is_shorter_than_two_round_trips_a_probe_still_goes_first() {
 }
 
 #[test]
-fn a_loss_that_a_probe_repaired_halves_what_was_in_flight_before_it_was_known() {
+fn probe_repaired_loss_halves_prior_flight() {
     let mut script = connected_by(LossDetection::Rack, Algorithm::Reno);
     script.write(10 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
@@ -153,9 +157,9 @@ fn a_loss_that_a_probe_repaired_halves_what_was_in_flight_before_it_was_known() 
 }
 
 #[test]
-fn rules_without_selective_acks_take_them_for_plain_ones() {
-    // The first of ten is lost. With SACK each ACK beyond the hole lets another segment out; the course's rule
-    // keeps its window shut, and repeats the base on the third.
+fn newreno_ignores_sack_blocks() {
+    // The first of ten is lost. With SACK each ACK beyond the hole lets another segment out; the
+    // course's rule keeps its window shut, and repeats the base on the third.
     for (rule, after_each) in [
         (LossDetection::Sack, [vec![10], vec![11], vec![0, 12]]),
         (LossDetection::BaseOnly, [vec![], vec![], vec![0]]),
@@ -173,7 +177,7 @@ fn rules_without_selective_acks_take_them_for_plain_ones() {
 }
 
 #[test]
-fn what_a_timeout_gave_up_opens_the_window_by_one_segment_an_ack() {
+fn window_grows_per_ack_after_timeout() {
     // RFC 3465, section 2.3; two when everything sent before the timeout is acknowledged.
     for congestion in [Algorithm::Reno, Algorithm::Cubic] {
         for rule in [LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly] {
@@ -196,8 +200,9 @@ fn what_a_timeout_gave_up_opens_the_window_by_one_segment_an_ack() {
 }
 
 #[test]
-fn a_receiver_that_takes_back_what_it_reported_is_given_up() {
-    // Receivers may not (PROTOCOL.md, N3), so the timer sends nothing again that was reported; a probe may.
+fn reneging_receiver_is_given_up() {
+    // Receivers may not (PROTOCOL.md, N3), so the timer sends nothing again that was reported; a
+    // probe may.
     for rule in [LossDetection::Rack, LossDetection::Sack] {
         let mut script = connected(rule);
         script.write(3 * PAYLOAD);
@@ -223,8 +228,9 @@ fn a_receiver_that_takes_back_what_it_reported_is_given_up() {
 
 #[test]
 fn duplicate_acks_keep_data_flowing_while_newreno_recovers() {
-    // RFC 5681, section 3.2: of the 12 segments outstanding at the third duplicate, limited transmit sent two, which step 2
-    // excludes. So ssthresh is 5. RFC 9937 then sends one segment for every second duplicate until 5 are in flight.
+    // RFC 5681, section 3.2: of the 12 segments outstanding at the third duplicate, limited
+    // transmit sent two, which step 2 excludes. So ssthresh is 5. RFC 9937 then sends one segment
+    // for every second duplicate until 5 are in flight.
     let mut script = connected_by(LossDetection::NewReno, Algorithm::Reno);
     script.write(40 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
@@ -235,7 +241,8 @@ fn duplicate_acks_keep_data_flowing_while_newreno_recovers() {
         let sent: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
         assert_eq!(sent, expected, "duplicate {n}");
     }
-    // One round trip later: the edge passes the hole and the nine of which duplicates told, which are not counted twice.
+    // One round trip later: the edge passes the hole and the nine of which duplicates told, which
+    // are not counted twice.
     script.at(300);
     ack(&mut script, 12, 10, &[]);
     let stats = script.stats();
@@ -264,8 +271,9 @@ fn duplicate_acks_count_although_the_window_changes() {
 }
 
 #[test]
-fn without_selective_acks_a_timeout_sends_again_only_what_answers_ask_for() {
-    // Of ten the first and the sixth are lost, and all answers. The window has room for all of them.
+fn blind_timeout_resends_as_answers_come() {
+    // Of ten the first and the sixth are lost, and all answers. The window has room for all of
+    // them.
     let mut script = connected(LossDetection::NewReno);
     script.write(40 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
@@ -276,7 +284,7 @@ fn without_selective_acks_a_timeout_sends_again_only_what_answers_ask_for() {
     assert_eq!(again(&mut script), [0]);
     script.at(600);
     ack(&mut script, 10, 5, &[]);
-    // Slow start; the second of them had arrived, which nobody could know.
+    // Slow start; the second of them had arrived, which no ACK told.
     assert_eq!(again(&mut script), [5, 6]);
     script.at(700);
     ack(&mut script, 11, 10, &[]);
@@ -286,7 +294,7 @@ fn without_selective_acks_a_timeout_sends_again_only_what_answers_ask_for() {
 }
 
 #[test]
-fn a_timeout_of_a_whole_flight_goes_on_as_slow_start_does() {
+fn flight_timeout_continues_in_slow_start() {
     let mut script = connected(LossDetection::NewReno);
     script.write(10 * PAYLOAD);
     assert_eq!(leaving(&mut script).len(), 10);
@@ -305,9 +313,9 @@ fn a_timeout_of_a_whole_flight_goes_on_as_slow_start_does() {
 }
 
 #[test]
-fn two_holes_that_one_ack_tells_of_are_no_reordering() {
-    // Segments 0 and 4 of ten are lost, and the answers to those between, so one ACK brings both blocks, the newest
-    // first as receivers have it (PROTOCOL.md, N3).
+fn two_holes_in_one_ack_are_no_reordering() {
+    // Segments 0 and 4 of ten are lost, and the answers to those between, so one ACK brings both
+    // blocks, the newest first as receivers have it (PROTOCOL.md, N3).
     let base = SenderConfig { reordering: Reordering::OnceSeen, ..SenderConfig::native(ID) };
     let config = SenderConfig { pacing: false, packet_size: base.wire.data_header() + PAYLOAD, ..base };
     let config = SenderConfig { congestion: Algorithm::Fixed(10), window: 10, ..config };
@@ -345,7 +353,7 @@ fn a_push_asks_for_its_answer_at_once() {
 }
 
 #[test]
-fn a_delay_in_which_the_timer_fired_is_borne_the_next_time_and_ends_in_no_burst() {
+fn spurious_timeout_raises_rto_without_burst() {
     for congestion in [Algorithm::Reno, Algorithm::Cubic] {
         let base = SenderConfig { congestion, pacing: false, window: 100, ..SenderConfig::native(ID) };
         let packet_size = base.wire.data_header() + PAYLOAD;
@@ -365,7 +373,8 @@ fn a_delay_in_which_the_timer_fired_is_borne_the_next_time_and_ends_in_no_burst(
         ack(&mut script, 9, 10, &[]);
         let stats = script.stats();
         assert_eq!((stats.spurious, stats.timeouts), (1, 1), "{congestion}: {stats:?}");
-        // Step 8: no more leaves than what came, up to the initial window; all is given back by slow start.
+        // Step 8: no more leaves than what came, up to the initial window; all is given back by
+        // slow start.
         assert!(stats.cwnd <= stats.in_flight + 10 * MSS, "{congestion}: {stats:?}");
         assert!(leaving(&mut script).len() <= 10, "{congestion}");
         // Step 9: the sample of 1 s is the round trip, and half of it its deviation.
@@ -385,9 +394,10 @@ fn a_delay_in_which_the_timer_fired_is_borne_the_next_time_and_ends_in_no_burst(
 }
 
 #[test]
-fn timeouts_back_off_to_one_second_until_patience_ends() {
-    // RFC 6298, rules 2.2 to 2.5 and 5.5, with at least 200 ms and a back-off to 1 s: the handshake's round trip and the
-    // times from one timeout to the next while they grow, and then, in ms.
+fn timeouts_back_off_to_one_second() {
+    // RFC 6298, rules 2.2 to 2.5 and 5.5, with at least 200 ms and a back-off to 1 s: the
+    // handshake's round trip and the times from one timeout to the next while they grow, and then,
+    // in ms.
     const TABLE: [(u64, &[u64], u64); 4] =
         [(1, &[200, 400, 800], 1000), (100, &[300, 600], 1000), (1000, &[], 3000), (2500, &[], 7500)];
     for (rtt, growing, steady) in TABLE {

@@ -52,7 +52,7 @@ fn syn_ack() -> Vec<u8> {
 }
 
 #[test]
-fn a_receiver_that_forgot_what_it_knew_ends_the_transfer() {
+fn forgetful_receiver_ends_transfer() {
     let mut script = flowing();
     script.at(200).recv_bytes(&no_connection(3));
     assert_eq!(script.events(), failed(Phase::Send));
@@ -62,7 +62,7 @@ fn a_receiver_that_forgot_what_it_knew_ends_the_transfer() {
 }
 
 #[test]
-fn what_was_sent_while_the_syn_was_not_answered_proves_nothing() {
+fn early_data_proves_no_forgotten_connection() {
     let mut script = opening();
     script.at(200);
     for tx in 0..4 {
@@ -85,7 +85,7 @@ fn what_was_sent_while_the_syn_was_not_answered_proves_nothing() {
 }
 
 #[test]
-fn a_receiver_that_has_what_left_later_did_not_forget() {
+fn later_delivery_disproves_forgotten_connection() {
     let mut script = flowing();
     script.at(200);
     recv_ack(&mut script, &native::Ack { window: 1 << 20, ..answer_to(5) }, &[]);
@@ -98,7 +98,7 @@ fn a_receiver_that_has_what_left_later_did_not_forget() {
 }
 
 #[test]
-fn an_idle_sender_hears_of_it_with_its_reminder() {
+fn keep_alive_reveals_forgotten_connection() {
     let mut script = flowing();
     script.at(200);
     recv_ack(&mut script, &native::Ack { ack: 1000, window: 1 << 20, ..answer_to(9) }, &[]);
@@ -113,7 +113,7 @@ fn an_idle_sender_hears_of_it_with_its_reminder() {
 }
 
 #[test]
-fn one_that_waits_for_its_fin_ack_is_told_while_closing() {
+fn unknown_connection_ends_closing_sender() {
     let mut script = flowing();
     script.finish().at(200);
     recv_ack(&mut script, &native::Ack { ack: 1000, window: 1 << 20, ..answer_to(9) }, &[]);

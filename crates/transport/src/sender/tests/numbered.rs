@@ -46,7 +46,7 @@ fn flying(config: &SenderConfig, rtt: u64) -> Script {
 }
 
 #[test]
-fn a_sack_block_that_ends_beyond_what_was_sent_is_not_believed() {
+fn sack_block_beyond_snd_nxt_is_dropped() {
     let mut script = flying(&SenderConfig::native(ID), 100);
     script.at(200).recv_bytes(&ack(5, 100, &[SackBlock { start: 300, end: 1001 }]));
     assert_eq!((script.stats().in_flight, script.stats().acks_beyond), (900, 1));
@@ -55,7 +55,7 @@ fn a_sack_block_that_ends_beyond_what_was_sent_is_not_believed() {
 }
 
 #[test]
-fn two_syns_give_a_round_trip_as_the_answer_says_which_one_it_is_to() {
+fn answer_to_first_of_two_syns_is_sampled() {
     let mut script = Script::new(SenderConfig { pacing: false, ..SenderConfig::native(ID) });
     assert_eq!(script.datagrams().len(), 1);
     assert_eq!((script.at(1000).datagrams().len(), script.rto()), (1, ms(1000)));
@@ -69,7 +69,7 @@ fn two_syns_give_a_round_trip_as_the_answer_says_which_one_it_is_to() {
 }
 
 #[test]
-fn silence_ends_a_transfer_under_every_rule() {
+fn silence_ends_transfer_under_every_rule() {
     let rules = [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
     for recovery in rules {
         let rto = RtoPolicy::Rfc6298 { min: ms(200), backoff_max: ms(6000) };

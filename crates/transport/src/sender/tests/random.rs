@@ -1,4 +1,4 @@
-//! Scripts that nobody wrote: whatever arrives, the sender neither panics nor leaves its bounds.
+//! Random scripts: whatever arrives, the sender neither panics nor leaves its bounds.
 
 use super::*;
 

@@ -5,8 +5,8 @@ use super::*;
 use crate::LossDetection;
 use crate::wire::native::{Ack, SackBlock};
 
-/// Ten segments left at 100 ms, and at 200 ms the receiver has all but two that are missing from `first` on. Its socket
-/// had no room for so many messages.
+/// Ten segments left at 100 ms, and at 200 ms the receiver has all but two that are missing from
+/// `first` on. Its socket dropped `overflow` messages.
 fn after_a_hole(first: u64, overflow: Option<u32>) -> Script {
     let mut script = connected_by(LossDetection::Rack, Algorithm::Reno);
     script.write(10 * PAYLOAD);
@@ -37,7 +37,7 @@ fn hear_of(script: &mut Script, below: u64, beyond: std::ops::Range<u64>, tx: u6
 }
 
 #[test]
-fn what_the_socket_had_no_room_for_is_sent_again_and_slows_nobody_down() {
+fn socket_drops_are_resent_without_slowdown() {
     for (overflow, to_socket, recoveries) in [(Some(1), 2, 0), (Some(0), 0, 1), (None, 0, 1)] {
         let mut script = after_a_hole(3, overflow);
         let again = leaving_soon(&mut script);
@@ -53,7 +53,7 @@ fn what_the_socket_had_no_room_for_is_sent_again_and_slows_nobody_down() {
 }
 
 #[test]
-fn one_message_does_not_account_for_what_left_after_it_was_told() {
+fn overflow_does_not_cover_later_losses() {
     let mut script = after_a_hole(3, Some(1));
     assert_eq!(leaving_soon(&mut script), [3, 4]);
     script.at(300);

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn rto_follows_the_samples_of_whole_transfers() {
-    // Sample in ms and the RTO in us after it, worked by hand: est first, then dev against the new est,
-    // dev counted as 10 ms at least. The first is the handshake.
+    // Sample in ms and the RTO in us after it, worked by hand: est first, then dev against the new
+    // est, dev counted as 10 ms at least. The first is the handshake.
     let constant = [
         (100, 300_000),
         (100, 250_000),
@@ -37,7 +37,7 @@ fn rto_follows_the_samples_of_whole_transfers() {
 }
 
 #[test]
-fn a_sample_comes_from_the_last_packet_that_an_ack_covers() {
+fn sample_comes_from_last_covered_packet() {
     let mut script = Script::flowing(4, 1);
     script.sent();
     script.at(130).write(PAYLOAD).sent();
@@ -48,7 +48,7 @@ fn a_sample_comes_from_the_last_packet_that_an_ack_covers() {
 }
 
 #[test]
-fn no_sample_is_taken_if_the_base_was_sent_again() {
+fn resent_base_gives_no_sample() {
     let mut script = Script::flowing(4, 8);
     assert_eq!(script.data(), [0, 1, 2, 3]);
     assert_eq!(script.expire(), ms(400));
@@ -73,7 +73,7 @@ fn no_sample_is_taken_after_a_fast_retransmission() {
 }
 
 #[test]
-fn timer_starts_with_the_first_packet_of_an_empty_window_only() {
+fn timer_starts_with_first_packet_in_flight() {
     let mut script = Script::flowing(4, 0);
     assert_eq!(script.timer(), None, "nothing is in flight");
     script.at(5000).write(PAYLOAD).sent();
@@ -83,7 +83,7 @@ fn timer_starts_with_the_first_packet_of_an_empty_window_only() {
 }
 
 #[test]
-fn timer_restarts_with_the_latest_rto_when_the_base_moves() {
+fn timer_restarts_when_base_moves() {
     let mut script = Script::flowing(4, 3);
     script.sent();
     script.at(200).recv(&ack(1, 4));
@@ -96,7 +96,7 @@ fn timer_restarts_with_the_latest_rto_when_the_base_moves() {
 }
 
 #[test]
-fn timer_restarts_after_either_retransmission_but_not_with_a_duplicate_ack() {
+fn timer_restarts_with_retransmission_not_duplicate_ack() {
     let mut script = Script::flowing(4, 4);
     script.sent();
     script.at(200).recv(&ack(0, 4)).recv(&ack(0, 4)).sent();
@@ -202,7 +202,7 @@ fn repeated_acks_with_nothing_outstanding_are_no_duplicates() {
 }
 
 #[test]
-fn a_packet_leaves_fifty_times_at_a_constant_pace_and_then_sending_times_out() {
+fn packet_times_out_after_fifty_attempts() {
     let mut script = Script::flowing(4, 4);
     assert_eq!(script.data(), [0, 1, 2, 3]);
     script.at(200).recv(&ack(0, 4)).recv(&ack(0, 4)).recv(&ack(0, 4));
@@ -225,7 +225,7 @@ fn a_packet_leaves_fifty_times_at_a_constant_pace_and_then_sending_times_out() {
 }
 
 #[test]
-fn duplicates_do_not_lead_to_an_attempt_beyond_the_limit() {
+fn duplicates_respect_attempt_limit() {
     let attempts = Attempts { data: 2, ..Attempts::default() };
     let mut script = Script::connected(SenderConfig { attempts, ..config(4) }, 100, 4);
     script.write(4 * PAYLOAD).sent();
@@ -267,7 +267,7 @@ fn an_ack_below_the_base_is_ignored() {
 }
 
 #[test]
-fn an_ack_of_what_was_never_sent_is_counted_and_dropped() {
+fn ack_beyond_snd_nxt_is_dropped() {
     let mut script = Script::flowing(4, 20);
     script.sent();
     script.at(200).recv(&ack(5, 1)).recv(&ack(80_000, 1)).recv(&ack((1 << 31) - 1, 1));
@@ -279,7 +279,7 @@ fn an_ack_of_what_was_never_sent_is_counted_and_dropped() {
 }
 
 #[test]
-fn an_ack_between_timeout_and_resending_takes_the_resending_back() {
+fn ack_after_timeout_cancels_retransmission() {
     let mut script = Script::flowing(4, 20);
     script.sent();
     script.at(400).recv(&ack(1, 4));
@@ -302,7 +302,7 @@ fn one_hole_is_repaired_for_each_timeout() {
 }
 
 #[test]
-fn bytes_that_are_no_reply_are_counted_and_change_nothing() {
+fn malformed_replies_are_counted_and_dropped() {
     let mut script = Script::flowing(4, 20);
     script.sent();
     let good = [0x40, 0xaa, 0x11, 0x83, 4, 0, 0, 0, 4, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! What a receiver had no room for: when it leaves again, and that it is not lost.
+//! Data that a receiver had no room for: it leaves again, and is not lost.
 
 use super::native::{MSS, ack_bytes, ack_with_window, connected_by, leaving};
 use super::*;
@@ -25,7 +25,8 @@ fn a_probe_that_asked_for_room_repaired_nothing() {
     assert_eq!(leaving(&mut script), [(10, 10, false)]);
     ack_with_window(&mut script, 10, 10, &[], 0);
     script.expire();
-    // A probe that was answered is followed by the next one when the persist timer fires, not by a tail loss probe.
+    // A probe that was answered is followed by the next one when the persist timer fires, not by a
+    // tail loss probe.
     assert_eq!(leaving(&mut script), [(10, 11, false)]);
     assert_eq!((script.stats().probes, script.stats().timeouts), (0, 1));
     let window = script.stats().cwnd;
@@ -39,7 +40,7 @@ fn a_probe_that_asked_for_room_repaired_nothing() {
 }
 
 #[test]
-fn a_probe_that_finds_room_at_last_repaired_nothing() {
+fn zero_window_probe_repairs_no_loss() {
     let mut script = filled(LossDetection::Rack);
     script.write(10 * PAYLOAD);
     assert_eq!(leaving(&mut script), [(10, 10, false)]);
@@ -50,7 +51,7 @@ fn a_probe_that_finds_room_at_last_repaired_nothing() {
 }
 
 #[test]
-fn what_was_taken_in_part_leaves_again_with_the_ack_that_opens_the_window() {
+fn partly_taken_segment_leaves_when_window_opens() {
     for rule in RULES {
         let mut script = filled(rule);
         script.write(10 * PAYLOAD);
@@ -64,7 +65,7 @@ fn what_was_taken_in_part_leaves_again_with_the_ack_that_opens_the_window() {
 }
 
 #[test]
-fn the_last_segment_leaves_again_at_once_although_the_fin_was_heard_of_after_it() {
+fn refused_last_segment_leaves_despite_later_fin() {
     for rule in RULES {
         let mut script = filled(rule);
         script.write(PAYLOAD).finish();

@@ -1,4 +1,5 @@
-//! Runs of segments against the same one by one, which a sender keeps to whose observer hears of each packet.
+//! Runs of segments against the same one by one, which a sender keeps to whose observer hears of
+//! each packet.
 
 use std::collections::VecDeque;
 
@@ -18,8 +19,8 @@ impl Observer for Hears {
     fn on(&mut self, _: Instant, _: &Trace) {}
 }
 
-/// Two senders that differ in nothing but whether somebody hears of each packet, the receiver of what both send, and
-/// the datagrams under way.
+/// Two senders that differ in nothing but whether somebody hears of each packet, the receiver of
+/// what both send, and the datagrams under way.
 struct Pair {
     single: Script,
     runs: Script,
@@ -54,14 +55,14 @@ impl Pair {
         assert_eq!(self.single.sender.write(bytes), self.runs.sender.write(bytes));
     }
 
-    /// What leaves, of which one in `lost` does not arrive; 0 is none.
+    /// Sends all that may leave, and loses one datagram in `lost`; 0 is none.
     fn send(&mut self, random: &mut impl FnMut(u64) -> u64, lost: u64) {
         let (single, runs) = (self.single.datagrams(), self.runs.datagrams());
         assert_eq!(single, runs);
         self.there.extend(runs.into_iter().filter(|_| lost == 0 || random(lost) > 0));
     }
 
-    /// The receiver takes so many datagrams and answers.
+    /// The receiver takes `count` datagrams and answers.
     fn deliver(&mut self, count: u64) {
         let now = self.now();
         for _ in 0..count {
@@ -166,7 +167,7 @@ fn run(seed: u64) -> u64 {
 }
 
 #[test]
-fn the_books_of_a_run_are_those_of_its_segments() {
+fn run_state_equals_single_segments() {
     let moved = (0..48).filter(|seed| run(*seed) > 50_000).count();
     assert!(moved > 24, "only {moved} transfers got anywhere");
 }

@@ -30,7 +30,7 @@ fn lengths(script: &Script) -> Vec<usize> {
 }
 
 #[test]
-fn stream_is_cut_into_full_packets_and_a_short_last_one() {
+fn stream_is_cut_into_full_packets() {
     let cases: [(usize, &[usize]); 7] = [
         (0, &[]),
         (1, &[1]),
@@ -47,7 +47,7 @@ fn stream_is_cut_into_full_packets_and_a_short_last_one() {
 }
 
 #[test]
-fn arrays_of_the_course_have_its_packet_counts_and_checksums() {
+fn dword_arrays_match_course_counts_and_checksums() {
     // Power, packets, bytes in the last one, CRC-32.
     let table = [
         (0, 1, 4, 0x2144_DF1C),
@@ -74,7 +74,7 @@ fn arrays_of_the_course_have_its_packet_counts_and_checksums() {
 }
 
 #[test]
-fn packets_of_every_size_carry_the_bytes_as_written() {
+fn packets_of_every_size_carry_stream() {
     for (packet_size, bytes) in [(9, 1000), (10, 1001), (108, 250_000), (1472, 500_000), (65_507, 500_000)] {
         let written = pattern(0, bytes);
         let script = transfer(SenderConfig { packet_size, ..config(7) }, &written);
@@ -85,7 +85,7 @@ fn packets_of_every_size_carry_the_bytes_as_written() {
 }
 
 #[test]
-fn header_is_magic_and_number_and_the_payload_follows() {
+fn header_is_magic_and_number() {
     let mut script = Script::flowing(3, 2);
     let datagrams = script.datagrams();
     assert_eq!(datagrams[0][..8], [0, 0xaa, 0x11, 0x83, 0, 0, 0, 0]);
@@ -94,7 +94,7 @@ fn header_is_magic_and_number_and_the_payload_follows() {
 }
 
 #[test]
-fn a_packet_that_is_not_full_waits_for_finish() {
+fn partial_packet_waits_for_finish() {
     let mut script = Script::flowing(4, 0);
     script.write(250);
     assert_eq!(script.data(), [0, 1]);
@@ -104,7 +104,7 @@ fn a_packet_that_is_not_full_waits_for_finish() {
 }
 
 #[test]
-fn push_lets_a_short_packet_out_once_nothing_is_in_flight() {
+fn push_releases_partial_packet_when_idle() {
     let mut script = Script::flowing(4, 0);
     script.write(30);
     assert_eq!(script.data(), []);
@@ -118,7 +118,7 @@ fn push_lets_a_short_packet_out_once_nothing_is_in_flight() {
 }
 
 #[test]
-fn what_was_pushed_leaves_although_more_was_written_after_it() {
+fn pushed_bytes_leave_despite_later_writes() {
     let mut script = Script::flowing(4, 0);
     script.write(30).sender.push();
     script.write(5);
@@ -138,7 +138,7 @@ fn push_does_not_hold_full_packets_back() {
 }
 
 #[test]
-fn data_is_wanted_while_only_the_bytes_are_missing() {
+fn wants_data_while_only_bytes_are_missing() {
     let mut script = Script::new(config(2));
     assert!(!script.sender.wants_data(), "while opening");
     script.sent();
@@ -157,7 +157,7 @@ fn data_is_wanted_while_only_the_bytes_are_missing() {
 }
 
 #[test]
-fn writing_stops_while_enough_is_waiting_and_goes_on_as_packets_leave() {
+fn write_stops_at_lookahead_until_packets_leave() {
     let mut script = Script::flowing(4, 0);
     let taken = script.sender.write(&vec![7; 10_000_000]).unwrap();
     assert!((2 * PAYLOAD..1_000_000).contains(&taken), "{taken} bytes");
@@ -174,7 +174,7 @@ fn writing_stops_while_enough_is_waiting_and_goes_on_as_packets_leave() {
 }
 
 #[test]
-fn spare_room_and_advance_are_the_same_as_write() {
+fn spare_and_advance_equal_write() {
     let mut script = Script::flowing(4, 0);
     let written = pattern(0, 300);
     let mut rest = &written[..];
@@ -198,7 +198,7 @@ fn nothing_can_be_written_after_finish() {
 }
 
 #[test]
-fn many_packets_leave_in_one_batch_of_equal_datagrams() {
+fn batch_has_equal_datagrams() {
     let mut script = Script::flowing(40, 30);
     script.write(60).finish();
     assert_eq!(script.sender.poll_transmit(script.now, &mut script.batch), Some(()));
@@ -210,7 +210,7 @@ fn many_packets_leave_in_one_batch_of_equal_datagrams() {
 }
 
 #[test]
-fn a_full_batch_leaves_the_rest_for_the_next() {
+fn full_batch_leaves_rest_for_next() {
     let mut script = Script::flowing(40, 10);
     script.batch.set_max_segments(4);
     let mut sizes = Vec::new();
@@ -236,7 +236,7 @@ fn a_batch_without_room_loses_nothing() {
 }
 
 #[test]
-fn a_short_base_sent_again_does_not_drag_longer_packets_into_its_batch() {
+fn resent_short_base_ends_its_batch() {
     let mut script = Script::flowing(4, 0);
     script.write(30).sender.push();
     assert_eq!(script.data(), [0]);
@@ -246,7 +246,7 @@ fn a_short_base_sent_again_does_not_drag_longer_packets_into_its_batch() {
 }
 
 #[test]
-fn elapsed_runs_from_the_first_data_packet_to_the_last_ack_of_data() {
+fn elapsed_spans_first_data_to_last_ack() {
     let mut script = Script::flowing(2, 0);
     assert_eq!(script.stats().elapsed(), ms(0));
     script.at(1000).write(3 * PAYLOAD).finish().sent();
@@ -293,7 +293,7 @@ fn losses_do_not_change_the_stream() {
 }
 
 #[test]
-fn what_may_leave_now_is_what_the_windows_have_room_for_and_at_most_the_batches() {
+fn spare_now_is_limited_by_windows_and_batches() {
     let room = |script: &mut Script, batches| script.sender.spare_now(batches).unwrap().len();
     let mut script = Script::connected(config(10), 100, 10);
     assert_eq!(room(&mut script, 4), 10 * PAYLOAD);
@@ -308,14 +308,14 @@ fn what_may_leave_now_is_what_the_windows_have_room_for_and_at_most_the_batches(
 }
 
 #[test]
-fn a_batch_of_unknown_size_leaves_no_piece_of_a_packet_behind() {
+fn unknown_batch_size_leaves_no_partial_packet() {
     let mut script = Script::connected(config(10_000), 100, 10_000);
     let room = script.sender.spare_now(1).unwrap().len();
     assert!(room > PAYLOAD && room.is_multiple_of(PAYLOAD), "{room} bytes");
 }
 
 #[test]
-fn who_finishes_or_was_not_opened_has_no_room_now() {
+fn spare_now_is_empty_unless_open() {
     let mut script = Script::idle(config(10));
     assert_eq!(script.sender.spare_now(1), Err(TransferError::NotConnected));
     let mut script = Script::connected(config(10), 100, 10);
@@ -323,8 +323,8 @@ fn who_finishes_or_was_not_opened_has_no_room_now() {
     assert!(script.sender.spare_now(1).unwrap().is_empty());
 }
 
-/// Nine packets and a piece, behind one that is in flight, as they leave: from where they were written, or copied behind
-/// another datagram.
+/// Nine packets and a piece, behind one that is in flight, as they leave: from where they were
+/// written, or copied behind another datagram.
 fn nine_packets(script: &mut Script, copied: bool) -> Vec<Vec<u8>> {
     let mss = script.sender.mss;
     script.write(mss).datagrams();
@@ -338,7 +338,7 @@ fn nine_packets(script: &mut Script, copied: bool) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_leaves_from_where_it_was_written_is_what_a_copy_would_be() {
+fn zero_copy_packets_equal_copies() {
     let classic = || Script::connected(config(1000), 100, 1000);
     let native = || {
         // No larger datagram is tried.

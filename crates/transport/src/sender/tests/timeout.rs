@@ -1,4 +1,4 @@
-//! What is put down to the network, and what to a receiver without room or to a size that was tried.
+//! Causes of a timeout: the network, a receiver without room, or a size that was tried.
 
 use super::native::{MSS, ack_bytes, ack_with_window, connected_by, connected_to, leaving};
 use super::*;
@@ -24,7 +24,7 @@ fn base_only_timer_backs_off_until_patience_ends() {
 }
 
 #[test]
-fn a_receiver_without_room_is_asked_again_and_nothing_counts_as_lost() {
+fn zero_window_probe_is_no_loss() {
     for rule in RULES {
         let mut script = connected_by(rule, Algorithm::Reno);
         script.write(20 * PAYLOAD);
@@ -42,7 +42,7 @@ fn a_receiver_without_room_is_asked_again_and_nothing_counts_as_lost() {
             assert_eq!((stats.lost, stats.dup_acks, stats.recoveries), (0, 0, 0), "{rule}, {refusal}");
             assert_eq!((stats.cwnd, stats.ssthresh), (window, None), "{rule}, {refusal}");
         }
-        // It opens: what was refused leaves at once, and is waited for anew.
+        // It opens: the refused segment leaves at once, and its timer starts again.
         let (_, tx, _) = leaving(&mut script)[0];
         let timeouts = script.stats().timeouts;
         assert!(timeouts > 4, "{rule}");
@@ -61,7 +61,7 @@ fn a_receiver_without_room_is_asked_again_and_nothing_counts_as_lost() {
 }
 
 #[test]
-fn answered_zero_window_probes_back_off_to_forty_seconds() {
+fn zero_window_probes_back_off_to_forty_seconds() {
     for rule in RULES {
         let mut script = without_room(rule);
         let mut waited = Vec::new();
@@ -74,8 +74,9 @@ fn answered_zero_window_probes_back_off_to_forty_seconds() {
             script.expire();
             waited.push((script.now - answered).as_millis());
         }
-        // Twice as long each time (RFC 9293, section 3.8.6.1), of a timeout that shrinks a little with each answer; and no
-        // longer than a third of the time after which a receiver forgets its sender, 120 s.
+        // Twice as long each time (RFC 9293, section 3.8.6.1), of a timeout that shrinks a little
+        // with each answer; and no longer than a third of the time after which a receiver forgets
+        // its sender, 120 s.
         assert_eq!(waited[0], 300, "{rule}");
         assert_eq!(waited[8..], [40_000; 3], "{rule}");
         let doubles = |pair: &[u128]| pair[1] * 10 > pair[0] * 17 && pair[1] < pair[0] * 11 / 5;
@@ -162,7 +163,7 @@ fn window_updates_are_no_duplicate_acks() {
 }
 
 #[test]
-fn a_size_that_does_not_arrive_is_lost_and_slows_nobody_down() {
+fn lost_mtu_probe_does_not_slow_down() {
     let config = SenderConfig { pacing: false, congestion: Algorithm::Reno, ..SenderConfig::native(7) };
     for rule in [LossDetection::Sack, LossDetection::BaseOnly] {
         let config = SenderConfig { recovery: rule, ..config.clone() };

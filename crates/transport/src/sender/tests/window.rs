@@ -6,7 +6,7 @@ use crate::LossDetection;
 use crate::wire::native::Ack as Answer;
 
 #[test]
-fn window_in_force_is_the_smaller_of_the_two() {
+fn effective_window_is_the_smaller() {
     for (own, offered, expected) in [(1, 1, 1), (10, 1, 1), (10, 10, 10), (3, 80_000, 3), (7, u32::MAX, 7)] {
         let mut script = Script::connected(config(own), 100, offered);
         script.write(50 * PAYLOAD);
@@ -28,7 +28,7 @@ fn next_number_runs_up_to_base_plus_window() {
 }
 
 #[test]
-fn a_window_that_grows_with_each_ack_doubles_the_flight_each_round() {
+fn growing_window_doubles_flight_each_round() {
     let mut script = Script::connected(config(64), 100, 1);
     script.write(200 * PAYLOAD);
     let (mut now, mut acked, mut flights) = (100, 0_u64, Vec::new());
@@ -48,7 +48,7 @@ fn a_window_that_grows_with_each_ack_doubles_the_flight_each_round() {
 }
 
 #[test]
-fn a_window_that_shrinks_below_the_flight_stops_new_packets_only() {
+fn shrunken_window_stops_new_packets_only() {
     let mut script = Script::flowing(100, 300);
     assert_eq!(script.data().len(), 100);
     script.recv(&ack(1, 5));
@@ -66,7 +66,7 @@ fn a_window_that_shrinks_below_the_flight_stops_new_packets_only() {
 }
 
 #[test]
-fn a_lost_base_is_resent_while_the_window_is_smaller_than_the_flight() {
+fn base_is_resent_beyond_shrunken_window() {
     let mut script = Script::flowing(100, 300);
     script.sent();
     script.at(200).recv(&ack(50, 5)).recv(&ack(50, 5)).recv(&ack(50, 5)).recv(&ack(50, 5));
@@ -76,7 +76,7 @@ fn a_lost_base_is_resent_while_the_window_is_smaller_than_the_flight() {
 }
 
 #[test]
-fn a_window_of_zero_is_probed_with_one_packet() {
+fn zero_window_is_probed_with_one_packet() {
     let mut script = Script::connected(config(8), 100, 0);
     script.write(20 * PAYLOAD);
     assert_eq!(script.data(), [0], "after the handshake");
@@ -92,7 +92,7 @@ fn a_window_of_zero_is_probed_with_one_packet() {
 }
 
 #[test]
-fn a_receiver_without_room_that_answers_is_never_given_up() {
+fn answering_receiver_without_room_is_kept() {
     let mut script = Script::connected(config(8), 100, 0);
     script.write(20 * PAYLOAD);
     assert_eq!(script.data(), [0]);
@@ -113,7 +113,7 @@ fn a_receiver_without_room_that_answers_is_never_given_up() {
 }
 
 #[test]
-fn a_late_ack_neither_opens_nor_shuts_the_window() {
+fn late_ack_does_not_change_window() {
     let mut script = Script::flowing(8, 40);
     script.sent();
     script.recv(&ack(4, 4));
@@ -122,7 +122,8 @@ fn a_late_ack_neither_opens_nor_shuts_the_window() {
     assert_eq!((script.sent(), script.stats().window), (vec![], 4));
 }
 
-/// A native transfer with a hole at segment 4, in which two ACKs can only be told apart by what they echo.
+/// A native transfer with a hole at segment 4, in which two ACKs can only be told apart by what
+/// they echo.
 fn with_a_hole(rule: LossDetection) -> Script {
     let mut script = native::connected_by(rule, Algorithm::Fixed(10));
     script.write(40 * PAYLOAD);
@@ -133,7 +134,7 @@ fn with_a_hole(rule: LossDetection) -> Script {
 }
 
 #[test]
-fn an_ack_that_a_newer_one_overtook_says_nothing_of_the_window() {
+fn overtaken_ack_does_not_change_window() {
     for rule in [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly] {
         let mut script = with_a_hole(rule);
         native::ack_with_window(&mut script, 6, 4, &[(5, 7)], 6 * MSS);
@@ -150,7 +151,7 @@ fn an_ack_that_a_newer_one_overtook_says_nothing_of_the_window() {
 }
 
 #[test]
-fn of_two_acks_of_one_packet_the_one_that_waited_longer_is_newer() {
+fn longer_echo_delay_means_newer_ack() {
     let mut script = with_a_hole(LossDetection::Rack);
     let mut tell = |echo_delay_us, packets: u64| {
         let ack = Answer { ack: 4 * MSS, window: packets * MSS, echo_delay_us, ..native::answer_to(3) };
@@ -162,7 +163,7 @@ fn of_two_acks_of_one_packet_the_one_that_waited_longer_is_newer() {
 }
 
 #[test]
-fn an_ack_of_what_was_not_sent_says_nothing_of_the_window() {
+fn ack_of_unsent_does_not_change_window() {
     let mut script = with_a_hole(LossDetection::Rack);
     native::ack_with_window(&mut script, 1000, 4, &[], 2 * MSS);
     assert_eq!(script.stats().window, 8);
@@ -195,7 +196,7 @@ fn what_is_written_ahead_fills_whole_batches() {
 }
 
 #[test]
-fn segments_that_a_receiver_wants_small_have_records_within_the_memory_limit() {
+fn small_segments_respect_memory_limit() {
     let config = SenderConfig { pacing: false, memory_limit: 1 << 20, ..SenderConfig::native(7) };
     let config = SenderConfig { window: config.largest_window(), ..config };
     let congestion = Algorithm::Fixed(u32::MAX);
