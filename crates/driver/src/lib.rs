@@ -5,7 +5,7 @@
 //! | loop | `run.rs` | clock, application, turn, wait: one machine a thread |
 //! | event loop | `event_loop.rs` | the same for many machines on one thread |
 //! | blocking | `blocking.rs` | whole transfers in one call |
-//! | truesize | `truesize.rs` | kernel accounting of a receive buffer, from which a listener computes windows |
+//! | truesize | `truesize.rs` | kernel accounting of a receive buffer, for window limits |
 //! | source | `source.rs` | input of a sender: file, pipe or generated data |
 //!
 //! Sockets are those of [`rdt_udp`], re-exported here.

@@ -134,8 +134,8 @@ impl PollSet {
         self.shared.poller.delete(&*socket)
     }
 
-    /// Waits for at most `timeout` until a socket is readable (or, if asked for, writable), and adds
-    /// the keys of such sockets to `ready`. Returns true if the waker was used.
+    /// Waits for at most `timeout` until a socket is readable (or, if asked for, writable), and
+    /// adds the keys of such sockets to `ready`. Returns true if the waker was used.
     pub fn poll(&mut self, timeout: Option<Duration>, ready: &mut Vec<usize>) -> io::Result<bool> {
         let woken = self.shared.wait(&mut self.events, timeout)?;
         for event in self.events.iter() {
