@@ -2,7 +2,7 @@
 //! each way, RTO of at least 1 s. A published run of ns-2 had 1.239 Mbit/s with neither, 1.407 with an initial
 //! window of 4, 1.780 with SACK and 1.920 with both: 1 to 1.14 to 1.44 to 1.55. The means of many transfers must have
 //! this order, and these ratios with RACK. They do not have them with RFC 6675 alone, because the recovery of ns-2
-//! without SACK is RFC 5681's, which ends at the first partial ACK, and NewReno's does not.
+//! without SACK is RFC 5681's, which ends at the first partial ACK, and that of `NewReno` does not.
 
 use super::*;
 

@@ -241,7 +241,7 @@ impl UdpIo {
                         return false;
                     }
                     ReadFailure::Unreachable => {
-                        self.stats.note_icmp_errors(self.kernel.drain_icmp_errors(Some(&e)))
+                        self.stats.note_icmp_errors(self.kernel.drain_icmp_errors(Some(&e)));
                     }
                     ReadFailure::Fatal => {
                         self.fatal = Some(SocketError::Receive(e));

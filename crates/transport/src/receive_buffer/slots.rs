@@ -31,7 +31,7 @@ pub(super) struct Slots {
     range: u64,
     rcv_nxt: u64,
     /// Slot i is packet `rcv_nxt` + i. The first is always missing, the last never.
-    slots: VecDeque<Slot>,
+    beyond: VecDeque<Slot>,
     held_packets: u64,
     /// Payload beyond holes, with [`PACKET`] for each packet, in bytes.
     held_bytes: u64,
@@ -49,7 +49,7 @@ impl Slots {
         Self {
             range,
             rcv_nxt: first,
-            slots: VecDeque::new(),
+            beyond: VecDeque::new(),
             held_packets: 0,
             held_bytes: 0,
             in_place: 0,
@@ -84,7 +84,7 @@ impl Slots {
 
     /// Number after the farthest packet that arrived.
     pub(super) fn arrived(&self) -> u64 {
-        self.rcv_nxt + self.slots.len() as u64
+        self.rcv_nxt + self.beyond.len() as u64
     }
 
     pub(super) fn is_contiguous(&self) -> bool {
@@ -97,7 +97,7 @@ impl Slots {
 
     /// Memory accounted for packets beyond holes, in bytes.
     pub(super) fn memory(&self) -> u64 {
-        self.held_bytes + self.slots.len() as u64 * SLOT
+        self.held_bytes + self.beyond.len() as u64 * SLOT
     }
 
     /// Bounds the memory of the stream after the application read some of it.
@@ -109,7 +109,7 @@ impl Slots {
 
     /// No more data will arrive.
     pub(super) fn end(&mut self) {
-        self.slots = VecDeque::new();
+        self.beyond = VecDeque::new();
     }
 
     fn accept_in_order(&mut self, ordered: &mut Ordered, payload: &[u8]) -> u64 {
@@ -121,7 +121,7 @@ impl Slots {
             return 1;
         }
         self.append(ordered, payload);
-        while let Some(slot @ (Slot::InPlace | Slot::Aside)) = self.slots.front().copied() {
+        while let Some(slot @ (Slot::InPlace | Slot::Aside)) = self.beyond.front().copied() {
             let len = if slot == Slot::InPlace {
                 ordered.append_in_place(self.stride);
                 self.in_place -= 1;
@@ -153,7 +153,7 @@ impl Slots {
 
     /// The packet in the first slot, of `len` bytes, is in order now.
     fn advance(&mut self, len: u64) {
-        self.slots.pop_front();
+        self.beyond.pop_front();
         self.rcv_nxt += 1;
         self.largest = self.largest.max(len);
     }
@@ -168,20 +168,20 @@ impl Slots {
     ) {
         // Below `range`, a count of slots.
         let index = usize::try_from(ahead).unwrap_or(usize::MAX);
-        if self.slots.get(index).is_some_and(|slot| *slot != Slot::Missing) {
+        if self.beyond.get(index).is_some_and(|slot| *slot != Slot::Missing) {
             arrival.duplicate = 1;
             return;
         }
-        let (len, slots) = (payload.len() as u64, self.slots.len().max(index + 1));
+        let (len, slots) = (payload.len() as u64, self.beyond.len().max(index + 1));
         if self.held_bytes + PACKET + len + slots as u64 * SLOT > limits.memory {
             arrival.no_room = 1;
             return;
         }
         arrival.new = 1;
-        self.slots.resize(slots, Slot::Missing);
+        self.beyond.resize(slots, Slot::Missing);
         self.held_packets += 1;
         self.held_bytes += PACKET + len;
-        self.slots[index] = self.store(ordered, ahead, payload);
+        self.beyond[index] = self.store(ordered, ahead, payload);
     }
 
     fn store(&mut self, ordered: &mut Ordered, ahead: u64, payload: &[u8]) -> Slot {
@@ -212,7 +212,7 @@ impl Slots {
     /// Moves all packets out of the memory of the stream: their offsets were wrong, or they lie too
     /// sparsely.
     fn set_aside(&mut self, ordered: &mut Ordered) {
-        for (ahead, slot) in (0..).zip(&mut self.slots) {
+        for (ahead, slot) in (0..).zip(&mut self.beyond) {
             if *slot == Slot::InPlace {
                 let start = ordered.end() + ahead * self.stride;
                 self.aside.insert(self.rcv_nxt + ahead, ordered.copy(start..start + self.stride));

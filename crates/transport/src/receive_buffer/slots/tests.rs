@@ -114,7 +114,7 @@ impl Model {
         assert_eq!(r.is_contiguous(), held.is_empty(), "{place}");
         let beyond: u64 = held.iter().map(|len| *len as u64 + PACKET).sum();
         let slots = slots(r);
-        assert_eq!(r.held_memory(), beyond + slots.slots.len() as u64 * SLOT, "{place}");
+        assert_eq!(r.held_memory(), beyond + slots.beyond.len() as u64 * SLOT, "{place}");
         assert_eq!(slots.in_place + slots.aside.len() as u64, held.len() as u64, "{place}");
         let chunks = r.ordered.chunks.memory();
         assert!(chunks <= slots.most_memory(&r.ordered) + 2 * CHUNK, "{place}: {chunks} bytes");
@@ -170,7 +170,7 @@ fn random_order_agrees_with_plain_model() {
         r.consume(u64::MAX);
         model.check(&r, &format!("seed {seed}"));
         assert!(r.is_contiguous() && r.memory() == 0, "seed {seed}");
-        assert_eq!((r.ordered.chunks.memory(), slots(&r).slots.capacity()), (0, 0), "seed {seed}");
+        assert_eq!((r.ordered.chunks.memory(), slots(&r).beyond.capacity()), (0, 0), "seed {seed}");
     }
     assert!(in_place > 10_000 && aside > 10_000, "{in_place} in place, {aside} aside");
 }
@@ -243,9 +243,9 @@ fn slots_are_freed_at_end() {
     for seq in (1..=500).chain([0]) {
         put(&mut r, seq, &[7; 1000], 1 << 30);
     }
-    assert!(slots(&r).slots.capacity() > 0);
+    assert!(slots(&r).beyond.capacity() > 0);
     r.end();
-    assert_eq!(slots(&r).slots.capacity(), 0);
+    assert_eq!(slots(&r).beyond.capacity(), 0);
     assert_eq!((read_all(&mut r).len(), r.ordered.chunks.memory()), (501_000, 0));
 }
 
