@@ -14,7 +14,6 @@ use crate::faults::plan::MSS;
 const SYN: u8 = 1;
 const SYN_ACK: u8 = 3;
 const DATA: u8 = 4;
-const PROBE: u8 = 5;
 const ACK: u8 = 6;
 const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;
@@ -172,8 +171,8 @@ fn is_whole(datagram: &[u8]) -> bool {
         return false;
     }
     let head = match datagram[1] {
-        DATA | PROBE if datagram.len() < 28 => return false,
-        DATA | PROBE => 28,
+        DATA if datagram.len() < 28 => return false,
+        DATA => 28,
         _ => datagram.len(),
     };
     let mut hasher = crc32fast::Hasher::new();
@@ -221,7 +220,7 @@ impl Checker {
     fn sender_sent(&mut self, now: Instant, datagram: &[u8]) {
         self.follow(datagram);
         let kind = datagram[1];
-        if matches!(kind, DATA | PROBE | FIN) {
+        if matches!(kind, DATA | FIN) {
             self.number(u32_at(datagram, 16));
         }
         match kind {
@@ -332,16 +331,14 @@ impl Checker {
         c.open |= datagram[1] == SYN && datagram[16] > 0;
         match datagram[1] {
             _ if !c.open => {}
-            kind @ (DATA | PROBE) => {
+            DATA => {
                 let tx = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
                 if c.arrived_at.replace(now) != Some(now) {
                     c.newest_before = c.newest;
                 }
                 c.newest = c.newest.max(Some(tx));
-                if kind == DATA {
-                    let offset = u64_at(datagram, 20);
-                    c.arrived.insert(offset, offset + datagram.len() as u64 - 28);
-                }
+                let offset = u64_at(datagram, 20);
+                c.arrived.insert(offset, offset + datagram.len() as u64 - 28);
             }
             FIN => c.fin_arrived = true,
             _ => {}

@@ -182,7 +182,6 @@ impl Receiver {
         match packet {
             Packet::Syn(open) => self.on_syn(now, open),
             Packet::Data(piece) => self.on_data(now, piece, ecn, memory),
-            Packet::Probe { tx } => self.stream.on_control(now, *tx, ecn, true),
             Packet::Fin { seq, seal, heeds_ack } => {
                 let fin = Fin { seq: *seq, seal: *seal, understands_ack: *heeds_ack };
                 self.on_fin(now, fin, ecn);

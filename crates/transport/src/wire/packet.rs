@@ -16,11 +16,6 @@ pub enum Packet<'a> {
     Syn(Open),
     /// A piece of the stream.
     Data(Piece<'a>),
-    /// Wants nothing but an answer.
-    Probe {
-        /// Number of the transmission.
-        tx: u64,
-    },
     /// Ends the stream: every number below `seq` was sent.
     Fin {
         /// One past the last number.
@@ -142,7 +137,6 @@ impl<'a> Packet<'a> {
                 asks: data.header.ack_now,
                 ack_every: data.header.ack_every,
             }),
-            native::FromSender::Probe(probe) => Self::Probe { tx: probe.tx },
             native::FromSender::Fin(fin) => {
                 let seal = Some(Seal { crc: fin.crc, tx: fin.tx });
                 Self::Fin { seq: fin.length, seal, heeds_ack: true }
@@ -159,7 +153,6 @@ impl Packet<'_> {
     pub(crate) fn transmission(&self) -> Option<u64> {
         match self {
             Self::Data(piece) => piece.tx,
-            Self::Probe { tx } => Some(*tx),
             Self::Fin { seal, .. } => seal.map(|seal| seal.tx),
             Self::Syn(_) | Self::Close => None,
         }

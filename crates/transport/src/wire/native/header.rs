@@ -14,13 +14,12 @@ const MARK: u8 = 0xD0;
 /// Byte 1 of a packet in the classic format, and so never a type here.
 const CLASSIC: u8 = 0xAA;
 
-/// The types, byte 1.
+/// Packet types, byte 1. 5 is reserved: PROBE of earlier receivers.
 pub(super) mod kind {
     pub(in super::super) const SYN: u8 = 1;
     pub(in super::super) const RETRY: u8 = 2;
     pub(in super::super) const SYN_ACK: u8 = 3;
     pub(in super::super) const DATA: u8 = 4;
-    pub(in super::super) const PROBE: u8 = 5;
     pub(in super::super) const ACK: u8 = 6;
     pub(in super::super) const FIN: u8 = 7;
     pub(in super::super) const FIN_ACK: u8 = 8;

@@ -9,7 +9,7 @@
 //! | `header.rs` | the common header, what tells the formats and versions apart |
 //! | `check.rs` | the check, CRC-32 of a stream from those of its pieces |
 //! | `handshake.rs`, `params.rs` | SYN, RETRY, SYN-ACK, VERSIONS and the parameters in them |
-//! | `stream.rs` | DATA, PROBE, FIN |
+//! | `stream.rs` | DATA, FIN |
 //! | `ack.rs` | ACK, FIN-ACK |
 //! | `varint.rs` | numbers of variable length |
 //! | `close.rs` | CLOSE |
@@ -42,8 +42,7 @@ pub use handshake::{
 pub use header::{HEADER, VERSION, connection_id, recognize};
 pub use params::{LinkRequest, Params, Versions};
 pub use stream::{
-    DATA_HEADER, Data, DataHeader, FIN_LEN, Fin, MAX_ACK_EVERY, Probe, encode_data_header, encode_fin,
-    encode_probe,
+    DATA_HEADER, Data, DataHeader, FIN_LEN, Fin, MAX_ACK_EVERY, encode_data_header, encode_fin,
 };
 
 /// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC 1122, section 3.3.3).
@@ -56,8 +55,6 @@ pub enum FromSender<'a> {
     Syn(Syn),
     /// A piece of the stream.
     Data(Data<'a>),
-    /// Looks for the largest datagram that the path carries.
-    Probe(Probe),
     /// Ends the stream.
     Fin(Fin),
     /// Ends the transfer before its time.
@@ -92,7 +89,6 @@ pub fn decode_from_sender(datagram: &[u8], near_tx: u64) -> Result<FromSender<'_
     match header::kind_of(datagram)? {
         kind::DATA => stream::decode_data(datagram, near_tx).map(FromSender::Data),
         kind::SYN => handshake::decode_syn(datagram).map(FromSender::Syn),
-        kind::PROBE => stream::decode_probe(datagram, near_tx).map(FromSender::Probe),
         kind::FIN => stream::decode_fin(datagram, near_tx).map(FromSender::Fin),
         kind::CLOSE => close::decode_close(datagram, near_tx).map(FromSender::Close),
         _ => Err(WireError::Type),

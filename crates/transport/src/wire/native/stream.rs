@@ -1,12 +1,11 @@
-//! Packets that carry and end the stream, and the probes among them: DATA, PROBE and FIN. All have the
-//! transmission's number, which no two packets of a transfer share.
+//! DATA and FIN: they carry and end the stream. Each has a transmission number, unique in a transfer.
 
 use super::super::{WireError, seq};
 use super::check;
 use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
 use crate::crc;
 
-/// Bytes before the payload of a DATA packet, and before the padding of a PROBE.
+/// Bytes before the payload of a DATA packet.
 pub const DATA_HEADER: usize = HEADER + 12;
 /// Bytes of a FIN, exactly.
 pub const FIN_LEN: usize = HEADER + 16;
@@ -43,15 +42,6 @@ pub struct DataHeader {
     pub ack_every: u16,
 }
 
-/// A packet that is as large as a path is hoped to carry. Its payload is not of the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probe {
-    /// Number of this transmission.
-    pub tx: u64,
-    /// Bytes of the datagram.
-    pub len: usize,
-}
-
 /// Ends the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fin {
@@ -76,17 +66,6 @@ pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u3
     out[..DATA_HEADER].copy_from_slice(&head);
 }
 
-/// Writes a PROBE that fills `out`, at least [`DATA_HEADER`] bytes. `snd_nxt` is for those who read traces;
-/// receivers ignore it.
-pub fn encode_probe(connection_id: u64, tx: u64, snd_nxt: u64, out: &mut [u8]) {
-    let (head, padding) = out.split_at_mut(DATA_HEADER);
-    padding.fill(0);
-    header::begin(kind::PROBE, 0, connection_id, head);
-    put(head, TX, seq::wrap(tx).to_le_bytes());
-    put(head, OFFSET, snd_nxt.to_le_bytes());
-    header::seal(head, crc32fast::hash(padding));
-}
-
 /// Writes a FIN; `out` has [`FIN_LEN`] bytes.
 pub fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
     header::begin(kind::FIN, 0, connection_id, out);
@@ -105,12 +84,6 @@ pub(super) fn decode_data(datagram: &[u8], near_tx: u64) -> Result<Data<'_>, Wir
     let header =
         DataHeader { tx, offset, ack_now: flags & ACK_NOW != 0, ack_every: flags >> ACK_EVERY_SHIFT };
     Ok(Data { header, payload, payload_crc })
-}
-
-pub(super) fn decode_probe(datagram: &[u8], near_tx: u64) -> Result<Probe, WireError> {
-    let (head, ..) = split(datagram)?;
-    no_info(head)?;
-    Ok(Probe { tx: transmission(u32_at(head, TX), near_tx)?, len: datagram.len() })
 }
 
 pub(super) fn decode_fin(datagram: &[u8], near_tx: u64) -> Result<Fin, WireError> {

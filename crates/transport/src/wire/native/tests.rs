@@ -60,9 +60,6 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
             encode_data_header(CID, &data.header, data.payload_crc, &mut out);
             [&out, data.payload].concat()
         }
-        Packet::Up(FromSender::Probe(probe)) => {
-            written(probe.len, &|out| encode_probe(CID, probe.tx, 2000, out))
-        }
         Packet::Up(FromSender::Fin(fin)) => written(FIN_LEN, &|out| encode_fin(CID, fin, out)),
         Packet::Up(FromSender::Close(close)) | Packet::Down(FromReceiver::Close(close)) => {
             written(close_len(close), &|out| encode_close(CID, close, out))
@@ -91,7 +88,7 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
 
 /// Makes the check of a packet right again after a change.
 fn reseal(packet: &mut [u8]) {
-    let has_payload = matches!(packet.get(1), Some(&(kind::DATA | kind::PROBE)));
+    let has_payload = matches!(packet.get(1), Some(&kind::DATA));
     let head = if has_payload { DATA_HEADER.min(packet.len()) } else { packet.len() };
     if head >= HEADER {
         let payload_crc = crc32fast::hash(&packet[head..]);
@@ -165,8 +162,8 @@ fn no_blocks(ack: u64) -> SackBlocks<'static> {
     }
 }
 
-const NAMES: [&str; 17] = [
-    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "PROBE", "ACK", "ACK+", "ACK-",
+const NAMES: [&str; 16] = [
+    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "ACK", "ACK+", "ACK-",
     "FIN", "FIN-ACK", "CLOSE", "CLOSE+", "VERSIONS",
 ];
 
@@ -187,7 +184,6 @@ fn documented_vectors_hold_both_ways() {
             payload_crc: crc32fast::hash(&[7, 9]),
         })),
         data(5, 1 << 33, true, &[]),
-        Packet::Up(FromSender::Probe(Probe { tx: 6, len: 32 })),
         Packet::Down(FromReceiver::Ack { ack: Ack { overflow: Some(3), ..ack() }, sack: no_blocks(14_440) }),
         Packet::Down(FromReceiver::Ack {
             ack: Ack { echo_tx: 9, packets: 10, duplicates: 0, ce: 0, ect: 0, ..ack() },
@@ -344,10 +340,10 @@ fn formats_versions_and_directions_are_told_apart() {
     assert_eq!(refused("SYN", |p| p[1] = 0xAA), WireError::Magic);
     assert_eq!(refused("SYN", |p| p[0] = 0xD2), WireError::Version);
     assert_eq!(refused("VERSIONS", |p| p[0] = 0xD1), WireError::Version);
-    for kind in (0..=u8::MAX).filter(|kind| !(1..=10).contains(kind) && *kind != 0xAA) {
+    for kind in (0..=u8::MAX).filter(|kind| (!(1..=10).contains(kind) || *kind == 5) && *kind != 0xAA) {
         assert_eq!(refused("SYN", |p| p[1] = kind), WireError::Type, "type {kind}");
     }
-    for name in ["SYN", "DATA", "PROBE", "FIN"] {
+    for name in ["SYN", "DATA", "FIN"] {
         assert_eq!(decode_from_receiver(&vector(name), 0), Err(WireError::Type), "{name}");
     }
     for name in ["RETRY", "SYN-ACK", "ACK", "FIN-ACK", "VERSIONS"] {
@@ -375,7 +371,7 @@ fn only_a_long_syn_of_another_version_is_answered_with_versions() {
 
 #[test]
 fn reserved_bits_and_fields_are_refused() {
-    for name in ["RETRY", "PROBE", "FIN", "FIN-ACK"] {
+    for name in ["RETRY", "FIN", "FIN-ACK"] {
         for byte in 2..4 {
             assert_eq!(refused(name, |p| p[byte] = 1), WireError::Reserved, "{name}");
         }
