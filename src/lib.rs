@@ -11,6 +11,7 @@
 //! | [`udp`] | batched UDP sockets, for any protocol |
 //! | [`datagram`] | batches of datagrams, as machines and sockets exchange them |
 //! | [`sim`] | virtual time |
+//! | [`payload`] | the generated payload of tests and of the course |
 //!
 //! A transfer over a lossy link in virtual time:
 //!
@@ -26,6 +27,6 @@
 //! ```
 
 pub use {
-    rdt_datagram as datagram, rdt_driver as driver, rdt_emulator as emulator, rdt_server as server,
-    rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
+    rdt_datagram as datagram, rdt_driver as driver, rdt_emulator as emulator, rdt_payload as payload,
+    rdt_server as server, rdt_sim as sim, rdt_transport as transport, rdt_udp as udp,
 };

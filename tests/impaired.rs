@@ -6,9 +6,10 @@ use rdt::emulator::{
     Bitrate, GilbertElliott, Jitter, Ledger, LinkConfig, Loss, Mtu, Outage, Path, PathConfig, Probability,
     QueueSize, Trace,
 };
+use rdt::payload;
 use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::{Outcome, Simulation};
-use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig, dword_array};
+use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 
 const BYTES: u64 = 300_000;
 const LIMIT: Duration = Duration::from_secs(100_000);
@@ -45,7 +46,7 @@ fn transfer(config: impl Into<PathConfig>, seed: u64) -> (Ledger, Ledger, u64) {
     simulation.run_until(simulation.elapsed() + ms(10_000));
 
     let mut bytes = vec![0; usize::try_from(BYTES).unwrap()];
-    dword_array::fill(0, &mut bytes);
+    payload::fill(0, &mut bytes);
     let crc = crc32fast::hash(&bytes);
     for id in &senders {
         assert_eq!(simulation.sender(*id).outcome, Outcome::Finished { crc }, "seed {seed}");

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use rdt::payload;
 use rdt::sim::{Outcome, Report, Scenario};
-use rdt::transport::{Phase, TransferError, dword_array};
+use rdt::transport::{Phase, TransferError};
 
 const TRANSFERS: u64 = 200;
 const LIMIT: Duration = Duration::from_secs(1_000_000);
@@ -39,7 +40,7 @@ fn scenario(seed: u64) -> Scenario {
 
 fn crc_of_array(bytes: u64) -> u32 {
     let mut data = vec![0; usize::try_from(bytes).unwrap()];
-    dword_array::fill(0, &mut data);
+    payload::fill(0, &mut data);
     crc32fast::hash(&data)
 }
 

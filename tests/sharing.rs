@@ -7,9 +7,10 @@ use std::time::Duration;
 use rdt::emulator::{
     Bitrate, Direction, Ledger, Link, LinkConfig, Loss, Path, PathConfig, Probability, QueueLimit,
 };
+use rdt::payload;
 use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::{NodeId, Outcome, Simulation, WireId};
-use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig, dword_array};
+use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 
 const RATE: u64 = 10_000_000;
 const RTT: Duration = Duration::from_millis(20);
@@ -135,7 +136,7 @@ impl Shared {
 
 fn crc_of_array(bytes: u64) -> u32 {
     let mut data = vec![0; usize::try_from(bytes).unwrap()];
-    dword_array::fill(0, &mut data);
+    payload::fill(0, &mut data);
     crc32fast::hash(&data)
 }
 

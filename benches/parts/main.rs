@@ -13,10 +13,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{Criterion, Throughput, criterion_group};
 use rdt::emulator::{Bitrate, Direction, Link, LinkConfig, Loss, Probability};
+use rdt::payload;
 use rdt::transport::wire::{self, FromReceiver, Syn};
 use rdt::transport::{
     Ecn, Endpoint, LinkProperties, Listener, ListenerConfig, ReceiverConfig, Sender, SenderConfig,
-    TransmitBuf, dword_array,
+    TransmitBuf,
 };
 
 const LINK: LinkProperties =
@@ -31,7 +32,7 @@ fn checksum(c: &mut Criterion) {
     let mut group = c.benchmark_group("crc32");
     for size in [1464_usize, 65_536] {
         let mut bytes = vec![0; size];
-        dword_array::fill(0, &mut bytes);
+        payload::fill(0, &mut bytes);
         group.throughput(Throughput::Bytes(size as u64));
         group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32fast::hash(black_box(&bytes))));
     }
@@ -149,7 +150,7 @@ fn payload(c: &mut Criterion) {
     let mut group = c.benchmark_group("payload");
     group.throughput(Throughput::Bytes(65_536));
     let mut out = vec![0; 65_536];
-    group.bench_function("DWORD array", |b| b.iter(|| dword_array::fill(black_box(12), &mut out)));
+    group.bench_function("DWORD array", |b| b.iter(|| payload::fill(black_box(12), &mut out)));
     group.finish();
 }
 

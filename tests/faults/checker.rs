@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use rdt::payload;
 use rdt::sim::{Interceptor, NodeId};
 use rdt::transport::wire::native::{self, Ack, SackBlock};
-use rdt::transport::{Observer, Timer, Trace, dword_array};
+use rdt::transport::{Observer, Timer, Trace};
 
 use crate::faults::plan::MSS;
 
@@ -266,7 +267,7 @@ impl Checker {
         let end = offset + payload.len() as u64;
         let c = &self.connection;
         let (sent, acked, edge) = (c.sent, c.acked, c.edge.unwrap_or(FIRST_WINDOW));
-        self.rule(dword_array::matches(offset, payload), |_| format!("{offset}..{end} carries other bytes"));
+        self.rule(payload::matches(offset, payload), |_| format!("{offset}..{end} carries other bytes"));
         if end > sent {
             self.rule(offset <= sent, |_| format!("{offset}..{end} is sent after {sent}"));
             let probe = sent == acked;

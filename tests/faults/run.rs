@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rdt::emulator::{Ledger, Path};
+use rdt::payload;
 use rdt::sim::{NodeId, Outcome, Simulation, Transfer, WireId};
 use rdt::transport::wire::native::CloseReason;
-use rdt::transport::{LossDetection, Phase, TransferError, dword_array};
+use rdt::transport::{LossDetection, Phase, TransferError};
 
 use crate::faults::bounds::{self, Facts};
 use crate::faults::checker::{Checker, Shared};
@@ -57,7 +58,7 @@ pub(super) fn run(plan: &Plan) -> Result<Done, String> {
 
 fn crc_of_array(bytes: u64) -> u32 {
     let mut data = vec![0; usize::try_from(bytes).unwrap()];
-    dword_array::fill(0, &mut data);
+    payload::fill(0, &mut data);
     crc32fast::hash(&data)
 }
 

@@ -15,7 +15,7 @@ use common::{
     Program, RECV, SEND, Surroundings, argument, assert_arrived, cpu_per_gb, median, number, rounds, table,
     transfer,
 };
-use rdt_transport::dword_array;
+use rdt_payload as payload;
 use serde_json::Value;
 
 const WINDOW: u64 = 8192;
@@ -128,7 +128,7 @@ fn through_pipes(bytes: u64) -> Run {
     let mut input = sender.input();
     let writer = thread::spawn(move || {
         let mut chunk = vec![0; 1 << 20];
-        dword_array::fill(0, &mut chunk);
+        payload::fill(0, &mut chunk);
         let whole = bytes / chunk.len() as u64;
         for _ in 0..whole {
             input.write_all(&chunk).expect("rdt-send reads");

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::process::{Command, Stdio};
 
-use rdt_transport::dword_array;
+use rdt_payload as payload;
 use serde_json::Value;
 
 const SEND: &str = env!("CARGO_BIN_EXE_rdt-send");
@@ -171,7 +171,7 @@ fn write_file(path: &std::path::Path, bytes: u64) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let mut chunk = vec![0; 1 << 20];
     for offset in (0..bytes).step_by(chunk.len()) {
-        dword_array::fill(offset, &mut chunk);
+        payload::fill(offset, &mut chunk);
         file.write_all(&chunk)?;
     }
     file.flush()

@@ -5,7 +5,8 @@ use std::io::{self, IoSliceMut, Read};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
-use rdt_transport::{Spare, dword_array};
+use rdt_payload as payload;
+use rdt_transport::Spare;
 
 use crate::Waker;
 
@@ -78,7 +79,7 @@ impl Source for DwordArray {
         if n == 0 {
             return Ok(Fill::End);
         }
-        dword_array::fill(self.offset, &mut out[..n]);
+        payload::fill(self.offset, &mut out[..n]);
         self.offset += n as u64;
         Ok(Fill::Bytes(n))
     }

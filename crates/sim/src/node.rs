@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use rdt_payload as payload;
 use rdt_server::Server;
-use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError, dword_array};
+use rdt_transport::{Endpoint, Phase, ReceiverEvent, Sender, SenderEvent, TransferError};
 
 use crate::read_policy::{ReadPolicy, Reader};
 
@@ -81,7 +82,7 @@ impl SenderNode {
             let rest = usize::try_from(self.bytes - self.written).unwrap_or(usize::MAX);
             let before = self.written;
             for piece in spare.within(rest) {
-                dword_array::fill(self.written, piece);
+                payload::fill(self.written, piece);
                 self.written += piece.len() as u64;
             }
             let n = usize::try_from(self.written - before).unwrap_or(usize::MAX);
@@ -225,7 +226,7 @@ impl ServerNode {
                 self.unread.insert(peer);
                 return transfer.bytes > before;
             }
-            transfer.intact &= dword_array::matches(transfer.bytes, &data[..n]);
+            transfer.intact &= payload::matches(transfer.bytes, &data[..n]);
             transfer.bytes += n as u64;
             self.server.consume(peer, n);
             if let Some(reader) = &mut reader {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use rdt_payload as payload;
 use rdt_server::{LinkMode, ServerConfig, ServerStats};
-use rdt_transport::{Attempts, LinkProperties, ReceiverConfig, SenderConfig, SenderStats, dword_array};
+use rdt_transport::{Attempts, LinkProperties, ReceiverConfig, SenderConfig, SenderStats};
 
 use crate::{NodeId, Outcome, Simulation, Transfer};
 
@@ -45,7 +46,7 @@ impl Default for Scenario {
             loss_forward: 0.0,
             loss_reverse: 0.0,
             buffer: 60,
-            bytes: dword_array::WORD << 14,
+            bytes: payload::WORD << 14,
             packet_size: 1472,
             attempts: Attempts::default(),
             seed: 1,

@@ -25,7 +25,6 @@ pub mod congestion;
 pub mod cookie;
 mod crc;
 pub mod drive;
-pub mod dword_array;
 mod endpoint;
 mod error;
 mod listener;

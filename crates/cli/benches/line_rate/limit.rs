@@ -11,7 +11,7 @@ use std::process::Command;
 
 use libdeflater::Crc;
 use rdt_driver::clock;
-use rdt_transport::dword_array;
+use rdt_payload as payload;
 use serde_json::{Value, json};
 
 use crate::common::{Program, number};
@@ -123,7 +123,7 @@ impl Blast {
         socket.connect(self.peer);
         let most = self.batch();
         let mut source = vec![0; SOURCE + most];
-        dword_array::fill(0, &mut source);
+        payload::fill(0, &mut source);
         let mut out = Out::new(self.work, most, self.size);
         let (mut sent, mut acked, mut crc) = (0, 0, Crc::new());
         while acked < self.bytes {

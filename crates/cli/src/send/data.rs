@@ -5,7 +5,7 @@ use std::io::{self, Stdin};
 use std::path::Path;
 
 use rdt_driver::{DwordArray, Piped, Source, Waker, file_source};
-use rdt_transport::dword_array;
+use rdt_payload as payload;
 
 use crate::output::status::Status;
 use crate::{Failure, SendArgs};
@@ -72,7 +72,7 @@ impl Data {
 
     pub(crate) fn source(self, waker: Waker) -> io::Result<Box<dyn Source>> {
         match self {
-            Self::Power(power) => Ok(Box::new(DwordArray::new(dword_array::WORD << power))),
+            Self::Power(power) => Ok(Box::new(DwordArray::new(payload::WORD << power))),
             Self::Bytes(bytes) => Ok(Box::new(DwordArray::new(bytes))),
             Self::File { file, .. } => file_source(file, waker),
             Self::Stdin(stdin) => Ok(Box::new(Piped::new(stdin, waker))),

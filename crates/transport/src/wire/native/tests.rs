@@ -163,8 +163,8 @@ fn no_blocks(ack: u64) -> SackBlocks<'static> {
 }
 
 const NAMES: [&str; 16] = [
-    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "ACK", "ACK+", "ACK-",
-    "FIN", "FIN-ACK", "CLOSE", "CLOSE+", "VERSIONS",
+    "SYN", "SYN+", "SYN++", "RETRY", "SYN-ACK", "DATA", "DATA+", "EMPTY", "ACK", "ACK+", "ACK-", "FIN",
+    "FIN-ACK", "CLOSE", "CLOSE+", "VERSIONS",
 ];
 
 #[test]

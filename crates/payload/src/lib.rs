@@ -1,5 +1,6 @@
-//! The course's payload: an array of 32-bit words, little-endian, in which word i holds i (its low 32
-//! bits). Generated where it is needed, so that 2^30 words take no memory.
+//! Payload of the course and of the tests: little-endian 32-bit words, of which word i holds i (its low
+//! 32 bits). Pieces are generated on demand, so 2^30 words take no memory.
+#![forbid(unsafe_code)]
 
 /// Bytes of one word.
 pub const WORD: u64 = 4;
@@ -30,7 +31,7 @@ pub fn matches(offset: u64, bytes: &[u8]) -> bool {
     })
 }
 
-/// Bytes from the middle of a word on, to its end at most.
+/// Writes the rest of the word at `offset`, at most to its end.
 fn fill_part(offset: u64, out: &mut [u8]) {
     let bytes = word_at(offset).to_le_bytes();
     for (i, byte) in out.iter_mut().enumerate() {
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn any_piece_equals_the_same_piece_of_the_whole() {
+    fn any_piece_equals_that_of_the_whole() {
         let whole = array(600);
         for offset in 0..40 {
             for len in 0..40 {
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn crc_of_the_reference_table() {
+    fn crc_matches_the_reference_table() {
         // docs/PROTOCOL.md, "Payload": as printed in published traces.
         for (power, crc) in [(0, 0x2144_DF1C), (10, 0xF15F_689B), (14, 0xFC19_A074), (20, 0x5B0_360D_u32)] {
             assert_eq!(crc32fast::hash(&array(1 << power)), crc, "2^{power}");
