@@ -1,4 +1,4 @@
-//! The same seed gives the same run, event for event; another seed gives another.
+//! Equal seeds give equal runs, event for event; other seeds give other runs.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn presets() -> Vec<Scenario> {
 }
 
 #[test]
-fn every_preset_repeats_itself() {
+fn presets_repeat_exactly() {
     for scenario in presets() {
         let (a, b) = (scenario.run(LIMIT), scenario.run(LIMIT));
         assert_eq!((a.hash, a.datagrams, a.elapsed), (b.hash, b.datagrams, b.elapsed), "{scenario:?}");
@@ -28,7 +28,7 @@ fn every_preset_repeats_itself() {
 }
 
 #[test]
-fn another_seed_is_another_run_where_chance_has_a_say() {
+fn seed_changes_only_random_runs() {
     for scenario in presets() {
         let other = Scenario { seed: scenario.seed + 1, ..scenario.clone() };
         let chance = scenario.loss_forward + scenario.loss_reverse > 0.0;
@@ -38,9 +38,9 @@ fn another_seed_is_another_run_where_chance_has_a_say() {
 }
 
 #[test]
-fn losses_stay_where_they_are_when_delay_and_rate_change() {
-    // One packet at a time and no timeouts in common: packet n of the link is packet n of the transfer
-    // as long as nothing is lost before it, so the first loss hits the same packet on any link.
+fn losses_are_independent_of_delay_and_rate() {
+    // One packet at a time: packet n of the link is packet n of the transfer until the first loss.
+    // So the first loss hits the same packet on any link.
     let first_resent = |rtt_s: f32, speed_bps: f32| {
         let scenario = Scenario {
             window: 1,

@@ -1,7 +1,7 @@
-//! A published trace of a course's sender (W 10, RTT 0.1 s, 2^14 words, 1000 Mbps), replayed in virtual
-//! time. The trace was taken over the Internet from a program that slept between packets, so its times
-//! jitter by milliseconds; the order of sends and of ACKs, the windows and the round in which each packet
-//! leaves do not.
+//! Published trace of a sender of a university course (W 10, RTT 0.1 s, 2^14 words, 1000 Mbps),
+//! replayed in virtual time. The trace was taken over the Internet from a program that slept
+//! between packets, so its times jitter by milliseconds. The order of packets and ACKs, the windows
+//! and the RTT in which each packet leaves are exact.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use rdt::sim::{Outcome, Scenario};
 use rdt::transport::{Observer, Trace};
 
 const TRACE: &str = include_str!("golden/window-10-rtt-100ms.csv");
-/// Events that lie closer together than this belong to one round trip; rounds are 100 ms apart, and inside
-/// a round no two events of the trace are.
+/// Smallest gap between two rounds, s. Rounds are 100 ms apart; within a round the events of the
+/// trace are closer together.
 const ROUND_GAP: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +67,7 @@ fn replay() -> (Vec<Event>, rdt::transport::SenderStats, Outcome) {
     (events, node.sender.stats(), node.outcome.clone())
 }
 
-/// Numbers of one kind, cut where the next event is a round later.
+/// Sequence numbers of data or of ACKs, split into rounds.
 fn rounds(events: &[Event], data: bool) -> Vec<Vec<u64>> {
     let mut rounds: Vec<Vec<u64>> = Vec::new();
     let mut last = f64::NEG_INFINITY;
@@ -84,7 +84,7 @@ fn rounds(events: &[Event], data: bool) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn sends_and_acks_come_in_the_published_order_with_the_published_windows() {
+fn sends_acks_and_windows_match_published_trace() {
     let (ours, _, outcome) = replay();
     assert_eq!(outcome, Outcome::Finished { crc: 0xFC19_A074 });
     let kind = |events: &[Event], data| {
@@ -97,24 +97,24 @@ fn sends_and_acks_come_in_the_published_order_with_the_published_windows() {
 }
 
 #[test]
-fn every_packet_leaves_in_the_published_round_trip() {
+fn packets_leave_in_published_round_trips() {
     let (ours, _, _) = replay();
     let theirs = published();
     assert_eq!(rounds(&ours, true), rounds(&theirs, true));
     assert_eq!(rounds(&ours, false), rounds(&theirs, false));
 }
 
-/// Each packet leaves when the ACK that lets it arrives; the link serialises 1472 (the last time 1128) bytes
-/// forward and 12 back at 1 Gbit/s, and the receiver's window after ACK n is n. Worked here packet by packet,
-/// from those rules alone.
+/// Independent model, packet by packet: each packet leaves with the ACK that permits it. The link
+/// serialises 1472 (the last time 1128) bytes forward and 12 back at 1 Gbit/s. The receiver's
+/// window after ACK n is n.
 #[test]
-fn the_transfer_finishes_when_the_model_says() {
+fn duration_matches_model() {
     let wire_ns = |bytes: u64| bytes * 8;
     let (half_rtt_forward, half_rtt_reverse) = (50_000_000_u64, 50_000_000_u64);
     let (mut link_free, mut back_free) = (0, 0);
     let mut ack_at: Vec<u64> = Vec::new();
     for packet in 0..45_u64 {
-        // Packet p may leave at the first ACK n with n + min(10, n) > p, or at once where 0 + 1 > p.
+        // Packet p may leave at the first ACK n with n + min(10, n) > p, or at once if 0 + 1 > p.
         let permit = (0..=packet).find(|&n| n + n.clamp(1, 10) > packet).unwrap();
         let sent = if permit == 0 { 0 } else { ack_at[usize::try_from(permit).unwrap() - 1] };
         let bytes = if packet == 44 { 1128 } else { 1472 };
@@ -127,6 +127,6 @@ fn the_transfer_finishes_when_the_model_says() {
     let (_, stats, _) = replay();
     let off = stats.elapsed().abs_diff(model);
     assert!(off < Duration::from_millis(1), "took {:?}, the model gives {model:?}", stats.elapsed());
-    // The published program took 0.845 s: eight round trips and a millisecond of printing per packet.
+    // The published program took 0.845 s: eight RTTs and 1 ms of printing per packet.
     assert!(stats.elapsed() < Duration::from_millis(845));
 }

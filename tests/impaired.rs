@@ -1,4 +1,4 @@
-//! Whole transfers over links that do all sorts of things to packets, in virtual time.
+//! Whole transfers over impaired links, in virtual time.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn plain() -> LinkConfig {
     LinkConfig::new(Bitrate::from_bps(10_000_000), ms(10))
 }
 
-/// The ledgers of a wire over which two senders have transferred everything, and a hash of all that happened.
+/// Transfers from two senders over one wire. Returns both ledgers and the hash of all events.
 fn transfer(config: impl Into<PathConfig>, seed: u64) -> (Ledger, Ledger, u64) {
     let mut simulation = Simulation::new();
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
@@ -64,7 +64,7 @@ fn transfer(config: impl Into<PathConfig>, seed: u64) -> (Ledger, Ledger, u64) {
 }
 
 #[test]
-fn transfers_survive_every_impairment_and_repeat_exactly() {
+fn transfers_survive_all_impairments_and_repeat() {
     let bursts = Loss::GilbertElliott(GilbertElliott::all_or_nothing(probability(0.01), probability(0.4)));
     let everything = plain()
         .loss(bursts)
@@ -88,15 +88,16 @@ fn transfers_survive_every_impairment_and_repeat_exactly() {
 }
 
 #[test]
-fn duplicates_reach_the_node_that_their_original_was_for() {
+fn duplicates_reach_the_original_destination() {
     let (forward, reverse, _) = transfer(plain().duplicate(Probability::ONE), 1);
     assert_eq!((forward.duplicated, forward.delivered), (forward.sent, 2 * forward.sent));
     assert_eq!((reverse.duplicated, reverse.delivered), (reverse.sent, 2 * reverse.sent));
 }
 
 #[test]
-fn a_transfer_over_a_trace_takes_the_time_that_the_trace_allows() {
-    // One packet of 1472 bytes and 28 of overhead a millisecond, but none in the first 500 of each second.
+fn trace_link_carries_transfer_without_drops() {
+    // One packet of 1472 bytes and 28 of overhead each millisecond, but none in the first 500 of
+    // each second.
     let lines: Vec<_> = (501..=1_000).map(|millis: u32| millis.to_string()).collect();
     let trace = Trace::parse(&lines.join("\n")).unwrap();
     let forward = LinkConfig::new(None, ms(10)).trace(trace).overhead(28);
@@ -108,7 +109,7 @@ fn a_transfer_over_a_trace_takes_the_time_that_the_trace_allows() {
 }
 
 #[test]
-fn an_outage_of_a_second_is_waited_out() {
+fn transfer_survives_one_second_outage() {
     let outage = Outage::once(ms(100), ms(1_100));
     let (forward, reverse, _) = transfer(plain().outage(outage), 1);
     assert!(forward.dropped_outage > 0);
@@ -116,8 +117,8 @@ fn an_outage_of_a_second_is_waited_out() {
 }
 
 #[test]
-fn every_queue_discipline_carries_transfers_and_the_same_way_every_time() {
-    // Two windows of 20 packets over a path that holds 17: some 23 have to wait, for 27 ms.
+fn queue_disciplines_drop_deterministically() {
+    // Two windows of 20 packets over a path that holds 17: some 23 packets wait, for 27 ms.
     for (text, dropped) in [
         ("drop-tail", [true, false, false]),
         ("drop-head", [false, true, false]),
@@ -136,8 +137,8 @@ fn every_queue_discipline_carries_transfers_and_the_same_way_every_time() {
 }
 
 #[test]
-fn packets_above_the_mtu_are_named_and_others_pass() {
-    // SYN and FIN pass, full data packets do not: until the MTU grows.
+fn packets_above_mtu_have_their_own_counter() {
+    // Below the MTU are SYN and FIN; full data packets pass only after it grows.
     let mtu = Mtu::new(600).then(ms(500), 1_500);
     let (forward, reverse, _) = transfer(plain().overhead(28).mtu(mtu), 1);
     assert!(forward.dropped_mtu > 0);

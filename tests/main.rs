@@ -1,7 +1,8 @@
-//! Whole transfers in virtual time: models, a recorded trace, random and impaired links, many senders, shared wires.
+//! Whole transfers in virtual time: models, a recorded trace, random and impaired links, many
+//! senders, shared wires.
 //!
-//! A failing test prints the scenario, its seed included; run it again with
-//! `RDT_SEED=<seed> cargo test --test main random`.
+//! A failing test prints the scenario with its seed; `RDT_SEED=<seed> cargo test --test main
+//! random` repeats it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::cast_precision_loss, reason = "rates are compared to a per mille")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdt::sim::{Outcome, Scenario, Simulation};
 
 #[test]
-fn sixty_four_senders_share_a_server_and_each_keeps_its_own_link() {
+fn concurrent_senders_keep_their_own_links() {
     let mut simulation = Simulation::new();
     let server = simulation.add_server(Scenario::default().server_config());
     let senders: Vec<_> = (0..64_u16)
@@ -40,7 +40,7 @@ fn sixty_four_senders_share_a_server_and_each_keeps_its_own_link() {
 }
 
 #[test]
-fn idle_peers_are_forgotten_and_their_links_accounted_for() {
+fn idle_timeout_frees_peer_and_settles_link() {
     let (mut simulation, sender, server) = Scenario::default().prepare();
     assert!(simulation.run_senders(Duration::from_secs(100)));
     assert!(matches!(simulation.sender(sender).outcome, Outcome::Finished { .. }));
@@ -54,7 +54,7 @@ fn idle_peers_are_forgotten_and_their_links_accounted_for() {
 }
 
 #[test]
-fn a_round_trip_longer_than_the_idle_limit_does_not_end_a_transfer() {
+fn rtt_above_idle_timeout_does_not_end_transfer() {
     let scenario = Scenario { rtt_s: 29.5, bytes: 3000, ..Scenario::default() };
     let report = scenario.run(Duration::from_secs(1000));
     assert!(matches!(report.outcome, Outcome::Finished { .. }), "{report:?}");

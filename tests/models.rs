@@ -1,14 +1,14 @@
-//! Measured rates against the models that the course teaches, in virtual time.
+//! Measured rates against the models of a university course, in virtual time.
 
 use std::time::Duration;
 
 use rdt::sim::{Outcome, Scenario};
 
-/// Payload of a full packet and what it and its ACK take on the wire, bits.
+/// Payload of a full packet, and the wire size of the packet and its ACK, bits.
 const PAYLOAD_BITS: f64 = 1464.0 * 8.0;
 const WIRE_BITS: f64 = (1472.0 + 12.0) * 8.0;
 
-/// Rate in bits per second over whole round trips after the window has opened: `settle` to `end`.
+/// Rate from `settle` to `end`, after the window has opened, bits per second.
 fn steady_rate(scenario: &Scenario, settle: Duration, end: Duration) -> f64 {
     let scenario = Scenario { bytes: u64::MAX / 2, check_bytes: false, ..scenario.clone() };
     let (mut simulation, sender, _) = scenario.prepare();
@@ -18,8 +18,8 @@ fn steady_rate(scenario: &Scenario, settle: Duration, end: Duration) -> f64 {
     let after = simulation.sender(sender).sender.stats();
     assert_eq!(after.timeouts + after.fast_retransmits, 0, "a lossless link needs no retransmission");
     assert_eq!(after.window, scenario.window, "the window has opened");
-    // Between two arrivals of an ACK the base stands still, so a rate is exact only from one arrival to
-    // another: of the last before each time.
+    // The cumulative ACK advances only when an ACK arrives, so a rate is exact only between two
+    // arrivals: the last ones before `settle` and `end`.
     let time = after.last_ack_at.unwrap() - before.last_ack_at.unwrap();
     (after.snd_una - before.snd_una) as f64 * PAYLOAD_BITS / time.as_secs_f64()
 }
@@ -33,13 +33,13 @@ fn assert_within(measured: f64, model: f64, tolerance: f64, what: &str) {
 }
 
 #[test]
-fn rate_grows_linearly_with_the_window() {
+fn rate_is_proportional_to_window() {
     let (rtt, speed) = (0.5, 1e9);
     for power in 0..=10 {
         let window = 1_u32 << power;
         let scenario =
             Scenario { window, rtt_s: 0.5, speed_bps: 1e9, buffer: window + 50, ..Scenario::default() };
-        // Slow start takes log2(W) round trips and the handshake one; then many whole ones.
+        // Slow start takes log2(W) RTTs and the handshake one; whole RTTs follow.
         let measured = steady_rate(&scenario, Duration::from_secs_f64(10.0), Duration::from_secs_f64(60.0));
         let round_trip = rtt + WIRE_BITS / speed;
         assert_within(measured, f64::from(window) * PAYLOAD_BITS / round_trip, 0.01, &format!("W {window}"));
@@ -47,7 +47,7 @@ fn rate_grows_linearly_with_the_window() {
 }
 
 #[test]
-fn rate_falls_with_the_round_trip_time() {
+fn rate_is_inverse_to_rtt() {
     let speed = 1e9;
     for rtt in [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0] {
         #[allow(clippy::cast_possible_truncation, reason = "the wire carries 32-bit floats")]
@@ -60,8 +60,8 @@ fn rate_falls_with_the_round_trip_time() {
     }
 }
 
-/// The course's fourth question: 2^23 words, W 300, RTT 0.2 s, 10 Mbps. The link's share of payload is
-/// 1464 / 1472; in the steady state each packet waits for a whole window on the link.
+/// Exercise of the course: 2^23 words, W 300, RTT 0.2 s, 10 Mbps. The payload's share of the link
+/// is 1464 / 1472. In the steady state each packet waits for a whole window on the link.
 fn link_limited(loss_reverse: f32) -> (f64, f64, u64) {
     let scenario = Scenario {
         window: 300,
@@ -86,7 +86,7 @@ fn link_limited(loss_reverse: f32) -> (f64, f64, u64) {
 }
 
 #[test]
-fn a_link_limited_transfer_gets_the_links_payload_rate_with_and_without_lost_acks() {
+fn link_limited_rate_survives_lost_acks() {
     let (clean, srtt_clean, timeouts_clean) = link_limited(0.0);
     let (lossy, srtt_lossy, timeouts_lossy) = link_limited(0.1);
     assert_within(clean, 9.94e6, 0.005, "no loss");

@@ -1,10 +1,10 @@
-//! That the machines know no format: what differs is asked as a property of the wire (`wire/codec.rs`), so that a
-//! third format needs no look at them.
+//! Sender and receiver do not name a format. Formats differ in properties of the wire
+//! (`wire/codec.rs`), so a third format needs no change there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where formats are named: what writes and reads them, and what chooses one for a transfer.
+/// Places that may name formats: codecs, and the choice for a transfer.
 const MAY: [&str; 2] = ["wire", "sender/config.rs"];
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -18,13 +18,13 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Tests may name what they test.
+/// Returns true for test files, which may name formats.
 fn is_test(path: &Path) -> bool {
     path.iter().any(|part| part == "tests" || part == "tests.rs")
 }
 
 #[test]
-fn the_core_asks_for_no_format_by_name() {
+fn core_names_no_format() {
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/transport/src");
     let mut files = Vec::new();
     sources(&core, &mut files);

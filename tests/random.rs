@@ -1,5 +1,5 @@
-//! Transfers over random links: every byte once and in order, or the documented failure. `RDT_TRANSFERS`
-//! says how many (200 by default), `RDT_SEED` runs a single one again.
+//! Transfers over random links: every byte once and in order, or the documented failure.
+//! `RDT_TRANSFERS` is the number of transfers (default 200), `RDT_SEED` runs a single one.
 
 use std::env;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn scenario(seed: u64) -> Scenario {
     Scenario {
         window: rng.random_range(1..=window),
         rtt_s: if rng.random_bool(0.1) { 0.0 } else { rng.random_range(0.0..2.0) },
-        // 10 kbit/s to 10 Gbit/s, evenly in the exponent.
+        // 10 kbit/s to 10 Gbit/s, log-uniform.
         speed_bps: 10_f32.powf(rng.random_range(4.0..10.0)),
         loss_forward: loss(&mut rng),
         loss_reverse: loss(&mut rng),
@@ -44,7 +44,7 @@ fn crc_of_array(bytes: u64) -> u32 {
     crc32fast::hash(&data)
 }
 
-/// Checks one report; true if the transfer finished.
+/// Checks one report; returns true if the transfer finished.
 fn check(scenario: &Scenario, report: &Report) -> bool {
     let (sender, received) = (&report.sender, &report.received);
     assert!(received.intact, "a byte is wrong, missing or twice");
@@ -71,7 +71,7 @@ fn check(scenario: &Scenario, report: &Report) -> bool {
 }
 
 #[test]
-fn random_links_deliver_every_byte_once_or_fail_by_the_attempt_limit() {
+fn random_links_deliver_everything_or_hit_attempt_limit() {
     let only: Option<u64> = env::var("RDT_SEED").ok().and_then(|s| s.parse().ok());
     let count = env::var("RDT_TRANSFERS").ok().and_then(|s| s.parse().ok()).unwrap_or(TRANSFERS);
     let seeds = only.map_or(0..count, |seed| seed..seed + 1);
@@ -87,7 +87,7 @@ fn random_links_deliver_every_byte_once_or_fail_by_the_attempt_limit() {
             }
         }
     }
-    // Three SYN attempts through up to 30 % loss each way fail now and then; most transfers must finish.
+    // Three SYN attempts can fail at up to 30 % loss each way; most transfers must finish.
     assert!(
         only.is_some() || finished * 10 > (seeds.end - seeds.start) * 8,
         "{finished} of {count} finished"

@@ -1,5 +1,4 @@
-//! Several senders on one wire, in virtual time: what each gets of it, what it drops, and that its ledger
-//! knows about every packet.
+//! Several senders on one wire in virtual time: their shares, drops, and the ledger of all packets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +13,14 @@ use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 
 const RATE: u64 = 10_000_000;
 const RTT: Duration = Duration::from_millis(20);
-/// Payload of a full packet, and the packet, bytes.
+/// Payload and size of a full packet, bytes.
 const PAYLOAD: u64 = 1464;
 const PACKET: u64 = 1472;
-/// Packets that the wire carries without any waiting: 10 Mbit/s for 20 ms is 17 packets.
+/// Bandwidth-delay product: 10 Mbit/s for 20 ms is 17 packets.
 const PIPE: u32 = 17;
 const LIMIT: Duration = Duration::from_secs(10_000);
 
-/// A wire whose queue holds `queue` waiting packets each way.
+/// Wire with a queue of `queue` packets each way.
 fn bottleneck(rate: u64, queue: u32) -> PathConfig {
     let mut config = PathConfig::symmetric(RTT, Bitrate::from_bps(rate));
     config.forward.queue = QueueLimit::packets(queue);
@@ -29,7 +28,7 @@ fn bottleneck(rate: u64, queue: u32) -> PathConfig {
     config
 }
 
-/// A server that emulates nothing.
+/// Server without an emulated link.
 fn server_config() -> ServerConfig {
     let receiver =
         ReceiverConfig { keep_payload: true, max_datagram: usize::MAX, ..ReceiverConfig::reference() };
@@ -42,7 +41,7 @@ fn sender_config(window: u32) -> SenderConfig {
     SenderConfig::new(window, link)
 }
 
-/// Senders on one server, all over one wire.
+/// Senders to one server, all over one wire.
 struct Shared {
     simulation: Simulation,
     server: NodeId,
@@ -51,7 +50,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// One sender of `bytes` bytes for each of `windows`.
+    /// Adds one sender of `bytes` bytes for each of `windows`.
     fn new(config: PathConfig, seed: u64, windows: &[u32], bytes: u64) -> Self {
         let mut simulation = Simulation::new();
         let server = simulation.add_server(server_config());
@@ -75,8 +74,8 @@ impl Shared {
         self.simulation.wire(self.wire).reverse.ledger()
     }
 
-    /// Runs to the end of every transfer and until the wire is empty, and checks that each transfer is
-    /// whole and that every datagram of every node is in the ledgers.
+    /// Runs until every transfer has ended and the wire is empty. Checks that each transfer is
+    /// complete and that the ledgers contain every datagram.
     fn finish(&mut self, bytes: u64) {
         assert!(self.simulation.run_senders(LIMIT), "all end");
         self.check_ledgers();
@@ -112,13 +111,13 @@ impl Shared {
         }
     }
 
-    /// Data packets sent again, all senders together.
+    /// Retransmissions of all senders.
     fn resent(&self) -> u64 {
         let stats = self.senders.iter().map(|id| self.simulation.sender(*id).sender.stats());
         stats.map(|stats| stats.timeouts + stats.fast_retransmits).sum()
     }
 
-    /// Each sender's payload bits per second in the steady state.
+    /// Payload rate of each sender in the steady state, bits per second.
     fn goodputs(&mut self) -> Vec<f64> {
         let acked = |shared: &Self| -> Vec<u64> {
             let senders = shared.senders.iter();
@@ -149,7 +148,7 @@ fn assert_within(measured: f64, model: f64, tolerance: f64, what: &str) {
 }
 
 #[test]
-fn two_and_four_senders_share_a_wire_and_each_transfer_is_whole() {
+fn shared_wire_delivers_every_transfer() {
     let bytes = 4 << 16;
     for windows in [&[25, 25][..], &[12, 13, 14, 15]] {
         let mut shared = Shared::new(bottleneck(RATE, 60), 1, windows, bytes);
@@ -163,8 +162,8 @@ fn two_and_four_senders_share_a_wire_and_each_transfer_is_whole() {
 }
 
 #[test]
-fn windows_that_fit_divide_the_wires_payload_rate_in_their_proportion() {
-    // A link that is never idle carries each sender's packets as often as they stand in its queue.
+fn fitting_windows_share_rate_proportionally() {
+    // On a link that is never idle, each sender's share is its share of the queue.
     let link = (RATE * PAYLOAD) as f64 / PACKET as f64;
     for windows in [&[60][..], &[30, 30], &[20, 40], &[15, 15, 15, 15], &[6, 12, 18, 24]] {
         let total: u32 = windows.iter().sum();
@@ -180,7 +179,7 @@ fn windows_that_fit_divide_the_wires_payload_rate_in_their_proportion() {
 }
 
 #[test]
-fn a_sender_that_is_left_alone_gets_the_whole_wire() {
+fn last_sender_gets_full_rate() {
     let bytes = 4 << 18;
     let mut shared = Shared::new(bottleneck(RATE, 60), 1, &[30], u64::MAX / 2);
     let other = shared.simulation.add_sender(sender_config(30), shared.server, bytes).unwrap();
@@ -193,7 +192,7 @@ fn a_sender_that_is_left_alone_gets_the_whole_wire() {
         (acked(shared) - before) as f64 * 8.0 / (to - from)
     };
     let link = (RATE * PAYLOAD) as f64 / PACKET as f64;
-    // The other's mebibyte takes 1.7 seconds at half the rate.
+    // The other sender's 1 MiB takes 1.7 s at half the rate.
     let together = rate(&mut shared, 0.5, 1.5);
     assert_eq!(shared.simulation.sender(other).outcome, Outcome::Running);
     let alone = rate(&mut shared, 3.0, 13.0);
@@ -203,7 +202,7 @@ fn a_sender_that_is_left_alone_gets_the_whole_wire() {
 }
 
 #[test]
-fn a_full_queue_drops_what_senders_then_send_again() {
+fn queue_drops_are_retransmitted() {
     let bytes = 4 << 16;
     for windows in [&[30, 30][..], &[20, 20, 20, 20]] {
         assert!(windows.iter().sum::<u32>() > PIPE + 10, "the windows do not fit");
@@ -212,7 +211,7 @@ fn a_full_queue_drops_what_senders_then_send_again() {
         let (forward, resent) = (*shared.forward(), shared.resent());
         assert!(forward.dropped_queue > 0 && forward.dropped_loss == 0, "{forward:?}");
         assert_eq!(forward.max_occupancy, 10, "{forward:?}");
-        // What was sent again beyond what was dropped arrived twice.
+        // Retransmissions beyond the drops arrived twice.
         let once = windows.len() as u64 * (bytes.div_ceil(PAYLOAD) + 2);
         assert_eq!(forward.sent, once + resent);
         assert_eq!(resent, forward.dropped_queue + (forward.delivered - once));
@@ -220,7 +219,7 @@ fn a_full_queue_drops_what_senders_then_send_again() {
 }
 
 #[test]
-fn two_runs_are_the_same_and_another_order_of_losses_is_another() {
+fn seed_determines_run() {
     let bytes = 4 << 16;
     let run = |seed| {
         let mut config = bottleneck(RATE, 10);
@@ -235,10 +234,10 @@ fn two_runs_are_the_same_and_another_order_of_losses_is_another() {
 }
 
 #[test]
-fn losses_on_a_shared_wire_hit_the_same_packets_at_any_rate() {
+fn shared_losses_are_independent_of_rate() {
     let (bytes, seed) = (4 << 15, 7);
     let loss = Loss::Bernoulli(Probability::new(0.05).unwrap());
-    // A link that does nothing but lose says how many of the first n packets are lost.
+    // Reference link with loss alone: the number of losses among the first n packets.
     let mut reference =
         Link::new(LinkConfig { loss: loss.clone(), ..LinkConfig::default() }, seed, Direction::Forward);
     let epoch = Simulation::new().epoch();
@@ -273,11 +272,11 @@ fn losses_on_a_shared_wire_hit_the_same_packets_at_any_rate() {
 }
 
 #[test]
-fn a_wire_joins_only_the_pairs_that_are_led_over_it() {
+fn wire_carries_only_routed_pairs() {
     let bytes = 4 << 14;
     let mut shared = Shared::new(bottleneck(RATE, 60), 1, &[10], bytes);
     let (server, wire) = (shared.server, shared.wire);
-    // One pair on a wire of its own, whose server is at the near end; one pair on none.
+    // One pair has its own wire with its server at the near end; one pair has none.
     let own = shared.simulation.add_wire(Path::new(bottleneck(RATE / 10, 60), 1));
     let apart = shared.simulation.add_sender(sender_config(10), server, bytes).unwrap();
     shared.simulation.route(server, apart, own);
@@ -292,7 +291,7 @@ fn a_wire_joins_only_the_pairs_that_are_led_over_it() {
         let rtt = node.sender.stats().handshake_rtt.unwrap().as_secs_f64();
         assert!((at_least..=at_least + 0.001).contains(&rtt), "{id:?}: {rtt}");
     }
-    // SYN, 45 packets, FIN.
+    // SYN, 45 data packets, FIN.
     assert_eq!(simulation.wire(wire).forward.ledger().sent, 47);
     assert_eq!(simulation.wire(own).reverse.ledger().sent, 47);
     assert_eq!(simulation.wire(own).forward.ledger().sent, simulation.wire(wire).reverse.ledger().sent);

@@ -1,5 +1,6 @@
-//! Receivers whose sockets have a small buffer, in virtual time: it does not overflow on a short path, and keeps no
-//! window small on a long one. The buffer is the queue of the last link, whose rate is that of the reader.
+//! Receivers with a small socket buffer, in virtual time: no overflow on a short path, no small
+//! window on a long one. The last link models the buffer: its queue is the buffer's size, its rate
+//! that of the reader.
 
 use std::time::Duration;
 
@@ -9,24 +10,25 @@ use rdt::server::{LinkMode, ServerConfig};
 use rdt::sim::Simulation;
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig, SenderStats};
 
-/// What an ordinary user is granted of the usual `net.core.rmem_max` of 212992, in bytes.
+/// `SO_RCVBUF` that the kernel grants with the default `net.core.rmem_max` of 212992: twice that,
+/// in bytes of kernel accounting.
 const GRANTED: usize = 425_984;
-/// Datagrams that it has room for if they come one by one.
+/// Datagrams that fit if they are not coalesced: each costs 2304 bytes of truesize.
 const ROOM: u64 = GRANTED as u64 / 2304;
 const BYTES: u64 = 20_000_000;
 
-/// One transfer over a path to a socket with this buffer, which is announced or not.
+/// Transfer to a socket with this buffer, which the server knows or not.
 struct Run {
     config: SenderConfig,
     rtt: Duration,
     rate: u64,
-    /// Datagrams.
+    /// Queue of the last link, datagrams.
     queue: u64,
     announced: Option<usize>,
 }
 
 impl Run {
-    /// What the sender counted, how many datagrams found the queue full, and how long it took.
+    /// Runs it; returns the sender's counters, the drops in the buffer and the duration.
     fn result(self) -> (SenderStats, u64, Duration) {
         let mut path = PathConfig::symmetric(self.rtt, Bitrate::from_bps(self.rate));
         path.forward.queue = QueueLimit::bytes(self.queue * 1500);
@@ -52,7 +54,7 @@ fn senders() -> [SenderConfig; 2] {
 }
 
 #[test]
-fn a_small_buffer_does_not_overflow_on_a_short_path() {
+fn small_buffer_does_not_overflow_on_short_path() {
     for config in senders() {
         let run = |announced| {
             let rtt = Duration::from_micros(60);
@@ -66,7 +68,7 @@ fn a_small_buffer_does_not_overflow_on_a_short_path() {
 }
 
 #[test]
-fn a_small_buffer_keeps_no_window_small_on_a_long_path() {
+fn small_buffer_does_not_limit_long_path() {
     for config in senders() {
         let run = |announced| {
             let rtt = Duration::from_millis(50);

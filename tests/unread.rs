@@ -1,5 +1,5 @@
-//! Applications that stop reading for a while, in both formats: their transfers wait and complete, the others of the
-//! same server go on, and memory stays bounded.
+//! Applications that pause reading, in both formats: their transfers wait and complete, other
+//! transfers of the same server continue, and memory stays bounded.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use rdt::sim::{NodeId, Outcome, ReadPolicy, Simulation};
 use rdt::transport::wire::native::LinkRequest;
 use rdt::transport::{LinkProperties, ReceiverConfig, SenderConfig};
 
-/// Longer than the 50 attempts of a classic sender take on these paths, 2 s.
+/// Longer than the 50 attempts of a classic sender, which take 2 s on these paths.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Longer than a native sender waits for an answer, and than a receiver remembers a silent peer.
+/// Longer than a native sender's `give_up` and the receiver's idle timeout.
 const LONG_PAUSE: Duration = Duration::from_secs(100);
 const RTT_S: f32 = 0.002;
 const RATE_BPS: u64 = 200_000_000;
-/// Of the server, bytes.
+/// Memory limit of the server, bytes.
 const MEMORY: u64 = 32 << 20;
-/// Of that, what one receiver may hold.
+/// Limit of one receiver, bytes.
 const OF_ONE: u64 = MEMORY / 8;
-/// More than is held, so that the window closes; and less, so that only the FIN waits.
+/// Above that limit, so that the window closes; and below it, so that only the FIN waits.
 const SIZES: [u64; 2] = [3 * OF_ONE, OF_ONE / 4];
 
 fn classic() -> SenderConfig {
@@ -48,14 +48,14 @@ fn stalled(length: Duration) -> ReadPolicy {
     ReadPolicy::Stalled { from: Duration::from_millis(30), length }
 }
 
-/// Where the path is: in the server, or on the way to it.
+/// Position of the path: in the server, or on the way to it.
 #[derive(Debug, Clone, Copy)]
 enum Link {
     Server,
     Wire,
 }
 
-/// A server and a sender of so many bytes for each of `transfers`, each behind a path of its own.
+/// Adds a server, and for each of `transfers` a sender on its own path.
 fn simulation(link: Link, transfers: &[(SenderConfig, u64)]) -> (Simulation, NodeId, Vec<NodeId>) {
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
     let mode = match link {
@@ -80,7 +80,7 @@ fn simulation(link: Link, transfers: &[(SenderConfig, u64)]) -> (Simulation, Nod
     (simulation, server, senders)
 }
 
-/// Every byte arrived, and both ends have the same checksum.
+/// Asserts that every byte arrived and both ends have the same checksum.
 fn assert_complete(simulation: &Simulation, server: NodeId, sender: NodeId, what: &str) {
     let node = simulation.sender(sender);
     let stats = node.sender.stats();
@@ -91,7 +91,7 @@ fn assert_complete(simulation: &Simulation, server: NodeId, sender: NodeId, what
 }
 
 #[test]
-fn an_application_that_takes_nothing_for_long_gets_everything_afterwards() {
+fn transfer_completes_after_long_read_pause() {
     for link in [Link::Wire, Link::Server] {
         for (format, config) in [("classic", classic()), ("native", native())] {
             for (bytes, pause) in SIZES.into_iter().zip([PAUSE, LONG_PAUSE]).chain([(SIZES[0], LONG_PAUSE)]) {
@@ -101,7 +101,7 @@ fn an_application_that_takes_nothing_for_long_gets_everything_afterwards() {
                 assert!(simulation.run_senders(Duration::from_secs(200)), "{what}: it goes on for ever");
                 assert_complete(&simulation, server, senders[0], &what);
                 let took = simulation.elapsed();
-                // What was not sent yet takes half a second at most.
+                // The rest takes half a second at most.
                 assert!(took > pause && took < pause + Duration::from_secs(2), "{what}: {took:?}");
                 let stats = simulation.server(server).server.stats();
                 let held = stats.listener.max_memory;
@@ -112,15 +112,15 @@ fn an_application_that_takes_nothing_for_long_gets_everything_afterwards() {
 }
 
 #[test]
-fn all_senders_together_fill_no_more_memory_than_there_is() {
-    /// So many would fill three times what all may.
+fn concurrent_senders_stay_within_memory_limit() {
+    /// Senders that together would fill three times the limit.
     const SENDERS: usize = 12;
-    /// And so much of each is held whatever the others leave, and the rest of a piece of memory.
+    /// Reserve of each receiver, whatever the others use, and the rest of a chunk.
     const OF_EACH: u64 = (128 + 64) << 10;
     for (format, config) in [("classic", classic()), ("native", native())] {
         let transfers = vec![(config, 2 * OF_ONE); SENDERS];
         let (mut simulation, server, senders) = simulation(Link::Wire, &transfers);
-        // Once their windows are as large as they get.
+        // The pause begins after windows have reached their maximum.
         simulation.set_read_policy(server, stalled(PAUSE));
         assert!(simulation.run_senders(Duration::from_secs(200)), "{format}: it goes on for ever");
         for sender in senders {
@@ -135,7 +135,7 @@ fn all_senders_together_fill_no_more_memory_than_there_is() {
 }
 
 #[test]
-fn the_others_go_on_while_one_application_is_stopped() {
+fn stalled_application_does_not_block_others() {
     for stopped in [classic(), native()] {
         for other in [classic(), native()] {
             let what = format!("{:?} stopped, {:?}", stopped.wire, other.wire);
@@ -152,7 +152,7 @@ fn the_others_go_on_while_one_application_is_stopped() {
 }
 
 #[test]
-fn an_application_that_reads_slowly_is_sent_no_more_than_it_reads_in_the_classic_format() {
+fn classic_sender_matches_slow_reader() {
     let (mut simulation, server, senders) = simulation(Link::Wire, &[(classic(), 5 * OF_ONE)]);
     simulation.set_read_policy(server, ReadPolicy::AtRate(OF_ONE));
     assert!(simulation.run_senders(Duration::from_secs(60)));
@@ -160,6 +160,6 @@ fn an_application_that_reads_slowly_is_sent_no_more_than_it_reads_in_the_classic
     let took = simulation.elapsed().as_secs_f64();
     assert!((4.8..6.0).contains(&took), "{took} s");
     let stats = simulation.sender(senders[0]).sender.stats();
-    // Only the base is repeated while there is no room, and nothing that left before has to be.
+    // Only zero-window probes repeat data; no earlier packet is sent again.
     assert!(stats.retransmitted < 100, "{stats:?}");
 }

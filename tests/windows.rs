@@ -1,5 +1,5 @@
-//! Windows and rates of whole transfers in the native format against the models of the literature, in virtual
-//! time: RTT 100 ms, a link that no window fills, random loss. Windows are means over time, in segments.
+//! Windows and rates of native transfers against published models, in virtual time: RTT 100 ms, a
+//! link that no window fills, random loss. Windows are means over time, in segments.
 
 use std::fmt::Write as _;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -15,7 +15,7 @@ use rdt::transport::{ReceiverConfig, Reordering, SenderConfig};
 
 const RTT: f64 = 0.1;
 
-/// A transfer without end over one path.
+/// Endless transfer over one path.
 struct Transfer {
     congestion: Algorithm,
     rate: u64,
@@ -44,7 +44,7 @@ impl Transfer {
         let config = SenderConfig {
             congestion: self.congestion,
             packet_size: self.packet_size,
-            // What the models and RFCs count from: a loss is known a round trip after it.
+            // As in the models and RFCs: a loss is detected one RTT after it.
             reordering: Reordering::OnceSeen,
             ..SenderConfig::native(7)
         };
@@ -84,13 +84,14 @@ impl Transfer {
     }
 }
 
-/// sqrt(3 / (2 b p)) (Mathis et al. 1997). The window grows by bytes and not by ACKs (RFC 3465), so acknowledging
-/// every second packet does not slow it: b = 1. Losses at random instead of at equal distances raise it by 7 %.
+/// sqrt(3 / (2 b p)) (Mathis et al. 1997). The window grows by bytes and not by ACKs (RFC 3465), so
+/// ACKs of every second packet do not slow it: b = 1. Random losses instead of equal distances
+/// raise it by 7 %.
 fn reno_model(p: f64) -> f64 {
     (1.5 / p).sqrt()
 }
 
-/// RFC 9438, section 5.1, with C 0.4 and beta 0.7: losses at equal distances, Reno's rule left aside.
+/// RFC 9438, section 5.1, with C 0.4 and beta 0.7: losses at equal distances, without Reno's rule.
 fn cubic_model(p: f64) -> f64 {
     (C * (3.0 + BETA) / (4.0 * (1.0 - BETA))).powf(0.25) * (RTT / p).powf(0.75)
 }
@@ -98,8 +99,8 @@ fn cubic_model(p: f64) -> f64 {
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 
-/// RFC 9438, sections 4.2 to 4.7, round trip by round trip, with losses at random. Those raise the mean by 13 %;
-/// and where the cubic window and that of Reno's rule are of one size, the larger of both is above either's formula.
+/// RFC 9438, sections 4.2 to 4.7, one RTT at a time, with random losses. They raise the mean by 13
+/// %. If the cubic window and Reno's estimate are close, their maximum exceeds both formulas.
 fn cubic_rounds(p: f64, seed: u64) -> f64 {
     let mut random = StdRng::seed_from_u64(seed);
     let (mut cwnd, mut w_max, mut cwnd_prior): (f64, f64, f64) = (10.0, 10.0, 10.0);
@@ -118,7 +119,7 @@ fn cubic_rounds(p: f64, seed: u64) -> f64 {
                 if w_cubic(t) < w_est { cwnd.max(w_est) } else { cwnd.max(w_cubic(t + RTT).min(1.5 * cwnd)) };
             continue;
         }
-        // Recovery takes a round trip in which the window stands.
+        // Recovery takes one RTT with a constant window.
         w_max = if cwnd < cwnd_prior { cwnd * f64::midpoint(1.0, BETA) } else { cwnd };
         cwnd_prior = cwnd;
         cwnd = (cwnd * BETA).max(2.0);
@@ -129,7 +130,7 @@ fn cubic_rounds(p: f64, seed: u64) -> f64 {
     sum / f64::from(rounds)
 }
 
-/// One packet in `n`.
+/// Random loss of one packet in `n`.
 fn at_random(n: u32) -> Loss {
     Loss::Bernoulli(Probability::new(1.0 / f64::from(n)).unwrap())
 }
@@ -149,11 +150,12 @@ fn assert_window(congestion: Algorithm, loss: Loss, model: f64, seconds: f64) {
 }
 
 #[test]
-fn renos_mean_window_follows_the_square_root_of_loss() {
+fn reno_mean_window_matches_model() {
     for (n, seconds) in [(20, 200.0), (100, 500.0), (1000, 1000.0), (10_000, 2400.0)] {
         let model = reno_model(1.0 / f64::from(n));
         assert_window(Algorithm::Reno, at_random(n), model, seconds);
-        // A window of five segments spends a fifth of its time in recovery, which the formula leaves aside.
+        // A window of five segments is in recovery for a fifth of its time, which the formula
+        // ignores.
         if n > 20 {
             assert_window(Algorithm::Reno, at_equal_distances(n), model, seconds / 4.0);
         }
@@ -161,7 +163,7 @@ fn renos_mean_window_follows_the_square_root_of_loss() {
 }
 
 #[test]
-fn cubics_mean_window_follows_its_formula() {
+fn cubic_mean_window_matches_formula() {
     for (n, seconds) in [(100, 200.0), (1000, 500.0), (10_000, 500.0)] {
         let p = 1.0 / f64::from(n);
         let model = cubic_model(p).max(reno_model(p));
@@ -170,7 +172,7 @@ fn cubics_mean_window_follows_its_formula() {
 }
 
 #[test]
-fn cubics_mean_window_follows_its_rules_when_losses_come_at_random() {
+fn cubic_mean_window_under_random_loss() {
     for (n, seconds) in [(20, 200.0), (100, 500.0), (1000, 1000.0), (10_000, 1200.0)] {
         let model = cubic_rounds(1.0 / f64::from(n), 1);
         assert_window(Algorithm::Cubic, at_random(n), model, seconds);
@@ -178,14 +180,14 @@ fn cubics_mean_window_follows_its_rules_when_losses_come_at_random() {
 }
 
 #[test]
-fn reductions_keep_the_controllers_share_of_the_window() {
+fn reductions_match_controller_beta() {
     for (congestion, beta) in [(Algorithm::Reno, 0.5), (Algorithm::Cubic, BETA)] {
         for (n, seconds) in [(20, 100.0), (100, 200.0), (1000, 300.0), (10_000, 500.0)] {
             for loss in [at_random(n), at_equal_distances(n)] {
                 let run = Transfer::wide(congestion, loss);
                 let mean = run.mean_reduction(seconds);
                 println!("{congestion}, {:?}, seed {}: {mean:.3} of the window", run.loss, run.seed);
-                // Two segments are the least, which is more than the share at one loss in twenty.
+                // The minimum of two segments exceeds the share at one loss in twenty.
                 let most = if n == 20 { 0.1 } else { 0.02 };
                 assert!((-0.02..=most).contains(&(mean - beta)), "{congestion}, {:?}: {mean:.3}", run.loss);
             }
@@ -195,17 +197,17 @@ fn reductions_keep_the_controllers_share_of_the_window() {
 
 #[test]
 #[ignore = "takes minutes"]
-fn mean_windows_at_a_loss_of_a_hundred_thousandth() {
+fn mean_windows_at_loss_of_1e5() {
     let (n, p) = (100_000, 1e-5);
     assert_window(Algorithm::Reno, at_equal_distances(n), reno_model(p), 3000.0);
     assert_window(Algorithm::Cubic, at_equal_distances(n), cubic_model(p), 1000.0);
     assert_window(Algorithm::Cubic, at_random(n), cubic_rounds(p, 1), 3000.0);
 }
 
-/// Share of the link's payload rate.
+/// Share of the link's payload rate that BBR uses.
 fn bbr_share(loss: f64) -> f64 {
     let rate: u64 = 50_000_000;
-    // Two bandwidth-delay products of queue.
+    // Queue of two bandwidth-delay products.
     let run = Transfer {
         rate,
         packet_size: 1472,
@@ -223,17 +225,17 @@ fn bbr_share(loss: f64) -> f64 {
 }
 
 #[test]
-fn bbr_fills_the_link_whatever_the_random_loss() {
+fn bbr_fills_link_at_random_loss() {
     for loss in [0.0, 0.001, 0.01] {
         let share = bbr_share(loss);
-        // Of what the link carries, what is lost carries nothing.
+        // Lost packets use the link and carry nothing.
         let model = 1.0 - loss;
         assert!((share / model - 1.0).abs() <= 0.05, "loss {loss}, seed 1: {share:.4} of the link");
     }
 }
 
 #[test]
-fn slow_start_into_cubic_on_a_clean_path() {
+fn slow_start_into_cubic_trajectory() {
     let run = Transfer {
         rate: 20_000_000,
         packet_size: 1472,
@@ -249,10 +251,14 @@ fn slow_start_into_cubic_on_a_clean_path() {
     assert_eq!(table, TRAJECTORY, "\n{table}");
 }
 
-/// The cookie, and data behind it; slow start that doubles ten packets of the smallest size, which are eight of those
-/// that the path is then found to carry, and is slowed by `HyStart++`, after eight of the 16 ACKs of a round, beyond the 172
-/// packets of the path; two reductions by 0.7, because the first leaves about what the path and its queue of 170 packets hold; the cubic's
-/// concave part.
+/// Reference trajectory:
+/// - Cookie and early data.
+/// - Slow start doubles ten packets of the smallest size, which are eight of the size that path MTU
+///   discovery then finds. Beyond the path's 172 packets, `HyStart++` slows it, after eight of the
+///   16 ACKs of a round.
+/// - Two reductions by 0.7, because the first leaves about the capacity of path and queue (170
+///   packets).
+/// - The concave part of the cubic function.
 const TRAJECTORY: &str = "\
 second: window in packets at each tenth of it
 0:   0   8   8  16  32  62 123 244 403 491

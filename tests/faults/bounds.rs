@@ -1,6 +1,7 @@
-//! How much a transfer may send again, and how long it may take: not from what was drawn, but from what the path then
-//! really did. 20,000 seeds were measured: none reaches more than 26 of the 32 packets of slack, nor more than 0.63 of
-//! the time of those that must finish, half of which take less than 0.04 of it.
+//! Upper bounds on the retransmissions and on the duration of a transfer, computed from the path's
+//! ledger and the sender's timeouts. Measured over 20,000 seeds: at most 26 of the 32 packets of
+//! slack are used. Transfers that must finish use at most 0.63 of the time bound, half of them less
+//! than 0.04.
 
 use std::time::Duration;
 
@@ -10,51 +11,51 @@ use rdt::transport::congestion::Algorithm;
 
 use crate::faults::plan::{Kind, MSS, Plan};
 
-/// Packets that may be sent again for no reason that is counted.
+/// Retransmissions that no counter explains, packets.
 const SLACK: f64 = 32.0;
-/// What a transfer may take that its path and its losses do not explain: a SYN or two lost, the timer before there
-/// is a sample.
+/// Time that neither path nor losses explain: one or two lost SYNs, and the timeout before the
+/// first RTT sample.
 const ANY: Duration = Duration::from_secs(5);
-/// The same where an end may be given up, once by each of two senders.
+/// The same if a sender may give up, once for each of two senders.
 const GIVEN_UP: Duration = Duration::from_secs(210);
-/// Windows below this have too few ACKs to make up for a lost one, packets.
+/// Smaller windows have too few ACKs to make up for a lost one, packets.
 const SMALL_WINDOW: u32 = 8;
-/// Bytes of the stream that may follow the SYN before a window is offered.
+/// Bytes of early data that may follow the SYN.
 const EARLY_DATA: u64 = 65_536;
-/// Payload of a datagram of 548 bytes.
+/// Payload of a 548-byte datagram.
 const SMALLEST_MSS: u64 = 520;
-/// The smallest timeout.
+/// Minimum RTO.
 const MIN_RTO: Duration = Duration::from_millis(200);
-/// The longest wait between two timeouts in a row.
+/// Longest interval between two consecutive timeouts.
 const MAX_BACKOFF: Duration = Duration::from_secs(6);
-/// The longest wait between two SYNs or FINs.
+/// Longest interval between two SYNs or FINs.
 const MAX_CONTROL: Duration = Duration::from_secs(2);
-/// The timeout before there is a sample (RFC 6298, rule 2.1).
+/// RTO before the first RTT sample (RFC 6298, rule 2.1).
 const FIRST_RTO: Duration = Duration::from_secs(1);
-/// An ACK that waits for a second packet.
+/// Delay of an ACK for a single packet.
 const ACK_DELAY: Duration = Duration::from_millis(30);
 
-/// What the path did, and what the sender's timer found.
+/// Ledgers of the path and counters of the sender's timer.
 pub(super) struct Facts {
     pub(super) forward: Ledger,
     pub(super) reverse: Ledger,
-    /// Packets outstanding when a retransmission timer fired, of all that fired.
+    /// Packets outstanding at each timeout, summed.
     pub(super) at_stake: u64,
-    /// Timeouts that followed another one before anything new was acknowledged.
+    /// Timeouts without a new cumulative ACK since the timeout before.
     pub(super) in_a_row: u32,
-    /// Packets that found no transfer, because their SYN was lost or late.
+    /// Packets that arrived before their SYN, or whose SYN was lost.
     pub(super) without_syn: u64,
-    /// Times that a SYN or a FIN was sent again by the timer.
+    /// SYNs and FINs that the timer repeated.
     pub(super) controls: u32,
 }
 
-/// Packets that did not arrive whole.
+/// Packets lost or corrupted on the path.
 fn gone(ledger: &Ledger) -> f64 {
     let Ledger { dropped_loss, dropped_queue, dropped_outage, dropped_mtu, corrupted, .. } = ledger;
     (dropped_loss + dropped_queue + dropped_outage + dropped_mtu + corrupted) as f64
 }
 
-/// How much later than others a packet may come.
+/// Largest extra delay that the link adds to a packet.
 fn disorder(link: &LinkConfig) -> Duration {
     let jitter = link.jitter.map_or(Duration::ZERO, |jitter| match jitter.shape {
         JitterShape::Uniform(most) => most,
@@ -63,31 +64,35 @@ fn disorder(link: &LinkConfig) -> Duration {
     jitter + link.reorder.map_or(Duration::ZERO, |reorder| reorder.extra)
 }
 
-/// Packets arrive in the order in which they left, and once.
+/// Returns true if the link keeps the order and duplicates nothing.
 fn in_order(link: &LinkConfig) -> bool {
     link.reorder.is_none() && link.jitter.is_none() && link.duplicate.as_f64() == 0.0
 }
 
-/// The most packets that may be sent again; `None` where nothing can be said.
+/// Upper bound on retransmissions; `None` if the rules give no bound.
 ///
-/// What was dropped is sent again, what followed a SYN that was lost, and with q of the ACKs lost now and then a packet
-/// more. Beyond that, each lost ACK may cost a packet, as it does in a small window or when a whole flight of them is lost, and each timeout what was
-/// outstanding: all of it goes back to the network under RFC 6582 and 6675, which forget what they know of it, and one
-/// packet of it where the base alone is sent again. RACK is held to it whatever else happens, and by random losses in a
-/// window that is not small without the last two; the rules that count duplicates only on a path that keeps the order
-/// and where nobody repeats ACKs. A packet that comes later than others by more than three quarters of a round trip is
-/// lost as far as RACK can know: it waits no longer than `srtt` (RFC 8985, section 6.2, step 4). A first flight that takes
-/// longer than the first timeout to leave a slow link has all of it at stake.
+/// Base of the bound: dropped packets, packets behind a lost SYN, and one more now and then for a
+/// share `q` of lost ACKs. Three terms can be added to it:
+/// - One packet for each lost ACK, as in a small window or if the ACKs of a whole flight are lost.
+/// - The packets outstanding at each timeout. RFC 6582 and 6675 forget the scoreboard then and send
+///   all of them again, base-only recovery sends one.
+/// - Packets later than others by over three quarters of an RTT. RACK waits at most `srtt` (RFC
+///   8985, section 6.2, step 4).
+///
+/// RACK must keep the bound on every path, and without these terms under random loss alone in a
+/// window that is not small. The rules that count duplicate ACKs must keep it only on a path
+/// without reordering or forged ACKs. If a slow link takes longer than the first RTO for the first
+/// flight, all of the flight may be sent again.
 pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
     let rack = plan.sender.recovery == LossDetection::Rack;
     let orderly = in_order(&plan.path.forward) && in_order(&plan.path.reverse) && plan.forged == 0;
-    // Shorter packets carry what a longer one did, and of two senders the first is forgotten.
+    // A smaller MTU makes more packets; after a restart, the first sender's counters are gone.
     let whole = plan.path.forward.mtu == Mtu::unlimited() && plan.restart.is_none();
     if !whole || !(rack || orderly) {
         return None;
     }
     let q = gone(&facts.reverse) / facts.reverse.sent.max(1) as f64;
-    // A receiver refuses what of the early data lies beyond its window.
+    // The receiver refuses early data beyond its window.
     let refused = EARLY_DATA.saturating_sub(plan.window.max).div_ceil(MSS);
     let needed = 1.05 * (1.0 + q) * gone(&facts.forward) + (facts.without_syn + refused) as f64;
     let (small, first) = match plan.sender.congestion {
@@ -101,7 +106,7 @@ pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
         return Some(needed + SLACK);
     }
     let late = disorder(&plan.path.forward) > plan.rtt.mul_f64(0.75);
-    // Of what jitter alone delays, half is overtaken.
+    // Jitter alone lets half of the delayed packets be overtaken.
     let overtaken = match plan.path.forward.jitter {
         Some(jitter) if !jitter.keeps_order => facts.forward.sent as f64 / 2.0,
         _ => 0.0,
@@ -110,15 +115,15 @@ pub(super) fn most_sent_again(plan: &Plan, facts: &Facts) -> Option<f64> {
     Some(needed + late + gone(&facts.reverse) + facts.at_stake as f64 + SLACK)
 }
 
-/// The longest that the transfer may take.
+/// Upper bound on the duration of the transfer.
 ///
-/// A window a round trip, of the least of the windows there are; where it follows the losses, as many round trips as
-/// windows that are cut by each of them and grow by a packet a round trip need for these packets, and as many to
-/// start. Each packet lost costs a timeout and a round trip. All of it twice, and the serial time, and for as long as
-/// anything stands still. Jitter makes round trips longer by half of it each way, and the timeout by four mean deviations,
-/// each a quarter of it at least. Timeouts in a row back off, as do SYNs and FINs that are lost.
+/// One smallest window each RTT. A window that follows losses is cut by each of them and grows by
+/// one packet each RTT: the RTTs that it needs for these packets, and as many to start. Each lost
+/// packet costs an RTO and an RTT. The sum counts twice, for the serialisation time and for every
+/// pause. Jitter adds half of its range to the RTT each way, and four mean deviations (a quarter of
+/// the range each) to the RTO. Consecutive timeouts back off, as do lost SYNs and FINs.
 pub(super) fn longest(plan: &Plan, facts: &Facts) -> Duration {
-    // Where the path may shrink, segments may be as small as every path carries them.
+    // Path MTU discovery may fall back to the smallest datagram.
     let mss = if plan.path.forward.mtu == Mtu::unlimited() { MSS } else { SMALLEST_MSS };
     let packets = plan.bytes.div_ceil(mss) as f64;
     let wire = Duration::from_secs_f64(plan.bytes as f64 * 8.0 / plan.rate as f64);

@@ -1,5 +1,5 @@
-//! Judges a transfer by its wire alone: reads every packet with its own reader, and keeps its own account of what
-//! was sent, what arrived and what that allows. `docs/PROTOCOL.md` has the offsets.
+//! Checks a transfer by its datagrams alone. It decodes packets itself (offsets:
+//! `docs/PROTOCOL.md`) and tracks what was sent, what arrived and what the rules then allow.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ const DATA: u8 = 4;
 const ACK: u8 = 6;
 const FIN: u8 = 7;
 const FIN_ACK: u8 = 8;
-/// Bytes that may be sent before the receiver says how many.
+/// Bytes that may be sent before the first window arrives.
 const FIRST_WINDOW: u64 = 65_536;
-/// The most that leaves at once, bytes: what one call to the kernel takes.
+/// Largest burst, bytes: one GSO batch.
 const BATCH: u64 = 65_507 / MSS * MSS;
 
-/// Byte ranges that arrived, disjoint, by their start.
+/// Disjoint byte ranges that arrived, keyed by their start.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
@@ -47,7 +47,7 @@ impl Ranges {
     }
 }
 
-/// The pace that the sender says it keeps, as a bucket of bytes.
+/// Token bucket at the pacing rate that the sender reports.
 #[derive(Debug)]
 struct Bucket {
     rate: f64,
@@ -57,7 +57,7 @@ struct Bucket {
 
 impl Bucket {
     fn capacity(rate: f64) -> f64 {
-        // A train on a long path.
+        // One batch, or 1 ms on a path of low rate.
         (BATCH as f64).min(rate / 1000.0).max(16.0 * MSS as f64)
     }
 
@@ -68,56 +68,57 @@ impl Bucket {
     }
 }
 
-/// One connection, as the wire shows it.
+/// State of one connection, from its datagrams.
 #[derive(Debug, Default)]
 struct Connection {
     id: u64,
-    /// Packets that were outstanding when a retransmission timer fired, of all that fired.
+    /// Packets outstanding at each timeout, summed.
     at_stake: u64,
-    /// What was acknowledged when the timer fired last; timeouts that found the same.
+    /// Cumulative ACK at the last timeout, and the number of timeouts that found the same one.
     timed_out_at: Option<u64>,
     in_a_row: u32,
-    /// Times that a SYN or a FIN was sent again by the timer.
+    /// SYNs and FINs that the timer repeated.
     controls: u32,
-    /// The number of the first transmission that was seen, and how many there were.
+    /// Number of the first transmission, and the count of transmissions.
     first_tx: Option<u32>,
     transmissions: u32,
     /// One past the last byte sent.
     sent: u64,
-    /// Of what reached the sender: the largest cumulative ACK and the largest right edge of the window, which it
-    /// need not be told to send the first of the stream.
+    /// Largest cumulative ACK and largest right edge of the window that reached the sender. Early
+    /// data needs no edge.
     acked: u64,
     edge: Option<u64>,
-    /// What reached the receiver: a SYN with a cookie, and after it bytes, the newest transmission (counted from
-    /// 0), a FIN. What overtakes that SYN is lost.
+    /// SYN with a cookie, data, newest transmission (counted from 0) and FIN that reached the
+    /// receiver. Packets that overtake that SYN are lost.
     open: bool,
     arrived: Ranges,
     newest: Option<u32>,
-    /// The newest before those that arrived at one time with the last one: a turn may leave some to the next.
+    /// Newest transmission before the current instant: an event-loop turn may leave packets of one
+    /// instant to the next turn.
     newest_before: Option<u32>,
     arrived_at: Option<Instant>,
     fin_arrived: bool,
-    /// What the receiver said.
+    /// Right edge of the window that the receiver offered.
     offered: u64,
     bucket: Option<Bucket>,
     old_acks: Vec<Vec<u8>>,
 }
 
-/// The account, and the first thing that broke a rule.
+/// State of the checker, and the first violation.
 #[derive(Debug)]
 pub(super) struct Checker {
     sender: NodeId,
-    /// Bytes that the transfer has.
+    /// Bytes of the transfer.
     bytes: u64,
     forged: u32,
     random: u64,
     connection: Connection,
-    /// The receiver forgot the connection: its answers follow no rule any more.
+    /// The receiver lost the connection in a restart: no rule holds for its answers.
     pub(super) forgotten: bool,
     pub(super) violation: Option<String>,
 }
 
-/// The checker's place on the path and beside the sender.
+/// Handle of the checker, as path interceptor and as observer of the sender.
 #[derive(Debug, Clone)]
 pub(super) struct Shared(pub(super) Arc<Mutex<Checker>>);
 
@@ -129,7 +130,7 @@ fn u64_at(datagram: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(datagram[at..at + 8].try_into().unwrap())
 }
 
-/// Takes a number of variable length off the beginning.
+/// Decodes a variable-length integer and advances `rest`.
 fn take_varint(rest: &mut &[u8]) -> u64 {
     let len = 1 + rest.iter().position(|byte| byte & 0x80 == 0).unwrap();
     let (bytes, tail) = rest.split_at(len);
@@ -137,7 +138,7 @@ fn take_varint(rest: &mut &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7F))
 }
 
-/// An ACK without its counts of codepoints.
+/// Decodes an ACK without its ECN counts.
 fn read_ack(datagram: &[u8]) -> (Ack, Vec<SackBlock>) {
     let (echo, mut rest) = (u32_at(datagram, 16), &datagram[20..]);
     let [delay, ack, window, missing, duplicates] = std::array::from_fn(|_| take_varint(&mut rest));
@@ -166,7 +167,7 @@ fn read_ack(datagram: &[u8]) -> (Ack, Vec<SackBlock>) {
     (ack, blocks)
 }
 
-/// True if a datagram is as its sender made it.
+/// Returns true if no byte was changed on the path.
 fn is_whole(datagram: &[u8]) -> bool {
     if datagram.len() < 16 {
         return false;
@@ -210,7 +211,7 @@ impl Checker {
         }
     }
 
-    /// A sender with another connection took the place of the one before.
+    /// Resets the state if the datagram has another connection ID, after a restart of the sender.
     fn follow(&mut self, datagram: &[u8]) {
         let id = u64_at(datagram, 8);
         if id != self.connection.id {
@@ -242,12 +243,12 @@ impl Checker {
         c.in_a_row += u32::from(c.timed_out_at.replace(c.acked) == Some(c.acked));
     }
 
-    /// Timeouts in a row beyond the first, and SYNs and FINs sent again by the timer.
+    /// Consecutive timeouts beyond the first, and SYNs and FINs that the timer repeated.
     pub(super) fn repeated(&self) -> (u32, u32) {
         (self.connection.in_a_row, self.connection.controls)
     }
 
-    /// Packets that the timer found outstanding, of all timeouts: what they may have sent again.
+    /// Packets outstanding at each timeout, summed: the upper bound on what timeouts send again.
     pub(super) fn at_stake(&self) -> u64 {
         self.connection.at_stake
     }
@@ -280,7 +281,7 @@ impl Checker {
             bucket.settle(now);
             let (level, rate) = (bucket.level, bucket.rate);
             bucket.level -= payload.len() as f64;
-            // The last segment may be of another size than the one that was waited for.
+            // The last segment may differ in size from the one that the pacer waited for.
             let slack = MSS as f64 + 1.0;
             self.rule(level + slack >= payload.len() as f64, |_| {
                 format!("{} bytes at {rate} bytes/s are {level} early", payload.len())
@@ -310,7 +311,7 @@ impl Checker {
         let (Ack { ack, window, .. }, blocks) = read_ack(datagram);
         let (offered, missing) = (c.offered, c.arrived.first_missing());
         let echo = u32_at(datagram, 16).wrapping_sub(c.first_tx.unwrap_or(0));
-        // Of what arrives at one time, a turn may leave the rest to the next.
+        // An event-loop turn may leave some packets of one instant to the next turn.
         let read = if c.arrived_at == Some(now) { c.newest_before } else { c.newest };
         let fresh = Some(echo) <= c.newest && Some(echo) >= read || c.fin_arrived;
         let newest = c.newest;
@@ -366,8 +367,8 @@ impl Checker {
         Vec::new()
     }
 
-    /// Sometimes an ACK that no receiver would send now: an old one, one of what was never sent, or one with a
-    /// block that ends there.
+    /// Occasionally returns an ACK that no receiver would send now: an old one, one of unsent data,
+    /// or one with a SACK block of unsent data.
     fn forge(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
         if self.connection.old_acks.len() < 64 {
             self.connection.old_acks.push(datagram.to_vec());

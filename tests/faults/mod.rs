@@ -1,6 +1,7 @@
-//! A search for faults: transfers in the native format over drawn paths on which everything goes wrong, each held
-//! against rules that no honest transport breaks. `RDT_FAULTS` says how many (2,000 by default), `RDT_FAULTS_FROM` the
-//! first seed (0), `RDT_SEED` runs a single one again. `plan.rs` draws, `run.rs` judges the ends, `checker.rs` the wire between them.
+//! Search for faults: native transfers over randomly drawn paths with every impairment, each
+//! checked against the rules of the protocol. `RDT_FAULTS` is the number of seeds (default 2,000),
+//! `RDT_FAULTS_FROM` the first seed (0); `RDT_SEED` runs a single seed. `plan.rs` draws the
+//! transfer, `run.rs` checks its ends, `checker.rs` its datagrams.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -27,13 +28,13 @@ use run::{Done, run};
 
 const TRANSFERS: u64 = 2000;
 
-/// Seeds beyond those that every run searches, each of which broke a rule before its cause was repaired.
+/// Regression seeds that every run includes: each broke a rule once.
 const REPAIRED: [u64; 14] = [
     36_502, 39_923, 47_373, 48_926, 50_230, 52_875, 54_555, 59_600, 74_939, 78_388, 81_043, 84_900, 91_384,
     92_326,
 ];
 
-/// A seed and the rule that it broke.
+/// Seed, and the rule that it broke.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Fault {
     seed: u64,
@@ -52,8 +53,8 @@ fn judge(seed: u64) -> Result<Done, Fault> {
     result.map_err(|rule| Fault { seed, rule })
 }
 
-/// Runs seeds on every processor, each after `prepare` on its thread, and gives the faults (up to the first
-/// `enough`, in no order) and what came of the others.
+/// Runs seeds on every processor, each thread after `prepare`. Returns up to `enough` faults in any
+/// order, and the results of the other seeds.
 fn search(seeds: Range<u64>, enough: usize, prepare: impl Fn() + Sync) -> (Vec<Fault>, Vec<Done>) {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new((Vec::new(), Vec::new()));
@@ -111,7 +112,8 @@ fn no_drawn_fault_breaks_a_rule() {
         done.len()
     );
     assert!(faults.is_empty(), "{} rules were broken", faults.len());
-    // What slows all transfers down a little breaks no bound: half of them are near none.
+    // Catches a general slowdown, which stays within the bound of each transfer: half of them use
+    // little of it.
     assert!(only.is_some() || half <= 0.06 && most <= 0.5, "{half} and {most} of the time bound");
     assert!(only.is_some() || finished * 4 > done.len() * 3, "{finished} of {} finished", done.len());
 }

@@ -1,4 +1,4 @@
-//! What is drawn from a seed: a transfer, its path, and what goes wrong.
+//! Plan of one seed: the transfer, its path and its faults.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use rdt::transport::congestion::Algorithm;
 use rdt::transport::parts::window::WindowConfig;
 use rdt::transport::{LossDetection, ReceiverConfig, SenderConfig};
 
-/// Sizes at most, bytes.
+/// Largest transfer, bytes.
 const LARGEST: f64 = 2_000_000.0;
 /// Payload of a full packet, bytes.
 pub(super) const MSS: u64 = 1444;
 
-/// Which of the strict rules hold for a seed.
+/// Strict rules that hold for a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Random loss and nothing else: the number of retransmissions is bounded.
+    /// Random loss alone: the number of retransmissions is bounded.
     RandomLoss,
-    /// Two packets in mid-transfer are lost and nothing else: no timer is needed.
+    /// Two packets lost in mid-transfer and no other fault: no timeout may happen.
     TwoLosses,
-    /// Anything.
+    /// Any combination of faults.
     Mixed,
 }
 
-/// Which program begins anew in mid-transfer.
+/// Program that restarts in mid-transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Restart {
     Sender,
-    /// It forgets every peer; its cookies' secret may be another one.
+    /// Loses its peers, and its cookie secret if `new_secret`.
     Receiver {
         new_secret: bool,
     },
 }
 
-/// A transfer and its faults.
+/// Transfer and its faults.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) seed: u64,
@@ -51,19 +51,19 @@ pub(super) struct Plan {
     pub(super) window: WindowConfig,
     pub(super) memory: u64,
     pub(super) path: PathConfig,
-    /// The mean share of packets lost, forward and reverse.
+    /// Mean loss rates, forward and reverse.
     pub(super) loss: (f64, f64),
-    /// From when until when the application reads nothing.
+    /// Begin and end of the interval in which the application does not read.
     pub(super) stall: Option<(Duration, Duration)>,
     pub(super) restart: Option<(Duration, Restart)>,
-    /// How many in a thousand ACKs are followed by one that is forged or old.
+    /// ACKs in a thousand that are followed by a forged or old one.
     pub(super) forged: u32,
-    /// Nothing that could end an honest transfer: it must finish.
+    /// True if no planned fault can end the transfer: it must finish.
     pub(super) must_finish: bool,
-    /// The receiver begins anew, without its secret, and nothing else could end an honest transfer: unless it finishes
-    /// it must hear of that.
+    /// True if the receiver restarts with another secret, and no other fault can end the transfer.
+    /// It must finish or receive a reset.
     pub(super) must_hear: bool,
-    /// For how long the path or the application stands still, all in all.
+    /// Total time in which the path or the application stands still.
     pub(super) dead: Duration,
 }
 
@@ -93,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Nothing goes wrong yet.
+    /// Plan without faults.
     fn clean(seed: u64, rng: &mut SmallRng) -> Self {
         let bytes = match rng.random_range(0..20) {
             0 => 0.0,
@@ -144,7 +144,7 @@ impl Plan {
         plan.rtt = Duration::from_millis(rng.random_range(20..400));
         plan.path = PathConfig::symmetric(plan.rtt, Bitrate::from_bps(1_000_000_000));
         plan.sender.congestion = Algorithm::Fixed(rng.random_range(24..64));
-        // Two SYNs come before the data.
+        // Two SYNs precede the data.
         let first = rng.random_range(80..130);
         plan.path.forward.loss = Loss::script([first, first + rng.random_range(1..12)]);
         plan
@@ -195,8 +195,8 @@ impl Plan {
         plan
     }
 
-    /// Little is lost, and the timer stays so short that it fires often before a receiver forgets a silent peer:
-    /// the path is short, and so are its queues however full they get.
+    /// Returns true if losses are rare and the RTO stays short. The timer then fires often before
+    /// the receiver's idle timeout, because path and queues are short even when full.
     fn is_mild(&self, loss: f64) -> bool {
         let wait = |link: &LinkConfig, bytes: u64| {
             let most = link.queue.bytes.unwrap_or(u64::MAX);
@@ -204,7 +204,7 @@ impl Plan {
             let rate = link.rate.map_or(f64::INFINITY, Bitrate::as_bps_f64);
             most.min(bytes) as f64 * 8.0 / rate
         };
-        // An ACK for each packet, with a few blocks.
+        // One ACK with a few blocks for each packet.
         let acks = self.bytes / MSS * 150;
         let queues = wait(&self.path.forward, self.bytes) + wait(&self.path.reverse, acks);
         self.loss.0 + self.loss.1 < loss && self.rtt.as_secs_f64() + queues < 1.0
@@ -223,7 +223,7 @@ impl Plan {
         }
     }
 
-    /// Random or in bursts, up to 30 %; gives the mean.
+    /// Adds random or bursty loss up to 30 %; returns its mean.
     fn lossy(rng: &mut SmallRng, link: &mut LinkConfig) -> f64 {
         match rng.random_range(0..4) {
             0 => 0.0,
@@ -244,13 +244,14 @@ impl Plan {
                 let p = mean * r / (1.0 - mean);
                 let model = GilbertElliott::all_or_nothing(probability(p), probability(r));
                 link.loss = Loss::GilbertElliott(model);
-                // Bursts are counted in packets: where there is one a timeout, they outlast many of them.
+                // Bursts are counted in packets: at one packet each RTO, a burst outlasts many
+                // timeouts.
                 if bad > 1.5 { mean.max(0.1) } else { mean }
             }
         }
     }
 
-    /// Some time before the end, more or less.
+    /// Draws a time, usually before the end.
     fn middle(&self, rng: &mut SmallRng) -> Duration {
         let ideal = self.rtt * 5 + Duration::from_secs_f64(self.bytes as f64 * 8.0 / self.rate as f64);
         ideal.mul_f64(rng.random_range(0.0..1.2))
@@ -269,11 +270,12 @@ impl Plan {
             self.path.reverse.outage = outage;
         }
         self.dead += Duration::from_secs_f64(length);
-        // The timer doubles meanwhile: after a longer one a few losses more outlast what the ends remember.
+        // The RTO backs off meanwhile: after a longer outage, a few more losses exceed the idle
+        // timeout.
         self.must_finish &= length < 1.0;
     }
 
-    /// A receiver that offers little, at odd borders; its memory beyond holes may be small, too.
+    /// Draws a small window with an odd size, and sometimes a small memory limit.
     fn small_window(&mut self, rng: &mut SmallRng) {
         let border = [0, 1, MSS - 1, rng.random_range(0..MSS)][rng.random_range(0..4)];
         let window = MSS * rng.random_range(1..24) + border;
@@ -292,7 +294,7 @@ impl Plan {
         server
     }
 
-    /// The configuration of a sender that takes the place of the first.
+    /// Configuration of the sender after its restart: the same with another connection ID.
     pub(super) fn second_sender(&self) -> SenderConfig {
         let wire = rdt::transport::Wire::Native { connection_id: !self.seed };
         SenderConfig { wire, ..self.sender.clone() }

@@ -1,16 +1,17 @@
-//! Mistakes planted in the transport, each of which the search must find; without them the same seeds pass.
+//! Bugs planted in the transport, each of which the search must find. Without them the same seeds
+//! pass.
 
 use rdt::transport::planted::{Bug, number_from, plant};
 
 use super::search;
 
-/// Seeds within which each mistake shows: those of the normal run.
+/// Seeds that find each bug: those of the normal run.
 const WITHIN: u64 = 2_000;
-/// Transmissions are numbered from here, so that transfers of more than a few packets go across 2^32.
+/// First transmission number: longer transfers wrap around 2^32.
 const FIRST_TX: u64 = (1 << 32) - 50;
 
 #[test]
-fn each_planted_bug_is_found() {
+fn planted_bugs_are_found() {
     let mut missed = Vec::new();
     for bug in Bug::ALL {
         let (mut faults, done) = search(0..WITHIN, 1, || {
@@ -30,7 +31,7 @@ fn each_planted_bug_is_found() {
 }
 
 #[test]
-fn without_a_planted_bug_the_same_seeds_pass() {
+fn same_seeds_pass_without_bug() {
     let (mut faults, done) = search(0..WITHIN, 20, || {
         plant(None);
         number_from(FIRST_TX);

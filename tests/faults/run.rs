@@ -1,4 +1,4 @@
-//! Runs a plan and holds what came of it against the rules.
+//! Runs a plan and checks the result at both ends.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,17 +15,17 @@ use crate::faults::plan::{Kind, Plan, Restart};
 
 /// Longer than any transfer takes to finish or fail.
 const LIMIT: Duration = Duration::from_secs(36_000);
-/// Longer than a receiver remembers a silent peer.
+/// Longer than the receiver's idle timeout.
 const IDLE: Duration = Duration::from_secs(150);
 
-/// What came of a plan that broke no rule.
+/// Result of a plan that broke no rule.
 #[derive(Debug, Clone)]
 pub(super) struct Done {
     pub(super) finished: bool,
-    /// It had to finish.
+    /// True if it had to finish.
     pub(super) must: bool,
     pub(super) datagrams: u64,
-    /// How much of the time bound was used.
+    /// Share of the time bound that it used.
     pub(super) share: f64,
 }
 
@@ -41,7 +41,7 @@ struct Run<'a> {
 /// Runs `plan`.
 ///
 /// # Errors
-/// The rule that was broken.
+/// Returns the rule that was broken.
 pub(super) fn run(plan: &Plan) -> Result<Done, String> {
     let mut simulation = Simulation::new();
     let server = simulation.add_server(plan.server(1));
@@ -81,7 +81,7 @@ impl Run<'_> {
         Ok(Done { finished, must: self.plan.must_finish, datagrams: self.simulation.datagrams(), share })
     }
 
-    /// What is needed to think about a fault.
+    /// State of both ends and of the path, for debugging a fault.
     fn summary(&self) -> String {
         let node = self.simulation.sender(self.sender);
         let listener = self.simulation.server(self.server).server.listener().stats();
@@ -102,7 +102,7 @@ impl Run<'_> {
         )
     }
 
-    /// Lets everything happen that is planned; true if the sender's transfer ended.
+    /// Runs the plan; returns true if the sender's transfer ended.
     fn play(&mut self) -> bool {
         let mut acts: Vec<(Duration, Option<Restart>)> = Vec::new();
         acts.extend(self.plan.stall.map(|(from, _)| (from, None)));
@@ -153,7 +153,8 @@ impl Run<'_> {
         matches!(self.plan.restart, Some((_, Restart::Receiver { .. })))
     }
 
-    /// Every byte once and in order, or a documented error; true if it finished.
+    /// Checks that every byte arrived once and in order, or that the error is documented. Returns
+    /// true if the transfer finished.
     fn outcome(&self, outcome: &Outcome, received: &Transfer) -> Result<bool, String> {
         rule(received.intact, || "a byte is wrong, missing or twice".to_owned())?;
         match outcome {
@@ -167,17 +168,17 @@ impl Run<'_> {
             Outcome::Failed { phase, error: TransferError::Timeout { .. } } => {
                 let must = self.plan.must_finish || self.plan.must_hear;
                 rule(!must, || format!("gave up in {phase} although the path was good"))?;
-                // Of two senders in a row the first may have sent all.
+                // After a restart of the sender, the first transfer may be complete.
                 let again = matches!(self.plan.restart, Some((_, Restart::Sender)));
                 let open = received.crc.is_none() || *phase == Phase::Close || again;
                 rule(open, || format!("finished at one end, failed in {phase} at the other"))?;
                 Ok(false)
             }
             Outcome::Failed { phase, error: TransferError::Closed(CloseReason::NoConnection) } => {
-                rule(!self.plan.must_finish, || format!("forgotten in {phase} although the path was good"))?;
-                // It began anew, or heard nothing for long.
+                rule(!self.plan.must_finish, || format!("reset in {phase} although the path was good"))?;
+                // The receiver restarted, or its idle timeout expired.
                 let forgot = self.forgetful() || received.closed.is_some();
-                rule(forgot, || format!("told in {phase} that it was forgotten, but {received:?}"))?;
+                rule(forgot, || format!("stateless reset in {phase}, but {received:?}"))?;
                 Ok(false)
             }
             other => Err(format!("an undocumented end: {other:?}")),
@@ -211,7 +212,7 @@ impl Run<'_> {
         Facts { forward, reverse, at_stake: checker.at_stake(), in_a_row, without_syn, controls }
     }
 
-    /// How much of the time that it may take it took.
+    /// Checks the time bound; returns the share that was used.
     fn in_time(&self, outcome: &Outcome, elapsed: Duration) -> Result<f64, String> {
         let longest = bounds::longest(self.plan, &self.facts());
         let share = elapsed.as_secs_f64() / longest.as_secs_f64();
@@ -219,7 +220,7 @@ impl Run<'_> {
         Ok(share)
     }
 
-    /// Nothing is left, and both ends know how it ended.
+    /// Checks that no state remains and that both ends agree on the result.
     fn afterwards(&mut self, finished: bool) -> Result<(), String> {
         let stalled = self.plan.stall.map_or(Duration::ZERO, |(_, until)| until);
         let end = self.simulation.elapsed().max(stalled);
@@ -230,7 +231,7 @@ impl Run<'_> {
         rule(left == (0, 0), || format!("{} peers and {} bytes are left", left.0, left.1))?;
         let received = self.received();
         let closed = received == Transfer::default() || received.closed == Some(received.crc.is_none());
-        rule(closed, || format!("the receiver was not told the end: {received:?}"))?;
+        rule(closed, || format!("the receiver did not see the end: {received:?}"))?;
         let got_all = received.crc.is_some() || self.forgetful();
         rule(!finished || got_all, || format!("finished at the sender, but {received:?}"))?;
         let path = self.simulation.wire(self.wire);

@@ -1,5 +1,5 @@
-//! The paths on which implementations of QUIC are examined: 10 Mbps, 30 ms, a queue of 25 packets, and what can
-//! be wrong with it.
+//! Paths of the QUIC interop tests: 10 Mbps, 30 ms, a queue of 25 packets, with one impairment
+//! each.
 
 use rdt::emulator::Outage;
 
@@ -13,14 +13,14 @@ fn probability(share: f64) -> Probability {
     Probability::new(share).unwrap()
 }
 
-/// Within which all of the fifty must be over.
+/// Virtual time in which all 50 transfers must end.
 const LIMIT: Duration = secs(120);
 
-/// Fifty transfers of 1 KiB side by side on one wire; all must be over in two minutes, whatever is drawn.
+/// Fifty concurrent transfers of 1 KiB over one wire, for ten seeds.
 fn fifty_small_ones(change: impl Fn(Run) -> Run) {
     for seed in seed()..seed() + 10 {
         let run = Run { seed, ..change(path()) };
-        let _told = Told::new(&run, seed);
+        let _note = PanicNote::new(&run, seed);
         let mut simulation = Simulation::new();
         let server = simulation.add_server(server_config(receiver()));
         let wire = simulation.add_wire(Path::new(run.path.clone(), seed));
@@ -54,17 +54,17 @@ fn fifty_small_ones(change: impl Fn(Run) -> Run) {
 }
 
 #[test]
-fn fifty_small_transfers_with_30_percent_loss_each_way() {
+fn fifty_small_transfers_survive_30_percent_loss() {
     fifty_small_ones(|run| run.loss_both_ways(&Loss::bounded(probability(0.3), 3)));
 }
 
 #[test]
-fn fifty_small_transfers_with_30_percent_corruption_each_way() {
+fn fifty_small_transfers_survive_30_percent_corruption() {
     fifty_small_ones(|run| run.both_ways(|link| link.corrupt(probability(0.3))));
 }
 
 #[test]
-fn two_mebibytes_with_2_percent_loss_each_way_within_10_s() {
+fn transfer_with_2_percent_loss_is_fast() {
     for seed in seed()..seed() + 10 {
         let run = Run { seed, limit: secs(10), ..path().bytes(2 << 20).loss_both_ways(&bernoulli(0.02)) };
         let done = run.run();
@@ -73,7 +73,7 @@ fn two_mebibytes_with_2_percent_loss_each_way_within_10_s() {
 }
 
 #[test]
-fn two_mebibytes_with_2_percent_corruption_each_way_within_10_s() {
+fn transfer_with_2_percent_corruption_is_fast() {
     for seed in seed()..seed() + 10 {
         let run = path().bytes(2 << 20).both_ways(|link| link.corrupt(probability(0.02)));
         let done = Run { seed, limit: secs(10), ..run }.run();
@@ -83,8 +83,8 @@ fn two_mebibytes_with_2_percent_corruption_each_way_within_10_s() {
 }
 
 #[test]
-fn ten_mebibytes_through_a_path_that_is_dead_2_s_of_every_7() {
-    // The first outage begins at once, in mid-handshake, after a second, and so on.
+fn periodic_outages_delay_transfer_within_bound() {
+    // Outages begin at the start, within the handshake, after 1 s, and later.
     for offset in [0, 100, 1000, 2500, 5000] {
         let outage = Outage::periodic(secs(7), secs(2), ms(offset));
         let run = path().bytes(10 << 20).both_ways(|link| link.outage(outage.clone()));
@@ -94,7 +94,7 @@ fn ten_mebibytes_through_a_path_that_is_dead_2_s_of_every_7() {
 }
 
 #[test]
-fn a_round_trip_of_a_second_and_a_half() {
+fn long_rtt_causes_no_timeout() {
     for (bytes, limit) in [(1024, 12), (2 << 20, 30)] {
         let run = Run::new(10_000_000, ms(1500)).queue(25).bytes(bytes);
         let done = Run { limit: secs(limit), ..run }.run();
@@ -105,7 +105,7 @@ fn a_round_trip_of_a_second_and_a_half() {
 }
 
 #[test]
-fn ten_mebibytes_at_more_than_9_2_mbps_on_the_clean_path() {
+fn clean_path_exceeds_9_2_mbps() {
     for overhead in [0, IP_UDP] {
         let done = path().bytes(10 << 20).both_ways(|link| link.overhead(overhead)).run();
         eprintln!(

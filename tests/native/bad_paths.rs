@@ -1,5 +1,5 @@
-//! Heavy loss each way, unordered jitter, and round trips that become long at once. The whole tables, with what is asked:
-//! `cargo bench --bench control -- heavy jitter changes`.
+//! Heavy loss both ways, unordered jitter, and sudden growth of the RTT. The full tables with their
+//! targets: `cargo bench --bench control -- heavy jitter changes`.
 
 use rdt::emulator::Jitter;
 
@@ -10,7 +10,7 @@ fn fifty() -> Run {
 }
 
 #[test]
-fn bbr_uses_paths_that_lose_a_third_each_way() {
+fn bbr_sustains_rate_at_30_percent_loss() {
     for (loss, asked) in [(0.1, 0.9), (0.2, 0.75), (0.3, 0.5)] {
         let run = fifty().loss_both_ways(&bernoulli(loss)).config(native(Algorithm::Bbr));
         let done = run.run_for(secs(20));
@@ -21,9 +21,10 @@ fn bbr_uses_paths_that_lose_a_third_each_way() {
     }
 }
 
-/// Four flows that a queue of five packets makes lose: none takes that for the path's own loss.
+/// Four flows overflow a queue of five packets: none may take the drops for random loss of the
+/// path.
 #[test]
-fn loss_that_answers_to_the_rate_stays_congestion() {
+fn bbr_treats_rate_dependent_loss_as_congestion() {
     let run = fifty().queue(5).config(native(Algorithm::Bbr));
     let mut simulation = Simulation::new();
     let server = simulation.add_server(server_config(receiver()));
@@ -41,7 +42,7 @@ fn loss_that_answers_to_the_rate_stays_congestion() {
 }
 
 #[test]
-fn half_of_all_packets_lost_delays_and_ends_nothing() {
+fn transfers_finish_at_50_percent_loss() {
     for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
         let run = fifty().bytes(200_000).loss_both_ways(&bernoulli(0.5)).config(native(congestion));
         for seed in seed()..seed() + 20 {
@@ -51,7 +52,7 @@ fn half_of_all_packets_lost_delays_and_ends_nothing() {
 }
 
 #[test]
-fn unordered_jitter_is_learnt_and_costs_no_rate() {
+fn unordered_jitter_costs_no_rate() {
     let jitter = Jitter::normal(ms(10)).unordered();
     for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
         for both in [false, true] {
@@ -62,15 +63,15 @@ fn unordered_jitter_is_learnt_and_costs_no_rate() {
             let episodes = stats.recoveries + stats.timeouts;
             eprintln!("{congestion}: {:.1} Mbps, {} of {episodes}", done.goodput() / 1e6, stats.spurious);
             assert!(done.goodput() >= 30e6, "{congestion}: {stats:?}");
-            // In the first round trips one or two before it is known how late segments come.
+            // The first RTTs may add one or two, before the reordering window has adapted.
             assert!(stats.spurious <= 2 + episodes / 20, "{congestion}: {stats:?}");
         }
     }
 }
 
-/// A round trip of 20 ms becomes one of 500 ms: nothing is lost, and the timer fires too early.
+/// The RTT grows from 20 ms to 500 ms: no packet is lost, and the RTO fires too early.
 #[test]
-fn every_rule_takes_a_spurious_timeout_back() {
+fn recovery_undoes_spurious_timeout() {
     for recovery in
         [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly]
     {
@@ -90,7 +91,7 @@ fn every_rule_takes_a_spurious_timeout_back() {
             assert_eq!(after.spurious, 1, "{recovery}, {congestion}: {after:?}");
             assert!(after.cwnd >= before.cwnd, "{recovery}, {congestion}: {after:?}");
             assert_eq!(after.ssthresh, before.ssthresh, "{recovery}, {congestion}: {after:?}");
-            // The next such delay is no timeout (RFC 4015, section 3.2, step 9).
+            // The next such delay causes no timeout (RFC 4015, section 3.2, step 9).
             assert!(after.rto >= ms(500), "{recovery}, {congestion}: {after:?}");
         }
     }

@@ -1,17 +1,19 @@
-//! Explicit congestion notification: a queue that marks instead of dropping, and paths that are no good for it.
+//! Explicit congestion notification: a queue that marks instead of dropping, and paths that break
+//! ECN.
 
 use rdt::emulator::{Marking, QueueLimit};
 use rdt::transport::{Ecn, EcnFailure, EcnState};
 
 use super::*;
 
-/// 20 Mbps, 40 ms: 68 packets on the way. A queue of 300 packets, marked from the 69th on.
+/// 20 Mbps, 40 ms: a bandwidth-delay product of 68 packets. A queue of 300 packets, marked from the
+/// 69th on.
 fn marking() -> Run {
     let marking = Marking::above(QueueLimit::packets(68));
     Run::new(20_000_000, ms(40)).queue(300).forward(|link| link.marking(marking))
 }
 
-/// The same over a path that does this to codepoints.
+/// Transfers over a path that rewrites codepoints.
 fn remarked(run: &Run, remark: fn(Duration, Ecn) -> Option<Ecn>) -> Done {
     let mut running = run.start();
     running.simulation.rewrite_ecn(remark);
@@ -23,7 +25,7 @@ fn remarked(run: &Run, remark: fn(Duration, Ecn) -> Option<Ecn>) -> Done {
 }
 
 #[test]
-fn a_queue_that_marks_is_filled_without_a_loss() {
+fn marking_queue_is_filled_without_loss() {
     for (congestion, share) in [(Algorithm::Reno, 0.93), (Algorithm::Cubic, 0.93), (Algorithm::Bbr, 0.9)] {
         let done = marking().bytes(60_000_000).config(native(congestion)).run();
         let used = done.goodput() / 20e6;
@@ -37,7 +39,7 @@ fn a_queue_that_marks_is_filled_without_a_loss() {
 }
 
 #[test]
-fn marks_are_answered_where_the_base_alone_is_sent_again() {
+fn base_only_recovery_responds_to_marks() {
     let config = SenderConfig { recovery: LossDetection::BaseOnly, ..native(Algorithm::Cubic) };
     let done = marking().bytes(20_000_000).config(config).run();
     let stats = &done.stats;
@@ -46,7 +48,7 @@ fn marks_are_answered_where_the_base_alone_is_sent_again() {
 }
 
 #[test]
-fn without_codepoints_the_same_queue_drops() {
+fn without_ecn_same_queue_drops() {
     for (congestion, ecn) in [(Algorithm::Cubic, false), (Algorithm::Fixed(500), true)] {
         let run = marking().bytes(20_000_000).config(SenderConfig { ecn, ..native(congestion) });
         let done = run.run();
@@ -56,7 +58,7 @@ fn without_codepoints_the_same_queue_drops() {
 }
 
 #[test]
-fn a_path_that_takes_codepoints_away_is_used_without_them() {
+fn bleaching_path_disables_ecn() {
     let run = marking().config(native(Algorithm::Cubic));
     for from in [secs(0), secs(1)] {
         let done = match from {
@@ -69,13 +71,13 @@ fn a_path_that_takes_codepoints_away_is_used_without_them() {
 }
 
 #[test]
-fn a_path_that_changes_the_kind_of_codepoint_is_good_enough() {
+fn ect1_rewrite_keeps_ecn_on() {
     let done = remarked(&marking(), |_, ecn| Some(if ecn == Ecn::Ect0 { Ecn::Ect1 } else { ecn }));
     assert_eq!(done.stats.ecn, EcnState::On);
 }
 
 #[test]
-fn a_path_that_drops_codepoints_is_used_without_them() {
+fn black_hole_for_ect_disables_ecn() {
     let run = Run { limit: secs(30), ..marking().config(native(Algorithm::Cubic)) };
     let drops = |_, ecn| Some(ecn).filter(|ecn| *ecn == Ecn::NotEct);
     for bytes in [1000, 10_000_000] {
@@ -83,7 +85,7 @@ fn a_path_that_drops_codepoints_is_used_without_them() {
         eprintln!("{bytes}: {:?}, {} timeouts", done.took, done.stats.timeouts);
         assert_eq!(done.stats.ecn, EcnState::Failed(EcnFailure::BlackHole));
     }
-    // It begins to, in mid-transfer.
+    // ECN packets are dropped from 1 s on.
     let done = remarked(&run, |at, ecn| Some(ecn).filter(|ecn| *ecn == Ecn::NotEct || at < secs(1)));
     eprintln!("from 1 s on: {:?}, {} timeouts", done.took, done.stats.timeouts);
     assert_eq!((done.stats.ecn, done.stats.timeouts), (EcnState::Failed(EcnFailure::BlackHole), 3));

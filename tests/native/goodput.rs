@@ -1,9 +1,9 @@
-//! What share of a path one transfer uses. Rates are of the wire: with an overhead of 28 bytes a packet takes what
-//! its IP and UDP headers take too, without it only its own bytes count.
+//! Share of a path's rate that one transfer uses. An overhead of 28 bytes counts the IP and UDP
+//! headers; with 0 only UDP payload counts.
 
 use super::*;
 
-/// One measurement.
+/// Path, controller and loss rate of one measurement.
 struct Case {
     name: &'static str,
     run: Run,
@@ -18,7 +18,7 @@ impl Case {
         Self { name, run, loss }
     }
 
-    /// Payload bits per second that the path could carry at most.
+    /// Largest possible payload rate of the path, bits per second.
     fn possible(&self) -> f64 {
         let config = &self.run.config;
         let wire = config.packet_size as f64 + f64::from(self.run.path.forward.overhead);
@@ -26,8 +26,8 @@ impl Case {
         rate * config.payload_size() as f64 / wire * (1.0 - self.loss)
     }
 
-    /// Runs it for so long, handshake and start included; gives the share of what is possible, and how much
-    /// more was sent than losses make necessary.
+    /// Runs it for `time`, handshake included. Returns the share of the possible rate, and the
+    /// retransmissions in excess of losses.
     fn measure(&self, time: Duration) -> (f64, f64) {
         let done = self.run.run_for(time);
         let share = done.goodput() / self.possible();
@@ -61,24 +61,24 @@ fn hundred() -> Run {
 const WINDOW: u32 = 1061;
 
 #[test]
-fn bbr_uses_a_path_of_100_mbps_and_100_ms_at_any_loss() {
+fn bbr_fills_100_mbps_at_any_loss() {
     for loss in [0.0, 0.001, 0.01, 0.05] {
         Case::new("bbr", Algorithm::Bbr, hundred(), loss, IP_UDP).assert(secs(60), 0.95);
     }
 }
 
 #[test]
-fn a_fixed_window_of_one_and_a_quarter_products_uses_it_too() {
+fn fixed_window_above_bdp_fills_path() {
     Case::new("fixed", Algorithm::Fixed(WINDOW), hundred(), 0.01, IP_UDP).assert(secs(60), 0.95);
 }
 
 #[test]
-fn cubic_uses_it_when_nothing_is_lost() {
+fn cubic_fills_lossless_path() {
     Case::new("cubic", Algorithm::Cubic, hundred(), 0.0, IP_UDP).assert(secs(60), 0.95);
 }
 
 #[test]
-fn bbr_uses_a_gigabit_with_one_loss_in_a_thousand() {
+fn bbr_fills_gigabit_with_sparse_loss() {
     let run = Run::new(1_000_000_000, ms(20));
     Case::new("bbr", Algorithm::Bbr, run, 0.001, IP_UDP).assert(secs(10), 0.95);
 }
@@ -101,27 +101,27 @@ fn every_measurement_for_a_minute() {
 
 #[test]
 #[ignore = "takes a minute unless built with --release"]
-fn every_measurement_for_a_minute_with_the_headers_below() {
+fn every_measurement_for_a_minute_with_headers() {
     measure_for_a_minute(IP_UDP);
 }
 
-/// Shares of the link's rate that the best of other transports reach with 150 MB, which take about 13 s, by the
-/// share of packets lost. Headers count.
+/// Loss rate, and the share of the link's rate that the best of the other transports reaches with
+/// 150 MB (about 13 s), headers included.
 const OTHERS: [(f64, f64); 4] = [(0.0, 0.915), (0.001, 0.908), (0.01, 0.895), (0.05, 0.822)];
 
-/// Payload of 150 MB as shares of the link's rate: over all of the time, from the first SYN to the FIN-ACK, and
-/// over what is left without the round trip of the cookie.
+/// Payload of 150 MB as shares of the link's rate: from the first SYN to the FIN-ACK, and the same
+/// without the RTT of the cookie.
 fn start_up(loss: f64, overhead: u32, seed: u64) -> (f64, f64) {
     let mut case = Case::new("bbr", Algorithm::Bbr, hundred().bytes(150_000_000), loss, overhead);
     case.run.seed = seed;
     let done = case.run.run();
-    // The first data is a round trip older than the answer that it did not wait for.
+    // Early data leaves one RTT before the SYN-ACK.
     let open = done.stats.elapsed().saturating_sub(ms(100));
     (done.goodput() / 1e8, 12.0 / open.as_secs_f64())
 }
 
 #[test]
-fn with_its_start_a_transfer_of_thirteen_seconds_is_ahead_of_others() {
+fn thirteen_second_transfer_beats_other_transports() {
     for (loss, others) in OTHERS {
         let mut shares: Vec<f64> = (1..=5).map(|seed| start_up(loss, IP_UDP, seed).0).collect();
         shares.sort_by(f64::total_cmp);
@@ -138,7 +138,7 @@ fn with_its_start_a_transfer_of_thirteen_seconds_is_ahead_of_others() {
 
 #[test]
 #[ignore = "a table, for reading"]
-fn with_its_start_on_links_with_and_without_the_headers_below() {
+fn thirteen_second_transfer_with_and_without_headers() {
     for (loss, others) in OTHERS {
         for overhead in [0, IP_UDP] {
             let shares = (1..=5).map(|seed| start_up(loss, overhead, seed));
@@ -153,16 +153,16 @@ fn with_its_start_on_links_with_and_without_the_headers_below() {
 }
 
 #[test]
-fn a_cold_start_over_a_satellite() {
+fn cold_start_fills_satellite_link() {
     let clean = [(Loss::None, 5.5)].into_iter();
     for (loss, limit) in clean.chain((60..=68).map(|n| (Loss::every_nth(n), 7.5))) {
         for overhead in [0, IP_UDP] {
             let run = Run::new(250_000_000, ms(600)).bytes(100_000_000).loss(loss.clone());
             let done = run.forward(|link| link.overhead(overhead)).run();
-            // All of it: from the first SYN to the FIN-ACK.
+            // From the first SYN to the FIN-ACK.
             let reached = done.took.as_secs_f64();
             let window = done.stats.waited.peer_window.as_secs_f64();
-            // Headers below take the share of the rate that they take.
+            // Headers take their share of the rate.
             let limit = limit * (1472.0 + f64::from(overhead)) / 1472.0;
             eprintln!(
                 "100 MB, {loss:?}, overhead {overhead:2}: {reached:.2} s of {limit:.2}, {window:.2} s for the window"

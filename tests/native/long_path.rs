@@ -1,25 +1,25 @@
-//! Paths whose round trip is longer than the handshake's timer, which the receiver emulates: the cookie comes before the
-//! link is laid, so its round trip says nothing of the path's. On a clean one nothing is ever sent again.
+//! Paths with an RTT above the handshake timeout, emulated by the receiver. The cookie precedes the
+//! emulated link, so its RTT is not that of the path. Without loss no packet is sent again.
 
 use rdt::transport::wire::native::LinkRequest;
 
 use super::*;
 
 #[test]
-fn start_fills_a_path_of_600_ms_in_two_round_trips() {
-    // 20 MB at 25 Mbit/s take 6.4 s, the answer to the first SYN 0.6 s and that to the FIN as long.
+fn slow_start_fills_600_ms_path_quickly() {
+    // 20 MB at 25 Mbit/s take 6.4 s, the SYN's and the FIN's RTT 0.6 s each.
     let run = Run::new(25_000_000, ms(600)).bytes(20_000_000).forward(|link| link.overhead(IP_UDP));
     let done = run.clone().run();
     assert!(done.took <= Duration::from_millis(8533), "{:?}: {:?}", done.took, done.stats);
     assert_eq!(done.stats.retransmitted, 0, "{:?}", done.stats);
-    // A queue of a hundred packets.
+    // With a queue of a hundred packets.
     let tenth = run.queue(100).run();
     assert!(tenth.took <= secs(10), "{:?}: {:?}", tenth.took, tenth.stats);
     assert!(tenth.stats.retransmitted < 1500, "{:?}", tenth.stats);
 }
 
 #[test]
-fn default_window_carries_125_megabytes_in_flight() {
+fn default_window_holds_125_megabytes() {
     let run = Run::new(2_000_000_000, ms(500)).bytes(u64::MAX / 2);
     let mut running = run.forward(|link| link.overhead(IP_UDP)).start();
     running.simulation.run_until(secs(6));
@@ -31,7 +31,7 @@ fn default_window_carries_125_megabytes_in_flight() {
 }
 
 #[test]
-fn a_link_laid_behind_the_cookie_is_measured_before_anything_is_taken_for_lost() {
+fn emulated_link_rtt_is_measured_before_loss_detection() {
     for rtt in [ms(999), ms(1500), ms(2500), secs(8)] {
         for (mbps, bytes) in [(100, 300_000), (10, 300_000), (10, 1000), (10, 3_000_000)] {
             let link = LinkRequest {

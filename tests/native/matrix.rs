@@ -1,4 +1,5 @@
-//! Every recovery rule with every controller: whole at any loss, and the same in every run with the same seed.
+//! Every recovery algorithm with every controller: complete at any loss, and equal runs with equal
+//! seeds.
 
 use super::*;
 
@@ -7,7 +8,7 @@ const RULES: [LossDetection; 4] =
 const CONTROLLERS: [Algorithm; 4] = [Algorithm::Fixed(40), Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr];
 
 #[test]
-fn every_rule_with_every_controller_delivers_every_byte() {
+fn recovery_and_controller_matrix_delivers_every_byte() {
     for recovery in RULES {
         for congestion in CONTROLLERS {
             for loss in [0.0, 0.01, 0.05] {

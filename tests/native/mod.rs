@@ -1,8 +1,9 @@
-//! Transfers in the native format, in virtual time: what share of a path they use, what they do on bad ones, how
-//! losses are repaired, and that every combination of rules delivers every byte.
+//! Native transfers in virtual time: goodput, behaviour on bad paths, loss recovery, and delivery
+//! with every combination of algorithms.
 //!
-//! A failing test prints its path and seed; run it again with `RDT_SEED=<seed> cargo test --test main <name>`.
-//! The longer ones: `cargo test --release --test main native -- --include-ignored --nocapture`.
+//! A failing test prints its path and seed; `RDT_SEED=<seed> cargo test --test main <name>` repeats
+//! it. Longer measurements: `cargo test --release --test main native -- --include-ignored
+//! --nocapture`.
 
 mod adverse;
 mod bad_paths;
@@ -37,7 +38,7 @@ use rdt::transport::{
 /// Bytes that IP and UDP add to a datagram.
 const IP_UDP: u32 = 28;
 
-/// The seed to use where one is as good as another.
+/// Seed from `RDT_SEED`, or 1.
 fn seed() -> u64 {
     env::var("RDT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
@@ -58,7 +59,7 @@ fn native(congestion: Algorithm) -> SenderConfig {
     SenderConfig { congestion, ..SenderConfig::native(7) }
 }
 
-/// A receiver that lets the application check each byte.
+/// Receiver whose application checks each byte.
 fn receiver() -> ReceiverConfig {
     ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() }
 }
@@ -69,17 +70,17 @@ fn server_config(receiver: ReceiverConfig) -> ServerConfig {
     server
 }
 
-/// Says, when a test fails, what it ran.
-struct Told(String);
+/// Prints the scenario if the test panics.
+struct PanicNote(String);
 
-impl Told {
+impl PanicNote {
     fn new(what: impl Debug, seed: u64) -> Self {
         let test = thread::current().name().unwrap_or("native").to_owned();
         Self(format!("{what:#?}\nagain: RDT_SEED={seed} cargo test --test main {test}"))
     }
 }
 
-impl Drop for Told {
+impl Drop for PanicNote {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!("{}", self.0);
@@ -87,7 +88,7 @@ impl Drop for Told {
     }
 }
 
-/// One transfer over one wire.
+/// Transfer over one wire.
 #[derive(Clone)]
 struct Run {
     path: PathConfig,
@@ -113,36 +114,36 @@ impl Debug for Run {
     }
 }
 
-/// What came of it.
+/// Result of a run.
 struct Done {
     stats: SenderStats,
-    /// From the first SYN to the end.
+    /// Time from the first SYN to the end.
     took: Duration,
     forward: Ledger,
     reverse: Ledger,
     received: Transfer,
     hash: u64,
-    _told: Told,
+    _note: PanicNote,
 }
 
 impl Done {
-    /// Payload bits per second, handshakes included.
+    /// Payload rate, bits per second, handshakes included.
     fn goodput(&self) -> f64 {
         self.received.bytes as f64 * 8.0 / self.took.as_secs_f64()
     }
 }
 
-/// A run that has begun.
+/// Run in progress.
 struct Running {
     simulation: Simulation,
     server: NodeId,
     sender: NodeId,
     wire: WireId,
-    told: Told,
+    note: PanicNote,
 }
 
 impl Run {
-    /// 10 MB over a symmetric path that loses nothing and whose queues hold one bandwidth-delay product.
+    /// 10 MB over a lossless symmetric path with queues of one bandwidth-delay product.
     fn new(bps: u64, rtt: Duration) -> Self {
         let path = PathConfig::symmetric(rtt, Bitrate::from_bps(bps))
             .queue_size(QueueSize::BdpMillionths(1_000_000));
@@ -157,35 +158,35 @@ impl Run {
         }
     }
 
-    /// Queues of so many packets.
+    /// Sets the queues of both links, in packets.
     fn queue(mut self, packets: u32) -> Self {
         self.path = self.path.queue_size(QueueSize::Packets(packets));
         self
     }
 
-    /// What else the forward link does.
+    /// Changes the forward link.
     fn forward(mut self, change: impl FnOnce(LinkConfig) -> LinkConfig) -> Self {
         self.path.forward = change(self.path.forward);
         self
     }
 
-    /// What else both links do.
+    /// Changes both links.
     fn both_ways(mut self, change: impl Fn(LinkConfig) -> LinkConfig) -> Self {
         self.path.reverse = change(self.path.reverse);
         self.forward(change)
     }
 
-    /// Losses on the way to the receiver.
+    /// Sets the loss of the forward link.
     fn loss(self, loss: Loss) -> Self {
         self.forward(|link| link.loss(loss))
     }
 
-    /// Losses each way.
+    /// Sets the loss of both links.
     fn loss_both_ways(self, loss: &Loss) -> Self {
         self.both_ways(|link| link.loss(loss.clone()))
     }
 
-    /// Replies that are lost, by their number.
+    /// Drops the replies with these numbers.
     fn replies_lost(mut self, lost: &[u64]) -> Self {
         self.path.reverse = self.path.reverse.loss(Loss::script(lost.iter().copied()));
         self
@@ -208,10 +209,10 @@ impl Run {
         if let Some(reading) = self.reading {
             simulation.set_read_policy(server, reading);
         }
-        Running { simulation, server, sender, wire, told: Told::new(self, self.seed) }
+        Running { simulation, server, sender, wire, note: PanicNote::new(self, self.seed) }
     }
 
-    /// Runs it to its end, which must be a good one.
+    /// Runs it to its end, which must be a success.
     fn run(&self) -> Done {
         self.run_observed(None)
     }
@@ -230,7 +231,7 @@ impl Run {
         done.0
     }
 
-    /// Runs it for `time`, which must not be enough for it.
+    /// Runs it for `time`, in which it must not end.
     fn run_for(&self, time: Duration) -> Done {
         let mut running = Self { bytes: u64::MAX / 2, ..self.clone() }.start();
         running.simulation.run_until(time);
@@ -242,7 +243,7 @@ impl Run {
 
 impl Running {
     fn done(self) -> (Done, Outcome) {
-        let Self { simulation, server, sender, wire, told } = self;
+        let Self { simulation, server, sender, wire, note } = self;
         let node = simulation.sender(sender);
         let received = simulation.server(server).transfers.get(&sender).cloned().unwrap_or_default();
         assert!(received.intact, "a byte is wrong, missing or twice");
@@ -256,21 +257,21 @@ impl Running {
             reverse,
             received,
             hash: simulation.hash(),
-            _told: told,
+            _note: note,
         };
         (done, node.outcome.clone())
     }
 }
 
-/// What a sender sent, datagram by datagram: the n-th is the n-th packet of its link.
+/// Log of a sender's datagrams; index n is packet n of its link.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Leaving>>>);
 
-/// A datagram of a sender.
+/// Datagram of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leaving {
     at: Instant,
-    /// Number of the data, as the wire counts.
+    /// Sequence number of the data, in the wire's units.
     data: Option<u64>,
     resend: Option<Resend>,
 }
@@ -284,7 +285,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// Indices of the data that was sent again.
+    /// Sequence numbers of retransmitted data.
     fn resent(&self) -> Vec<u64> {
         let sent = self.sent();
         let again = sent.iter().zip(0..).filter(|(leaving, _)| leaving.resend.is_some());

@@ -1,5 +1,5 @@
-//! With the course's recovery, timeout and window, and no pacing, the native format sends the same segments in the
-//! same order as the classic one: they are one machine with two ways of writing.
+//! Both formats share one sender: with the reference's recovery, timeout and window, and without
+//! pacing, the native format sends the same segments in the same order as the classic one.
 
 use rdt::transport::parts::ack_policy::AckConfig;
 use rdt::transport::{LinkProperties, WindowPolicy};
@@ -12,7 +12,7 @@ const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 1e7, loss_forward: 0.0, loss_reverse: 0.0, buffer: 1 };
 const SEGMENTS: u64 = 700;
 
-/// Which segment was sent, why, and when, each datagram of data.
+/// Segment and reason of each data datagram, in order.
 fn order(config: &SenderConfig, loss: &[u64]) -> Vec<(u64, Option<Resend>)> {
     let classic = config.wire == rdt::transport::Wire::Classic;
     let unit = if classic { 1 } else { config.payload_size() as u64 };
@@ -20,10 +20,10 @@ fn order(config: &SenderConfig, loss: &[u64]) -> Vec<(u64, Option<Resend>)> {
     run.bytes = SEGMENTS * config.payload_size() as u64;
     run.receiver.window = WindowPolicy::Fixed(ReceiverConfig::REFERENCE_WINDOW);
     run.receiver.acks = AckConfig { every: 1, ..run.receiver.acks };
-    // Losses of data, counted from the first packet of data: a native handshake sends its SYN twice.
+    // Losses count from the first data packet; a native handshake has two SYNs.
     let first = if classic { 1 } else { 2 };
     run = run.loss(Loss::script(loss.iter().map(|index| index + first)));
-    // ACKs are of different lengths; on a link without a rate that does not matter.
+    // ACK sizes differ between the formats, which does not matter on a link without a rate.
     run.path.reverse.rate = None;
     let log = Log::default();
     let done = run.run_observed(Some(log.observer()));
@@ -32,9 +32,9 @@ fn order(config: &SenderConfig, loss: &[u64]) -> Vec<(u64, Option<Resend>)> {
 }
 
 #[test]
-fn the_native_format_sends_the_segments_of_the_classic_one() {
+fn native_sends_same_segments_as_classic() {
     let classic = SenderConfig::new(30, LINK);
-    // No larger than what a native sender begins with, so that it looks for nothing larger.
+    // A native sender's initial size, so that it does not search for a larger MTU.
     let classic = SenderConfig { packet_size: 1180, ..classic };
     let native = SenderConfig { packet_size: 1200, wire: SenderConfig::native(7).wire, ..classic.clone() };
     let some: Vec<u64> =
@@ -43,9 +43,9 @@ fn the_native_format_sends_the_segments_of_the_classic_one() {
         &[],
         &[100],
         &[100, 101, 102],
-        // The one sent again is lost too: the timer.
+        // The retransmission is lost too: RTO.
         &[100, 134],
-        // The last one: the timer.
+        // The last segment is lost: RTO.
         &[SEGMENTS - 1],
         &[0, 1, 2, 3, 50, 300, 301, 302, 303, 304, 305],
         &some,

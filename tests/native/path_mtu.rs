@@ -1,12 +1,12 @@
-//! The largest datagram of a path that changes in mid-transfer.
+//! Path MTU discovery on paths that change in mid-transfer.
 
 use rdt::emulator::{Mtu, Outage};
 
 use super::*;
 
 #[test]
-fn a_path_that_grows_is_found_out_ten_minutes_after_the_search() {
-    // Datagrams of 1472 bytes; from 100 s on of 4000.
+fn larger_mtu_is_found_after_ten_minutes() {
+    // The path carries datagrams of 1472 bytes, and of 4000 from 100 s on.
     let mtu = Mtu::new(1500).then(secs(100), 4028);
     for congestion in [Algorithm::Cubic, Algorithm::Bbr] {
         let mut config = SenderConfig { packet_size: 8972, ..native(congestion) };
@@ -29,13 +29,13 @@ fn a_path_that_grows_is_found_out_ten_minutes_after_the_search() {
     }
 }
 
-/// Segments that left for the first time.
+/// Segments that were sent for the first time.
 fn cut(log: &Log) -> u64 {
     log.sent().iter().filter(|leaving| leaving.data.is_some() && leaving.resend.is_none()).count() as u64
 }
 
 #[test]
-fn where_a_fifth_is_lost_each_way_datagrams_stay_as_large_as_the_path_takes_them() {
+fn heavy_loss_does_not_shrink_mtu() {
     let bytes = 500_000;
     for seed in seed()..seed() + 20 {
         let path = Run::new(1_000_000, ms(5)).queue(25).bytes(bytes).loss_both_ways(&bernoulli(0.2));
@@ -54,7 +54,7 @@ fn where_a_fifth_is_lost_each_way_datagrams_stay_as_large_as_the_path_takes_them
 }
 
 #[test]
-fn a_path_that_was_dead_takes_as_large_datagrams_as_before() {
+fn outage_does_not_shrink_mtu() {
     let outage = Outage::periodic(secs(7), secs(2), secs(1));
     let run = Run::new(10_000_000, ms(30)).both_ways(|link| link.outage(outage.clone()));
     let done = run.run();
@@ -62,7 +62,7 @@ fn a_path_that_was_dead_takes_as_large_datagrams_as_before() {
 }
 
 #[test]
-fn a_path_that_shrinks_is_found_out_within_seconds() {
+fn smaller_mtu_is_found_within_seconds() {
     for congestion in [Algorithm::Cubic, Algorithm::Bbr] {
         let mtu = Mtu::new(1500).then(secs(2), 1400);
         let run = Run::new(10_000_000, ms(30)).config(native(congestion));
@@ -75,8 +75,8 @@ fn a_path_that_shrinks_is_found_out_within_seconds() {
 }
 
 #[test]
-fn what_the_receiver_takes_is_heard_of_although_its_answer_to_the_syn_was_lost() {
-    // The RETRY is reply 0, the SYN-ACK 1; where data follows the SYN, its ACKs open the transfer.
+fn lost_syn_ack_still_delivers_transport_parameters() {
+    // Reply 0 is the RETRY, reply 1 the SYN-ACK. ACKs of early data open the transfer.
     for lost in [vec![1], vec![0], vec![1, 2, 3, 4, 5, 6, 7], vec![0, 2]] {
         for recovery in [LossDetection::Rack, LossDetection::BaseOnly] {
             let mut config = SenderConfig { packet_size: 8972, recovery, ..native(Algorithm::Cubic) };

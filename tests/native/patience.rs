@@ -1,4 +1,4 @@
-//! How long a transfer waits for a reader, a path or an answer, and how soon it goes on.
+//! Time that a transfer waits for a reader, a path or an answer, and time until it resumes.
 
 use rdt::emulator::{Mtu, Outage};
 
@@ -12,7 +12,8 @@ fn pairs() -> impl Iterator<Item = (Algorithm, LossDetection)> {
     CONTROLLERS.into_iter().flat_map(|congestion| RULES.map(|recovery| (congestion, recovery)))
 }
 
-/// Runs until `at`, and then for at most `limit` until an ACK moves the base; gives how long that took.
+/// Runs until `at`, and then up to `limit` until a cumulative ACK advances. Returns the time that
+/// this took.
 fn progress_after(running: &mut Running, at: Duration, limit: Duration) -> Option<Duration> {
     running.simulation.run_until(at);
     let acked = |running: &Running| running.simulation.sender(running.sender).sender.stats().bytes_acked;
@@ -25,7 +26,7 @@ fn progress_after(running: &mut Running, at: Duration, limit: Duration) -> Optio
 }
 
 #[test]
-fn transfer_goes_on_within_two_seconds_of_an_outage() {
+fn transfer_resumes_within_two_seconds_of_outage() {
     for (length, (congestion, recovery)) in [25, 60, 90, 30].into_iter().cycle().zip(pairs()) {
         let config = SenderConfig { recovery, ..native(congestion) };
         let outage = Outage::once(secs(3), secs(3 + length));
@@ -33,7 +34,8 @@ fn transfer_goes_on_within_two_seconds_of_an_outage() {
         let mut running = run.both_ways(|link| link.outage(outage.clone())).start();
         let took = progress_after(&mut running, secs(3 + length), secs(2));
         assert!(took.is_some(), "{congestion}, {recovery}, {length} s");
-        // What was found of the path before holds after it. The base alone is sent again once a timeout, in small pieces.
+        // Path MTU and rate still hold after the outage. Base-only recovery sends one small segment
+        // each timeout.
         running.simulation.run_until(secs(10 + length));
         let size = running.simulation.sender(running.sender).sender.stats().packet_size;
         let repairs = recovery == LossDetection::BaseOnly;
@@ -42,8 +44,8 @@ fn transfer_goes_on_within_two_seconds_of_an_outage() {
 }
 
 #[test]
-fn fin_waits_for_a_path_that_was_dead() {
-    // The stream arrives before 1 s; the answer to its FIN is lost with the path.
+fn fin_survives_outage() {
+    // The stream arrives before 1 s; the outage drops the FIN-ACK.
     for at in (200..420).step_by(20) {
         let outage = Outage::once(ms(at), secs(90));
         let run = Run::new(10_000_000, ms(100)).bytes(40_000);
@@ -53,7 +55,7 @@ fn fin_waits_for_a_path_that_was_dead() {
 }
 
 #[test]
-fn shrinking_path_is_survived_with_every_controller_and_rule() {
+fn all_combinations_survive_smaller_mtu() {
     for (mtu, (congestion, recovery)) in [1000, 600, 576].into_iter().cycle().zip(pairs()) {
         let config = SenderConfig { recovery, ..native(congestion) };
         let mtu_after = Mtu::new(1500).then(secs(1), mtu);
@@ -67,7 +69,7 @@ fn shrinking_path_is_survived_with_every_controller_and_rule() {
 }
 
 #[test]
-fn path_of_576_bytes_is_found_from_the_beginning() {
+fn mtu_of_576_bytes_is_found_at_start() {
     for congestion in CONTROLLERS {
         let run = Run::new(10_000_000, ms(30)).bytes(200_000).config(native(congestion));
         let done = run.both_ways(|link| link.overhead(IP_UDP).mtu(Mtu::new(576))).run();
@@ -75,7 +77,7 @@ fn path_of_576_bytes_is_found_from_the_beginning() {
     }
 }
 
-/// A receiver whose window is 256 KiB at most.
+/// Receiver with a window of at most 256 KiB.
 fn small() -> ReceiverConfig {
     let mut receiver = receiver();
     receiver.stream_window.max = 256 << 10;
@@ -83,7 +85,7 @@ fn small() -> ReceiverConfig {
 }
 
 #[test]
-fn stalled_reader_is_asked_at_most_fifteen_times() {
+fn stalled_reader_gets_at_most_fifteen_probes() {
     let reading = ReadPolicy::Stalled { from: secs(1), length: secs(120) };
     for (congestion, recovery) in pairs() {
         let config = SenderConfig { recovery, ..native(congestion) };
@@ -102,7 +104,7 @@ fn stalled_reader_is_asked_at_most_fifteen_times() {
 }
 
 #[test]
-fn lost_news_of_an_open_window_is_repeated() {
+fn lost_window_update_is_repeated() {
     let reading = ReadPolicy::Stalled { from: secs(1), length: secs(60) };
     for lost_for in [ms(150), ms(500), ms(1500)] {
         let outage = Outage::once(ms(60_990), secs(61) + lost_for);
@@ -116,7 +118,7 @@ fn lost_news_of_an_open_window_is_repeated() {
 }
 
 #[test]
-fn handshakes_finish_where_half_is_lost_each_way() {
+fn handshakes_finish_at_50_percent_loss() {
     for seed in seed()..seed() + 50 {
         let run = Run { seed, ..Run::new(50_000_000, ms(40)).bytes(1000) };
         let mut running = run.loss_both_ways(&bernoulli(0.5)).start();
@@ -127,7 +129,7 @@ fn handshakes_finish_where_half_is_lost_each_way() {
 }
 
 #[test]
-fn silent_receiver_is_given_up_in_each_phase() {
+fn silent_receiver_times_out_in_each_phase() {
     // RFC 1122, section 4.2.3.5: 3 minutes for the SYN, 100 s for data.
     for (dead_from, ends_at) in [(secs(0), 180), (secs(2), 102)] {
         let outage = Outage::once(dead_from, secs(1000));

@@ -1,21 +1,21 @@
-//! Losses are repaired without dead time: many in a window at the price of one, what is lost again without the
-//! timer, the last ones by a probe; and what was not lost is not sent again.
+//! Loss recovery without idle time: many losses in a window cost one recovery, lost retransmissions
+//! and tail losses need no RTO, and packets that were not lost are not sent again.
 
 use rdt::emulator::Jitter;
 
 use super::*;
 
-/// 10 Mbps and 100 ms are 85 packets; the window is a little more, so the wire is never idle.
+/// 10 Mbps and 100 ms are 85 packets. The window is slightly larger, so the link is never idle.
 fn path(recovery: LossDetection) -> Run {
     let config = SenderConfig { recovery, ..native(Algorithm::Fixed(100)) };
     Run::new(10_000_000, ms(100)).bytes(3_000_000).config(config)
 }
 
-/// Index of the first of `count` packets, each `apart` from the next, in mid-transfer.
+/// Index of the first lost packet, in mid-transfer.
 const MIDDLE: u64 = 600;
 
 #[test]
-fn any_number_of_losses_in_a_window_costs_one_recovery() {
+fn losses_in_one_window_cost_one_recovery() {
     for rule in [LossDetection::Rack, LossDetection::Sack] {
         let clean = path(rule).run();
         assert_eq!((clean.stats.retransmitted, clean.stats.recoveries), (0, 0), "{:?}", clean.stats);
@@ -28,7 +28,7 @@ fn any_number_of_losses_in_a_window_costs_one_recovery() {
                 eprintln!("{rule}: {count} lost, {apart} apart: {more:?} longer");
                 assert_eq!((stats.recoveries, stats.timeouts), (1, 0), "{rule}, {count}: {stats:?}");
                 assert_eq!((stats.retransmitted, stats.spurious), (count, 0), "{rule}, {count}: {stats:?}");
-                // What was lost has to be carried, and nothing else takes time.
+                // Retransmissions take serialisation time and nothing else.
                 let carried = Duration::from_micros(1200) * u32::try_from(count).unwrap();
                 assert!(more <= carried + ms(15), "{rule}, {count}: {more:?} longer");
             }
@@ -37,7 +37,7 @@ fn any_number_of_losses_in_a_window_costs_one_recovery() {
 }
 
 #[test]
-fn reno_halves_its_window_once_for_all_losses_of_a_window() {
+fn reno_halves_once_for_losses_of_window() {
     let run = |count| {
         let lost = (0..count).map(|i| MIDDLE + 3 * i);
         let config = SenderConfig { congestion: Algorithm::Reno, ..path(LossDetection::Rack).config };
@@ -54,10 +54,10 @@ fn reno_halves_its_window_once_for_all_losses_of_a_window() {
 }
 
 #[test]
-fn the_base_only_rule_tells_the_controller_of_losses_and_of_timeouts() {
+fn base_only_reports_losses_and_timeouts_to_controller() {
     let run = |lost: &[u64]| {
         let recovery = LossDetection::BaseOnly;
-        // No more out than what is repaired before the timer fires.
+        // Window small enough that recovery ends before the RTO.
         let config = SenderConfig { congestion: Algorithm::Reno, window: 100, ..path(recovery).config };
         path(recovery).config(config).queue(1000).loss(Loss::script(lost.to_vec())).run().stats
     };
@@ -68,14 +68,14 @@ fn the_base_only_rule_tells_the_controller_of_losses_and_of_timeouts() {
     assert_eq!((one.recoveries, one.timeouts, one.lost, one.retransmitted), (1, 0, 1, 1), "{one:?}");
     let half = one.ssthresh.unwrap() as f64 / f64::from(50 * 1444);
     assert!((0.9..1.1).contains(&half), "half of the hundred that were out: {half}");
-    // The second hole of a flight is left to the timer, and that is another congestion.
+    // The second hole of a flight waits for the RTO, which is a second congestion event.
     let two = run(&[MIDDLE, MIDDLE + 3]);
     assert_eq!((two.recoveries, two.timeouts, two.lost), (1, 1, 2), "{two:?}");
     assert!(two.ssthresh.unwrap() < one.ssthresh.unwrap() && two.cwnd < one.cwnd, "{two:?}");
 }
 
 #[test]
-fn a_window_of_one_packet_does_not_wait_for_a_delayed_ack() {
+fn one_packet_window_avoids_delayed_ack() {
     let config = SenderConfig { packet_size: 1200, ..native(Algorithm::Fixed(1)) };
     let done = Run::new(100_000_000, ms(10)).queue(10).bytes(100 * 1172).config(config).run();
     assert!(done.took < ms(110 * 10) + ms(100), "a round trip a packet: {:?}", done.took);
@@ -83,7 +83,7 @@ fn a_window_of_one_packet_does_not_wait_for_a_delayed_ack() {
 }
 
 #[test]
-fn what_is_lost_again_when_it_is_sent_again_does_not_wait_for_the_timer() {
+fn lost_retransmission_is_repaired_without_rto() {
     let mut lost = vec![MIDDLE];
     let mut took = path(LossDetection::Rack).run().took;
     for again in 1..=4 {
@@ -100,24 +100,24 @@ fn what_is_lost_again_when_it_is_sent_again_does_not_wait_for_the_timer() {
 }
 
 #[test]
-fn the_loss_of_the_last_segments_is_repaired_by_a_probe() {
+fn tail_loss_is_repaired_by_probe() {
     for controller in [Algorithm::Fixed(100), Algorithm::Bbr, Algorithm::Cubic] {
         let run = path(LossDetection::Rack).config(native(controller)).queue(1000).bytes(500_000);
         let log = Log::default();
         let clean = run.run_observed(Some(log.observer()));
-        // The last but the FIN.
+        // Last segment before the FIN.
         let last = log.sent().len() as u64 - 2;
         for count in [1, 2, 3, 10, 30] {
             let done = run.clone().loss(Loss::script(last + 1 - count..=last)).run();
             let stats = &done.stats;
             let more = done.took.saturating_sub(clean.took);
-            // A window that was cut grows from there: a round for each doubling.
+            // A reduced window grows again: one RTT for each doubling.
             let doublings = if controller == Algorithm::Cubic { (count + 1).ilog2() } else { 0 };
             let limit = (6 + doublings) * stats.srtt.unwrap();
             eprintln!("{controller}: the last {count} lost: {more:?} longer, {} probes", stats.probes);
             assert_eq!(stats.timeouts, 0, "{controller}, {count}: {stats:?}");
             assert!(stats.probes >= 1, "{controller}, {count}: {stats:?}");
-            // Two round trips until the probe, one for its answer, one for what it tells of.
+            // Two RTTs until the probe, one for its ACK, one for the retransmission.
             assert!(more <= limit, "{controller}, {count}: {more:?} of {limit:?}");
         }
     }
@@ -126,20 +126,20 @@ fn the_loss_of_the_last_segments_is_repaired_by_a_probe() {
 const CONTROLLERS: [Algorithm; 4] =
     [Algorithm::Fixed(100), Algorithm::Bbr, Algorithm::Cubic, Algorithm::Reno];
 
-/// The same with each controller and a queue that never overflows.
+/// Transfer with this controller and a queue that never overflows.
 fn with(congestion: Algorithm) -> Run {
     path(LossDetection::Rack).config(native(congestion)).queue(1000)
 }
 
 #[test]
-fn nothing_is_sent_again_when_nothing_is_lost() {
+fn no_loss_means_no_retransmission() {
     let share = Probability::new(0.02).unwrap();
     for congestion in CONTROLLERS {
         for (name, run) in [
             ("clean", with(congestion)),
             ("jitter", with(congestion).both_ways(|link| link.jitter(Jitter::uniform(ms(5))))),
             ("copies", with(congestion).both_ways(|link| link.duplicate(share))),
-            // Two packets overtake each that is held back.
+            // Two packets overtake each delayed one.
             ("a little reordering", with(congestion).forward(|link| link.reorder(share, ms(2)))),
         ] {
             let done = run.run();
@@ -149,7 +149,7 @@ fn nothing_is_sent_again_when_nothing_is_lost() {
 }
 
 #[test]
-fn reordering_within_a_quarter_of_the_round_trip_is_never_mistaken_for_loss() {
+fn reordering_within_quarter_rtt_is_not_loss() {
     let share = Probability::new(0.02).unwrap();
     for congestion in CONTROLLERS {
         for seed in seed()..seed() + 20 {
@@ -162,9 +162,10 @@ fn reordering_within_a_quarter_of_the_round_trip_is_never_mistaken_for_loss() {
 }
 
 #[test]
-fn by_the_letter_of_the_rfc_it_is_until_reordering_is_seen() {
-    // RFC 8985, section 6.2: while no reordering was seen, three segments acknowledged above are enough. In the
-    // first round trips that may befall a few, or none where the first is overtaken by fewer.
+fn once_seen_mode_misjudges_only_first_reordering() {
+    // RFC 8985, section 6.2: until reordering is seen, three segments acknowledged above are
+    // enough. That can hit a few packets in the first RTTs, or none if fewer packets overtake the
+    // first.
     let share = Probability::new(0.02).unwrap();
     for congestion in CONTROLLERS {
         let mut mistaken = 0;
@@ -182,8 +183,8 @@ fn by_the_letter_of_the_rfc_it_is_until_reordering_is_seen() {
 }
 
 #[test]
-fn what_was_sent_again_for_nothing_is_noticed_and_taken_back() {
-    // Datagrams no larger than a sender begins with, and a window that fits the queue: nothing but reordering is at work.
+fn spurious_retransmissions_are_detected_and_undone() {
+    // Initial datagram size and a window that fits the queue: reordering is the only impairment.
     let config = SenderConfig { packet_size: 1200, ..native(Algorithm::Reno) };
     let mut run = path(LossDetection::Rack).config(config).queue(1000).bytes(10_000_000);
     run.receiver.stream_window.initial = 1 << 20;
@@ -200,7 +201,7 @@ fn what_was_sent_again_for_nothing_is_noticed_and_taken_back() {
 }
 
 #[test]
-fn without_selective_acks_a_timeout_repeats_no_more_than_twice_what_was_lost() {
+fn newreno_timeout_resends_at_most_twice_losses() {
     for congestion in [Algorithm::Bbr, Algorithm::Cubic, Algorithm::Reno] {
         for seed in seed()..seed() + 5 {
             let config = SenderConfig { recovery: LossDetection::NewReno, ..native(congestion) };

@@ -1,4 +1,5 @@
-//! A receiver whose program ends and begins anew: its senders hear of it, and no transfer that goes on ends by that.
+//! Restart of the receiver: its senders get a stateless reset, and no running transfer ends because
+//! of one.
 
 use rdt::server::ServerStats;
 use rdt::transport::wire::native::{CloseReason, LinkRequest};
@@ -6,23 +7,23 @@ use rdt::transport::{Phase, TransferError};
 
 use super::*;
 
-/// A round trip of 100 ms: the SYN with its cookie arrives at 150 ms, its answer at 200 ms.
+/// RTT 100 ms: the SYN with its cookie arrives at 150 ms, the SYN-ACK at 200 ms.
 fn path() -> Run {
     Run::new(10_000_000, ms(100)).queue(100).bytes(2_000_000)
 }
 
-/// Like [`server_config`], with the secret of a program that began anew.
-fn anew() -> ServerConfig {
+/// [`server_config`] with another cookie secret, as after a restart.
+fn restarted_config() -> ServerConfig {
     let mut server = server_config(receiver());
     server.listener.secret = Some([2; 32]);
     server
 }
 
-/// What became of a transfer whose receiver begins anew at `at`, and when it ended.
+/// Restarts the receiver at `at`; returns the outcome of the transfer and its time.
 fn restarted(run: &Run, at: Duration) -> (Outcome, Duration) {
-    let Running { mut simulation, server, sender, told: _told, .. } = run.start();
+    let Running { mut simulation, server, sender, note: _note, .. } = run.start();
     simulation.run_until(at);
-    simulation.restart_server(server, anew());
+    simulation.restart_server(server, restarted_config());
     assert!(simulation.run_senders(run.limit), "restart at {at:?}: not over");
     let node = simulation.sender(sender);
     (node.outcome.clone(), node.ended_at.unwrap() - simulation.epoch())
@@ -37,7 +38,7 @@ fn stats(simulation: &Simulation, server: NodeId) -> ServerStats {
 }
 
 #[test]
-fn a_sender_in_mid_transfer_hears_of_it_at_once() {
+fn reset_reaches_sender_in_mid_transfer() {
     let base_only = SenderConfig { recovery: LossDetection::BaseOnly, ..native(Algorithm::Fixed(20)) };
     for config in [native(Algorithm::Bbr), native(Algorithm::Cubic), base_only] {
         let (outcome, ended) = restarted(&path().config(config), secs(1));
@@ -47,7 +48,7 @@ fn a_sender_in_mid_transfer_hears_of_it_at_once() {
 }
 
 #[test]
-fn where_packets_are_lost_repeated_and_reordered_it_hears_of_it_soon() {
+fn reset_reaches_sender_on_bad_path() {
     for seed in seed()..seed() + 20 {
         let run = path().bytes(u64::MAX / 2).both_ways(|link| {
             let rare = Probability::new(0.1).unwrap();
@@ -55,7 +56,7 @@ fn where_packets_are_lost_repeated_and_reordered_it_hears_of_it_soon() {
             link.duplicate = rare;
             link
         });
-        // Its handshake took a few timeouts.
+        // Losses prolonged the handshake by a few timeouts.
         let (outcome, ended) = restarted(&Run { seed, limit: secs(60), ..run }, secs(8));
         assert_eq!(outcome, forgotten(Phase::Send), "seed {seed}");
         assert!(ended < secs(11), "seed {seed}: {ended:?}");
@@ -63,10 +64,10 @@ fn where_packets_are_lost_repeated_and_reordered_it_hears_of_it_soon() {
 }
 
 #[test]
-fn whenever_a_receiver_gives_up_its_sender_ends_half_a_round_trip_later() {
+fn receiver_abort_ends_sender_half_rtt_later() {
     for at in (0..=700).step_by(5) {
         let run = path().bytes(200_000);
-        let Running { mut simulation, server, sender, told: _told, .. } = run.start();
+        let Running { mut simulation, server, sender, note: _note, .. } = run.start();
         simulation.run_until(ms(at));
         simulation.abort_transfers(server);
         assert!(simulation.run_senders(run.limit), "{at} ms: not over");
@@ -86,7 +87,7 @@ fn whenever_a_receiver_gives_up_its_sender_ends_half_a_round_trip_later() {
 }
 
 #[test]
-fn at_whatever_moment_of_a_transfer_it_ends_soon_or_finishes() {
+fn restart_at_any_time_ends_transfer_soon() {
     for at in (0..=700).step_by(5) {
         let (outcome, ended) = restarted(&path().bytes(200_000), ms(at));
         if at <= 150 {
@@ -105,7 +106,7 @@ fn at_whatever_moment_of_a_transfer_it_ends_soon_or_finishes() {
 }
 
 #[test]
-fn behind_an_emulated_link_it_is_told_without_the_link() {
+fn reset_bypasses_emulated_link() {
     let mut simulation = Simulation::new();
     let config = |secret| {
         let mut server = ServerConfig::new(receiver(), LinkMode::Emulated { seed: 1 });
@@ -130,11 +131,11 @@ fn behind_an_emulated_link_it_is_told_without_the_link() {
 }
 
 #[test]
-fn one_that_waits_for_its_data_to_be_stored_is_told_while_closing() {
-    let Running { mut simulation, server, sender, told: _told, .. } = path().bytes(100_000).start();
+fn reset_reaches_sender_waiting_for_fin_ack() {
+    let Running { mut simulation, server, sender, note: _note, .. } = path().bytes(100_000).start();
     simulation.stall_server(server, secs(60));
     simulation.run_until(secs(5));
-    simulation.restart_server(server, anew());
+    simulation.restart_server(server, restarted_config());
     assert!(simulation.run_senders(secs(60)));
     let node = simulation.sender(sender);
     assert_eq!(node.outcome, forgotten(Phase::Close));
@@ -143,7 +144,7 @@ fn one_that_waits_for_its_data_to_be_stored_is_told_while_closing() {
 }
 
 #[test]
-fn as_many_senders_as_there_may_be_all_hear_of_it_within_their_patience() {
+fn resets_reach_maximum_number_of_senders() {
     let mut simulation = Simulation::new();
     let server = simulation.add_server(server_config(receiver()));
     let senders: Vec<NodeId> = (0..1000)
@@ -158,17 +159,17 @@ fn as_many_senders_as_there_may_be_all_hear_of_it_within_their_patience() {
         .collect();
     simulation.run_until(secs(2));
     assert_eq!(simulation.server(server).server.listener().active(), 1000);
-    simulation.restart_server(server, anew());
+    simulation.restart_server(server, restarted_config());
     assert!(simulation.run_senders(secs(20)), "{:?}", stats(&simulation, server).listener);
     assert!(senders.iter().all(|id| simulation.sender(*id).outcome == forgotten(Phase::Send)));
     eprintln!("the last one heard of it at {:?}", simulation.elapsed());
 }
 
-/// Fifty small transfers begin at once on a wire that loses, repeats and reorders, so that data comes before its SYN and
-/// answers come in every order. None is ended by the answers that this gets.
+/// Fifty small transfers start at once on a wire that loses, duplicates and reorders. Data
+/// overtakes its SYN and replies come in any order; no reset may end a transfer.
 #[test]
-fn no_transfer_ends_whose_data_overtook_its_syn() {
-    let mut told_in_all = 0;
+fn data_before_its_syn_ends_no_transfer() {
+    let mut resets = 0;
     for seed in seed()..seed() + 20 {
         let rare = Probability::new(0.3).unwrap();
         let run = Run { seed, ..Run::new(10_000_000, ms(60)) }.both_ways(|link| {
@@ -176,9 +177,10 @@ fn no_transfer_ends_whose_data_overtook_its_syn() {
             link.duplicate = rare;
             link
         });
-        let _told = Told::new(&run, seed);
+        let _note = PanicNote::new(&run, seed);
         let mut simulation = Simulation::new();
-        // Eight tries in a row may be lost: a receiver that forgets a peer after 25 s would say the truth.
+        // Eight consecutive tries may be lost, which exceeds an idle timeout of 25 s: a reset would
+        // be correct then.
         let mut config = server_config(receiver());
         config.listener.idle = secs(600);
         let server = simulation.add_server(config);
@@ -200,7 +202,7 @@ fn no_transfer_ends_whose_data_overtook_its_syn() {
             let lost = matches!(node.outcome, Outcome::Failed { phase: Phase::Connect | Phase::Close, .. });
             assert!(lost || node.outcome == Outcome::Finished { crc }, "seed {seed}: {:?}", node.outcome);
         }
-        told_in_all += stats(&simulation, server).listener.resets;
+        resets += stats(&simulation, server).listener.resets;
     }
-    assert!(told_in_all > 500, "data came before its SYN {told_in_all} times");
+    assert!(resets > 500, "data came before its SYN {resets} times");
 }

@@ -1,10 +1,11 @@
-//! Paths whose way back is thin: ACKs follow it.
+//! Paths with a slow reverse link: the ACK frequency adapts to it.
 
 use rdt::emulator::{Bitrate, QueueLimit};
 
 use super::*;
 
-/// 100 Mbit/s there and so many back, 40 ms, with the headers of IP and UDP; 50 ms of queue back, and 20 ACKs at least.
+/// 100 Mbit/s forward and `back` bit/s reverse, 40 ms, with the headers of IP and UDP. The reverse
+/// queue holds 50 ms, at least 20 ACKs.
 fn thin(back: u64, congestion: Algorithm) -> Run {
     let mut run = Run::new(100_000_000, ms(40)).bytes(100_000_000).config(native(congestion));
     run.path.forward.overhead = IP_UDP;
@@ -15,7 +16,7 @@ fn thin(back: u64, congestion: Algorithm) -> Run {
 }
 
 #[test]
-fn a_thin_way_back_carries_the_acks() {
+fn slow_reverse_link_carries_acks() {
     for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
         for back in [1_000_000, 250_000] {
             let done = thin(back, congestion).run();
@@ -29,7 +30,7 @@ fn a_thin_way_back_carries_the_acks() {
 }
 
 #[test]
-fn losses_do_not_flood_a_thin_way_back() {
+fn losses_do_not_flood_reverse_link() {
     let run = thin(1_000_000, Algorithm::Bbr).loss(Loss::every_nth(64));
     let done = run.run();
     eprintln!("{:.1} Mbit/s, {:?}", done.goodput() / 1e6, done.reverse);
@@ -39,7 +40,7 @@ fn losses_do_not_flood_a_thin_way_back() {
 }
 
 #[test]
-fn a_fixed_window_is_acknowledged_a_few_times_a_round_trip() {
+fn fixed_window_gets_few_acks_per_rtt() {
     let done = thin(250_000, Algorithm::Fixed(430)).run();
     let round_trips = done.took.as_secs_f64() / 0.04;
     let acks = done.reverse.sent as f64 / round_trips;

@@ -1,8 +1,8 @@
-//! What two transfers get of one wire.
+//! Shares of two transfers on one wire.
 
 use super::*;
 
-/// Two senders on one wire; the share of the first in what both get after the start.
+/// Share of the first of two senders in their total goodput after the start.
 fn share(run: &Run, first: Algorithm, second: Algorithm) -> f64 {
     let mut simulation = Simulation::new();
     let server = simulation.add_server(server_config(receiver()));
@@ -32,10 +32,10 @@ fn share(run: &Run, first: Algorithm, second: Algorithm) -> f64 {
 }
 
 #[test]
-fn bbr_and_cubic_share_a_wire_fairly_enough() {
+fn bbr_and_cubic_share_fairly() {
     for seed in seed()..seed() + 5 {
         let run = Run { seed, ..Run::new(10_000_000, ms(30)).queue(25) };
-        let _told = Told::new(&run, seed);
+        let _note = PanicNote::new(&run, seed);
         let share = share(&run, Algorithm::Bbr, Algorithm::Cubic);
         assert!((0.35..=0.65).contains(&share), "seed {seed}: {share}");
     }

@@ -1,9 +1,9 @@
-//! An application that reads slowly closes the window and opens it again; that is flow control, and no controller
-//! may take it for congestion.
+//! Slow application: it closes the window and opens it again. That is flow control, which no
+//! controller may take for congestion.
 
 use super::*;
 
-/// A receiver that holds 256 KiB at most.
+/// Receiver with at most 256 KiB of buffer.
 fn small() -> ReceiverConfig {
     let mut receiver = receiver();
     receiver.stream_window.initial = 64 << 10;
@@ -25,7 +25,7 @@ fn run(congestion: Algorithm, recovery: LossDetection, reading: ReadPolicy) -> D
     done
 }
 
-/// Every controller, and with Reno every rule.
+/// Every controller with RACK, and Reno with every recovery algorithm.
 const PAIRS: [(Algorithm, LossDetection); 7] = [
     (Algorithm::Fixed(400), LossDetection::Rack),
     (Algorithm::Reno, LossDetection::Rack),
@@ -37,7 +37,7 @@ const PAIRS: [(Algorithm, LossDetection); 7] = [
 ];
 
 #[test]
-fn an_application_that_reads_1_mbps_is_sent_1_mbps() {
+fn sender_matches_reader_at_1_mbps() {
     for (congestion, recovery) in PAIRS {
         let done = run(congestion, recovery, ReadPolicy::AtRate(125_000));
         let rate = done.goodput() / 1e6;
@@ -47,7 +47,7 @@ fn an_application_that_reads_1_mbps_is_sent_1_mbps() {
 }
 
 #[test]
-fn news_of_the_window_is_no_duplicate_ack_to_any_rule() {
+fn window_update_is_not_duplicate_ack() {
     let rules = [LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
     for recovery in rules {
         let config = SenderConfig { recovery, ..native(Algorithm::Fixed(400)) };
@@ -59,20 +59,20 @@ fn news_of_the_window_is_no_duplicate_ack_to_any_rule() {
 }
 
 #[test]
-fn an_application_that_stalls_for_5_s_gets_the_rest_at_once_afterwards() {
+fn stalled_reader_gets_rest_at_once() {
     for (congestion, recovery) in PAIRS {
         let reading = ReadPolicy::Stalled { from: ms(100), length: secs(5) };
         let done = run(congestion, recovery, reading);
-        // Two megabytes at 100 Mbps are 160 ms.
+        // 2 MB at 100 Mbps are 160 ms.
         assert!((ms(5100)..ms(6000)).contains(&done.took), "{congestion}, {recovery}: {:?}", done.took);
     }
 }
 
 #[test]
-fn a_window_that_the_receiver_holds_down_does_not_grow() {
+fn receiver_limited_cwnd_does_not_grow() {
     for congestion in [Algorithm::Reno, Algorithm::Cubic] {
         let mut run = Run::new(1_000_000_000, ms(20)).bytes(100_000_000).config(native(congestion));
-        // A tenth of the path.
+        // A tenth of the bandwidth-delay product.
         run.receiver.stream_window.max = 256 << 10;
         let done = run.run();
         let cwnd = done.stats.cwnd;
