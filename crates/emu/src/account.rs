@@ -1,4 +1,4 @@
-//! Accounts of a relay: counters of one direction, at the end or while it runs.
+//! Accounts of a relay: counters of each direction, at the end or at run time.
 
 use rdt_emulator::{DelayHistogram, Direction, Ledger};
 
@@ -51,7 +51,7 @@ impl Accounts<'_> {
     }
 }
 
-/// State of one direction behind its link.
+/// Counters of one direction after its link.
 pub(crate) struct Lane {
     pub(crate) direction: Direction,
     pub(crate) lateness: DelayHistogram,

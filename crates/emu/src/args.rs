@@ -1,6 +1,6 @@
-//! The arguments as the user types them.
+//! Command-line arguments of `rdt-emu`.
 
-#![allow(clippy::doc_markdown, reason = "the comments are the text of --help, in which $RDT_PEER is no code")]
+#![allow(clippy::doc_markdown, reason = "the comments are the text of --help, where $RDT_PEER is not code")]
 
 use std::ffi::OsString;
 #[cfg(target_os = "linux")]
@@ -25,11 +25,11 @@ Examples:
   rdt-emu run --preset lte --queue 2bdp --rate-reverse 1mbit -- sh
   rdt-emu run --path link.toml --seed 7 --server 'iperf3 -s' -- sh -c 'iperf3 -c $RDT_PEER'
 
-Exit codes: those of CMD (128 + N if signal N ended it), and
-   64  wrong arguments    69  this host forbids what is needed; a sentence says what
-   73  a FILE cannot be created    74  CMD ended with 0, but not all could be written
-   78  the path has a rate that this host was found not to hold
-  126  CMD cannot be run  127  there is no CMD";
+Exit codes: that of CMD (128 + N if signal N killed it), or
+   64  wrong arguments    69  this host denies a permission; the message says which
+   73  FILE cannot be created    74  CMD succeeded, but an output is incomplete
+   78  the path has a rate that failed in the calibration of this host
+  126  CMD cannot be executed    127  CMD not found";
 
 /// An emulated network link for any program.
 #[derive(Debug, Parser)]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// Describes the error in these arguments (the program's name first) in one line.
+/// Formats an argument error as one line. `arguments` starts with the program's name.
 pub(crate) fn sentence(error: &clap::Error, arguments: &[OsString]) -> String {
     let what = rdt_program::argument_error(error);
     hint(error, arguments).map_or_else(|| what.clone(), |hint| format!("{what}: {hint}"))
@@ -61,7 +61,7 @@ fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     (is_word && is_run).then(|| "CMD stands after --".to_owned())
 }
 
-/// An interval behind a `--json-stream` that takes it only with `=`.
+/// Returns an interval written as a separate word after `--json-stream`, which needs `=`.
 fn stray_interval(arguments: &[OsString]) -> Option<&str> {
     let options = arguments.split(|argument| argument == "--").next()?;
     options.windows(2).find_map(|pair| {
@@ -72,23 +72,23 @@ fn stray_interval(arguments: &[OsString]) -> Option<&str> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs a command in a network of its own, whose one link is the emulated one
+    /// Runs a command in its own network namespace, whose only link is emulated
     #[command(after_help = AFTER_RUN)]
     Run(RunArgs),
-    /// Passes UDP packets on to a server, and its answers back, over the emulated link
+    /// Forwards UDP packets between clients and a server over the emulated link
     #[command(after_help = crate::proxy::args::AFTER)]
     Proxy(ProxyArgs),
-    /// Tells what the path does to packets, in virtual time: nothing is sent and nothing waits
+    /// Prints the fates of packets on a path, in virtual time: sends nothing and does not wait
     Sim(SimArgs),
-    /// Measures what this host can emulate, for up to 50 s: rates, packets per second, how late
-    /// packets are; and keeps it, so that `run` and `proxy` refuse what was too much
+    /// Measures what this host can emulate (rates, packets per second, lateness) in up to 50 s, and
+    /// saves it: `run` and `proxy` then refuse rates that failed
     #[cfg(target_os = "linux")]
     Calibrate(CalibrateArgs),
-    /// One end of a flood; `calibrate` starts it.
+    /// Sends or receives test load; started by `calibrate`.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Flood(Flood),
-    /// This program inside the namespaces; `run` starts it.
+    /// Runs inside the namespaces; started by `run`.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Inside(InsideArgs),
@@ -98,16 +98,16 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) path: PathArgs,
-    /// Longest IP packet of the devices at both ends, 68 (with --ipv6 1280) to 65535 bytes; --mtu
-    /// is the link's
+    /// MTU of the devices at both ends, 68 (with --ipv6: 1280) to 65535 bytes; --mtu sets the
+    /// link's
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
     pub(crate) device_mtu: u32,
-    /// Give both ends IPv6 addresses too; without it the kernel's own IPv6 packets stay off the
-    /// path
+    /// Give both ends IPv6 addresses too; otherwise IPv6 is disabled, which keeps the kernel's own
+    /// IPv6 packets off the path
     #[arg(long)]
     pub(crate) ipv6: bool,
-    /// Start CMD, a line for `sh -c`, at the far end first; its address is in $RDT_LOCAL. CMD
-    /// follows when it has bound a port, or after 2 s
+    /// Start a server (a line for `sh -c`) at the far end first; $RDT_LOCAL has its address. The
+    /// command starts when the server has bound a port, or after 2 s
     #[arg(long, value_name = "CMD")]
     pub(crate) server: Option<OsString>,
     /// Behaviour between packets
@@ -117,30 +117,30 @@ pub(crate) struct RunArgs {
     pub(crate) calibration: CalibrationArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// The command and its arguments; the far end's address is in $RDT_PEER
-    // Only after `--`: else a mistyped option would be the command.
+    /// Command and its arguments; $RDT_PEER has the far end's address
+    // Required after `--`: otherwise a mistyped option would be taken as the command.
     #[arg(value_name = "CMD", required = true, last = true)]
     pub(crate) command: Vec<OsString>,
 }
 
-/// Arguments that `run` passes to the process that it starts inside.
+/// Arguments of the hidden `inside` command.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct InsideArgs {
-    /// Which part of it.
+    /// Stage of the start.
     #[arg(long)]
     pub(crate) stage: crate::run::Stage,
-    /// The descriptor of the socket to `run`.
+    /// Descriptor of the control socket to `run`.
     #[arg(long, value_parser = clap::value_parser!(i32).range(3..))]
     pub(crate) control: std::os::fd::RawFd,
     #[arg(long)]
     pub(crate) mtu: u32,
     #[arg(long)]
     pub(crate) ipv6: bool,
-    /// The command gets the terminal.
+    /// Gives the command the terminal.
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// The address of the end at which the command runs.
+    /// Address of the near end, where the command runs.
     #[arg(long)]
     pub(crate) near: Ipv4Addr,
     /// Address of the far end, for the command.
@@ -154,7 +154,7 @@ pub(crate) struct InsideArgs {
 
 #[cfg(target_os = "linux")]
 impl InsideArgs {
-    /// The arguments as which they are read.
+    /// Formats the arguments for the command line.
     pub(crate) fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec![
             format!("--stage={}", self.stage.name()).into(),
@@ -201,7 +201,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_follows_the_two_hyphens_is_the_commands() {
+    fn arguments_after_double_hyphen_belong_to_command() {
         let line = "rdt-emu run --json-stream -- --json-stream 5ms -- --lss";
         let Command::Run(args) = Args::try_parse_from(line.split(' ')).unwrap().command else {
             panic!("another command")

@@ -2,15 +2,14 @@
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | timer | `calibrate/timer.rs` | how late packets leave that come rarely |
-//! | proxied | `calibrate/proxied.rs` | the proxy over the loopback, flooded |
-//! | namespace | `calibrate/namespace.rs` | `run`, flooded |
-//! | held | `calibrate/max_rate.rs` | the highest rate that is delivered when it is asked for |
-//! | flood | `calibrate/load_generator.rs` | the sender and the receiver of a flood |
+//! | timer | `calibrate/timer.rs` | lateness of rare packets on this host |
+//! | proxied | `calibrate/proxied.rs` | load test of the proxy over the loopback |
+//! | namespace | `calibrate/namespace.rs` | load test of `run` |
+//! | max rate | `calibrate/max_rate.rs` | search for the highest rate that is delivered |
+//! | load generator | `calibrate/load_generator.rs` | sender and receiver of the load |
 //!
-//! A flood's sender, the relay and the receiver share the machine, as they do in a run; so what
-//! arrives is what the relay can do beside them, and not what it could do alone. What is held, and
-//! what is not, is kept for `run` and `proxy` (`calibration.rs`).
+//! Sender, relay and receiver share the machine, as in a real run, so the results include their
+//! load. The rates that were held and not held are saved for `run` and `proxy` (`calibration.rs`).
 
 pub(crate) mod load_generator;
 mod max_rate;
@@ -30,17 +29,17 @@ use crate::waiter::Waiting;
 use crate::{talk, tell};
 use max_rate::{Found, Held};
 
-/// How long each of six measurements takes, ms.
-const TIME: u64 = 2000;
-/// Bytes of datagrams that show the highest rate, and of those that show the most packets.
+/// Duration of each of the six measurements, ms.
+const MEASUREMENT_MS: u64 = 2000;
+/// Datagram payloads, bytes: the first measures the bit rate, the second the packet rate.
 const SIZES: [u16; 2] = [1400, 64];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CalibrateArgs {
-    /// Print JSON, one object, in place of a table
+    /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Do not keep which rates are held: runs and proxies go by an earlier calibration, if there is
+    /// Do not save the results; `run` and `proxy` keep using an earlier calibration, if there is
     /// one
     #[arg(long)]
     no_save: bool,
@@ -49,22 +48,22 @@ pub(crate) struct CalibrateArgs {
 /// Throughput of a measurement.
 #[derive(Debug)]
 struct Throughput {
-    /// Of a datagram's payload, bytes.
+    /// Datagram payload, bytes.
     size: u16,
     packets_per_s: f64,
-    /// How late packets left, as in an account; null if none did.
+    /// Lateness percentiles as in an account; null if no packet left.
     lateness: Value,
 }
 
 impl Throughput {
-    /// Computes the throughput of `packets` in [`TIME`].
+    /// Computes the throughput of `packets` in [`MEASUREMENT_MS`].
     fn new(size: u16, packets: u64, lateness: Value) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "less than 2^53 packets in two seconds")]
-        let packets_per_s = packets as f64 * 1e3 / TIME as f64;
+        let packets_per_s = packets as f64 * 1e3 / MEASUREMENT_MS as f64;
         Self { size, packets_per_s, lateness }
     }
 
-    /// Of payloads, bits per second.
+    /// Returns the payload rate, bits per second.
     fn rate_bps(&self) -> f64 {
         self.packets_per_s * f64::from(self.size) * 8.0
     }
@@ -93,8 +92,8 @@ struct Capacity {
 }
 
 impl Capacity {
-    /// Floods with datagrams of each size, and seeks the rate that is held by the highest that
-    /// comes through.
+    /// Measures the throughput of each datagram size, then searches for the highest rate that is
+    /// held.
     fn measure<E>(
         flood: impl Fn(u16) -> Result<Throughput, E>,
         hold: impl FnMut(max_rate::Asked) -> Result<Option<max_rate::Delivered>, E>,
@@ -126,12 +125,12 @@ impl Capacity {
     }
 }
 
-/// Measures and tells; gives the exit code.
+/// Runs `rdt-emu calibrate`, and returns the exit code.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     let file = if args.no_save { None } else { Some(file()?) };
-    talk("this takes up to 50 s; whatever else runs meanwhile makes the figures worse");
+    talk("this takes up to 50 s; other load on this host makes the figures worse");
     let figures = Figures::measure()?;
-    // Whether or not it can be kept, it is told.
+    // Print the results even if saving failed.
     let calibration = figures.calibration();
     let kept = file.map(|file| match file::save(&file, &calibration.json().to_string()) {
         Ok(()) => Ok(file),
@@ -154,12 +153,13 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Where it is to be kept, if that is possible.
+/// Returns the path of the calibration file, after a write check.
 fn file() -> Result<PathBuf, Failure> {
-    let hint =
-        |error: io::Error| io::Error::new(error.kind(), format!("{error}; --no-save measures all the same"));
+    let hint = |error: io::Error| {
+        io::Error::new(error.kind(), format!("{error}; --no-save measures without saving"))
+    };
     let Some(file) = file::path(|name| std::env::var_os(name)) else {
-        let error = io::Error::other("neither XDG_STATE_HOME nor HOME says where");
+        let error = io::Error::other("neither XDG_STATE_HOME nor HOME is an absolute path");
         return Err(Failure::Create("calibration.json".into(), hint(error)));
     };
     match file::prepare(&file) {
@@ -168,7 +168,7 @@ fn file() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Consequence of a calibration, as text.
+/// Describes the rates that `run` and `proxy` will refuse.
 fn effect(namespace: Bounds, proxy: Bounds) -> String {
     let of = |name: &str, bounds: Bounds| match bounds.failed_bps {
         Some(bps) => format!("`{name}` refuses {} Mbit/s and more", mbps(bps)),
@@ -177,13 +177,13 @@ fn effect(namespace: Bounds, proxy: Bounds) -> String {
     format!("{}, {}", of("run", namespace), of("proxy", proxy))
 }
 
-/// Everything that is measured.
+/// Results of all measurements.
 #[derive(Debug)]
 struct Figures {
-    /// How late packets are that come rarely, by what the relay does between them: spin, sleep.
+    /// Lateness of rare packets with [`Waiting::Spin`] and [`Waiting::Sleep`].
     idle: [Value; 2],
     proxy: Capacity,
-    /// Or why there are none.
+    /// Results in a namespace, or the reason why there are none.
     namespace: Result<Capacity, String>,
 }
 
@@ -238,7 +238,7 @@ impl Figures {
     }
 }
 
-/// A line of the table.
+/// Formats a line of the table.
 fn row(name: &str, rate: &str, packets: &str, lateness: &Value) -> String {
     let [p50, p99, p999] = ["p50", "p99", "p99.9"].map(|key| match &lateness[key] {
         Value::String(text) => text.clone(),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_said_as_it_is() {
+    fn effect_names_refused_rates() {
         let failed = |bps| Bounds { held_bps: None, failed_bps: bps };
         assert_eq!(
             effect(failed(Some(2.5e6)), failed(None)),

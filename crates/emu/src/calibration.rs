@@ -1,13 +1,13 @@
-//! Results of `calibrate`, kept for later runs.
+//! Results of `calibrate`, saved for later runs.
 //!
-//! Owns the form in which it is kept, which one may judge a run, and the judgement. How it is
-//! measured is the business of `calibrate.rs`.
+//! Owns the file format, the check that a calibration applies to this host, and the verdict on a
+//! path. `calibrate.rs` does the measurement.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | bounds | `calibration/bounds.rs` | which rates were held and which were not |
-//! | host | `calibration/host.rs` | which machine it is of |
-//! | file | `calibration/file.rs` | where it is kept |
+//! | bounds | `calibration/bounds.rs` | highest rate that was held, lowest that failed |
+//! | host | `calibration/host.rs` | identity of the measured machine |
+//! | file | `calibration/file.rs` | path, reading and atomic writing of the file |
 
 mod bounds;
 pub(crate) mod file;
@@ -24,21 +24,21 @@ use crate::talk;
 pub(crate) use bounds::{Bounds, mbps};
 pub(crate) use host::Host;
 
-/// Of the form.
+/// Version of the file format.
 const VERSION: u64 = 2;
-/// How long a host is taken for what it was.
+/// Age limit of a calibration.
 const LASTS: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CalibrationArgs {
-    /// Go on although the path has a rate that `rdt-emu calibrate` has found this host not to hold
+    /// Run even if the path has a rate that failed in `rdt-emu calibrate` on this host
     #[arg(long)]
     beyond_calibration: bool,
 }
 
 impl CalibrationArgs {
-    /// Refuses a path with a rate that this host is known not to hold; says so where it is not
-    /// known. What is kept and of no use is said.
+    /// Rejects a path with a rate that failed on this host. Warns about a rate between the bounds,
+    /// and about a calibration file that cannot be used.
     pub(crate) fn check(&self, path: &PathConfig, mode: Mode) -> Result<(), Failure> {
         let Some(asked) = highest_rate(path).filter(|_| !self.beyond_calibration) else { return Ok(()) };
         let Some(file) = file::path(|name| std::env::var_os(name)) else { return Ok(()) };
@@ -64,12 +64,12 @@ impl CalibrationArgs {
     }
 }
 
-/// The highest rate of either direction at any time, if one has a limit.
+/// Returns the highest rate of either direction at any time; `None` if both are unlimited.
 fn highest_rate(path: &PathConfig) -> Option<Bitrate> {
     [&path.forward, &path.reverse].into_iter().filter_map(LinkConfig::highest_rate).max()
 }
 
-/// A way to emulate.
+/// Mode of emulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Proxy with at most this many paths.
@@ -82,16 +82,16 @@ pub(crate) enum Mode {
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
-    /// It may be too much: a sentence.
+    /// The rate may be too high: warning.
     Doubtful(String),
-    /// It is too much: a sentence.
+    /// The rate is too high: error message.
     Refused(String),
 }
 
-/// Why one that is kept does not count.
+/// Reason why a saved calibration is not used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
-    /// As the system says.
+    /// Error of the operating system.
     #[error("{0}")]
     Unreadable(String),
     #[error("it is not what `rdt-emu calibrate` writes")]
@@ -106,13 +106,13 @@ fn day(time: Timestamp) -> impl std::fmt::Display {
     time.strftime("%Y-%m-%d")
 }
 
-/// Between which rates lies the highest that a host holds.
+/// Results of `rdt-emu calibrate` on one host.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Calibration {
     pub(crate) measured: Timestamp,
     pub(crate) host: Host,
     pub(crate) proxy: Bounds,
-    /// Systems without namespaces have no results.
+    /// Empty on systems without namespaces.
     pub(crate) namespace: Bounds,
 }
 
@@ -141,13 +141,13 @@ impl Calibration {
         value.as_ref().and_then(parse).ok_or(Unfit::Malformed)
     }
 
-    /// The one that is kept, if there is one and it tells anything about this host at this time.
+    /// Reads the saved calibration, if there is one, and checks that it applies to this host now.
     fn read(file: &Path, here: &Host, now: Timestamp) -> Result<Option<Self>, Unfit> {
         let text = file::read(file).map_err(|error| Unfit::Unreadable(error.to_string()))?;
         text.map(|text| Self::parse(&text)?.fits(here, now)).transpose()
     }
 
-    /// Itself, if it tells anything about this host at this time.
+    /// Returns the calibration if it applies to this host now.
     fn fits(self, here: &Host, now: Timestamp) -> Result<Self, Unfit> {
         self.host.tells_of(here)?;
         if now.duration_since(self.measured) > LASTS {

@@ -1,11 +1,11 @@
-//! `--pcapng`: every packet as it came to the link and left it, in a file for Wireshark.
+//! `--pcapng`: a capture file of every packet as it enters and leaves the link.
 //!
-//! One file has two interfaces, `near` and `far`. A packet that the link carries is in it twice: on
-//! one when it arrived and on the other when it left. One that the link did not take is in it once,
-//! with the cause as its comment.
+//! The file has two interfaces, `near` and `far`. A delivered packet appears twice: on one
+//! interface when it arrived, on the other when it left. A dropped packet appears once, with the
+//! cause as its comment.
 //!
-//! Writing never holds up the relay. What the disk is too slow for is left out, and counted, and so
-//! are packets that the link drops late and in such numbers that not all are kept.
+//! Writing never blocks the relay. If the disk is too slow, packets are omitted and counted as
+//! missed. So are late drops of one turn beyond [`LATE_DROPS`].
 
 mod block;
 pub mod frame;
@@ -26,23 +26,23 @@ use block::{About, Way};
 use frame::{Carried, Frame};
 use writer::{CHUNK, Chunk, Writer};
 
-/// How long packets may wait to be written together.
+/// Longest time that packets wait in a chunk before it is written.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// More than one turn of a relay can drop, unless the packets are tiny.
+/// Late drops kept per turn: more than a turn of the relay can cause, unless packets are tiny.
 const LATE_DROPS: usize = 4096;
 
-/// A capture in the making.
+/// Capture in progress.
 pub struct Capture<F> {
     path: PathBuf,
     frame: F,
     clocks: Clocks,
     writer: Writer,
     chunk: Chunk,
-    /// Where in the chunk its last block begins.
+    /// Offset of the last block in the chunk.
     last: usize,
-    /// When the chunk is to be written, if there is something in it.
+    /// Time to write the chunk, if it is not empty.
     write_at: Option<Instant>,
-    /// Packets that were added, or should have been.
+    /// Packets that were added or omitted.
     total: u64,
 }
 
@@ -51,11 +51,11 @@ pub struct Capture<F> {
 pub struct Captured {
     /// The file.
     pub path: PathBuf,
-    /// Packets in it; one that went through the link counts twice.
+    /// Packets in the file; a delivered packet counts twice.
     pub packets: u64,
-    /// Packets that should be in it.
+    /// Packets that are missing from the file.
     pub missed: u64,
-    /// Error that ended it.
+    /// Write error that ended the capture.
     pub error: Option<io::Error>,
 }
 
@@ -82,7 +82,7 @@ impl Captured {
 }
 
 impl<F: Frame> Capture<F> {
-    /// Begins a file in place of whatever was in it. `comment` is about the whole.
+    /// Creates the file, and replaces an existing one. `comment` describes the capture.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -105,7 +105,7 @@ impl<F: Frame> Capture<F> {
         })
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     pub fn finish(mut self) -> Captured {
         self.hand_over();
         let written = self.writer.finish();
@@ -113,7 +113,7 @@ impl<F: Frame> Capture<F> {
         Captured { path: self.path, packets: written.packets, missed, error: written.error }
     }
 
-    /// Adds a packet; true if it was marked.
+    /// Adds a packet. Returns true if the link marked it.
     fn add(&mut self, way: Way, at: Instant, packet: Carried<'_>) -> bool {
         if self.chunk.bytes.len() >= CHUNK {
             self.hand_over();
@@ -128,7 +128,7 @@ impl<F: Frame> Capture<F> {
         is_marked
     }
 
-    /// Says something about the packet that was added last.
+    /// Adds a comment to the packet that was added last.
     fn comment(&mut self, text: &str) {
         block::comment(&mut self.chunk.bytes, self.last, text);
     }
@@ -187,7 +187,7 @@ impl<F: Frame> Observer for Capture<F> {
     }
 }
 
-/// The number of the interface at which a packet comes or leaves: 0 is the near one.
+/// Returns the interface at which a packet enters or leaves: 0 is near, 1 far.
 const fn interface(direction: Direction, way: Way) -> u32 {
     match (direction, way) {
         (Direction::Forward, Way::In) | (Direction::Reverse, Way::Out) => 0,
@@ -195,11 +195,11 @@ const fn interface(direction: Direction, way: Way) -> u32 {
     }
 }
 
-/// The monotonic clock and the system's, read together.
+/// Monotonic clock and wall clock, read at the same time.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     now: Instant,
-    /// Since 1970.
+    /// Wall clock: time since 1970.
     system: Duration,
 }
 
@@ -213,7 +213,8 @@ impl Clocks {
         Self { now: clock::now(), system }
     }
 
-    /// Since 1970, nanoseconds. If the system's clock is set, that does not show.
+    /// Converts to wall-clock time, nanoseconds since 1970. Changes of the system clock since the
+    /// start do not show.
     fn time_ns(&self, at: Instant) -> u64 {
         let time = match at.checked_duration_since(self.now) {
             Some(later) => self.system.saturating_add(later),

@@ -1,4 +1,4 @@
-//! Errors of the program and their exit codes. Otherwise the exit code is that of CMD.
+//! Errors of the program and their exit codes. Without an error the exit code is that of CMD.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use rdt_program::exit::{CANNOT_CREATE, CONFIG, IO, OS, UNAVAILABLE, USAGE};
 #[cfg(target_os = "linux")]
 use rdt_program::exit::{NOT_FOUND, NOT_RUN};
 
-/// Why the program ends with a number of its own.
+/// Error with its own exit code.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     Beyond(String),
     #[error("cannot create {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
-    /// Where to, and why not.
+    /// Destination and error.
     #[error("cannot write {0}: {1}")]
     Write(String, io::Error),
     #[error("{step}: {error}")]
@@ -28,14 +28,14 @@ pub(crate) enum Failure {
     #[cfg(target_os = "linux")]
     #[error("cannot run {name}: {error}")]
     NotRun { name: String, error: io::Error },
-    /// One of these from the program inside: its code and its sentence.
+    /// Failure of the inner process: exit code and message.
     #[cfg(target_os = "linux")]
     #[error("{1}")]
     Inside(u8, String),
 }
 
 impl Failure {
-    /// For `map_err`: what was tried.
+    /// Returns a `map_err` function that adds the step that failed.
     pub(crate) fn system(step: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::System { step, error }
     }
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,

@@ -1,4 +1,4 @@
-//! `rdt-emu`: the project's link for any program.
+//! `rdt-emu`: an emulated link for any program.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -80,7 +80,7 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The exit code of the command.
+/// Runs a subcommand, and returns its exit code.
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Proxy(args) => proxy::proxy(&args),
@@ -108,8 +108,7 @@ fn talk(line: &str) {
     rdt_program::talk(&format!("rdt-emu: {line}"));
 }
 
-/// Warnings that may wait for a slow reader. More are dropped: the account at the end has the
-/// numbers.
+/// Warnings that may wait for a slow reader. More are dropped: the final report has the counts.
 const WARNING_QUEUE: usize = 64;
 
 /// Starts a thread that prints warnings while packets pass, so that a reader that pauses delays no

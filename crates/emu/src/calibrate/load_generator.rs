@@ -1,6 +1,6 @@
-//! Datagrams at a rate or as fast as they can be sent, and reading them.
+//! Sender and receiver of test load: datagrams at a given rate, or as fast as possible.
 //!
-//! Both ends move many in a call, so that most of the machine is left to the relay between them.
+//! Both ends send and receive in batches, which leaves most of the CPU to the relay under test.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -10,29 +10,29 @@ use rdt_udp::{DatagramIo, SocketError, UdpIo, UdpOptions, clock};
 
 use crate::failure::Failure;
 
-/// Where the receiver is at the far end of a run.
+/// UDP port of the receiver inside a run: discard (RFC 863).
 const PORT: u16 = 9;
-/// How long a sender sleeps that is ahead of its rate.
+/// Sleep of a sender that is ahead of its rate.
 const PAUSE: Duration = Duration::from_micros(500);
-/// How long a receiver sleeps that has read everything. What its socket cannot hold meanwhile is
-/// lost, and counted all the same: it has left the link.
+/// Sleep of a receiver whose socket is empty. Datagrams that overflow the socket meanwhile still
+/// count as delivered: they have left the link.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Load: datagram size, rate and duration.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Flood {
-    /// Bytes of each datagram; 0 is to be the receiver.
+    /// Bytes of each datagram; 0 makes this end the receiver.
     #[arg(long, default_value_t = 0)]
     pub(super) size: u16,
-    /// Datagrams per second; without it as many as can be sent.
+    /// Datagrams per second; unlimited by default.
     #[arg(long)]
     pub(super) pps: Option<u64>,
-    /// For so long.
+    /// Duration, ms.
     #[arg(long, default_value_t = 0)]
     pub(super) ms: u64,
 }
 
-/// The hidden command: one end of a flood inside a run.
+/// Runs one end of the load inside a run.
 pub(crate) fn command(flood: Flood) -> Result<(), Failure> {
     let address = |name| {
         let address = std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -48,7 +48,7 @@ pub(crate) fn command(flood: Flood) -> Result<(), Failure> {
 }
 
 impl Flood {
-    /// Sends to an IPv4 address.
+    /// Sends datagrams to an IPv4 address for the configured time.
     pub(super) fn send(self, to: SocketAddr) -> Result<(), SocketError> {
         let mut io = UdpIo::bind(SocketAddr::from(([0, 0, 0, 0], 0)), UdpOptions::default())?;
         let (begin, time) = (clock::now(), Duration::from_millis(self.ms));
@@ -64,7 +64,7 @@ impl Flood {
                 continue;
             }
             let Some(batch) = io.transmit_buf() else {
-                // No room is what a flood is about.
+                // A full socket is expected under load.
                 thread::yield_now();
                 continue;
             };
@@ -75,7 +75,7 @@ impl Flood {
         }
     }
 
-    /// Datagrams to be sent by then.
+    /// Returns the number of datagrams due after `elapsed`.
     fn due(self, elapsed: Duration) -> u64 {
         let Some(pps) = self.pps else { return u64::MAX };
         let due = u128::from(pps).saturating_mul(elapsed.as_micros()) / 1_000_000;
@@ -83,7 +83,7 @@ impl Flood {
     }
 }
 
-/// Reads until it is told to stop, which it is asked when there is nothing to read.
+/// Reads datagrams until `stop` returns true. Checks `stop` only when the socket is empty.
 pub(super) fn receive(mut io: UdpIo, stop: impl Fn() -> bool) -> Result<(), SocketError> {
     loop {
         while io.recv().is_some() {}

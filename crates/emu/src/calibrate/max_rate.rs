@@ -1,4 +1,4 @@
-//! The highest rate that a path is asked for and delivers.
+//! Search for the highest rate that a path delivers on this host.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use super::load_generator::Flood;
 use crate::calibration::Bounds;
 use crate::proxy::HEADERS_IPV4;
 
-/// The path's round trip: so much of the rate is always on its way.
+/// RTT of the path: with a one-way delay of 50 ms, the relay holds traffic in flight.
 pub(super) const RTT: Duration = Duration::from_millis(100);
-/// How often it is looked what has been delivered.
+/// Interval of the delivery counts.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
-/// How long each rate is tried, ms.
+/// Duration of a trial, ms.
 const TRIAL: u64 = 1200;
-/// How often one is tried before it counts as not held: others may have had the processors.
+/// Trials of a rate before it counts as not held: other processes may have disturbed the first.
 const TRIES: u32 = 2;
-/// Rates among which the highest is sought: halving finds it with five.
+/// Number of candidate rates: binary search needs five trials.
 const RATES: i32 = 31;
-/// The first, of what a flood brings through: it may be more than that, because a flood also costs
-/// the host what is thrown away.
+/// Highest candidate, relative to the flooded rate. It is above 1 because a flood also spends CPU
+/// on packets that are dropped.
 const FIRST: f64 = 1.4;
-/// Each is so much lower than the one before, and the last is a hundredth of the first.
+/// Ratio of consecutive candidates; the lowest is about a hundredth of the highest.
 const STEP: f64 = 0.85;
-/// A rate is held if so much of it is delivered.
+/// Share of a rate that must be delivered for it to count as held.
 const HELD: f64 = 0.99;
-/// Offered, of the rate: so that the link always has a packet to send.
+/// Offered load relative to the rate: above 1, so that the link always has a packet to send.
 const OFFERED: f64 = 1.03;
 /// Bytes of each datagram.
 const SIZE: u16 = 1400;
 
-/// A rate, and the flood that fills it.
+/// Rate of a trial, and the load that saturates it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) rate: Bitrate,
@@ -54,12 +54,12 @@ impl Asked {
 /// Output of the link while it was full.
 #[derive(Debug)]
 pub(super) struct Delivered {
-    /// Of IP packets.
+    /// Rate of IP packets, bits per second.
     bps: f64,
     lateness: Value,
 }
 
-/// A rate that was held, in bits per second, and how late packets were.
+/// Rate that was held, in bits per second, with the lateness of its packets.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) bps: f64,
@@ -76,7 +76,7 @@ impl Held {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) held: Option<Held>,
-    /// The lowest rate that was tried and not held.
+    /// Lowest rate that was tried and not held.
     pub(super) failed_bps: Option<f64>,
 }
 
@@ -86,14 +86,14 @@ impl Found {
     }
 }
 
-/// Seeks the highest rate that is held among rates from above what a flood brings through down to
-/// little of it. `hold` gives what a path of a rate delivers, or nothing if the host was its limit.
+/// Finds the highest rate that is held, by binary search from [`FIRST`] times `flooded_bps`
+/// downwards. `hold` measures a rate, and returns `None` if the host was the bottleneck.
 pub(super) fn search<E>(
     flooded_bps: f64,
     mut hold: impl FnMut(Asked) -> Result<Option<Delivered>, E>,
 ) -> Result<Found, E> {
     let mut found = Found::default();
-    // Where nothing comes through there is no rate to ask for.
+    // If the flood delivered nothing there is no rate to try.
     let (mut begin, mut end) = (0, if flooded_bps > 0.0 { RATES } else { 0 });
     while begin < end {
         let middle = begin.midpoint(end);
@@ -122,14 +122,14 @@ fn try_rate<E>(
     Ok(None)
 }
 
-/// A rate with three digits, for it is told to people.
+/// Rounds a rate down to three digits, for display.
 fn short(bps: f64) -> f64 {
     let unit = 10_f64.powf(bps.log10().floor() - 2.0).max(1.0);
     (bps / unit).floor() * unit
 }
 
-/// Reads from the lines of `--json-stream` the forward deliveries between the second line with a
-/// delivery and the last one, without the header bytes of each packet.
+/// Computes the forward delivery rate from `--json-stream` output, between the second line with a
+/// delivery and the last. Adds `headers` bytes to each packet.
 pub(super) fn delivered(lines: &str, headers: u32) -> Option<Delivered> {
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut looks = lines
@@ -151,13 +151,13 @@ pub(super) fn delivered(lines: &str, headers: u32) -> Option<Delivered> {
 mod tests {
     use super::*;
 
-    /// A host that carries so much.
+    /// Host that carries `capacity` bits per second.
     fn carries(capacity: f64) -> impl Fn(Asked) -> Result<Option<Delivered>, ()> {
         move |asked| Ok(Some(Delivered { bps: asked.rate.as_bps_f64().min(capacity), lateness: Value::Null }))
     }
 
     #[test]
-    fn search_finds_highest_rate_within_1_percent() {
+    fn search_finds_adjacent_held_and_failed_rates() {
         for (capacity, held_bps, failed_bps) in
             [(1.1e9, Some(1.01e9), Some(1.19e9)), (2e7, Some(1.73e7), Some(2.04e7)), (9e9, Some(1.4e9), None)]
         {

@@ -1,4 +1,4 @@
-//! `run`, flooded: this program starts itself.
+//! Load test of `rdt-emu run`, which is started as a child process.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::load_generator::Flood;
 use super::max_rate::{self, Asked, LOOK, RTT};
-use super::{TIME, Throughput};
+use super::{MEASUREMENT_MS, Throughput};
 use crate::host;
 
 /// Measures the throughput of datagrams of this size; an error says why nothing arrived.
 pub(super) fn measure(size: u16) -> Result<Throughput, String> {
-    let output = flooded(Flood { size, pps: None, ms: TIME }, &["--json", "--rtt=1ms"])?;
+    let output = flooded(Flood { size, pps: None, ms: MEASUREMENT_MS }, &["--json", "--rtt=1ms"])?;
     let account = output.told.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
     let silent = || "it told nothing".to_owned();
     let forward = &account.ok_or_else(silent)?["forward"];
@@ -20,7 +20,7 @@ pub(super) fn measure(size: u16) -> Result<Throughput, String> {
     Ok(Throughput::new(size, delivered, forward["lateness_us"].clone()))
 }
 
-/// Measures the output of a path at a rate, if the host is not the limit.
+/// Measures the output of a path at a rate; `None` if the host was the bottleneck.
 pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> {
     let path = [
         format!("--json-stream={}ms", LOOK.as_millis()),
@@ -28,15 +28,15 @@ pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> 
         format!("--rate={:.0}bit", asked.rate.as_bps_f64()),
     ];
     let output = flooded(asked.flood, &path.each_ref().map(String::as_str))?;
-    // The device counts whole packets.
+    // The TUN device counts whole IP packets: there are no headers to add.
     Ok(max_rate::delivered(&output.told, 0).filter(|_| output.kept_up()))
 }
 
-/// Of a run.
+/// Output of a run.
 struct Output {
-    /// Lines of JSON.
+    /// Standard output: lines of JSON.
     told: String,
-    /// Sentences.
+    /// Standard error: messages.
     said: String,
 }
 
@@ -51,7 +51,7 @@ impl Output {
 fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
     let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut command = Command::new(&program);
-    // What is to be found out is no reason not to try.
+    // Skip the calibration check: this measurement is the calibration.
     command.args(["run", "--quiet", "--beyond-calibration"]).args(options);
     command.arg(format!("--server=exec {} flood", quoted(&program))).arg("--").arg(&program);
     command.args(["flood", &format!("--size={}", flood.size), &format!("--ms={}", flood.ms)]);
@@ -66,7 +66,7 @@ fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
     Ok(Output { told, said })
 }
 
-/// For a shell.
+/// Quotes a path for the shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! The proxy over the loopback, flooded.
+//! Load test of the proxy over the loopback.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,29 +12,29 @@ use rdt_program::Printer;
 use rdt_udp::{UdpIo, UdpOptions};
 
 use super::max_rate::{self, Asked, LOOK, RTT};
-use super::{TIME, Throughput, load_generator};
+use super::{MEASUREMENT_MS, Throughput, load_generator};
 use crate::json;
 use crate::json_stream::JsonStream;
 use crate::observer::Observer;
 use crate::proxy::{End, HEADERS_IPV4, Limits, ProxySockets, serve};
 use crate::waiter::Waiting;
 
-/// The flooder is the only client.
+/// The load generator is the only client.
 const ONE: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
-/// The path's round trip in a flood, so that packets wait for their times.
+/// RTT of the path under load, so that packets wait for their due times.
 const SHORT_RTT: Duration = Duration::from_millis(1);
-/// A port of the loopback that is free.
+/// Any free port of the loopback.
 const FREE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
 /// Measures the throughput of datagrams of this size.
 pub(super) fn measure(size: u16) -> io::Result<Throughput> {
-    let flood = load_generator::Flood { size, pps: None, ms: TIME };
+    let flood = load_generator::Flood { size, pps: None, ms: MEASUREMENT_MS };
     let (end, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
     let [forward, _] = end.accounts;
     Ok(Throughput::new(size, forward.ledger.delivered, json::lateness(&forward.lateness)))
 }
 
-/// Measures the output of a path at a rate, if the host is not the limit.
+/// Measures the output of a path at a rate; `None` if the host was the bottleneck.
 pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     let (reader, writer) = io::pipe()?;
     let reading = thread::spawn(move || io::read_to_string(reader));
@@ -45,13 +45,13 @@ pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     Ok(max_rate::delivered(&lines, HEADERS_IPV4).filter(|_| end.kept_up()))
 }
 
-/// As `rdt-emu proxy` makes it: with the headers that the sockets do not show.
+/// Builds the path as `rdt-emu proxy` does: with the IP and UDP headers that sockets do not see.
 fn path(asked: Asked) -> PathConfig {
     let path = PathConfig::symmetric(RTT, asked.rate);
     PathConfig { forward: path.forward.overhead(HEADERS_IPV4), reverse: path.reverse.overhead(HEADERS_IPV4) }
 }
 
-/// Floods a proxy with this path.
+/// Runs a proxy with this path under load.
 fn carry<T: Observer>(path: PathConfig, flood: load_generator::Flood, observer: T) -> io::Result<(End, T)> {
     let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
     let sockets = ProxySockets::bind(FREE.into(), target.local_addr()?, ONE, Printer::discard())
@@ -74,7 +74,7 @@ fn carry<T: Observer>(path: PathConfig, flood: load_generator::Flood, observer: 
 }
 
 fn ended() -> io::Error {
-    io::Error::other("a thread ended by itself")
+    io::Error::other("a thread panicked")
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxy_and_namespace_serialise_equally_long() {
+    fn proxy_path_counts_ip_and_udp_headers() {
         let PathConfig { forward, reverse } = path(Asked::new(1e6));
         assert_eq!([forward.overhead, reverse.overhead], [28; 2]);
     }

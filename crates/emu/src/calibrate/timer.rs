@@ -1,4 +1,4 @@
-//! How late packets leave that come rarely: how well this host keeps a time.
+//! Lateness of rare packets: how precisely this host wakes the relay.
 
 use std::cell::Cell;
 use std::io;
@@ -11,21 +11,22 @@ use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use super::TIME;
+use super::MEASUREMENT_MS;
 use crate::json;
 use crate::port::{Buffers, Port, Sent};
 use crate::relay::Relay;
 use crate::waiter::{PollPorts, Readiness, Waiter, Waiting};
 
-/// From one packet to the next.
+/// Interval of the packets.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// How long the path is: packets are due in the middle between others that come.
+/// One-way delay of the path: packets are due halfway between two arrivals.
 const DELAY: Duration = Duration::from_micros(10_500);
 
-/// Percentiles of one packet a millisecond.
+/// Measures the lateness percentiles of one packet a millisecond.
 pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     let begin = clock::now() + INTERVAL;
-    let arrivals = Arrivals { next: Rc::new(Cell::new(begin)), last: begin + Duration::from_millis(TIME) };
+    let arrivals =
+        Arrivals { next: Rc::new(Cell::new(begin)), last: begin + Duration::from_millis(MEASUREMENT_MS) };
     let path = Path::new(LinkConfig::new(None, DELAY), 0);
     let mut relay = Relay::new(path, arrivals.clone(), Silent, ());
     relay.run(&mut Waiter::new(waiting, arrivals))?;
@@ -33,8 +34,8 @@ pub(super) fn lateness(waiting: Waiting) -> io::Result<Value> {
     Ok(json::lateness(&forward.lateness))
 }
 
-/// Packets that become readable at given times, like those of a socket: a poll sees them, and a
-/// sleep ends with them.
+/// Packets that become readable at given times, as on a socket: a poll reports them, and they end a
+/// sleep.
 #[derive(Clone)]
 struct Arrivals {
     next: Rc<Cell<Instant>>,
@@ -58,7 +59,7 @@ impl PollPorts for Arrivals {
     fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let until_next = self.next.get().saturating_duration_since(clock::now());
         let timeout = timeout.map_or(until_next, |timeout| timeout.min(until_next));
-        // The same call as where there are descriptors, so that it takes as long.
+        // The same system call as with real descriptors, for the same cost.
         match poll(&mut [], Timespec::try_from(timeout).ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(self.seen()),
             Err(error) => Err(error.into()),
@@ -89,7 +90,7 @@ impl Port for Arrivals {
     }
 }
 
-/// The far end, which takes everything and says nothing.
+/// Far end that accepts every packet and sends none.
 struct Silent;
 
 impl Port for Silent {

@@ -1,13 +1,13 @@
-//! Between which rates lies the highest that one way to emulate holds.
+//! Bounds of the highest rate that one mode sustains.
 
 use serde_json::Value;
 
-/// Result of trying rates, bits per second.
+/// Highest rate that was held and lowest that failed, bits per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Bounds {
-    /// The highest rate that was held; `None` if none was.
+    /// Highest rate that was held; `None` if every rate failed.
     pub(crate) held_bps: Option<f64>,
-    /// The lowest that was tried and not held, higher than the former; `None` if there was none.
+    /// Lowest rate that failed, above the held one; `None` if no rate failed.
     pub(crate) failed_bps: Option<f64>,
 }
 
@@ -55,7 +55,8 @@ impl Bounds {
     }
 }
 
-/// A rate for people, in Mbit/s with all its digits, so that no two that differ look the same.
+/// Converts to Mbit/s for display, unrounded: a sentence may compare rates that differ in the last
+/// digit.
 pub(crate) fn mbps(bps: f64) -> f64 {
     bps / 1e6
 }

@@ -1,4 +1,4 @@
-//! The file in the user's folder for state.
+//! Calibration file in the user's state directory.
 //!
 //! Owns its path, and replaces it atomically: a reader finds the old file or the new one.
 
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 
 use crate::path::read_text;
 
-/// Below the folder.
+/// Path of the file below the state directory.
 const NAME: &str = "rdt-emu/calibration.json";
-/// Longer than any that is written, bytes.
+/// Size limit when reading, bytes; a written file is far smaller.
 const LONGEST: u64 = 1 << 16;
 
-/// Where it is, by these variables of the environment: `XDG_STATE_HOME` or `HOME` as the XDG Base
-/// Directory Specification has it, `LOCALAPPDATA` on Windows. `None` if they say nothing.
+/// Returns the path of the file from environment variables: `XDG_STATE_HOME` or `HOME` as in the
+/// XDG Base Directory Specification, `LOCALAPPDATA` on Windows. `None` if they are unset.
 pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    // A path that is not absolute is to be ignored, says the specification.
+    // The specification says to ignore relative paths.
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = if cfg!(windows) {
         folder("LOCALAPPDATA")
@@ -31,7 +31,7 @@ pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBu
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     let kind = match fs::metadata(file) {
         Ok(metadata) => metadata.file_type(),
-        // A home that is a file has no folders.
+        // $HOME may be a file, such as /dev/null.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
@@ -39,7 +39,7 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     };
     // Opening a FIFO would wait for a writer.
     if !kind.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     read_text(file, LONGEST).map(Some)
 }
@@ -53,7 +53,7 @@ pub(crate) fn prepare(file: &Path) -> io::Result<()> {
     temporary(file).map(drop)
 }
 
-/// Writes it, and its folder if there is none.
+/// Writes the file, and creates its folder if needed.
 #[cfg(target_os = "linux")]
 pub(crate) fn save(file: &Path, text: &str) -> io::Result<()> {
     use std::io::Write;
@@ -64,15 +64,15 @@ pub(crate) fn save(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// One beside it that is to take its place.
+/// Creates a temporary file in the same folder, for an atomic rename.
 #[cfg(target_os = "linux")]
 fn temporary(file: &Path) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // As any program makes files: the user's mask decides who may read it. It may be root who
-    // writes it into a user's home.
+    // Mode 0666 before the umask, in place of the 0600 of `tempfile`: a user must be able to read a
+    // file that root wrote.
     tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o666)).tempfile_in(folder)
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_in_the_folder_for_state() {
+    fn path_follows_xdg_state_home() {
         let of = |variables: &[(&str, &str)]| {
             let value = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into());
             path(value).map(|path| path.to_string_lossy().into_owned())
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn missing_or_special_file_is_empty() {
+    fn missing_file_is_none_special_file_is_error() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(read(Path::new("/dev/null/.local/state")).unwrap(), None);
         assert!(read(directory.path()).is_err());
         let fifo = directory.path().join("fifo");
         let (mode, device) = (rustix::fs::Mode::RWXU, 0);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, device).unwrap();
-        assert_eq!(read(&fifo).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(read(&fifo).unwrap_err().to_string(), "it is not a regular file");
     }
 }

@@ -1,21 +1,21 @@
-//! Which machine a calibration is of.
+//! Identity of the machine that a calibration was measured on.
 
 use serde_json::Value;
 
 use super::Unfit;
 
-/// A machine that is the same one as long as these are.
+/// Identity of a machine. A change invalidates a calibration, except for fewer processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(super) name: String,
-    /// The kernel and its release.
+    /// Kernel name and release.
     pub(super) system: String,
     /// Processors that this program may use.
     pub(super) processors: u64,
 }
 
 impl Host {
-    /// This one.
+    /// Returns the identity of this machine.
     pub(crate) fn here() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let (name, system) = names();
@@ -32,8 +32,8 @@ impl Host {
         Some(Self { name: text("name")?, system: text("system")?, processors: value["processors"].as_u64()? })
     }
 
-    /// Returns true if results of this host apply to `here`. With fewer processors they do: a rate
-    /// that was too much stays too much.
+    /// Checks that results of this host apply to `here`. Fewer processors are accepted: a rate that
+    /// was too high remains too high.
     pub(super) fn tells_of(&self, here: &Self) -> Result<(), Unfit> {
         let changed = |what, was: &dyn ToString, is: &dyn ToString| {
             Err(Unfit::Changed { what, was: was.to_string(), is: is.to_string() })
@@ -58,7 +58,7 @@ fn names() -> (String, String) {
     (name.into_owned(), format!("{system} {release}"))
 }
 
-/// Where nothing can be measured yet, nothing has to be told apart.
+/// `calibrate` exists only on Linux, so other systems need no precise identity.
 #[cfg(not(target_os = "linux"))]
 fn names() -> (String, String) {
     (String::new(), std::env::consts::OS.to_owned())

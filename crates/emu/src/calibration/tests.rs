@@ -1,4 +1,4 @@
-//! Which calibration judges a run, and how.
+//! Validity of saved calibrations, and verdicts on paths.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn calibration() -> Calibration {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_kept_reads_back() {
+fn saved_calibration_parses_back() {
     for (held_bps, failed_bps) in [(None, None), (Some(123_456_789.5), None), (None, Some(1e6))] {
         let kept = Calibration { namespace: Bounds { held_bps, failed_bps }, ..calibration() };
         assert_eq!(Calibration::parse(&kept.json().to_string()), Ok(kept));
@@ -27,7 +27,7 @@ fn what_is_kept_reads_back() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn malformed_calibration_is_reported_and_ignored() {
+fn malformed_calibration_is_rejected() {
     let whole = calibration().json();
     let spoiled = |key: &str, value: Value| {
         let mut object = whole.clone();
@@ -51,7 +51,7 @@ fn malformed_calibration_is_reported_and_ignored() {
 }
 
 #[test]
-fn outdated_calibration_is_reported_and_ignored() {
+fn calibration_expires_after_90_days() {
     let (kept, host) = (calibration(), calibration().host);
     let later = |days: i64| kept.measured + SignedDuration::from_hours(24 * days);
     assert_eq!(kept.clone().fits(&host, later(0)), Ok(kept.clone()));
@@ -76,13 +76,13 @@ fn calibration_of_another_host_names_the_difference() {
 }
 
 #[test]
-fn unreadable_calibration_is_reported_missing_is_not() {
+fn unreadable_file_is_error_missing_file_is_none() {
     let kept = calibration();
     let read = |file: &Path| Calibration::read(file, &kept.host, kept.measured);
     let folder = std::env::temp_dir();
     assert_eq!(read(&folder.join("no such folder/no such file")), Ok(None));
     let unfit = read(&folder).unwrap_err();
-    assert_eq!(unfit.to_string(), "it is no regular file");
+    assert_eq!(unfit.to_string(), "it is not a regular file");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn rates_from_lowest_failure_on_are_refused() {
     assert_eq!(verdict(2_000_000_000, PROXY), Verdict::Fine);
     assert_eq!(verdict(9_000_000_000, Mode::Namespace), Verdict::Fine, "nothing is known");
     let found = "this host held 2000 Mbit/s as a proxy and did not hold 2350 Mbit/s (`rdt-emu calibrate` of 2026-11-21): ";
-    // With as many digits as it takes to see that it is more.
+    // All digits are printed, so that the excess shows.
     let doubtful = format!("the path asks for 2000.000001 Mbit/s, and {found}it may be too much");
     assert_eq!(verdict(2_000_000_001, PROXY), Verdict::Doubtful(doubtful));
     for bps in [2_350_000_000, 2_400_000_000] {

@@ -1,11 +1,10 @@
-//! The blocks of a capture file: the pcapng format, draft-ietf-opsawg-pcapng, sections 3 and 4.
+//! Blocks of a capture file in the pcapng format: draft-ietf-opsawg-pcapng, sections 3 and 4.
 //!
-//! Owns the bytes. A section's byte order is the writer's choice; this one's is little-endian.
+//! The format leaves the byte order to the writer: little-endian here.
 
-/// Bytes are IP packets, of version 4 or 6: `LINKTYPE_RAW` of
-/// <https://www.tcpdump.org/linktypes.html>.
+/// Raw IPv4 or IPv6 packets: `LINKTYPE_RAW` of <https://www.tcpdump.org/linktypes.html>.
 const LINK_TYPE: u16 = 101;
-/// Times are in units of 10 to the power of minus this, seconds.
+/// Timestamps are in units of 10^-9 s.
 const RESOLUTION: u8 = 9;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -13,11 +12,11 @@ const INTERFACE: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Major and minor number, each 16 bits: 1.0.
+/// Version 1.0: major and minor number, 16 bits each.
 const VERSION: u32 = 1;
-/// The length of a section that is not known when it begins.
+/// Length of a section that is not known in advance.
 const UNKNOWN_LENGTH: u64 = u64::MAX;
-/// No bound on the length of packets.
+/// Snapshot length: unlimited.
 const NO_LIMIT: u32 = 0;
 
 const END_OF_OPTIONS: u16 = 0;
@@ -28,7 +27,7 @@ const DESCRIPTION: u16 = 3;
 const USER_APPLICATION: u16 = 4;
 const TIME_RESOLUTION: u16 = 9;
 
-/// Which way a packet passes the interface, as in the lowest bits of its flags.
+/// Direction relative to the link, as in the lowest bits of the packet flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Into the link.
@@ -40,14 +39,14 @@ pub(super) enum Way {
 /// Metadata of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About {
-    /// The number of the interface, from 0, in the order in which they are described.
+    /// Interface number, from 0 in the order of the interface blocks.
     pub(super) interface: u32,
-    /// Since 1970, nanoseconds.
+    /// Time since 1970, nanoseconds.
     pub(super) time_ns: u64,
     pub(super) way: Way,
 }
 
-/// The first block.
+/// Appends the section header, the first block of a file.
 pub(super) fn section(out: &mut Vec<u8>, application: &str, comment: &str) {
     let start = begin(out, SECTION_HEADER);
     put(out, BYTE_ORDER);
@@ -59,7 +58,7 @@ pub(super) fn section(out: &mut Vec<u8>, application: &str, comment: &str) {
     end(out, start);
 }
 
-/// Describes the next interface.
+/// Appends the description of the next interface.
 pub(super) fn interface(out: &mut Vec<u8>, name: &str, description: &str) {
     let start = begin(out, INTERFACE);
     put(out, u32::from(LINK_TYPE));
@@ -71,7 +70,7 @@ pub(super) fn interface(out: &mut Vec<u8>, name: &str, description: &str) {
     end(out, start);
 }
 
-/// A packet, whose bytes `write` adds.
+/// Appends a packet; `write` appends its bytes.
 pub(super) fn packet<T>(out: &mut Vec<u8>, about: About, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let start = begin(out, ENHANCED_PACKET);
     put(out, about.interface);
@@ -93,16 +92,16 @@ pub(super) fn packet<T>(out: &mut Vec<u8>, about: About, write: impl FnOnce(&mut
     result
 }
 
-/// Adds a comment to the packet whose block begins at `start`, which is the last one.
+/// Adds a comment to the packet block at `start`, which must be the last block.
 pub(super) fn comment(out: &mut Vec<u8>, start: usize, text: &str) {
-    // In place of the end of the options and the length.
+    // Replace the end-of-options mark and the trailing length, 4 bytes each.
     out.truncate(out.len() - 8);
     option(out, COMMENT, text.as_bytes());
     option(out, END_OF_OPTIONS, &[]);
     end(out, start);
 }
 
-/// How many of the first bytes are whole blocks, and how many of these are packets.
+/// Returns the length of the complete blocks, and the number of packets among them.
 pub(super) fn whole(bytes: &[u8]) -> (usize, u64) {
     let (mut len, mut packets) = (0, 0);
     while let Some((kind, block)) = first(&bytes[len..]) {
@@ -112,15 +111,16 @@ pub(super) fn whole(bytes: &[u8]) -> (usize, u64) {
     (len, packets)
 }
 
-/// The block that these bytes begin with, and its kind, if all of it is there.
+/// Returns the first block and its type, if the block is complete.
 fn first(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk()?;
     let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
-    // A block has its length at both ends and its kind, so none is empty.
+    // At least 12 bytes (type and two lengths), so that a corrupt length of 0 does not stall the
+    // caller.
     Some((u32::from_le_bytes(*kind), bytes.get(..len.max(12))?))
 }
 
-/// Begins a block, of whose length nothing is known yet; gives its place.
+/// Begins a block whose length is not known yet, and returns its offset.
 fn begin(out: &mut Vec<u8>, kind: u32) -> usize {
     let start = out.len();
     put(out, kind);
@@ -128,7 +128,7 @@ fn begin(out: &mut Vec<u8>, kind: u32) -> usize {
     start
 }
 
-/// Ends it: its whole length stands at both ends.
+/// Ends a block: writes its total length at both ends.
 fn end(out: &mut Vec<u8>, start: usize) {
     let len = length(out.len() - start + 4).to_le_bytes();
     out.extend(len);
@@ -143,7 +143,7 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(out);
 }
 
-/// Blocks are whole words, so that the file's length tells where words begin.
+/// Pads to a multiple of 4 bytes, as the format requires of blocks and options.
 fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
@@ -152,7 +152,7 @@ fn put(out: &mut Vec<u8>, word: u32) {
     out.extend(word.to_le_bytes());
 }
 
-/// No packet is longer than 64 KiB, no block much longer than its packet.
+/// Converts the length of a packet or block; both are far below 4 GiB.
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

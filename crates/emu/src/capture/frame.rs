@@ -1,31 +1,30 @@
-//! Format of a captured packet in the file: an IP packet.
+//! Conversion of a link's packets to IP packets for a capture.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use rdt_emulator::{Direction, Ecn};
 
-/// A packet that goes into a link or comes out.
+/// Packet that enters or leaves a link.
 #[derive(Debug, Clone, Copy)]
 pub struct Carried<'a> {
-    /// Which way it goes.
+    /// Direction of the link.
     pub direction: Direction,
-    /// Payload type of the link.
+    /// Bytes as the link carries them.
     pub bytes: &'a [u8],
-    /// Its codepoint now.
+    /// Current ECN codepoint.
     pub ecn: Ecn,
     /// Tag of the packet; see [`rdt_emulator::Packet::tag`].
     pub tag: u32,
 }
 
-/// Makes IP packets of what a link carries.
+/// Converts what a link carries to IP packets.
 pub trait Frame {
-    /// Appends the packet to `out`. True if it left the link with [`Ecn::Ce`] and did not come so,
-    /// as far as that can be known.
+    /// Appends the packet to `out`. Returns true if the link is known to have set [`Ecn::Ce`].
     fn write(&self, packet: Carried<'_>, out: &mut Vec<u8>) -> bool;
 }
 
-/// Payloads of UDP, which get the headers with which a network would have carried them. The
-/// argument tells the addresses, source first, by direction and tag.
+/// UDP payloads, to which the IP and UDP headers are added that a network would have carried. The
+/// function returns source and destination address for a direction and tag.
 pub struct Datagrams<A>(pub A);
 
 impl<A: Fn(Direction, u32) -> [SocketAddr; 2]> Frame for Datagrams<A> {
@@ -37,7 +36,7 @@ impl<A: Fn(Direction, u32) -> [SocketAddr; 2]> Frame for Datagrams<A> {
                 let start = out.len();
                 out.extend([0x45, ecn]);
                 out.extend(word(IPV4_HEADER + UDP_HEADER + packet.bytes.len()));
-                // Identification 0, "don't fragment", 64 hops, UDP, a checksum to come.
+                // Identification 0, DF, TTL 64, UDP; the checksum follows below.
                 out.extend([0, 0, 0x40, 0, HOPS, UDP, 0, 0]);
                 out.extend(from.octets());
                 out.extend(to.octets());
@@ -58,7 +57,7 @@ impl<A: Fn(Direction, u32) -> [SocketAddr; 2]> Frame for Datagrams<A> {
     }
 }
 
-/// RFC 768.
+/// Appends a UDP header (RFC 768) and the payload.
 fn udp(ends: [SocketAddr; 2], payload: &[u8], out: &mut Vec<u8>) {
     let len = word(UDP_HEADER + payload.len());
     let mut pseudo = Vec::with_capacity(40);
@@ -77,7 +76,7 @@ fn udp(ends: [SocketAddr; 2], payload: &[u8], out: &mut Vec<u8>) {
     out.extend(len);
     out.extend([0, 0]);
     out.extend(payload);
-    // A sum of 0 is sent as its other form: 0 means that there is none.
+    // RFC 768 sends a computed 0 as 0xffff: 0 means that there is no checksum.
     let checksum = match !sum(u64::from(sum(0, &pseudo)), &out[start..]) {
         0 => u16::MAX,
         sum => sum,
@@ -85,7 +84,7 @@ fn udp(ends: [SocketAddr; 2], payload: &[u8], out: &mut Vec<u8>) {
     out[start + 6..start + 8].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// The sum of RFC 1071 of whatever was summed before and these bytes.
+/// Returns the one's complement sum (RFC 1071) of `bytes`, added to `before`.
 fn sum(before: u64, bytes: &[u8]) -> u16 {
     let pairs =
         bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u64::from(*low)));
@@ -99,7 +98,7 @@ fn sum(before: u64, bytes: &[u8]) -> u16 {
     }
 }
 
-/// A length; longer ones than a header can tell are those of no packet.
+/// Converts a length to a header field; longer packets do not occur.
 fn word(bytes: usize) -> [u8; 2] {
     u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes()
 }

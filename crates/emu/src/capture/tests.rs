@@ -1,4 +1,4 @@
-//! Captures as another program reads them.
+//! Captures, read back by an independent pcapng reader.
 
 use std::fs;
 use std::io::Cursor;
@@ -12,7 +12,7 @@ use rdt_emulator::{DropCause, Ecn};
 use super::frame::Datagrams;
 use super::*;
 
-/// A packet as the file has it.
+/// Packet block of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Read {
     interface: u32,
@@ -20,7 +20,7 @@ struct Read {
     comments: Vec<String>,
 }
 
-/// The packets and the names of the interfaces.
+/// Returns the packets and the names of the interfaces.
 fn read(path: &Path) -> (Vec<Read>, Vec<String>) {
     let mut reader = PcapNgReader::new(Cursor::new(fs::read(path).unwrap())).unwrap();
     let (mut packets, mut names) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ fn read(path: &Path) -> (Vec<Read>, Vec<String>) {
     (packets, names)
 }
 
-/// Packets are taken as they are, and those that leave with CE were marked.
+/// Writes packets unchanged, and reports CE as marked.
 struct AsTheyAre;
 
 impl Frame for AsTheyAre {
@@ -76,7 +76,7 @@ fn passed_packets_appear_twice_drops_once() {
     let path = directory.path().join("file");
     let mut capture = Capture::create(&path, AsTheyAre, "seed 7").unwrap();
     let now = clock::now();
-    // Of every length that needs other padding.
+    // One length for each amount of padding.
     for len in 1..=4 {
         capture.on_arrival(Direction::Forward, now, &vec![1; len].into());
         capture.on_delivery(Direction::Forward, now, &delivery(vec![1; len]));
@@ -110,7 +110,7 @@ fn passed_packets_appear_twice_drops_once() {
 }
 
 #[test]
-fn packets_that_the_link_dropped_unseen_are_missing() {
+fn unreported_late_drops_count_as_missing() {
     let directory = tempfile::tempdir().unwrap();
     let mut capture = Capture::create(&directory.path().join("file"), AsTheyAre, "").unwrap();
     capture.on_arrival(Direction::Forward, clock::now(), &vec![0; 40].into());
@@ -157,7 +157,7 @@ fn partial_block_is_detected() {
     }
     for len in 0..=bytes.len() {
         let blocks = ends.iter().filter(|end| (1..=len).contains(*end)).count();
-        // The first is no packet.
+        // The first block is the section header, not a packet.
         assert_eq!(block::whole(&bytes[..len]), (ends[blocks], blocks.saturating_sub(1) as u64));
     }
 }
@@ -176,7 +176,7 @@ fn datagram_gets_ip_and_udp_headers() {
         out
     };
     let v4 = frame([address("192.0.2.1:4660"), address("198.51.100.2:80")], b"abc");
-    // Both checksums are RFC 1071's, worked out by another program.
+    // Both checksums (RFC 1071) were computed by another program.
     let expected = [
         0x45, 2, 0, 31, 0, 0, 0x40, 0, 64, 17, 0x4e, 0x95, 192, 0, 2, 1, 198, 51, 100, 2, 0x12, 0x34, 0, 80,
         0, 11, 0x3c, 0xba, b'a', b'b', b'c',

@@ -1,7 +1,6 @@
-//! The thread that writes a capture to its file.
+//! Thread that writes a capture to its file.
 //!
-//! Owns the file. It is handed whole blocks and keeps the file at the end of a block, whatever
-//! happens.
+//! Owns the file. After a failed write it truncates the file to the last complete block.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,20 +10,20 @@ use std::thread::{self, JoinHandle};
 
 use super::block;
 
-/// Bytes that are handed over together.
+/// Size of a chunk that is written, bytes.
 pub(super) const CHUNK: usize = 64 << 10;
 /// Chunks that may wait for the disk: 32 MiB.
 const WAITING: usize = 512;
 
-/// Some blocks.
+/// Blocks that are written together.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
-    /// How many of the blocks are packets.
+    /// Number of packet blocks.
     pub(super) packets: u64,
 }
 
-/// The way to the thread.
+/// Handle of the writer thread.
 pub(super) struct Writer {
     to_thread: SyncSender<Chunk>,
     used: Receiver<Vec<u8>>,
@@ -36,7 +35,7 @@ pub(super) struct Writer {
 pub(super) struct Written {
     /// Packets in the file.
     pub(super) packets: u64,
-    /// Why there are no more.
+    /// Error that ended the writing.
     pub(super) error: Option<io::Error>,
 }
 
@@ -50,8 +49,8 @@ impl Writer {
         Ok(Self { to_thread, used, thread })
     }
 
-    /// Hands over what is in the chunk, which is empty then. It is lost if the disk is slow or
-    /// writing has ended.
+    /// Queues the chunk for writing, and empties it. Discards it if the queue is full or writing
+    /// has ended.
     pub(super) fn write(&self, chunk: &mut Chunk) {
         let next = Chunk { bytes: self.used.try_recv().unwrap_or_default(), packets: 0 };
         let full = std::mem::replace(chunk, next);
@@ -63,10 +62,10 @@ impl Writer {
         }
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     pub(super) fn finish(self) -> Written {
         drop(self.to_thread);
-        let ended = || Written { packets: 0, error: Some(io::Error::other("its thread ended by itself")) };
+        let ended = || Written { packets: 0, error: Some(io::Error::other("its thread panicked")) };
         self.thread.join().unwrap_or_else(|_| ended())
     }
 }
@@ -86,13 +85,13 @@ fn write(mut file: File, path: &Path, chunks: Receiver<Chunk>, used: &Sender<Vec
         len += bytes.len() as u64;
         written.packets += packets;
         bytes.clear();
-        // Fails only at the end, when the relay takes no buffers back.
+        // Fails only at the end, when the relay no longer reuses buffers.
         let _ = used.send(bytes);
     }
     written
 }
 
-/// Writes all of them; or else why not, and how many were written.
+/// Writes all bytes. An error includes the number of bytes written.
 fn put(file: &mut File, bytes: &[u8]) -> Result<(), (io::Error, usize)> {
     let mut part = 0;
     while part < bytes.len() {
@@ -108,12 +107,12 @@ fn put(file: &mut File, bytes: &[u8]) -> Result<(), (io::Error, usize)> {
 
 /// Truncates the file to this length, or removes it.
 fn cut(file: &File, path: &Path, len: Option<u64>) {
-    // A pipe or a device takes nothing back, and is none that could be taken for whole.
+    // Only a regular file can be truncated.
     if !file.metadata().is_ok_and(|data| data.is_file()) {
         return;
     }
     let result = len.map_or_else(|| std::fs::remove_file(path), |len| file.set_len(len));
     if let Err(error) = result {
-        tracing::warn!(%error, path = %PathBuf::from(path).display(), "cannot take back half a block");
+        tracing::warn!(%error, path = %PathBuf::from(path).display(), "cannot remove the incomplete block");
     }
 }
