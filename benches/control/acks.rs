@@ -1,6 +1,6 @@
-//! Paths whose way back carries a hundredth of the way there, or less. Every packet counts with its IP and UDP headers,
-//! either way. The queue there holds one bandwidth-delay product, the queue back 50 ms of its rate and at least 20 ACKs
-//! of 100 bytes.
+//! Paths whose reverse link has a hundredth of the forward rate, or less. All packets count with
+//! their IP and UDP headers. The forward queue holds one bandwidth-delay product, the reverse queue
+//! 50 ms of its rate and at least 20 ACKs of 100 bytes.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use rdt::transport::congestion::Algorithm;
 use crate::run::{Run, native, path};
 use crate::verdict;
 
-/// Bytes that the queue back holds at least.
+/// Minimum size of the reverse queue, bytes.
 const LEAST_QUEUE: u64 = 20 * 100;
-/// Bits per second, or bytes.
+/// Mega: of bits per second, or of bytes.
 const M: u64 = 1_000_000;
-/// A transfer that takes longer has failed.
+/// A longer transfer has failed.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What is asked of a transfer, its handshake and its end included.
+/// Target of a transfer, including handshake and FIN.
 #[derive(Clone, Copy)]
 enum Asked {
-    /// At least so many Mbit/s of payload.
+    /// Minimum payload rate, Mbit/s.
     Rate(f64),
-    /// At most so many seconds.
+    /// Maximum duration, s.
     Time(f64),
-    /// No figure.
+    /// No target.
     Nothing,
 }
 
 struct Case {
     name: &'static str,
-    /// Bits per second there and back.
+    /// Rates of the forward and the reverse link, bits per second.
     rates: [u64; 2],
     rtt: Duration,
-    /// Every so many packets of data one is lost; 0 for none.
+    /// Interval of losses in data packets; 0 for no loss.
     loses_each: u64,
     bytes: u64,
     asked: Asked,
@@ -116,7 +116,7 @@ pub(crate) fn table() {
         ),
     ];
     for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
-        // One loss in 64 leaves CUBIC a small part of these paths, whatever the way back carries.
+        // One loss in 64 limits CUBIC to a small part of these paths, whatever the reverse link.
         let fit = |case: &&Case| case.loses_each == 0 || congestion == Algorithm::Bbr;
         cases.iter().filter(fit).for_each(|case| row(case, congestion));
     }

@@ -1,5 +1,5 @@
-//! Paths that lose much each way, that let packets overtake each other, that are dead for a while or become long: what
-//! native transfers make of them.
+//! Native transfers over paths with heavy loss both ways, reordering, outages and sudden growth of
+//! the RTT.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::verdict;
 
 const RATE_MBPS: f64 = 50.0;
 const RTT: Duration = Duration::from_millis(40);
-/// Each steady row is measured for so long, the start included.
+/// Duration of each steady row, including the start.
 const SPAN: Duration = Duration::from_secs(60);
-/// Share of a full datagram, headers of IP and UDP included, that is payload.
+/// Payload share of a full datagram with IP and UDP headers.
 const PAYLOAD: f64 = 1444.0 / (1472.0 + IP_UDP as f64);
 
 /// 50 Mbit/s and a queue of one bandwidth-delay product.
@@ -27,7 +27,7 @@ fn random(share: f64) -> Loss {
     Loss::Bernoulli(Probability::new(share).expect("a share"))
 }
 
-/// The same loss each way.
+/// Path with equal loss both ways.
 fn losing(share: f64) -> PathConfig {
     let mut path = fifty(RTT);
     path.forward.loss = random(share);
@@ -35,12 +35,12 @@ fn losing(share: f64) -> PathConfig {
     path
 }
 
-/// A row of several runs.
+/// Summary of several runs.
 struct Rows {
-    /// Mbit/s of payload that were acknowledged within [`SPAN`], of the slowest run and on average.
+    /// Slowest and mean payload rate acknowledged within [`SPAN`], Mbit/s.
     least: f64,
     mean: f64,
-    /// Of all runs.
+    /// Retransmissions of all runs.
     again: u64,
     lost: u64,
     timeouts: u64,
@@ -76,7 +76,7 @@ fn steady(path: PathConfig, config: SenderConfig, seed: u64) -> (f64, SenderStat
     (mbps, stats)
 }
 
-/// Random loss each way: what is carried, and whether all transfers end where half of all packets are lost.
+/// Random loss both ways: goodput, and completion of all transfers at 50 %.
 pub(crate) fn heavy() {
     println!(
         "\n| loss each way, 50 Mbit/s, 40 ms, 60 s, 5 seeds | lost | sent again | timeouts | Mbit/s, least | of rate x (1 - loss) | asked | |"
@@ -115,10 +115,10 @@ pub(crate) fn heavy() {
     }
 }
 
-/// Transfers of a megabyte for each controller.
+/// Transfers of 1 MB for each controller.
 const SEEDS: u64 = 1000;
 
-/// Seconds that a megabyte takes where half of all packets are lost; `None` if it fails.
+/// Duration of a 1 MB transfer at 50 % loss, s; `None` if it fails.
 fn at_half(congestion: Algorithm, seed: u64) -> Option<f64> {
     let run = Run { seed, bytes: 1_000_000, ..Run::new(losing(0.5), native(congestion)) };
     let mut running = run.start();
@@ -132,7 +132,7 @@ fn at_half(congestion: Algorithm, seed: u64) -> Option<f64> {
     Some(took)
 }
 
-/// Packets that overtake each other.
+/// Jitter that reorders packets.
 pub(crate) fn jitter() {
     println!(
         "\n| normal jitter of 10 ms, unordered, 50 Mbit/s, 40 ms, 60 s, 5 seeds | lost | sent again | Mbit/s, least | spurious of all recoveries | asked: 30, 5 % |"
@@ -149,7 +149,7 @@ pub(crate) fn jitter() {
             path.reverse.jitter = both.then_some(jitter);
             let row = Rows::of((0..5).map(|_| path.clone()), &native(congestion));
             let Rows { least, again, lost, spurious, episodes, .. } = row;
-            // With random loss CUBIC's own model allows less.
+            // Random loss limits CUBIC by its own model.
             let asked = if loss > 0.0 && congestion == Algorithm::Cubic { 0.0 } else { 30.0 };
             let met = verdict(least >= asked && spurious * 20 <= episodes);
             println!(
@@ -159,7 +159,8 @@ pub(crate) fn jitter() {
     }
 }
 
-/// A path that is dead for a fifth of each second, and one whose round trip becomes fifteen times as long.
+/// Path with an outage in a fifth of each second, and path whose RTT grows to fifteen times its
+/// value.
 pub(crate) fn changes() {
     println!(
         "\n| dead for 0.2 s of each second, 50 Mbit/s, 40 ms, 60 s, 5 offsets | timeouts | Mbit/s, mean | of the link |"

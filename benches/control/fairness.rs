@@ -1,4 +1,4 @@
-//! Jain's index of two and of ten native flows that share a drop-tail link, over 240 s after a time to converge.
+//! Jain's index of two and of ten native flows on a drop-tail link, over 240 s after convergence.
 
 use std::time::Duration;
 
@@ -8,15 +8,16 @@ use rdt::transport::congestion::Algorithm;
 use crate::run::{Run, native, path};
 use crate::verdict;
 
-/// Time to converge. Every sawtooth of Reno halves the difference of two windows (RFC 5681 has no other
-/// force towards fairness). One takes 40 s where the full queue makes round trips of 500 ms, so ten flows
-/// have an index of 0.93 over the first 60 s to 300 s.
+/// Time to converge. Each sawtooth of Reno halves the difference of two windows (RFC 5681 has no
+/// other force towards fairness). One takes 40 s if the full queue makes the RTT 500 ms, so ten
+/// flows have an index of 0.93 over the first 60 s to 300 s.
 fn convergence(congestion: Algorithm) -> Duration {
     Duration::from_secs(if congestion == Algorithm::Reno { 300 } else { 60 })
 }
 const SPAN: Duration = Duration::from_secs(240);
 
-/// (Sum of x)^2 / (n * sum of x^2): 1 if all are equal, 1 / n if one has everything (Jain et al. 1984).
+/// (Sum of x)^2 / (n * sum of x^2): 1 if all are equal, 1 / n if one flow has everything (Jain et
+/// al. 1984).
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

@@ -1,4 +1,4 @@
-//! Paths that hold much: how soon a transfer fills them, and how much of them it keeps.
+//! Paths with a large bandwidth-delay product: time to fill them, and share that is used.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::run::{Run, path};
 use crate::verdict;
 
 const MBIT: u64 = 1_000_000;
-/// Of the rate of a link, what is left to the stream: 1444 bytes in 1500.
+/// Payload share of the link's rate: 1444 bytes in 1500.
 const STREAM_SHARE: f64 = 0.9627;
-/// Round trips from the SYN until nine tenths of that are delivered in one, at most.
+/// Maximum RTTs from the SYN to the first RTT that delivers 90 % of that.
 const ROUNDS: u32 = 15;
 
 fn ms(n: u64) -> Duration {
@@ -34,8 +34,8 @@ fn each_64th(mut path: PathConfig) -> PathConfig {
     path
 }
 
-/// Transfers without end, with queues of one bandwidth-delay product: the rate over `span` seconds, from 3 s or
-/// [`ROUNDS`] on.
+/// Endless transfers with queues of one bandwidth-delay product: rate over `span` seconds, after 3
+/// s or [`ROUNDS`], whichever is later.
 fn steady() {
     println!(
         "\n| without end | lost | round trips to nine tenths | Mbit/s then | asked | sent again | MB held by the receiver | met |"

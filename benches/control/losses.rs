@@ -1,4 +1,4 @@
-//! Reno and CUBIC once a path begins to lose packets at random: 100 Mbit/s, 100 ms, a queue of one bandwidth-delay
+//! Reno and CUBIC after random loss begins: 100 Mbit/s, 100 ms, a queue of one bandwidth-delay
 //! product.
 
 use std::time::Duration;
@@ -14,23 +14,23 @@ use crate::verdict;
 
 /// Packets that the link carries in the 15 s before losses begin.
 const CLEAN: u64 = 125_000;
-/// Losses are measured from here on for [`SPAN`].
+/// Begin of the measurement, which lasts [`SPAN`].
 const FROM: Duration = Duration::from_secs(25);
 const SPAN: Duration = Duration::from_secs(600);
 
-/// Losses with probability `p` from packet `first` on.
+/// Random loss with probability `p` from packet `first` on.
 pub(crate) fn random_from(first: u64, p: f64, seed: u64) -> Loss {
     let mut rng = SmallRng::seed_from_u64(seed);
     Loss::script((first..first + 1_000_000).filter(move |_| rng.random_bool(p)))
 }
 
-/// Every `n`-th packet from packet `first` on.
+/// Loss of every `n`-th packet from packet `first` on.
 fn every_from(first: u64, n: u64) -> Loss {
     Loss::script((first..first + 2_000_000).filter(move |index| index % n == 0))
 }
 
-/// Segments of the mean window with losses at equal distances: Mathis et al. 1997; RFC 9438, section 5.1, with Reno's
-/// rule where its window is larger.
+/// Mean window in segments with losses at equal distances: Mathis et al. 1997, and RFC 9438,
+/// section 5.1, or Reno's rule if its window is larger.
 fn model(congestion: Algorithm, p: f64, rtt: f64) -> f64 {
     let reno = (1.5 / p).sqrt();
     match congestion {
@@ -39,7 +39,7 @@ fn model(congestion: Algorithm, p: f64, rtt: f64) -> f64 {
     }
 }
 
-/// Payload rate in Mbit/s from `from` for `span`.
+/// Payload rate over `span` after `from`, Mbit/s.
 fn rate(running: &mut Running, from: Duration, span: Duration) -> f64 {
     running.simulation.run_until(from);
     let before = running.stats(0).bytes_acked;

@@ -1,7 +1,7 @@
-//! Congestion control, loss recovery and flow control of whole native transfers in virtual time, one table for each
-//! question: `cargo bench --bench control` (`-- losses` for one table; the names are in [`TABLES`]).
+//! Congestion control, loss recovery and flow control of native transfers in virtual time, one
+//! table each: `cargo bench --bench control` (`-- losses` for one table; names in [`TABLES`]).
 //!
-//! Every row says what is asked of it and ends in `ok` or `MISSED`. The tables are kept in docs/measurements/.
+//! Each row has its target and ends in `ok` or `MISSED`. Recorded tables: docs/measurements/.
 
 #![allow(clippy::cast_precision_loss, reason = "figures are printed to three digits")]
 
@@ -16,7 +16,7 @@ mod run;
 
 use std::env;
 
-/// The tables by name.
+/// Tables by name.
 const TABLES: &[(&str, fn())] = &[
     ("acks", acks::table),
     ("long", long::table),
@@ -30,7 +30,7 @@ const TABLES: &[(&str, fn())] = &[
 ];
 
 fn main() {
-    // Cargo passes options of its own, such as `--bench`.
+    // Cargo adds options such as `--bench`.
     let wanted: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for (name, table) in TABLES {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// The last cell of a row.
+/// Last cell of a row.
 fn verdict(met: bool) -> &'static str {
     if met { "ok" } else { "MISSED" }
 }

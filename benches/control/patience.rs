@@ -1,5 +1,5 @@
-//! How long a transfer waits: for a reader that stalls, a path that is dead for a while, one that carries smaller
-//! datagrams than before, and a handshake of which most packets are lost.
+//! Time that a transfer waits: for a stalled reader, during an outage, after the MTU shrinks, and
+//! in a handshake with heavy loss.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::verdict;
 const CONTROLLERS: [Algorithm; 3] = [Algorithm::Bbr, Algorithm::Cubic, Algorithm::Reno];
 const RULES: [LossDetection; 4] =
     [LossDetection::Rack, LossDetection::Sack, LossDetection::NewReno, LossDetection::BaseOnly];
-/// How finely the answers are timed.
+/// Resolution of the measured times.
 const TICK: Duration = Duration::from_millis(10);
 
 const fn secs(n: u64) -> Duration {
@@ -34,8 +34,8 @@ pub(crate) fn table() {
     lossy_paths();
 }
 
-/// A reader that stalls for 120 s: packets that leave once its window is closed, and how long after the reader is
-/// back the first new data is acknowledged.
+/// Reader that stalls for 120 s: zero-window probes, and time from its return to the first ACK of
+/// new data.
 fn stalls() {
     const STALL: Duration = secs(120);
     const FROM: Duration = secs(2);
@@ -51,7 +51,7 @@ fn stalls() {
         loop {
             running.simulation.run_until(at);
             let stats = running.stats(0);
-            // The window is full, and what leaves from now on asks for room.
+            // The window is full: further packets are zero-window probes.
             if stats.snd_nxt - stats.snd_una <= 1500 || at > FROM + secs(2) {
                 break;
             }
@@ -66,7 +66,7 @@ fn stalls() {
     }
 }
 
-/// Outages of both directions.
+/// Outages of both links.
 fn outages() {
     const FROM: Duration = secs(5);
     println!("\n| outage, 10 Mbit/s, 40 ms | goes on after, ms (worst of bbr, cubic, reno) | asked |  |");
@@ -89,7 +89,7 @@ fn outages() {
     }
 }
 
-/// A path whose MTU falls 2 s after its beginning, in both directions, with every controller and rule.
+/// MTU that shrinks after 2 s both ways, with every controller and recovery algorithm.
 fn shrinking_paths() {
     println!(
         "\n| MTU after 2 s, 5 MB at 10 Mbit/s, 30 ms | finished of 12 | slowest, s | base-only, s | datagrams at the end |  |"
@@ -119,7 +119,7 @@ fn shrinking_paths() {
     }
 }
 
-/// A sender without end to a receiver with a window of 256 KiB, over 20 Mbit/s and 100 ms.
+/// Endless sender to a receiver with a window of 256 KiB, over 20 Mbit/s and 100 ms.
 fn start_small(config: SenderConfig) -> Running {
     let mut simulation = Simulation::new();
     let receiver = ReceiverConfig { keep_payload: true, ..ReceiverConfig::reference() };
@@ -138,7 +138,7 @@ fn sent(running: &Running) -> u64 {
     running.simulation.wire(running.wire).forward.ledger().sent
 }
 
-/// How long after `from`, which is now, an ACK moves the base.
+/// Time from `from`, which is now, to the next advance of the cumulative ACK.
 fn until_progress(running: &mut Running, from: Duration) -> Option<Duration> {
     let before = running.stats(0).bytes_acked;
     let mut at = from;
@@ -156,7 +156,7 @@ fn pairs() -> impl Iterator<Item = (Algorithm, LossDetection)> {
     CONTROLLERS.into_iter().flat_map(|congestion| RULES.map(|recovery| (congestion, recovery)))
 }
 
-/// Handshakes of which half of the packets are lost in each direction.
+/// Handshakes with 50 % loss both ways.
 fn handshakes() {
     println!("\n| handshakes at 50 % loss each way, 40 ms | within 60 s | asked | slowest, s |  |");
     println!("|---|---|---|---|---|");
@@ -181,7 +181,7 @@ fn handshakes() {
     }
 }
 
-/// Transfers of 1 MB over paths that lose so much that their senders must not lose patience.
+/// Transfers of 1 MB with loss so heavy that a sender could give up.
 fn lossy_paths() {
     const RUNS: u64 = 100;
     let half = |p| Loss::Bernoulli(Probability::new(p).expect("a probability"));

@@ -1,5 +1,5 @@
-//! Every recovery rule for 99 s on a path that loses packets at random: 8 Mbit/s, 10 ms, a queue of 50 packets, Reno
-//! without pacing, as kernel TCP has it.
+//! Recovery algorithms for 99 s with random loss: 8 Mbit/s, 10 ms, a queue of 50 packets, Reno
+//! without pacing, as in kernel TCP.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::verdict;
 
 const SPAN: Duration = Duration::from_secs(99);
 
-/// The longest time between two advances of the cumulative edge.
+/// Longest time between two advances of the cumulative ACK.
 #[derive(Clone, Default)]
 struct Standstill(Arc<Mutex<(Option<Instant>, Duration, Duration)>>);
 

@@ -8,7 +8,7 @@ use rdt::sim::{NodeId, Simulation, WireId};
 use rdt::transport::congestion::Algorithm;
 use rdt::transport::{Observer, ReceiverConfig, SenderConfig, SenderStats};
 
-/// Bytes that IP and UDP add to a datagram.
+/// Bytes of the IP and UDP headers.
 pub(crate) const IP_UDP: u32 = 28;
 
 /// One or more senders on one wire to one receiver.
@@ -20,7 +20,7 @@ pub(crate) struct Run {
     pub(crate) seed: u64,
 }
 
-/// A run that has begun.
+/// Run in progress.
 pub(crate) struct Running {
     pub(crate) simulation: Simulation,
     pub(crate) server: NodeId,
@@ -28,7 +28,7 @@ pub(crate) struct Running {
     pub(crate) wire: WireId,
 }
 
-/// A symmetric path whose packets carry IP and UDP headers, with queues of `products` bandwidth-delay products.
+/// Symmetric path with IP and UDP headers and queues of `products` bandwidth-delay products.
 pub(crate) fn path(bps: u64, rtt: Duration, products: f64) -> PathConfig {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few products")]
     let millionths = (products * 1e6) as u64;
@@ -39,13 +39,13 @@ pub(crate) fn path(bps: u64, rtt: Duration, products: f64) -> PathConfig {
     path
 }
 
-/// The native sender with this controller.
+/// Native sender with this controller.
 pub(crate) fn native(congestion: Algorithm) -> SenderConfig {
     SenderConfig { congestion, ..SenderConfig::native(7) }
 }
 
 impl Run {
-    /// One sender without end.
+    /// Run of one endless sender.
     pub(crate) fn new(path: PathConfig, config: SenderConfig) -> Self {
         Self { path, senders: vec![config], bytes: u64::MAX / 2, seed: 1 }
     }
@@ -71,7 +71,7 @@ impl Run {
 }
 
 impl Running {
-    /// Tells `observer` of all that sender `index` does.
+    /// Attaches `observer` to sender `index`.
     pub(crate) fn observe(&mut self, index: usize, observer: Box<dyn Observer>) {
         self.simulation.sender_mut(self.senders[index]).sender.observe(observer);
     }
