@@ -1,4 +1,4 @@
-//! Effect of a kept calibration on `run` and `proxy`.
+//! Effect of a stored calibration on `run` and `proxy`.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
-/// How a proxy ends whose address is taken: it had no objection before that.
+/// Exit code of a proxy whose address is in use: the calibration was accepted.
 const TAKEN: i32 = 69;
 const REFUSED: i32 = 78;
 
-/// A folder for state with this calibration.
+/// State folder with this calibration.
 fn state(text: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("rdt-emu")).unwrap();
@@ -23,7 +23,7 @@ fn state(text: &str) -> TempDir {
     folder
 }
 
-/// Of this host and of now.
+/// Calibration of this host, taken now.
 fn calibration() -> Value {
     let uname = rustix::system::uname();
     let [name, system, release] =
@@ -38,13 +38,13 @@ fn calibration() -> Value {
     })
 }
 
-/// The exit code and what is said.
+/// Returns the exit code and the standard error.
 fn ends(state: &TempDir, arguments: &[&str]) -> (i32, String) {
     let output = Command::new(PROGRAM).args(arguments).env("XDG_STATE_HOME", state.path()).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// A proxy that asks for this rate, and that cannot begin for another reason.
+/// Runs a proxy that cannot bind its address, so that it ends after the check of the calibration.
 fn proxy(state: &TempDir, options: &[&str]) -> (i32, String) {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
@@ -101,7 +101,7 @@ fn doubtful_rate_warns_and_runs() {
 }
 
 #[test]
-fn nothing_is_measured_that_could_not_be_kept() {
+fn calibrate_without_writable_file_measures_nothing() {
     let state = state("");
     let file = state.path().join("rdt-emu/calibration.json");
     fs::remove_file(&file).unwrap();

@@ -13,14 +13,14 @@ use nix::unistd::Pid;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
-/// Bytes of each datagram.
+/// Size of a datagram, bytes.
 const DATAGRAM: usize = 1000;
 
 fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
-/// The exit code, and what was said at the end.
+/// Returns the exit code and the last line of the standard error.
 fn end(output: &Output) -> (i32, String) {
     let said = String::from_utf8_lossy(&output.stderr);
     (
@@ -29,8 +29,8 @@ fn end(output: &Output) -> (i32, String) {
     )
 }
 
-/// Runs a proxy by a shell command line, carries a number of datagrams and interrupts it.
-/// `arguments` follow the line.
+/// Runs a proxy through a shell line, sends `datagrams` datagrams and interrupts it. `arguments`
+/// follow the line.
 fn proxied(line: &str, arguments: &str, datagrams: usize, stdout: impl Into<Stdio>) -> Output {
     let target = UdpSocket::bind("127.0.0.1:0").unwrap();
     let script =
@@ -44,7 +44,7 @@ fn proxied(line: &str, arguments: &str, datagrams: usize, stdout: impl Into<Stdi
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..datagrams {
         client.send_to(&[0; DATAGRAM], address).unwrap();
-        // One after the other, so that none is lost.
+        // One at a time, so that none is lost.
         target.recv(&mut [0; DATAGRAM]).unwrap();
     }
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
@@ -70,7 +70,7 @@ fn unwritable_stdout_is_reported_by_each_command() {
 fn capture_keeps_whole_packets_or_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("capture");
-    // In blocks of 512 bytes.
+    // `ulimit -f` counts blocks of 512 bytes.
     for (limit, expected) in [(1, 0), (16, 7), (200, 95)] {
         let arguments = format!("--seed 1 --pcapng {}", file.display());
         let output = proxied(&format!("ulimit -f {limit}; exec"), &arguments, 100, Stdio::null());

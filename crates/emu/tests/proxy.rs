@@ -1,4 +1,4 @@
-//! `rdt-emu proxy` as users run it.
+//! Behaviour of `rdt-emu proxy` for users.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,14 +7,14 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
-/// The exit code, and what is said on the standard error.
+/// Returns the exit code and the standard error.
 fn fails(arguments: &str) -> (Option<i32>, String) {
     let output = Command::new(PROGRAM).arg("proxy").args(arguments.split(' ')).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[test]
-fn bad_arguments_are_a_sentence_each() {
+fn bad_arguments_get_one_line_each() {
     let cases = [
         ("127.0.0.1:0", "<TARGET>"),
         ("127.0.0.1 127.0.0.1:9", "LISTEN: '127.0.0.1' has no port"),
@@ -105,7 +105,7 @@ fn second_interrupt_ends_proxy_with_blocked_output() {
         sleep(Duration::from_millis(100));
         let before = unread;
         unread = rustix::io::ioctl_fionread(child.stdout.as_ref().unwrap()).unwrap();
-        // The pipe is full.
+        // No growth: the pipe is full.
         if unread > 0 && unread == before {
             kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
         }
@@ -141,8 +141,7 @@ fn unread_stderr_delays_no_packet() {
     BufReader::with_capacity(1, &said).read_line(&mut line).unwrap();
     let address = line.strip_prefix("rdt-emu: ").and_then(|line| line.split(' ').next()).unwrap();
     let mut stderr = File::from(std::os::fd::OwnedFd::from(stderr));
-    // Both ends of the program's standard error are the same here: while it is filled it does not
-    // block.
+    // `O_NONBLOCK` belongs to the open pipe, which the program shares: set it only while filling.
     fcntl_setfl(&stderr, OFlags::NONBLOCK).unwrap();
     let full = (0..).find_map(|_| stderr.write(b"x").err()).unwrap();
     assert_eq!(full.kind(), ErrorKind::WouldBlock);

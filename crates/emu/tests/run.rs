@@ -1,5 +1,5 @@
-//! `rdt-emu run` as users run it. Where the host forbids namespaces, each test says so and is
-//! skipped; with `RDT_NAMESPACES=1` it fails.
+//! Behaviour of `rdt-emu run` for users. On a host that forbids namespaces each test prints that it
+//! is skipped; with `RDT_NAMESPACES=1` it fails.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -14,30 +14,30 @@ use nix::sys::socket::sockopt::ReceiveTimestampns;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 
-/// How many datagrams.
+/// Datagrams of a measurement.
 pub(crate) const COUNT: u32 = 10_000;
-/// Their payload, bytes.
+/// Payload of a datagram, bytes.
 pub(crate) const PAYLOAD: usize = 100;
 /// Datagrams of a burst, faster than the link.
 const BURST: u32 = 20;
-/// From one burst to the next: so the link is idle for three quarters of the time.
+/// Interval between bursts: the link is idle for three quarters of it.
 const GAP: Duration = Duration::from_millis(4);
-/// When nothing has come for so long, nothing more comes: longer than the path's delay.
+/// Read timeout that ends the measurement, longer than the path's delay.
 const SILENCE: Duration = Duration::from_millis(500);
-/// When nothing comes at all.
+/// Read timeout for the first datagram.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A datagram that came.
+/// Received datagram.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    /// The number in it.
+    /// Number in its payload.
     pub(crate) number: u32,
-    /// By the kernel's stamp, ns since 1970.
+    /// Kernel timestamp, ns since 1970.
     pub(crate) at_ns: u64,
     pub(crate) is_changed: bool,
 }
 
-/// Sends them all.
+/// Sends all datagrams.
 pub(crate) fn send(to: SocketAddr) {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     for number in 0..COUNT {
@@ -48,7 +48,7 @@ pub(crate) fn send(to: SocketAddr) {
     }
 }
 
-/// Takes what comes until nothing does any more.
+/// Receives datagrams until a read times out.
 pub(crate) fn receive(socket: &UdpSocket) -> Vec<Arrival> {
     setsockopt(socket, ReceiveTimestampns, &true).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -82,7 +82,7 @@ pub(crate) fn receive(socket: &UdpSocket) -> Vec<Arrival> {
     }
 }
 
-/// The far end of a run: writes down what comes.
+/// Far end of a run: receives and writes the arrivals to `file`.
 pub(crate) fn receive_to(file: &Path) {
     let address: SocketAddr = format!("{}:9", env::var("RDT_LOCAL").unwrap()).parse().unwrap();
     let arrivals = receive(&UdpSocket::bind(address).unwrap());
@@ -90,7 +90,7 @@ pub(crate) fn receive_to(file: &Path) {
     fs::write(file, arrivals.iter().map(line).collect::<String>()).unwrap();
 }
 
-/// Output of the receiver.
+/// Reads the arrivals from `file`.
 pub(crate) fn read(file: &Path) -> Vec<Arrival> {
     let parse = |line: &str| {
         let words: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
@@ -100,20 +100,20 @@ pub(crate) fn read(file: &Path) -> Vec<Arrival> {
     fs::read_to_string(file).unwrap().lines().map(parse).collect()
 }
 
-/// The near end of a run: sends, and stays until the other end has heard enough.
+/// Near end of a run: sends, and stays until the receiver's read times out.
 pub(crate) fn send_to_peer() {
     send(format!("{}:9", env::var("RDT_PEER").unwrap()).parse().unwrap());
     sleep(SILENCE * 3);
 }
 
-/// The number three times: one of them may have a wrong bit.
+/// Payload that ends with three copies of the number, for a flipped bit in one.
 fn payload(number: u32) -> [u8; PAYLOAD] {
     let mut bytes = [0; PAYLOAD];
     bytes[PAYLOAD - 12..].copy_from_slice(&[number.to_be_bytes(); 3].concat());
     bytes
 }
 
-/// Most frequent delay at the end of a packet.
+/// Number of a packet: the majority of the three copies at its end.
 pub(crate) fn number(packet: &[u8]) -> u32 {
     let copies = packet[packet.len() - 12..].chunks(4);
     let copies: Vec<_> = copies.map(|copy| u32::from_be_bytes(copy.try_into().unwrap())).collect();

@@ -1,4 +1,4 @@
-//! When packets came into the path, and what the model says of them.
+//! Entry times of packets, and the model's deliveries for them.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,28 +11,29 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use super::ends::{Arrival, PAYLOAD, number};
 use super::modes::{PATH, PROGRAM};
 
-/// Bytes of an IP packet of those that are sent.
+/// Size of an IP packet, bytes.
 const PACKET: usize = 28 + PAYLOAD;
 
-/// A delivery of the model.
+/// Delivery of the model.
 struct Due {
     at_ns: u64,
     is_changed: bool,
 }
 
-/// How what arrived differs from what the model says.
+/// Differences between arrivals and the model.
 pub(crate) struct Difference {
-    /// Packets that came into the path.
+    /// Packets that entered the path.
     pub(crate) entered: usize,
-    /// Deliveries of the model that have an arrival.
+    /// Deliveries of the model with an arrival.
     pub(crate) compared: usize,
-    /// Packets whose fate is another.
+    /// Packets with another fate than in the model.
     pub(crate) other_fates: usize,
-    /// How much later than due each arrived, ascending, ns.
+    /// Delay of each arrival beyond its due time, ascending, ns.
     pub(crate) late_ns: Vec<i64>,
 }
 
-/// `drops_changed`: a receiver's kernel takes no datagram with a wrong bit.
+/// Compares arrivals with the model. `drops_changed`: the receiving kernel drops datagrams with a
+/// flipped bit.
 pub(crate) fn compare(capture: &Path, arrivals: &[Arrival], drops_changed: bool) -> Difference {
     let entered = entered(capture);
     let mut dues = simulate(&entered, &capture.with_extension("schedule"));
@@ -50,13 +51,13 @@ pub(crate) fn compare(capture: &Path, arrivals: &[Arrival], drops_changed: bool)
             arrived.iter().zip(dues).map(|(it, due)| it.at_ns.cast_signed() - due.at_ns.cast_signed()),
         );
     }
-    // Packets of the kernel, not of the sender.
+    // Arrivals that were never sent.
     other_fates += arrived.len();
     late_ns.sort_unstable();
     Difference { entered: entered.len(), compared: late_ns.len(), other_fates, late_ns }
 }
 
-/// The numbers in the packets that came to the near end, and when, ns since 1970.
+/// Numbers of the packets that entered at the near end, and their times, ns since 1970.
 fn entered(capture: &Path) -> Vec<(u32, u64)> {
     let bytes = fs::read(capture).unwrap();
     let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
@@ -72,7 +73,7 @@ fn entered(capture: &Path) -> Vec<(u32, u64)> {
     entered
 }
 
-/// The deliveries of each packet, the second copy's last.
+/// Deliveries of each packet in the model; a copy follows its original.
 fn simulate(entered: &[(u32, u64)], schedule: &Path) -> Vec<Vec<Due>> {
     let begin = entered[0].1;
     let mut lines = String::new();
@@ -87,7 +88,7 @@ fn simulate(entered: &[(u32, u64)], schedule: &Path) -> Vec<Vec<Due>> {
         let columns: Vec<_> = row.split(',').collect();
         let [n, _, _, _, fate, due_us, _, changed, _] = columns[..] else { panic!("{row}") };
         if fate == "delivered" {
-            // Three decimals: without the point they are nanoseconds.
+            // Microseconds with three decimals: without the point they are nanoseconds.
             let due_ns: u64 = due_us.replace('.', "").parse().unwrap();
             dues[n.parse::<usize>().unwrap()].push(Due { at_ns: begin + due_ns, is_changed: changed == "1" });
         }

@@ -1,4 +1,4 @@
-//! The path in the proxy and in a namespace, and the table.
+//! Measurement in the proxy and in a namespace, and the table.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -15,12 +15,11 @@ use super::ends::{self, Arrival};
 use super::model::{self, Difference};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
-/// Of both modes and of the model.
+/// Path of both modes and of the model.
 pub(crate) const PATH: [&str; 6] =
     ["--rtt=100ms", "--rate=20mbit", "--loss=1%/0", "--duplicate=1%", "--corrupt=1%", "--seed=20"];
 
-/// The most by which the two clocks may go apart, ns: it is what two readings after each other
-/// differ by.
+/// Tolerance for the difference of the clocks, ns: that of two consecutive readings.
 const CLOCKS: i64 = 20_000;
 
 pub(crate) fn main() {
@@ -43,8 +42,8 @@ fn table() {
     row("namespace", &measure(&file, true, namespace));
 }
 
-/// Timestamps count from 1970, and the relay's times are of the monotonic clock: the system clock
-/// must not be set meanwhile.
+/// Measures one mode. Kernel timestamps are of the system clock, the relay's times of the monotonic
+/// clock: the system clock must not be set meanwhile.
 fn measure(capture: &Path, drops_changed: bool, mode: fn(&Path) -> Vec<Arrival>) -> Difference {
     let before = between_clocks();
     let arrivals = mode(capture);
@@ -53,7 +52,7 @@ fn measure(capture: &Path, drops_changed: bool, mode: fn(&Path) -> Vec<Arrival>)
     model::compare(capture, &arrivals, drops_changed)
 }
 
-/// From the monotonic clock to the system's, ns.
+/// System clock minus monotonic clock, ns.
 fn between_clocks() -> i64 {
     let [system, monotonic] = [ClockId::Realtime, ClockId::Monotonic]
         .map(clock_gettime)
@@ -61,7 +60,7 @@ fn between_clocks() -> i64 {
     system - monotonic
 }
 
-/// The program, whatever this host was calibrated to hold.
+/// The program without a calibration of this host.
 fn program() -> Command {
     let mut command = Command::new(PROGRAM);
     command.env("XDG_STATE_HOME", "/there/is/none");

@@ -18,33 +18,33 @@ use super::traffic::{self, PING};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 /// RTT of each rung, without serialisation time.
 pub(crate) const RTT: Duration = Duration::from_millis(100);
-/// Where a flood goes in a namespace.
+/// Destination port of the load in a namespace.
 const PORT: u16 = 9;
-/// The variable that tells a program inside what it is to do.
+/// Environment variable with the task of a program in a namespace.
 const ROLE: &str = "RDT_LADDER";
 const LOCALHOST: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
 /// Measurements of a rung.
-pub(crate) struct Readiness {
-    /// Microseconds and bytes, where the flood arrived.
+pub(crate) struct Measurement {
+    /// Time in microseconds and bytes received until then.
     counts: Vec<(f64, f64)>,
-    /// The account of the flood's direction.
+    /// Forward account of the load.
     pub(crate) forward: Value,
     round_trips: Vec<Duration>,
-    /// Bytes of a ping as the path counts it.
+    /// Size of a ping in the path's account, bytes.
     ping: usize,
 }
 
-impl Readiness {
-    /// The flood's rate where it arrived, Mbit/s.
+impl Measurement {
+    /// Received rate of the load, Mbit/s.
     pub(crate) fn rate(&self) -> f64 {
         traffic::steady(&self.counts).unwrap_or(f64::NAN) / 1e6
     }
 
-    /// How much longer than they should pings took on a link of this rate, microseconds, from the
-    /// shortest to the longest. Less than nothing, if an answer came too early.
+    /// RTTs of pings beyond that of a link with this rate, ascending, microseconds. Negative if a
+    /// reply came early.
     pub(crate) fn excess(&self, mbps: f64) -> Vec<f64> {
-        // Each ping takes the link for so long, both ways.
+        // Serialisation of the ping, both ways.
         let own = 2.0 * 8.0 * f64::from(u32::try_from(self.ping).unwrap_or(0)) / mbps / 1e6;
         let asked = RTT.as_secs_f64() + own;
         let mut excess: Vec<_> =
@@ -59,27 +59,28 @@ pub(crate) fn percentile(sorted: &[f64], share: usize) -> f64 {
     sorted.get(sorted.len() * share / 100).copied().unwrap_or(f64::NAN)
 }
 
-/// The options of a path, and of what is told.
+/// Options of a path and its output.
 fn options(mbps: f64, wait: &str) -> Vec<String> {
     let rtt = format!("--rtt={}ms", RTT.as_millis());
     vec!["--quiet".into(), "--json".into(), rtt, format!("--rate={mbps}mbit"), format!("--wait={wait}")]
 }
 
-/// The account of the forward direction in the last line.
+/// Forward account in the last line of the output.
 fn account(output: &str) -> Value {
     let end = output.lines().next_back().and_then(|line| serde_json::from_str::<Value>(line).ok());
     end.map(|mut end| end["forward"].take()).expect("the program tells an account at the end")
 }
 
-/// The program, whatever this host was calibrated to hold.
+/// The program without a calibration of this host.
 fn program() -> Command {
     let mut command = Command::new(PROGRAM);
     command.env("XDG_STATE_HOME", "/there/is/none");
     command
 }
 
-/// Command line of this bench for a shell; the process must call [`inside`].
-pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Readiness {
+/// Measures a rung in a namespace. `itself` is a shell command line of the calling program, which
+/// must call [`inside`] in there.
+pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Measurement {
     let run = |role: &str| {
         let mut command = program();
         let call = |role| format!("exec env {ROLE}='{role} {}' {itself}", mbps * 1e6);
@@ -92,7 +93,7 @@ pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Readiness {
     let words = |line: &str| -> Vec<f64> { line.split(' ').filter_map(|word| word.parse().ok()).collect() };
     let counts = flooded.lines().filter(|line| line.starts_with("count "));
     let round_trips = pinged.lines().filter(|line| line.starts_with("ping ")).flat_map(words);
-    Readiness {
+    Measurement {
         counts: counts.map(|line| (words(line)[0], words(line)[1])).collect(),
         forward: account(&flooded),
         round_trips: round_trips.map(Duration::from_secs_f64).collect(),
@@ -100,14 +101,14 @@ pub(crate) fn in_namespace(mbps: f64, wait: &str, itself: &str) -> Readiness {
     }
 }
 
-/// Task of a program inside a namespace: role and rate, if it is one.
+/// Role and rate in bits per second from the environment of a program in a namespace.
 pub(crate) fn role() -> Option<(String, f64)> {
     let text = env::var(ROLE).ok()?;
     let (role, bps) = text.split_once(' ')?;
     Some((role.to_owned(), bps.parse().ok()?))
 }
 
-/// Does it.
+/// Performs the role of a program in a namespace.
 pub(crate) fn inside(role: &str, bps: f64) {
     let address = |name: &str| -> IpAddr {
         env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")
@@ -132,7 +133,7 @@ pub(crate) fn inside(role: &str, bps: f64) {
     }
 }
 
-pub(crate) fn proxied(mbps: f64, wait: &str) -> Readiness {
+pub(crate) fn proxied(mbps: f64, wait: &str) -> Measurement {
     let far = UdpIo::bind(LOCALHOST.into(), UdpOptions::default()).expect("a socket");
     let (proxy, listen) = start_proxy(far.local_addr().expect("an address"), mbps, wait);
     let (enough, is_enough) = mpsc::channel::<()>();
@@ -157,10 +158,10 @@ pub(crate) fn proxied(mbps: f64, wait: &str) -> Readiness {
     near.connect(listen).expect("a way to the proxy");
     let round_trips = traffic::ping(&near.into(), Some(&echo));
     end(proxy);
-    Readiness { counts, forward, round_trips, ping: PING + 28 }
+    Measurement { counts, forward, round_trips, ping: PING + 28 }
 }
 
-/// A proxy, and where it listens.
+/// Starts a proxy; returns its listening address.
 fn start_proxy(target: SocketAddr, mbps: f64, wait: &str) -> (Child, SocketAddr) {
     let mut command = program();
     command.args(["proxy", "127.0.0.1:0", &target.to_string()]).args(options(mbps, wait));
@@ -169,12 +170,12 @@ fn start_proxy(target: SocketAddr, mbps: f64, wait: &str) -> (Child, SocketAddr)
     let mut line = String::new();
     told.read_line(&mut line).expect("it says where it listens");
     let listen = line.split(' ').find_map(|word| word.parse().ok()).expect("which is an address");
-    // What else it has to say.
+    // Passes later messages on.
     thread::spawn(move || std::io::copy(&mut told, &mut std::io::stderr()));
     (proxy, listen)
 }
 
-/// Output at its end.
+/// Interrupts the proxy and returns its output.
 fn end(mut proxy: Child) -> String {
     let id = rustix::process::Pid::from_child(&proxy);
     rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it is there");

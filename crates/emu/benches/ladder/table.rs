@@ -1,16 +1,15 @@
-//! The rungs from the lowest to the highest, as a table, and whether each is what it should be.
+//! Table of all rungs, from the lowest rate to the highest, with the verdict of each.
 
 use std::env;
 use std::process::ExitCode;
 
-use crate::rungs::{self, Readiness, percentile};
+use crate::rungs::{self, Measurement, percentile};
 
-/// Mbit/s.
+/// Rates, Mbit/s.
 const RUNGS: [f64; 8] = [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0];
-/// The highest rung of a namespace.
+/// Highest rate in a namespace, Mbit/s.
 const NAMESPACE: f64 = 1000.0;
-/// Tolerance of `--check`: share of the rate in each direction, and median beyond the RTT,
-/// microseconds.
+/// Tolerances of `--check`: share of the rate either way, and median RTT in microseconds.
 const OFF: f64 = 0.01;
 const EXCESS: f64 = 100.0;
 
@@ -43,8 +42,8 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints it, and gives whether it is within what `--check` allows.
-fn row(name: &str, mbps: f64, seen: &Readiness) -> bool {
+/// Prints a row; returns true if it is within the tolerances of `--check`.
+fn row(name: &str, mbps: f64, seen: &Measurement) -> bool {
     let measured = seen.rate();
     let off = measured / mbps - 1.0;
     let late = ["p50", "p99"].map(|key| seen.forward["lateness_us"][key].as_f64().unwrap_or(f64::NAN));

@@ -7,30 +7,29 @@ use std::time::Duration;
 use rdt_udp::{DatagramIo, UdpIo, UdpOptions, clock};
 use socket2::Socket;
 
-/// Bytes of a flood's datagrams.
+/// Payload of the load's datagrams, bytes.
 const DATAGRAM: u16 = 1400;
-/// And of the headers of UDP and IPv4, which a link counts too.
+/// UDP and IPv4 headers, which a link counts too, bytes.
 const HEADERS: u16 = 28;
-/// Offered, of a link's rate.
+/// Load as a share of the link's rate.
 const OFFERED: f64 = 1.03;
-/// How long a flood lasts.
+/// Duration of a load.
 pub(crate) const FLOOD: Duration = Duration::from_secs(3);
-/// How often it is written down how many bytes have arrived.
+/// Interval of the byte counts.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Windows that are left out at the beginning and at the end.
+/// Intervals ignored at the beginning and at the end.
 const UNSTEADY: usize = 3;
-/// How long a sender sleeps that is ahead of its rate.
+/// Sleep of a sender that is ahead of its rate.
 const PAUSE: Duration = Duration::from_micros(500);
-/// Pings, and the time from one to the next.
+/// Number of pings, and their interval.
 const PINGS: u32 = 200;
 const INTERVAL: Duration = Duration::from_millis(10);
-/// A ping that is not answered by then is lost.
+/// Timeout of a ping.
 const LOST: Duration = Duration::from_secs(1);
-/// Bytes of a ping: the header of an ICMP echo request and its payload, the last of which are its
-/// number.
+/// Size of a ping, bytes: ICMP echo header and payload, which ends with its number.
 pub(crate) const PING: usize = 64;
 
-/// Floods a link of this rate.
+/// Sends the load for a link of this rate, bits per second.
 pub(crate) fn flood(to: SocketAddr, bps: f64) {
     let mut io = UdpIo::bind((Ipv4Addr::UNSPECIFIED, 0).into(), UdpOptions::default()).expect("a socket");
     let per_second = bps * OFFERED / 8.0 / f64::from(DATAGRAM + HEADERS);
@@ -52,8 +51,8 @@ pub(crate) fn flood(to: SocketAddr, bps: f64) {
     }
 }
 
-/// Counts what arrives and tells at intervals how much it is by then: microseconds, bytes. Until
-/// `tell` says that it is enough.
+/// Receives and reports the elapsed microseconds and the bytes so far at intervals, until `tell`
+/// returns false.
 pub(crate) fn count(mut io: UdpIo, mut tell: impl FnMut(u128, usize) -> bool) {
     let (begin, mut next, mut bytes) = (clock::now(), WINDOW, 0);
     loop {
@@ -71,7 +70,7 @@ pub(crate) fn count(mut io: UdpIo, mut tell: impl FnMut(u128, usize) -> bool) {
     }
 }
 
-/// Bits per second of what was counted, without the beginning and the end.
+/// Mean rate without the beginning and the end, bits per second.
 pub(crate) fn steady(counts: &[(f64, f64)]) -> Option<f64> {
     let changes: Vec<_> =
         counts.windows(2).filter(|pair| pair[1].1 > pair[0].1).map(|pair| pair[1]).collect();
@@ -80,8 +79,7 @@ pub(crate) fn steady(counts: &[(f64, f64)]) -> Option<f64> {
     Some((last.1 - first.1) * 8e6 / (last.0 - first.0))
 }
 
-/// Pings from a connected socket; returns the round trips. Without another server at the far end,
-/// `echo` answers.
+/// Pings from a connected socket; returns the RTTs. `echo` replies if the far end has no server.
 pub(crate) fn ping(near: &Socket, echo: Option<&UdpSocket>) -> Vec<Duration> {
     const ECHO_REQUEST: u8 = 8;
     near.set_nonblocking(true).expect("a socket that does not block");

@@ -1,4 +1,4 @@
-//! Flows of kernel TCP over a run's path: who sends, who counts, what the kernel says of a
+//! Flows of kernel TCP over a run's path: sender, counting server, and `TCP_INFO` of each
 //! connection. For the bench and the tests.
 
 use std::env;
@@ -14,39 +14,39 @@ use std::time::Duration;
 use rdt_udp::clock;
 use socket2::{Domain, Socket, Type};
 
-/// The variable in which both ends find what is asked for.
+/// Environment variable with the parameters of both ends.
 pub(crate) const VARIABLE: &str = "RDT_TCP";
-/// Where flows go to.
+/// Port of the counting server.
 const PORT: u16 = 5001;
-/// Bytes handed to the kernel, or taken from it, at a time.
+/// Bytes of one read or write.
 const CHUNK: usize = 64 << 10;
-/// How often it is tried to reach the counter, which may not listen yet, and how long in between.
+/// Attempts to connect to the server, which may not listen yet, and their interval.
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Parameters of both ends. As text: the congestion control, then the numbers in this order.
+/// Parameters of both ends. Their text form: congestion control, then the numbers in this order.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
-    /// As the kernel calls it.
+    /// Kernel name of the congestion control.
     pub(crate) congestion: String,
-    /// For how long data is handed to the kernel, milliseconds.
+    /// Duration of sending, milliseconds.
     pub(crate) millis: u64,
-    /// Connections at once.
+    /// Number of concurrent connections.
     pub(crate) flows: usize,
-    /// Both buffers, as `iperf3 -w` sets them, bytes; 0 leaves them to the kernel. Of the receive
-    /// buffer the kernel offers about so much as window: it sets twice the size aside, for what it
-    /// adds to each segment.
+    /// Size of both socket buffers as with `iperf3 -w`, bytes; 0 leaves them to the kernel. The
+    /// kernel offers about this as window: it reserves twice the size, for its per-segment
+    /// overhead.
     pub(crate) window: usize,
-    /// Selective acknowledgements (RFC 2018) are allowed: 1 or 0.
+    /// 1 if selective acknowledgements (RFC 2018) are allowed, else 0.
     pub(crate) sack: u8,
     /// Warm-up that is not counted, milliseconds.
     pub(crate) omit: u64,
-    /// `tcp_recovery` of the kernel: 1 for RACK, 0 for the rules by counts.
+    /// Kernel's `tcp_recovery`: 1 for RACK, 0 for duplicate-ACK counts.
     pub(crate) recovery: u8,
 }
 
 impl Wish {
-    /// One flow for so long, all else as the kernel has it.
+    /// One flow for `millis`, with the kernel's defaults.
     pub(crate) fn new(congestion: &str, millis: u64) -> Self {
         Self { congestion: congestion.to_owned(), millis, flows: 1, window: 0, sack: 1, omit: 0, recovery: 1 }
     }
@@ -55,7 +55,7 @@ impl Wish {
         env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).expect("a wish")
     }
 
-    /// Sets the recovery rules of this end's network.
+    /// Sets `tcp_recovery` of this end's network.
     fn set_rules(&self) {
         for (name, value) in [("tcp_sack", self.sack), ("tcp_recovery", self.recovery)] {
             fs::write(format!("/proc/sys/net/ipv4/{name}"), value.to_string()).expect("a network of its own");
@@ -88,23 +88,22 @@ impl FromStr for Wish {
     }
 }
 
-/// Result of one flow. As text: the numbers in this order.
+/// Result of one flow. Its text form: the numbers in this order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
-    /// Bits per second of payload that reached the counter, from the accepted connection to the
-    /// last byte.
+    /// Payload rate at the server, from accept to the last byte, bits per second.
     pub(crate) bps: f64,
-    /// Microseconds in which the sender had data to send, and of these, for want of window and of
-    /// buffer.
+    /// Time in which the sender had data to send; the parts limited by the receive window and by
+    /// the send buffer, microseconds.
     pub(crate) busy_us: u64,
     pub(crate) window_us: u64,
     pub(crate) buffer_us: u64,
-    /// Both ends agreed on selective acknowledgements: 1 or 0.
+    /// 1 if both ends agreed on selective acknowledgements, else 0.
     pub(crate) sack: u8,
 }
 
 impl Flow {
-    /// Parses the output of a sender.
+    /// Parses the flows in a sender's output.
     pub(crate) fn all(output: &str) -> Vec<Self> {
         let flows = output.lines().filter_map(|line| line.strip_prefix("flow ")?.parse().ok());
         flows.collect()
@@ -148,13 +147,13 @@ fn number<T: FromStr>(text: &str) -> Result<T, ()> {
     text.parse().map_err(|_| ())
 }
 
-/// The beginning of `struct tcp_info` of linux/tcp.h, of which the rest is not asked for.
+/// Beginning of `struct tcp_info` of linux/tcp.h.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 struct TcpInfo {
-    /// Bytes and half words: the options are the sixth.
+    /// Bytes before the words; byte 5 has the options.
     head: [u8; 8],
-    /// 40 words, some of them in pairs, up to the delivery rate.
+    /// 40 words up to the delivery rate; some pairs are 64-bit values.
     words: [[u32; 20]; 2],
     /// `tcpi_busy_time`, `tcpi_rwnd_limited`, `tcpi_sndbuf_limited`, microseconds.
     limits: [u64; 3],
@@ -181,8 +180,8 @@ fn address(name: &str) -> IpAddr {
     env::var(name).ok().and_then(|text| text.parse().ok()).expect("an address, as in a run")
 }
 
-/// Counts what comes on each connection, and answers with bytes and microseconds at its end; for
-/// ever.
+/// Counts the bytes of each connection and returns them with the microseconds at its end; does not
+/// return.
 pub(crate) fn count() {
     let wish = Wish::asked();
     wish.set_rules();
@@ -206,11 +205,11 @@ fn count_one(wish: &Wish, mut stream: &TcpStream) {
         }
     }
     let micros = u64::try_from((clock::now() - begin).as_micros()).expect("less than a millennium");
-    // The sender may have been ended.
+    // The sender may be gone.
     let _ = stream.write_all(&[bytes.to_be_bytes(), micros.to_be_bytes()].concat());
 }
 
-/// Sends all flows at once, and prints what became of each.
+/// Sends all flows concurrently and prints the result of each.
 pub(crate) fn send() {
     let wish = Wish::asked();
     wish.set_rules();

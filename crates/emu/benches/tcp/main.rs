@@ -1,9 +1,9 @@
-//! Kernel TCP over paths of `rdt-emu run`: what it gets of a link, how two flows share it, and what
-//! a window allows. Linux.
+//! Kernel TCP over paths of `rdt-emu run`: use of a link, sharing of it, and effect of the window.
+//! Linux.
 //!
 //! `cargo bench -p rdt-emu --bench tcp` (`-- link`, `-- shares`, `-- windows`, `-- beside` or `--
-//! rules` for one of the tables). Both ends are this program; rates are those of payload where it
-//! arrives, the start included.
+//! rules` for one table). Both ends are this program; rates are payload rates at the receiver, the
+//! start included.
 
 #[cfg(target_os = "linux")]
 mod flow;

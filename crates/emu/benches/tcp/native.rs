@@ -1,5 +1,5 @@
-//! Native transfers (`rdt-send`, `rdt-recv`) on the same paths as kernel TCP: beside a flow of it,
-//! and alone with the same rules.
+//! Native transfers (`rdt-send`, `rdt-recv`) on the paths of kernel TCP: beside a TCP flow, and
+//! alone with the same recovery algorithm.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -13,28 +13,28 @@ use serde_json::Value;
 use crate::flow::{self, Flow, VARIABLE, Wish};
 use crate::tables::PROGRAM;
 
-/// Options of `rdt-send`, for the process that runs both flows.
+/// Environment variable with the options of `rdt-send`.
 const OPTIONS: &str = "RDT_NATIVE";
 /// Payload of a native packet of the default size, bytes.
 const PAYLOAD: f64 = 1444.0;
-/// Times of a row: the start, which is left out, and the end, milliseconds.
+/// Warm-up and end of a measurement, milliseconds.
 const OMIT: u64 = 10_000;
 const END: u64 = 70_000;
 
-/// One of the project's other programs, built beside `rdt-emu`.
+/// Path of another program of this project, built beside `rdt-emu`.
 fn program(name: &str) -> PathBuf {
     let path = PathBuf::from(PROGRAM).with_file_name(name);
     assert!(path.exists(), "{} is missing: cargo build --release --workspace", path.display());
     path
 }
 
-/// Runs kernel TCP and a native transfer at once over `path`; gives both rates, bit/s.
+/// Runs kernel TCP and a native transfer at once over `path`; returns both rates, bit/s.
 fn beside(path: &[&str], wish: &Wish, options: &str) -> (f64, f64) {
     let output = run(path, wish, options, "--beside");
     (Flow::all(&output)[0].bps, native_bps(&output))
 }
 
-/// Runs first kernel TCP and then a native transfer over `path`; gives both rates, bit/s.
+/// Runs kernel TCP and then a native transfer over `path`; returns both rates, bit/s.
 fn alone(path: &[&str], wish: &Wish, options: &str) -> (f64, f64) {
     let output = run(path, wish, options, "--in-turn");
     (Flow::all(&output)[0].bps, native_bps(&output))
@@ -51,7 +51,7 @@ fn run(path: &[&str], wish: &Wish, options: &str, how: &str) -> String {
         .args(["--", own, how])
         .env(VARIABLE, wish.to_string())
         .env(OPTIONS, options)
-        // Rates that the host was not calibrated for are allowed.
+        // No calibration of this host, so that all rates are allowed.
         .env("XDG_STATE_HOME", "/there/is/none")
         .stderr(Stdio::inherit())
         .output()
@@ -64,7 +64,7 @@ fn native_bps(output: &str) -> f64 {
     line.and_then(|bps| bps.parse().ok()).expect("the native rate was printed")
 }
 
-/// Inside a run: both flows at once.
+/// In a run: both flows at once.
 pub(crate) fn send_beside() {
     let wish = Wish::asked();
     std::thread::scope(|scope| {
@@ -73,13 +73,13 @@ pub(crate) fn send_beside() {
     });
 }
 
-/// Inside a run: one flow after the other.
+/// In a run: one flow after the other.
 pub(crate) fn send_in_turn() {
     flow::send();
     send_native(&Wish::asked());
 }
 
-/// Runs `rdt-send` and prints its rate between the wish's times.
+/// Runs `rdt-send` and prints its rate between the times of `wish`.
 fn send_native(wish: &Wish) {
     let options = env::var(OPTIONS).expect("options of rdt-send");
     let peer = env::var("RDT_PEER").expect("an address, as in a run");

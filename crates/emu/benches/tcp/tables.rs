@@ -1,4 +1,4 @@
-//! The tables, a run of `rdt-emu` for each row.
+//! Tables, with one run of `rdt-emu` for each row.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use crate::native;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
-/// The link that TCP is to fill.
+/// Path of the throughput table.
 const LINK: [&str; 3] = ["--rtt=20ms", "--rate=100mbit", "--queue=1bdp"];
-/// Its rate, bit/s.
+/// Rate of [`LINK`], bit/s.
 const LINK_BPS: f64 = 100e6;
-/// RTT of the published sweep of windows.
+/// Path of the published sweep of windows.
 const SWEEP: [&str; 2] = ["--rtt=10ms", "--rate=34mbit"];
-/// Its round trip, seconds, and its rate, bit/s.
+/// RTT of [`SWEEP`], seconds, and its rate, bit/s.
 const SWEEP_RTT: f64 = 0.010;
 const SWEEP_BPS: f64 = 34e6;
-/// The windows of the published sweep, bytes.
+/// Windows of the published sweep, bytes.
 const WINDOWS: [usize; 7] = [5_000, 10_000, 16_357, 25_000, 40_000, 50_000, 60_000];
 
 pub(crate) fn main() {
@@ -48,7 +48,7 @@ pub(crate) fn main() {
     }
 }
 
-/// The flows of one run.
+/// Flows of one run.
 fn run(path: &[&str], wish: &Wish) -> Vec<Flow> {
     let own = env::current_exe().expect("this program has a path");
     let own = own.to_str().expect("which is text");
@@ -58,7 +58,7 @@ fn run(path: &[&str], wish: &Wish) -> Vec<Flow> {
         .arg(format!("--server=exec '{own}' --count"))
         .args(["--", own, "--send"])
         .env(VARIABLE, wish.to_string())
-        // Whatever this host was calibrated to hold.
+        // No calibration of this host.
         .env("XDG_STATE_HOME", "/there/is/none")
         .stderr(Stdio::inherit())
         .output()
@@ -106,7 +106,7 @@ fn shares() {
     println!();
 }
 
-/// The sweep of windows, with what the kernel waited for, of the time in which it had data.
+/// Sweep of windows, with the shares of the busy time limited by receive window and by send buffer.
 fn windows() {
     println!("| window, bytes | Mbit/s | window / RTT | waits for the window | for the send buffer |");
     println!("|---|---|---|---|---|");

@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::helpers::helper;
 use super::running::{code, host_allows, kill, run, run_with};
 
-/// Three datagrams.
+/// Sends three datagrams through a run.
 fn send(arguments: &[&str]) -> Output {
     let command = helper("send");
     run_with(arguments, &command.iter().map(String::as_str).collect::<Vec<_>>()).output()
 }
 
-/// The objects among what was printed.
+/// Parses the JSON objects in the output.
 fn objects(output: &Output) -> Vec<Value> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     text.lines()
@@ -27,7 +27,7 @@ fn objects(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn the_account_is_one_object_which_balances() {
+fn account_is_one_balanced_object() {
     if !host_allows() {
         return;
     }
@@ -106,7 +106,7 @@ fn full_disk_is_reported_and_ends_capture() {
 }
 
 #[test]
-fn an_account_that_cannot_be_written_is_told() {
+fn unwritable_account_is_reported() {
     if !host_allows() {
         return;
     }
@@ -175,7 +175,7 @@ fn account_balances_however_run_ends() {
     }
 }
 
-/// The packets in a capture, all of whose blocks are whole.
+/// Counts the packets of a capture; every block must be complete.
 fn packets(file: &Path) -> usize {
     let bytes = fs::read(file).unwrap();
     let mut reader = PcapNgReader::new(&bytes[..]).unwrap();

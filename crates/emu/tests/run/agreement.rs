@@ -1,9 +1,9 @@
 //! Packet fates on one path with one seed agree in a namespace, in a proxy and in virtual time.
 //!
-//! A capture has each packet that came to a path, byte for byte, with the nanosecond at which it
-//! came, and each that left. A path in virtual time that gets the former at these times has to give
-//! the latter: the same packets, in the same order, with the same bit flipped. What it drops, the
-//! capture says was dropped for the same reason.
+//! A capture has each packet that entered the path and each that left, with contents and timestamp
+//! in nanoseconds. A path in virtual time gets the entering packets at these times. It must deliver
+//! the packets that left: in the same order and with the same bit flipped. Its drops must have the
+//! causes in the capture.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -24,7 +24,7 @@ use rdt_udp::clock;
 use super::helpers::{NUMBERED, program, send_numbers};
 use super::running::{PROGRAM, code, host_allows, run_with};
 
-/// Arguments of all three. Packets come in bursts: some wait for the rate, and some are dropped.
+/// Path of all three modes. Packets come in bursts: some wait for the rate, and some are dropped.
 const PATH: [(&str, &str); 9] = [
     ("rtt", "2ms"),
     ("rate", "16mbit"),
@@ -36,33 +36,32 @@ const PATH: [(&str, &str); 9] = [
     ("corrupt", "1%"),
     ("seed", "20"),
 ];
-/// Bytes of headers that a capture shows before the payload of the proxy.
+/// Headers in a capture of the proxy before the payload, bytes.
 const HEADERS: usize = 28;
-/// As often as it is tried that all packets come to the path, and the packets that are sent in a
-/// burst then, one burst a millisecond.
+/// Packets of a burst in each attempt, one burst a millisecond. An attempt fails if a packet does
+/// not reach the path.
 const BURSTS: [u32; 4] = [15, 12, 12, 12];
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// Sends the numbered packets in bursts of the length that is in the environment.
+/// Sends the numbered packets in bursts of `RDT_BURST`.
 #[test]
 #[ignore = "a program for other tests"]
 fn send_bursts() {
     let peer: std::net::Ipv4Addr = std::env::var("RDT_PEER").unwrap().parse().unwrap();
     let burst = std::env::var("RDT_BURST").unwrap().parse().unwrap();
     send_numbers(&UdpSocket::bind("0.0.0.0:0").unwrap(), (peer, 9), burst);
-    // What is on the way when this program ends is not delivered.
+    // Packets on the path at the end of this program are not delivered.
     sleep(Duration::from_millis(500));
 }
 
-/// Sends back whatever comes.
+/// Echo server.
 #[test]
 #[ignore = "a program for other tests"]
 fn send_back() {
     echo(&UdpSocket::bind((std::env::var("RDT_LOCAL").unwrap(), 9)).unwrap());
 }
 
-/// Until nothing comes for twice as long as the socket waits: once, all processes here may have
-/// been stopped.
+/// Echoes until two reads in a row time out: after one, the whole host may have been stopped.
 fn echo(socket: &UdpSocket) {
     let mut bytes = [0; 1500];
     let mut waited = 0;
@@ -93,9 +92,9 @@ fn namespace_matches_model_in_virtual_time() {
     });
 }
 
-/// With the test above: namespace, proxy and virtual time agree.
+/// Proxy and virtual time agree, as do namespace and virtual time above.
 #[test]
-fn so_does_the_proxy_on_the_same_path() {
+fn proxy_matches_model_in_virtual_time() {
     until_all_came(|burst, file| {
         let [target, client] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let mut proxy = Command::new(PROGRAM)
@@ -113,7 +112,8 @@ fn so_does_the_proxy_on_the_same_path() {
         target.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let echoing = thread::spawn(move || echo(&target));
         send_numbers(&client, listen, burst);
-        // It reads what has arrived, and waits for no packet on the path; nor does the server.
+        // The proxy reads what has arrived and does not wait for packets on the path, nor does the
+        // server.
         echoing.join().unwrap();
         kill(Pid::from_raw(i32::try_from(proxy.id()).unwrap()), Signal::SIGTERM).unwrap();
         assert_eq!(proxy.wait().unwrap().code(), Some(0));
@@ -121,8 +121,8 @@ fn so_does_the_proxy_on_the_same_path() {
     });
 }
 
-/// Runs until each packet that was sent came to the path: a busy machine may lose some before.
-/// Whatever came, what became of it is what the model says. `run` gives the bytes of headers that
+/// Runs until each packet that was sent reached the path: a busy host may lose some before. Packets
+/// that did reach it must match the model in every attempt. `run` returns the bytes of headers that
 /// the model does not see.
 fn until_all_came(run: impl Fn(u32, &File) -> usize) {
     let came: Vec<_> = BURSTS
@@ -138,13 +138,13 @@ fn until_all_came(run: impl Fn(u32, &File) -> usize) {
     assert!(came.len() < BURSTS.len(), "of {NUMBERED} packets came {came:?}");
 }
 
-/// A packet that came to the path.
+/// Packet that entered the path.
 struct Arrival {
     direction: Direction,
-    /// Nanoseconds since 1970.
+    /// Timestamp, ns since 1970.
     at: u64,
     bytes: Vec<u8>,
-    /// Why it was not taken.
+    /// Cause of its drop.
     dropped: Option<String>,
 }
 
@@ -154,7 +154,7 @@ struct Capture {
     arrivals: Vec<Arrival>,
     /// Packets that left, forward and back: bytes, whether a duplicate, whether a bit was flipped.
     left: [Vec<(Vec<u8>, bool, bool)>; 2],
-    /// When the last packet of it came or left.
+    /// Timestamp of the last packet that entered or left.
     end: u64,
 }
 
@@ -174,7 +174,7 @@ impl Capture {
                 })
                 .collect();
             let said = |text: &str| comments.contains(&text);
-            // Of the two low bits 1 is into the link, 2 out of it (epb_flags).
+            // Bits 0 and 1 of `epb_flags`: 1 is into the link, 2 is out of it.
             let is_arrival = packet.options.iter().any(|option| match option {
                 EnhancedPacketOption::Flags(flags) => flags & 3 == 1,
                 _ => false,
@@ -209,7 +209,7 @@ fn path(headers: usize) -> Path {
     Path::new(config, described.seed().unwrap())
 }
 
-/// Compares a capture with the model. Returns the number of packets that arrived.
+/// Compares a capture with the model. Returns the number of packets that entered forward.
 fn assert_as_modelled(capture: &Capture, headers: usize) -> usize {
     let mut path = path(headers);
     let (begin, first) = (clock::now(), capture.arrivals.first().map_or(0, |arrival| arrival.at));
@@ -239,8 +239,8 @@ fn assert_as_modelled(capture: &Capture, headers: usize) -> usize {
     came[0]
 }
 
-/// Compares the model's deliveries with the packets that left, in any order: a proxy gets arrival
-/// times from the system, and if one is read late, a packet due after it may have left.
+/// Compares the model's deliveries with the packets that left, in any order. A proxy has the
+/// kernel's arrival times: if it reads one late, a packet due later may leave first.
 fn assert_all_left(path: &mut Path, direction: Direction, mut left: Vec<(Vec<u8>, bool, bool)>) {
     let end = clock::now() + Duration::from_secs(3600);
     let delivered = std::iter::from_fn(|| path.pop(direction, end));
@@ -253,8 +253,8 @@ fn assert_all_left(path: &mut Path, direction: Direction, mut left: Vec<(Vec<u8>
     assert_eq!(different, None, "{direction:?}");
 }
 
-/// Compares the model's deliveries with the packets that left, in order, except those on the path
-/// at the end.
+/// Compares the model's deliveries with the packets that left, in order. Packets on the path at the
+/// end of the run may be missing.
 fn assert_left(path: &mut Path, direction: Direction, left: &[(Vec<u8>, bool, bool)], end: Instant) {
     let mut number = 0;
     while let Some(delivery) = path.pop(direction, end + Duration::from_secs(60)) {

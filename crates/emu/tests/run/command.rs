@@ -1,4 +1,4 @@
-//! The command: where it runs, what it sees, how it ends.
+//! Command of a run: its network, its environment, its exit code.
 
 use super::helpers::{helper, said};
 use super::running::{code, host_allows, run, run_with, stdout};
@@ -8,7 +8,7 @@ fn as_str(words: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn the_exit_code_is_the_commands() {
+fn exit_code_is_that_of_command() {
     if !host_allows() {
         return;
     }
@@ -34,7 +34,7 @@ fn command_gets_addresses_and_one_device() {
 }
 
 #[test]
-fn tcp_can_be_configured_by_the_command() {
+fn command_can_configure_tcp() {
     if !host_allows() {
         return;
     }
@@ -52,7 +52,7 @@ fn ping_takes_rtt_and_account_balances() {
     }
     let output = run("--rtt 300ms", &as_str(&helper("ping"))).output();
     let rtt: u64 = said(&stdout(&output), "rtt_us").parse().unwrap();
-    // A delay that is added twice would be 600 ms; the shortest of three is not late by that much.
+    // A delay added twice would be 600 ms; the shortest of three RTTs is below that on a busy host.
     assert!((300_000..600_000).contains(&rtt), "{rtt} us");
     let told = String::from_utf8(output.stderr).unwrap();
     for direction in ["forward", "reverse"] {
@@ -76,7 +76,7 @@ fn losses_are_reported_by_cause() {
 }
 
 #[test]
-fn a_server_is_there_before_the_command() {
+fn server_starts_before_command() {
     if !host_allows() {
         return;
     }
@@ -88,7 +88,7 @@ fn a_server_is_there_before_the_command() {
 }
 
 #[test]
-fn both_families_where_asked_for() {
+fn ipv6_option_adds_second_family() {
     if !host_allows() {
         return;
     }

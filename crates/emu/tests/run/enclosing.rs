@@ -1,4 +1,4 @@
-//! Runs inside runs that are told nothing of each other.
+//! Nested runs without the environment of the enclosing run.
 
 use super::helpers::{helper, said};
 use super::running::{PROGRAM, host_allows, run, stdout};

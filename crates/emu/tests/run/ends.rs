@@ -1,11 +1,10 @@
-//! Whatever ends, nothing is left. That is asserted at the end of every run.
+//! End of a run: no process, namespace or device remains, which every run of these tests asserts.
 
 use rustix::process::Signal;
 
 use super::running::{PROGRAM, Running, host_allows, kill, run, run_with};
 
-/// A command that hides from polite requests, with a daemon of its own, after a server that does so
-/// too.
+/// Command that ignores the signals and starts a daemon.
 const STUBBORN: &str =
     "trap '' TERM INT HUP QUIT; (setsid sleep 1000 &); echo up; while :; do sleep 1000; done";
 
@@ -16,7 +15,7 @@ fn start(command: &str) -> Running {
 }
 
 #[test]
-fn a_request_to_end_reaches_the_command() {
+fn signal_reaches_command() {
     if !host_allows() {
         return;
     }
@@ -31,7 +30,7 @@ fn a_request_to_end_reaches_the_command() {
 }
 
 #[test]
-fn nothing_survives_the_program_outside() {
+fn killed_outer_program_leaves_nothing() {
     if !host_allows() {
         return;
     }
@@ -41,7 +40,7 @@ fn nothing_survives_the_program_outside() {
 }
 
 #[test]
-fn nothing_survives_the_programs_inside() {
+fn killed_inner_program_leaves_nothing() {
     if !host_allows() {
         return;
     }
@@ -78,7 +77,7 @@ fn killed_server_is_reported_and_command_continues() {
 }
 
 #[test]
-fn runs_inside_each_other_end_together() {
+fn nested_runs_end_together() {
     if !host_allows() {
         return;
     }
@@ -93,7 +92,7 @@ fn interrupt_before_command_start_ends_run() {
     if !host_allows() {
         return;
     }
-    // The server binds no port; its first line is the one that is waited for here.
+    // The server binds no port, so the run waits for it; `start` reads the server's line.
     let running = run_with(&["-q", "--server", "echo up; exec sleep 1000"], &["echo", "no"]).start();
     assert_eq!(running.line, "up");
     kill(running.child.id(), Signal::TERM);

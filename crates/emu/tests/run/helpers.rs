@@ -1,5 +1,4 @@
-//! Programs that the tests run inside: this test program itself, asked for one of its tests that
-//! are ignored.
+//! Programs that the tests start in a run: ignored tests of this test program.
 
 use std::env;
 use std::io::Read;
@@ -9,18 +8,18 @@ use std::time::Duration;
 use rdt_udp::clock;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// The command for one of those here.
+/// Command line of a helper in this file.
 pub(crate) fn helper(name: &str) -> Vec<String> {
     program(&format!("helpers::{name}"))
 }
 
-/// The command for one of them by its whole name.
+/// Command line of a helper by its full test name.
 pub(crate) fn program(test: &str) -> Vec<String> {
     let program = env::current_exe().unwrap().into_os_string().into_string().unwrap();
     [&program, test, "--exact", "--ignored", "--nocapture", "--quiet"].map(String::from).into()
 }
 
-/// Returns the output of a helper after this word.
+/// Returns the rest of the helper's output line that begins with `word`.
 pub(crate) fn said<'a>(output: &'a str, word: &str) -> &'a str {
     output
         .lines()
@@ -33,7 +32,7 @@ fn peer() -> Ipv4Addr {
     env::var("RDT_PEER").unwrap().parse().unwrap()
 }
 
-/// Three pings of the far end: prints the shortest round-trip time in microseconds.
+/// Pings the far end three times; prints the shortest RTT in microseconds.
 #[test]
 #[ignore = "a program for other tests"]
 fn ping() {
@@ -53,7 +52,7 @@ fn ping() {
     println!("peer {}", peer());
 }
 
-/// Three datagrams to a port of the far end that may be closed.
+/// Sends three datagrams to a port of the far end that may be closed.
 #[test]
 #[ignore = "a program for other tests"]
 fn send() {
@@ -63,7 +62,7 @@ fn send() {
     }
 }
 
-/// Sends back one datagram.
+/// Echoes one datagram.
 #[test]
 #[ignore = "a program for other tests"]
 fn echo() {
@@ -71,11 +70,11 @@ fn echo() {
     let mut bytes = [0; 64];
     let (read, from) = socket.recv_from(&mut bytes).unwrap();
     socket.send_to(&bytes[..read], from).unwrap();
-    // The answer leaves through the network that ends with this program, so this program stays.
+    // The network ends with this program, so stay until the reply has left.
     let _ = socket.recv_from(&mut bytes);
 }
 
-/// Asks for it.
+/// Client of `echo`.
 #[test]
 #[ignore = "a program for other tests"]
 fn ask() {
@@ -88,10 +87,10 @@ fn ask() {
     println!("\necho {}", std::str::from_utf8(&bytes[..read]).unwrap());
 }
 
-/// How many datagrams [`send_numbers`] sends.
+/// Datagrams of [`send_numbers`].
 pub(crate) const NUMBERED: u32 = 10_000;
 
-/// Sends numbered datagrams, a number of them each millisecond.
+/// Sends datagrams that end with their number, `burst` each millisecond.
 pub(crate) fn send_numbers(socket: &UdpSocket, to: impl ToSocketAddrs + Copy, burst: u32) {
     let mut bytes = [0; 100];
     for number in 0..NUMBERED {

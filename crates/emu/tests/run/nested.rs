@@ -1,4 +1,4 @@
-//! Runs inside runs.
+//! Runs inside a run.
 
 use super::helpers::{helper, said};
 use super::running::{PROGRAM, code, host_allows, run, stdout};
@@ -19,8 +19,8 @@ fn nested_paths_add_up() {
     adds_up_to(65_000, || stdout(&run("-q --rtt 20ms", &three).output()));
 }
 
-/// Pings take so long and hardly longer, less than the shortest of the paths once more. A busy host
-/// may need a few tries for that, and in none of them are they shorter.
+/// Asserts that pings take `rtt_us`, and at most 12 ms more: less than the shortest path of the
+/// test would add. Repeated on a busy host; no attempt may be too short.
 fn adds_up_to(rtt_us: u64, ping: impl Fn() -> String) -> String {
     let mut seen = Vec::new();
     for _ in 0..5 {
@@ -58,8 +58,7 @@ fn killed_nested_run_leaves_no_device() {
     if !host_allows() {
         return;
     }
-    // Devices whose names begin as those of runs: that of the outer one, then those that runs
-    // inside it add.
+    // Devices named as those of runs: one of the outer run, and those that nested runs add.
     let script = format!(
         "devices() {{ grep -c '^ *rdt' /proc/net/dev; }}
         until_there_are() {{ for i in $(seq 1000); do [ $(devices) = $1 ] && return; sleep 0.01; done; }}

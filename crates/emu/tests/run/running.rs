@@ -1,4 +1,4 @@
-//! Running the program, and finding what it left.
+//! Starts the program and checks what remains after it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,10 +13,10 @@ const MARK: &str = "RDT_EMU_TEST";
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rdt-emu");
 
-/// Set to 1 where runs have to be possible: then a test that would be skipped fails.
+/// If 1, a test that cannot run fails instead of being skipped.
 const REQUIRED: &str = "RDT_NAMESPACES";
 
-/// True where runs are possible; else says why not.
+/// Returns true if the host allows runs; else prints why not.
 pub(crate) fn host_allows() -> bool {
     static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
     let refusal = REFUSAL.get_or_init(|| {
@@ -31,19 +31,19 @@ pub(crate) fn host_allows() -> bool {
     refusal.is_none()
 }
 
-/// `rdt-emu run` with these arguments, split at spaces, and a command.
+/// `rdt-emu run` with `arguments`, split at spaces, and `command`.
 pub(crate) fn run(arguments: &str, command: &[&str]) -> Run {
     run_with(&arguments.split_whitespace().collect::<Vec<_>>(), command)
 }
 
-/// Runs with arguments that may contain spaces.
+/// `rdt-emu run` with arguments that may contain spaces.
 pub(crate) fn run_with(arguments: &[&str], command: &[&str]) -> Run {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let mark = format!("{}-{number}", std::process::id());
     let mut program = Command::new(PROGRAM);
     program.arg("run").args(arguments).arg("--").args(command).env(MARK, &mark);
-    // Whatever this host was calibrated to hold.
+    // No calibration of this host.
     program.env("XDG_STATE_HOME", "/there/is/none");
     Run { program, mark }
 }
@@ -54,20 +54,20 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Its standard output is this file.
+    /// Redirects the standard output to `file`.
     pub(crate) fn with_stdout(mut self, file: File) -> Self {
         self.program.stdout(file);
         self
     }
 
-    /// Runs it to its end, after which nothing is left.
+    /// Runs it to its end and checks that nothing remains.
     pub(crate) fn output(mut self) -> Output {
         let output = self.program.stdin(Stdio::null()).output().unwrap();
         assert_nothing_left(&self.mark);
         output
     }
 
-    /// Starts it and waits until the command has printed a line.
+    /// Starts it and waits for the command's first line.
     pub(crate) fn start(mut self) -> Running {
         let mut child =
             self.program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -82,13 +82,13 @@ impl Run {
 
 pub(crate) struct Running {
     pub(crate) child: Child,
-    /// Returns the first output of the command.
+    /// First output line of the command.
     pub(crate) line: String,
     mark: String,
 }
 
 impl Running {
-    /// The number, outside, of the process of the run that has this argument, once it is there.
+    /// Waits for the process of the run that has `argument`; returns its ID outside.
     pub(crate) fn process(&self, argument: &str) -> u32 {
         let has = |id: &u32| {
             let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Running {
         found.unwrap_or_else(|| panic!("no process {argument}"))
     }
 
-    /// Waits until requests to end do what they do to any program.
+    /// Waits until SIGTERM is no longer blocked: the run is waiting for the reader of its output.
     pub(crate) fn waits_for_its_reader(&self) {
         const SIGTERM: u64 = 1 << 14;
         let status = format!("/proc/{}/status", self.child.id());
@@ -110,8 +110,8 @@ impl Running {
         within_10_s(blocked).expect("signals are never let through");
     }
 
-    /// Waits for the end, after which nothing is left: the exit code as shells have it, and what
-    /// was said.
+    /// Waits for the end and checks that nothing remains. Returns the exit code as in a shell, and
+    /// the standard error.
     pub(crate) fn end(self) -> (i32, String) {
         let output = self.child.wait_with_output().unwrap();
         assert_nothing_left(&self.mark);
@@ -119,7 +119,7 @@ impl Running {
     }
 }
 
-/// The exit code as shells have it.
+/// Exit code as in a shell: 128 + signal.
 pub(crate) fn code(output: &Output) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     let status = output.status;
@@ -136,8 +136,8 @@ pub(crate) fn kill(process: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(process, signal).unwrap();
 }
 
-/// A run's processes end with it, those that the kernel ends a moment later; a network namespace
-/// lasts as long as a process in it, a device as long as its namespace.
+/// Asserts that no process remains. The kernel ends the last ones a moment later; a namespace lasts
+/// as long as its processes, a device as long as its namespace.
 fn assert_nothing_left(mark: &str) {
     if within_10_s(|| marked(mark).is_empty().then_some(())).is_none() {
         let line = |id: &u32| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -146,7 +146,7 @@ fn assert_nothing_left(mark: &str) {
     }
 }
 
-/// Asks again and again for something that processes bring about which cannot be waited for.
+/// Polls `ask` for up to 10 s, for events of other processes.
 fn within_10_s<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     (0..1000).find_map(|_| {
         let answer = ask();
@@ -158,7 +158,7 @@ fn within_10_s<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
     })
 }
 
-/// The processes with this mark that have not ended.
+/// Running processes with this mark.
 fn marked(mark: &str) -> Vec<u32> {
     let entry = format!("{MARK}={mark}");
     let of_run = |path: &PathBuf| {

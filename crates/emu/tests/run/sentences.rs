@@ -1,11 +1,11 @@
-//! Messages of a program that cannot run.
+//! Error messages of a run that cannot start.
 
 use std::process::Command;
 
 use super::running::{PROGRAM, host_allows};
 
 #[test]
-fn bad_arguments_are_a_sentence_each() {
+fn bad_arguments_get_one_line_each() {
     let cases = [
         ("--rtt 100 -- true", "--rtt: '100' has no unit"),
         ("--rate fast -- true", "--rate: 'fast'"),
@@ -24,12 +24,12 @@ fn bad_arguments_are_a_sentence_each() {
 }
 
 #[test]
-fn a_host_that_forbids_it_is_told_apart() {
+fn forbidden_namespaces_are_reported() {
     if !host_allows() {
         return;
     }
     for limit in ["max_net_namespaces", "max_user_namespaces"] {
-        // In a user namespace the limits are its own.
+        // A user namespace has its own limits.
         let script = format!(
             "echo 0 > /proc/sys/user/max_pid_namespaces; echo 0 > /proc/sys/user/{limit} || exit 99; \
              [ {limit} = max_user_namespaces ] || echo 100 > /proc/sys/user/max_pid_namespaces; \
@@ -53,7 +53,7 @@ fn a_host_that_forbids_it_is_told_apart() {
 }
 
 #[test]
-fn the_hidden_command_is_not_for_users() {
+fn hidden_command_is_refused() {
     let arguments = "--stage=init --control=99 --mtu=1500 --near=10.0.0.2 --peer=10.0.0.1 -- true";
     let output = Command::new(PROGRAM).arg("inside").args(arguments.split(' ')).output().unwrap();
     assert_eq!(output.status.code(), Some(64));

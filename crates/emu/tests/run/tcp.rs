@@ -1,8 +1,7 @@
-//! Kernel TCP through a run: it fills the link, shares it, and gets of it what its window allows.
+//! Kernel TCP through a run: it fills the link, shares it, and respects its window.
 //!
-//! Rates take time that others on this host take too. So each is tried a few times, and a host that
-//! did not keep up with the link in any try shows nothing: that is said and the test skipped, as
-//! where runs are not allowed.
+//! Rates depend on the load of the host, so each test has several attempts. If the host kept up
+//! with the link in none of them, the test prints that and is skipped.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -13,14 +12,14 @@ use super::flow::{self, Flow, VARIABLE, Wish};
 use super::helpers::program;
 use super::running::{host_allows, run_with, stdout};
 
-/// As often as something is tried that a busy host can spoil.
+/// Attempts on a busy host.
 const TRIES: usize = 3;
 /// Lateness beyond which the relay is the limit, microseconds.
 const LATE: f64 = 2_000.0;
-/// Of each packet of 1500 bytes, where TCP sends timestamps.
+/// Payload share of a 1500-byte packet with TCP timestamps.
 const PAYLOAD: f64 = 1_448.0 / 1_500.0;
 
-/// Sends; the wish is in the environment.
+/// Sender; its parameters are in the environment.
 #[test]
 #[ignore = "a program for other tests"]
 fn send() {
@@ -34,9 +33,9 @@ fn count() {
     flow::count();
 }
 
-/// The flows of one run over this path, and whether the host kept up with it.
+/// Flows of one run over `path`, and whether the host kept up.
 fn flows(path: &str, wish: &Wish) -> (Vec<Flow>, bool) {
-    // A machine for one of them at a time.
+    // One run at a time uses the machine.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let set = format!("{VARIABLE}={wish}");
@@ -55,7 +54,7 @@ fn flows(path: &str, wish: &Wish) -> (Vec<Flow>, bool) {
     (flows, late("forward") < LATE && late("reverse") < LATE)
 }
 
-/// Asserts that a try shows what is to be shown, unless the host keeps up in none.
+/// Asserts `shown` for one attempt, unless the host keeps up in none.
 fn shows<T: Debug>(what: &str, mut attempt: impl FnMut() -> (T, bool), shown: impl Fn(&T) -> bool) {
     let mut kept_up = false;
     let mut seen = Vec::new();
@@ -71,7 +70,7 @@ fn shows<T: Debug>(what: &str, mut attempt: impl FnMut() -> (T, bool), shown: im
     eprintln!("skipped, the host is too busy: {what}: {seen:?}");
 }
 
-/// Returns true if the kernel has it.
+/// Returns true if the kernel has this congestion control.
 fn has(congestion: &str) -> bool {
     let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     let has = all.split_whitespace().any(|name| name == congestion);
@@ -91,9 +90,9 @@ fn each_tcp_fills_90_percent_of_link() {
     }
 }
 
-/// Without them a segment is sent again each round trip (RFC 6582, section 3.2). The end of slow
-/// start loses a bandwidth-delay product of them, which takes seconds, so the link is slower here,
-/// and what comes after is counted.
+/// Without SACK, NewReno repeats one segment each RTT (RFC 6582, section 3.2). Slow start ends with
+/// the loss of a bandwidth-delay product of segments, which takes seconds to repair. So the link is
+/// slower here, and only the time after that counts.
 #[test]
 fn tcp_without_sack_fills_link() {
     if !host_allows() {
@@ -117,8 +116,8 @@ fn fills(mbps: f64, wish: &Wish) {
     shows(&wish.to_string(), attempt, |bps| (0.9 * mbps * 1e6..bound(mbps * 1e6 * PAYLOAD)).contains(bps));
 }
 
-/// No host makes a link faster, but a counter that came late to its first byte may find more than
-/// it should. 2 % are for that.
+/// Upper bound on a measured rate: 2 % above the link, for a counter that reads its first byte
+/// late.
 fn bound(bps: f64) -> f64 {
     bps * 1.02
 }
@@ -128,7 +127,7 @@ fn two_reno_flows_share_link_equally() {
     if !host_allows() {
         return;
     }
-    // So slow that losses, after each of which they are nearer to each other, are frequent.
+    // On a slow link losses are frequent, and each brings the two windows closer.
     let attempt = || {
         let (flows, kept_up) =
             flows("--rtt=20ms --rate=20mbit --queue=1bdp", &Wish { flows: 2, ..Wish::new("reno", 8_000) });
@@ -147,8 +146,8 @@ fn window_or_link_limits_tcp() {
     if !host_allows() {
         return;
     }
-    // The product is 42,500 bytes. Of 5000 bytes a segment or two are too much for the window, so
-    // that says little.
+    // The bandwidth-delay product is 42,500 bytes. A window of 5000 bytes is omitted: one or two
+    // segments of rounding distort it.
     for window in [10_000, 16_000, 24_000, 60_000, 90_000] {
         #[expect(clippy::cast_precision_loss, reason = "a few")]
         let allowed = window as f64 * 8.0 / RTT;
@@ -157,7 +156,7 @@ fn window_or_link_limits_tcp() {
             let (flows, kept_up) = flows("--rtt=10ms --rate=34mbit --queue=2bdp", &wish);
             (flows[0].bps, kept_up)
         };
-        // The kernel offers a little more than it is asked for.
+        // The kernel offers slightly more window than requested.
         let most = bound((allowed * 1.2).min(LINK * PAYLOAD));
         shows(&format!("{window} bytes, {allowed}"), attempt, |bps| {
             (0.8 * allowed.min(LINK)..most).contains(bps)

@@ -1,4 +1,4 @@
-//! A run on a terminal.
+//! Runs on a terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use super::running::{PROGRAM, host_allows};
 /// Timeout of each wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Shell script on a terminal of its own, as a user sees it.
+/// Shell script on its own terminal.
 struct Seat {
     terminal: File,
     shell: Child,
@@ -36,14 +36,14 @@ impl Seat {
         self.terminal.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until this is to be seen.
+    /// Waits for `part` in the output.
     fn sees(&mut self, part: &str) {
         while !self.seen.contains(part) {
             let mut fds = [PollFd::new(&self.terminal, PollFlags::IN)];
             let timeout = Timespec::try_from(PATIENCE).unwrap();
             assert_eq!(poll(&mut fds, Some(&timeout)).unwrap(), 1, "no {part} in {}", self.seen);
             let mut bytes = [0; 1024];
-            // Fails when the other end is closed.
+            // Fails after the other end has closed.
             let read = self.terminal.read(&mut bytes).unwrap_or_default();
             assert!(read > 0, "no {part} in {}", self.seen);
             self.seen += &String::from_utf8_lossy(&bytes[..read]);
@@ -53,13 +53,13 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        // It may have ended.
+        // Ignores that it may have ended.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }
 }
 
-/// Returns true if a program exists that gives a script its own terminal.
+/// Returns true if `setsid` exists, which gives a script its own terminal.
 fn can_sit() -> bool {
     let can = Command::new("setsid").args(["--wait", "true"]).status().is_ok_and(|status| status.success());
     if !can {
@@ -98,7 +98,7 @@ fn stop_key_stops_and_continues_run() {
     seat.types("fg\n");
     seat.types("two\n");
     seat.sees("+two");
-    // The end of the input.
+    // End of input.
     seat.types("\x04");
     seat.types("echo code $?\n");
     seat.sees("code 3");

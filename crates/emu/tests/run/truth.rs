@@ -1,13 +1,13 @@
-//! A link has the rate and the round trip that it is asked for. The bounds are loose, for others
-//! use this host too; the bench `ladder` has the figures, and `--check` of it the tight ones.
+//! Rate and RTT of a real link against the requested ones. The bounds are loose because other
+//! programs use the host; bench `ladder` measures exactly, with tight bounds for `--check`.
 
 use super::helpers::program;
-use super::rungs::{self, Readiness, percentile};
+use super::rungs::{self, Measurement, percentile};
 use super::running::host_allows;
 
-/// Mbit/s.
+/// Rate of the link, Mbit/s.
 const RATE: f64 = 50.0;
-/// As often as it is tried: a busy host can only make it worse.
+/// Attempts: a busy host can only make the result worse.
 const TRIES: usize = 4;
 
 /// Task of one end, passed in the environment.
@@ -18,7 +18,7 @@ fn inside() {
     rungs::inside(&role, bps);
 }
 
-fn holds(rung: impl Fn() -> Readiness) {
+fn holds(rung: impl Fn() -> Measurement) {
     let mut seen = Vec::new();
     for _ in 0..TRIES {
         let rung = rung();
@@ -28,7 +28,7 @@ fn holds(rung: impl Fn() -> Readiness) {
         if (rate / RATE - 1.0).abs() < 0.05 && excess < 5_000.0 {
             return;
         }
-        // Where the link's own packets are late the host is at fault.
+        // The link's own packets are late: the host is too busy.
         if rung.forward["lateness_us"]["p99"].as_f64().is_some_and(|late| late > 20_000.0) {
             eprintln!("the host is busy: {}", rung.forward);
         }
