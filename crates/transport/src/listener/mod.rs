@@ -129,7 +129,13 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.get(&peer).map(|entry| entry.wire)
     }
 
-    /// In-order bytes of `peer` that are not consumed yet.
+    /// Number of in-order bytes of `peer` that are not consumed yet.
+    pub fn unread(&self, peer: P) -> u64 {
+        self.peers.get(&peer).map_or(0, |entry| entry.receiver.unread())
+    }
+
+    /// The next unread bytes of `peer` in order, as far as they lie in one piece. Empty only if there are
+    /// none.
     pub fn data(&self, peer: P) -> &[u8] {
         self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data())
     }

@@ -246,6 +246,11 @@ impl Receiver {
         self.events.pop_front()
     }
 
+    /// Bytes in order that the application has not consumed.
+    pub(crate) fn unread(&self) -> u64 {
+        self.stream.buffer.unread()
+    }
+
     /// Returns the next unread bytes in order, as far as they lie in one piece. Empty only if there
     /// are none.
     pub fn data(&self) -> &[u8] {

@@ -50,7 +50,7 @@ impl Script {
     }
 
     fn unread(&self, ports: std::ops::Range<u16>) -> usize {
-        ports.map(|port| self.server.data(peer(port)).len()).sum()
+        ports.map(|port| self.server.listener().unread(peer(port))).sum::<u64>().try_into().unwrap()
     }
 }
 

@@ -67,7 +67,7 @@ fn leaving(script: &mut Script) -> Vec<String> {
         Packet::Syn(_) => "SYN".to_owned(),
         Packet::Data(piece) => format!("{}/{}", piece.seq / PAYLOAD as u64, piece.tx.unwrap()),
         Packet::Close => "CLOSE".to_owned(),
-        other => panic!("{other:?}"),
+        other @ Packet::Fin { .. } => panic!("{other:?}"),
     };
     script.datagrams().iter().map(read).collect()
 }
