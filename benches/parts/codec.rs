@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::Criterion;
-use rdt::transport::cookie::CookieJar;
+use rdt::transport::parts::CookieJar;
 use rdt::transport::wire::{self, FromReceiver, native};
 
 /// Classic format.

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::parts::sack_list::{MAX_BLOCKS, SackList};
-use rdt::transport::range_set::RangeSet;
+use rdt::transport::parts::{MAX_BLOCKS, RangeSet, SackList};
 use rdt::transport::wire::native::{self, FromSender};
 use rdt::transport::{Ecn, Endpoint, LossDetection, Sender, SenderConfig, TransmitBuf};
 

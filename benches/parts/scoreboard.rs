@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use criterion::{Criterion, Throughput};
-use rdt::transport::parts::scoreboard::Scoreboard;
+use rdt::transport::parts::Scoreboard;
 use rdt::transport::wire::Numbering;
 
 /// Segments of a run: a batch of 1472-byte datagrams.

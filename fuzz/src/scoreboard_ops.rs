@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use arbitrary::{Arbitrary, Unstructured};
-use rdt_transport::parts::scoreboard::Scoreboard;
+use rdt_transport::parts::Scoreboard;
 use rdt_transport::wire::Numbering;
 
 #[derive(Debug, Arbitrary)]

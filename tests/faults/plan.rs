@@ -9,8 +9,8 @@ use rdt::emulator::{
     Bitrate, GilbertElliott, Jitter, LinkConfig, Loss, Mtu, Outage, PathConfig, Probability, QueueLimit,
 };
 use rdt::server::{LinkMode, ServerConfig};
+use rdt::transport::WindowConfig;
 use rdt::transport::congestion::Algorithm;
-use rdt::transport::parts::window::WindowConfig;
 use rdt::transport::{LossDetection, ReceiverConfig, SenderConfig};
 
 /// Largest transfer, bytes.

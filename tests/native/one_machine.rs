@@ -1,7 +1,7 @@
 //! Both formats share one sender: with the reference's recovery, timeout and window, and without
 //! pacing, the native format sends the same segments in the same order as the classic one.
 
-use rdt::transport::parts::ack_policy::AckConfig;
+use rdt::transport::AckConfig;
 use rdt::transport::{LinkProperties, WindowPolicy};
 
 use rdt::emulator::Direction;

@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// What a RETRY carries, and the SYN after it. Means nothing to the sender.
-pub type Cookie = [u8; 32];
+pub(crate) type Cookie = [u8; 32];
 
 /// Makes and checks cookies. Those of one jar are worth nothing to a jar with another secret.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct CookieJar {
 impl CookieJar {
     /// Seconds of a slot: a cookie is good in the slot in which it was made and in the next one, so for 15
     /// to 30 seconds.
-    pub const SLOT_S: u64 = 15;
+    pub(crate) const SLOT_S: u64 = 15;
 
     /// With a secret that nobody can guess. Receivers that share an address share it.
     pub fn new(secret: [u8; 32]) -> Self {

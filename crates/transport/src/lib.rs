@@ -22,7 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod congestion;
-pub mod cookie;
+mod cookie;
 mod crc;
 pub mod drive;
 mod endpoint;
@@ -35,19 +35,22 @@ pub mod planted;
 mod planted;
 #[cfg(feature = "qlog")]
 pub mod qlog;
-pub mod range_set;
+mod range_set;
 mod receive_buffer;
 mod receiver;
-pub mod recovery;
+mod recovery;
 mod send_buffer;
 mod sender;
 pub mod wire;
 
-/// Parts of a receiver that goes by byte offsets, and the books of a sender, each for use and measurement alone.
+/// Internal parts, public for the benches only: not covered by semantic versioning.
+#[doc(hidden)]
 pub mod parts {
+    pub use crate::cookie::CookieJar;
+    pub use crate::range_set::RangeSet;
     pub use crate::receive_buffer::{Arrival, Keep, Limits, MAX_RANGES, ReceiveBuffer, Segment};
-    pub use crate::receiver::{ack_policy, sack_list, window};
-    pub use crate::recovery::scoreboard;
+    pub use crate::receiver::sack_list::{MAX_BLOCKS, SackList};
+    pub use crate::recovery::Scoreboard;
 }
 
 pub use rdt_datagram::{Ecn, FileOffset, Frame, FrameSource, MAX_DATAGRAM, Reuse, TransmitBuf};
@@ -57,7 +60,7 @@ pub use error::{ConfigError, Phase, TransferError};
 pub use listener::{Admission, Listener, ListenerConfig, ListenerStats, SocketBuffer};
 pub use observer::{Interest, LossTrigger, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 pub use receiver::{
-    AckPolicy, BufferShare, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowPolicy,
+    AckConfig, AckPolicy, Receiver, ReceiverConfig, ReceiverEvent, ReceiverStats, WindowConfig, WindowPolicy,
 };
 pub use recovery::{LossDetection, Reordering, RtoPolicy};
 pub use send_buffer::{FramePool, Spare};

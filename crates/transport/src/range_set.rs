@@ -21,7 +21,7 @@ pub struct RangeSet {
 
 impl RangeSet {
     /// What one range takes, in bytes.
-    pub const RANGE_SIZE: usize = size_of::<Range<u64>>();
+    pub(crate) const RANGE_SIZE: usize = size_of::<Range<u64>>();
 
     /// An empty set that will never have more than `limit` ranges.
     pub fn new(limit: usize) -> Self {
@@ -64,7 +64,7 @@ impl RangeSet {
     }
 
     /// True if [`RangeSet::insert`] would take this range.
-    pub fn has_room_for(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn has_room_for(&self, range: &Range<u64>) -> bool {
         self.ranges.len() < self.limit || range.is_empty() || self.touches(range)
     }
 
@@ -92,7 +92,8 @@ impl RangeSet {
     }
 
     /// True if the set has this number.
-    pub fn contains(&self, number: u64) -> bool {
+    #[cfg(test)]
+    pub(crate) fn contains(&self, number: u64) -> bool {
         self.range_of(number).is_some()
     }
 
@@ -102,7 +103,7 @@ impl RangeSet {
     }
 
     /// The parts of `range` that the set lacks, in ascending order.
-    pub fn gaps(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(crate) fn gaps(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut next = match self.ranges.back() {
             Some(last) if last.end > range.start => self.first_ending_after(range.start),
             _ => self.ranges.len(),
@@ -123,18 +124,18 @@ impl RangeSet {
     }
 
     /// The ranges in ascending order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Range<u64>> + DoubleEndedIterator + '_ {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Range<u64>> + DoubleEndedIterator + '_ {
         self.ranges.iter().cloned()
     }
 
     /// The range at a place in ascending order.
-    pub fn get(&self, index: usize) -> Option<&Range<u64>> {
+    pub(crate) fn get(&self, index: usize) -> Option<&Range<u64>> {
         self.ranges.get(index)
     }
 
     /// Place of the first range that ends after `number`; [`RangeSet::len`] if none does. Costs the logarithm of how
     /// far that is from `near`, a place where it may be.
-    pub fn first_ending_after_near(&self, number: u64, near: usize) -> usize {
+    pub(crate) fn first_ending_after_near(&self, number: u64, near: usize) -> usize {
         let ends_before = |index: usize| self.ranges.get(index).is_some_and(|range| range.end <= number);
         let mut low = near.min(self.ranges.len());
         let mut high = low;
@@ -162,18 +163,18 @@ impl RangeSet {
     }
 
     /// The first range that starts at `start` or above, or else the first of all: for going round.
-    pub fn next_round(&self, start: u64) -> Option<Range<u64>> {
+    pub(crate) fn next_round(&self, start: u64) -> Option<Range<u64>> {
         let index = self.ranges.partition_point(|range| range.start < start);
         self.ranges.get(index).or(self.ranges.front()).cloned()
     }
 
     /// How many ranges there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }
 
     /// True if the set has no number.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 

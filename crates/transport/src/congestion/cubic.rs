@@ -31,7 +31,7 @@ const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
 /// How the first slow start ends, other than by congestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlowStart {
+pub(crate) enum SlowStart {
     /// By nothing else.
     Standard,
     /// When the round-trip time rises (RFC 9406).
@@ -43,7 +43,7 @@ pub enum SlowStart {
 
 /// Cubic growth, multiplicative decrease.
 #[derive(Debug, Clone)]
-pub struct Cubic {
+pub(crate) struct Cubic {
     mss: u64,
     hystart: Option<HyStart>,
     paced: bool,
@@ -98,7 +98,7 @@ impl Epoch {
 
 impl Cubic {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
-    pub fn new(mss: u64, initial_window_packets: u32, slow_start: SlowStart) -> Self {
+    pub(crate) fn new(mss: u64, initial_window_packets: u32, slow_start: SlowStart) -> Self {
         let paced = slow_start == SlowStart::HyStart { paced: true };
         let cwnd = f64::from(initial_window_packets.max(1));
         Self {

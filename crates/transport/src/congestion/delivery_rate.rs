@@ -12,7 +12,7 @@ use super::{LostPacket, RateSample, TrainRate};
 
 /// What the estimator must remember of one transmission. Times are nanoseconds since the estimator's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SentState {
+pub(crate) struct SentState {
     delivered: u64,
     delivered_at: u64,
     first_sent_at: u64,
@@ -23,13 +23,9 @@ pub struct SentState {
 }
 
 impl SentState {
-    /// Bytes in flight once this transmission had left, itself included.
-    pub fn tx_in_flight(&self) -> u64 {
-        self.tx_in_flight
-    }
-
     /// The application limited the rate when it left.
-    pub fn app_limited(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn app_limited(&self) -> bool {
         self.app_limited
     }
 
@@ -44,7 +40,7 @@ impl SentState {
 /// For each ACK: [`on_lost`](Self::on_lost) and [`on_delivered`](Self::on_delivered) for every transmission
 /// concerned, then [`sample`](Self::sample) once. `now` never goes backwards.
 #[derive(Debug, Clone)]
-pub struct DeliveryRate {
+pub(crate) struct DeliveryRate {
     epoch: Instant,
     delivered: u64,
     lost: u64,
@@ -61,7 +57,7 @@ pub struct DeliveryRate {
 
 impl DeliveryRate {
     /// An estimator that has seen nothing; no time given to it may be before `epoch`.
-    pub fn new(epoch: Instant) -> Self {
+    pub(crate) fn new(epoch: Instant) -> Self {
         Self {
             epoch,
             delivered: 0,
@@ -76,28 +72,29 @@ impl DeliveryRate {
     }
 
     /// When a transmission left.
-    pub fn sent_at(&self, state: &SentState) -> Instant {
+    pub(crate) fn sent_at(&self, state: &SentState) -> Instant {
         self.epoch + Duration::from_nanos(state.sent_at)
     }
 
     /// Bytes delivered since the beginning.
-    pub fn delivered(&self) -> u64 {
+    pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
     /// Bytes declared lost since the beginning, every transmission counted.
-    pub fn lost(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
     /// A bubble for want of data is on its way through the pipe.
-    pub fn app_limited(&self) -> bool {
+    pub(crate) fn app_limited(&self) -> bool {
         self.app_limited_until != 0
     }
 
     /// `bytes` leave while `in_flight_before` bytes are in flight. After idleness the interval of the next
     /// sample begins here, for the pause was not the network's.
-    pub fn on_sent(&mut self, now: Instant, bytes: u64, in_flight_before: u64) -> SentState {
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight_before: u64) -> SentState {
         let sent_at = self.nanos(now);
         if in_flight_before == 0 {
             self.first_sent_at = sent_at;
@@ -116,7 +113,7 @@ impl DeliveryRate {
 
     /// The transmission of `bytes` is newly known to have arrived, in order or by SACK. Those that left together may
     /// be told of at once: then `state` is that of the last one, and `bytes` are theirs.
-    pub fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
+    pub(crate) fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = self.nanos(now);
         // Of packets that left at the same time, the one that saw more in flight left later.
@@ -130,12 +127,12 @@ impl DeliveryRate {
     }
 
     /// `bytes` of one transmission were declared lost.
-    pub fn on_lost(&mut self, bytes: u64) {
+    pub(crate) fn on_lost(&mut self, bytes: u64) {
         self.lost += bytes;
     }
 
     /// What a model is told of a transmission that was declared lost; after [`on_lost`](Self::on_lost).
-    pub fn lost_packet(&self, now: Instant, state: &SentState, bytes: u64) -> LostPacket {
+    pub(crate) fn lost_packet(&self, now: Instant, state: &SentState, bytes: u64) -> LostPacket {
         LostPacket {
             now,
             bytes,
@@ -147,7 +144,7 @@ impl DeliveryRate {
 
     /// The application has nothing more to send, the window has room, and all that was lost was sent again:
     /// what is sent until the `in_flight` bytes have left the pipe says little of the network.
-    pub fn set_app_limited(&mut self, in_flight: u64) {
+    pub(crate) fn set_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
@@ -155,7 +152,7 @@ impl DeliveryRate {
     ///
     /// `delivery_rate` is 0, and only the other fields mean something, if the interval is shorter than
     /// `min_rtt`: a needless retransmission whose original has just been acknowledged looks like that.
-    pub fn sample(&mut self, _now: Instant, min_rtt: Duration) -> Option<RateSample> {
+    pub(crate) fn sample(&mut self, _now: Instant, min_rtt: Duration) -> Option<RateSample> {
         if self.app_limited() && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
@@ -177,7 +174,7 @@ impl DeliveryRate {
     }
 
     /// What trains of segments told of the bottleneck so far, with the ACK in hand; before [`sample`](Self::sample).
-    pub fn train(&mut self) -> Option<TrainRate> {
+    pub(crate) fn train(&mut self) -> Option<TrainRate> {
         let newest = self.newest?;
         self.trains.on_ack(self.delivered_at, newest.sent_at, self.delivered);
         self.trains.rate()

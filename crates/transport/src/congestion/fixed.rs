@@ -5,14 +5,14 @@ use super::{AckEvent, CongestionEvent, Controller};
 
 /// Constant window of a number of packets.
 #[derive(Debug, Clone, Copy)]
-pub struct Fixed {
+pub(crate) struct Fixed {
     packets: u64,
     mss: u64,
 }
 
 impl Fixed {
     /// `packets` segments of `mss` bytes. A window of 0 packets would never send, so it counts as 1.
-    pub fn new(mss: u64, packets: u32) -> Self {
+    pub(crate) fn new(mss: u64, packets: u32) -> Self {
         Self { packets: u64::from(packets.max(1)), mss }
     }
 }

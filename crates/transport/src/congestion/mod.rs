@@ -2,13 +2,13 @@
 //! sequence numbers and no clock; it owns all of its state. Byte counts are of stream payload.
 
 mod algorithm;
-pub mod bbr;
+mod bbr;
 mod cubic;
-pub mod delivery_rate;
+mod delivery_rate;
 mod fixed;
 mod hystart;
-pub mod pacer;
-pub mod prr;
+mod pacer;
+mod prr;
 mod reno;
 #[cfg(test)]
 mod tests;
@@ -18,12 +18,12 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 pub use algorithm::{Algorithm, AlgorithmError, ControllerFactory, Start};
-pub use cubic::{Cubic, SlowStart};
-pub use delivery_rate::{DeliveryRate, SentState};
-pub use fixed::Fixed;
+pub(crate) use cubic::{Cubic, SlowStart};
+pub(crate) use delivery_rate::{DeliveryRate, SentState};
+pub(crate) use fixed::Fixed;
 pub(crate) use pacer::Pacer;
 pub(crate) use prr::{Prr, PrrAck};
-pub use reno::Reno;
+pub(crate) use reno::Reno;
 pub use trains::TrainRate;
 
 /// What one ACK did, after the scoreboard and the loss detector had their say.

@@ -23,7 +23,7 @@ const BURST_PER_SECOND: u64 = 1000;
 
 /// A token bucket. Rates are in bytes per second; all bytes are of whatever the caller counts in.
 #[derive(Debug, Clone)]
-pub struct Pacer {
+pub(crate) struct Pacer {
     mss: u64,
     batch: u64,
     /// `None`: everything may leave at once.
@@ -40,7 +40,7 @@ pub struct Pacer {
 impl Pacer {
     /// Without a rate: nothing waits. A batch is as many segments of `mss` bytes as one call to the
     /// kernel can take.
-    pub fn new(mss: u64) -> Self {
+    pub(crate) fn new(mss: u64) -> Self {
         let mss = mss.max(1);
         let mut pacer = Self {
             mss,
@@ -56,20 +56,20 @@ impl Pacer {
     }
 
     /// Segments carry `mss` bytes from now on, and a batch `batch` bytes.
-    pub fn set_sizes(&mut self, mss: u64, batch: u64) {
+    pub(crate) fn set_sizes(&mut self, mss: u64, batch: u64) {
         self.mss = mss.max(1);
         self.batch = batch;
     }
 
     /// Sets the bytes that leave together as one train; 0 for none.
-    pub fn set_train(&mut self, bytes: u64) {
+    pub(crate) fn set_train(&mut self, bytes: u64) {
         self.train = bytes;
         self.filling &= bytes > 0;
     }
 
     /// Sets the rate, in bytes per second; `None` is unpaced. A rate of 0 counts as 1. Debt made at
     /// one rate is paid at the next.
-    pub fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
         self.settle(now);
         self.rate = rate.map(|rate| rate.max(1));
         if planted::is(Bug::PacingDebtLost) {
@@ -79,20 +79,20 @@ impl Pacer {
     }
 
     /// Bytes per second; `None` is unpaced.
-    pub fn rate(&self) -> Option<u64> {
+    pub(crate) fn rate(&self) -> Option<u64> {
         self.rate
     }
 
     /// The most bytes that should leave together: one batch, or 1 ms of the rate if that is less,
     /// but two segments at least, or a train. `u64::MAX` when unpaced.
-    pub fn burst(&self) -> u64 {
+    pub(crate) fn burst(&self) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
         self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss).max(self.train)
     }
 
     /// When `bytes` may leave: `None` is now. More than [`burst`](Self::burst) wait for no more
     /// than that; the rest is debt.
-    pub fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
+    pub(crate) fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
         let rate = self.rate?;
         let wanted = if self.filling { self.burst() } else { bytes.min(self.burst()) };
         let missing = nano_bytes(wanted) - self.level_at(now);
@@ -105,7 +105,7 @@ impl Pacer {
     /// How many segments of `len` bytes may leave now, one after the other, of `most` that wait: as
     /// many as [`next_send_at`](Self::next_send_at) lets go if each is charged before the next is
     /// asked for.
-    pub fn allows(&self, now: Instant, len: u64, most: u64) -> u64 {
+    pub(crate) fn allows(&self, now: Instant, len: u64, most: u64) -> u64 {
         if self.rate.is_none() {
             return most;
         }
@@ -121,7 +121,7 @@ impl Pacer {
     }
 
     /// Bytes left, whether or not they were due.
-    pub fn on_sent(&mut self, now: Instant, bytes: u64) {
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.settle(now);
         if self.rate.is_some() {
             self.level -= nano_bytes(bytes);

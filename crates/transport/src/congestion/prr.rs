@@ -7,7 +7,7 @@
 
 /// Effect of an ACK during recovery, bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct PrrAck {
+pub(crate) struct PrrAck {
     /// Newly delivered, in order or by SACK (`DeliveredData`). Without SACK a full segment for each
     /// duplicate ACK, and what the edge then passes less those (RFC 9937, section 6.2).
     pub delivered: u64,
@@ -23,7 +23,7 @@ pub struct PrrAck {
 /// An episode's state.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_field_names, reason = "the names are the RFC's")]
-pub struct Prr {
+pub(crate) struct Prr {
     mss: u64,
     recover_fs: u64,
     prr_delivered: u64,
@@ -35,7 +35,7 @@ impl Prr {
     /// Recovery begins with `recover_fs` bytes outstanding: `snd_nxt` - `snd_una`, without what
     /// earlier ACKs had reported by SACK, and with what the ACK that began it acknowledged in order
     /// (RFC 9937, section 6.1). Segments are of `mss` bytes.
-    pub fn new(mss: u64, recover_fs: u64) -> Self {
+    pub(crate) fn new(mss: u64, recover_fs: u64) -> Self {
         Self { mss, recover_fs: recover_fs.max(1), prr_delivered: 0, prr_out: 0, sndcnt: 0 }
     }
 
@@ -45,7 +45,7 @@ impl Prr {
     /// The proportional part comes in whole segments: as a segment goes out whole, a fraction of
     /// one would only delay it. What is not used is not lost: the next ACK counts from the
     /// beginning of the episode.
-    pub fn on_ack(&mut self, ack: &PrrAck) -> u64 {
+    pub(crate) fn on_ack(&mut self, ack: &PrrAck) -> u64 {
         if ack.delivered == 0 {
             return self.sndcnt;
         }
@@ -65,13 +65,13 @@ impl Prr {
     }
 
     /// Bytes left, new or again.
-    pub fn on_sent(&mut self, bytes: u64) {
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.prr_out += bytes;
         self.sndcnt = self.sndcnt.saturating_sub(bytes);
     }
 
     /// Bytes that may still be sent before the next ACK.
-    pub fn sndcnt(&self) -> u64 {
+    pub(crate) fn sndcnt(&self) -> u64 {
         self.sndcnt
     }
 

@@ -13,7 +13,7 @@ const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
 /// Additive increase, multiplicative decrease.
 #[derive(Debug, Clone)]
-pub struct Reno {
+pub(crate) struct Reno {
     mss: u64,
     window: Window,
     /// Bytes acknowledged in congestion avoidance that have not opened the window yet.
@@ -35,7 +35,7 @@ struct Window {
 
 impl Reno {
     /// Starts in slow start with `initial_window_packets` segments of `mss` bytes (at least one).
-    pub fn new(mss: u64, initial_window_packets: u32) -> Self {
+    pub(crate) fn new(mss: u64, initial_window_packets: u32) -> Self {
         let cwnd = u64::from(initial_window_packets.max(1)) * mss;
         let window = Window { cwnd, ssthresh: None };
         Self { mss, window, bytes_acked: 0, episode: None, backed_off: false, undo: None }

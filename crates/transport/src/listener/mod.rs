@@ -174,7 +174,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Removes `peer` without a message.
-    pub fn close(&mut self, peer: P) {
+    pub(crate) fn close(&mut self, peer: P) {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.memory -= entry.memory;
         self.holders -= u64::from(entry.memory > 0);
@@ -207,7 +207,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// True if `peer` has a receiver.
-    pub fn knows(&self, peer: P) -> bool {
+    #[cfg(test)]
+    pub(crate) fn knows(&self, peer: P) -> bool {
         self.peers.contains_key(&peer)
     }
 

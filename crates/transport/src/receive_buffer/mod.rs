@@ -116,7 +116,7 @@ impl ReceiveBuffer {
     }
 
     /// No more data will arrive: frees the memory kept for it.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.ordered.chunks.end();
         if let Beyond::Slots(slots) = &mut self.beyond {
             slots.end();
@@ -167,7 +167,7 @@ impl ReceiveBuffer {
     }
 
     /// True if no data is held beyond a hole.
-    pub fn is_contiguous(&self) -> bool {
+    pub(crate) fn is_contiguous(&self) -> bool {
         match &self.beyond {
             Beyond::Ranges(ranges) => ranges.held().is_empty(),
             Beyond::Slots(slots) => slots.is_contiguous(),
@@ -180,29 +180,29 @@ impl ReceiveBuffer {
     }
 
     /// Returns the offset of the next byte that the application will read.
-    pub fn read_offset(&self) -> u64 {
+    pub(crate) fn read_offset(&self) -> u64 {
         self.ordered.read_offset()
     }
 
     /// Returns the number of bytes in order that are unread.
-    pub fn unread(&self) -> u64 {
+    pub(crate) fn unread(&self) -> u64 {
         self.ordered.unread()
     }
 
     /// Returns the number of bytes in order so far.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.ordered.bytes()
     }
 
     /// Returns the CRC-32 of the bytes in order so far; 0 if it is not computed.
-    pub fn crc(&self) -> u32 {
+    pub(crate) fn crc(&self) -> u32 {
         self.ordered.crc()
     }
 
     /// Returns the memory in use, in bytes. Beside it, 1 MiB or as much again may be kept for
     /// reuse. If packets are numbered, only their bytes count, and their chunks may take twice as
     /// much and 256 KiB.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         let ordered = match &self.beyond {
             Beyond::Ranges(_) => self.ordered.chunks.memory(),
             Beyond::Slots(_) => self.ordered.unread(),

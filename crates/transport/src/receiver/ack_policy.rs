@@ -26,7 +26,7 @@ pub struct AckConfig {
 impl AckConfig {
     /// Limits frequency and delay to what the peer asks for.
     #[must_use]
-    pub fn within(self, every: u32, max_delay: Duration) -> Self {
+    pub(crate) fn within(self, every: u32, max_delay: Duration) -> Self {
         Self { every: self.every.min(every), max_delay: self.max_delay.min(max_delay) }
     }
 }
@@ -40,7 +40,7 @@ impl Default for AckConfig {
 
 /// Position of a packet in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// It moved `rcv_nxt`, and there was no hole.
     InOrder,
     /// It lies beyond a hole.
@@ -53,7 +53,7 @@ pub enum Order {
 
 /// A packet to acknowledge.
 #[derive(Debug, Clone, Copy)]
-pub struct Packet {
+pub(crate) struct Packet {
     /// Its packet number; a retransmission has a new one.
     pub tx: u64,
     /// Its ECN codepoint. CE is acknowledged at once, so that the sender slows down in time (RFC
@@ -70,7 +70,7 @@ pub struct Packet {
 
 /// Echoed fields of an ACK. Counts are of packets since the start of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AckFields {
+pub(crate) struct AckFields {
     /// Largest packet number received.
     pub largest_tx: u64,
     /// Time since its arrival, which the sender subtracts from the RTT sample.
@@ -95,7 +95,7 @@ struct Largest {
 
 /// Packets not yet acknowledged, and the counts.
 #[derive(Debug, Clone)]
-pub struct Acks {
+pub(crate) struct Acks {
     config: AckConfig,
     largest: Option<Largest>,
     /// Packets since the last ACK.
@@ -115,7 +115,7 @@ pub struct Acks {
 
 impl Acks {
     /// No packet has arrived.
-    pub fn new(config: AckConfig) -> Self {
+    pub(crate) fn new(config: AckConfig) -> Self {
         Self {
             config,
             largest: None,
@@ -132,7 +132,7 @@ impl Acks {
     }
 
     /// Takes the arrival of a packet.
-    pub fn on_packet(&mut self, now: Instant, packet: Packet) {
+    pub(crate) fn on_packet(&mut self, now: Instant, packet: Packet) {
         self.packets += 1;
         self.duplicates += u64::from(packet.order == Order::Duplicate);
         match packet.ecn {
@@ -153,23 +153,23 @@ impl Acks {
 
     /// Requests an ACK for another reason, such as a window update. Without effect before the first
     /// packet.
-    pub fn request(&mut self) {
+    pub(crate) fn request(&mut self) {
         self.due = true;
     }
 
     /// Returns the time when an ACK is due if nothing else arrives. [`Acks::take`] makes an ACK
     /// that is due already.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
     /// True if [`Acks::take`] would return an ACK.
-    pub fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.largest.is_some() && (self.due || self.deadline.is_some_and(|deadline| deadline <= now))
     }
 
     /// Returns the ACK to send now, if one is due. It acknowledges all packets so far.
-    pub fn take(&mut self, now: Instant) -> Option<AckFields> {
+    pub(crate) fn take(&mut self, now: Instant) -> Option<AckFields> {
         if !self.is_due(now) {
             return None;
         }

@@ -25,7 +25,7 @@ const FORGET_AFTER_RTTS: u128 = 8;
 
 /// Share of the socket's receive buffer that one peer may fill.
 #[derive(Debug, Clone, Copy)]
-pub struct BufferShare {
+pub(crate) struct BufferShare {
     /// Bytes, as [`charge`](Self::charge) counts them.
     pub bytes: u64,
     /// True if a larger buffer would make the share larger.

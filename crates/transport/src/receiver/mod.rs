@@ -3,17 +3,17 @@
 //! `docs/PROTOCOL.md` has the rules. The listener owns admission, the idle timeout and the peer's
 //! address.
 
-pub mod ack_policy;
+mod ack_policy;
 mod close;
 mod config;
 mod flight_limit;
 mod flow_control;
 mod packet_window;
-pub mod sack_list;
+pub(crate) mod sack_list;
 mod selective_acks;
 mod stats;
 mod stream;
-pub mod window;
+mod window;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -22,12 +22,13 @@ use crate::receive_buffer::Arrival;
 use crate::wire::native::{MAX_SACK_BLOCKS, Params, SMALLEST_PATH, most_blocks};
 use crate::wire::{self, Answer, MAX_REPLY, Near, Numbering, Open, Packet, Piece, Wire, Wishes};
 use crate::{Ecn, TransmitBuf};
-use ack_policy::AckConfig;
+pub use ack_policy::AckConfig;
 use close::{End, Fin};
 pub use config::{AckPolicy, ReceiverConfig, WindowPolicy};
-pub use flight_limit::BufferShare;
+pub(crate) use flight_limit::BufferShare;
 pub use stats::ReceiverStats;
 use stream::Stream;
+pub use window::WindowConfig;
 
 /// Limit on queued replies. Beyond it the oldest is dropped, as if the network had lost it.
 const MAX_REPLIES: usize = 4096;
@@ -140,20 +141,20 @@ impl Receiver {
     }
 
     /// Sets the idle timeout to announce to the peer (native).
-    pub fn set_idle(&mut self, idle: Duration) {
+    pub(crate) fn set_idle(&mut self, idle: Duration) {
         self.idle = idle;
     }
 
     /// Sets the share of the socket's buffer that the peer may have in flight. Initially there is
     /// no limit.
-    pub fn set_share(&mut self, share: BufferShare) {
+    pub(crate) fn set_share(&mut self, share: BufferShare) {
         self.share = Some(share);
         self.stream.flow.limit.set_share(share);
     }
 
     /// Returns how much of the socket's buffer the peer was offered and has not filled, in bytes of
     /// kernel accounting; 0 if no more data is expected.
-    pub fn offered(&self) -> u64 {
+    pub(crate) fn offered(&self) -> u64 {
         if matches!(self.state, State::Open { .. }) {
             self.stream.flow.offered(&self.stream.buffer)
         } else {
@@ -163,13 +164,13 @@ impl Receiver {
 
     /// Sets the number of drops in the socket's receive queue, modulo 2^32; `None` if that queue
     /// does not limit the window.
-    pub fn set_overflow(&mut self, messages: Option<u32>) {
+    pub(crate) fn set_overflow(&mut self, messages: Option<u32>) {
         self.overflow = messages;
     }
 
     /// True if [`Receiver::poll_reply`] would make its reply at that time, with the window of that
     /// time.
-    pub fn may_offer(&self) -> bool {
+    pub(crate) fn may_offer(&self) -> bool {
         self.ack_due.is_some() || self.replies.is_empty() && self.acknowledges()
     }
 
@@ -225,7 +226,7 @@ impl Receiver {
     }
 
     /// True if [`Receiver::poll_reply`] may return a packet.
-    pub fn may_reply(&self, now: Instant) -> bool {
+    pub(crate) fn may_reply(&self, now: Instant) -> bool {
         self.ack_due.is_some()
             || !self.replies.is_empty()
             || self.acknowledges() && self.stream.selective.as_ref().is_some_and(|acks| acks.may_ack(now))
@@ -275,7 +276,7 @@ impl Receiver {
     }
 
     /// Answers the FIN: the application has stored the transfer of [`ReceiverEvent::Finished`].
-    pub fn confirm(&mut self) {
+    pub(crate) fn confirm(&mut self) {
         if let State::Finishing { seq, .. } = self.state {
             let crc = self.stream.buffer.crc();
             self.state = State::Finished { seq, crc };
@@ -284,7 +285,7 @@ impl Receiver {
     }
 
     /// True if everything arrived, but its checksum is not the sender's.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
 
@@ -294,27 +295,27 @@ impl Receiver {
     }
 
     /// Returns the numbers around which the peer's truncated numbers are expanded.
-    pub fn near(&self) -> Near {
+    pub(crate) fn near(&self) -> Near {
         Near { seq: self.rcv_nxt(), tx: self.stream.selective.as_ref().map_or(0, |acks| acks.largest_tx()) }
     }
 
     /// Returns the peer's connection ID, if the format has one.
-    pub fn connection_id(&self) -> Option<u64> {
+    pub(crate) fn connection_id(&self) -> Option<u64> {
         self.wire.connection_id().filter(|_| self.state != State::Listening)
     }
 
     /// Returns the memory in use, in bytes.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         self.stream.buffer.memory()
     }
 
     /// True if a transfer began and its FIN was not answered.
-    pub fn is_unfinished(&self) -> bool {
+    pub(crate) fn is_unfinished(&self) -> bool {
         matches!(self.state, State::Open { .. } | State::Broken | State::Finishing { .. })
     }
 
     /// Returns the counters.
-    pub fn stats(&self) -> ReceiverStats {
+    pub(crate) fn stats(&self) -> ReceiverStats {
         self.stats
     }
 

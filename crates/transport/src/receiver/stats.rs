@@ -33,7 +33,7 @@ pub struct ReceiverStats {
 
 impl ReceiverStats {
     /// Adds another receiver's counts.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.data += other.data;
         self.ce += other.ce;
         self.accepted += other.accepted;

@@ -47,7 +47,7 @@ struct Probe {
 
 /// The window.
 #[derive(Debug, Clone)]
-pub struct ReceiveWindow {
+pub(crate) struct ReceiveWindow {
     config: WindowConfig,
     /// Memory limit, in bytes; may be less than `window`.
     memory: u64,
@@ -75,7 +75,7 @@ pub struct ReceiveWindow {
 
 impl ReceiveWindow {
     /// The window of a stream that begins at offset `start`. Nothing is offered yet.
-    pub fn new(start: u64, config: WindowConfig) -> Self {
+    pub(crate) fn new(start: u64, config: WindowConfig) -> Self {
         Self {
             config,
             memory: u64::MAX,
@@ -96,7 +96,7 @@ impl ReceiveWindow {
 
     /// Accepts the first `bytes` of the stream before any window is offered.
     #[must_use]
-    pub fn with_unasked(self, bytes: u64) -> Self {
+    pub(crate) fn with_unasked(self, bytes: u64) -> Self {
         Self { unasked: self.right_edge + bytes, ..self }
     }
 
@@ -105,7 +105,7 @@ impl ReceiveWindow {
     /// nothing to read. Unless the RTT was set, measures it from an offer to the arrival of the
     /// first byte that needed it. A sender that does not use up its window takes longer, so the
     /// smallest sample counts. The first sample is that of the handshake.
-    pub fn on_arrival(&mut self, now: Instant, end: u64, rcv_nxt: u64) {
+    pub(crate) fn on_arrival(&mut self, now: Instant, end: u64, rcv_nxt: u64) {
         self.arrived = self.arrived.max(end);
         self.rcv_nxt = self.rcv_nxt.max(rcv_nxt);
         if self.rcv_nxt <= self.read {
@@ -120,7 +120,8 @@ impl ReceiveWindow {
     }
 
     /// Sets the RTT. From now on it is not measured here.
-    pub fn on_rtt(&mut self, rtt: Duration) {
+    #[cfg(test)]
+    pub(crate) fn on_rtt(&mut self, rtt: Duration) {
         self.rtt = Some(rtt);
         self.rtt_is_told = true;
         self.probe = None;
@@ -128,7 +129,7 @@ impl ReceiveWindow {
 
     /// The application has read everything below offset `read`. Ends the round if an RTT has
     /// passed.
-    pub fn on_read(&mut self, now: Instant, read: u64) {
+    pub(crate) fn on_read(&mut self, now: Instant, read: u64) {
         self.read = self.read.max(read);
         self.rcv_nxt = self.rcv_nxt.max(read);
         self.arrived = self.arrived.max(read);
@@ -136,33 +137,28 @@ impl ReceiveWindow {
     }
 
     /// Sets the memory limit, in bytes. The right edge stays where it is.
-    pub fn set_memory(&mut self, bytes: u64) {
+    pub(crate) fn set_memory(&mut self, bytes: u64) {
         self.memory = bytes;
     }
 
     /// Sets the limit on the right edge, which stays where it is.
-    pub fn set_most(&mut self, offset: u64) {
+    pub(crate) fn set_most(&mut self, offset: u64) {
         self.most = offset;
     }
 
     /// True if that limit keeps the window from being larger.
-    pub fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.most < self.read.saturating_add(self.window())
     }
 
-    /// Returns the bytes of stream in a packet of full size.
-    pub fn mss(&self) -> u64 {
-        self.config.mss
-    }
-
     /// Returns the offset after the last byte that arrived.
-    pub fn arrived(&self) -> u64 {
+    pub(crate) fn arrived(&self) -> u64 {
         self.arrived
     }
 
     /// Returns the right edge for an ACK sent now: the offset of the first byte not offered. It
     /// moves in steps of at least a packet, or half of the window if that is less.
-    pub fn offer(&mut self, now: Instant) -> u64 {
+    pub(crate) fn offer(&mut self, now: Instant) -> u64 {
         if self.growth() >= self.config.mss.min(self.window() / 2).max(1) {
             let edge = self.right_edge + self.growth();
             // A byte that needed no offer measures nothing.
@@ -179,7 +175,7 @@ impl ReceiveWindow {
     /// packets, or half of the window if that is less; and the move is a quarter of the window, or
     /// the sender has less than half of it left. So small reads cause no ACKs while the sender has
     /// window left.
-    pub fn should_update(&self) -> bool {
+    pub(crate) fn should_update(&self) -> bool {
         let (growth, window) = (self.growth(), self.window());
         let left = self.right_edge.saturating_sub(self.arrived);
         let step = (2 * self.config.mss).min(window / 2).max(1);
@@ -188,17 +184,17 @@ impl ReceiveWindow {
 
     /// Returns the offset from which data is refused: the first byte that was not offered and needs
     /// an offer.
-    pub fn right_edge(&self) -> u64 {
+    pub(crate) fn right_edge(&self) -> u64 {
         self.right_edge.max(self.unasked)
     }
 
     /// Returns the window in bytes: the largest distance from the read offset to the right edge.
-    pub fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         self.window.min(self.memory)
     }
 
     /// Returns the RTT estimate.
-    pub fn rtt(&self) -> Option<Duration> {
+    pub(crate) fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
 

@@ -7,9 +7,9 @@ mod engine;
 mod events;
 mod rack;
 mod receiver_drops;
-pub mod rto;
+mod rto;
 mod rtt;
-pub mod scoreboard;
+pub(crate) mod scoreboard;
 mod sent_packets;
 mod tail_loss_probe;
 
@@ -23,7 +23,8 @@ pub(crate) use events::{AckOutcome, Delivered, Ended, Expired, Lost, Timing};
 pub use rack::Reordering;
 pub use rto::RtoPolicy;
 pub(crate) use rtt::{Rtt, RttQuality};
-pub(crate) use scoreboard::{Fate, Scoreboard, Segment};
+pub use scoreboard::Scoreboard;
+pub(crate) use scoreboard::{Fate, Segment};
 pub(crate) use sent_packets::{SentPacket, SentPackets};
 
 /// Rules by which losses are found and repaired.
@@ -91,7 +92,7 @@ pub(crate) enum Leave {
     AfterAnswer,
 }
 
-pub use crate::observer::Resend;
+pub(crate) use crate::observer::Resend;
 
 /// The rules in force.
 #[derive(Debug)]

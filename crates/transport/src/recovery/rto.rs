@@ -23,7 +23,7 @@ pub enum RtoPolicy {
 
 /// Bounds of the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RtoConfig {
+pub(crate) struct RtoConfig {
     /// Before the first sample (RFC 6298, rule 2.1).
     pub initial: Duration,
     /// Lower bound. RFC 6298 (rule 2.4) asks for 1 s; networks in use know 200 ms.
@@ -47,7 +47,7 @@ impl Default for RtoConfig {
 
 /// `srtt`, `rttvar`, and the timeout that follows from them and from how often it fired.
 #[derive(Debug, Clone)]
-pub struct RtoEstimator {
+pub(crate) struct RtoEstimator {
     config: RtoConfig,
     /// `srtt` and `rttvar`, once there was a sample.
     smoothed: Option<(Duration, Duration)>,
@@ -59,19 +59,19 @@ pub struct RtoEstimator {
 
 impl RtoEstimator {
     /// An estimator without samples.
-    pub fn new(config: RtoConfig) -> Self {
+    pub(crate) fn new(config: RtoConfig) -> Self {
         Self { config, smoothed: None, latest_rtt: None, min_rtt: None, backoff: 0 }
     }
 
     /// Takes one valid sample, the only one of its round trip or one of few. It ends the back-off.
-    pub fn on_sample(&mut self, rtt: Duration) {
+    pub(crate) fn on_sample(&mut self, rtt: Duration) {
         self.on_sample_of_many(rtt, 1);
     }
 
     /// Takes one of about `samples` samples of a round trip (0 counts as 1), whose gains are
     /// divided by that number so that the history stays as long as with one (RFC 7323, appendix G).
     /// Ends the back-off.
-    pub fn on_sample_of_many(&mut self, rtt: Duration, samples: u32) {
+    pub(crate) fn on_sample_of_many(&mut self, rtt: Duration, samples: u32) {
         self.latest_rtt = Some(rtt);
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
         self.backoff = 0;
@@ -89,30 +89,30 @@ impl RtoEstimator {
     /// The timer fired although nothing was lost, only late: its answer took `rtt`. The timeout is
     /// to bear that the next time (RFC 4015, section 3.2, step 9). It ends the back-off, as any
     /// sample does.
-    pub fn on_spurious_timeout(&mut self, rtt: Duration) {
+    pub(crate) fn on_spurious_timeout(&mut self, rtt: Duration) {
         self.smoothed = self.smoothed.map(|(srtt, rttvar)| (srtt.max(rtt), rttvar.max(rtt / 2)));
         self.backoff = 0;
     }
 
     /// The samples so far were wrong; the next one is the first.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Self::new(self.config);
     }
 
     /// The timer fired: the timeout doubles (rule 5.5).
-    pub fn on_timeout(&mut self) {
+    pub(crate) fn on_timeout(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
     /// The timeout in force, back-off included.
-    pub fn rto(&self) -> Duration {
+    pub(crate) fn rto(&self) -> Duration {
         let factor = 1_u32.checked_shl(self.backoff).unwrap_or(u32::MAX);
         let base = self.base_rto();
         base.saturating_mul(factor).min(self.config.backoff_max.max(base)).min(self.config.max)
     }
 
     /// The timeout without back-off.
-    pub fn base_rto(&self) -> Duration {
+    pub(crate) fn base_rto(&self) -> Duration {
         let rto = match self.smoothed {
             None => self.config.initial,
             Some((srtt, rttvar)) => (srtt + (rttvar * 4).max(GRANULARITY)).max(self.config.min),
@@ -121,27 +121,30 @@ impl RtoEstimator {
     }
 
     /// How often the timer fired since the last sample.
-    pub fn backoff(&self) -> u32 {
+    #[cfg(test)]
+    pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }
 
     /// Smoothed round-trip time; `None` before the first sample.
-    pub fn srtt(&self) -> Option<Duration> {
+    pub(crate) fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| srtt)
     }
 
     /// Its mean deviation; `None` before the first sample.
-    pub fn rttvar(&self) -> Option<Duration> {
+    pub(crate) fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, rttvar)| rttvar)
     }
 
     /// The newest sample.
-    pub fn latest_rtt(&self) -> Option<Duration> {
+    #[cfg(test)]
+    pub(crate) fn latest_rtt(&self) -> Option<Duration> {
         self.latest_rtt
     }
 
     /// The smallest sample of the connection.
-    pub fn min_rtt(&self) -> Option<Duration> {
+    #[cfg(test)]
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt
     }
 }

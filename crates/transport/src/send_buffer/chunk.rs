@@ -161,7 +161,7 @@ impl Spare<'_> {
     }
 
     /// Copies as much of `bytes` as fits; gives how much that was.
-    pub fn copy_from(self, bytes: &[u8]) -> usize {
+    pub(crate) fn copy_from(self, bytes: &[u8]) -> usize {
         let mut copied = 0;
         for piece in self {
             let n = piece.len().min(bytes.len() - copied);

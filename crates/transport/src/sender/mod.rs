@@ -365,7 +365,8 @@ impl Sender {
     }
 
     /// True if the window would let a packet out and only the application's bytes are missing.
-    pub fn wants_data(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn wants_data(&self) -> bool {
         self.data_flows() && !self.finishing && self.windows_allow(self.mss).is_ok() && self.fresh_len() == 0
     }
 

@@ -23,7 +23,6 @@ pub(crate) use packet::{
     encode_versions,
 };
 pub use packet::{LinkWanted, MAX_REPLY, Near, Open, Packet, Piece, Seal, Wishes};
-pub use seq::unwrap_near;
 
 /// A packet that a sender sends.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,7 +3,7 @@
 use crate::planted::{self, Bug};
 
 /// The `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if that would be negative.
-pub fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
+pub(crate) fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
     if planted::is(Bug::WrapCompare) {
         return Some(near >> 32 << 32 | u64::from(raw));
     }

@@ -94,7 +94,7 @@ impl Bbr {
     }
 
     /// Most bytes to hand over at once (`SetSendQuantum`): a millisecond's worth.
-    pub fn send_quantum(&self) -> u64 {
+    pub(crate) fn send_quantum(&self) -> u64 {
         (self.pacing_rate / 1000).min(MAX_QUANTUM).max(2 * self.config.mss)
     }
 

@@ -70,7 +70,7 @@ const MIN_PIPE_SEGMENTS: u64 = 4;
 /// How a [`Bbr`] begins, and which of the deviations from the draft it makes.
 #[expect(clippy::struct_excessive_bools, reason = "each switches one deviation, apart from the others")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BbrConfig {
+pub(crate) struct BbrConfig {
     /// Bytes of stream in a full segment.
     pub mss: u64,
     /// The window to begin with, bytes (RFC 6928: ten segments).
@@ -95,7 +95,7 @@ pub struct BbrConfig {
 
 impl BbrConfig {
     /// All deviations on, the handshake's round trip unknown.
-    pub fn new(mss: u64, initial_cwnd: u64, seed: u64) -> Self {
+    pub(crate) fn new(mss: u64, initial_cwnd: u64, seed: u64) -> Self {
         Self {
             mss,
             initial_cwnd,
@@ -112,7 +112,8 @@ impl BbrConfig {
 
     /// The same as the draft has it.
     #[must_use]
-    pub fn to_the_letter(self) -> Self {
+    #[cfg(test)]
+    pub(crate) fn to_the_letter(self) -> Self {
         Self {
             base_loss: false,
             confirm_min_rtt: false,
@@ -150,7 +151,7 @@ impl State {
 
 /// The controller.
 #[derive(Debug)]
-pub struct Bbr {
+pub(crate) struct Bbr {
     config: BbrConfig,
     state: State,
     rounds: Rounds,
@@ -193,7 +194,7 @@ impl Ack<'_> {
 
 impl Bbr {
     /// A controller in `Startup` (`OnInit`).
-    pub fn new(mut config: BbrConfig) -> Self {
+    pub(crate) fn new(mut config: BbrConfig) -> Self {
         if config.long_start {
             config.initial_cwnd *= long_start::windows(config.initial_rtt);
         }
@@ -225,17 +226,19 @@ impl Bbr {
     }
 
     /// The bandwidth of the path as the model has it, bytes per second (`BBR.max_bw`).
-    pub fn max_bw(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn max_bw(&self) -> u64 {
         self.max_bw.max()
     }
 
     /// The bound on what may be in flight that excessive loss has set, bytes (`BBR.inflight_longterm`).
-    pub fn inflight_longterm(&self) -> Option<u64> {
+    #[cfg(test)]
+    pub(crate) fn inflight_longterm(&self) -> Option<u64> {
         Some(self.bounds.inflight_longterm).filter(|&bound| bound != scale::UNBOUNDED)
     }
 
     /// The loss rate that is put down to the path itself, parts per million of what is sent.
-    pub fn base_loss_ppm(&self) -> u64 {
+    pub(crate) fn base_loss_ppm(&self) -> u64 {
         if self.config.base_loss { self.base_loss.ppm(self.config.mss) } else { 0 }
     }
 

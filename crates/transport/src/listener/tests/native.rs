@@ -2,7 +2,7 @@
 
 use super::budget::BUFFER;
 use super::*;
-use crate::receiver::window::WindowConfig;
+use crate::WindowConfig;
 use crate::wire::native::{self, DATA_HEADER, FIN_LEN, LEAST_FIRST_WINDOW, Params, Versions};
 use crate::wire::{Codec, DataHead, Reply, Wire};
 
@@ -271,7 +271,7 @@ fn acks_fit_sender_datagram_limit() {
         }
         assert!(replies.iter().all(|reply| reply.len() <= usize::from(max_datagram)), "{max_datagram}");
         let blocks = replies.iter().map(|reply| match codec.decode(reply, 0, 100) {
-            Ok(Reply::Ack(ack)) => ack.sack.len(),
+            Ok(Reply::Ack(ack)) => ack.sack.iter().len(),
             other => panic!("{other:?}"),
         });
         assert_eq!(blocks.max(), Some(most), "{max_datagram}");

@@ -11,9 +11,9 @@ mod segment;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
-pub use acked::Acked;
+pub(crate) use acked::Acked;
 pub(crate) use segment::Fate;
-pub use segment::Segment;
+pub(crate) use segment::Segment;
 
 use crate::wire::Numbering;
 use sacked::Sacked;
@@ -51,7 +51,7 @@ impl Scoreboard {
     }
 
     /// Records the first transmission of the next segment.
-    pub fn push(&mut self, now: Instant, len: u32, tx: u64) {
+    pub(crate) fn push(&mut self, now: Instant, len: u32, tx: u64) {
         self.push_run(now, len, 1, |_| tx);
     }
 

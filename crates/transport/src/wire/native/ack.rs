@@ -6,11 +6,11 @@ use super::varint::{self, put_varint};
 use super::{check, stream};
 
 /// Bytes of an ACK before its varints.
-pub const ACK_HEADER: usize = HEADER + 4;
+pub(crate) const ACK_HEADER: usize = HEADER + 4;
 /// SACK blocks of an ACK at most.
-pub const MAX_SACK_BLOCKS: usize = 32;
+pub(crate) const MAX_SACK_BLOCKS: usize = 32;
 /// Bytes of a FIN-ACK, exactly.
-pub const FIN_ACK_LEN: usize = HEADER + 13;
+pub(crate) const FIN_ACK_LEN: usize = HEADER + 13;
 
 /// Bytes of the longest ACK without SACK blocks: two varints of 64 bits and six of 32.
 const LONGEST: usize = ACK_HEADER + 2 * varint::MAX_U64 + 6 * varint::MAX_U32;
@@ -79,16 +79,6 @@ impl<'a> SackBlocks<'a> {
             SackBlock { start, end: edge }
         })
     }
-
-    /// Their number.
-    pub fn len(self) -> usize {
-        self.count
-    }
-
-    /// True if nothing is known beyond `ack`.
-    pub fn is_empty(self) -> bool {
-        self.count == 0
-    }
 }
 
 /// Ends a transfer: everything is stored where the application wants it.
@@ -153,7 +143,7 @@ fn missing(echo_tx: u32, packets: u32) -> u32 {
 }
 
 /// Writes a FIN-ACK; `out` has [`FIN_ACK_LEN`] bytes.
-pub fn encode_fin_ack(connection_id: u64, fin_ack: &FinAck, out: &mut [u8]) {
+pub(crate) fn encode_fin_ack(connection_id: u64, fin_ack: &FinAck, out: &mut [u8]) {
     header::begin(kind::FIN_ACK, 0, connection_id, out);
     put(out, HEADER, fin_ack.length.to_le_bytes());
     put(out, HEADER + 8, fin_ack.crc.to_le_bytes());

@@ -8,9 +8,9 @@ use super::stream;
 use crate::wire::seq;
 
 /// Bytes of the reason in words, at most.
-pub const CLOSE_TEXT: usize = 200;
+pub(crate) const CLOSE_TEXT: usize = 200;
 /// The same in an answer to a SYN, which must not be longer than the SYN.
-pub const CLOSE_TEXT_TO_SYN: usize = SYN_MIN - HEADER;
+pub(crate) const CLOSE_TEXT_TO_SYN: usize = SYN_MIN - HEADER;
 
 /// Bytes of the number before the text of a CLOSE that has one.
 const ANSWERS: usize = 4;
@@ -91,12 +91,12 @@ impl CloseReason {
 
 impl<'a> Close<'a> {
     /// For any reason but [`CloseReason::NoConnection`], with as much of `text` as fits.
-    pub fn new(reason: CloseReason, text: &'a str) -> Self {
+    pub(crate) fn new(reason: CloseReason, text: &'a str) -> Self {
         Self { reason, answers: None, text: clip(text, CLOSE_TEXT) }
     }
 
     /// To transmission `tx` of a connection that is not known; no longer than any packet that has such a number.
-    pub fn to_unknown(tx: u64) -> Self {
+    pub(crate) fn to_unknown(tx: u64) -> Self {
         Self { reason: CloseReason::NoConnection, answers: Some(tx), text: "" }
     }
 

@@ -8,16 +8,16 @@ use crate::cookie::Cookie;
 
 /// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot turn a
 /// receiver into an amplifier.
-pub const SYN_MIN: usize = 128;
+pub(crate) const SYN_MIN: usize = 128;
 /// Bytes of the stream that a receiver takes before it offers a window: they may follow a SYN that shows a
 /// cookie before the SYN is answered. The smallest window that programs let a receiver have.
-pub const FIRST_WINDOW: u64 = 65_536;
+pub(crate) const FIRST_WINDOW: u64 = 65_536;
 /// The same of a receiver whose window is smaller: ten packets of 1200 bytes.
-pub const LEAST_FIRST_WINDOW: u64 = 11_720;
+pub(crate) const LEAST_FIRST_WINDOW: u64 = 11_720;
 /// Bytes of a RETRY, exactly.
-pub const RETRY_LEN: usize = HEADER + COOKIE;
+pub(crate) const RETRY_LEN: usize = HEADER + COOKIE;
 /// Bytes of a VERSIONS packet, exactly.
-pub const VERSIONS_LEN: usize = HEADER;
+pub(crate) const VERSIONS_LEN: usize = HEADER;
 
 /// Bytes of a cookie, as the SYN says it.
 const COOKIE_LEN: u8 = 32;
@@ -49,7 +49,7 @@ pub struct SynAck {
 }
 
 /// Bytes of `syn` as [`encode_syn`] writes it, its padding included.
-pub fn syn_len(syn: &Syn) -> usize {
+pub(crate) fn syn_len(syn: &Syn) -> usize {
     let cookie = syn.cookie.map_or(0, |_| COOKIE);
     SYN_MIN.max(SYN_COOKIE + cookie + usize::from(syn.params.len()))
 }
@@ -60,7 +60,7 @@ pub fn syn_ack_len(syn_ack: &SynAck) -> usize {
 }
 
 /// Writes a SYN; `out` has [`syn_len`] bytes, or more to pad it further.
-pub fn encode_syn(connection_id: u64, syn: &Syn, out: &mut [u8]) {
+pub(crate) fn encode_syn(connection_id: u64, syn: &Syn, out: &mut [u8]) {
     out.fill(0);
     header::begin(kind::SYN, syn.params.len(), connection_id, out);
     let mut params = SYN_COOKIE;
@@ -74,7 +74,7 @@ pub fn encode_syn(connection_id: u64, syn: &Syn, out: &mut [u8]) {
 }
 
 /// Writes a RETRY; `out` has [`RETRY_LEN`] bytes.
-pub fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
+pub(crate) fn encode_retry(connection_id: u64, cookie: &Cookie, out: &mut [u8]) {
     header::begin(kind::RETRY, 0, connection_id, out);
     put(out, HEADER, *cookie);
     header::seal(&mut out[..RETRY_LEN], 0);
@@ -89,7 +89,7 @@ pub fn encode_syn_ack(connection_id: u64, syn_ack: &SynAck, out: &mut [u8]) {
 }
 
 /// Writes the answer to a SYN of another version; `out` has [`VERSIONS_LEN`] bytes.
-pub fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8]) {
+pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut [u8]) {
     header::begin(kind::VERSIONS, versions.bits(), connection_id, out);
     header::seal(&mut out[..VERSIONS_LEN], 0);
 }

@@ -5,9 +5,9 @@ use super::super::WireError;
 use super::check;
 
 /// The version that this module speaks, 1 to 15.
-pub const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 /// Bytes that every packet begins with.
-pub const HEADER: usize = 16;
+pub(crate) const HEADER: usize = 16;
 
 /// High half of byte 0 of every packet; the low half is the version.
 const MARK: u8 = 0xD0;

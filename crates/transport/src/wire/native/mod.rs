@@ -30,20 +30,18 @@ use crate::cookie::Cookie;
 use header::kind;
 
 pub(crate) use ack::most_blocks;
-pub use ack::{
-    ACK_HEADER, Ack, FIN_ACK_LEN, FinAck, MAX_SACK_BLOCKS, SackBlock, SackBlocks, ack_len, encode_ack,
-    encode_fin_ack,
+pub use ack::{Ack, FinAck, SackBlock, SackBlocks, ack_len, encode_ack};
+pub(crate) use ack::{FIN_ACK_LEN, MAX_SACK_BLOCKS, encode_fin_ack};
+pub use close::{Close, CloseReason, close_len, encode_close};
+pub(crate) use handshake::{
+    FIRST_WINDOW, LEAST_FIRST_WINDOW, RETRY_LEN, SYN_MIN, VERSIONS_LEN, encode_retry, encode_syn,
+    encode_versions, syn_len,
 };
-pub use close::{CLOSE_TEXT, CLOSE_TEXT_TO_SYN, Close, CloseReason, close_len, encode_close};
-pub use handshake::{
-    FIRST_WINDOW, LEAST_FIRST_WINDOW, RETRY_LEN, SYN_MIN, Syn, SynAck, VERSIONS_LEN, encode_retry,
-    encode_syn, encode_syn_ack, encode_versions, other_version, syn_ack_len, syn_len,
-};
-pub use header::{HEADER, VERSION, connection_id, recognize};
+pub use handshake::{Syn, SynAck, encode_syn_ack, other_version, syn_ack_len};
+pub use header::{connection_id, recognize};
 pub use params::{LinkRequest, Params, Versions};
-pub use stream::{
-    DATA_HEADER, Data, DataHeader, FIN_LEN, Fin, MAX_ACK_EVERY, encode_data_header, encode_fin,
-};
+pub use stream::{DATA_HEADER, Data, DataHeader, Fin, encode_data_header};
+pub(crate) use stream::{FIN_LEN, MAX_ACK_EVERY, encode_fin};
 
 /// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC 1122, section 3.3.3).
 pub(crate) const SMALLEST_PATH: usize = 548;

@@ -98,31 +98,31 @@ pub struct Versions(u16);
 
 impl Versions {
     /// The version of this module alone.
-    pub const OURS: Self = Self(1 << VERSION);
+    pub(crate) const OURS: Self = Self(1 << VERSION);
 
     /// The set with these bits; `None` if it is empty or has bit 0, which is no version.
-    pub fn from_bits(bits: u16) -> Option<Self> {
+    pub(crate) fn from_bits(bits: u16) -> Option<Self> {
         (bits != 0 && bits & 1 == 0).then_some(Self(bits))
     }
 
     /// Bit v for version v.
-    pub fn bits(self) -> u16 {
+    pub(crate) fn bits(self) -> u16 {
         self.0
     }
 
     /// True if `version` is in the set.
-    pub fn contains(self, version: u8) -> bool {
+    pub(crate) fn contains(self, version: u8) -> bool {
         version < 16 && self.0 >> version & 1 == 1
     }
 
     /// The highest version that both sets have.
-    pub fn highest_common(self, other: Self) -> Option<u8> {
+    pub(crate) fn highest_common(self, other: Self) -> Option<u8> {
         (self.0 & other.0).checked_ilog2().and_then(|version| u8::try_from(version).ok())
     }
 
     /// True if a side that speaks these would have preferred a version that the other speaks, too, to that of this
     /// module, in which they met: then somebody kept them from it (RFC 9368, section 4).
-    pub fn is_downgrade(self, theirs: Self) -> bool {
+    pub(crate) fn is_downgrade(self, theirs: Self) -> bool {
         self.highest_common(theirs) > Some(VERSION)
     }
 }
@@ -150,7 +150,7 @@ impl Params {
     ///
     /// # Errors
     /// A sentence that names the value and its range.
-    pub fn validate(&self) -> Result<(), &'static str> {
+    pub(crate) fn validate(&self) -> Result<(), &'static str> {
         if !(Self::DATAGRAM_MIN..=Self::DATAGRAM_MAX).contains(&self.max_datagram) {
             Err("the largest datagram must be from 128 to 65527 bytes")
         } else if self.ack_delay_max_us > 1_000_000 {

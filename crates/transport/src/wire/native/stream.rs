@@ -8,7 +8,7 @@ use crate::crc;
 /// Bytes before the payload of a DATA packet.
 pub const DATA_HEADER: usize = HEADER + 12;
 /// Bytes of a FIN, exactly.
-pub const FIN_LEN: usize = HEADER + 16;
+pub(crate) const FIN_LEN: usize = HEADER + 16;
 
 const TX: usize = HEADER;
 const OFFSET: usize = HEADER + 4;
@@ -16,7 +16,7 @@ const ACK_NOW: u16 = 1;
 /// Bits 1 to 15 of the flags: [`DataHeader::ack_every`].
 const ACK_EVERY_SHIFT: u32 = 1;
 /// Largest value of [`DataHeader::ack_every`].
-pub const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
+pub(crate) const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 
 /// A piece of the stream, as received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u3
 }
 
 /// Writes a FIN; `out` has [`FIN_LEN`] bytes.
-pub fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
+pub(crate) fn encode_fin(connection_id: u64, fin: &Fin, out: &mut [u8]) {
     header::begin(kind::FIN, 0, connection_id, out);
     put(out, TX, seq::wrap(fin.tx).to_le_bytes());
     put(out, HEADER + 4, fin.length.to_le_bytes());

@@ -3,6 +3,8 @@
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use super::ack::ACK_HEADER;
+use super::header::{HEADER, VERSION};
 use super::*;
 
 const CID: u64 = 0x0807_0605_0403_0201;
@@ -206,7 +208,6 @@ fn documented_vectors_hold_both_ways() {
     let Ok(FromReceiver::Ack { ack: decoded, sack }) = decode_from_receiver(&bytes, 0) else { panic!() };
     let blocks = [SackBlock { start: 15_884, end: 15_886 }, SackBlock { start: 17_328, end: 18_772 }];
     assert_eq!((decoded, sack.iter().collect::<Vec<_>>()), (ack(), blocks.to_vec()));
-    assert_eq!((sack.len(), sack.is_empty()), (2, false));
     assert_eq!(encode(&Packet::Down(FromReceiver::Ack { ack: decoded, sack })), bytes);
 }
 
@@ -285,7 +286,7 @@ fn hostile_bytes_do_no_harm_and_what_is_accepted_says_the_same_when_written_agai
         let Ok(decoded) = decode(&packet, near) else { continue };
         accepted += 1;
         if let Packet::Down(FromReceiver::Ack { ack, sack }) = decoded {
-            assert!(ack.ack.checked_add(ack.window).is_some() && sack.len() <= MAX_SACK_BLOCKS);
+            assert!(ack.ack.checked_add(ack.window).is_some() && sack.iter().len() <= MAX_SACK_BLOCKS);
             assert!(sack.iter().all(|block| ack.ack < block.start && block.start < block.end));
         }
         let again = encode(&decoded);
