@@ -15,7 +15,7 @@ use crate::calibrate::{CalibrateArgs, load_generator::Flood};
 use crate::calibration::CalibrationArgs;
 use crate::output::OutputArgs;
 use crate::path::PathArgs;
-use crate::proxy::args::ProxyArgs;
+use crate::proxy::ProxyArgs;
 use crate::sim::SimArgs;
 use crate::waiter::Waiting;
 
@@ -76,7 +76,7 @@ pub(crate) enum Command {
     #[command(after_help = AFTER_RUN)]
     Run(RunArgs),
     /// Forwards UDP packets between clients and a server over the emulated link
-    #[command(after_help = crate::proxy::args::AFTER)]
+    #[command(after_help = crate::proxy::AFTER_PROXY)]
     Proxy(ProxyArgs),
     /// Prints the fates of packets on a path, in virtual time: sends nothing and does not wait
     Sim(SimArgs),

@@ -9,19 +9,20 @@ use rdt_program::Printer;
 use crate::account::{Account, Accounts};
 use crate::observer::Observer;
 
-/// How late one packet in a hundred may be.
+/// Limit of the 99th percentile of lateness.
 const LATE: Duration = Duration::from_millis(1);
-/// How often it is looked whether the host keeps up.
+/// Interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A lasting problem is reported again after this time.
+/// Interval at which a lasting problem is reported again.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Fewer packets are no reason to speak up before the end: the next interval is added.
+/// Fewest packets that are judged; with fewer, the next interval is added.
 const LEAST: u64 = 100;
-/// Blame, as each sentence words it.
+/// Phrase of every warning; `calibrate` searches for it.
 pub(crate) const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
 
-/// Lists the shortcomings of a run, forward first. `overflow`: packets lost before the link.
+/// Describes where the host fell short in a run, forward first. `overflow` counts packets lost
+/// before the link.
 pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<String> {
     let mut sentences = Vec::new();
     for ((name, account), overflow) in NAMES.iter().zip(accounts).zip(overflow) {
@@ -36,12 +37,13 @@ pub(crate) fn shortcomings(accounts: &[Account; 2], overflow: [u64; 2]) -> Vec<S
     sentences
 }
 
-/// The verb says whether it is over.
+/// Formats a warning. `verb` is "is" while the relay runs, and "was" at the end.
 fn lost(name: &str, packets: u64, verb: &str) -> String {
     format!("{name}: {packets} packets were lost before the link: {BLAME}, {verb} the limit")
 }
 
-/// It is the links' bound on memory, which protects the host, and never a queue's.
+/// Formats a warning about the memory limit of the links, which protects the host. Queue limits
+/// belong to the link and cause no warning.
 fn no_memory(name: &str, packets: u64, verb: &str) -> String {
     let gib = DEFAULT_MEMORY_LIMIT_BYTES >> 30;
     format!(
@@ -62,14 +64,13 @@ fn late(name: &str, lateness: &DelayHistogram, verb: &str) -> Option<String> {
     })
 }
 
-/// Says while it happens that packets are late, or dropped for want of memory. Each interval is
-/// judged by its own packets: after an hour of punctual ones it takes no more late ones to be
-/// noticed than at the beginning.
+/// Warns while the relay runs if packets are late, or dropped by the memory limit. Judges each
+/// interval by its own packets, so that an hour without delays does not mask later ones.
 pub(crate) struct Alarm {
     next: Option<Instant>,
-    /// Of the packets of this interval.
+    /// Lateness of the packets of this interval.
     lateness: [DelayHistogram; 2],
-    patience: [Patience; 2],
+    cooldown: [Cooldown; 2],
     memory: LossAlarm,
     warnings: Printer,
 }
@@ -79,25 +80,25 @@ impl Alarm {
         Self {
             next: None,
             lateness: [(); 2].map(|()| DelayHistogram::default()),
-            patience: <[Patience; 2]>::default(),
+            cooldown: <[Cooldown; 2]>::default(),
             memory: LossAlarm { sentence: no_memory, ..LossAlarm::default() },
             warnings,
         }
     }
 
-    /// Judges the interval, if it has ended; `memory` tells how many packets were dropped for want
-    /// of it so far.
+    /// Judges the interval, if it has ended. `memory` returns the packets dropped by the memory
+    /// limit so far.
     fn look(&mut self, at: Instant, memory: impl FnOnce() -> [u64; 2]) {
         if at < *self.next.get_or_insert(at + INTERVAL) {
             return;
         }
         self.memory.look(at, memory()).iter().for_each(|sentence| self.warnings.print(sentence));
         self.next = Some(at + INTERVAL);
-        for ((patience, name), lateness) in self.patience.iter_mut().zip(NAMES).zip(&mut self.lateness) {
+        for ((cooldown, name), lateness) in self.cooldown.iter_mut().zip(NAMES).zip(&mut self.lateness) {
             if lateness.count() < LEAST {
                 continue;
             }
-            if let Some(sentence) = late(name, &mem::take(lateness), "is").filter(|_| patience.ends(at)) {
+            if let Some(sentence) = late(name, &mem::take(lateness), "is").filter(|_| cooldown.ends(at)) {
                 self.warnings.print(&sentence);
             }
         }
@@ -115,19 +116,18 @@ impl Observer for Alarm {
     }
 }
 
-/// Says while it happens that packets are lost for the host's sake: before they come to the link,
-/// unless told otherwise.
+/// Warns while the relay runs if the host loses packets: by default those lost before the link.
 #[derive(Debug)]
 pub(crate) struct LossAlarm {
-    /// Of a direction's name, a number of packets and the verb.
+    /// Formats a warning from direction, packet count and verb.
     sentence: fn(&str, u64, &str) -> String,
     said: [u64; 2],
-    patience: [Patience; 2],
+    cooldown: [Cooldown; 2],
 }
 
 impl Default for LossAlarm {
     fn default() -> Self {
-        Self { sentence: lost, said: [0; 2], patience: <[Patience; 2]>::default() }
+        Self { sentence: lost, said: [0; 2], cooldown: <[Cooldown; 2]>::default() }
     }
 }
 
@@ -136,7 +136,7 @@ impl LossAlarm {
     pub(crate) fn look(&mut self, at: Instant, lost: [u64; 2]) -> Vec<String> {
         let mut sentences = Vec::new();
         for (index, name) in NAMES.into_iter().enumerate() {
-            if lost[index] > self.said[index] && self.patience[index].ends(at) {
+            if lost[index] > self.said[index] && self.cooldown[index].ends(at) {
                 self.said[index] = lost[index];
                 sentences.push((self.sentence)(name, lost[index], "is"));
             }
@@ -145,11 +145,11 @@ impl LossAlarm {
     }
 }
 
-/// When something was said last.
+/// Limits the rate of one warning: time of the last.
 #[derive(Debug, Default)]
-struct Patience(Option<Instant>);
+struct Cooldown(Option<Instant>);
 
-impl Patience {
+impl Cooldown {
     /// Returns true if a warning is due at `at`, and counts it as given.
     fn ends(&mut self, at: Instant) -> bool {
         let ends = self.0.is_none_or(|last| at.saturating_duration_since(last) >= AGAIN);
@@ -195,7 +195,7 @@ mod tests {
         );
     }
 
-    /// Accounts with the given lateness, microseconds.
+    /// Account with the given lateness of each packet, microseconds.
     fn few<const N: usize>(late: [u64; N]) -> Account {
         let mut lateness = DelayHistogram::default();
         for late in late {
@@ -204,7 +204,7 @@ mod tests {
         Account { ledger: Ledger::default(), lateness, refused: 0, queue_delays: DelayHistogram::default() }
     }
 
-    /// A printer, and a function that takes what it printed so far.
+    /// Returns a printer, and a function that takes what it has printed so far.
     fn recording() -> (Printer, impl Fn() -> Vec<String>) {
         let (prints, printed) = std::sync::mpsc::channel();
         let print = move |text: &str| prints.send(text.to_owned()).map_err(io::Error::other);
@@ -261,7 +261,7 @@ mod tests {
             alarm.look(now, || [0; 2]);
             said()
         };
-        // However many came in time before.
+        // Punctual packets do not dilute later intervals.
         assert_eq!(second(0, 1_000_000), [""; 0]);
         assert_eq!(second(7, LEAST - 1), [""; 0], "too few");
         let sentence =

@@ -1,6 +1,6 @@
 //! The account as JSON; `docs/EMULATOR.md` documents the keys.
 //!
-//! Units are in the keys, what is not known is null, and no number is NaN or infinite.
+//! Keys include the unit. Unknown values are null, and no number is NaN or infinite.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::account::Account;
 
-/// The account of one direction.
+/// Returns the account of one direction.
 pub fn account(account: &Account) -> Value {
     let mut object = ledger(&account.ledger);
     let own = json!({
@@ -22,7 +22,7 @@ pub fn account(account: &Account) -> Value {
     object
 }
 
-/// Ledger of a link.
+/// Returns the ledger of a link.
 pub fn ledger(ledger: &Ledger) -> Value {
     let dropped: Map<_, _> = DropCause::ALL
         .iter()
@@ -47,14 +47,14 @@ pub fn ledger(ledger: &Ledger) -> Value {
     })
 }
 
-/// Adds the members of one object to another, in place of those with the same name.
+/// Copies the members of one object into another, and replaces those with the same name.
 pub fn extend(object: &mut Value, more: Value) {
     if let (Value::Object(object), Value::Object(more)) = (object, more) {
         object.extend(more);
     }
 }
 
-/// The name of a cause, also in the output of `sim`.
+/// Returns the name of a cause, which `sim` prints too.
 pub const fn cause_name(cause: DropCause) -> &'static str {
     match cause {
         DropCause::Loss => "loss",
@@ -68,18 +68,18 @@ pub const fn cause_name(cause: DropCause) -> &'static str {
     }
 }
 
-/// Microseconds, exact to the nanosecond for 100 days.
+/// Converts to microseconds, exact to the nanosecond up to 100 days.
 #[expect(clippy::cast_precision_loss, reason = "nothing here lasts for 100 days")]
 pub fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
 
-/// Percentiles of how long packets waited.
+/// Returns percentiles of queueing delay.
 pub fn queue_delays(delays: &DelayHistogram) -> Value {
     percentiles(delays.count(), |q| delays.quantile(q), delays.max())
 }
 
-/// Percentiles of how late packets were.
+/// Returns percentiles of lateness.
 pub fn lateness(lateness: &DelayHistogram) -> Value {
     percentiles(lateness.count(), |q| lateness.quantile(q), lateness.max())
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_misses_a_packet_says_so() {
+    fn unbalanced_account_is_flagged() {
         assert_eq!(account(&of(&Ledger { sent: 1, ..Ledger::default() }, &[]))["balances"], false);
         let unheard = Ledger { sent: 1, delivered: 1, ..Ledger::default() };
         assert_eq!(account(&of(&unheard, &[]))["balances"], false, "delivered, and its lateness is unknown");

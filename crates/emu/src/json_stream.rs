@@ -1,9 +1,8 @@
-//! `--json` and `--json-stream`: the account as lines of JSON, while packets come and go and at the
-//! end.
+//! `--json` and `--json-stream`: accounts as lines of JSON, at intervals and at the end.
 //!
 //! The relay copies its account, and another thread writes it, so a slow reader delays no packet.
 //! If the writer is busy, an account is skipped; the next one includes its counts. A failed write
-//! is the last: it may have left half a line.
+//! ends the stream, because it may have left an incomplete line.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -21,10 +20,10 @@ use crate::observer::Observer;
 /// Accounts that may wait for the writer.
 const WAITING: usize = 4;
 
-/// Where accounts are written.
+/// Output of the accounts.
 pub type Out = Box<dyn Write + Send>;
 
-/// Tells an account at intervals, if it is to.
+/// Observer that writes an account at each interval, if one is set.
 pub struct JsonStream {
     begin: Instant,
     beat: Option<Beat>,
@@ -32,22 +31,22 @@ pub struct JsonStream {
     writer: JoinHandle<io::Result<Out>>,
 }
 
-/// When the next account is told, and how long after it the one that follows.
+/// Schedule of the accounts.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
     next: Instant,
     interval: Duration,
 }
 
-/// The accounts, the forward one first, so long after the beginning.
+/// Accounts at a time since the start, forward first.
 struct Moment {
     elapsed: Duration,
     accounts: [Account; 2],
 }
 
 impl JsonStream {
-    /// An account each `interval`, from now on, an object a line; without an interval none before
-    /// the end.
+    /// Starts the writer, with an account each `interval` from now on. Without an interval there is
+    /// none before the end.
     pub fn start(interval: Option<Duration>, out: Out) -> Self {
         let (to_writer, moments) = sync_channel(WAITING);
         let begin = clock::now();
@@ -56,7 +55,7 @@ impl JsonStream {
         Self { begin, beat, to_writer, writer }
     }
 
-    /// Waits until all is written, and gives back where.
+    /// Waits until everything is written, and returns the output.
     ///
     /// # Errors
     /// An account could not be written.
@@ -85,6 +84,7 @@ impl Observer for JsonStream {
 
 /// Writes an object as a line.
 ///
+/// # Errors
 /// Errors of `out`.
 pub fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.write_all(format!("{object}\n").as_bytes())?;
@@ -115,7 +115,7 @@ mod tests {
     use crate::relay::Relay;
     use crate::waiter::Wait;
 
-    /// A port where nothing happens.
+    /// Port that receives nothing and accepts everything.
     struct Silent;
 
     impl Port for Silent {

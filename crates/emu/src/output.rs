@@ -23,21 +23,22 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// Print the account at the end as JSON, one line on the standard output, or in the file of
+    /// Print the account at the end as one line of JSON, on the standard output or in the file of
     /// --json-to
     #[arg(long)]
     pub(crate) json: bool,
-    /// As --json, and print the account so far at intervals, a line each [default interval: 1s]
+    /// Like --json, and also print the account so far at intervals, one line each [default
+    /// interval: 1s]
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = interval)]
     pub(crate) json_stream: Option<Duration>,
-    /// Write the JSON to FILE, replacing it, apart from the output of CMD; implies --json
+    /// Write the JSON to FILE, which is replaced, in place of the standard output; implies --json
     #[arg(long, value_name = "FILE")]
     pub(crate) json_to: Option<PathBuf>,
-    /// Write every packet as it came and left, for Wireshark, with drops and their causes as
-    /// comments
+    /// Write every packet that enters or leaves the link to a pcapng file, with the causes of drops
+    /// as comments
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
-    /// Print nothing at the end that is for people, unless something went wrong
+    /// Print no text report at the end; warnings remain
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -50,19 +51,18 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// Observers of a relay.
 pub(crate) type Watchers<F> = (Alarm, (Option<JsonStream>, Option<Capture<F>>));
 
-/// Facts of a run for the report at its end, besides the accounts.
+/// Inputs of the final report besides the accounts.
 #[derive(Debug)]
 pub(crate) struct Circumstances {
-    /// The command of this program.
+    /// Subcommand of this program.
     pub(crate) mode: &'static str,
     pub(crate) seed: u64,
     pub(crate) begin: Instant,
-    /// Packets that the system lost before they came to the path, where that is known; forward
-    /// first.
+    /// Packets that the system lost before the path, forward first; `None` if unknown.
     pub(crate) lost_before: [Option<u64>; 2],
-    /// How the program would end.
+    /// Exit code, unless writing a report fails.
     pub(crate) code: u8,
-    /// More lines for people, below the account.
+    /// Further lines of the text report.
     pub(crate) notes: String,
 }
 
@@ -84,7 +84,7 @@ impl OutputArgs {
         Ok((Alarm::new(warnings), (live, capture)))
     }
 
-    /// Where JSON goes, if there is to be any.
+    /// Opens the output of JSON, if the options ask for any.
     fn json_out(&self) -> Result<Option<Out>, Failure> {
         match &self.json_to {
             Some(path) => match File::create(path) {
@@ -96,7 +96,7 @@ impl OutputArgs {
         }
     }
 
-    /// Tells everything, the forward account first; gives the exit code.
+    /// Prints all reports, forward first, and returns the exit code.
     pub(crate) fn finish<F: Frame>(
         &self,
         (_, (live, capture)): Watchers<F>,
@@ -143,7 +143,7 @@ fn warnings(
                 .push(format!("{name}: the account does not balance, which is an error of this program"));
         }
     }
-    // The link that was asked for was not there.
+    // The host was the bottleneck, so the link was not the requested one.
     sentences.extend(host::shortcomings(accounts, circumstances.lost_before.map(Option::unwrap_or_default)));
     sentences.extend(captured.and_then(Captured::warning));
     sentences

@@ -1,8 +1,6 @@
-//! The path that options describe: a flag for each key of a description, and those that name a text
-//! or a path to begin with.
+//! Options that describe the path: `--path FILE`, and a flag for each key of a description.
 //!
-//! Owns the flags and the reading of files. What the words mean is the emulator's business
-//! (docs/PATHS.md).
+//! Owns the flags, and reads the files. The emulator parses the values (docs/PATHS.md).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,13 +13,13 @@ use rdt_emulator::spec::{Key, PathSpec, Scope, SpecError};
 
 use crate::failure::Failure;
 
-/// The flag that names a file with a description.
+/// Flag that names a file with a description.
 const FILE: &str = "path";
 /// Heading of the flags in `--help`.
-const HEADING: &str = "Path (a key with -forward or -reverse is of one direction: --rate-reverse 1mbit)";
-/// The longest description in a file, bytes.
+const HEADING: &str = "Path (-forward or -reverse limits a key to one direction: --rate-reverse 1mbit)";
+/// Size limit of a description file, bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
-/// The longest trace, bytes: ten hours at 10 Mbit/s.
+/// Size limit of a trace, bytes: ten hours at 10 Mbit/s.
 const MAX_TRACE: u64 = 256 << 20;
 /// Suffixes of each key's flag.
 const SCOPES: [(Scope, &str); 3] =
@@ -35,7 +33,7 @@ pub(crate) struct PathArgs {
 }
 
 impl PathArgs {
-    /// The description: the file, and over it the flags.
+    /// Merges the flags over the description in the file.
     pub(crate) fn describe(&self) -> Result<Described, Failure> {
         let mut path = PathSpec::default();
         let mut beside = Vec::new();
@@ -53,13 +51,13 @@ impl PathArgs {
     }
 }
 
-/// A description, and where the traces are that it names.
+/// Description of a path, and the location of its traces.
 #[derive(Debug)]
 pub(crate) struct Described {
     pub(crate) path: PathSpec,
-    /// Where the description's file is; empty for the current directory.
+    /// Folder of the description's file; empty for the current directory.
     folder: PathBuf,
-    /// The traces that the file names: they are looked for beside it.
+    /// Traces named in the file; their names are relative to its folder.
     beside: Vec<String>,
 }
 
@@ -74,7 +72,7 @@ impl Described {
         self.path.to_path_config(read).map_err(|error: SpecError| usage(&error))
     }
 
-    /// The seed that is asked for, or a new one.
+    /// Returns the requested seed, or a random one.
     pub(crate) fn seed(&self) -> u64 {
         self.path.seed().unwrap_or_else(rand::random)
     }
@@ -116,7 +114,7 @@ impl clap::Args for PathArgs {
             .long(FILE)
             .value_name("FILE")
             .value_parser(clap::value_parser!(OsString))
-            .help("A description in TOML, which flags then change; see docs/PATHS.md")
+            .help("Path description in TOML, whose keys flags override; see docs/PATHS.md")
             .help_heading(HEADING);
         flags().fold(command.arg(file), |command, (key, scope, name)| command.arg(flag(key, scope, name)))
     }
@@ -126,7 +124,7 @@ impl clap::Args for PathArgs {
     }
 }
 
-/// Each key with each direction that it may be of, and the name of that flag.
+/// Returns each key with each of its directions, and the name of that flag.
 fn flags() -> impl Iterator<Item = (Key, Scope, String)> {
     Key::all().flat_map(|key| {
         let scopes =
@@ -143,7 +141,7 @@ fn flag(key: Key, scope: Scope, name: String) -> Arg {
         .help(key.about())
         .long_help(format!("{}: {}", key.about(), key.allowed()))
         .help_heading(HEADING)
-        // It would say the same again.
+        // The help would only repeat that of the key.
         .hide(scope != Scope::Both)
 }
 

@@ -1,6 +1,6 @@
 //! Paths of a relay: one that all packets share, or one for each tag.
 //!
-//! Owns which path a packet takes, and which of many has the next packet that is due.
+//! Owns the assignment of packets to paths, and the order of due times across paths.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
@@ -14,9 +14,9 @@ use rdt_emulator::{
 /// One path, or many.
 #[derive(Debug)]
 pub enum Paths {
-    /// All packets share it, as those of all clients share a router.
+    /// One path for all packets, like a shared router.
     One(Box<Path>),
-    /// Packets of each tag have their own.
+    /// One path for the packets of each tag.
     PerTag(Box<PerTag>),
 }
 
@@ -33,8 +33,7 @@ impl From<PerTag> for Paths {
 }
 
 impl Paths {
-    /// Lets the times of schedules count from `at`; those of a tag's own path count from its first
-    /// packet.
+    /// Starts the schedules at `at`. The path of a tag starts with its first packet.
     pub fn start(&mut self, at: Instant) {
         match self {
             Self::One(path) => path.start(at),
@@ -59,7 +58,7 @@ impl Paths {
         }
     }
 
-    /// The next packet of a direction that was dropped after its path had taken it.
+    /// Returns the next packet of a direction that was dropped after its path had accepted it.
     pub fn pop_dropped(&mut self, direction: Direction) -> Option<LateDrop> {
         match self {
             Self::One(path) => path.link_mut(direction).pop_dropped(),
@@ -67,8 +66,7 @@ impl Paths {
         }
     }
 
-    /// How many packets of a direction were dropped late beyond those that are kept, on all paths
-    /// together.
+    /// Returns the late drops of a direction that were not kept, on all paths.
     pub fn overlooked_drops(&self, direction: Direction) -> u64 {
         match self {
             Self::One(path) => link(path, direction).overlooked_drops(),
@@ -76,7 +74,7 @@ impl Paths {
         }
     }
 
-    /// How long packets of one direction waited so far, on all paths together.
+    /// Returns the queueing delays of one direction so far, on all paths.
     pub fn queue_delays(&self, direction: Direction) -> DelayHistogram {
         match self {
             Self::One(path) => link(path, direction).queue_delays().cloned().unwrap_or_default(),
@@ -84,7 +82,7 @@ impl Paths {
         }
     }
 
-    /// The packet enters its path at `at`.
+    /// Passes a packet to its path, which it enters at `at`.
     pub fn push(&mut self, direction: Direction, at: Instant, packet: Packet) -> Result<(), Dropped> {
         match self {
             Self::One(path) => path.push(direction, at, packet),
@@ -92,7 +90,7 @@ impl Paths {
         }
     }
 
-    /// The next packet of a direction that is due by `now`.
+    /// Returns the next packet of a direction that is due by `now`.
     pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         match self {
             Self::One(path) => path.pop(direction, now),
@@ -100,7 +98,7 @@ impl Paths {
         }
     }
 
-    /// When the next packet is due, of either direction.
+    /// Returns the time at which the next packet of either direction is due.
     pub fn next_wakeup(&self) -> Option<Instant> {
         match self {
             Self::One(path) => path.forward.next_wakeup().into_iter().chain(path.reverse.next_wakeup()).min(),
@@ -116,7 +114,7 @@ impl Paths {
         }
     }
 
-    /// No packet of this tag comes any more. What is on a path of its own is discarded.
+    /// Removes the path of this tag, and discards its packets. A shared path stays.
     pub fn remove(&mut self, tag: u32) {
         if let Self::PerTag(paths) = self {
             paths.remove(tag);
@@ -126,17 +124,17 @@ impl Paths {
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
-/// When packets are due, forward and back.
+/// Returns the next due times, forward and reverse.
 fn wakeups(path: &Path) -> [Option<Instant>; 2] {
     BOTH.map(|direction| link(path, direction).next_wakeup())
 }
 
-/// Fates of the packets in both directions.
+/// Returns the fates of the packets, forward and reverse.
 const fn ledgers(path: &Path) -> [Ledger; 2] {
     [*of(path, Direction::Forward), *of(path, Direction::Reverse)]
 }
 
-/// Bytes that are held forward and back.
+/// Returns the bytes held, forward and reverse.
 const fn held(path: &Path) -> [u64; 2] {
     [path.forward.held_bytes(), path.reverse.held_bytes()]
 }
@@ -158,35 +156,34 @@ const fn of(path: &Path, direction: Direction) -> &Ledger {
     link(path, direction).ledger()
 }
 
-/// A path for each tag, all of one description. They draw from children of one seed, so what
-/// happens to the packets of one tag does not depend on the others, until all together hold as much
-/// as one link may.
+/// One path for each tag, all with the same configuration. Their seeds are children of one seed, so
+/// the fates of one tag's packets do not depend on other tags. The exception is the memory limit,
+/// which all paths share.
 #[derive(Debug)]
 pub struct PerTag {
     config: PathConfig,
     seed: u64,
     paths: BTreeMap<u32, Path>,
-    /// When each path has its next packet due, of each direction.
+    /// Due times of the paths, by direction.
     wakeups: [BTreeSet<(Instant, u32)>; 2],
-    /// The sums of the accounts of all paths that there are and were. They follow each packet, so
-    /// that a look at them takes no longer with many paths.
+    /// Ledgers of all present and past paths, added up. They follow each packet, so the cost of a
+    /// report does not grow with the number of paths.
     total: [Ledger; 2],
-    /// Bytes that all paths together hold now, as their links count them. What one direction may
-    /// hold is what the description allows a link, so a path among many takes what a path alone
-    /// would.
+    /// Bytes that all paths hold now, as their links count them. The memory limit of one link
+    /// applies to this sum.
     held: [u64; 2],
-    /// Queueing delays of all paths, which share the histograms; `None` if not measured.
+    /// Queueing delays, in histograms that all paths share; `None` if not measured.
     delays: [Option<DelayHistogram>; 2],
-    /// How many packets paths that were removed dropped late beyond those that are kept.
+    /// Late drops of removed paths that were not kept.
     closed_overlooked: [u64; 2],
-    /// How many packets that were dropped late are kept, of each call.
+    /// Late drops that a path keeps in each call.
     late_drops: usize,
-    /// Returns the histograms.
+    /// Late drops that were not reported yet, by direction.
     dropped: [VecDeque<LateDrop>; 2],
 }
 
 impl PerTag {
-    /// No path yet. That of tag n draws from [`child_seed`] n.
+    /// Creates an empty set of paths. The path of tag n has the seed [`child_seed`] n.
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Self {
             config,
@@ -231,8 +228,7 @@ impl PerTag {
                 continue;
             };
             let before = Before::of(path, &mut self.delays);
-            // Where the discipline decides on departure it may be that nothing is due, and the
-            // wake-up moves on.
+            // A discipline that drops on departure may deliver nothing and move the wake-up.
             let delivery = path.pop(direction, now);
             self.follow(tag, &before);
             if delivery.is_some() {
@@ -241,12 +237,11 @@ impl PerTag {
         }
     }
 
-    /// A path that was like this was pushed or popped: its packets in both directions may have
-    /// other wake-ups now, as the directions of a cell share its air. What was dropped meanwhile is
-    /// collected.
+    /// Updates sums and wake-ups after a push or pop, and collects late drops. Both directions may
+    /// have changed, because those of a Wi-Fi cell share air time.
     fn follow(&mut self, tag: u32, before: &Before) {
         let Some(path) = self.paths.get_mut(&tag) else { return };
-        lend(path, &mut self.delays);
+        swap_histograms(path, &mut self.delays);
         for direction in BOTH {
             let link = path.link_mut(direction);
             self.dropped[direction as usize].extend(iter::from_fn(|| link.pop_dropped()));
@@ -296,7 +291,7 @@ impl PerTag {
     }
 }
 
-/// A path before something was done with it, forward and back.
+/// State of a path before a push or pop, forward and reverse.
 struct Before {
     wakeups: [Option<Instant>; 2],
     ledgers: [Ledger; 2],
@@ -304,15 +299,15 @@ struct Before {
 }
 
 impl Before {
-    /// Moves the delay histograms into the path while it is used.
+    /// Records the state, and moves the delay histograms into the path while it is used.
     fn of(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) -> Self {
-        lend(path, delays);
+        swap_histograms(path, delays);
         Self { wakeups: wakeups(path), ledgers: ledgers(path), held: held(path) }
     }
 }
 
-/// Lends a path what it counts its packets' delays in, and takes it back the next time.
-fn lend(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) {
+/// Swaps the shared delay histograms with those of a path: in before it is used, back after.
+fn swap_histograms(path: &mut Path, delays: &mut [Option<DelayHistogram>; 2]) {
     for (direction, delays) in BOTH.into_iter().zip(delays) {
         path.link_mut(direction).swap_queue_delays(delays);
     }

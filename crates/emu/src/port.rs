@@ -1,20 +1,20 @@
-//! An end of the path in the real world: where packets come from and go to. And the buffers that
-//! they use.
+//! Ports: the ends of a path, where real packets enter and leave. Also the pool of their buffers.
 
 use std::io;
 use std::time::Instant;
 
 use rdt_emulator::{Delivery, MIN_PACKET_CHARGE_BYTES, Packet};
 
-/// One end of the path. It never blocks.
+/// One end of the path. Calls never block.
 pub trait Port {
-    /// Reads what has come, about `budget` packets, and hands each to `take` with the time at which
-    /// it arrived. Gives the number read; less than `budget` means that nothing is left for now. It
-    /// is more by up to 63 where the system has joined packets.
+    /// Reads about `budget` packets, and passes each to `take` with its arrival time. Returns the
+    /// number read. Fewer than `budget` means that the port is empty. Coalesced packets (GRO) may
+    /// add up to 63.
     ///
     /// Buffers come from `buffers`.
     ///
-    /// An error that ends this port. A packet that the system refuses is none.
+    /// # Errors
+    /// An error that ends this port. A packet that the system refuses is not an error.
     fn receive(
         &mut self,
         budget: usize,
@@ -22,15 +22,15 @@ pub trait Port {
         take: &mut dyn FnMut(&mut Buffers, Instant, Packet),
     ) -> io::Result<usize>;
 
-    /// Hands a packet to the system, or keeps it until the next [`flush`](Self::flush). The buffer
-    /// stays with `packet` or is another in its place.
+    /// Passes a packet to the system, or queues it until the next [`flush`](Self::flush). May
+    /// exchange the packet's buffer for another.
     ///
     /// # Errors
     /// An error that ends this port.
     fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent>;
 
-    /// Hands over whatever [`send`](Self::send) kept, and gives the number of those that the system
-    /// did not take after all. It is called when no more packets are due.
+    /// Sends the queued packets, and returns the number that the system refused. Called when no
+    /// more packets are due.
     ///
     /// # Errors
     /// An error that ends this port.
@@ -44,7 +44,8 @@ pub trait Port {
         None
     }
 
-    /// When [`poll_gone`](Self::poll_gone) is to be asked even if no packet calls for a turn.
+    /// Returns the time by which [`poll_gone`](Self::poll_gone) must be called, even without
+    /// packets.
     fn next_check(&self) -> Option<Instant> {
         None
     }
@@ -53,35 +54,34 @@ pub trait Port {
 /// Result of sending a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It did, or will on [`Port::flush`].
+    /// Sent, or queued until [`Port::flush`].
     Taken,
-    /// It has no room, or the packet is none to it (say, because a bit was flipped).
+    /// Refused: the port is full, or the packet is malformed (say, after a bit flip).
     Refused,
 }
 
-/// Buffers that have been used and are used again: in steady state no packet allocates memory.
+/// Buffer pool: in steady state no packet allocates memory.
 ///
-/// A link charges a packet its length, so no packet gets a buffer of more than twice that: one that
-/// once carried 60 kB would otherwise come to hold 40 bytes, and many of these more memory than the
-/// link's limit.
+/// A link charges a packet by its length, so no packet gets a buffer of more than twice that.
+/// Otherwise 40-byte packets in 60 kB buffers could exceed the link's memory limit.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// Buffers of each size class: [`SMALLEST`], twice that and so on.
+    /// Free buffers by size class: [`SMALLEST`], twice that and so on.
     free: [Vec<Vec<u8>>; SIZES],
-    /// Bytes that all of them have room for.
+    /// Total capacity of the free buffers, bytes.
     free_bytes: usize,
 }
 
 /// Bytes of the smallest buffers: the least that a packet is charged.
 const SMALLEST: usize = 64;
 const _: () = assert!(SMALLEST as u64 == MIN_PACKET_CHARGE_BYTES);
-/// The largest buffers have 65,536 bytes, more than any packet.
+/// Number of size classes. The largest is 65,536 bytes, more than any packet.
 const SIZES: usize = 11;
-/// Bytes that are kept for packets to come; what is beyond goes back to the system.
+/// Limit of free buffers, bytes; the excess is deallocated.
 const MOST_FREE: usize = 16 << 20;
 
 impl Buffers {
-    /// An empty buffer with room for `bytes`.
+    /// Returns an empty buffer with room for `bytes`.
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
         let size = bytes.next_power_of_two().max(SMALLEST);
         let Some(mut buffer) = place(size).and_then(|place| self.free[place].pop()) else {
@@ -92,7 +92,7 @@ impl Buffers {
         buffer
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     pub fn give(&mut self, buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         if let Some(place) = place(bytes)
@@ -104,8 +104,8 @@ impl Buffers {
     }
 }
 
-/// Returns the size class of a buffer of this length, if any: the copies that a link makes have
-/// other sizes.
+/// Returns the size class of a buffer, if it has one: copies that a link makes have other
+/// capacities.
 fn place(bytes: usize) -> Option<usize> {
     let place = (bytes / SMALLEST).checked_ilog2()? as usize;
     (bytes.is_power_of_two() && place < SIZES).then_some(place)
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_used_again_and_comes_empty() {
+    fn reused_buffer_is_empty() {
         let mut buffers = Buffers::default();
         let mut first = buffers.take(1500);
         first.extend_from_slice(b"old");

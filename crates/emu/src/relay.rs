@@ -1,7 +1,7 @@
-//! The loop in real time: packets enter the path when they arrive, and leave it when they are due.
+//! Relay loop in real time: packets enter the path on arrival, and leave it when they are due.
 //!
-//! It does not interpret packets or their origin. A packet enters the path with its arrival time,
-//! so delay of the relay appears once, when the packet leaves, and is measured there.
+//! The relay does not look into packets. A packet enters the path with its arrival time, so a busy
+//! relay adds delay only on departure, where it is measured as lateness.
 
 use std::io;
 use std::time::Instant;
@@ -15,21 +15,20 @@ use crate::paths::Paths;
 use crate::port::{Buffers, Port, Sent};
 use crate::waiter::Wait;
 
-/// Packets read from one port before the clock and the other port are looked at again: what is due
-/// meanwhile is late by the time that this takes.
+/// Packets read from one port before the relay checks the clock and the other port again. The time
+/// that this takes makes due packets late.
 const BUDGET: usize = 32;
-/// Packets that a port may read beyond that, because the system has joined them: it joins 64 at
-/// most.
+/// Packets that a port may read beyond the budget: GRO coalesces up to 64.
 const JOINED: usize = 63;
-/// Packets delivered before the ports are looked at again. More than are read, so that a relay that
-/// has fallen behind catches up even if each packet was duplicated.
+/// Packets delivered before the ports are read again. More than are read even if each was
+/// duplicated, so that a relay that is behind catches up.
 const DELIVERIES: usize = 2 * (BUDGET + JOINED) + 1;
 
-/// Turns after the end is requested, at most: 32,000 packets. A peer that keeps sending cannot
+/// Limit of turns after the end is requested: 32,000 packets. A peer that keeps sending cannot
 /// delay the end further.
 const LAST_TURNS: usize = 1000;
 
-/// A path between two ports: what comes in at the near one is going forward.
+/// Path between two ports. Packets received at the near port travel forward.
 pub struct Relay<N, F, T = ()> {
     near: N,
     far: F,
@@ -41,7 +40,7 @@ pub struct Relay<N, F, T = ()> {
 }
 
 impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
-    /// A relay whose path's schedules count from now on.
+    /// Creates a relay. The schedules of its path start now.
     pub fn new(paths: impl Into<Paths>, near: N, far: F, observer: T) -> Self {
         let mut paths = paths.into();
         paths.watch(observer.late_drops());
@@ -57,13 +56,14 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         }
     }
 
-    /// Carries packets until `wait` says that it is the end.
+    /// Carries packets until `wait` reports the end.
     ///
+    /// # Errors
     /// Errors of the ports and of waiting.
     pub fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
         loop {
             let read = self.turn()?;
-            // After a full budget there is more to read: look only whether it is the end.
+            // After a full budget there is more to read: only check for the end.
             let deadline = if read { Some(clock::now()) } else { self.next_wakeup() };
             if !wait.wait(deadline)? {
                 return self.last_turns();
@@ -71,7 +71,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         }
     }
 
-    /// Packets that arrived before the end are counted.
+    /// Reads the packets that arrived before the end, so that they are counted.
     fn last_turns(&mut self) -> io::Result<()> {
         for _ in 0..LAST_TURNS {
             if !self.turn()? {
@@ -89,14 +89,14 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
         ([self.forward, self.reverse].map(|lane| lane.finish(&self.paths)), self.observer)
     }
 
-    /// Delivers what is due and reads what has come, both ways. True if there was more to read than
-    /// is read at once.
+    /// Delivers due packets and reads arrivals, in both directions. Returns true if a port may have
+    /// more to read.
     fn turn(&mut self) -> io::Result<bool> {
         let Self { near, far, paths, forward, reverse, buffers, observer } = self;
         let now = forward.deliver(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;
         let mut more = forward.collect(paths, near, buffers, observer)?;
-        // A packet may be due at once.
+        // A packet without delay is due at once.
         forward.deliver(paths, far, buffers, observer)?;
         more |= reverse.collect(paths, far, buffers, observer)?;
         reverse.deliver(paths, near, buffers, observer)?;
@@ -121,7 +121,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
 }
 
 impl Lane {
-    /// Reads what has come to `from`. True if there may be more.
+    /// Reads packets from `from` into the path. Returns true if there may be more.
     fn collect(
         &mut self,
         paths: &mut Paths,
@@ -140,7 +140,7 @@ impl Lane {
         Ok(read >= BUDGET)
     }
 
-    /// Hands what is due to `to`; gives the time of the last look at the clock.
+    /// Passes due packets to `to`, and returns the last reading of the clock.
     fn deliver(
         &mut self,
         paths: &mut Paths,

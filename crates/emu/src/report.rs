@@ -7,8 +7,8 @@ use rdt_emulator::DropCause;
 
 use crate::account::Account;
 
-/// Both accounts, the forward one first: a line each with what became of its packets, one with how
-/// long they waited if any did, and one with how late they were.
+/// Formats both accounts, forward first. Each has a line with the fates of its packets, one with
+/// queueing delays if there are any, and one with lateness.
 pub fn text(accounts: &[Account; 2]) -> String {
     let mut text = String::new();
     for (name, account) in ["forward", "reverse"].into_iter().zip(accounts) {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_happened_is_told() {
+    fn report_omits_zero_counters() {
         let mut lateness = DelayHistogram::default();
         lateness.record(Duration::from_nanos(1500));
         let ledger =

@@ -1,12 +1,12 @@
-//! `rdt-emu sim`: what a path does to packets, in virtual time.
+//! `rdt-emu sim`: fates of packets on a path, in virtual time.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | schedule | `sim/schedule.rs` | which packets are sent when, and how people write it |
-//! | simulation | `sim/simulation.rs` | the path in virtual time, which packet an outcome is of |
+//! | schedule | `sim/schedule.rs` | times and sizes of packets, and their notation |
+//! | simulation | `sim/simulation.rs` | path in virtual time, and the packet of each outcome |
 //! | rows | `sim/rows.rs` | outcomes as CSV and JSON |
 //!
-//! It waits for nothing, and the same arguments give the same output.
+//! The program does not wait, and the same arguments and seed give the same output.
 
 mod rows;
 mod schedule;
@@ -33,23 +33,24 @@ use simulation::Simulation;
 pub(crate) struct SimArgs {
     #[command(flatten)]
     path: PathArgs,
-    /// Send packets at this rate, of their own bytes, in place of a schedule
+    /// Send packets at this rate, counting their own bytes, instead of a schedule
     #[arg(long, value_name = "RATE", value_parser = bitrate, requires = "duration", conflicts_with = "schedule")]
     cbr: Option<Bitrate>,
     /// Bytes of each packet of --cbr, 1 to 65535
     #[arg(long, value_name = "BYTES", default_value_t = 1200, requires = "cbr", value_parser = clap::value_parser!(u16).range(1..))]
     size: u16,
-    /// How long --cbr sends: 10s
+    /// Duration of --cbr: 10s
     #[arg(long = "for", value_name = "TIME", value_parser = duration, requires = "cbr")]
     duration: Option<Duration>,
-    /// Print JSON, an object a line, in place of CSV; the account is the last line
+    /// Print JSON, one object a line, instead of CSV; the last line is the account
     #[arg(long)]
     json: bool,
-    /// Do not print the account for people
+    /// Do not print the text report
     #[arg(long, short)]
     quiet: bool,
-    /// Lines of TIME SIZE [forward|reverse] [COUNT/RATE or COUNT/TIME] [ect0|ect1|ce]: at 1.5s 1200
-    /// reverse 100/5mbit a hundred packets of 1200 bytes each [default: the standard input]
+    /// Lines of TIME SIZE [forward|reverse] [COUNT/RATE or COUNT/TIME] [ect0|ect1|ce]: '1.5s 1200
+    /// reverse 100/5mbit' sends 100 packets of 1200 bytes, the first at 1.5 s [default: the
+    /// standard input]
     #[arg(value_name = "FILE")]
     schedule: Option<PathBuf>,
 }
@@ -62,7 +63,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// Runs it and gives the exit code.
+/// Runs `rdt-emu sim`, and returns the exit code.
 pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
     let described = args.path.describe()?;
     let (config, seed) = (described.config()?, described.seed());
@@ -82,10 +83,10 @@ pub(crate) fn sim(args: &SimArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Gives the account for people.
+/// Prints the fate of every packet, and returns the text report.
 fn run(path: Path, seed: u64, schedule: Schedule, mut rows: Rows<impl Write>) -> io::Result<String> {
     rows.head()?;
-    // Any instant will do: nothing that is told depends on it.
+    // Any start will do: the output has relative times only.
     let mut simulation = Simulation::new(path, clock::now());
     for packet in schedule {
         simulation.advance(packet.at, &mut rows)?;

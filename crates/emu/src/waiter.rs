@@ -5,17 +5,16 @@ use std::time::{Duration, Instant};
 
 use rdt_udp::{BusyPoll, Policy, clock};
 
-/// How long before a deadline sleeping stops: the kernel wakes a thread late.
+/// Time before a deadline at which sleeping stops, because the kernel wakes threads late.
 pub const SPIN: Duration = Duration::from_micros(60);
 
 /// How a relay spends the time between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Waiting {
-    /// Stay awake on a processor of its own while packets pass, so that none is late by a wake-up
-    /// of this host
+    /// Busy-poll on one processor while packets pass, so that no packet is late by a wake-up
     #[default]
     Spin,
-    /// Sleep, and leave the processor to others: packets may be late by what a wake-up takes
+    /// Sleep between packets, which frees the processor but delays packets by a wake-up
     Sleep,
 }
 
@@ -77,7 +76,7 @@ impl<L: PollPorts> Wait for Waiter<L> {
         let mut seen = Readiness::Nothing;
         if sleep_until.is_some_and(|until| until <= begin) {
             std::hint::spin_loop();
-            // A path that is never idle would not see the end otherwise.
+            // Poll even without time left: a path that is never idle would miss the end otherwise.
             seen = ports.poll_ports(Some(Duration::ZERO))?;
             if seen == Readiness::Packet {
                 busy_poll.note_ready();

@@ -24,7 +24,7 @@ fn bad_arguments_get_one_line_each() {
         ("127.0.0.1:0 127.0.0.1:9 --path /there/is/none", "--path /there/is/none: "),
         ("127.0.0.1:0 127.0.0.1:9 --preset dls", "there is no preset 'dls'"),
         ("127.0.0.1:0 127.0.0.1:9 --idle 60", "--idle"),
-        ("127.0.0.1:0 127.0.0.1:9 --idle 0s", "--idle: it is 10 ms at least"),
+        ("127.0.0.1:0 127.0.0.1:9 --idle 0s", "--idle: must be at least 10 ms"),
         ("127.0.0.1:0 127.0.0.1:9 --max-clients 0", "--max-clients"),
     ];
     for (arguments, part) in cases {

@@ -1,4 +1,4 @@
-//! Flags and files, up to what the links do.
+//! Flags and files, up to the configuration of the links.
 
 use std::fs;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn config(line: &[&str]) -> Result<PathConfig, String> {
     })
 }
 
-/// A folder of its own, which vanishes with the test.
+/// Temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -121,7 +121,7 @@ fn path_errors_name_the_place() {
 }
 
 #[test]
-fn the_help_has_every_key_once() {
+fn help_lists_every_key_once() {
     let mut command = <Program as clap::CommandFactory>::command();
     for help in [command.render_help().to_string(), command.render_long_help().to_string()] {
         for key in Key::all() {

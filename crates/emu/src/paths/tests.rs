@@ -1,4 +1,4 @@
-//! Many paths beside each other, and the account of all.
+//! One path for each tag, and the sum of their accounts.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ fn lossy() -> PathConfig {
         .into()
 }
 
-/// Carries 100 packets of each tag, a millisecond apart. Gives those that came out: tag, number and
-/// when.
+/// Carries 100 packets of each tag, a millisecond apart. Returns tag, number and time of each
+/// delivery.
 fn carry(paths: &mut Paths, begin: Instant, tags: &[u32]) -> Vec<(u32, u8, Instant)> {
     for number in 0..100 {
         for (place, tag) in (0..).zip(tags) {
@@ -102,7 +102,7 @@ fn coupled_directions_leave_no_stale_wakeups() {
     assert!(paths.wakeups.iter().all(BTreeSet::is_empty));
 }
 
-/// The accounts of paths that carried the packets of one tag each, added up.
+/// Adds up the accounts of paths that carried one tag each.
 fn merged(alone: &[Paths], direction: Direction) -> (Ledger, DelayHistogram) {
     let mut sum = (Ledger::default(), DelayHistogram::default());
     for paths in alone {

@@ -1,11 +1,11 @@
-//! The addresses LISTEN and TARGET.
+//! Parsing of the addresses LISTEN and TARGET.
 
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 
 use crate::failure::Failure;
 
-/// Where clients send to, and where their packets go: of the addresses that its name has, one of
-/// the same family.
+/// Resolves LISTEN and TARGET. If TARGET has several addresses, one of the family of LISTEN is
+/// preferred.
 pub(crate) fn both(listen: &str, target: &str) -> Result<(SocketAddr, SocketAddr), Failure> {
     let listen = first("LISTEN", listen, |_| true)?;
     let target = first("TARGET", target, |address| address.is_ipv4() == listen.is_ipv4())?;
@@ -21,7 +21,7 @@ pub(crate) fn is_loop(local: SocketAddr, target: SocketAddr) -> bool {
     local.port() == target.port() && (local.ip() == target.ip() || (local.ip().is_unspecified() && is_own()))
 }
 
-/// The first address that `suits`, or else the first.
+/// Returns the first address that `suits`, or else the first.
 fn first(name: &str, text: &str, suits: impl Fn(&SocketAddr) -> bool) -> Result<SocketAddr, Failure> {
     let wrong = |what: &str| Failure::Usage(format!("{name}: '{text}' {what}"));
     let (_, port) =
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_addresses_are_a_sentence_with_the_place() {
+    fn address_errors_name_the_argument() {
         let cases = [
             ("127.0.0.1", "127.0.0.1:1", "LISTEN: '127.0.0.1' has no port"),
             ("127.0.0.1:1", "localhost", "TARGET: 'localhost' has no port"),
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_to_oneself_is_a_loop() {
+    fn target_that_equals_listen_is_loop() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         assert!(is_loop(address("127.0.0.1:5"), address("127.0.0.1:5")));
         assert!(is_loop(address("0.0.0.0:5"), address("127.0.0.1:5")));

@@ -1,14 +1,14 @@
-//! Packets that leave together: one call to the system for many of them is what makes a fast proxy.
+//! Batches of departing packets: one system call sends many.
 
 use std::mem;
 
 use rdt_emulator::{Delivery, Ecn};
 use rdt_udp::DatagramIo;
 
-/// Packets that are kept for one flush.
-const MOST: usize = 64;
+/// Packets of a batch, at most.
+const MAX_BATCH_PACKETS: usize = 64;
 
-/// A packet that is to leave.
+/// Packet in a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     tag: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Keeps a packet and leaves another buffer in its place. True if no more should be kept.
+    /// Adds a packet, and leaves a spare buffer in its place. Returns true if the batch is full.
     pub(crate) fn put(&mut self, delivery: &mut Delivery) -> bool {
         if self.len == self.packets.len() {
             self.packets.push(Staged::default());
@@ -34,22 +34,22 @@ impl Batch {
         (staged.tag, staged.ecn) = (delivery.tag, delivery.ecn);
         mem::swap(&mut staged.bytes, &mut delivery.packet);
         self.len += 1;
-        self.len >= MOST
+        self.len >= MAX_BATCH_PACKETS
     }
 
-    /// Hands the packets of each tag to `send`, which gives the number of those that left. Gives
-    /// the number of those that did not.
+    /// Passes the packets of each tag to `send`, which returns how many it sent. Returns the number
+    /// not sent.
     pub(crate) fn send(&mut self, mut send: impl FnMut(u32, &[Staged]) -> usize) -> u64 {
         let packets = &mut self.packets[..mem::take(&mut self.len)];
-        // Stable, so those of one tag stay in order.
+        // Stable, so packets of one tag stay in order.
         packets.sort_by_key(|staged| staged.tag);
         let runs = packets.chunk_by(|a, b| a.tag == b.tag);
         runs.map(|run| (run.len() - send(run[0].tag, run)) as u64).sum()
     }
 }
 
-/// Sends packets to one peer. Gives the number of those that left or will: the socket may keep
-/// some, and then takes no more.
+/// Sends packets to one peer. Returns the number sent or queued by the socket: fewer than all if
+/// the socket is full.
 pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged]) -> usize {
     let mut at = 0;
     while let Some(first) = run.get(at) {
@@ -63,7 +63,7 @@ pub(crate) fn send_run<I: DatagramIo>(io: &mut I, peer: I::Peer, run: &[Staged])
             slot.copy_from_slice(&staged.bytes);
             at += 1;
         }
-        // No datagram that came is too long for an empty batch.
+        // Avoids an endless loop. An empty batch has room for any datagram that was received.
         if at == begin {
             break;
         }
@@ -134,10 +134,11 @@ mod tests {
     #[test]
     fn packets_refused_by_full_socket_are_counted() {
         let mut batch = Batch::default();
-        let kept = (0..MOST).take_while(|_| !batch.put(&mut delivery(1, Ecn::NotEct, b"a"))).count();
-        assert_eq!(kept, MOST - 1);
+        let kept =
+            (0..MAX_BATCH_PACKETS).take_while(|_| !batch.put(&mut delivery(1, Ecn::NotEct, b"a"))).count();
+        assert_eq!(kept, MAX_BATCH_PACKETS - 1);
         let mut io = Takes { batches: 2, buf: TransmitBuf::new(10), taken: Vec::new() };
-        assert_eq!(batch.send(|_, run| send_run(&mut io, (), run)), MOST as u64 - 20);
+        assert_eq!(batch.send(|_, run| send_run(&mut io, (), run)), MAX_BATCH_PACKETS as u64 - 20);
         assert_eq!(batch.send(|_, _| 0), 0, "they were not kept");
     }
 }

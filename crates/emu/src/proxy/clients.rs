@@ -1,6 +1,6 @@
 //! Clients of the proxy, each with a socket towards the target.
 //!
-//! Owns the limits: how many there are at a time, and for how long one may be silent.
+//! Owns the limits: number of clients, and idle timeout.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,40 +11,40 @@ use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
 
 use super::watch::{Watch, Watched};
 
-/// How often it is looked for clients that are gone.
+/// Longest interval of the checks for idle clients.
 const CHECK: Duration = Duration::from_secs(1);
-/// Bytes of buffer of each client's socket, each way: 30 ms at 2 Gbit/s.
+/// Socket buffer of each client and direction, bytes: 30 ms at 2 Gbit/s.
 const BUFFER: usize = 8 << 20;
 
-/// The address of each client by its tag, for an observer that sees packets alone.
+/// Address of each client by its tag, for captures, which see only packets.
 pub(crate) type Addresses = Arc<Mutex<BTreeMap<u32, SocketAddr>>>;
 
-/// How many clients there may be, and for how long one that is silent.
+/// Limits on clients: number and idle timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) most: usize,
     pub(crate) idle: Duration,
 }
 
-/// One of them. Its tag is that of its packets.
+/// Client of the proxy. Its packets carry its tag.
 pub(crate) struct Client {
-    /// Its address, and that of ours which it uses.
+    /// Address of the client, and the local address that it uses.
     pub(crate) remote: Remote,
-    /// Registration of the socket towards the target; ends when dropped.
+    /// Socket towards the target.
     pub(crate) io: Connected,
     _watched: Watched,
-    /// When something came from it or for it.
+    /// Time of the last packet from the client or for it.
     last: Instant,
 }
 
-/// All of them.
+/// Table of clients.
 pub(crate) struct Clients {
     target: SocketAddr,
     limits: Limits,
     tags: BTreeMap<Remote, u32>,
     addresses: Addresses,
     open: BTreeMap<u32, Client>,
-    /// Tags of those that are gone, not told yet.
+    /// Tags of removed clients that were not reported yet.
     gone: Vec<u32>,
     next_tag: u32,
     next_check: Option<Instant>,
@@ -56,11 +56,12 @@ pub(crate) struct Clients {
 pub(crate) struct Totals {
     /// Clients.
     pub(crate) clients: u64,
-    /// Packets of others, beyond the limit.
+    /// Packets of rejected clients.
     pub(crate) turned_away: u64,
-    /// Packets that came to a client's socket and found no room, where the system tells.
+    /// Packets dropped in receive queues of clients' sockets; `None` if the system does not report
+    /// them.
     pub(crate) overflow: Option<u64>,
-    /// Messages to a client's socket that were not the target's.
+    /// Datagrams to a client's socket from other addresses than the target's.
     pub(crate) foreign_messages: u64,
     /// Other counters of the sockets.
     pub(crate) sockets: UdpStats,
@@ -75,9 +76,9 @@ impl Totals {
     }
 }
 
-/// Why a client is not let in.
+/// Reason why a client is rejected.
 pub(crate) enum Refusal {
-    /// There are too many.
+    /// The limit is reached.
     Full,
     Socket(SocketError),
 }
@@ -97,7 +98,7 @@ impl Clients {
         }
     }
 
-    /// The tag of a client from which something came at `at`, who may be new.
+    /// Returns the tag of the client that sent a packet at `at`, and registers a new client.
     pub(crate) fn admit(&mut self, remote: Remote, at: Instant, watch: &Watch) -> Result<u32, Refusal> {
         if let Some(tag) = self.tags.get(&remote) {
             if let Some(client) = self.open.get_mut(tag) {
@@ -114,8 +115,8 @@ impl Clients {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(tag, remote.addr);
         self.tags.insert(remote, tag);
         self.totals.clients += 1;
-        // Half of them all: the rest are keys of others. After two billion clients the first is
-        // long gone.
+        // Tags have 31 bits, because larger keys of [`Watch`] are other sockets. After 2^31 clients
+        // the first is long gone.
         self.next_tag = (tag + 1) & (u32::MAX >> 1);
         self.next_check.get_or_insert(at + self.check_interval());
         Ok(tag)
@@ -150,14 +151,14 @@ impl Clients {
         self.open.get_mut(&tag)
     }
 
-    /// Something came for it.
+    /// Records a packet for the client.
     pub(crate) fn touch(&mut self, tag: u32, at: Instant) {
         if let Some(client) = self.open.get_mut(&tag) {
             client.last = client.last.max(at);
         }
     }
 
-    /// When it is to be looked for those that are gone.
+    /// Returns the time of the next check for idle clients.
     pub(crate) fn next_check(&self) -> Option<Instant> {
         self.next_check
     }
@@ -182,14 +183,14 @@ impl Clients {
         true
     }
 
-    /// A client that is gone, once.
+    /// Returns the tag of each removed client, once.
     pub(crate) fn poll_gone(&mut self) -> Option<u32> {
         let tag = self.gone.pop()?;
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
         Some(tag)
     }
 
-    /// The addresses of clients, of those who come later too.
+    /// Returns the addresses of all clients; the map follows later changes.
     pub(crate) fn addresses(&self) -> Addresses {
         Arc::clone(&self.addresses)
     }

@@ -1,4 +1,4 @@
-//! `rdt-emu proxy`: the path between UDP clients and a server, without namespaces or rights.
+//! `rdt-emu proxy`: a path between UDP clients and a server, without namespaces or privileges.
 //!
 //! ```text
 //! client 1 --.                                .-- socket of client 1 --.
@@ -6,21 +6,19 @@
 //! client 2 --'       <-- reverse link --------'-- socket of client 2 --'
 //! ```
 //!
-//! A packet's tag says whose it is. All clients share one path, as they would share a router; or
-//! each has its own.
+//! A packet's tag identifies its client. All clients share one path, like a router, or each has its
+//! own.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | options | `args.rs` | what the user types |
 //! | addresses | `address.rs` | LISTEN and TARGET |
-//! | clients | `clients.rs` | who is there, with a socket each; the limits |
-//! | sockets | `sockets.rs` | all sockets: who has something to read, what has gone wrong |
-//! | ports | `ports.rs` | the sockets as a relay sees it |
-//! | batch | `batch.rs` | packets that leave together |
+//! | clients | `clients.rs` | table of clients with their sockets; limits |
+//! | sockets | `sockets.rs` | all sockets: readiness, errors, counters |
+//! | ports | `ports.rs` | the sockets as ports of a relay |
+//! | batch | `batch.rs` | batches of departing packets |
 //! | watch | `watch.rs` | waiting on many sockets |
 
 mod address;
-pub(crate) mod args;
 mod batch;
 mod clients;
 mod ports;
@@ -38,22 +36,22 @@ use std::rc::Rc;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use rdt_emulator::{Direction, Path};
+use rdt_emulator::{Direction, Path, parse_duration};
 use rdt_udp::clock;
 
 use crate::account::Account;
-use crate::calibration::Mode;
+use crate::calibration::{CalibrationArgs, Mode};
 use crate::capture::frame::Datagrams;
 use crate::failure::Failure;
 #[cfg(target_os = "linux")]
 use crate::host;
 use crate::observer::Observer;
-use crate::output::Circumstances;
+use crate::output::{Circumstances, OutputArgs};
+use crate::path::PathArgs;
 use crate::paths::{Paths, PerTag};
 use crate::relay::Relay;
 use crate::waiter::{Waiter, Waiting};
 use crate::{stderr_log, talk};
-use args::ProxyArgs;
 use clients::Addresses;
 pub(crate) use clients::Limits;
 use rdt_program::{exit, signals};
@@ -65,17 +63,63 @@ use watch::Stop;
 pub(crate) const HEADERS_IPV4: u32 = 28;
 /// IP and UDP headers over IPv6, bytes: 40 (RFC 8200, section 3) and 8.
 const HEADERS_IPV6: u32 = 48;
-/// Requests to end that come within this time are one: timeout(1) sends its signal to the process
-/// and to its group.
+/// Signals within this time count as one request to end: timeout(1) signals the process and its
+/// group.
 const SAME_REQUEST: Duration = Duration::from_millis(200);
-/// The least that makes sense to wait for a client.
+/// Shortest idle timeout.
 const MIN_IDLE: Duration = Duration::from_millis(10);
 
-/// Carries packets until the user asks it to end.
+/// Text below the options in `--help`.
+pub(crate) const AFTER_PROXY: &str = "\
+Examples:
+  rdt-emu proxy 127.0.0.1:9000 192.0.2.1:4433 --rtt 100ms --rate 10mbit --loss 1%
+  rdt-emu proxy [::]:9000 [::1]:9001 --preset lte --per-client
+  rdt-emu proxy 127.0.0.1:9000 localhost:9001 --path link.toml --seed 7
+
+Clients send to LISTEN, and the proxy forwards to TARGET. Ctrl-C ends it and prints a report.
+The path counts 28 bytes of headers for each datagram (48 if TARGET is an IPv6 address) unless
+--headers sets another number: so a datagram occupies the link for as long as in `rdt-emu run`.
+
+Exit codes: 0 after Ctrl-C or a signal to end, and
+   64  wrong arguments    69  LISTEN cannot be bound    71  system error while running
+   73  FILE cannot be created    74  FILE is incomplete
+   78  the path has a rate that failed in the calibration of this host";
+
+#[derive(Debug, clap::Args)]
+#[allow(clippy::doc_markdown, reason = "the comments are the text of --help")]
+pub(crate) struct ProxyArgs {
+    #[command(flatten)]
+    path: PathArgs,
+    /// Give each client its own path, with its own seed derived from --seed; otherwise all clients
+    /// share one path, like a router
+    #[arg(long)]
+    per_client: bool,
+    /// Clients at a time, 1 to 1000, each with up to 2 MiB of memory; packets of further clients
+    /// are dropped
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    max_clients: u16,
+    /// Forget a client after this time without a packet from it or for it
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    idle: Duration,
+    /// Behaviour between packets
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    wait: Waiting,
+    #[command(flatten)]
+    calibration: CalibrationArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Address for clients: ADDRESS:PORT, 0.0.0.0:PORT or [::]:PORT for all addresses; port 0 takes
+    /// a free one
+    listen: String,
+    /// Address of the server: ADDRESS:PORT or NAME:PORT
+    target: String,
+}
+
+/// Runs `rdt-emu proxy` until a signal ends it, and returns the exit code.
 pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
     let (listen, target) = address::both(&args.listen, &args.target)?;
     if args.idle < MIN_IDLE {
-        return Err(Failure::Usage("--idle: it is 10 ms at least".into()));
+        return Err(Failure::Usage("--idle: must be at least 10 ms".into()));
     }
     let mut described = args.path.describe()?;
     described.path.assume_headers(if target.is_ipv4() { HEADERS_IPV4 } else { HEADERS_IPV6 });
@@ -111,12 +155,12 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         notes: end.notes(),
     };
     let code = args.output.finish(watchers, &end.accounts, &circumstances);
-    // What it did until then is accounted for.
+    // After an error the report covers the packets until then.
     stopped.map(|()| code)
 }
 
-/// Handler of signals: the first one stops the relay, a later one exits at once, because the reader
-/// of the account may be slow.
+/// Returns a signal handler. The first signal stops the relay. A later one exits at once, because
+/// the reader of the report may be slow.
 fn ending(stop: Stop) -> impl FnMut() + Send {
     let mut first = None;
     move || {
@@ -128,7 +172,7 @@ fn ending(stop: Stop) -> impl FnMut() + Send {
     }
 }
 
-/// How a capture shows what is carried: as packets between the client and TARGET.
+/// Returns the format of a capture: UDP packets between the client and TARGET.
 fn datagrams(
     clients: Addresses,
     target: SocketAddr,
@@ -144,13 +188,13 @@ fn datagrams(
     })
 }
 
-/// How it went.
+/// Result of a proxy.
 pub(crate) struct End {
     pub(crate) accounts: [Account; 2],
     counts: Counts,
 }
 
-/// Carries packets until the sockets is asked to end.
+/// Carries packets until a stop is requested.
 pub(crate) fn serve<T: Observer>(
     sockets: ProxySockets,
     paths: Paths,
@@ -174,7 +218,7 @@ fn carry<T: Observer>(
     let carried = relay.run(&mut Waiter::new(waiting, eyes));
     let (mut accounts, observer) = relay.finish();
     let (counts, lost) = sockets.borrow_mut().finish();
-    // What was handed over and did not leave after all.
+    // Packets that a socket accepted and lost later.
     for (account, lost) in accounts.iter_mut().zip(lost) {
         account.refused += lost;
     }
@@ -188,7 +232,7 @@ impl End {
         host::shortcomings(&self.accounts, self.counts.overflow().map(Option::unwrap_or_default)).is_empty()
     }
 
-    /// Describes the fates of the clients.
+    /// Formats the counters of the clients.
     fn notes(&self) -> String {
         let totals = &self.counts.totals;
         let mut text = format!("clients: {}\n", totals.clients);

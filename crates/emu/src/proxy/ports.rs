@@ -12,27 +12,27 @@ use super::sockets::{ProxySockets, Take};
 use crate::port::{Buffers, Port, Sent};
 use crate::waiter::{PollPorts, Readiness};
 
-/// The sockets, which its ports share.
+/// Sockets, shared by the ports.
 pub(crate) type Shared = Rc<RefCell<ProxySockets>>;
 
-/// The port of the clients.
+/// Port towards the clients.
 pub(crate) struct Near {
     sockets: Shared,
     /// Packets that a full batch could not send.
     refused: u64,
 }
 
-/// The port of the target.
+/// Port towards the target.
 pub(crate) struct Far {
     sockets: Shared,
-    /// As above.
+    /// Packets that a full batch could not send.
     refused: u64,
 }
 
 /// Readiness of both ports.
 pub(crate) struct SharedPoll(Shared);
 
-/// All three.
+/// Returns both ports, and their readiness.
 pub(crate) fn of(sockets: &Shared) -> (Near, Far, SharedPoll) {
     let copy = || Rc::clone(sockets);
     (Near { sockets: copy(), refused: 0 }, Far { sockets: copy(), refused: 0 }, SharedPoll(copy()))

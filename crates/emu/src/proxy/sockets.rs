@@ -1,8 +1,7 @@
-//! The sockets of a proxy: the one to which clients send, and that of each client towards the
-//! target.
+//! Sockets of a proxy: the listener for clients, and one socket for each client towards the target.
 //!
-//! Owns who has something to read, and what the user is told while it runs. `ports.rs` makes a
-//! relay's ports of it.
+//! Owns the readiness of the sockets, and the warnings at run time. `ports.rs` makes them ports of
+//! a relay.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -21,13 +20,12 @@ use crate::host::LossAlarm;
 use crate::port::Buffers;
 use crate::waiter::Readiness;
 
-/// The key of the socket to which clients send; those of the others are tags, which are smaller
-/// than 2^31.
+/// Poller key of the listener. Keys of clients' sockets are tags, which are smaller than 2^31.
 const LISTENER: usize = 1 << 31;
-/// How long until a socket is tried again that takes no more.
+/// Interval at which a full socket is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Receiver of the packets of a port, with buffers, arrival time and packet.
+/// Callback that takes the packets of a port, with buffers, arrival time and packet.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
 
 /// Problems, each reported once.
@@ -40,28 +38,28 @@ enum Trouble {
     Client,
 }
 
-/// All sockets.
+/// Sockets of a proxy.
 pub(crate) struct ProxySockets {
     target: SocketAddr,
     listener: UdpIo,
     _watched: Watched,
     watch: Watch,
-    /// The listener has something.
+    /// The listener is readable.
     listener_ready: bool,
-    /// Tags of clients whose sockets have something.
+    /// Tags of clients whose sockets are readable.
     ready: VecDeque<u32>,
     clients: Clients,
     pub(crate) to_clients: Batch,
     pub(crate) to_target: Batch,
-    /// A socket has taken no more: those of these clients, and the listener.
+    /// Full sockets: those of these clients, and the listener.
     stuck: BTreeSet<u32>,
     listener_stuck: bool,
-    /// Packets lost by sockets at the last check, forward first; and the number reported.
+    /// Packets lost by sockets at the last check, forward first, and the number reported.
     lost: [u64; 2],
     lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
     overflow: LossAlarm,
-    /// Towards the user.
+    /// Log for the user.
     warnings: Printer,
 }
 
@@ -73,12 +71,12 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Packets that came and found no room, where the system tells; forward first.
+    /// Packets dropped in receive queues, forward first; `None` if the system does not report them.
     pub(crate) fn overflow(&self) -> [Option<u64>; 2] {
         [self.listener.receive_overflow, self.totals.overflow]
     }
 
-    /// Packets that sockets took and lost, forward first.
+    /// Packets that sockets accepted and lost, forward first.
     fn lost(&self) -> [u64; 2] {
         [&self.totals.sockets, &self.listener]
             .map(|stats| stats.lost_no_buffers + stats.lost_too_big + stats.lost_other)
@@ -86,7 +84,7 @@ impl Counts {
 }
 
 impl ProxySockets {
-    /// Binds the socket to which clients send. What goes wrong later is said.
+    /// Binds the listener. Later problems go to `warnings`.
     pub(crate) fn bind(
         listen: SocketAddr,
         target: SocketAddr,
@@ -120,12 +118,12 @@ impl ProxySockets {
         self.listener.local_addr()
     }
 
-    /// The addresses of clients, of those who come later too.
+    /// Returns the addresses of all clients; the map follows later changes.
     pub(crate) fn addresses(&self) -> Addresses {
         self.clients.addresses()
     }
 
-    /// Ends the relay.
+    /// Returns a handle that ends the relay.
     pub(crate) fn stop(&self) -> Stop {
         self.watch.stop()
     }
@@ -134,7 +132,7 @@ impl ProxySockets {
         Counts { listener: self.listener.stats(), totals: self.clients.totals() }
     }
 
-    /// Reads what clients sent.
+    /// Reads packets of the clients.
     pub(crate) fn receive_near(
         &mut self,
         budget: usize,
@@ -174,7 +172,7 @@ impl ProxySockets {
         }
     }
 
-    /// Reads what the target answered, of one client after the other.
+    /// Reads packets of the target, from one client's socket after the other.
     pub(crate) fn receive_far(&mut self, budget: usize, buffers: &mut Buffers, take: Take<'_>) -> usize {
         let mut read = 0;
         while read < budget
@@ -193,8 +191,8 @@ impl ProxySockets {
         read
     }
 
-    /// Sends what is staged towards the clients. Gives the number of packets that did not leave,
-    /// and of those of before of which that is known by now.
+    /// Sends the batch towards the clients. Returns the number of packets not sent, and of earlier
+    /// ones found to be lost.
     pub(crate) fn flush_near(&mut self) -> u64 {
         let Self { to_clients, clients, listener, listener_stuck, .. } = self;
         let refused = to_clients.send(|tag, run| {
@@ -209,7 +207,8 @@ impl ProxySockets {
         refused + self.newly_lost(Direction::Reverse)
     }
 
-    /// Sends the batch towards the target.
+    /// Sends the batch towards the target. Returns the same numbers as
+    /// [`flush_near`](Self::flush_near).
     pub(crate) fn flush_far(&mut self) -> u64 {
         let Self { to_target, clients, stuck, .. } = self;
         let mut failed = None;
@@ -228,8 +227,7 @@ impl ProxySockets {
         refused + self.newly_lost(Direction::Forward)
     }
 
-    /// At the end: what was counted, and the packets that did not leave of which no flush told,
-    /// forward first.
+    /// Returns the final counters, and the losses that no flush has returned, forward first.
     pub(crate) fn finish(&mut self) -> (Counts, [u64; 2]) {
         let counts = self.counts();
         self.lost = counts.lost();
@@ -241,7 +239,7 @@ impl ProxySockets {
         lost - mem::replace(told, lost)
     }
 
-    /// Tries the sockets again that took no more. True if there are any left.
+    /// Tries full sockets again. Returns true if any are still full.
     fn resume(&mut self) -> bool {
         let Self { stuck, clients, listener, .. } = self;
         stuck.retain(|tag| clients.client_mut(*tag).is_some_and(|client| client.io.transmit_buf().is_none()));
@@ -249,7 +247,7 @@ impl ProxySockets {
         self.listener_stuck || !self.stuck.is_empty()
     }
 
-    /// Looks which sockets have something.
+    /// Waits for readable sockets.
     pub(crate) fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let timeout = timeout.into_iter().chain(retry.then_some(RETRY)).min();
@@ -268,12 +266,12 @@ impl ProxySockets {
         Ok(if self.watch.is_stopped() { Readiness::Stop } else { seen })
     }
 
-    /// When [`poll_gone`](Self::poll_gone) has something to look for.
+    /// Returns the time by which [`poll_gone`](Self::poll_gone) must be called.
     pub(crate) fn next_check(&self) -> Option<Instant> {
         self.clients.next_check()
     }
 
-    /// Returns the tag of a client that is gone. Also checks counters at intervals.
+    /// Returns the tag of a removed client. Also checks counters at intervals, and warns of errors.
     pub(crate) fn poll_gone(&mut self, now: Instant) -> Option<u32> {
         if self.clients.check(now) {
             let counts = self.counts();
@@ -296,7 +294,7 @@ impl ProxySockets {
     }
 }
 
-/// Hands the datagrams of a batch to the relay. Gives their number.
+/// Passes the datagrams of a batch to the relay, and returns their number.
 fn hand_over<P>(batch: &Received<'_, P>, tag: u32, buffers: &mut Buffers, take: Take<'_>) -> usize {
     let ecn = Ecn::from_bits(batch.ecn.bits());
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! The proxy between real sockets of this host.
+//! Proxy between real sockets of this host.
 
 use std::net::UdpSocket;
 use std::thread::{self, JoinHandle};
@@ -12,10 +12,10 @@ use super::*;
 use crate::port::{Buffers, Port};
 
 const LOCALHOST: &str = "127.0.0.1:0";
-/// Longer than anything here takes.
+/// Timeout that no test reaches.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A proxy on a thread of its own.
+/// Proxy on its own thread.
 struct Running {
     address: SocketAddr,
     stop: Stop,
@@ -99,8 +99,8 @@ fn receive(socket: &UdpSocket) -> Vec<u8> {
     bytes[..len].to_vec()
 }
 
-/// Sends numbered packets through the proxy and its answers back. Exactly what the model says
-/// comes, in that order.
+/// Sends numbered packets through the proxy, and their answers back. Expects exactly the deliveries
+/// of the model, in their order.
 fn agree(seed: u64, client: &UdpSocket, target: &UdpSocket, proxy: &Running, count: u32) {
     let packets: Vec<_> = (0..count).map(|number| number.to_be_bytes().to_vec()).collect();
     let [mut there, mut back] =
@@ -164,7 +164,7 @@ fn clients_share_path_and_get_own_answers() {
     let clients = [proxy.client(), proxy.client()];
     // The second packet of the path is lost, of either client.
     for (client, text) in [(0, b"a"), (1, b"b"), (0, b"c"), (1, b"d")] {
-        // One after the other to one socket: so they arrive in this order.
+        // Sent one after the other to one socket: so they arrive in this order.
         clients[client].send(text).unwrap();
     }
     let mut ports = Vec::new();
@@ -217,7 +217,7 @@ fn idle_client_makes_room() {
     assert!(end.accounts[0].ledger.sent >= 2, "what became of the packets of the first is known");
 }
 
-/// Only Linux tells a socket that is not connected.
+/// Only Linux reports ICMP errors to a socket that is not connected.
 #[cfg(target_os = "linux")]
 #[test]
 fn missing_target_is_reported_at_once_and_finally() {
@@ -270,10 +270,10 @@ fn empty_and_long_datagrams_pass() {
     proxy.end();
 }
 
-/// Loopback answers to all of 127.0.0.0/8, but only on Linux.
+/// Only Linux has all of 127.0.0.0/8 on its loopback.
 #[cfg(target_os = "linux")]
 #[test]
-fn answers_come_from_the_address_that_was_asked() {
+fn answers_come_from_requested_address() {
     use std::net::IpAddr;
 
     let target = bound();
@@ -301,7 +301,7 @@ fn answers_come_from_the_address_that_was_asked() {
 }
 
 #[test]
-fn marks_are_made_and_codepoints_kept() {
+fn full_queue_marks_ect_and_keeps_codepoints() {
     use rdt_emulator::{Marking, QueueLimit};
     use rdt_udp::{DatagramIo, Ecn, UdpIo, UdpOptions};
 
@@ -351,7 +351,7 @@ fn relay_learns_next_client_check() {
     let (at, tag) = came.unwrap();
     let check = near.next_check().unwrap();
     assert!(check > at && check < at + idle, "{:?}", check - at);
-    assert_eq!(near.poll_gone(check), None, "it was not silent for so long");
+    assert_eq!(near.poll_gone(check), None, "it was not idle for long enough");
     let check = near.next_check().unwrap();
     assert_eq!(near.poll_gone(check.max(at + idle)), Some(tag));
     assert_eq!(near.next_check(), None, "no client is left");

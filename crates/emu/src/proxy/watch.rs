@@ -1,4 +1,4 @@
-//! Waiting on many sockets, and for the end: through the `polling` crate, wherever that is.
+//! Waiting on many sockets and on a stop request, with the `polling` crate.
 
 use std::io;
 use std::net::UdpSocket;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use polling::{Event, Events, PollMode, Poller};
 
-/// Asks a proxy to end, from any thread.
+/// Handle that asks a proxy to end, from any thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(Arc<Shared>);
 
@@ -26,7 +26,7 @@ impl Stop {
     }
 }
 
-/// The sockets, each with a key.
+/// Poller of sockets, each with a key.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     events: Events,
@@ -42,7 +42,7 @@ impl Watch {
         Stop(Arc::clone(&self.shared))
     }
 
-    /// Looks at this socket too, under a key of its own.
+    /// Registers a socket under a unique key.
     pub(crate) fn add(&self, socket: Arc<UdpSocket>, key: usize) -> io::Result<Watched> {
         // SAFETY: the source must be taken out before it is closed. `Watched` keeps it open, and
         // its `drop` takes it out.
@@ -53,18 +53,18 @@ impl Watch {
         Ok(Watched { shared: Arc::clone(&self.shared), socket })
     }
 
-    /// Waits until a socket has something, the end is asked for, or `timeout`, perhaps for less.
-    /// Gives the keys of the sockets that have something.
+    /// Waits until a socket is readable, the end is requested or `timeout` has passed; may return
+    /// early. Returns the keys of the readable sockets.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = usize>> {
         self.poll(timeout)?;
         if self.is_stopped() {
-            // What has come before the request is seen too.
+            // Packets that arrived before the request are reported too.
             self.poll(Some(Duration::ZERO))?;
         }
         Ok(self.events.iter().map(|event| event.key))
     }
 
-    /// The end was asked for.
+    /// Returns true if the end was requested.
     pub(crate) fn is_stopped(&self) -> bool {
         self.shared.stop.load(Ordering::SeqCst)
     }
@@ -78,7 +78,7 @@ impl Watch {
     }
 }
 
-/// A socket that is looked at.
+/// Registration of a socket, which ends when it is dropped.
 pub(crate) struct Watched {
     shared: Arc<Shared>,
     socket: Arc<UdpSocket>,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_seen_asleep() {
+    fn stop_wakes_a_sleeping_wait() {
         let mut watch = Watch::new().unwrap();
         let stop = watch.stop();
         let other = thread::spawn(move || stop.set());

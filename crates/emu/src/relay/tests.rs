@@ -1,4 +1,4 @@
-//! The relay between two scripts.
+//! Relay between two scripted ports.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use rdt_emulator::{
 use super::*;
 use crate::paths::PerTag;
 
-/// Packets that come at their times, and those that were sent.
+/// Port with scripted arrivals, which records the packets sent.
 #[derive(Default)]
 struct Script {
     coming: VecDeque<(Instant, Vec<u8>)>,
     sent: Vec<Vec<u8>>,
-    /// Refuses packets whose first byte this is.
+    /// First byte of the packets that are refused.
     refuses: Option<u8>,
     flushes: usize,
     /// Packets that each flush refuses.
@@ -70,7 +70,7 @@ impl Port for Script {
     }
 }
 
-/// Waits for deadlines without sleeping; with nothing more to come, it is the end.
+/// Waits without sleeping; ends when there is no deadline.
 struct UntilIdle;
 
 impl Wait for UntilIdle {
@@ -106,8 +106,8 @@ fn percent(percent: f64) -> Probability {
     Probability::new(percent / 100.0).unwrap()
 }
 
-/// A path that does something to some of the packets. It keeps their order: where one overtakes
-/// another, a relay that is late reads it when the other has left.
+/// Path with loss, duplication and corruption. It does not reorder, because then the result would
+/// depend on how late the relay reads.
 fn troubled() -> PathConfig {
     let link = LinkConfig::new(Bitrate::from_bps(40_000_000), Duration::from_millis(3))
         .loss(Loss::Bernoulli(percent(1.0)))
@@ -163,7 +163,7 @@ fn relay_matches_model_in_virtual_time() {
 }
 
 #[test]
-fn what_the_system_refuses_is_counted_apart() {
+fn refused_packets_are_counted_separately() {
     let far = Script { refuses: Some(0), refused_late: 1, ..Script::default() };
     let near =
         Script { coming: [(clock::now(), vec![0]), (clock::now(), vec![1])].into(), ..Script::default() };
@@ -191,7 +191,7 @@ fn packets_in_flight_at_end_are_discarded() {
 }
 
 #[test]
-fn both_directions_share_the_air_of_a_cell() {
+fn wifi_directions_share_air_time() {
     let arrivals = |far: u32| {
         let begin = clock::now();
         let wifi = LinkConfig::default().wifi(WifiConfig::b());

@@ -1,30 +1,29 @@
-//! Which addresses the ends of a path get.
+//! Addresses of the ends of a path.
 //!
-//! A network has a block of addresses: its link has the first four (a /30), and each run started
-//! inside it gets a sixteenth of the block. So a packet for a network finds its way by prefixes,
-//! however deep the network lies and whatever runs beside it.
+//! A network has a block of addresses. Its link has the first four (a /30). Each run started inside
+//! it gets a sixteenth of the block. So prefix routes suffice, however deep networks are nested.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The block of the outermost network. Nothing else is in its namespaces, so no address of the host
-/// collides.
+/// Block of the outermost network. Its namespaces have no other network, so it cannot collide with
+/// addresses of the host.
 const ROOT: Block = Block { base: 10 << 24, prefix: 8 };
-/// Bits that tell the runs inside a network apart; 0 is the network's own link.
+/// Address bits that number the runs inside a network; 0 is the network's own link.
 const CHILD_BITS: u8 = 4;
-/// The runs that fit inside one network, beside each other.
+/// Runs that fit inside one network, beside each other.
 pub(crate) const CHILDREN: u32 = (1 << CHILD_BITS) - 1;
-/// The prefix of the smallest block that has children's size and holds a link.
+/// Prefix length of the smallest block.
 const LAST_PREFIX: u8 = 28;
-/// Bits of the prefix of a link.
+/// Prefix length of a link.
 const LINK_PREFIX: u8 = 30;
-/// A prefix of unique local addresses (RFC 4193); the IPv4 address makes the rest.
+/// Prefix of unique local addresses (RFC 4193); the IPv4 address is the last 32 bits.
 const V6: u128 = 0xfd72_6474 << 96;
 
-/// The addresses of one network and of those inside it.
+/// Addresses of one network and of the networks inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     base: u32,
-    /// Bits.
+    /// Prefix length, bits.
     prefix: u8,
 }
 
@@ -39,7 +38,7 @@ impl Block {
         (block.near() == near).then_some(block)
     }
 
-    /// The number of the run inside this network, one of whose addresses this would be.
+    /// Returns the number of the run inside this network to which the address would belong.
     const fn number_in(self, address: Ipv4Addr) -> u32 {
         (address.to_bits() >> (32 - self.prefix - CHILD_BITS)) & CHILDREN
     }
@@ -59,33 +58,33 @@ impl Block {
         Some(Self { base: self.base | (number << (32 - prefix)), prefix })
     }
 
-    /// The end at which the command runs.
+    /// Returns the address of the end at which the command runs.
     pub(crate) const fn near(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.base + 2)
     }
 
-    /// The other end.
+    /// Returns the address of the far end.
     pub(crate) const fn far(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.base + 1)
     }
 
-    /// The network as a whole, and its prefix in bits.
+    /// Returns the first address and the prefix length of the block.
     pub(crate) const fn network(self) -> (Ipv4Addr, u8) {
         (Ipv4Addr::from_bits(self.base), self.prefix)
     }
 }
 
-/// Prefix bits of the link's subnet.
+/// Returns the prefix length of a link, bits.
 pub(crate) const fn link_prefix() -> u8 {
     LINK_PREFIX
 }
 
-/// The IPv6 address beside an IPv4 address.
+/// Returns the IPv6 address that belongs to an IPv4 address.
 pub(crate) fn v6(v4: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::from_bits(V6 | u128::from(v4.to_bits()))
 }
 
-/// IPv6 prefix length of an IPv4 prefix length, bits.
+/// Returns the IPv6 prefix length for an IPv4 prefix length, bits.
 pub(crate) const fn v6_prefix(v4: u8) -> u8 {
     96 + v4
 }
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_known_by_its_near_end() {
+    fn block_is_found_by_its_near_end() {
         for number in [1, CHILDREN] {
             let mut block = Block::outermost();
             for depth in 0..=5 {

@@ -10,42 +10,43 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-/// The longest message, in bytes; a longer sentence is cut.
+/// Longest message, bytes; a longer sentence is truncated.
 const MAX_MESSAGE: usize = 4096;
-/// The most descriptors of one message.
+/// Most descriptors of one message.
 const MAX_FDS: usize = 2;
 
 /// Packets that the kernel dropped before the relay read them, near device and far device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Overflow(pub(crate) [u64; 2]);
 
-/// A message.
+/// Message between the outer and the inner process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// From inside: the devices are there, and come with the message.
+    /// From inside: the devices are ready, and their descriptors attached.
     Ready,
-    /// From outside: the path works, begin.
+    /// From outside: the path works, start the command.
     Go,
     /// From outside: a signal for the command.
     Signal(u8),
-    /// From inside: the command has stopped, and had the terminal or not.
+    /// From inside: the command was stopped; true if it had the terminal.
     Stopped(bool),
-    /// From outside: it is to go on, with the terminal or without.
+    /// From outside: resume the command; true gives it the terminal.
     Continue(bool),
     /// From inside: number of packets lost so far.
     Lost(Overflow),
-    /// From inside: it cannot be done; why, and the exit code.
+    /// From inside: the run failed with this exit code and message.
     Failed(u8, String),
     /// From inside: the command ended with this exit code.
     Ended(u8, Overflow),
 }
 
-/// One of the two sockets.
+/// One end of the control socket.
 #[derive(Debug)]
 pub(crate) struct Control(OwnedFd);
 
 impl Control {
-    /// Both; the second one stays open in programs that are started, until [`Control::keep`].
+    /// Creates both ends. Programs that are started inherit the second one, until
+    /// [`Control::keep`].
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (outside, inside) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::empty(), None)?;
@@ -54,11 +55,10 @@ impl Control {
         Ok((outside, Self(inside)))
     }
 
-    /// The socket that was handed to this program under this number.
+    /// Takes the socket that the outer process passed under this number.
     pub(crate) fn inherited(number: RawFd) -> io::Result<Self> {
-        // SAFETY: the program outside opened it for this one, and nothing else here knows the
-        // number. If a user gave a number of no open file, one question is asked of it, and it is
-        // not closed.
+        // SAFETY: the outer process opened it for this one, and no other code here uses the number.
+        // If a user passes the number of no open file, `fcntl` rejects it and it is not closed.
         #[expect(unsafe_code, reason = "a descriptor from the command line has no owner yet")]
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
         if let Err(error) = rustix::io::fcntl_getfd(&fd) {
@@ -68,7 +68,7 @@ impl Control {
         Ok(Self(fd))
     }
 
-    /// From now on no program that is started has it.
+    /// Sets close-on-exec, so that programs started from now on do not inherit it.
     pub(crate) fn keep(&self) -> io::Result<()> {
         Ok(rustix::io::fcntl_setfd(&self.0, FdFlags::CLOEXEC)?)
     }
@@ -85,7 +85,7 @@ impl Control {
         Ok(())
     }
 
-    /// Waits for a message; `None` is that the other side is gone.
+    /// Waits for a message; `None` if the other process has closed its end.
     pub(crate) fn receive(&self) -> io::Result<Option<(Message, Vec<OwnedFd>)>> {
         let mut bytes = [0; MAX_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -123,7 +123,7 @@ impl AsFd for Control {
 }
 
 impl Message {
-    /// A letter, a number; then a text, or two counts.
+    /// Encodes a message: a letter and a number, then a text or two counts.
     fn encode(&self) -> Vec<u8> {
         let (letter, number, text) = match self {
             Self::Ready => (b'r', 0, ""),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_come_with_a_message() {
+    fn message_carries_descriptors() {
         let (outside, inside) = Control::pair().unwrap();
         let (one, two) = Control::pair().unwrap();
         inside.send(&Message::Ready, &[one.as_fd(), two.as_fd()]).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_that_is_too_long_is_cut() {
+    fn long_message_is_truncated() {
         let (outside, inside) = Control::pair().unwrap();
         inside.send(&Message::Failed(1, "x".repeat(2 * MAX_MESSAGE)), &[]).unwrap();
         let Some((Message::Failed(1, text), _)) = outside.receive().unwrap() else {

@@ -1,8 +1,8 @@
-//! The codepoint of Explicit Congestion Notification in IP packets: RFC 3168, section 5.
+//! ECN codepoint in IP packets: RFC 3168, section 5.
 
 use rdt_emulator::Ecn;
 
-/// The codepoint that a packet carries; bytes that are no IP packet carry none.
+/// Returns the codepoint of a packet; Not-ECT if the bytes are not an IP packet.
 pub(crate) fn read(packet: &[u8]) -> Ecn {
     match *packet {
         [first, second, ..] if first >> 4 == 4 => Ecn::from_bits(second),
@@ -11,7 +11,8 @@ pub(crate) fn read(packet: &[u8]) -> Ecn {
     }
 }
 
-/// Writes another codepoint into a packet, whose header checksum stays as right or wrong as it is.
+/// Sets the codepoint of a packet. The IPv4 header checksum is updated incrementally, so that a
+/// wrong one stays wrong.
 pub(crate) fn write(packet: &mut [u8], ecn: Ecn) {
     match *packet {
         [first, second, ..] if first >> 4 == 4 && packet.len() >= 20 => {
@@ -28,7 +29,7 @@ pub(crate) fn write(packet: &mut [u8], ecn: Ecn) {
     }
 }
 
-/// RFC 1624, equation 3: the checksum after one of the words that it covers changed.
+/// Updates a checksum after a change of one 16-bit word: RFC 1624, equation 3.
 fn update(sum: u16, old: u16, new: u16) -> u16 {
     let total = u32::from(!sum) + u32::from(!old) + u32::from(new);
     let folded = (total & 0xffff) + (total >> 16);
@@ -42,7 +43,7 @@ mod tests {
 
     const ALL: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
 
-    /// RFC 1071.
+    /// Computes the Internet checksum: RFC 1071.
     fn checksum(header: &[u8]) -> u16 {
         let mut sum: u32 =
             header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_stays_as_it_is() {
+    fn non_ip_bytes_stay_unchanged() {
         for bytes in [vec![], vec![0x45], vec![0x45, 3], vec![0x75, 3, 0], vec![0x45; 19]] {
             let mut copy = bytes.clone();
             write(&mut copy, Ecn::NotEct);

@@ -11,7 +11,7 @@ use nix::ifaddrs::getifaddrs;
 use super::address::{self, Block};
 use super::network::DEVICE;
 
-/// A network of another run.
+/// Network of the enclosing run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnclosingRun {
     pub(crate) block: Block,
@@ -34,7 +34,7 @@ impl Enclosing {
     /// Detects the environment of this process.
     pub(crate) fn look() -> io::Result<Self> {
         let of_device = getifaddrs()?.filter(|entry| entry.interface_name == DEVICE);
-        // A device without an address is there too.
+        // A device without an address counts too.
         let addresses: Vec<_> = of_device
             .map(|entry| {
                 let address = entry.address?;
@@ -46,7 +46,7 @@ impl Enclosing {
         Ok(Self::known_by(&addresses))
     }
 
-    /// By the addresses of the device; `None` is one of another family.
+    /// Classifies by the addresses of the device; `None` is an address of another family.
     fn known_by(addresses: &[Option<IpAddr>]) -> Self {
         let block = addresses.iter().flatten().find_map(|address| match address {
             IpAddr::V4(address) => Block::with_near_end(*address),

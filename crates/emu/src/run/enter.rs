@@ -1,4 +1,6 @@
-//! Entering new namespaces. Those of processes hold only for children, so the rest is done by one.
+//! Creation of the namespaces.
+//!
+//! A process namespace applies only to children, so a child does the rest of the setup (`init.rs`).
 
 use std::fs;
 use std::io;
@@ -12,25 +14,25 @@ use super::permission_errors::Step;
 use crate::args::InsideArgs;
 use crate::failure::Failure;
 
-/// The program that runs, whatever became of its file.
+/// This program, even if its file was moved or replaced.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// A command that starts this program with these arguments.
+/// Returns a command that starts this program with these arguments.
 pub(crate) fn inside(args: &InsideArgs) -> Command {
     let mut command = Command::new(THIS_PROGRAM);
     command.arg0("rdt-emu").arg("inside").args(args.to_arguments());
     command
 }
 
-/// This process ends with the one that started it, however that ends.
+/// Makes the kernel kill this process when the process that started it ends.
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Makes the namespaces, starts the first process in them and waits for its end.
+/// Creates the namespaces, starts the first process in them and waits for its end.
 pub(crate) fn enter(args: &InsideArgs) -> Result<(), Failure> {
     namespaces()?;
-    // After entering a user namespace, which may take the wish back.
+    // Only now, because entering a user namespace may reset the parent-death signal.
     end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
     let init = InsideArgs { stage: super::Stage::Init, ..args.clone() };
     let status = inside(&init).status().map_err(Failure::system("cannot start the first process inside"))?;
@@ -38,7 +40,8 @@ pub(crate) fn enter(args: &InsideArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Root needs no user namespace, unless its rights are not all there.
+/// Creates process and mount namespaces. A user other than root, or root without the capability,
+/// needs a user namespace first.
 fn namespaces() -> Result<(), Failure> {
     let both = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
     if geteuid().is_root() && nix::sched::unshare(both).is_ok() {

@@ -1,4 +1,4 @@
-//! The first process of the namespaces. When it ends, the kernel ends every other one in them.
+//! First process of the namespaces. When it ends, the kernel kills all other processes in them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,16 +24,16 @@ use crate::args::InsideArgs;
 use crate::failure::Failure;
 use crate::talk;
 
-/// A server that has bound no port by then may be none.
+/// Longest wait for the server to bind a port.
 const SERVER_STARTS: Duration = Duration::from_secs(2);
-/// How often it is looked whether it has.
+/// Interval of the checks for a bound port.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often it is looked for packets that were lost before the relay read them.
+/// Interval of the reports of packets lost before the relay.
 const LOSSES: Duration = Duration::from_secs(1);
-/// Time for a server to end in order.
+/// Time for a server to exit after SIGTERM.
 const SERVER_ENDS: Duration = Duration::from_secs(1);
 
-/// Sets up the networks, runs the programs and tells how the command ended.
+/// Sets up the networks, runs the programs, and returns the message with the exit code.
 pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Failure> {
     enter::end_with_parent().map_err(Failure::system("cannot follow the parent"))?;
     control.keep().map_err(Failure::system("no control socket"))?;
@@ -68,20 +68,20 @@ struct Init<'a> {
     args: &'a InsideArgs,
     control: &'a Control,
     signals: Signals,
-    /// The command's, if it is to have one for itself.
+    /// Terminal for the command, if it gets one.
     terminal: Option<Terminal>,
-    /// Of the near device, and of the far one if it is here too.
+    /// Drop counters of the near device, and of the far one unless this run is inside another.
     drops: Vec<Drops>,
     command: Option<Pid>,
     /// The server, until it has ended.
     server: Option<Pid>,
-    /// The command has ended, so the server's end is no news.
+    /// The command has ended, so the end of the server is not reported.
     ending: bool,
 }
 
 impl Init<'_> {
-    /// Makes the networks of both ends and hands their devices out; stays in the one of the
-    /// command. The far one is elsewhere if this run is inside another.
+    /// Creates the networks of both ends and sends their devices out. Stays in the near one. A run
+    /// inside another has its far end in the enclosing network.
     fn networks(&mut self) -> Result<Option<File>, Failure> {
         let args = self.args;
         let shape = Shape { mtu: args.mtu, ipv6: args.ipv6 };
@@ -105,7 +105,7 @@ impl Init<'_> {
             .ok_or_else(|| Failure::Usage(format!("{} is no near end of a network", self.args.near)))
     }
 
-    /// Starts the server and waits until it can be reached.
+    /// Starts the server, and waits until it has bound a port.
     fn serve(&mut self, line: &OsStr, far: BorrowedFd<'_>) -> Result<(), Failure> {
         let here = present_network()?;
         go_to(far)?;
@@ -124,7 +124,7 @@ impl Init<'_> {
         go_to(here.as_fd())
     }
 
-    /// Runs the command to its end.
+    /// Runs the command to its end, and returns its exit code.
     fn command(&mut self) -> Result<u8, Failure> {
         let args = self.args;
         if let Some(signal) = self.signals.next() {
@@ -144,11 +144,11 @@ impl Init<'_> {
             }
             self.sleep(Some(LOSSES))?;
             if mem::replace(&mut lost, self.lost()) != lost {
-                // A failure shows in the next sleep.
+                // A send failure shows in the next `sleep`.
                 let _ = self.control.send(&Message::Lost(lost), &[]);
             }
             while let Some(signal) = self.signals.next() {
-                // What a terminal sends, it sends to the command as well.
+                // The terminal has sent it to the command as well.
                 if !signal.from_terminal {
                     pass_on(signal.number, command);
                 }
@@ -156,18 +156,18 @@ impl Init<'_> {
         }
     }
 
-    /// Packets that were lost before the relay read them, so far.
+    /// Returns the packets lost before the relay so far.
     fn lost(&self) -> Overflow {
         let count = |place| self.drops.get(place).map(Drops::count).unwrap_or_default();
         Overflow([count(0), count(1)])
     }
 
-    /// Lets the server end in order.
+    /// Stops the server with SIGTERM, and waits for its exit.
     fn end_server(&mut self) -> Result<(), Failure> {
         self.ending = true;
         self.reap();
         if let Some(server) = self.server {
-            // If it is gone, that is what was wanted.
+            // Fails only if the server is gone already.
             let _ = kill_process_group(server, Signal::TERM);
         }
         let latest = clock::now() + SERVER_ENDS;
@@ -206,7 +206,8 @@ impl Init<'_> {
         }
     }
 
-    /// Takes note of children that have ended. The exit code is that of the command, if it has.
+    /// Collects children that have ended or stopped. Returns the exit code of the command, if it
+    /// has ended.
     fn reap(&mut self) -> Option<u8> {
         let mut end = None;
         while let Some((pid, status)) = next_change() {
@@ -231,18 +232,18 @@ impl Init<'_> {
     }
 }
 
-/// The command as a job of the shell outside.
+/// Job control: the command as a job of the outer shell.
 impl Init<'_> {
-    /// The command has stopped. If it has a terminal, the whole run is to stop, as it would without
-    /// a group of its own.
+    /// Reports that the command was stopped. If it has a terminal, the whole run must stop, as it
+    /// would without a process group for the command.
     fn on_stop(&self, command: Pid) {
         if let Some(terminal) = &self.terminal {
-            // A failure shows in the next sleep.
+            // A send failure shows in the next `sleep`.
             let _ = self.control.send(&Message::Stopped(terminal.is_with(command)), &[]);
         }
     }
 
-    /// Lets the command go on, with the terminal if it is to have it.
+    /// Resumes the command, with the terminal if it is to have it.
     fn resume(&self, with_terminal: bool) {
         let Some(command) = self.command else { return };
         if let Some(terminal) = self.terminal.as_ref().filter(|_| with_terminal)
@@ -255,8 +256,7 @@ impl Init<'_> {
     }
 }
 
-/// A fresh view of the processes, for programs that look at them. Where it is refused, they see the
-/// host's.
+/// Mounts a /proc of the new process namespace. If that is refused, programs see the host's.
 fn own_proc() {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -278,25 +278,25 @@ fn go_to(network: BorrowedFd<'_>) -> Result<(), Failure> {
 
 fn pass_on(number: u8, to: Pid) {
     if let Some(signal) = Signal::from_named_raw(number.into()) {
-        // It may just have ended.
+        // The process may have ended already.
         let _ = kill_process(to, signal);
     }
 }
 
-/// A child that has ended or stopped.
+/// Returns a child that has ended or stopped, if there is one.
 fn next_change() -> Option<(Pid, WaitStatus)> {
     rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED).ok()?
 }
 
-/// The exit code as shells have it, of a child that has ended.
+/// Returns the exit code of a child that has ended, in the convention of shells.
 fn exit_code(status: WaitStatus) -> Option<u8> {
     let signal = || status.terminating_signal().map(|signal| i32::from(exit::SIGNAL) + signal);
     let code = status.exit_status().or_else(signal)?;
-    // Codes end at 255, signals at 64.
+    // Codes are at most 255, signals at most 64.
     Some(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// The time until `latest`, if there is any.
+/// Returns the time until `latest`, if there is any.
 fn left(latest: Instant) -> Option<Duration> {
     Some(latest.saturating_duration_since(clock::now())).filter(|rest| !rest.is_zero())
 }

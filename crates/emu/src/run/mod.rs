@@ -1,30 +1,29 @@
-//! `rdt-emu run`: a command in a network of its own.
+//! `rdt-emu run`: a command in its own network.
 //!
 //! ```text
-//! rdt-emu run          relays between the two devices; supervises          this file
+//! rdt-emu run          relays between the two devices; supervises          supervise.rs
 //!  `- enter            makes namespaces for users, processes, mounts       enter.rs
 //!      `- init         first process inside; makes both networks           init.rs
 //!          |- server   in the far network
 //!          `- CMD      in the near network
 //! ```
 //!
-//! Each ends when the one above it does, whatever ends that, and with `init` everything that was
-//! started inside. The namespaces and devices vanish with the last process and descriptor. A run
-//! inside another has no far network of its own: its far device is in the network that it was
-//! started in, which passes on what it sends.
+//! Each process is killed when its parent ends, and `init` takes all inner processes with it. The
+//! namespaces and devices vanish with the last process and descriptor. A run inside another has no
+//! far network of its own: its far device is in the enclosing network, which forwards its packets.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
-//! | address | `address.rs` | which addresses the ends get |
-//! | surroundings | `enclosing.rs` | whether this is inside another run |
+//! | address | `address.rs` | addresses of the ends |
+//! | enclosing run | `enclosing.rs` | whether this is inside another run |
 //! | network | `network.rs` | devices, addresses, routes |
-//! | netlink | `netlink.rs` | saying that to the kernel |
+//! | netlink | `netlink.rs` | requests to the kernel for them |
 //! | device | `tun.rs`, `ecn.rs` | packets from and to the kernel |
 //! | control | `control.rs` | the messages between `run` and `init` |
-//! | signals | `signals.rs` | signals as something to wait for |
+//! | signals | `signals.rs` | signals through a descriptor |
 //! | programs | `programs.rs` | starting CMD and the server |
-//! | terminal | `terminal.rs` | who is in the foreground there |
-//! | sentences | `permission_errors.rs` | what to say when the host forbids a step |
+//! | terminal | `terminal.rs` | foreground process group |
+//! | permission errors | `permission_errors.rs` | messages when the host denies a step |
 
 mod address;
 mod control;
@@ -49,17 +48,17 @@ use crate::talk;
 use control::{Control, Message};
 use rdt_program::exit;
 
-/// Which part of the program inside the namespaces runs.
+/// Stage of the start inside the namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stage {
-    /// Enters new namespaces and starts the other one.
+    /// Creates the namespaces, and starts the other stage.
     Enter,
-    /// The first process of the namespaces.
+    /// First process of the namespaces.
     Init,
 }
 
 impl Stage {
-    /// As it is read from the command line.
+    /// Returns the name of the stage on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Enter => "enter",
@@ -68,7 +67,7 @@ impl Stage {
     }
 }
 
-/// The hidden command. What goes wrong is told outside.
+/// Runs the hidden `inside` command. Reports errors to the outer process.
 pub(crate) fn inside(args: &InsideArgs) -> u8 {
     let Ok(control) = Control::inherited(args.control) else {
         talk("this command is for `rdt-emu run` to start");
@@ -76,7 +75,7 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
     };
     let message = match args.stage {
         Stage::Enter => match enter::enter(args) {
-            // The other stage has said how it ended.
+            // The `Init` stage has reported the result.
             Ok(()) => return 0,
             Err(failure) => failed(&failure),
         },
@@ -84,8 +83,8 @@ pub(crate) fn inside(args: &InsideArgs) -> u8 {
     };
     // Fails if the outer process is gone: then no report is needed.
     let _ = control.send(&message, &[]);
-    // The devices vanish with this process, and with them what was not read from them. The other
-    // side hangs up when it has read it.
+    // The devices vanish with this process, and so do unread packets. The outer process hangs up
+    // when it has read them.
     while let Ok(Some(_)) = control.receive() {}
     0
 }

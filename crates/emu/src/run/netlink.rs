@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// A socket to the kernel's side that knows of devices, addresses and routes.
+/// Netlink socket for devices, addresses and routes.
 pub(crate) struct Netlink {
     socket: OwnedFd,
 }
@@ -29,9 +29,9 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    /// The number of a device.
+    /// Returns the index of a device.
     pub(crate) fn index(&self, name: &str) -> io::Result<u32> {
-        // Any socket will do for this question.
+        // The request works on any socket.
         Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
     }
 
@@ -48,9 +48,9 @@ impl Netlink {
         self.ask(message)
     }
 
-    /// Gives a device an address.
+    /// Adds an address to a device.
     pub(crate) fn add_address(&self, device: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
-        // No other host is on the link that could have the address, so it need not be asked for.
+        // The link has no other host, so duplicate address detection is not needed.
         let flags = if address.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
         // struct ifaddrmsg: family, prefix, flags, scope, index
         let mut message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
@@ -59,7 +59,7 @@ impl Netlink {
         self.ask(message)
     }
 
-    /// Sends whatever is for this prefix through a device. A prefix of 0 bits is the default route.
+    /// Routes a prefix through a device. A prefix of 0 bits is the default route.
     pub(crate) fn add_route(&self, to: IpAddr, prefix: u8, device: u32) -> io::Result<()> {
         // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type;
         // flags
@@ -75,7 +75,7 @@ impl Netlink {
         self.ask(message)
     }
 
-    /// Sends a request and waits for the kernel's answer, which it gives at once.
+    /// Sends a request, and reads the answer that the kernel gives at once.
     fn ask(&self, message: Message) -> io::Result<()> {
         rustix::net::send(&self.socket, &message.finish(), SendFlags::empty())?;
         let mut answer = [0; 1024];
@@ -91,7 +91,7 @@ impl Netlink {
     }
 }
 
-/// A request in the making.
+/// Request under construction.
 struct Message {
     bytes: Vec<u8>,
 }
@@ -111,7 +111,8 @@ impl Message {
         self
     }
 
-    /// struct rtattr: length with itself, type; then the value, filled up to a multiple of 4.
+    /// Appends a struct rtattr: length with this header, type; then the value, padded to a multiple
+    /// of 4 bytes.
     fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
         let len = 4 + value.len() as u16;
         self.put(&len.to_ne_bytes()).put(&kind.to_ne_bytes()).put(value);

@@ -1,4 +1,4 @@
-//! The networks at both ends: a TUN device each, its addresses and routes.
+//! Networks at both ends: a TUN device each, with addresses and routes.
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
@@ -13,25 +13,25 @@ use super::permission_errors::Step;
 use super::tun;
 use crate::failure::Failure;
 
-/// The device in each namespace that is its only way out.
+/// Only device of a namespace besides `lo`.
 pub(crate) const DEVICE: &str = "rdt0";
-/// Packets that the kernel keeps for a relay that is busy: 10 ms of the shortest packets of TCP at
-/// 1 Gbit/s and more. What overflows is lost before the link.
+/// Queue of a device for a busy relay, packets: 10 ms at a million packets per second. Packets that
+/// overflow it are lost before the link.
 const DEVICE_QUEUE: u32 = 10_000;
-/// A route to everything.
+/// Destination of the default route.
 const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
 /// Common properties of the devices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// The longest IP packet, in bytes.
+    /// MTU, bytes.
     pub(crate) mtu: u32,
     /// The devices have IPv6 addresses.
     pub(crate) ipv6: bool,
 }
 
 impl Shape {
-    /// Moves the calling thread into a new network namespace, whose one device but `lo` has this
+    /// Moves the calling thread into a new network namespace with one TUN device, which has this
     /// address.
     pub(crate) fn new_namespace(self, address: Ipv4Addr) -> Result<OwnedFd, Failure> {
         nix::sched::unshare(CloneFlags::CLONE_NEWNET)
@@ -49,8 +49,8 @@ impl Shape {
         Ok(tun)
     }
 
-    /// Makes a device in the present namespace for a network inside it, and routes what is for that
-    /// one through it.
+    /// Creates a device in the present namespace for a network inside it, and routes the block of
+    /// that network through it.
     pub(crate) fn attach_inner(self, outer: Block) -> Result<(OwnedFd, Block), Failure> {
         let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
         for number in 1..=address::CHILDREN {
@@ -60,7 +60,7 @@ impl Shape {
             let name = format!("rdt{number}");
             match tun::attach(&tun, &name) {
                 Ok(()) => {}
-                // Another run has it.
+                // Another inner run has this name.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
                 Err(error) => return Err(Step::Join.forbidden()(error)),
             }
@@ -80,7 +80,7 @@ impl Shape {
     fn set_up(self, netlink: &Netlink, name: &str, address: Ipv4Addr) -> io::Result<u32> {
         let device = netlink.index(name)?;
         if self.ipv6 {
-            // No address of the kernel's own, which it would make known to everybody.
+            // No link-local address, which the kernel would announce on the path.
             sysctl(&format!("ipv6/conf/{name}/addr_gen_mode"), "1");
         }
         netlink.set_up(device, Some((self.mtu, DEVICE_QUEUE)))?;
@@ -101,7 +101,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Lets packets through from one device of the present namespace to another.
+    /// Enables forwarding between the devices of the present namespace.
     fn forward(self) -> io::Result<()> {
         fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
         if self.ipv6 {
@@ -110,8 +110,8 @@ impl Shape {
         Ok(())
     }
 
-    /// Keeps the kernel from sending packets of its own, so that the first packet of the command is
-    /// the first on the path. Permits ping.
+    /// Stops packets of the kernel itself, so that the first packet of the command is the first on
+    /// the path. Also permits unprivileged ping.
     fn quiet(self) {
         let disable = if self.ipv6 { "0" } else { "1" };
         for scope in ["all", "default"] {
@@ -127,12 +127,12 @@ impl Shape {
 pub(crate) struct Drops(Option<File>);
 
 impl Drops {
-    /// Reads the counters of the present namespace, wherever they are evaluated.
+    /// Opens the counters of the present namespace, which can then be read from any other.
     pub(crate) fn here() -> Self {
         Self(File::open("/proc/thread-self/net/dev").ok())
     }
 
-    /// How many there were so far, as far as that is known.
+    /// Returns the drops so far; 0 if they are unknown.
     pub(crate) fn count(&self) -> u64 {
         let read = |mut file: &File| {
             file.rewind().ok()?;
@@ -142,14 +142,14 @@ impl Drops {
     }
 }
 
-/// The device's count in the table of `proc_pid_net(5)`: eight numbers of what was received, then
-/// bytes, packets and errors of what was sent, then this.
+/// Parses the device's transmit drops from `proc_pid_net(5)`: eight numbers of reception, then
+/// bytes, packets and errors of transmission, then this.
 fn dropped(table: &str) -> Option<u64> {
     let numbers = table.lines().find_map(|line| line.trim_start().strip_prefix(DEVICE)?.strip_prefix(':'))?;
     numbers.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// Sets what it would be better to have set.
+/// Sets a kernel parameter, if that is possible.
 fn sysctl(name: &str, value: &str) {
     if let Err(error) = fs::write(format!("/proc/sys/net/{name}"), value) {
         tracing::debug!(%error, "net.{name} stays as it is");

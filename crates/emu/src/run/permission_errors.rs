@@ -9,28 +9,28 @@ use crate::failure::Failure;
 /// Steps of `run` that need permissions, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Joining the network of the run outside.
+    /// Joining the network of the enclosing run.
     Join,
     /// Starting this program again.
     Again,
-    /// A user namespace, by those who are not root.
+    /// Creating a user namespace, as another user than root.
     UserNamespace,
-    /// Being root in it.
+    /// Becoming root in the user namespace.
     Root,
-    /// Process and mount namespaces.
+    /// Creating process and mount namespaces.
     Processes,
-    /// A network namespace.
+    /// Creating a network namespace.
     Network,
-    /// Opening the device that TUN devices are made from.
+    /// Opening /dev/net/tun.
     OpenTun,
-    /// Making a TUN device.
+    /// Creating a TUN device.
     MakeTun,
-    /// Addresses, routes, MTU.
+    /// Setting addresses, routes and MTU.
     Configure,
 }
 
 impl Step {
-    /// For `map_err`: the sentences for this step.
+    /// Returns a `map_err` function that describes a failure of this step.
     pub(crate) fn forbidden(self) -> impl Fn(io::Error) -> Failure {
         move |error| Failure::Forbidden(self.sentences(&error, &Host::look()))
     }
@@ -66,8 +66,8 @@ impl Step {
                 "the rights to it are withheld from this process; start it as the user who started that one"
             }
             Some(libc::EPERM | libc::EACCES) => "the rights to it are withheld from this process",
-            // It knows neither the family nor its settings; IPv4 is always there where TUN devices
-            // are.
+            // The kernel lacks the address family or its settings. That must be IPv6: a kernel with
+            // TUN devices has IPv4.
             Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT) if self != Self::MakeTun => {
                 "the kernel has no IPv6, or it is switched off, so leave --ipv6 out"
             }
@@ -95,7 +95,7 @@ impl Step {
     }
 }
 
-/// Returns true if the limit of open files is the reason, not the step.
+/// Returns the reason if it is a limit of open files and not the step.
 fn open_files(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error() {
         Some(libc::EMFILE) => Some("this process may open no more files; see `ulimit -n`"),
@@ -116,7 +116,7 @@ fn again_reason(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns the setting of the host that forbids namespaces.
+/// Setting of the host that forbids namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
     /// The limit on user namespaces is 0.
@@ -125,13 +125,13 @@ enum Obstacle {
     NoNetworks,
     /// Debian's switch for user namespaces is off.
     SwitchedOff,
-    /// `AppArmor` takes the rights from those who enter a user namespace.
+    /// `AppArmor` removes capabilities in user namespaces.
     AppArmor,
-    /// A filter of system calls is on this process.
+    /// A seccomp filter applies to this process.
     Filter,
 }
 
-/// The obstacles on this host.
+/// Obstacles found on this host.
 struct Host(Vec<Obstacle>);
 
 impl Host {
@@ -148,7 +148,7 @@ impl Host {
         Self(looks.into_iter().filter_map(|(obstacle, there)| there.then_some(obstacle)).collect())
     }
 
-    /// The likeliest of the reasons, and what to do.
+    /// Returns the likeliest reason, and the remedy.
     fn reason(&self, step: Step, error: &io::Error) -> String {
         let has = |obstacle| self.0.contains(&obstacle);
         let limit = |name| format!("the limit user.{name} is 0; root can say `sysctl user.{name}=10000`");

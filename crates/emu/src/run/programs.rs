@@ -1,4 +1,4 @@
-//! The programs of the user: the command, and the server at the far end.
+//! Start of the user's programs: the command, and the server at the far end.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,11 +13,11 @@ use rustix::process::{Pid, getpid};
 use super::address;
 use super::terminal::Terminal;
 
-/// The far end's address.
+/// Environment variable with the address of the far end.
 const PEER: &str = "RDT_PEER";
-/// The own address.
+/// Environment variable with the address of the program's own end.
 const LOCAL: &str = "RDT_LOCAL";
-/// Their IPv6 addresses, where there are any.
+/// Environment variables with the IPv6 addresses, if there are any.
 const PEER6: &str = "RDT_PEER6";
 const LOCAL6: &str = "RDT_LOCAL6";
 
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     pub(crate) ipv6: bool,
 }
 
-/// Starts the command, if there is a terminal that it is to have, in a process group of its own.
+/// Starts the command. With a terminal it gets its own process group.
 pub(crate) fn start(command: &[OsString], place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     let mut arguments = command.iter();
     let program = arguments.next().ok_or(io::ErrorKind::NotFound)?;
@@ -57,7 +57,7 @@ pub(crate) fn any_port_is_bound() -> bool {
     })
 }
 
-/// Its end is seen by waiting for any child, so nothing is kept of it but its number.
+/// Starts a program. Its end is seen by waiting for any child, so only the process id is kept.
 fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io::Result<Pid> {
     command.env(LOCAL, place.local.to_string()).env(PEER, place.peer.to_string());
     if place.ipv6 {
@@ -75,11 +75,7 @@ fn spawn(mut command: Command, place: Place, terminal: Option<&Terminal>) -> io:
         Ok(SigSet::empty().thread_set_mask()?)
     };
     // SAFETY: it makes system calls and nothing else, which is allowed between fork and exec.
-    #[expect(
-        unsafe_code,
-        reason = "the signals that are blocked here would stay blocked in the program, and it is to have the terminal \
-                  before it looks"
-    )]
+    #[expect(unsafe_code, reason = "the program must start without blocked signals, and with the terminal")]
     unsafe {
         command.pre_exec(prepare);
     }

@@ -1,4 +1,4 @@
-//! Signals as something to wait for, in place of something that happens: signalfd(2).
+//! Signals through a descriptor: signalfd(2).
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,40 +7,40 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// Signals that ask a program to end.
+/// Signals that request the end of a program.
 const REQUESTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// A signal that came.
+/// Received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) number: u8,
-    /// The kernel sent it, as it does for a key: to all programs in the foreground.
+    /// Sent by the kernel, as for Ctrl-C: all programs in the foreground got it.
     pub(crate) from_terminal: bool,
 }
 
-/// The signals that this process waits for. They stay blocked in the programs that it starts.
+/// Signals that this process reads. They stay blocked in the programs that it starts.
 pub(crate) struct Signals {
     fd: SignalFd,
     came: VecDeque<Came>,
 }
 
 impl Signals {
-    /// Waits for requests to end. To be called before any thread is started.
+    /// Reads requests to end. Must be called before any thread is started.
     pub(crate) fn requests() -> io::Result<Self> {
         Self::of(&REQUESTS.into_iter().collect())
     }
 
-    /// Waits for the ends of children as well; they are no signals that come, but end a wait.
+    /// Also reads the ends of children, which end a wait but are not returned as signals.
     pub(crate) fn requests_and_children() -> io::Result<Self> {
         Self::of(&REQUESTS.into_iter().chain([Signal::SIGCHLD]).collect())
     }
 
-    /// One more, which came in another way.
+    /// Adds a signal that arrived as a message.
     pub(crate) fn push(&mut self, number: u8) {
         self.came.push_back(Came { number, from_terminal: false });
     }
 
-    /// The next one, if any came.
+    /// Returns the next signal, if there is one.
     pub(crate) fn next(&mut self) -> Option<Came> {
         self.read();
         self.came.pop_front()
@@ -53,7 +53,7 @@ impl Signals {
         !self.came.is_empty()
     }
 
-    /// Lets requests to end do what they do to any program. Those that came before are forgotten.
+    /// Restores the default effect of requests to end. Pending ones are discarded.
     pub(crate) fn release(mut self) {
         while self.next().is_some() {}
         if let Err(error) = REQUESTS.into_iter().collect::<SigSet>().thread_unblock() {
@@ -64,7 +64,7 @@ impl Signals {
     fn read(&mut self) {
         while let Ok(Some(info)) = self.fd.read_signal() {
             if info.ssi_signo != Signal::SIGCHLD as u32 {
-                // Signals are numbered to 64.
+                // Signal numbers are at most 64.
                 let number = u8::try_from(info.ssi_signo).unwrap_or(u8::MAX);
                 self.came.push_back(Came { number, from_terminal: info.ssi_code == libc::SI_KERNEL });
             }

@@ -1,5 +1,4 @@
-//! The part of `run` that stays outside: it relays, passes signals on and tells what became of the
-//! packets.
+//! Outer process of `run`: relays packets, forwards signals and prints the report.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -31,9 +30,9 @@ use crate::relay::Relay;
 use crate::waiter::{Descriptors, Stop, Waiter, Waiting};
 use crate::{stderr_log, talk};
 
-/// The smallest MTU of IPv6, RFC 8200, section 5.
+/// Smallest MTU of IPv6, bytes: RFC 8200, section 5.
 const MIN_MTU_IPV6: u32 = 1280;
-/// Message when the first inner process is killed.
+/// Exit code if the first inner process was killed: 128 + SIGKILL.
 const KILLED: u8 = 137;
 
 /// Warning when the enclosing run cannot be used.
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     signals.release();
     warnings.close();
     let (ended, Finished { accounts, watchers }) = carried?;
-    // However it ended, packets may have passed.
+    // Packets may have passed even if the run failed.
     let (code, lost_before) = match ended {
         Ok((code, overflow)) => (code, overflow.0.map(Some)),
         Err(failure) => {
@@ -70,10 +69,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     Ok(args.output.finish(watchers, &accounts, &circumstances))
 }
 
-/// How the command ended: its exit code, and what never came to the relay.
+/// Result of the command: exit code, and packets lost before the relay.
 type Ended = Result<(u8, Overflow), Failure>;
 
-/// Relays as long as the command runs. It fails only if no packet has passed.
+/// Relays while the command runs. Fails only if no packet has passed.
 fn carry(
     path: Path,
     seed: u64,
@@ -85,21 +84,21 @@ fn carry(
     let watchers = || args.output.watchers(IpPackets, seed, inside.warnings.clone());
     let relay = Worker::start(path, devices, watchers, args.wait)?;
     let ended = match signals.next() {
-        // It came before there was a command that it could be for.
+        // The signal came before the command was started.
         Some(signal) => Ok((exit::SIGNAL + signal.number, Overflow::default())),
         None => inside.supervise(signals, &relay),
     };
     let (relayed, finished) = relay.finish().map_err(Failure::system("the relay stopped"))?;
-    // If it stopped by itself, that is why there is no other end.
+    // An error of the relay takes precedence: it ended the run.
     let ended = relayed.map_err(Failure::system("the relay stopped")).and(ended);
     Ok((ended, finished))
 }
 
-/// The processes inside, as seen from outside.
+/// Inner processes, as seen by the outer one.
 struct Inside {
     control: Control,
     child: Child,
-    /// The far device, if this run is inside another.
+    /// Far device, if this run is inside another.
     far: Option<OwnedFd>,
     terminal: Foreground,
     /// Warnings for the user; a slow reader delays no signal.
@@ -157,7 +156,7 @@ impl Inside {
         }
     }
 
-    /// Lets the command begin, and waits for its end.
+    /// Starts the command, and waits for its end.
     fn supervise(&self, signals: &mut Signals, relay: &Worker) -> Ended {
         self.control.send(&Message::Go, &[]).map_err(Failure::system("the process inside is gone"))?;
         let mut losses = LossAlarm::default();
@@ -174,7 +173,7 @@ impl Inside {
             let [_, said, relay_ended] = fds.map(|fd| !fd.revents().is_empty());
             while let Some(signal) = signals.next() {
                 if !signal.from_terminal {
-                    // If it is gone, that is said below.
+                    // Fails if the inner process is gone, which `receive` reports.
                     let _ = self.control.send(&Message::Signal(signal.number), &[]);
                 }
             }
@@ -188,7 +187,7 @@ impl Inside {
                     }
                     Some((Message::Stopped(had_terminal), _)) => {
                         let terminal = self.terminal.stop(had_terminal);
-                        // If it is gone, that is said below.
+                        // Fails if the inner process is gone, which `receive` reports.
                         let _ = self.control.send(&Message::Continue(terminal), &[]);
                     }
                     Some((Message::Ended(code, overflow), _)) => return Ok((code, overflow)),
@@ -199,7 +198,7 @@ impl Inside {
                 }
             }
             if relay_ended {
-                // Why is what it gives back.
+                // The result of the relay has the error.
                 return Ok((exit::OS, Overflow::default()));
             }
         }
@@ -209,10 +208,10 @@ impl Inside {
         self.control.receive().map_err(Failure::system("cannot read the control socket"))
     }
 
-    /// Waits until nothing is left inside, and the terminal is whose it was.
+    /// Waits until all inner processes have ended, and takes the terminal back.
     fn wait(self) {
         let Self { control, mut child, terminal, .. } = self;
-        // That ends it, if it has not ended.
+        // The inner process ends when this socket is closed.
         drop(control);
         if let Err(error) = child.wait() {
             tracing::debug!(%error, "cannot wait for the process inside");
@@ -231,12 +230,12 @@ struct Finished {
     watchers: Watchers<IpPackets>,
 }
 
-/// The relay on a thread of its own.
+/// Relay on its own thread.
 struct Worker {
     stop: Stop,
     /// Set when the thread ends.
     ended: Stop,
-    /// Why it stopped by itself, if it did.
+    /// Result of the relay, and its accounts.
     thread: JoinHandle<(io::Result<()>, Finished)>,
 }
 
@@ -250,7 +249,7 @@ impl Worker {
         let stop = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let ended = Stop::new().map_err(Failure::system("no event descriptor"))?;
         let (to_stop, over) = (stop.clone(), ended.clone());
-        // From here on they are finished whatever happens.
+        // Last step that can fail: from here on the observers are always finished.
         let watchers = watchers()?;
         let thread = thread::spawn(move || {
             let [near, far] = devices.clone().map(TunPort::new);
@@ -265,6 +264,6 @@ impl Worker {
 
     fn finish(self) -> io::Result<(io::Result<()>, Finished)> {
         self.stop.set();
-        self.thread.join().map_err(|_| io::Error::other("its thread ended by itself"))
+        self.thread.join().map_err(|_| io::Error::other("its thread panicked"))
     }
 }

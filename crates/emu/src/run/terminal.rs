@@ -1,9 +1,10 @@
-//! The terminal, and which process group is in the foreground there.
+//! Terminal, and its foreground process group.
 //!
-//! A shell makes it its own, and cannot give it back to a group that has no number in its namespace
-//! of processes. So CMD gets a group of its own with the terminal, as a shell would give it, and
-//! when it stops the run stops as well. Where CMD shares the standard input or output with others
-//! (`| less`), it stays in their group, and the terminal theirs.
+//! An interactive shell as CMD takes the terminal for its own process group. It cannot give the
+//! terminal back to the group outside, which has no id in its process namespace. So CMD starts with
+//! its own foreground group, and when CMD stops, the run stops as well. If CMD shares its standard
+//! input or output with other programs (`| less`), it stays in their group, and they keep the
+//! terminal.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group, test_kill_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// The terminal that this process belongs to.
+/// Controlling terminal of this process.
 pub(crate) struct Terminal(OwnedFd);
 
 impl Terminal {
@@ -27,24 +28,26 @@ impl Terminal {
         self.0.try_clone().map(Self)
     }
 
-    /// Returns true if this process group is in the foreground.
+    /// Returns true if this group is in the foreground.
     pub(crate) fn is_with(&self, group: Pid) -> bool {
         tcgetpgrp(&self.0) == Ok(group)
     }
 
-    /// Puts a group into the foreground, from wherever. Makes system calls only.
+    /// Puts a group into the foreground, also from the background. Makes system calls only, so that
+    /// a forked child may call it.
     pub(crate) fn give_to(&self, group: Pid) -> rustix::io::Result<()> {
-        // Who asks for it from the background is stopped, unless that signal is blocked.
+        // In the background, tcsetpgrp raises SIGTTOU, which stops the process unless it is
+        // blocked.
         let stop: SigSet = [Number::SIGTTOU].into_iter().collect();
         let before = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK);
         let given = tcsetpgrp(&self.0, group);
-        // It cannot fail if the other did not.
+        // Cannot fail, because the first change of the mask did not.
         let _ = before.and_then(|before| before.thread_set_mask());
         given
     }
 }
 
-/// The terminal of a run that began in the foreground; none otherwise.
+/// Terminal of a run that was started in the foreground; otherwise none.
 pub(crate) struct Foreground(Option<Terminal>);
 
 impl Foreground {
@@ -52,13 +55,14 @@ impl Foreground {
         Self(Terminal::open().filter(|terminal| terminal.is_with(getpgrp())))
     }
 
-    /// CMD gets the terminal for itself.
+    /// Returns true if CMD gets the terminal for itself.
     pub(crate) fn is_for_command(&self) -> bool {
         self.0.is_some() && io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
-    /// CMD has stopped, and had the terminal or wants it: stops this group too, unless it is in the
-    /// foreground and CMD can have it. Returns when the run is to go on: whether in the foreground.
+    /// Handles a stop of CMD, which had the terminal or wants it. Stops this group too, unless it
+    /// is in the foreground and CMD can have the terminal. Returns when the run is resumed; true if
+    /// in the foreground.
     pub(crate) fn stop(&self, had_terminal: bool) -> bool {
         let Some(terminal) = &self.0 else { return false };
         if !had_terminal && terminal.is_with(getpgrp()) {
@@ -67,13 +71,14 @@ impl Foreground {
         if had_terminal {
             log(terminal.give_to(getpgrp()));
         }
-        // Where no shell could let it go on, the kernel lets it do so at once.
+        // The kernel discards this signal in an orphaned process group, which no shell could
+        // resume.
         log(kill_current_process_group(Signal::TSTP));
         terminal.is_with(getpgrp())
     }
 
-    /// Puts this process group into the foreground again, if the group there has ended. A shell
-    /// outside that has taken the terminal keeps it.
+    /// Puts this group into the foreground again, if the group there has ended. A shell outside
+    /// that has taken the terminal keeps it.
     pub(crate) fn take_back(&self) {
         let Some(terminal) = &self.0 else { return };
         let is_gone = |group| test_kill_process_group(group) == Err(Errno::SRCH);

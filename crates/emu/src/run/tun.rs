@@ -1,4 +1,4 @@
-//! The TUN device: a network device whose other side is this program.
+//! TUN device: a network device whose other side is this program.
 //! Documentation/networking/tuntap.rst.
 
 use std::io;
@@ -15,20 +15,20 @@ use super::ecn;
 use crate::capture::frame::{Carried, Frame};
 use crate::port::{Buffers, Port, Sent};
 
-/// Where devices are made.
+/// Device file that creates TUN devices.
 pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
-/// The longest IP packet, in bytes.
+/// Longest IP packet, bytes.
 const MAX_PACKET: usize = 65_535;
 
-/// Opens the device from which others are made.
+/// Opens the device file.
 pub(crate) fn open() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(CLONE_DEVICE, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Makes it a device of IP packets with this name, in the network namespace of the calling thread.
-/// The device vanishes when the descriptor is closed.
+/// Creates a TUN device with this name in the network namespace of the calling thread, and attaches
+/// the descriptor. The device vanishes when the descriptor is closed.
 pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
-    /// `TUNSETIFF`: _IOW('T', 202, int), whose argument is a struct ifreq all the same.
+    /// `TUNSETIFF`: _IOW('T', 202, int), although its argument is a struct ifreq.
     const SET_INTERFACE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<libc::c_int>(b'T', 202);
     #[expect(clippy::cast_possible_truncation, reason = "the constants are declared wider than their field")]
     let mut request =
@@ -37,7 +37,7 @@ pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
     for (to, from) in request.name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
         *to = from;
     }
-    // SAFETY: the kernel reads and writes one struct ifreq, which `IfReq` is as long as.
+    // SAFETY: the kernel reads and writes one struct ifreq, and `IfReq` is as long as that.
     #[expect(unsafe_code, reason = "no library wraps this request")]
     unsafe {
         rustix::ioctl::ioctl(tun, rustix::ioctl::Updater::<SET_INTERFACE, IfReq>::new(&mut request))?;
@@ -50,16 +50,16 @@ pub(crate) fn attach(tun: &OwnedFd, name: &str) -> io::Result<()> {
 struct IfReq {
     name: [u8; libc::IFNAMSIZ],
     flags: i16,
-    /// The union is as long as a struct ifmap, 24 bytes where pointers have 8.
+    /// Rest of the union, whose longest member is a struct ifmap: 24 bytes with 64-bit pointers.
     rest: [u8; 22],
 }
 
 const _: () = assert!(size_of::<IfReq>() >= size_of::<libc::ifreq>());
 
-/// One end of the path: the packets that the kernel sends through the device.
+/// Port of a TUN device: packets that the kernel sends through the device.
 pub(crate) struct TunPort {
     tun: Arc<OwnedFd>,
-    /// One packet, whose length is known only when it has been read.
+    /// Buffer for one packet, whose length is known only after the read.
     scratch: Box<[u8]>,
 }
 
@@ -95,17 +95,17 @@ impl Port for TunPort {
     }
 
     fn send(&mut self, delivery: &mut Delivery) -> io::Result<Sent> {
-        // A flipped bit may have hit the field, so it is compared with what the link says.
+        // A flipped bit may have hit the field, so it is compared with the codepoint of the link.
         if delivery.ecn == rdt_emulator::Ecn::Ce && ecn::read(&delivery.packet) != delivery.ecn {
             ecn::write(&mut delivery.packet, delivery.ecn);
         }
-        // It refuses what is no IP packet, and everything while the device is down or going away.
+        // The device rejects bytes that are not an IP packet, and all packets while it is down.
         let taken = rustix::io::write(self.tun.as_fd(), &delivery.packet).is_ok();
         Ok(if taken { Sent::Taken } else { Sent::Refused })
     }
 }
 
-/// Packets of the devices, unchanged.
+/// Packets of the devices, captured unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IpPackets;
 
@@ -114,7 +114,7 @@ impl Frame for IpPackets {
         let start = out.len();
         out.extend_from_slice(packet.bytes);
         let bytes = &mut out[start..];
-        // As in `TunPort::send`, which comes later.
+        // Marks the packet as `TunPort::send` does later.
         let is_marked = packet.ecn == rdt_emulator::Ecn::Ce && ecn::read(bytes) != packet.ecn;
         if is_marked {
             ecn::write(bytes, packet.ecn);

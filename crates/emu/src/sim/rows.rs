@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::account::Account;
 use crate::json;
 
-/// How rows are written.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Csv,
@@ -19,10 +19,10 @@ pub(super) enum Format {
 /// Fate of a packet, or of its duplicate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row {
-    /// Packets of a direction are numbered from 0 in the order in which they are sent.
+    /// Number of the packet in its direction, from 0 in the order of sending.
     pub(super) n: u64,
     pub(super) direction: Direction,
-    /// Since the beginning.
+    /// Time since the start.
     pub(super) sent: Duration,
     /// Bytes.
     pub(super) size: usize,
@@ -34,12 +34,12 @@ pub(super) struct Row {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// When, since the beginning.
+    /// Due time since the start.
     Delivered(Duration),
     Dropped(DropCause),
 }
 
-/// Where they go.
+/// Writer of rows.
 pub(super) struct Rows<W> {
     out: W,
     format: Format,
@@ -105,7 +105,7 @@ impl<W: Write> Rows<W> {
         }
     }
 
-    /// Prints the accounts, forward first.
+    /// Ends the output. JSON ends with the accounts, forward first.
     pub(super) fn end(&mut self, seed: u64, elapsed: Duration, accounts: &[Account; 2]) -> io::Result<()> {
         if self.format == Format::Json {
             let [forward, reverse] = accounts.each_ref().map(direction);
@@ -124,14 +124,14 @@ impl<W: Write> Rows<W> {
     }
 }
 
-/// Virtual time has no lateness and no refusals, so these members are absent.
+/// Returns an account without lateness and refusals, which virtual time does not have.
 fn direction(account: &Account) -> Value {
     let mut object = json::ledger(&account.ledger);
     json::extend(&mut object, json!({ "queue_delay_us": json::queue_delays(&account.queue_delays) }));
     object
 }
 
-/// Microseconds, exact to the nanosecond.
+/// Formats microseconds, exact to the nanosecond.
 fn micros(time: Duration) -> String {
     format!("{}.{:03}", time.as_micros(), time.subsec_nanos() % 1000)
 }

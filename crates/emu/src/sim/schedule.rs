@@ -1,8 +1,7 @@
-//! Which packets are sent when.
+//! Schedule of packets to send.
 //!
-//! Owns the notation and the order: lines may be in any order, and of packets of one time those of
-//! the earlier line come first. Packets are made one by one, so a line may stand for any number of
-//! them.
+//! Owns the notation and the order. Lines may be in any order; packets of the same time are sent in
+//! the order of their lines. Packets are made one by one, so a line may stand for any number.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,15 +9,15 @@ use std::time::Duration;
 
 use rdt_emulator::{Bitrate, Direction, Ecn, parse_bitrate, parse_bytes, parse_duration};
 
-/// The longest packet, bytes.
+/// Longest packet, bytes.
 const MAX_SIZE: u64 = 65_535;
-/// The longest schedule: 100 years, which can be added to any clock.
+/// Longest schedule: 100 years, which can be added to any clock.
 pub(super) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A packet that is to be sent.
+/// Packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// Since the beginning.
+    /// Time since the start.
     pub(super) at: Duration,
     /// Bytes.
     pub(super) size: usize,
@@ -29,7 +28,7 @@ pub(super) struct Planned {
 /// Packets in order of their times.
 pub(super) struct Schedule {
     bursts: Vec<Burst>,
-    /// When the next packet of each burst comes that has one.
+    /// Time of the next packet of each unfinished burst.
     next: BinaryHeap<Reverse<(Duration, usize)>>,
 }
 
@@ -39,22 +38,22 @@ pub(super) struct Burst {
     first: Planned,
     /// Remaining packets.
     count: u64,
-    /// None come at or after this.
+    /// End of the burst: no packet at or after this time.
     until: Duration,
     gap: Gap,
     /// Rounding remainder of the last gap; see [`Bitrate::transmit_time`].
     remainder: u64,
 }
 
-/// The time from one packet to the next.
+/// Interval between packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Gap {
-    /// As long as the bytes of the first take at this rate.
+    /// Time that the bytes of the first packet take at this rate.
     Rate(Bitrate),
     Time(Duration),
 }
 
-/// Error in a schedule, and its line.
+/// Error in a schedule, with its line.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub(super) struct ScheduleError {
@@ -70,7 +69,7 @@ impl Schedule {
         Self { bursts, next }
     }
 
-    /// Reads lines; what follows a `#` is a comment.
+    /// Parses lines; `#` begins a comment.
     pub(super) fn parse(text: &str) -> Result<Self, ScheduleError> {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
         let lines = (1..).zip(lines).filter(|(_, line)| !line.trim().is_empty());
@@ -101,7 +100,7 @@ impl Burst {
         Self { first, count: 1, until: Duration::MAX, gap: Gap::Time(Duration::ZERO), remainder: 0 }
     }
 
-    /// As many as come before `until`.
+    /// Repeats the packet until `until`.
     pub(super) const fn repeated_until(self, gap: Gap, until: Duration) -> Self {
         Self { gap, until, count: u64::MAX, ..self }
     }
@@ -127,7 +126,7 @@ impl Burst {
         Ok(burst)
     }
 
-    /// One of the words that may follow.
+    /// Applies an optional word of a line.
     fn add(&mut self, word: &str) -> Result<(), String> {
         match word {
             "forward" => self.first.direction = Direction::Forward,
@@ -169,7 +168,7 @@ impl Burst {
         self.count -= 1;
     }
 
-    /// The next one; see [`Bitrate::transmit_time`] for `remainder`.
+    /// Returns the interval to the next packet; see [`Bitrate::transmit_time`] for `remainder`.
     fn gap(&self, remainder: &mut u64) -> Duration {
         match self.gap {
             Gap::Rate(rate) => rate.transmit_time(self.first.size, remainder),

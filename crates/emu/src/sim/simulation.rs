@@ -1,6 +1,6 @@
-//! A path in virtual time.
+//! Path in virtual time.
 //!
-//! Owns the numbers of the packets: which one an outcome is of.
+//! Owns the numbers of the packets, which assign each outcome to its packet.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use super::rows::{Outcome, Row, Rows};
 use super::schedule::Planned;
 use crate::account::Account;
 
-/// More than a push can drop of packets that wait, if they are not of no bytes at all.
+/// Late drops kept per link: more waiting packets than one push can drop, unless they are empty.
 const LATE_DROPS: usize = 1 << 20;
 
-/// A path, and what was sent into it.
+/// Path, and the packets that were sent into it.
 pub(super) struct Simulation {
     path: Path,
     begin: Instant,
@@ -25,24 +25,24 @@ pub(super) struct Simulation {
     sent: [Sent; 2],
 }
 
-/// The packets of one direction that have outcomes to come.
+/// Packets of one direction with pending outcomes.
 #[derive(Debug, Default)]
 struct Sent {
-    /// The number of the first one in `packets`.
+    /// Number of the first packet in `packets`.
     first: u64,
     packets: VecDeque<Waiting>,
 }
 
-/// A packet, or two with its second copy.
+/// Packet with pending outcomes: two if it was duplicated.
 #[derive(Debug)]
 struct Waiting {
     at: Duration,
-    /// Outcomes to come.
+    /// Pending outcomes.
     left: u8,
 }
 
 impl Simulation {
-    /// The path's times count from `begin`.
+    /// Creates a simulation whose schedules start at `begin`.
     pub(super) fn new(mut path: Path, begin: Instant) -> Self {
         path.start(begin);
         for link in [&mut path.forward, &mut path.reverse] {
@@ -52,7 +52,7 @@ impl Simulation {
         Self { path, begin, elapsed: Duration::ZERO, sent: <[Sent; 2]>::default() }
     }
 
-    /// Tells of everything that happens until `at`.
+    /// Reports everything that happens until `at`.
     pub(super) fn advance(&mut self, at: Duration, rows: &mut Rows<impl Write>) -> io::Result<()> {
         let until = self.begin + at;
         while let Some((due, direction)) = self.next_event().filter(|(due, _)| *due <= until) {
@@ -65,7 +65,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Sends a packet; nothing earlier is to be sent after it.
+    /// Sends a packet. Packets must be sent in the order of their times.
     pub(super) fn send(&mut self, planned: Planned, rows: &mut Rows<impl Write>) -> io::Result<()> {
         let Planned { at, size, direction, ecn } = planned;
         self.elapsed = at;
@@ -94,7 +94,7 @@ impl Simulation {
         self.tell_late_drops(direction, rows)
     }
 
-    /// Lets everything arrive: how long all took, and the accounts, the forward one first.
+    /// Delivers the remaining packets. Returns the elapsed time and the accounts, forward first.
     pub(super) fn finish(mut self, rows: &mut Rows<impl Write>) -> io::Result<(Duration, [Account; 2])> {
         while let Some((due, _)) = self.next_event() {
             self.advance(due.saturating_duration_since(self.begin), rows)?;
@@ -109,11 +109,11 @@ impl Simulation {
         Ok((self.elapsed, accounts))
     }
 
-    /// When a link is to be looked at again, and which.
+    /// Returns the next wake-up of a link, and its direction.
     fn next_event(&self) -> Option<(Instant, Direction)> {
         let forward = self.path.forward.next_wakeup().map(|due| (due, Direction::Forward));
         let reverse = self.path.reverse.next_wakeup().map(|due| (due, Direction::Reverse));
-        // Of equal times the first.
+        // Forward comes first if the times are equal.
         forward.into_iter().chain(reverse).min_by_key(|(due, _)| *due)
     }
 
@@ -149,7 +149,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// One of the outcomes of the packet with this tag has come: its number, and when it was sent.
+    /// Accounts for one outcome of the packet with this tag. Returns its number and when it was
+    /// sent.
     fn settle(&mut self, direction: Direction, tag: u32) -> (u64, Duration) {
         let sent = &mut self.sent[index(direction)];
         let ahead = tag.wrapping_sub(self::tag(sent.first));
@@ -163,7 +164,7 @@ impl Simulation {
 }
 
 impl Sent {
-    /// Forgets the first packets, whose outcomes have all come.
+    /// Forgets leading packets without pending outcomes.
     fn forget(&mut self) {
         while self.packets.front().is_some_and(|packet| packet.left == 0) {
             self.packets.pop_front();
@@ -172,8 +173,8 @@ impl Sent {
     }
 }
 
-/// A packet's number without its upper half. Numbers that it does not tell apart are farther from
-/// each other than any link has packets.
+/// Returns the lower 32 bits of a packet's number. They are unique on a link, which never holds
+/// 2^32 packets.
 const fn tag(n: u64) -> u32 {
     let [low @ .., _, _, _, _] = n.to_le_bytes();
     u32::from_le_bytes(low)

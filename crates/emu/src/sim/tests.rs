@@ -1,4 +1,4 @@
-//! Schedules, and what becomes of them.
+//! Schedules, and the fates of their packets.
 
 use rdt_emulator::spec::{PathSpec, Scope};
 use rdt_emulator::{Direction, PathConfig};
@@ -14,7 +14,7 @@ fn path(toml: &str) -> PathConfig {
     path.to_path_config(|file| Err(format!("no {file}"))).unwrap()
 }
 
-/// Output for this path, seed and schedule.
+/// Returns the output for this path, seed and schedule.
 fn output(config: &PathConfig, seed: u64, schedule: &str, format: Format) -> String {
     let mut out = Vec::new();
     let schedule = Schedule::parse(schedule).unwrap();
@@ -24,7 +24,7 @@ fn output(config: &PathConfig, seed: u64, schedule: &str, format: Format) -> Str
 
 #[test]
 fn sim_prints_fate_and_due_time() {
-    // 1000 bytes take 1 ms, and one may wait.
+    // 1000 bytes take 1 ms, and the queue holds one packet.
     let config = path("rtt = '20ms'\nrate = '8mbit'\nqueue = '1p'");
     let schedule = "0s 1000 3/0s ect0  # a burst\n\n500us 100 reverse\n";
     let expected = "\
@@ -46,10 +46,9 @@ fn output_depends_on_seed_only() {
     assert_ne!(of(1), of(2));
 }
 
-/// Of every discipline: those that drop what they had taken are the ones in which rows could go
-/// astray.
+/// Covers every discipline: rows of packets that are dropped late could be lost.
 #[test]
-fn every_packet_and_every_copy_has_one_row() {
+fn each_packet_and_copy_has_one_row() {
     for queue in ["drop-tail", "drop-head", "codel", "pie", "red:min=5kb,max=10kb"] {
         let config = path(&format!(
             "rtt = '20ms'\nrate = '1mbit'\nqueue = '20p'\ndiscipline = '{queue}'\nduplicate = '10%'"
@@ -112,7 +111,7 @@ fn schedule_errors_name_the_line() {
 }
 
 #[test]
-fn an_empty_schedule_has_an_account_of_nothing() {
+fn empty_schedule_has_empty_account() {
     let text = output(&PathConfig::default(), 1, "", Format::Json);
     let end: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
@@ -122,7 +121,7 @@ fn an_empty_schedule_has_an_account_of_nothing() {
 }
 
 #[test]
-fn a_size_is_for_a_steady_flow_only() {
+fn size_requires_cbr() {
     use clap::Parser;
 
     #[derive(Debug, Parser)]

@@ -1,4 +1,4 @@
-//! Two ports that are descriptors, and an end that is one: `ppoll` on Linux.
+//! Waiting on the descriptors of two ports and of a stop request: `ppoll` on Linux.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{PollPorts, Readiness};
 
-/// Asks a relay to end, from any thread.
+/// Handle that asks a relay to end, from any thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(Arc<OwnedFd>);
 
@@ -19,18 +19,18 @@ impl Stop {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
     }
 
-    /// Readable when it was set.
+    /// Returns the descriptor, which is readable after [`set`](Self::set).
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.0
     }
 
     pub(crate) fn set(&self) {
-        // It fails only if it was set 2^64 times, and once is enough.
+        // Fails only if the counter overflows; one count is enough.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }
 
-/// The descriptors.
+/// Ports and stop request to wait on.
 pub(crate) struct Descriptors {
     ports: [Arc<OwnedFd>; 2],
     stop: Stop,
@@ -46,7 +46,7 @@ impl PollPorts for Descriptors {
     fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let mut fds =
             [&self.ports[0], &self.ports[1], &self.stop.0].map(|fd| PollFd::new(&**fd, PollFlags::IN));
-        // A time that no timespec holds is longer than anybody waits.
+        // A time beyond the range of timespec counts as no timeout.
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn wait_sleeps_until_its_deadline() {
         let (mut waiter, _stop, _socket) = waiter();
-        // The first wait looks before it sleeps, the second one does not.
+        // The first wait polls before it sleeps, the second one does not.
         for _ in 0..2 {
             let deadline = clock::now() + Duration::from_millis(20);
             let mut waits = 0;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_ends_waiting_until_it_is_read() {
+    fn unread_packet_ends_every_wait() {
         let (mut waiter, _stop, socket) = waiter();
         let address = socket.local_addr().unwrap();
         let other = thread::spawn(move || UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"x", address));
