@@ -5,7 +5,7 @@
 //! cause as its comment.
 //!
 //! Writing never blocks the relay. If the disk is too slow, packets are omitted and counted as
-//! missed. So are late drops of one turn beyond [`LATE_DROPS`].
+//! missed. So are late drops of one turn beyond `LATE_DROPS`.
 
 mod block;
 pub mod frame;

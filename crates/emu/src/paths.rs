@@ -176,7 +176,7 @@ pub struct PerTag {
     delays: [Option<DelayHistogram>; 2],
     /// Late drops of removed paths that were not kept.
     closed_overlooked: [u64; 2],
-    /// Late drops that a path keeps in each call.
+    /// Late drops that a path keeps at a time, at most.
     late_drops: usize,
     /// Late drops that were not reported yet, by direction.
     dropped: [VecDeque<LateDrop>; 2],
