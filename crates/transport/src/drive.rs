@@ -175,6 +175,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::testing::epoch;
     use crate::{Ecn, TransmitBuf};
 
     /// Records its input and has `to_send` datagrams to send.
@@ -298,11 +299,6 @@ mod tests {
         fn present(&self, now: Instant) -> Instant {
             now + self.reading_takes
         }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-    fn epoch() -> Instant {
-        Instant::now()
     }
 
     #[test]

@@ -200,19 +200,10 @@ impl RangeSet {
     }
 }
 
-/// Numbers below the argument, the same ones for the same seed.
-#[cfg(test)]
-pub(crate) fn random(seed: u64) -> impl FnMut(u64) -> u64 {
-    let mut state = seed;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::random;
 
     fn set(ranges: &[Range<u64>]) -> RangeSet {
         let mut set = RangeSet::new(64);

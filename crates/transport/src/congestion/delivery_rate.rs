@@ -197,6 +197,7 @@ fn bytes_per_second(bytes: u64, nanos: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::epoch;
 
     const MSS: u64 = 1000;
 
@@ -212,9 +213,8 @@ mod tests {
     }
 
     impl Flow {
-        #[expect(clippy::disallowed_methods, reason = "any instant will do as the origin")]
         fn new() -> Self {
-            let start = Instant::now();
+            let start = epoch();
             Self { start, rate: DeliveryRate::new(start), in_flight: 0 }
         }
 

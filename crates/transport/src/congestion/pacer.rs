@@ -162,15 +162,10 @@ fn nano_bytes(bytes: u64) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::range_set::random;
+    use crate::testing::{epoch, random};
 
     const MSS: u64 = 1472;
     const BATCH: u64 = 44 * MSS;
-
-    fn start() -> Instant {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        Instant::now()
-    }
 
     fn paced(now: Instant, rate: u64) -> Pacer {
         let mut pacer = Pacer::new(MSS);
@@ -180,7 +175,7 @@ mod tests {
 
     #[test]
     fn burst_is_batch_or_millisecond() {
-        let now = start();
+        let now = epoch();
         for (rate, burst) in [
             (1, 2944),
             (1_000_000, 2944),
@@ -200,7 +195,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_nothing_waits() {
-        let now = start();
+        let now = epoch();
         let mut pacer = Pacer::new(MSS);
         for _ in 0..1000 {
             assert_eq!(pacer.next_send_at(now, 1_000_000), None);
@@ -214,7 +209,7 @@ mod tests {
     #[test]
     fn segments_follow_burst_at_rate() {
         // 1472 bytes at 1 472 000 bytes/s: one a millisecond.
-        let now = start();
+        let now = epoch();
         let mut pacer = paced(now, 1_472_000);
         for _ in 0..2 {
             assert_eq!(pacer.next_send_at(now, MSS), None);
@@ -231,7 +226,7 @@ mod tests {
 
     #[test]
     fn idle_time_saves_one_burst() {
-        let begin = start();
+        let begin = epoch();
         let mut pacer = paced(begin, 1_472_000);
         let now = begin + Duration::from_secs(1_000_000);
         pacer.on_sent(now, 2 * MSS);
@@ -240,7 +235,7 @@ mod tests {
 
     #[test]
     fn debt_is_paid_at_next_rate() {
-        let now = start();
+        let now = epoch();
         let mut pacer = paced(now, 1_472_000);
         // Ten segments at once, two of them saved: eight are owed, and the next has to be earned.
         assert_eq!(pacer.next_send_at(now, 10 * MSS), None);
@@ -270,7 +265,7 @@ mod tests {
             };
             let magnitude = 10 + below(22);
             let rate = 1 + below(1 << magnitude);
-            let mut now = start();
+            let mut now = epoch();
             let mut pacer = paced(now, rate);
             let burst = pacer.burst();
             let begin = now;
@@ -299,7 +294,7 @@ mod tests {
     fn allowance_of_run_equals_single_segments() {
         for seed in 1..=400_u64 {
             let mut below = random(seed);
-            let mut now = start();
+            let mut now = epoch();
             let mut by_run = Pacer::new(1 + below(9000));
             let mut by_one = by_run.clone();
             for step in 0..200 {
@@ -342,7 +337,7 @@ mod tests {
     #[test]
     fn hour_at_odd_rate_is_exact() {
         for rate in [1, 999, 7919, 123_457, 1_234_567] {
-            let begin = start();
+            let begin = epoch();
             let mut pacer = paced(begin, rate);
             let mut now = begin;
             let mut sent = 0;
@@ -362,7 +357,7 @@ mod tests {
 
     #[test]
     fn extreme_rates_and_times_do_not_overflow() {
-        let begin = start();
+        let begin = epoch();
         let far = begin + Duration::from_secs(100 * 365 * 86_400);
         let mut fastest = paced(begin, u64::MAX);
         fastest.on_sent(begin, u64::MAX);

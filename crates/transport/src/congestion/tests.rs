@@ -3,18 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::{AckEvent, Cause, CongestionEvent};
+pub(super) use crate::testing::epoch as start;
 
 mod models;
 mod random;
-
-/// Some time.
-pub(super) fn start() -> Instant {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "an Instant has no other beginning; the tests only add to it"
-    )]
-    Instant::now()
-}
 
 /// An ACK of `acked` bytes that found the window in full use and nothing lost, 100 ms after its data left.
 pub(super) fn ack(now: Instant, acked: u64) -> AckEvent {

@@ -34,8 +34,7 @@ struct Script {
 
 impl Script {
     fn new(config: ListenerConfig) -> Self {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         Self { listener: Listener::new(config), epoch, now: epoch, batch: TransmitBuf::new(64) }
     }
 

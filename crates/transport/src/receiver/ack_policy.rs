@@ -219,6 +219,7 @@ impl Acks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::ms;
 
     const NONE: Option<AckFields> = None;
 
@@ -226,13 +227,8 @@ mod tests {
         Packet { tx, ecn: Ecn::NotEct, order: Order::InOrder, asks: false, every: 0 }
     }
 
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
     fn start() -> (Acks, Instant) {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         (Acks::new(AckConfig::default()), epoch)
     }
 
@@ -379,7 +375,7 @@ mod tests {
     #[test]
     fn acks_keep_delay_and_frequency_limits() {
         for seed in 0..300 {
-            let mut random = crate::range_set::random(seed);
+            let mut random = crate::testing::random(seed);
             let (_, epoch) = start();
             let every = 1 + u32::try_from(random(5)).unwrap();
             let mut acks = Acks::new(AckConfig { every, max_delay: ms(random(30)) });

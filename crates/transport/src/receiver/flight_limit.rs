@@ -208,14 +208,10 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
+    use crate::testing::epoch;
 
     /// Buffer share for 100 packets of 1460 bytes.
     const SHARE: u64 = 230_400;
-
-    fn epoch() -> Instant {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        Instant::now()
-    }
 
     /// As Linux charges datagrams of one packet of 1500 bytes, and of a jumbo frame.
     fn charge(payload: u64) -> u64 {

@@ -30,8 +30,7 @@ struct Script {
 impl Script {
     /// A receiver before its SYN.
     fn new(config: ReceiverConfig) -> Self {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         Self { receiver: Receiver::new(config), epoch, now: epoch, memory: 128 << 20 }
     }
 

@@ -238,18 +238,10 @@ impl ReceiveWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{epoch, ms};
 
     const MIB: u64 = 1 << 20;
     const MSS: u64 = 1000;
-
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    fn epoch() -> Instant {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        Instant::now()
-    }
 
     fn window(initial: u64, max: u64) -> ReceiveWindow {
         ReceiveWindow::new(0, WindowConfig { initial, max, mss: MSS })
@@ -435,7 +427,7 @@ mod tests {
     #[test]
     fn edge_keeps_its_rules_over_random_steps() {
         for seed in 0..300 {
-            let mut random = crate::range_set::random(seed);
+            let mut random = crate::testing::random(seed);
             let (mut now, mut arrived, mut read) = (epoch(), 0, 0);
             let max = 1 + random(200_000);
             let mut window =

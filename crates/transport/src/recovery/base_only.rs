@@ -212,8 +212,7 @@ mod tests {
     use crate::recovery::Fate;
 
     fn base(sent_count: u16) -> Segment {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let sent_at = Instant::now();
+        let sent_at = crate::testing::epoch();
         Segment { offset: 0, sent_at, tx: 0, len: 1, sent_count, fate: Fate::InFlight }
     }
 

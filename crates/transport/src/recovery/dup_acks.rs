@@ -95,10 +95,9 @@ impl DupAcks {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
 
     use super::*;
-    use crate::range_set::random;
+    use crate::testing::random;
     use crate::wire::Numbering;
 
     /// RFC 6675, section 4, `IsLost` as it is written.
@@ -111,8 +110,7 @@ mod tests {
 
     #[test]
     fn detection_follows_rfc6675_is_lost() {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let now = Instant::now();
+        let now = crate::testing::epoch();
         for seed in 0..500 {
             let mut random = random(seed);
             let mut board = Scoreboard::new(Numbering::Bytes);
@@ -134,8 +132,7 @@ mod tests {
     }
     #[test]
     fn repetition_is_judged_by_later_segments() {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let now = Instant::now();
+        let now = crate::testing::epoch();
         let mut board = Scoreboard::new(Numbering::Bytes);
         for tx in 0..5 {
             board.push(now, 100, tx);

@@ -270,21 +270,13 @@ impl Rack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{epoch, ms};
     use crate::wire::Numbering;
 
     const MSS: u64 = 1000;
 
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
     fn times(now: Instant, in_recovery: bool) -> Times {
         Times { now, srtt: ms(120), rttvar: ms(0), min_rtt: ms(100), mss: MSS, in_recovery }
-    }
-
-    fn epoch() -> Instant {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        Instant::now()
     }
 
     /// Segment `index`, sent `tx` ms after the epoch.

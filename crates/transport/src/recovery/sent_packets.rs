@@ -165,15 +165,13 @@ impl SentPackets {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
 
     use super::*;
     use crate::congestion::DeliveryRate;
-    use crate::range_set::random;
+    use crate::testing::random;
 
     fn states() -> impl FnMut(u64, u64) -> SentState {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         let mut rate = DeliveryRate::new(epoch);
         move |now, in_flight| rate.on_sent(epoch + std::time::Duration::from_millis(now), 100, in_flight)
     }

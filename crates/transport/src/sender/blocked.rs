@@ -124,11 +124,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn epoch() -> Instant {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        Instant::now()
-    }
+    use crate::testing::epoch;
 
     #[test]
     fn paced_window_is_used_from_half_in_flight() {

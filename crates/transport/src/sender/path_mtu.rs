@@ -224,8 +224,7 @@ mod tests {
 
     #[test]
     fn larger_path_is_found_after_ten_minutes() {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         let at = |seconds| epoch + Duration::from_secs(seconds);
         let mut mtu = PathMtu::new(8972);
         mtu.on_ack(at(0));
@@ -252,8 +251,7 @@ mod tests {
 
     #[test]
     fn shrunken_path_is_searched_from_known_size() {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         let mut mtu = PathMtu::new(1472);
         search(&mut mtu, 1472);
         assert!(fall(&mut mtu));

@@ -46,8 +46,7 @@ mod tests {
 
     #[test]
     fn syn_numbers_count_up_to_255() {
-        #[expect(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         let at = |n| epoch + Duration::from_secs(n);
         let mut syns = Syns::default();
         for n in 1..=300 {

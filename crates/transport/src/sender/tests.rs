@@ -26,6 +26,7 @@ mod window;
 use super::*;
 use crate::Resend;
 use crate::congestion::Algorithm;
+use crate::testing::ms;
 use crate::wire::{
     self, FromReceiver, FromSender, LinkProperties, REPLY_LEN, decode_from_sender, encode_reply,
 };
@@ -64,8 +65,7 @@ impl Script {
 
     /// A sender that was not opened.
     fn idle(config: SenderConfig) -> Self {
-        #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-        let epoch = Instant::now();
+        let epoch = crate::testing::epoch();
         Self {
             sender: Sender::new(config).unwrap(),
             epoch,
@@ -205,10 +205,6 @@ fn config(window: u32) -> SenderConfig {
 /// Bytes `from .. from + len` of a stream in which neighbouring packets differ.
 fn pattern(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|i| (i ^ (i / 251) ^ (i / 65_521)).to_le_bytes()[0]).collect()
-}
-
-const fn ms(time: u64) -> Duration {
-    Duration::from_millis(time)
 }
 
 fn syn_ack(wnd: u32) -> FromReceiver {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::WindowPolicy;
-use crate::range_set::random;
+use crate::testing::random;
 
 /// Packets of full size that fit the buffer.
 const ROOM: u32 = 120;

@@ -2,7 +2,7 @@
 
 use super::native::{self, PAYLOAD};
 use super::*;
-use crate::range_set::random;
+use crate::testing::random;
 use crate::wire::native::{DATA_HEADER, Params};
 use crate::wire::{Codec, Wire};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::TransmitBuf;
-use crate::range_set::random;
+use crate::testing::random;
 
 /// Returns the next reply, if there is one.
 fn one(script: &mut Script) -> Option<Vec<u8>> {

@@ -5,7 +5,8 @@
 use std::ops::Range;
 
 use super::*;
-use crate::range_set::{RangeSet, random};
+use crate::range_set::RangeSet;
+use crate::testing::random;
 use crate::wire::native;
 use crate::wire::{Open, Piece, Seal, Wire};
 

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-
-pub(super) fn epoch() -> Instant {
-    #[allow(clippy::disallowed_methods, reason = "an epoch for made-up times")]
-    Instant::now()
-}
+pub(super) use crate::testing::epoch;
 
 /// `n` segments of 100 bytes, 10 ms apart, transmissions numbered from 0.
 fn board(numbering: Numbering, t0: Instant, n: u64) -> Scoreboard {

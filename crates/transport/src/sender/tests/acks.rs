@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::range_set::random;
+use crate::testing::random;
 use crate::{Interest, Metrics, Observer};
 
 /// Events that an observer heard, and the last metrics.

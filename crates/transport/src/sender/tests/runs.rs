@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::range_set::random;
 use crate::receiver::{Receiver, ReceiverConfig};
+use crate::testing::random;
 use crate::wire::native::{self, Ack};
 use crate::wire::{MAX_REPLY, Packet};
 use crate::{LossDetection, Observer, Reordering};

@@ -6,10 +6,4 @@ mod path;
 mod rival;
 mod whole;
 
-use std::time::Instant;
-
-/// Some instant to count from.
-#[expect(clippy::disallowed_methods, reason = "any instant will do as the origin")]
-pub(super) fn origin() -> Instant {
-    Instant::now()
-}
+pub(super) use crate::testing::epoch as origin;
