@@ -4,19 +4,17 @@
 //! |---|---|---|
 //! | console | `console.rs` | result lines on the standard output, and the first write error |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
-//! | signals | `signals.rs` | Ctrl-C and termination; the file size limit |
-//! | stop | `stop.rs` | flag that ends the threads of a program, and wakes them |
+//! | signals | `signals.rs` | Ctrl-C and termination; the flag that ends all threads; the file size limit |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 
 pub mod console;
 mod printer;
 pub mod signals;
-mod stop;
 pub mod threads;
 
 pub use console::{Console, talk};
 pub use printer::Printer;
-pub use stop::Stop;
+pub use signals::Stop;
 
 /// Exit codes of the programs; most are those of `sysexits.h`.
 pub mod exit {
