@@ -12,9 +12,9 @@ use socket2::{Domain, Protocol, SockRef, Socket as RawSocket, Type};
 use crate::buffer_pool::zeroed;
 use crate::clock::{self, Reading};
 use crate::error::{ReadFailure, SocketError, classify_read};
-use crate::options::request_buffers;
 use crate::send_batch::{Kernel as _, SendBatch};
 use crate::socket::KernelSocket;
+use crate::socket_options::request_buffers;
 use crate::{BufferOccupancy, Offload, UdpOptions, UdpStats, sendmmsg, socket_options};
 
 /// Largest number of messages in one call.

@@ -4,9 +4,10 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | socket | `io.rs`, `connected.rs` | receive slab, counters; a socket with one peer |
-//! | options, counters | `options.rs`, `stats.rs` | requested buffers, offloads; statistics |
+//! | options | `socket_options.rs` | buffers and offloads that a user chooses; options of the kernel |
+//! | counters | `stats.rs` | statistics |
 //! | send batch | `send_batch.rs` | batch to send next; send calls that still work |
-//! | kernel socket | `socket.rs`, `socket_options.rs` | descriptor, and the options set on it |
+//! | kernel socket | `socket.rs` | descriptor, state of its options, the calls of a send batch |
 //! | system calls | `sendmmsg.rs`, `recvmmsg.rs` | many datagrams in one call (Linux) |
 //! | zero-copy | `zerocopy.rs` | frames sent by reference, and when they may be overwritten |
 //! | buffer pool | `buffer_pool.rs` | batch memory shared by the sockets of a thread |
@@ -26,7 +27,6 @@ mod connected;
 mod error;
 mod icmp;
 mod io;
-mod options;
 mod poller;
 #[cfg(linux_api)]
 mod recvmmsg;
@@ -45,9 +45,9 @@ pub use busy_poll::{BusyPoll, Policy};
 pub use connected::Connected;
 pub use error::SocketError;
 pub use io::{Remote, UdpIo};
-pub use options::UdpOptions;
 pub use poller::{PollSet, Waker};
 pub use rdt_datagram::{DatagramIo, Ecn, Received, TransmitBuf};
 pub use send_batch::{GivenUp, MAX_SEGMENTS, SendCall};
+pub use socket_options::UdpOptions;
 pub use stats::{Offload, UdpStats};
 pub use waiter::Waiter;
