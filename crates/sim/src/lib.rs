@@ -4,6 +4,16 @@
 //!
 //! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes and runs one
 //! transfer. Nodes are driven by the same [`turn`](rdt_transport::drive::turn) as real sockets.
+//!
+//! | noun | file | owns |
+//! |---|---|---|
+//! | scenario | `scenario.rs` | description of one transfer, and its report |
+//! | simulation | `simulation.rs` | clock, nodes, wires; the loop over events |
+//! | event queue | `event_queue.rs` | events in the order of their times |
+//! | network | `network.rs` | wires, inboxes, interceptors |
+//! | nodes | `node.rs` | senders and servers, with the outcome of each transfer |
+//! | read policy | `read_policy.rs` | when a receiving application reads |
+//! | observers | `observers.rs` | sampled metrics, window reductions |
 #![forbid(unsafe_code)]
 
 mod event_queue;
