@@ -94,11 +94,11 @@ pub(crate) enum Unfit {
     /// Error of the operating system.
     #[error("{0}")]
     Unreadable(String),
-    #[error("it is not what `rdt-emu calibrate` writes")]
+    #[error("it is not a file of `rdt-emu calibrate`")]
     Malformed,
     #[error("{what} was {was}, and is {is} now")]
     Changed { what: &'static str, was: String, is: String },
-    #[error("it is of {}, more than {} days ago", day(*.0), LASTS.as_hours() / 24)]
+    #[error("it was measured on {}, more than {} days ago", day(*.0), LASTS.as_hours() / 24)]
     Old(Timestamp),
 }
 

@@ -101,7 +101,7 @@ impl SimArgs {
     fn schedule(&self) -> Result<Schedule, Failure> {
         if let (Some(rate), Some(duration)) = (self.cbr, self.duration) {
             if duration > schedule::LONGEST {
-                return Err(Failure::Usage("--for: that is more than 100 years".to_owned()));
+                return Err(Failure::Usage("--for: longer than 100 years".to_owned()));
             }
             let burst = Burst::new(Duration::ZERO, self.size.into(), Ecn::NotEct);
             return Ok(Schedule::new(vec![burst.repeated_until(Gap::Rate(rate), duration)]));

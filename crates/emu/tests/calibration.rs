@@ -119,12 +119,12 @@ fn unusable_calibration_warns_and_refuses_nothing() {
         object.to_string()
     };
     let cases = [
-        ("{\"version\":".to_owned(), "it is not what `rdt-emu calibrate` writes"),
+        ("{\"version\":".to_owned(), "it is not a file of `rdt-emu calibrate`"),
         (with(&|it| it["host"]["name"] = "elsewhere".into()), "the name of the host was elsewhere, and is "),
         (with(&|it| it["host"]["processors"] = 0.into()), "the number of processors was 0, and is "),
         (
             with(&|it| it["measured"] = "2020-02-02T02:02:02Z".into()),
-            "it is of 2020-02-02, more than 90 days ago",
+            "it was measured on 2020-02-02, more than 90 days ago",
         ),
     ];
     for (text, part) in cases {

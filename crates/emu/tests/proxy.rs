@@ -44,7 +44,7 @@ fn taken_address_and_loop_are_refused() {
     drop(taken);
     let (code, said) = fails(&format!("{address} {address}"));
     assert_eq!(code, Some(64), "{said}");
-    assert!(said.contains("TARGET: that is LISTEN"), "{said}");
+    assert!(said.contains("TARGET: equals LISTEN"), "{said}");
 }
 
 #[cfg(target_os = "linux")]

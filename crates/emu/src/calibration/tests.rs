@@ -59,7 +59,7 @@ fn calibration_expires_after_90_days() {
     // The clock was set back.
     assert_eq!(kept.clone().fits(&host, later(-9)), Ok(kept.clone()));
     let old = kept.clone().fits(&host, later(91)).unwrap_err();
-    assert_eq!(old.to_string(), "it is of 2026-11-21, more than 90 days ago");
+    assert_eq!(old.to_string(), "it was measured on 2026-11-21, more than 90 days ago");
 }
 
 #[test]

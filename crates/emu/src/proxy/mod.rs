@@ -131,7 +131,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::Forbidden(error.to_string()))?;
     let local = sockets.local_addr().map_err(Failure::system("no address"))?;
     if address::is_loop(local, target) {
-        return Err(Failure::Usage("TARGET: that is LISTEN, so each packet would come back".into()));
+        return Err(Failure::Usage("TARGET: equals LISTEN, so each packet would come back".into()));
     }
     let stop = sockets.stop();
     if let Err(error) = signals::on_interrupt_or_quit(ending(stop)) {

@@ -102,7 +102,7 @@ impl Init<'_> {
 
     fn block(&self) -> Result<Block, Failure> {
         Block::with_near_end(self.args.near)
-            .ok_or_else(|| Failure::Usage(format!("{} is no near end of a network", self.args.near)))
+            .ok_or_else(|| Failure::Usage(format!("{} is not the near end of a network", self.args.near)))
     }
 
     /// Starts the server, and waits until it has bound a port.

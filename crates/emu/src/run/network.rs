@@ -55,7 +55,7 @@ impl Shape {
         let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
         for number in 1..=address::CHILDREN {
             let Some(block) = outer.child(number) else {
-                return Err(Failure::Usage("no more than six runs fit inside each other".into()));
+                return Err(Failure::Usage("runs can be nested at most six deep".into()));
             };
             let name = format!("rdt{number}");
             match tun::attach(&tun, &name) {
@@ -74,7 +74,7 @@ impl Shape {
             configure().map_err(Step::Join.forbidden())?;
             return Ok((tun, block));
         }
-        Err(Failure::Usage(format!("no more than {} runs fit into one beside each other", address::CHILDREN)))
+        Err(Failure::Usage(format!("at most {} runs fit inside one run", address::CHILDREN)))
     }
 
     fn set_up(self, netlink: &Netlink, name: &str, address: Ipv4Addr) -> io::Result<u32> {

@@ -37,14 +37,14 @@ impl Step {
 
     fn sentences(self, error: &io::Error, host: &Host) -> String {
         let what = match self {
-            Self::Join => "this is inside another run, whose network cannot be joined",
+            Self::Join => "this run is inside another, whose network cannot be joined",
             Self::Again => "this program cannot be started again",
-            Self::UserNamespace => "this host lets you make no user namespace",
-            Self::Root => "this host lets you be no root in a user namespace",
-            Self::Processes => "this host lets you make no process and mount namespaces",
-            Self::Network => "this host lets you make no network namespace",
+            Self::UserNamespace => "this host does not let you create a user namespace",
+            Self::Root => "this host does not let you become root in a user namespace",
+            Self::Processes => "this host does not let you create process and mount namespaces",
+            Self::Network => "this host does not let you create a network namespace",
             Self::OpenTun => "/dev/net/tun cannot be opened",
-            Self::MakeTun => "no TUN device can be made",
+            Self::MakeTun => "a TUN device cannot be created",
             Self::Configure => "the network inside cannot be set up",
         };
         let why = open_files(error).map_or_else(|| self.reason(error, host), String::from);
@@ -63,17 +63,17 @@ impl Step {
     fn network_reason(self, error: &io::Error) -> &'static str {
         match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) if self == Self::Join => {
-                "the rights to it are withheld from this process; start it as the user who started that one"
+                "this process lacks the permission; start it as the user who started the enclosing run"
             }
-            Some(libc::EPERM | libc::EACCES) => "the rights to it are withheld from this process",
+            Some(libc::EPERM | libc::EACCES) => "this process lacks the permission",
             // The kernel lacks the address family or its settings. That must be IPv6: a kernel with
             // TUN devices has IPv4.
             Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::ENOENT) if self != Self::MakeTun => {
-                "the kernel has no IPv6, or it is switched off, so leave --ipv6 out"
+                "the kernel has no IPv6, or it is switched off; try without --ipv6"
             }
-            Some(libc::ENOMEM | libc::ENOBUFS) => "the kernel has no memory for it",
-            Some(libc::EBUSY | libc::EEXIST) => "there is one already",
-            _ => "that is all that the kernel says, and more rights would not help",
+            Some(libc::ENOMEM | libc::ENOBUFS) => "the kernel is out of memory",
+            Some(libc::EBUSY | libc::EEXIST) => "it exists already",
+            _ => "the kernel gives no other reason, and more permissions would not help",
         }
     }
 
@@ -81,14 +81,14 @@ impl Step {
         let path = tun::CLONE_DEVICE;
         match error.kind() {
             io::ErrorKind::NotFound => format!(
-                "there is none; root can say `modprobe tun`, and in a container it has to be passed in (docker: \
+                "it does not exist; as root run `modprobe tun`, or pass it into the container (docker: \
                  --device {path})"
             ),
             io::ErrorKind::PermissionDenied => format!(
-                "its permissions are narrower than usual, and root can say `chmod 666 {path}`: a program that opens \
-                 it still needs the rights to the network"
+                "its permissions are narrower than usual; as root run `chmod 666 {path}`: a program that opens \
+                 it still needs permissions on the network"
             ),
-            _ => "in a container it has to be allowed as a device (docker: --device /dev/net/tun), and the kernel \
+            _ => "a container must allow it as a device (docker: --device /dev/net/tun), and the kernel \
                   needs CONFIG_TUN"
                 .into(),
         }
@@ -109,10 +109,10 @@ fn open_files(error: &io::Error) -> Option<&'static str> {
 fn again_reason(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "/proc tells where it is, and is not there; root can say `mount -t proc proc /proc`"
+            "/proc, which has its path, is not mounted; as root run `mount -t proc proc /proc`"
         }
         io::ErrorKind::WouldBlock => "this user may have no more processes; see `ulimit -u`",
-        _ => "that is all that the kernel says",
+        _ => "the kernel gives no other reason",
     }
 }
 
@@ -151,24 +151,24 @@ impl Host {
     /// Returns the likeliest reason, and the remedy.
     fn reason(&self, step: Step, error: &io::Error) -> String {
         let has = |obstacle| self.0.contains(&obstacle);
-        let limit = |name| format!("the limit user.{name} is 0; root can say `sysctl user.{name}=10000`");
+        let limit = |name| format!("the limit user.{name} is 0; as root run `sysctl user.{name}=10000`");
         match step {
             Step::UserNamespace if has(Obstacle::NoUsers) => limit("max_user_namespaces"),
             Step::Network if has(Obstacle::NoNetworks) => limit("max_net_namespaces"),
             Step::UserNamespace if has(Obstacle::SwitchedOff) => {
-                "they are switched off for all but root, who can say `sysctl kernel.unprivileged_userns_clone=1`".into()
+                "they are switched off for all users but root; as root run `sysctl kernel.unprivileged_userns_clone=1`".into()
             }
-            _ if has(Obstacle::AppArmor) => "AppArmor restricts user namespaces; root can say `sysctl \
+            _ if has(Obstacle::AppArmor) => "AppArmor restricts user namespaces; as root run `sysctl \
                                    kernel.apparmor_restrict_unprivileged_userns=0`, or run this program"
                 .into(),
-            _ if has(Obstacle::Filter) => "a filter of system calls (seccomp) is on this process, as in most containers; \
-                                   start the container with the rights (docker: --cap-add SYS_ADMIN --cap-add \
+            _ if has(Obstacle::Filter) => "a seccomp filter applies to this process, as in most containers; \
+                                   start the container with more permissions (docker: --cap-add SYS_ADMIN --cap-add \
                                    NET_ADMIN --device /dev/net/tun --security-opt seccomp=unconfined)"
                 .into(),
             _ if error.raw_os_error() == Some(libc::ENOSPC) => {
-                "a limit is reached; see `sysctl -a | grep '^user.max_'`, or there are too many inside each other".into()
+                "a limit is reached; see `sysctl -a | grep '^user.max_'`, or namespaces are nested too deeply".into()
             }
-            _ => "the rights to it are withheld from this process; try as root".into(),
+            _ => "this process lacks the permission; try as root".into(),
         }
     }
 }
@@ -185,7 +185,7 @@ mod tests {
             (Step::Join, libc::EMFILE, None, "ulimit -n"),
             (Step::Again, libc::ENOENT, None, "mount -t proc"),
             (Step::Again, libc::EAGAIN, None, "ulimit -u"),
-            (Step::Again, libc::ENOMEM, None, "that is all"),
+            (Step::Again, libc::ENOMEM, None, "no other reason"),
             (Step::OpenTun, libc::EMFILE, None, "ulimit -n"),
             (Step::Configure, libc::EMFILE, None, "ulimit -n"),
             (Step::Configure, libc::ENFILE, None, "fs.file-max"),
@@ -199,11 +199,11 @@ mod tests {
             (Step::OpenTun, libc::ENOENT, None, "modprobe tun"),
             (Step::OpenTun, libc::EACCES, None, "chmod 666"),
             (Step::OpenTun, libc::ENODEV, None, "CONFIG_TUN"),
-            (Step::MakeTun, libc::EPERM, None, "withheld"),
-            (Step::MakeTun, libc::EINVAL, None, "more rights would not help"),
-            (Step::Configure, libc::EACCES, None, "withheld"),
+            (Step::MakeTun, libc::EPERM, None, "lacks the permission"),
+            (Step::MakeTun, libc::EINVAL, None, "more permissions would not help"),
+            (Step::Configure, libc::EACCES, None, "lacks the permission"),
             (Step::Configure, libc::EOPNOTSUPP, None, "the kernel has no IPv6"),
-            (Step::Configure, libc::ENOBUFS, None, "no memory"),
+            (Step::Configure, libc::ENOBUFS, None, "out of memory"),
         ];
         for (step, errno, obstacle, part) in cases {
             let host = Host(obstacle.into_iter().collect());

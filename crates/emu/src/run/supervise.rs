@@ -36,8 +36,8 @@ const MIN_MTU_IPV6: u32 = 1280;
 const KILLED: u8 = 137;
 
 /// Warning when the enclosing run cannot be used.
-const ALONE: &str = "there is a device rdt0 here, but this is not the near end of a run: this run is inside none, and its \
-                     far end is its own";
+const ALONE: &str = "this network has a device rdt0 but is not the near end of a run: this run is not nested, and has its \
+                     own far end";
 
 /// Runs the command and gives its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
@@ -110,10 +110,12 @@ impl Inside {
         let shape = Shape { mtu: args.device_mtu, ipv6: args.ipv6 };
         let (far, block) = match Enclosing::look().map_err(Step::Configure.forbidden())? {
             Enclosing::Run(_) if args.server.is_some() => {
-                return Err(Failure::Usage("--server is for the outermost of runs inside each other".into()));
+                return Err(Failure::Usage(
+                    "--server: only the outermost of nested runs has its own far end".into(),
+                ));
             }
             Enclosing::Run(outer) if args.ipv6 && !outer.ipv6 => {
-                return Err(Failure::Usage("--ipv6: the run outside has none".into()));
+                return Err(Failure::Usage("--ipv6: the enclosing run has no IPv6 addresses".into()));
             }
             Enclosing::Run(outer) => {
                 let (far, block) = shape.attach_inner(outer.block)?;
@@ -148,7 +150,7 @@ impl Inside {
             Some((Message::Ready, fds)) => {
                 let mut fds = fds.into_iter().rev().chain(self.far.take());
                 let devices = fds.next().zip(fds.next());
-                let (near, far) = devices.ok_or_else(|| lost("it gave no device"))?;
+                let (near, far) = devices.ok_or_else(|| lost("the process inside sent no device"))?;
                 Ok([near, far].map(Arc::new))
             }
             Some((Message::Failed(code, sentence), _)) => Err(Failure::Inside(code, sentence)),

@@ -121,7 +121,7 @@ impl Burst {
         }
         let last = burst.gap(&mut 0).saturating_mul(u32::try_from(burst.count).unwrap_or(u32::MAX));
         if at.saturating_add(last) > LONGEST {
-            return Err("that lasts for more than 100 years".to_owned());
+            return Err("the packets last for more than 100 years".to_owned());
         }
         Ok(burst)
     }

@@ -100,7 +100,7 @@ fn schedule_errors_name_the_line() {
         ("# nothing\n\n0s", "line 3: a time and a size are needed, such as 10ms 1200"),
         ("0s 65536", "line 1: '65536' is out of range: a packet has at most 65535 bytes"),
         ("0s 1 x/1ms", "line 1: 'x' is not a number of packets"),
-        ("0s 1 1000000/10000min", "line 1: that lasts for more than 100 years"),
+        ("0s 1 1000000/10000min", "line 1: the packets last for more than 100 years"),
         ("0s 1 2/3", "line 1: '3' is neither a rate such as 5mbit nor a time such as 2ms"),
     ] {
         let error = Schedule::parse(text).err().unwrap().to_string();

@@ -40,5 +40,5 @@ fn run_at_far_end_is_not_nested() {
     let server = format!("exec {PROGRAM} run -q -- true");
     let output = super::running::run_with(&["-q", "--server", &server], &["sleep", "0.1"]).output();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("this run is inside none"), "{told}");
+    assert!(told.contains("this run is not nested"), "{told}");
 }
