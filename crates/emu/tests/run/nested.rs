@@ -78,7 +78,7 @@ fn nested_run_reports_unsupported_options() {
         return;
     }
     let cases: [(&[&str], &str); 2] =
-        [(&["--server", "true"], "outermost"), (&["--ipv6"], "outside has none")];
+        [(&["--server", "true"], "outermost"), (&["--ipv6"], "enclosing run has no IPv6")];
     for (options, part) in cases {
         let command: Vec<_> =
             [PROGRAM, "run"].iter().chain(options).chain(&["--", "true"]).copied().collect();
