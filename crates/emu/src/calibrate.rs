@@ -32,7 +32,7 @@ use max_rate::{Found, Held};
 /// Duration of each of the six measurements, ms.
 const MEASUREMENT_MS: u64 = 2000;
 /// Datagram payloads, bytes: the first measures the bit rate, the second the packet rate.
-const SIZES: [u16; 2] = [1400, 64];
+const DATAGRAM_SIZES: [u16; 2] = [1400, 64];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CalibrateArgs {
@@ -98,7 +98,7 @@ impl Capacity {
         flood: impl Fn(u16) -> Result<Throughput, E>,
         hold: impl FnMut(max_rate::Asked) -> Result<Option<max_rate::Delivered>, E>,
     ) -> Result<Self, E> {
-        let floods = SIZES.into_iter().map(flood).collect::<Result<Vec<_>, E>>()?;
+        let floods = DATAGRAM_SIZES.into_iter().map(flood).collect::<Result<Vec<_>, E>>()?;
         let highest = floods.iter().map(Throughput::rate_bps).fold(0.0, f64::max);
         Ok(Self { found: max_rate::search(highest, hold)?, floods })
     }

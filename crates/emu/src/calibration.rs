@@ -25,9 +25,9 @@ pub(crate) use bounds::{Bounds, mbps};
 pub(crate) use host::Host;
 
 /// Version of the file format.
-const VERSION: u64 = 2;
+const FORMAT_VERSION: u64 = 2;
 /// Age limit of a calibration.
-const LASTS: SignedDuration = SignedDuration::from_hours(90 * 24);
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CalibrationArgs {
@@ -98,7 +98,7 @@ pub(crate) enum Unfit {
     Malformed,
     #[error("{what} was {was}, and is {is} now")]
     Changed { what: &'static str, was: String, is: String },
-    #[error("it was measured on {}, more than {} days ago", day(*.0), LASTS.as_hours() / 24)]
+    #[error("it was measured on {}, more than {} days ago", day(*.0), MAX_AGE.as_hours() / 24)]
     Old(Timestamp),
 }
 
@@ -120,7 +120,7 @@ impl Calibration {
     #[cfg(target_os = "linux")]
     pub(crate) fn json(&self) -> Value {
         serde_json::json!({
-            "version": VERSION,
+            "version": FORMAT_VERSION,
             "measured": self.measured.to_string(),
             "host": self.host.json(),
             "proxy": self.proxy.json(),
@@ -137,7 +137,8 @@ impl Calibration {
                 namespace: Bounds::parse(&value["namespace"])?,
             })
         };
-        let value = serde_json::from_str::<Value>(text).ok().filter(|value| value["version"] == VERSION);
+        let value =
+            serde_json::from_str::<Value>(text).ok().filter(|value| value["version"] == FORMAT_VERSION);
         value.as_ref().and_then(parse).ok_or(Unfit::Malformed)
     }
 
@@ -150,7 +151,7 @@ impl Calibration {
     /// Returns the calibration if it applies to this host now.
     fn fits(self, here: &Host, now: Timestamp) -> Result<Self, Unfit> {
         self.host.tells_of(here)?;
-        if now.duration_since(self.measured) > LASTS {
+        if now.duration_since(self.measured) > MAX_AGE {
             return Err(Unfit::Old(self.measured));
         }
         Ok(self)

@@ -5,7 +5,7 @@
 //! cause as its comment.
 //!
 //! Writing never blocks the relay. If the disk is too slow, packets are omitted and counted as
-//! missed. So are late drops of one turn beyond `LATE_DROPS`.
+//! missed. So are late drops of one turn beyond `MAX_LATE_DROPS`.
 
 mod block;
 pub mod frame;
@@ -24,12 +24,12 @@ use crate::account::Accounts;
 use crate::observer::Observer;
 use block::{About, Way};
 use frame::{Carried, Frame};
-use writer::{CHUNK, Chunk, Writer};
+use writer::{CHUNK_BYTES, Chunk, Writer};
 
 /// Longest time that packets wait in a chunk before it is written.
-const PATIENCE: Duration = Duration::from_millis(200);
+const MAX_WRITE_DELAY: Duration = Duration::from_millis(200);
 /// Late drops kept per turn: more than a turn of the relay can cause, unless packets are tiny.
-const LATE_DROPS: usize = 4096;
+const MAX_LATE_DROPS: usize = 4096;
 
 /// Capture in progress.
 pub struct Capture<F> {
@@ -115,7 +115,7 @@ impl<F: Frame> Capture<F> {
 
     /// Adds a packet. Returns true if the link marked it.
     fn add(&mut self, way: Way, at: Instant, packet: Carried<'_>) -> bool {
-        if self.chunk.bytes.len() >= CHUNK {
+        if self.chunk.bytes.len() >= CHUNK_BYTES {
             self.hand_over();
         }
         self.last = self.chunk.bytes.len();
@@ -173,13 +173,13 @@ impl<F: Frame> Observer for Capture<F> {
     }
 
     fn on_turn(&mut self, at: Instant, _accounts: &Accounts<'_>) {
-        if !self.chunk.bytes.is_empty() && at >= *self.write_at.get_or_insert(at + PATIENCE) {
+        if !self.chunk.bytes.is_empty() && at >= *self.write_at.get_or_insert(at + MAX_WRITE_DELAY) {
             self.hand_over();
         }
     }
 
     fn late_drops(&self) -> usize {
-        LATE_DROPS
+        MAX_LATE_DROPS
     }
 
     fn next_turn(&self) -> Option<Instant> {

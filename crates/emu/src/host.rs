@@ -10,13 +10,13 @@ use crate::account::{Account, Accounts};
 use crate::observer::Observer;
 
 /// Limit of the 99th percentile of lateness.
-const LATE: Duration = Duration::from_millis(1);
+const MAX_P99_LATENESS: Duration = Duration::from_millis(1);
 /// Interval of the checks.
-const INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which a lasting problem is reported again.
-const AGAIN: Duration = Duration::from_secs(10);
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// Fewest packets that are judged; with fewer, the next interval is added.
-const LEAST: u64 = 100;
+const MIN_JUDGED_PACKETS: u64 = 100;
 /// Phrase of every warning; `calibrate` searches for it.
 pub(crate) const BLAME: &str = "this host, not the link";
 pub(crate) const NAMES: [&str; 2] = ["forward", "reverse"];
@@ -53,9 +53,9 @@ fn no_memory(name: &str, packets: u64, verb: &str) -> String {
 
 fn late(name: &str, lateness: &DelayHistogram, verb: &str) -> Option<String> {
     let (count, p99) = (lateness.count(), lateness.quantile(0.99));
-    (count > 0 && p99 > LATE).then(|| {
-        let which = if count < LEAST {
-            let (late, most) = (lateness.longer_than(LATE), LATE.as_millis());
+    (count > 0 && p99 > MAX_P99_LATENESS).then(|| {
+        let which = if count < MIN_JUDGED_PACKETS {
+            let (late, most) = (lateness.longer_than(MAX_P99_LATENESS), MAX_P99_LATENESS.as_millis());
             format!("{late} of {count} packets left more than {most} ms late")
         } else {
             format!("1 % of the packets left {:.1} ms late or more", p99.as_secs_f64() * 1e3)
@@ -89,13 +89,13 @@ impl Alarm {
     /// Judges the interval, if it has ended. `memory` returns the packets dropped by the memory
     /// limit so far.
     fn look(&mut self, at: Instant, memory: impl FnOnce() -> [u64; 2]) {
-        if at < *self.next.get_or_insert(at + INTERVAL) {
+        if at < *self.next.get_or_insert(at + CHECK_INTERVAL) {
             return;
         }
         self.memory.look(at, memory()).iter().for_each(|sentence| self.warnings.print(sentence));
-        self.next = Some(at + INTERVAL);
+        self.next = Some(at + CHECK_INTERVAL);
         for ((cooldown, name), lateness) in self.cooldown.iter_mut().zip(NAMES).zip(&mut self.lateness) {
-            if lateness.count() < LEAST {
+            if lateness.count() < MIN_JUDGED_PACKETS {
                 continue;
             }
             if let Some(sentence) = late(name, &mem::take(lateness), "is").filter(|_| cooldown.ends(at)) {
@@ -152,7 +152,7 @@ struct Cooldown(Option<Instant>);
 impl Cooldown {
     /// Returns true if a warning is due at `at`, and counts it as given.
     fn ends(&mut self, at: Instant) -> bool {
-        let ends = self.0.is_none_or(|last| at.saturating_duration_since(last) >= AGAIN);
+        let ends = self.0.is_none_or(|last| at.saturating_duration_since(last) >= WARNING_INTERVAL);
         if ends {
             self.0 = Some(at);
         }
@@ -254,24 +254,24 @@ mod tests {
             for _ in 0..count {
                 alarm.on_delivery(Direction::Reverse, begin + Duration::from_millis(late), &packet);
             }
-            now += INTERVAL / 2;
+            now += CHECK_INTERVAL / 2;
             alarm.look(now, || [0; 2]);
             assert_eq!(said(), [""; 0], "no second has passed");
-            now += INTERVAL / 2;
+            now += CHECK_INTERVAL / 2;
             alarm.look(now, || [0; 2]);
             said()
         };
         // Punctual packets do not dilute later intervals.
         assert_eq!(second(0, 1_000_000), [""; 0]);
-        assert_eq!(second(7, LEAST - 1), [""; 0], "too few");
+        assert_eq!(second(7, MIN_JUDGED_PACKETS - 1), [""; 0], "too few");
         let sentence =
             "reverse: 1 % of the packets left 7.0 ms late or more: this host, not the link, is the limit";
         assert_eq!(second(7, 1), [sentence]);
         for _ in 0..9 {
-            assert_eq!(second(7, LEAST), [""; 0], "it has just been said");
+            assert_eq!(second(7, MIN_JUDGED_PACKETS), [""; 0], "it has just been said");
         }
-        assert_eq!(second(7, LEAST), [sentence], "it goes on");
-        assert_eq!(second(0, LEAST), [""; 0]);
+        assert_eq!(second(7, MIN_JUDGED_PACKETS), [sentence], "it goes on");
+        assert_eq!(second(0, MIN_JUDGED_PACKETS), [""; 0]);
     }
 
     #[test]

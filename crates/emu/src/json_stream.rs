@@ -18,7 +18,7 @@ use crate::json;
 use crate::observer::Observer;
 
 /// Accounts that may wait for the writer.
-const WAITING: usize = 4;
+const MAX_QUEUED_ACCOUNTS: usize = 4;
 
 /// Output of the accounts.
 pub type Out = Box<dyn Write + Send>;
@@ -48,7 +48,7 @@ impl JsonStream {
     /// Starts the writer, with an account each `interval` from now on. Without an interval there is
     /// none before the end.
     pub fn start(interval: Option<Duration>, out: Out) -> Self {
-        let (to_writer, moments) = sync_channel(WAITING);
+        let (to_writer, moments) = sync_channel(MAX_QUEUED_ACCOUNTS);
         let begin = clock::now();
         let writer = thread::spawn(move || write(out, &moments));
         let beat = interval.map(|interval| Beat { next: begin + interval, interval });

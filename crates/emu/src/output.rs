@@ -19,7 +19,7 @@ use crate::json_stream::{self, JsonStream, Out};
 use crate::{STDOUT, json, report, talk};
 
 /// Shortest interval of a JSON stream.
-const SHORTEST: Duration = Duration::from_millis(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
@@ -45,7 +45,7 @@ pub(crate) struct OutputArgs {
 
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
-    if interval < SHORTEST { Err("it is at least 1ms".to_owned()) } else { Ok(interval) }
+    if interval < MIN_INTERVAL { Err("it is at least 1ms".to_owned()) } else { Ok(interval) }
 }
 
 /// Observers of a relay.

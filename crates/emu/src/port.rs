@@ -66,24 +66,24 @@ pub enum Sent {
 /// Otherwise 40-byte packets in 60 kB buffers could exceed the link's memory limit.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// Free buffers by size class: [`SMALLEST`], twice that and so on.
-    free: [Vec<Vec<u8>>; SIZES],
+    /// Free buffers by size class: [`MIN_BUFFER_BYTES`], twice that and so on.
+    free: [Vec<Vec<u8>>; SIZE_CLASSES],
     /// Total capacity of the free buffers, bytes.
     free_bytes: usize,
 }
 
 /// Bytes of the smallest buffers: the least that a packet is charged.
-const SMALLEST: usize = 64;
-const _: () = assert!(SMALLEST as u64 == MIN_PACKET_CHARGE_BYTES);
+const MIN_BUFFER_BYTES: usize = 64;
+const _: () = assert!(MIN_BUFFER_BYTES as u64 == MIN_PACKET_CHARGE_BYTES);
 /// Number of size classes. The largest is 65,536 bytes, more than any packet.
-const SIZES: usize = 11;
+const SIZE_CLASSES: usize = 11;
 /// Limit of free buffers, bytes; the excess is deallocated.
-const MOST_FREE: usize = 16 << 20;
+const MAX_FREE_BYTES: usize = 16 << 20;
 
 impl Buffers {
     /// Returns an empty buffer with room for `bytes`.
     pub fn take(&mut self, bytes: usize) -> Vec<u8> {
-        let size = bytes.next_power_of_two().max(SMALLEST);
+        let size = bytes.next_power_of_two().max(MIN_BUFFER_BYTES);
         let Some(mut buffer) = place(size).and_then(|place| self.free[place].pop()) else {
             return Vec::with_capacity(size);
         };
@@ -96,7 +96,7 @@ impl Buffers {
     pub fn give(&mut self, buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         if let Some(place) = place(bytes)
-            && self.free_bytes + bytes <= MOST_FREE
+            && self.free_bytes + bytes <= MAX_FREE_BYTES
         {
             self.free_bytes += bytes;
             self.free[place].push(buffer);
@@ -107,8 +107,8 @@ impl Buffers {
 /// Returns the size class of a buffer, if it has one: copies that a link makes have other
 /// capacities.
 fn place(bytes: usize) -> Option<usize> {
-    let place = (bytes / SMALLEST).checked_ilog2()? as usize;
-    (bytes.is_power_of_two() && place < SIZES).then_some(place)
+    let place = (bytes / MIN_BUFFER_BYTES).checked_ilog2()? as usize;
+    (bytes.is_power_of_two() && place < SIZE_CLASSES).then_some(place)
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
             for small in [0, 40, 65, 1030, 65_535, 70_000] {
                 let buffer = buffers.take(small);
                 assert!(
-                    (small..=2 * small.max(SMALLEST)).contains(&buffer.capacity()),
+                    (small..=2 * small.max(MIN_BUFFER_BYTES)).contains(&buffer.capacity()),
                     "{large}, then {small}"
                 );
                 buffers.give(buffer);
@@ -151,6 +151,6 @@ mod tests {
             buffers.give(buffer);
         }
         let kept: usize = buffers.free.iter().flatten().map(Vec::capacity).sum();
-        assert_eq!(kept, MOST_FREE);
+        assert_eq!(kept, MAX_FREE_BYTES);
     }
 }

@@ -17,16 +17,16 @@ use crate::waiter::Wait;
 
 /// Packets read from one port before the relay checks the clock and the other port again. The time
 /// that this takes makes due packets late.
-const BUDGET: usize = 32;
+const READ_BUDGET_PACKETS: usize = 32;
 /// Packets that a port may read beyond the budget: GRO coalesces up to 64.
-const JOINED: usize = 63;
+const MAX_COALESCED_PACKETS: usize = 63;
 /// Packets delivered before the ports are read again. More than are read even if each was
 /// duplicated, so that a relay that is behind catches up.
-const DELIVERIES: usize = 2 * (BUDGET + JOINED) + 1;
+const MAX_DELIVERIES: usize = 2 * (READ_BUDGET_PACKETS + MAX_COALESCED_PACKETS) + 1;
 
 /// Limit of turns after the end is requested: 32,000 packets. A peer that keeps sending cannot
 /// delay the end further.
-const LAST_TURNS: usize = 1000;
+const MAX_LAST_TURNS: usize = 1000;
 
 /// Path between two ports. Packets received at the near port travel forward.
 pub struct Relay<N, F, T = ()> {
@@ -73,7 +73,7 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
 
     /// Reads the packets that arrived before the end, so that they are counted.
     fn last_turns(&mut self) -> io::Result<()> {
-        for _ in 0..LAST_TURNS {
+        for _ in 0..MAX_LAST_TURNS {
             if !self.turn()? {
                 break;
             }
@@ -130,14 +130,14 @@ impl Lane {
         observer: &mut impl Observer,
     ) -> io::Result<bool> {
         let direction = self.direction;
-        let read = from.receive(BUDGET, buffers, &mut |buffers, at, packet| {
+        let read = from.receive(READ_BUDGET_PACKETS, buffers, &mut |buffers, at, packet| {
             observer.on_arrival(direction, at, &packet);
             if let Err(dropped) = paths.push(direction, at, packet) {
                 observer.on_drop(direction, at, &dropped);
                 buffers.give(dropped.packet);
             }
         })?;
-        Ok(read >= BUDGET)
+        Ok(read >= READ_BUDGET_PACKETS)
     }
 
     /// Passes due packets to `to`, and returns the last reading of the clock.
@@ -150,7 +150,7 @@ impl Lane {
     ) -> io::Result<Instant> {
         let mut now = clock::now();
         let mut delivered = 0;
-        while delivered < DELIVERIES
+        while delivered < MAX_DELIVERIES
             && let Some(mut delivery) = paths.pop(self.direction, now)
         {
             self.lateness.record(now.saturating_duration_since(delivery.due));

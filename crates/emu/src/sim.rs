@@ -100,7 +100,7 @@ fn run(path: Path, seed: u64, schedule: Schedule, mut rows: Rows<impl Write>) ->
 impl SimArgs {
     fn schedule(&self) -> Result<Schedule, Failure> {
         if let (Some(rate), Some(duration)) = (self.cbr, self.duration) {
-            if duration > schedule::LONGEST {
+            if duration > schedule::MAX_DURATION {
                 return Err(Failure::Usage("--for: longer than 100 years".to_owned()));
             }
             let burst = Burst::new(Duration::ZERO, self.size.into(), Ecn::NotEct);

@@ -13,10 +13,10 @@ use crate::failure::Failure;
 /// UDP port of the receiver inside a run: discard (RFC 863).
 const PORT: u16 = 9;
 /// Sleep of a sender that is ahead of its rate.
-const PAUSE: Duration = Duration::from_micros(500);
+const SENDER_SLEEP: Duration = Duration::from_micros(500);
 /// Sleep of a receiver whose socket is empty. Datagrams that overflow the socket meanwhile still
 /// count as delivered: they have left the link.
-const NAP: Duration = Duration::from_millis(1);
+const RECEIVER_SLEEP: Duration = Duration::from_millis(1);
 
 /// Load: datagram size, rate and duration.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -60,7 +60,7 @@ impl Flood {
             }
             let due = self.due(elapsed);
             if sent >= due {
-                sleep(PAUSE);
+                sleep(SENDER_SLEEP);
                 continue;
             }
             let Some(batch) = io.transmit_buf() else {
@@ -93,7 +93,7 @@ pub(super) fn receive(mut io: UdpIo, stop: impl Fn() -> bool) -> Result<(), Sock
         if stop() {
             return Ok(());
         }
-        sleep(NAP);
+        sleep(RECEIVER_SLEEP);
     }
 }
 

@@ -12,24 +12,24 @@ use crate::proxy::HEADERS_IPV4;
 /// RTT of the path: with a one-way delay of 50 ms, the relay holds traffic in flight.
 pub(super) const RTT: Duration = Duration::from_millis(100);
 /// Interval of the delivery counts.
-pub(super) const LOOK: Duration = Duration::from_millis(50);
+pub(super) const COUNT_INTERVAL: Duration = Duration::from_millis(50);
 /// Duration of a trial, ms.
-const TRIAL: u64 = 1200;
+const TRIAL_MS: u64 = 1200;
 /// Trials of a rate before it counts as not held: other processes may have disturbed the first.
-const TRIES: u32 = 2;
+const MAX_TRIALS: u32 = 2;
 /// Number of candidate rates: binary search needs five trials.
-const RATES: i32 = 31;
+const CANDIDATE_RATES: i32 = 31;
 /// Highest candidate, relative to the flooded rate. It is above 1 because a flood also spends CPU
 /// on packets that are dropped.
-const FIRST: f64 = 1.4;
+const HIGHEST_CANDIDATE: f64 = 1.4;
 /// Ratio of consecutive candidates; the lowest is about a hundredth of the highest.
-const STEP: f64 = 0.85;
+const CANDIDATE_RATIO: f64 = 0.85;
 /// Share of a rate that must be delivered for it to count as held.
-const HELD: f64 = 0.99;
+const MIN_DELIVERED_SHARE: f64 = 0.99;
 /// Offered load relative to the rate: above 1, so that the link always has a packet to send.
-const OFFERED: f64 = 1.03;
+const OFFERED_SHARE: f64 = 1.03;
 /// Bytes of each datagram.
-const SIZE: u16 = 1400;
+const DATAGRAM_BYTES: u16 = 1400;
 
 /// Rate of a trial, and the load that saturates it.
 #[derive(Debug, Clone, Copy)]
@@ -45,9 +45,12 @@ impl Asked {
         reason = "a rate that a host can carry is far below 2^53, and positive"
     )]
     pub(super) fn new(bps: f64) -> Self {
-        let packet = f64::from(u32::from(SIZE) + HEADERS_IPV4);
-        let pps = (bps * OFFERED / packet / 8.0) as u64;
-        Self { rate: Bitrate::from_bps(bps as u64), flood: Flood { size: SIZE, pps: Some(pps), ms: TRIAL } }
+        let packet = f64::from(u32::from(DATAGRAM_BYTES) + HEADERS_IPV4);
+        let pps = (bps * OFFERED_SHARE / packet / 8.0) as u64;
+        Self {
+            rate: Bitrate::from_bps(bps as u64),
+            flood: Flood { size: DATAGRAM_BYTES, pps: Some(pps), ms: TRIAL_MS },
+        }
     }
 }
 
@@ -86,7 +89,7 @@ impl Found {
     }
 }
 
-/// Finds the highest rate that is held, by binary search from [`FIRST`] times `flooded_bps`
+/// Finds the highest rate that is held, by binary search from [`HIGHEST_CANDIDATE`] times `flooded_bps`
 /// downwards. `hold` measures a rate, and returns `None` if the host was the bottleneck.
 pub(super) fn search<E>(
     flooded_bps: f64,
@@ -94,10 +97,10 @@ pub(super) fn search<E>(
 ) -> Result<Found, E> {
     let mut found = Found::default();
     // If the flood delivered nothing there is no rate to try.
-    let (mut begin, mut end) = (0, if flooded_bps > 0.0 { RATES } else { 0 });
+    let (mut begin, mut end) = (0, if flooded_bps > 0.0 { CANDIDATE_RATES } else { 0 });
     while begin < end {
         let middle = begin.midpoint(end);
-        let bps = short(flooded_bps * FIRST * STEP.powi(middle));
+        let bps = short(flooded_bps * HIGHEST_CANDIDATE * CANDIDATE_RATIO.powi(middle));
         if let Some(held) = try_rate(bps, &mut hold)? {
             found.held = Some(held);
             end = middle;
@@ -113,8 +116,8 @@ fn try_rate<E>(
     bps: f64,
     hold: &mut impl FnMut(Asked) -> Result<Option<Delivered>, E>,
 ) -> Result<Option<Held>, E> {
-    for _ in 0..TRIES {
-        let delivered = hold(Asked::new(bps))?.filter(|delivered| delivered.bps >= bps * HELD);
+    for _ in 0..MAX_TRIALS {
+        let delivered = hold(Asked::new(bps))?.filter(|delivered| delivered.bps >= bps * MIN_DELIVERED_SHARE);
         if let Some(Delivered { lateness, .. }) = delivered {
             return Ok(Some(Held { bps, lateness }));
         }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::load_generator::Flood;
-use super::max_rate::{self, Asked, LOOK, RTT};
+use super::max_rate::{self, Asked, COUNT_INTERVAL, RTT};
 use super::{MEASUREMENT_MS, Throughput};
 use crate::host;
 
@@ -23,7 +23,7 @@ pub(super) fn measure(size: u16) -> Result<Throughput, String> {
 /// Measures the output of a path at a rate; `None` if the host was the bottleneck.
 pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> {
     let path = [
-        format!("--json-stream={}ms", LOOK.as_millis()),
+        format!("--json-stream={}ms", COUNT_INTERVAL.as_millis()),
         format!("--rtt={}ms", RTT.as_millis()),
         format!("--rate={:.0}bit", asked.rate.as_bps_f64()),
     ];

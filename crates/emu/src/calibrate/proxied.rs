@@ -11,7 +11,7 @@ use rdt_emulator::{Path, PathConfig};
 use rdt_program::Printer;
 use rdt_udp::{UdpIo, UdpOptions};
 
-use super::max_rate::{self, Asked, LOOK, RTT};
+use super::max_rate::{self, Asked, COUNT_INTERVAL, RTT};
 use super::{MEASUREMENT_MS, Throughput, load_generator};
 use crate::json;
 use crate::json_stream::JsonStream;
@@ -20,11 +20,11 @@ use crate::proxy::{End, HEADERS_IPV4, Limits, ProxySockets, serve};
 use crate::waiter::Waiting;
 
 /// The load generator is the only client.
-const ONE: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
+const ONE_CLIENT: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
 /// RTT of the path under load, so that packets wait for their due times.
 const SHORT_RTT: Duration = Duration::from_millis(1);
 /// Any free port of the loopback.
-const FREE: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
+const FREE_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
 /// Measures the throughput of datagrams of this size.
 pub(super) fn measure(size: u16) -> io::Result<Throughput> {
@@ -38,7 +38,7 @@ pub(super) fn measure(size: u16) -> io::Result<Throughput> {
 pub(super) fn hold(asked: Asked) -> io::Result<Option<max_rate::Delivered>> {
     let (reader, writer) = io::pipe()?;
     let reading = thread::spawn(move || io::read_to_string(reader));
-    let live = JsonStream::start(Some(LOOK), Box::new(writer));
+    let live = JsonStream::start(Some(COUNT_INTERVAL), Box::new(writer));
     let (end, live) = carry(path(asked), asked.flood, live)?;
     drop(live.finish()?);
     let lines = reading.join().map_err(|_| ended())??;
@@ -53,9 +53,10 @@ fn path(asked: Asked) -> PathConfig {
 
 /// Runs a proxy with this path under load.
 fn carry<T: Observer>(path: PathConfig, flood: load_generator::Flood, observer: T) -> io::Result<(End, T)> {
-    let target = UdpIo::bind(FREE.into(), UdpOptions::default()).map_err(io::Error::other)?;
-    let sockets = ProxySockets::bind(FREE.into(), target.local_addr()?, ONE, Printer::discard())
-        .map_err(io::Error::other)?;
+    let target = UdpIo::bind(FREE_ADDRESS.into(), UdpOptions::default()).map_err(io::Error::other)?;
+    let sockets =
+        ProxySockets::bind(FREE_ADDRESS.into(), target.local_addr()?, ONE_CLIENT, Printer::discard())
+            .map_err(io::Error::other)?;
     let (listen, stop): (SocketAddr, _) = (sockets.local_addr()?, sockets.stop());
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use crate::path::read_text;
 
 /// Path of the file below the state directory.
-const NAME: &str = "rdt-emu/calibration.json";
+const FILE_NAME: &str = "rdt-emu/calibration.json";
 /// Size limit when reading, bytes; a written file is far smaller.
-const LONGEST: u64 = 1 << 16;
+const MAX_FILE_BYTES: u64 = 1 << 16;
 
 /// Returns the path of the file from environment variables: `XDG_STATE_HOME` or `HOME` as in the
 /// XDG Base Directory Specification, `LOCALAPPDATA` on Windows. `None` if they are unset.
@@ -24,7 +24,7 @@ pub(crate) fn path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBu
     } else {
         folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))
     };
-    Some(state?.join(NAME))
+    Some(state?.join(FILE_NAME))
 }
 
 /// Reads the file, if it exists.
@@ -41,7 +41,7 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     if !kind.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    read_text(file, LONGEST).map(Some)
+    read_text(file, MAX_FILE_BYTES).map(Some)
 }
 
 /// Checks that the file can be written, and creates its folder, before the measurement.

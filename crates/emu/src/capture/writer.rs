@@ -11,9 +11,9 @@ use std::thread::{self, JoinHandle};
 use super::block;
 
 /// Size of a chunk that is written, bytes.
-pub(super) const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that may wait for the disk: 32 MiB.
-const WAITING: usize = 512;
+const MAX_QUEUED_CHUNKS: usize = 512;
 
 /// Blocks that are written together.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Written {
 impl Writer {
     pub(super) fn start(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
-        let (to_thread, chunks) = sync_channel(WAITING);
+        let (to_thread, chunks) = sync_channel(MAX_QUEUED_CHUNKS);
         let (give_back, used) = channel();
         let path = path.to_owned();
         let thread = thread::spawn(move || write(file, &path, chunks, &give_back));

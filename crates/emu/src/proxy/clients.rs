@@ -12,9 +12,9 @@ use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
 use super::watch::{Watch, Watched};
 
 /// Longest interval of the checks for idle clients.
-const CHECK: Duration = Duration::from_secs(1);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Socket buffer of each client and direction, bytes: 30 ms at 2 Gbit/s.
-const BUFFER: usize = 8 << 20;
+const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
 /// Address of each client by its tag, for captures, which see only packets.
 pub(crate) type Addresses = Arc<Mutex<BTreeMap<u32, SocketAddr>>>;
@@ -130,8 +130,8 @@ impl Clients {
         let io = UdpIo::bind(
             any,
             UdpOptions {
-                receive_buffer: BUFFER,
-                send_buffer: BUFFER,
+                receive_buffer: SOCKET_BUFFER_BYTES,
+                send_buffer: SOCKET_BUFFER_BYTES,
                 by_reference: false,
                 ..UdpOptions::default()
             },
@@ -205,6 +205,6 @@ impl Clients {
     }
 
     fn check_interval(&self) -> Duration {
-        CHECK.min(self.limits.idle / 2)
+        MAX_CHECK_INTERVAL.min(self.limits.idle / 2)
     }
 }

@@ -23,7 +23,7 @@ use crate::waiter::Readiness;
 /// Poller key of the listener. Keys of clients' sockets are tags, which are smaller than 2^31.
 const LISTENER: usize = 1 << 31;
 /// Interval at which a full socket is tried again.
-const RETRY: Duration = Duration::from_millis(1);
+const FULL_SOCKET_RETRY: Duration = Duration::from_millis(1);
 
 /// Callback that takes the packets of a port, with buffers, arrival time and packet.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut Buffers, Instant, Packet);
@@ -250,7 +250,7 @@ impl ProxySockets {
     /// Waits for readable sockets.
     pub(crate) fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
-        let timeout = timeout.into_iter().chain(retry.then_some(RETRY)).min();
+        let timeout = timeout.into_iter().chain(retry.then_some(FULL_SOCKET_RETRY)).min();
         let mut seen = Readiness::Nothing;
         for key in self.watch.wait(timeout)? {
             seen = Readiness::Packet;

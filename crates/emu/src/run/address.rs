@@ -7,17 +7,17 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Block of the outermost network. Its namespaces have no other network, so it cannot collide with
 /// addresses of the host.
-const ROOT: Block = Block { base: 10 << 24, prefix: 8 };
+const OUTERMOST_BLOCK: Block = Block { base: 10 << 24, prefix: 8 };
 /// Address bits that number the runs inside a network; 0 is the network's own link.
 const CHILD_BITS: u8 = 4;
 /// Runs that fit inside one network, beside each other.
-pub(crate) const CHILDREN: u32 = (1 << CHILD_BITS) - 1;
+pub(crate) const MAX_CHILDREN: u32 = (1 << CHILD_BITS) - 1;
 /// Prefix length of the smallest block.
-const LAST_PREFIX: u8 = 28;
+const MAX_BLOCK_PREFIX: u8 = 28;
 /// Prefix length of a link.
 const LINK_PREFIX: u8 = 30;
 /// Prefix of unique local addresses (RFC 4193); the IPv4 address is the last 32 bits.
-const V6: u128 = 0xfd72_6474 << 96;
+const V6_PREFIX: u128 = 0xfd72_6474 << 96;
 
 /// Addresses of one network and of the networks inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) struct Block {
 impl Block {
     /// Returns the block of the network with this near end.
     pub(crate) fn with_near_end(near: Ipv4Addr) -> Option<Self> {
-        let mut block = ROOT;
+        let mut block = OUTERMOST_BLOCK;
         // Children are numbered from 1, so the first 0 is that of a network's own link.
         while let Some(child) = block.child(block.number_in(near)).filter(|child| child.base != block.base) {
             block = child;
@@ -40,19 +40,19 @@ impl Block {
 
     /// Returns the number of the run inside this network to which the address would belong.
     const fn number_in(self, address: Ipv4Addr) -> u32 {
-        (address.to_bits() >> (32 - self.prefix - CHILD_BITS)) & CHILDREN
+        (address.to_bits() >> (32 - self.prefix - CHILD_BITS)) & MAX_CHILDREN
     }
 
     /// Returns the block of a network that is not nested.
     pub(crate) const fn outermost() -> Self {
-        ROOT
+        OUTERMOST_BLOCK
     }
 
-    /// Returns the block of run `number` (1 to [`CHILDREN`]) inside this network; `None` at the
+    /// Returns the block of run `number` (1 to [`MAX_CHILDREN`]) inside this network; `None` at the
     /// deepest level.
     pub(crate) const fn child(self, number: u32) -> Option<Self> {
         let prefix = self.prefix + CHILD_BITS;
-        if prefix > LAST_PREFIX {
+        if prefix > MAX_BLOCK_PREFIX {
             return None;
         }
         Some(Self { base: self.base | (number << (32 - prefix)), prefix })
@@ -81,7 +81,7 @@ pub(crate) const fn link_prefix() -> u8 {
 
 /// Returns the IPv6 address that belongs to an IPv4 address.
 pub(crate) fn v6(v4: Ipv4Addr) -> Ipv6Addr {
-    Ipv6Addr::from_bits(V6 | u128::from(v4.to_bits()))
+    Ipv6Addr::from_bits(V6_PREFIX | u128::from(v4.to_bits()))
 }
 
 /// Returns the IPv6 prefix length for an IPv4 prefix length, bits.
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn block_is_found_by_its_near_end() {
-        for number in [1, CHILDREN] {
+        for number in [1, MAX_CHILDREN] {
             let mut block = Block::outermost();
             for depth in 0..=5 {
                 assert_eq!(Block::with_near_end(block.near()), Some(block));

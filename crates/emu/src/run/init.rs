@@ -25,13 +25,13 @@ use crate::failure::Failure;
 use crate::talk;
 
 /// Longest wait for the server to bind a port.
-const SERVER_STARTS: Duration = Duration::from_secs(2);
+const SERVER_START_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of the checks for a bound port.
-const LOOK: Duration = Duration::from_millis(5);
+const PORT_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval of the reports of packets lost before the relay.
-const LOSSES: Duration = Duration::from_secs(1);
+const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for a server to exit after SIGTERM.
-const SERVER_ENDS: Duration = Duration::from_secs(1);
+const SERVER_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sets up the networks, runs the programs, and returns the message with the exit code.
 pub(crate) fn init(args: &InsideArgs, control: &Control) -> Result<Message, Failure> {
@@ -113,9 +113,9 @@ impl Init<'_> {
         let server =
             programs::start_server(line, place).map_err(Failure::system("cannot start the server"))?;
         self.server = Some(server);
-        let latest = clock::now() + SERVER_STARTS;
+        let latest = clock::now() + SERVER_START_TIMEOUT;
         while self.server.is_some() && !programs::any_port_is_bound() && clock::now() < latest {
-            self.sleep(Some(LOOK))?;
+            self.sleep(Some(PORT_CHECK_INTERVAL))?;
             if self.signals.any() {
                 break;
             }
@@ -142,7 +142,7 @@ impl Init<'_> {
             if let Some(code) = self.reap() {
                 return Ok(code);
             }
-            self.sleep(Some(LOSSES))?;
+            self.sleep(Some(LOSS_REPORT_INTERVAL))?;
             if mem::replace(&mut lost, self.lost()) != lost {
                 // A send failure shows in the next `sleep`.
                 let _ = self.control.send(&Message::Lost(lost), &[]);
@@ -170,7 +170,7 @@ impl Init<'_> {
             // Fails only if the server is gone already.
             let _ = kill_process_group(server, Signal::TERM);
         }
-        let latest = clock::now() + SERVER_ENDS;
+        let latest = clock::now() + SERVER_STOP_TIMEOUT;
         while let (Some(_), Some(rest)) = (self.server, left(latest)) {
             self.sleep(Some(rest))?;
             while self.signals.next().is_some() {}

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 pub(crate) const DEVICE: &str = "rdt0";
 /// Queue of a device for a busy relay, packets: 10 ms at a million packets per second. Packets that
 /// overflow it are lost before the link.
-const DEVICE_QUEUE: u32 = 10_000;
+const DEVICE_QUEUE_PACKETS: u32 = 10_000;
 /// Destination of the default route.
 const DEFAULT_ROUTE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
@@ -53,7 +53,7 @@ impl Shape {
     /// that network through it.
     pub(crate) fn attach_inner(self, outer: Block) -> Result<(OwnedFd, Block), Failure> {
         let tun = tun::open().map_err(Step::OpenTun.forbidden())?;
-        for number in 1..=address::CHILDREN {
+        for number in 1..=address::MAX_CHILDREN {
             let Some(block) = outer.child(number) else {
                 return Err(Failure::Usage("runs can be nested at most six deep".into()));
             };
@@ -74,7 +74,7 @@ impl Shape {
             configure().map_err(Step::Join.forbidden())?;
             return Ok((tun, block));
         }
-        Err(Failure::Usage(format!("at most {} runs fit inside one run", address::CHILDREN)))
+        Err(Failure::Usage(format!("at most {} runs fit inside one run", address::MAX_CHILDREN)))
     }
 
     fn set_up(self, netlink: &Netlink, name: &str, address: Ipv4Addr) -> io::Result<u32> {
@@ -83,7 +83,7 @@ impl Shape {
             // No link-local address, which the kernel would announce on the path.
             sysctl(&format!("ipv6/conf/{name}/addr_gen_mode"), "1");
         }
-        netlink.set_up(device, Some((self.mtu, DEVICE_QUEUE)))?;
+        netlink.set_up(device, Some((self.mtu, DEVICE_QUEUE_PACKETS)))?;
         let prefix = address::link_prefix();
         netlink.add_address(device, address.into(), prefix)?;
         if self.ipv6 {

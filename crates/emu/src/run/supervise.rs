@@ -33,10 +33,10 @@ use crate::{stderr_log, talk};
 /// Smallest MTU of IPv6, bytes: RFC 8200, section 5.
 const MIN_MTU_IPV6: u32 = 1280;
 /// Exit code if the first inner process was killed: 128 + SIGKILL.
-const KILLED: u8 = 137;
+const EXIT_CODE_KILLED: u8 = 137;
 
 /// Warning when the enclosing run cannot be used.
-const ALONE: &str = "this network has a device rdt0 but is not the near end of a run: this run is not nested, and has its \
+const NOT_NESTED: &str = "this network has a device rdt0 but is not the near end of a run: this run is not nested, and has its \
                      own far end";
 
 /// Runs the command and gives its exit code.
@@ -122,7 +122,7 @@ impl Inside {
                 (Some(far), block)
             }
             Enclosing::Device => {
-                warnings.print(ALONE);
+                warnings.print(NOT_NESTED);
                 (None, Block::outermost())
             }
             Enclosing::Host => (None, Block::outermost()),
@@ -196,7 +196,12 @@ impl Inside {
                     Some((Message::Failed(code, sentence), _)) => {
                         return Err(Failure::Inside(code, sentence));
                     }
-                    _ => return Err(Failure::Inside(KILLED, "the first process inside was killed".into())),
+                    _ => {
+                        return Err(Failure::Inside(
+                            EXIT_CODE_KILLED,
+                            "the first process inside was killed".into(),
+                        ));
+                    }
                 }
             }
             if relay_ended {

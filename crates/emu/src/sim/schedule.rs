@@ -10,9 +10,9 @@ use std::time::Duration;
 use rdt_emulator::{Bitrate, Direction, Ecn, parse_bitrate, parse_bytes, parse_duration};
 
 /// Longest packet, bytes.
-const MAX_SIZE: u64 = 65_535;
+const MAX_PACKET_BYTES: u64 = 65_535;
 /// Longest schedule: 100 years, which can be added to any clock.
-pub(super) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+pub(super) const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,15 +112,16 @@ impl Burst {
         };
         let at = parse_duration(time).map_err(|error| error.to_string())?;
         let bytes = parse_bytes(size).map_err(|error| error.to_string())?;
-        let bytes = usize::try_from(bytes).ok().filter(|_| bytes <= MAX_SIZE);
-        let size = bytes
-            .ok_or_else(|| format!("'{size}' is out of range: a packet has at most {MAX_SIZE} bytes"))?;
+        let bytes = usize::try_from(bytes).ok().filter(|_| bytes <= MAX_PACKET_BYTES);
+        let size = bytes.ok_or_else(|| {
+            format!("'{size}' is out of range: a packet has at most {MAX_PACKET_BYTES} bytes")
+        })?;
         let mut burst = Self::new(at, size, Ecn::NotEct);
         for word in words {
             burst.add(word)?;
         }
         let last = burst.gap(&mut 0).saturating_mul(u32::try_from(burst.count).unwrap_or(u32::MAX));
-        if at.saturating_add(last) > LONGEST {
+        if at.saturating_add(last) > MAX_DURATION {
             return Err("the packets last for more than 100 years".to_owned());
         }
         Ok(burst)

@@ -13,7 +13,7 @@ use super::schedule::Planned;
 use crate::account::Account;
 
 /// Late drops kept per link: more waiting packets than one push can drop, unless they are empty.
-const LATE_DROPS: usize = 1 << 20;
+const MAX_LATE_DROPS: usize = 1 << 20;
 
 /// Path, and the packets that were sent into it.
 pub(super) struct Simulation {
@@ -47,7 +47,7 @@ impl Simulation {
         path.start(begin);
         for link in [&mut path.forward, &mut path.reverse] {
             link.measure_queue_delays();
-            link.keep_dropped(LATE_DROPS);
+            link.keep_dropped(MAX_LATE_DROPS);
         }
         Self { path, begin, elapsed: Duration::ZERO, sent: <[Sent; 2]>::default() }
     }
