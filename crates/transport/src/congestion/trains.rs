@@ -12,7 +12,7 @@ const AGREEING: usize = 3;
 /// How far apart the rates of trains that agree may be: a quarter of the smallest.
 const SPREAD: u64 = 4;
 /// The same for their round trips: 1/64 of the shortest, in which a queue would show.
-const QUEUE_SEEN: u64 = 64;
+const QUEUE_RTT_DIVISOR: u64 = 64;
 
 /// What trains tell of the bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Trains {
         let (rtt, longest) = (rtts().min()?, rtts().max()?);
         let steady = self.last.len() == AGREEING
             && fastest - rate <= rate / SPREAD
-            && longest - rtt <= rtt / QUEUE_SEEN;
+            && longest - rtt <= rtt / QUEUE_RTT_DIVISOR;
         Some(TrainRate { rate, steady })
     }
 }

@@ -1,11 +1,11 @@
-//! `BBR.extra_acked`: how much more than the bandwidth allows is at times acknowledged at once.
+//! ACK aggregation (`BBR.extra_acked`): bytes acknowledged beyond the estimated bandwidth.
 
 use std::time::Instant;
 
+use super::math::volume;
 use super::max_filter::RoundMaxFilter;
-use super::scale::volume;
 
-/// The estimator of aggregation in the path and at the receiver.
+/// Estimator of aggregation in the path and at the receiver.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ExtraAcked {
     interval_start: Option<Instant>,
@@ -14,13 +14,13 @@ pub(super) struct ExtraAcked {
 }
 
 impl ExtraAcked {
-    /// A pause is over: what comes now is not measured against it.
+    /// Restarts the interval after an idle period, which must not count as expected delivery.
     pub(super) fn restart(&mut self, now: Instant) {
         self.interval_start = Some(now);
         self.delivered = 0;
     }
 
-    /// Takes an ACK (`UpdateACKAggregation`); a surplus beyond `cwnd` cannot be the network's.
+    /// Adds an ACK (`UpdateACKAggregation`). The surplus is capped at `cwnd`, the most the network can hold.
     pub(super) fn on_ack(&mut self, now: Instant, acked: u64, bw: u64, cwnd: u64, round: u64) {
         let start = self.interval_start.unwrap_or(now);
         let mut expected = volume(bw, now.saturating_duration_since(start));
@@ -32,7 +32,8 @@ impl ExtraAcked {
         self.filter.update(self.delivered.saturating_sub(expected).min(cwnd), round);
     }
 
-    /// Bytes; over one round before the pipe is full, for an early bandwidth is too low, and ten after.
+    /// Maximum surplus in bytes. Over ten rounds; over one round until the pipe is full, because early
+    /// bandwidth estimates are too low.
     pub(super) fn bytes(&self, full_bw_reached: bool) -> u64 {
         self.filter.max(if full_bw_reached { RoundMaxFilter::ROUNDS } else { 1 })
     }
@@ -46,10 +47,10 @@ mod tests {
     use crate::congestion::bbr::tests::origin;
 
     #[test]
-    fn a_burst_of_acks_counts_by_what_it_has_beyond_the_bandwidth() {
+    fn ack_burst_counts_excess_over_bandwidth() {
         let mut extra = ExtraAcked::default();
         let start = origin();
-        // 1 MB/s, an ACK of 1000 bytes each millisecond, then silence for 10 ms and 10,000 bytes at once.
+        // 1 MB/s: an ACK of 1000 bytes each millisecond, then 10 ms without ACKs, then 10,000 bytes at once.
         for tick in 0..50 {
             extra.on_ack(start + Duration::from_millis(tick), 1000, 1_000_000, 100_000, 1);
         }

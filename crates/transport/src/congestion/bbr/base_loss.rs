@@ -1,62 +1,67 @@
-//! The loss that is there however slowly one sends. A deviation from the draft, which has no such notion.
+//! Base loss rate: random loss on the path that does not depend on the sending rate. Deviation from
+//! the draft, which has no such estimate.
 //!
-//! The draft takes every loss for a sign of a full queue: a round of more than 2 % ends a probe and caps what
-//! may be in flight, and outside probes any loss at all lowers the rate a little each round. On a path that
-//! loses 5 % by itself (radio, a bad cable, a link model) each probe fails at once and the rate withers, though
-//! nobody's queue gains by it: that loss does not answer to our rate.
+//! The draft treats every loss as a sign of a full queue. A round with over 2 % loss ends a probe
+//! and caps `inflight_longterm`; outside probes, any loss lowers the rate each round. On a path with
+//! 5 % random loss (radio, a bad cable, a link model) every probe fails and the rate collapses,
+//! without any benefit to competing flows.
 //!
-//! So the loss is measured where a full queue can be ruled out, and only what exceeds it is congestion. Two
-//! things must hold of an ACK for it and the losses that came with it to count:
+//! The estimator therefore samples loss while the queue is known to be short, and only the excess
+//! over the estimate counts as congestion. An ACK and the losses it reveals are a sample if
 //!
-//! - its round-trip time is within 1/8 of the smallest: the queue was (nearly) empty when that packet passed.
-//!   Losses are noticed by ACKs of packets sent just after those lost, so they saw the same queue;
-//! - in `Startup`, its round is one after which the delivery rate grew by another quarter: had the pipe been
-//!   full it could not have grown. Later, nothing sent above the bandwidth is being acknowledged.
+//! - its RTT is within 1/8 of `min_rtt`: the queue was (nearly) empty. A lost packet is detected by
+//!   an ACK of a packet sent just after it, which saw the same queue;
+//! - in `Startup`, the delivery rate grew by 25 % in the round after it, so the pipe was not full.
+//!   In later phases, no packet sent above the estimated bandwidth is being acknowledged.
 //!
-//! What a round gave is used from the next one on, so that a burst of loss cannot excuse itself. Chance is
-//! allowed for: with a base of p and n packets three times sqrt(n p), which is three standard deviations, and 4/3.
-//! Without a base there is no allowance either, and the draft's rule is left as it stands. What the base rests on
-//! counts half after [`WINDOW`] packets and after each cycle of probing.
+//! The samples of a round take effect in the next round, so a loss burst cannot excuse itself. The
+//! tolerance for `n` packets at base rate `p` adds three standard deviations, 3 sqrt(n p), and 4/3
+//! of a packet. With a base of 0 there is no tolerance, and the draft's rule applies unchanged. The
+//! samples are halved after [`WINDOW_SEGMENTS`] and after each probing cycle.
 //!
-//! Above 1/8 the base is believed only as far as a test confirms it: `ProbeRTT` halves what is in flight, and loss
-//! that answers to the rate is then less. Without the test, four flows that share a queue of five packets take each
-//! other's losses for the path's and rise to 50 % loss; with it they stay at 15 %. The base is never above 1/2.
+//! A base above 1/8 requires a test: `ProbeRTT` halves the data in flight, and rate-dependent loss
+//! then decreases. Without the test, four flows that share a five-packet queue mistake each other's
+//! losses for random loss and settle at 50 % loss; with the test, at 15 %. The base never exceeds
+//! 1/2.
 //!
-//! Where it errs: a policer, and a queue shorter than 1/8 of the round trip that other flows keep full, lose
-//! packets at small round trips. There the base rises to what such loss is in steady state; probing still sees
-//! what it adds to it and keeps `inflight_longterm`, whose headroom brings the rate down, the loss and then
-//! the base with it. And where the round trip varies by more than 1/8 without a queue there is too little
-//! evidence, so that random loss is again taken for congestion. It can be switched off in
-//! [`BbrConfig`](super::BbrConfig).
+//! Known errors:
+//!
+//! - A policer, or a queue shorter than 1/8 of the RTT that other flows keep full, drops packets at
+//!   small RTTs. The base then rises to their steady-state loss. Probing still detects additional
+//!   loss and keeps `inflight_longterm`; its headroom lowers the rate, the loss and then the base.
+//! - If the RTT varies by over 1/8 without a queue, there are too few samples, and random loss again
+//!   counts as congestion.
+//!
+//! Switch: `base_loss` of [`BbrConfig`](super::BbrConfig).
 
 use std::time::{Duration, Instant};
 
-use super::scale::{PPM, mul_div};
+use super::math::{PPM, mul_div};
 
-/// Packets of evidence above which the older half is forgotten.
-const WINDOW: u64 = 8192;
-/// Packets below which there is no evidence.
-const ENOUGH: u64 = 64;
-/// The largest base, parts per million.
+/// Sampled segments above which the tally is halved.
+const WINDOW_SEGMENTS: u64 = 8192;
+/// Smallest number of sampled segments for an estimate.
+const MIN_SEGMENTS: u64 = 64;
+/// Largest base loss rate, parts per million.
 const MAX_BASE: u64 = PPM / 2;
-/// The largest base that no test at half the rate has confirmed.
+/// Largest base loss rate without a test at half the rate, parts per million.
 const MAX_UNTESTED: u64 = PPM / 8;
-/// Time between tests.
+/// Smallest time between two tests.
 const TEST_INTERVAL: Duration = Duration::from_secs(5);
-/// Of the smallest round trip: how much more still means an empty queue.
-const CALM: u32 = 8;
-/// Standard deviations that chance is granted.
+/// The queue counts as empty if the RTT exceeds `min_rtt` by at most one part in this many.
+const EMPTY_QUEUE_RTT_DIVISOR: u32 = 8;
+/// Tolerance for random variation, standard deviations.
 const SIGMAS: u64 = 3;
-/// What chance has beyond them where few losses are expected: a Poisson distribution leans to the right, and its
-/// quantile lies (z^2 - 1) / 6 losses above that of the normal one (Cornish and Fisher's first term). Thirds.
+/// Additional tolerance, in thirds of a segment. The Poisson distribution is skewed to the right: its
+/// quantile is (z^2 - 1) / 6 losses above the normal one (first term of Cornish-Fisher).
 const SKEW_THIRDS: u64 = (SIGMAS * SIGMAS - 1) / 2;
 
-/// The queue was (nearly) empty: `rtt` exceeds `min_rtt` by an eighth at most.
-pub(super) fn calm(rtt: Duration, min_rtt: Duration) -> bool {
-    rtt <= min_rtt + min_rtt / CALM
+/// True if the RTT shows a (nearly) empty queue: at most 1/8 above `min_rtt`.
+pub(super) fn queue_is_empty(rtt: Duration, min_rtt: Duration) -> bool {
+    rtt <= min_rtt + min_rtt / EMPTY_QUEUE_RTT_DIVISOR
 }
 
-/// Bytes that arrived and that did not.
+/// Delivered and lost bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     acked: u64,
@@ -68,7 +73,7 @@ impl Tally {
         self.acked + self.lost
     }
 
-    /// Share that was lost, parts per million.
+    /// Loss rate, parts per million.
     fn ppm(&self) -> u64 {
         mul_div(self.lost, PPM, self.sent().max(1))
     }
@@ -79,7 +84,7 @@ impl Tally {
     }
 }
 
-/// The estimator of the base loss rate.
+/// Estimator of the base loss rate.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BaseLoss {
     evidence: Tally,
@@ -88,18 +93,18 @@ pub(super) struct BaseLoss {
     test: Test,
 }
 
-/// Loss at half the rate.
+/// Loss test at half the rate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Test {
-    /// Of the test that is on, or was.
+    /// Samples of the current or the last test.
     tally: Tally,
-    /// What the last one found, parts per million.
+    /// Loss rate found by the last test, parts per million.
     found: u64,
     began: Option<Instant>,
 }
 
 impl BaseLoss {
-    /// A round of `Startup` is over; `grew` says that its rate was a quarter above the one before.
+    /// Ends a round of `Startup`. `grew`: the delivery rate rose by 25 % over the previous round.
     pub(super) fn on_startup_round(&mut self, grew: bool, mss: u64) {
         if grew {
             self.commit(self.awaiting_growth, mss);
@@ -108,61 +113,61 @@ impl BaseLoss {
         self.round = Tally::default();
     }
 
-    /// Takes one [`calm`] ACK of `Startup`, or of a time in which nothing sent above the bandwidth is being
-    /// acknowledged.
-    pub(super) fn on_calm_ack(&mut self, acked: u64, lost: u64) {
+    /// Adds an ACK with an [empty queue](queue_is_empty), in `Startup` or while no packet sent above the
+    /// bandwidth is being acknowledged.
+    pub(super) fn on_empty_queue_ack(&mut self, acked: u64, lost: u64) {
         self.round.acked += acked;
         self.round.lost += lost;
     }
 
-    /// A round outside `Startup` is over and has been judged.
+    /// Ends a round outside `Startup`, after its loss has been judged.
     pub(super) fn on_round(&mut self, mss: u64) {
         self.commit(self.round, mss);
         self.round = Tally::default();
     }
 
-    /// A cycle of probing is over: what is known counts half as much, so that a flow which never finds the
-    /// queue empty again does not excuse loss for ever by what it saw long ago.
+    /// Ends a probing cycle: halves the tally. Otherwise a flow that never sees an empty queue again
+    /// would tolerate loss forever because of old samples.
     pub(super) fn on_cycle(&mut self) {
         self.evidence.halve();
     }
 
-    /// `Startup` is over: what no growth has confirmed may be due to the full pipe.
+    /// Ends `Startup`: drops the samples without later growth, which a full pipe may have caused.
     pub(super) fn on_startup_done(&mut self) {
         self.round = Tally::default();
         self.awaiting_growth = Tally::default();
     }
 
-    /// The base loss rate, parts per million of what is sent.
+    /// Base loss rate, parts per million of the bytes sent.
     pub(super) fn ppm(&self, mss: u64) -> u64 {
-        if self.evidence.sent() < ENOUGH * mss {
+        if self.evidence.sent() < MIN_SEGMENTS * mss {
             return 0;
         }
         self.evidence.ppm().min(self.test.found.clamp(MAX_UNTESTED, MAX_BASE))
     }
 
-    /// There is more loss than is believed without a test, and the last test was long ago.
+    /// True if the measured rate needs a test and the last test is over [`TEST_INTERVAL`] ago.
     pub(super) fn wants_test(&self, now: Instant, mss: u64) -> bool {
-        let much = self.evidence.sent() >= ENOUGH * mss && self.evidence.ppm() > MAX_UNTESTED;
+        let much = self.evidence.sent() >= MIN_SEGMENTS * mss && self.evidence.ppm() > MAX_UNTESTED;
         much && self.test.began.is_none_or(|began| now > began + TEST_INTERVAL)
     }
 
-    /// Sends at half the rate from now on.
+    /// Starts a test: the caller halves the rate from now on.
     pub(super) fn on_test_begins(&mut self, now: Instant) {
         self.test.began = Some(now);
         self.test.tally = Tally::default();
     }
 
-    /// Takes an ACK of what was sent at half the rate.
+    /// Adds an ACK of data sent at half the rate.
     pub(super) fn on_test_ack(&mut self, acked: u64, lost: u64, mss: u64) {
         self.test.tally.acked += acked;
         self.test.tally.lost += lost;
-        if self.test.tally.sent() >= ENOUGH * mss {
+        if self.test.tally.sent() >= MIN_SEGMENTS * mss {
             self.test.found = self.test.tally.ppm();
         }
     }
 
-    /// Loss, in bytes, that the base and chance explain among `sent` bytes.
+    /// Bytes of loss among `sent` bytes that the base rate and random variation explain.
     pub(super) fn explained(&self, sent: u64, mss: u64) -> u64 {
         let expected = mul_div(sent, self.ppm(mss), PPM);
         if expected == 0 {
@@ -174,7 +179,7 @@ impl BaseLoss {
     fn commit(&mut self, round: Tally, mss: u64) {
         self.evidence.acked += round.acked;
         self.evidence.lost += round.lost;
-        if self.evidence.sent() > WINDOW * mss {
+        if self.evidence.sent() > WINDOW_SEGMENTS * mss {
             self.evidence.halve();
         }
     }
@@ -187,48 +192,48 @@ mod tests {
     const MSS: u64 = 1000;
 
     #[test]
-    fn an_eighth_more_than_the_least_is_no_queue() {
+    fn rtt_within_eighth_of_minimum_is_empty_queue() {
         let min_rtt = Duration::from_millis(80);
-        assert!(calm(Duration::from_millis(90), min_rtt));
-        assert!(!calm(Duration::from_micros(90_001), min_rtt));
+        assert!(queue_is_empty(Duration::from_millis(90), min_rtt));
+        assert!(!queue_is_empty(Duration::from_micros(90_001), min_rtt));
     }
 
     #[test]
-    fn without_evidence_nothing_is_explained() {
+    fn too_few_samples_explain_no_loss() {
         let mut base = BaseLoss::default();
-        base.on_calm_ack(60 * MSS, 3 * MSS);
+        base.on_empty_queue_ack(60 * MSS, 3 * MSS);
         base.on_round(MSS);
         assert_eq!((base.ppm(MSS), base.explained(1_000_000, MSS)), (0, 0), "63 packets are not enough");
     }
 
     #[test]
-    fn loss_counts_from_the_next_round_on() {
+    fn loss_counts_from_next_round() {
         let mut base = BaseLoss::default();
-        base.on_calm_ack(950 * MSS, 50 * MSS);
+        base.on_empty_queue_ack(950 * MSS, 50 * MSS);
         assert_eq!(base.ppm(MSS), 0);
         base.on_round(MSS);
         assert_eq!(base.ppm(MSS), 50_000);
-        // Of 400 packets 20 are expected, and 3 * sqrt(20) + 4/3 = 14.7 more are chance.
+        // Of 400 packets, 20 losses are expected; the tolerance is 3 * sqrt(20) + 4/3 = 14.7 more.
         assert_eq!(base.explained(400 * MSS, MSS), 20_000 + 3 * 4472 + 1333);
     }
 
-    /// One loss in a thousand, a round of 1200 packets: five lost come once in 130 rounds, six once in 670.
+    /// At 0.1 % loss, a round of 1200 packets has five losses once in 130 rounds, six once in 670.
     #[test]
-    fn the_few_losses_of_a_rare_base_are_chance_too() {
+    fn low_base_rate_tolerates_poisson_skew() {
         let mut base = BaseLoss::default();
-        base.on_calm_ack(7992 * MSS, 8 * MSS);
+        base.on_empty_queue_ack(7992 * MSS, 8 * MSS);
         base.on_round(MSS);
         assert_eq!(base.ppm(MSS), 1000);
         assert!((5 * MSS..6 * MSS).contains(&base.explained(1200 * MSS, MSS)));
     }
 
     #[test]
-    fn startup_counts_a_round_once_the_next_has_grown() {
+    fn startup_round_counts_after_next_round_grows() {
         let mut base = BaseLoss::default();
-        base.on_calm_ack(98 * MSS, 2 * MSS);
+        base.on_empty_queue_ack(98 * MSS, 2 * MSS);
         base.on_startup_round(true, MSS);
         assert_eq!(base.ppm(MSS), 0, "not yet confirmed");
-        base.on_calm_ack(100 * MSS, 100 * MSS);
+        base.on_empty_queue_ack(100 * MSS, 100 * MSS);
         base.on_startup_round(true, MSS);
         assert_eq!(base.ppm(MSS), 20_000, "the first round was below the pipe");
         base.on_startup_round(false, MSS);
@@ -237,10 +242,10 @@ mod tests {
     }
 
     #[test]
-    fn more_than_an_eighth_needs_a_test_at_half_the_rate() {
+    fn base_above_eighth_needs_half_rate_test() {
         let now = crate::congestion::bbr::tests::origin();
         let mut base = BaseLoss::default();
-        base.on_calm_ack(700 * MSS, 300 * MSS);
+        base.on_empty_queue_ack(700 * MSS, 300 * MSS);
         base.on_round(MSS);
         assert!(base.wants_test(now, MSS));
         assert_eq!(base.ppm(MSS), MAX_UNTESTED);
@@ -250,20 +255,20 @@ mod tests {
         assert_eq!(base.ppm(MSS), MAX_UNTESTED, "63 packets are not enough");
         base.on_test_ack(20 * MSS, 17 * MSS, MSS);
         assert_eq!(base.ppm(MSS), 300_000);
-        // At half the rate a twentieth is lost: the rest answers to the rate.
+        // At half the rate 5 % is lost: the rest depends on the rate.
         base.on_test_begins(now + 2 * TEST_INTERVAL);
         base.on_test_ack(95 * MSS, 5 * MSS, MSS);
         assert_eq!(base.ppm(MSS), MAX_UNTESTED);
     }
 
     #[test]
-    fn the_base_is_bounded_and_forgets() {
+    fn base_is_bounded_and_decays() {
         let mut base = BaseLoss::default();
-        base.on_calm_ack(5000 * MSS, 5000 * MSS);
+        base.on_empty_queue_ack(5000 * MSS, 5000 * MSS);
         base.on_round(MSS);
         assert_eq!(base.ppm(MSS), 125_000);
         for _ in 0..10 {
-            base.on_calm_ack(5000 * MSS, 0);
+            base.on_empty_queue_ack(5000 * MSS, 0);
             base.on_round(MSS);
         }
         assert!(base.ppm(MSS) < 10_000, "{}", base.ppm(MSS));

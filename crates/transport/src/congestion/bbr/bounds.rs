@@ -1,13 +1,25 @@
-//! The bounds that loss puts on the model ("Long-term model", "Short-term model"), and their undoing.
+//! Bounds that loss sets on the model ("Long-term model", "Short-term model"), and their undo after a
+//! spurious loss.
+//!
+//! Deviation, switched by `skip_pacing_limited` of [`BbrConfig`](super::BbrConfig): a round that
+//! delivered as fast as it was paced does not lower the bandwidth. The draft lowers the bandwidth after
+//! a lossy round outside probes to the rate that this round delivered. But `ProbeBW_DOWN` paces at 0.9
+//! of the bandwidth and `CRUISE` slightly below it, so the path cannot deliver more. One loss near the
+//! end of `DOWN` thus cut the bandwidth to 0.9 for the 2 to 3 s of `CRUISE`, and every lossy round of
+//! `CRUISE` cut it further, whatever the capacity. The bound on inflight follows the draft.
+//!
+//! Known errors: the comparison uses the current pacing rate, so a loss in the first round after `DOWN`
+//! still lowers the bandwidth. A queue that overflows by less than 2 % of the rate lowers inflight only.
 
-use super::scale::{UNBOUNDED, gain};
+use super::math::{PPM, UNBOUNDED, gain, mul_div};
+use super::{Bbr, LOSS_THRESH};
 
 /// `BBR.Beta`, in thousandths.
 pub(super) const BETA: u64 = 700;
 /// 1 - `BBR.Headroom`, in thousandths.
 const BELOW_HEADROOM: u64 = 850;
 
-/// Bounds in force; [`UNBOUNDED`] where there is none.
+/// Current bounds; [`UNBOUNDED`] if unset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// Bytes per second (`BBR.bw_shortterm`).
@@ -24,7 +36,7 @@ impl Default for Bounds {
     }
 }
 
-/// What a round trip delivered at best.
+/// Best delivery signals of a round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Latest {
     /// Bytes per second (`BBR.bw_latest`).
@@ -34,13 +46,13 @@ pub(super) struct Latest {
 }
 
 impl Bounds {
-    /// Forgets the congestion of this cycle (`ResetShortTermModel`).
+    /// Clears the short-term bounds at the end of a cycle (`ResetShortTermModel`).
     pub(super) fn reset_short_term(&mut self) {
         self.bw_shortterm = UNBOUNDED;
         self.inflight_shortterm = UNBOUNDED;
     }
 
-    /// A round with congestion is over: slows down towards what it delivered, by 30 % at most
+    /// Lowers the short-term bounds after a congested round to the amount delivered, by at most 30 %
     /// (`InitLowerBounds`, `LossLowerBounds`).
     pub(super) fn lower(&mut self, latest: Latest, max_bw: u64, cwnd: u64) {
         if self.bw_shortterm == UNBOUNDED {
@@ -53,7 +65,7 @@ impl Bounds {
         self.inflight_shortterm = latest.inflight.max(gain(self.inflight_shortterm, BETA));
     }
 
-    /// The long-term bound less the room left to others, but at least `floor` (`InflightWithHeadroom`).
+    /// Long-term bound minus the headroom for other flows, at least `floor` (`InflightWithHeadroom`).
     pub(super) fn with_headroom(&self, mss: u64, floor: u64) -> u64 {
         if self.inflight_longterm == UNBOUNDED {
             return UNBOUNDED;
@@ -63,11 +75,24 @@ impl Bounds {
             .max(floor)
     }
 
-    /// Gives back what was taken since `saved` (`HandleSpuriousLossDetection`).
+    /// Raises the bounds to their `saved` values (`HandleSpuriousLossDetection`).
     pub(super) fn restore(&mut self, saved: &Self) {
         self.bw_shortterm = self.bw_shortterm.max(saved.bw_shortterm);
         self.inflight_shortterm = self.inflight_shortterm.max(saved.inflight_shortterm);
         self.inflight_longterm = self.inflight_longterm.max(saved.inflight_longterm);
+    }
+}
+
+impl Bbr {
+    /// Replaces the bandwidth of a lossy round by the model's if pacing, not the path, limited the round.
+    /// Allows for the base loss and for 2 % more, the loss that a probe tolerates.
+    pub(super) fn discount_pacing_limited(&self, latest: Latest) -> Latest {
+        let arrives = mul_div(self.pacing_rate, PPM - self.base_loss_ppm(), PPM);
+        let kept_up = latest.bw >= mul_div(arrives, PPM - LOSS_THRESH, PPM);
+        if self.config.skip_pacing_limited && kept_up {
+            return Latest { bw: latest.bw.max(self.bw), ..latest };
+        }
+        latest
     }
 }
 
@@ -76,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_of_congestion_lowers_to_what_was_delivered_but_by_three_tenths_at_most() {
+    fn congested_round_lowers_bounds_by_at_most_30_percent() {
         let mut bounds = Bounds::default();
         bounds.lower(Latest { bw: 9000, inflight: 100 }, 10_000, 500);
         assert_eq!((bounds.bw_shortterm, bounds.inflight_shortterm), (9000, 350));
@@ -87,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn headroom_is_15_percent_or_a_segment() {
+    fn headroom_is_15_percent_or_one_segment() {
         let mut bounds = Bounds::default();
         assert_eq!(bounds.with_headroom(1000, 4000), UNBOUNDED);
         bounds.inflight_longterm = 100_000;
@@ -99,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn undoing_raises_and_never_lowers() {
+    fn restore_never_lowers_bounds() {
         let saved = Bounds { bw_shortterm: UNBOUNDED, inflight_shortterm: 50, inflight_longterm: 70 };
         let mut bounds = Bounds { bw_shortterm: 10, inflight_shortterm: 40, inflight_longterm: 90 };
         bounds.restore(&saved);

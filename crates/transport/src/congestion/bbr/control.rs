@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scale::{PPM, UNBOUNDED, gain, mul_div, volume};
+use super::math::{PPM, UNBOUNDED, gain, mul_div, volume};
 use super::{AckEvent, Bbr, State};
 
 /// 1 - `BBR.PacingMarginPercent`, in thousandths.
@@ -14,9 +14,9 @@ const NARROW_PACING_MARGIN: u64 = 995;
 /// `BBR.StartupPacingGain`, in thousandths: doubles the rate each round.
 const STARTUP_PACING_GAIN: u64 = 2770;
 /// Triples it; see `startup.rs`.
-const BRISK_PACING_GAIN: u64 = 6000;
+const TRIPLE_PACING_GAIN: u64 = 6000;
 /// The window that leaves room for it.
-const BRISK_CWND_GAIN: u64 = 4000;
+const TRIPLE_CWND_GAIN: u64 = 4000;
 /// `BBR.ProbeRTTCwndGain`, in thousandths.
 const PROBE_RTT_CWND_GAIN: u64 = 500;
 /// The round trip assumed before one is known.
@@ -35,7 +35,7 @@ impl Bbr {
     /// `BBR.pacing_gain` of the phase, thousandths.
     fn pacing_gain(&self) -> u64 {
         match self.state {
-            State::Startup if self.brisk() => BRISK_PACING_GAIN,
+            State::Startup if self.triples() => TRIPLE_PACING_GAIN,
             State::Startup => STARTUP_PACING_GAIN,
             State::Drain => 500,
             State::ProbeBwDown => 900,
@@ -47,7 +47,7 @@ impl Bbr {
     /// `BBR.cwnd_gain` of the phase, thousandths.
     fn cwnd_gain(&self) -> u64 {
         match self.state {
-            State::Startup if self.brisk() => BRISK_CWND_GAIN,
+            State::Startup if self.triples() => TRIPLE_CWND_GAIN,
             State::ProbeBwUp => 2250,
             State::ProbeRtt => PROBE_RTT_CWND_GAIN,
             _ => 2000,
@@ -80,7 +80,7 @@ impl Bbr {
 
     /// Paces no slower than a segment each round trip. The bandwidth measured over back-offs of the retransmission timer
     /// is next to nothing, and what the timer then sends again would wait for the pace of that.
-    pub(super) fn keep_least_pace(&mut self, srtt: Duration) {
+    pub(super) fn apply_min_pacing_rate(&mut self, srtt: Duration) {
         let nanos = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
         if nanos > 0 {
             self.pacing_rate = self.pacing_rate.max(mul_div(self.config.mss, 1_000_000_000, nanos));
@@ -144,8 +144,8 @@ impl Bbr {
         if self.full_bw.reached() {
             self.cwnd = (self.cwnd + event.acked).min(max_inflight);
         } else if self.cwnd < max_inflight || event.delivered < self.config.initial_cwnd {
-            let brisk = if self.brisk() { 2 } else { 1 };
-            self.cwnd += event.acked * brisk;
+            let growth = if self.triples() { 2 } else { 1 };
+            self.cwnd += event.acked * growth;
         }
         self.cwnd = self.cwnd.max(self.min_pipe_cwnd()).max(self.train_window());
         if self.state == State::ProbeRtt {

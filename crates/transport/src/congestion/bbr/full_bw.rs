@@ -1,6 +1,6 @@
 //! "Exiting Acceleration Based on Bandwidth Plateau": has faster sending ceased to give faster delivery?
 
-use super::scale::gain;
+use super::math::gain;
 
 /// Growth that counts as such, in thousandths.
 const GROWTH: u64 = 1250;

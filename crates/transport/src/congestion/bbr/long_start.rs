@@ -12,7 +12,7 @@
 //! estimate was too low (ACKs that share a slow way back), and the bound is tripled. At the first sign of a queue the start
 //! is over.
 
-use super::scale::{gain, mul_div, volume};
+use super::math::{gain, mul_div, volume};
 use super::{AckEvent, Bbr, State};
 use crate::congestion::TrainRate;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl LongStart {
 
 impl Bbr {
     fn starts_long(&self) -> bool {
-        self.long_start.on && self.state == State::Startup && self.brisk_startup
+        self.long_start.on && self.state == State::Startup && self.fast_startup
     }
 
     /// Bytes that leave together; 0 where nothing is to be learnt from it.
@@ -96,10 +96,10 @@ impl Bbr {
         self.long_start.ceiling = self.long_start.ceiling.max(gain(train.rate, CEILING));
     }
 
-    /// Keeps the pace of the start between what trains allow; after its brisk part, below that.
+    /// Keeps the pace of the start between what trains allow; after its tripling part, below that.
     pub(super) fn within_trains(&self, rate: u64) -> Option<u64> {
         let LongStart { on, floor, ceiling } = self.long_start;
-        let floor = if self.brisk_startup { floor } else { 0 };
+        let floor = if self.fast_startup { floor } else { 0 };
         (on && self.state == State::Startup && ceiling > 0).then(|| rate.min(ceiling).max(floor))
     }
 

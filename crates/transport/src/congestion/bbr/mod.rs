@@ -1,28 +1,35 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr): a model of the path (its bandwidth, its round trip, how much it bears
-//! in flight) and a machine of seven phases that keeps the model true while sending by it.
+//! BBR version 3 (draft-ietf-ccwg-bbr): a path model (bandwidth, minimum RTT, inflight bounds) and a
+//! state machine of seven phases that sends by the model and keeps it current.
 //!
-//! Names and order of steps are the draft's; each file names the section it follows.
+//! Names and order of steps are the draft's; each file quotes the section it implements.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `mod.rs` | the controller and the order of its steps |
+//! | `mod.rs` | controller and order of steps |
 //! | `startup.rs` | `Startup` and `Drain` |
-//! | `long_start.rs` | the start on long paths: a deviation |
-//! | `probe_bw.rs` | `ProbeBW_DOWN`, `CRUISE`, `REFILL`, `UP`, and the long-term bound |
-//! | `probe_rtt.rs` | `ProbeRTT`, and the restart from idle |
-//! | `control.rs` | pacing rate, quantum and window that follow from the model |
-//! | `undo.rs` | what was saved before a loss, and its return |
-//! | `rounds.rs`, `loss_round.rs` | packet-timed rounds, and those that met loss |
+//! | `long_start.rs` | `Startup` on long paths (deviation) |
+//! | `probe_bw.rs` | `ProbeBW_DOWN`, `CRUISE`, `REFILL`, `UP`, long-term bound |
+//! | `probe_rtt.rs` | `ProbeRTT`, restart from idle |
+//! | `control.rs` | pacing rate, send quantum and window computed from the model |
+//! | `undo.rs` | state saved before a loss, restored if the loss was spurious |
+//! | `rounds.rs` | packet-timed rounds and their loss signals |
 //! | `full_bw.rs`, `max_filter.rs`, `min_rtt.rs`, `aggregation.rs`, `bounds.rs` | parts of the model |
-//! | `base_loss.rs` | what loss is *not* congestion: a deviation, with its reasons |
-//! | `own_pace.rs` | what delivery rate is *not* the path's: another one |
-//! | `scale.rs` | integer arithmetic |
+//! | `base_loss.rs` | loss that is not congestion (deviation) |
+//! | `math.rs` | integer arithmetic |
 //!
-//! Deviations, each with its reasons where it is made: the base loss rate (`base_loss.rs`), what confirms the
-//! smallest round trip (`min_rtt.rs`), the faster search of `Startup` (`startup.rs`), on long paths by trains
-//! (`long_start.rs`), rounds that were as fast as
-//! our own pace (`own_pace.rs`), and half the margin of the pace (`control.rs`). Each has a switch in [`BbrConfig`]. What the draft leaves open is the response to ECN: marks count as loss that nothing explains, and end
-//! a probe (`probe_bw.rs`).
+//! The deviations from the draft, each with a switch in [`BbrConfig`] and its reasons in the file:
+//!
+//! | deviation | file |
+//! |---|---|
+//! | base loss rate | `base_loss.rs` |
+//! | confirmation of the minimum RTT | `min_rtt.rs` |
+//! | tripling in `Startup` | `startup.rs` |
+//! | packet trains in `Startup` on long paths | `long_start.rs` |
+//! | pacing-limited rounds do not lower the bandwidth | `bounds.rs` |
+//! | half the pacing margin | `control.rs` |
+//!
+//! The draft does not specify a response to ECN. Here CE marks count as unexplained loss and end a
+//! probe (`probe_bw.rs`).
 
 mod aggregation;
 mod base_loss;
@@ -30,14 +37,12 @@ mod bounds;
 mod control;
 mod full_bw;
 mod long_start;
-mod loss_round;
+mod math;
 mod max_filter;
 mod min_rtt;
-mod own_pace;
 mod probe_bw;
 mod probe_rtt;
 mod rounds;
-mod scale;
 mod startup;
 mod undo;
 
@@ -47,18 +52,17 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use self::aggregation::ExtraAcked;
-use self::base_loss::{BaseLoss, calm};
+use self::base_loss::{BaseLoss, queue_is_empty};
 use self::bounds::{Bounds, Latest};
 use self::control::initial_pacing_rate;
 use self::full_bw::FullBandwidth;
 use self::long_start::LongStart;
-use self::loss_round::LossRound;
+use self::math::mul_div;
 use self::max_filter::MaxBwFilter;
 use self::min_rtt::MinRtt;
 use self::probe_bw::Cycle;
 use self::probe_rtt::ProbeRtt;
-use self::rounds::Rounds;
-use self::scale::mul_div;
+use self::rounds::{LossRound, Rounds};
 use self::undo::{Recovery, Undo};
 use super::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample, TrainRate};
 
@@ -67,34 +71,34 @@ const LOSS_THRESH: u64 = 20_000;
 /// `BBR.MinPipeCwnd`, in segments.
 const MIN_PIPE_SEGMENTS: u64 = 4;
 
-/// How a [`Bbr`] begins, and which of the deviations from the draft it makes.
+/// Initial values of a [`Bbr`], and switches of the deviations from the draft.
 #[expect(clippy::struct_excessive_bools, reason = "each switches one deviation, apart from the others")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BbrConfig {
     /// Bytes of stream in a full segment.
     pub mss: u64,
-    /// The window to begin with, bytes (RFC 6928: ten segments).
+    /// Initial window, bytes (RFC 6928: ten segments).
     pub initial_cwnd: u64,
-    /// The round trip of the handshake, if it is known: the first flight is paced by it.
+    /// Handshake RTT, if known; paces the initial window.
     pub initial_rtt: Option<Duration>,
-    /// What the waits between probes are drawn from: the same seed, the same waits.
+    /// Seed of the pseudo-random waits between probes.
     pub seed: u64,
-    /// Measure the loss that does not answer to the rate, and judge only what exceeds it.
+    /// Estimate the loss that does not depend on the rate; only the excess counts as congestion.
     pub base_loss: bool,
-    /// Skip `ProbeRTT` while the smallest round trip is seen again and again.
+    /// Skip `ProbeRTT` while samples confirm the minimum RTT.
     pub confirm_min_rtt: bool,
-    /// Triple instead of double the rate each round of `Startup` while there is no queue and no loss.
-    pub brisk_startup: bool,
-    /// Find the bandwidth of a long path by trains of segments.
+    /// Triple (not double) the rate each round of `Startup` until there is a queue or loss.
+    pub fast_startup: bool,
+    /// Estimate the bandwidth of a long path with packet trains.
     pub long_start: bool,
-    /// Let a round that delivered as fast as it was paced not bound the bandwidth.
-    pub discount_own_pace: bool,
-    /// Pace half a percent below the bandwidth instead of a whole one.
+    /// Keep the bandwidth after a lossy round that delivered as fast as it was paced.
+    pub skip_pacing_limited: bool,
+    /// Pace 0.5 % below the bandwidth instead of 1 %.
     pub narrow_pacing_margin: bool,
 }
 
 impl BbrConfig {
-    /// All deviations on, the handshake's round trip unknown.
+    /// All deviations on, handshake RTT unknown.
     pub(crate) fn new(mss: u64, initial_cwnd: u64, seed: u64) -> Self {
         Self {
             mss,
@@ -103,30 +107,30 @@ impl BbrConfig {
             seed,
             base_loss: true,
             confirm_min_rtt: true,
-            brisk_startup: true,
+            fast_startup: true,
             long_start: true,
-            discount_own_pace: true,
+            skip_pacing_limited: true,
             narrow_pacing_margin: true,
         }
     }
 
-    /// The same as the draft has it.
+    /// Returns this configuration with all deviations off.
     #[must_use]
     #[cfg(test)]
-    pub(crate) fn to_the_letter(self) -> Self {
+    pub(crate) fn without_deviations(self) -> Self {
         Self {
             base_loss: false,
             confirm_min_rtt: false,
-            brisk_startup: false,
+            fast_startup: false,
             long_start: false,
-            discount_own_pace: false,
+            skip_pacing_limited: false,
             narrow_pacing_margin: false,
             ..self
         }
     }
 }
 
-/// The phases of the draft's "State Transition Diagram".
+/// Phases of the draft's "State Transition Diagram".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Startup,
@@ -149,14 +153,14 @@ impl State {
     }
 }
 
-/// The controller.
+/// BBR controller.
 #[derive(Debug)]
 pub(crate) struct Bbr {
     config: BbrConfig,
     state: State,
     rounds: Rounds,
     max_bw: MaxBwFilter,
-    /// `BBR.bw`: bytes per second, as the model of this moment allows.
+    /// `BBR.bw`, bytes per second: `max_bw` within the short-term bound.
     bw: u64,
     min_rtt: MinRtt,
     full_bw: FullBandwidth,
@@ -168,8 +172,8 @@ pub(crate) struct Bbr {
     probe_rtt: ProbeRtt,
     /// `BBR.drain_start_round`.
     drain_start_round: u64,
-    /// Nothing has ended the brisk part of `Startup`.
-    brisk_startup: bool,
+    /// True until `Startup` stops tripling the rate.
+    fast_startup: bool,
     long_start: LongStart,
     idle_restart: bool,
     undo: Undo,
@@ -180,7 +184,7 @@ pub(crate) struct Bbr {
     pacing_rate: u64,
 }
 
-/// An ACK that delivered something.
+/// ACK that delivered data.
 struct Ack<'a> {
     event: &'a AckEvent,
     sample: RateSample,
@@ -193,7 +197,7 @@ impl Ack<'_> {
 }
 
 impl Bbr {
-    /// A controller in `Startup` (`OnInit`).
+    /// Returns a controller in `Startup` (`OnInit`).
     pub(crate) fn new(mut config: BbrConfig) -> Self {
         if config.long_start {
             config.initial_cwnd *= long_start::windows(config.initial_rtt);
@@ -213,8 +217,8 @@ impl Bbr {
             cycle: Cycle::default(),
             probe_rtt: ProbeRtt::default(),
             drain_start_round: 0,
-            brisk_startup: config.brisk_startup,
-            long_start: LongStart::new(config.long_start && config.brisk_startup, config.initial_rtt),
+            fast_startup: config.fast_startup,
+            long_start: LongStart::new(config.long_start && config.fast_startup, config.initial_rtt),
             idle_restart: false,
             undo: Undo::default(),
             delivered: 0,
@@ -225,19 +229,19 @@ impl Bbr {
         }
     }
 
-    /// The bandwidth of the path as the model has it, bytes per second (`BBR.max_bw`).
+    /// Estimated bandwidth of the path, bytes per second (`BBR.max_bw`).
     #[cfg(test)]
     pub(crate) fn max_bw(&self) -> u64 {
         self.max_bw.max()
     }
 
-    /// The bound on what may be in flight that excessive loss has set, bytes (`BBR.inflight_longterm`).
+    /// Bound on the bytes in flight set by excessive loss (`BBR.inflight_longterm`).
     #[cfg(test)]
     pub(crate) fn inflight_longterm(&self) -> Option<u64> {
-        Some(self.bounds.inflight_longterm).filter(|&bound| bound != scale::UNBOUNDED)
+        Some(self.bounds.inflight_longterm).filter(|&bound| bound != math::UNBOUNDED)
     }
 
-    /// The loss rate that is put down to the path itself, parts per million of what is sent.
+    /// Base loss rate of the path, parts per million of the bytes sent.
     pub(crate) fn base_loss_ppm(&self) -> u64 {
         if self.config.base_loss { self.base_loss.ppm(self.config.mss) } else { 0 }
     }
@@ -272,20 +276,20 @@ impl Bbr {
         }
     }
 
-    /// Once a round, outside probes, responds to congestion (`AdaptLowerBoundsFromCongestion`). Marks always
-    /// count; loss counts if the base does not explain it.
+    /// Responds to congestion once a round outside probes (`AdaptLowerBoundsFromCongestion`). CE marks
+    /// always count; loss counts if the base loss rate does not explain it.
     fn adapt_lower_bounds(&mut self) {
         if !self.loss_round.over() || !self.loss_round.congested || self.state.probes_bandwidth() {
             return;
         }
         let tally = self.loss_round.tally();
         if self.loss_round.marked || tally.lost > self.explained_loss(tally.acked + tally.lost) {
-            let latest = self.without_own_pace(self.loss_round.latest());
+            let latest = self.discount_pacing_limited(self.loss_round.latest());
             self.bounds.lower(latest, self.max_bw.max(), self.cwnd);
         }
     }
 
-    /// Feeds the base loss rate with what cannot be congestion.
+    /// Samples the base loss rate while the queue is empty.
     fn observe_base_loss(&mut self, ack: &Ack<'_>) {
         let AckEvent { acked, lost, .. } = *ack.event;
         let startup = self.state == State::Startup;
@@ -295,25 +299,25 @@ impl Bbr {
         let slow = !self.cycle.awaits_feedback() && self.state != State::ProbeBwUp;
         if let (Some(rtt), Some(min_rtt)) = (ack.event.latest_rtt, self.min_rtt.get())
             && (slow || startup)
-            && calm(rtt, min_rtt)
+            && queue_is_empty(rtt, min_rtt)
         {
-            self.base_loss.on_calm_ack(acked, lost);
+            self.base_loss.on_empty_queue_ack(acked, lost);
         }
     }
 
-    /// Half the rate is to show whether loss answers to it.
+    /// True if a test at half the rate should show whether loss depends on the rate.
     fn wants_loss_test(&self, now: Instant) -> bool {
         self.config.base_loss && self.base_loss.wants_test(now, self.config.mss)
     }
 
-    /// Loss among `sent` bytes that is no sign of congestion.
+    /// Bytes of loss among `sent` bytes that are no sign of congestion.
     fn explained_loss(&self, sent: u64) -> u64 {
         if self.config.base_loss { self.base_loss.explained(sent, self.config.mss) } else { 0 }
     }
 
-    /// Loss among `sent` bytes that a probe may meet.
+    /// Bytes of loss among `sent` bytes that a probe tolerates.
     fn tolerated_loss(&self, sent: u64) -> u64 {
-        mul_div(sent, LOSS_THRESH, scale::PPM) + self.explained_loss(sent)
+        mul_div(sent, LOSS_THRESH, math::PPM) + self.explained_loss(sent)
     }
 
     /// `IsInflightTooHigh`.
@@ -346,7 +350,7 @@ impl Controller for Bbr {
             None => self.loss_round.count(event.acked, event.lost, event.in_recovery()),
         }
         self.set_pacing_rate();
-        self.keep_least_pace(event.srtt);
+        self.apply_min_pacing_rate(event.srtt);
         self.set_cwnd(event);
     }
 
@@ -355,8 +359,8 @@ impl Controller for Bbr {
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
-        // The draft's text saves when recovery begins, its pseudocode in each round of it; that would forget the
-        // phase which the loss ended.
+        // The draft's text saves the state when recovery begins, its pseudocode in each round of recovery.
+        // The latter would overwrite the phase that the loss ended.
         if self.loss_round.note(self.delivered) && self.recovery == Recovery::None {
             self.save_state_upon_loss();
         }

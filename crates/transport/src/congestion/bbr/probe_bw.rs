@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::bounds::BETA;
-use super::scale::{PPM, UNBOUNDED, draw, gain, mul_div};
+use super::math::{PPM, UNBOUNDED, draw, gain, mul_div};
 use super::{Ack, AckEvent, Bbr, CongestionEvent, LOSS_THRESH, LostPacket, State};
 
 /// The least wall-clock time between probes; up to a second more is drawn.

@@ -1,35 +1,38 @@
-//! "Startup" and "Drain": double the rate each round until the pipe is full, then let the queue go.
+//! "Startup" and "Drain": doubles the rate each round until the pipe is full, then drains the queue.
 //!
-//! A deviation, switched by [`BbrConfig::brisk_startup`](super::BbrConfig): until the first sign of a full pipe
-//! the rate triples. On a long fat path the search is most of a transfer: from ten segments to 250 Mbit/s at
-//! 600 ms it is 10.6 rounds by doubling and 6.7 by tripling, more than two seconds less. Gains that keep up a
-//! growth of x a round follow from the draft's own derivation: the measured bandwidth is the average over the
-//! round before last, (1/x - 1/x^2) / ln x of the rate, so the pacing gain is the inverse, 4.94 for x = 3
-//! (2.77 for 2); and (1 - 1/x) / ln x of a round's worth is in flight, 3 of these bandwidths (2 for x = 2),
-//! for which the window must grow by twice what is acknowledged.
+//! Deviation, switched by [`BbrConfig::fast_startup`](super::BbrConfig): the rate triples until the
+//! first sign of a full pipe. On a long fat path, `Startup` is most of a transfer. From ten segments
+//! to 250 Mbit/s at 600 ms takes 10.6 rounds by doubling and 6.7 by tripling: over 2 s less.
 //!
-//! That holds for a flow that fills its round trips. A first flight of ten segments does not: ACKs come in the first
-//! part of each round trip, and a sample of the bandwidth that spans the pause after them is up to a third low.
-//! With gains of 4.94 and 3 the rounds grew by 2.2 to 2.8. So the gains are 6 and 4, which leaves it to the window's
-//! growth, and that is three at most.
+//! The gains for growth by x per round follow from the draft's derivation. The measured bandwidth is
+//! the average over the round before last, (1/x - 1/x^2) / ln x of the rate. The pacing gain is the
+//! inverse: 4.94 for x = 3 (2.77 for x = 2). The data in flight is (1 - 1/x) / ln x of a round's
+//! data, or 3 measured bandwidth-delay products (2 for x = 2), so the window must grow by twice the
+//! acknowledged bytes.
 //!
-//! A queue of 1/64 of the round trip is the sign, seen a round and a sixth after the rate passed the
-//! bottleneck's. By then 2.2 bandwidth-delay products are in flight where the draft's window allows 2. That is
-//! the price: about a fifth of one is dropped once if the queue holds one. From there on the draft's gains hold.
+//! This assumes that data is in flight during the whole RTT. With an initial window of ten segments,
+//! ACKs arrive in the first part of each RTT only. A bandwidth sample across the following gap is up
+//! to a third too low: with gains of 4.94 and 3 the rounds grew by 2.2 to 2.8. The gains are
+//! therefore 6 and 4, so that window growth is the limit: at most threefold per round.
+//!
+//! The sign of a full pipe is a queueing delay of 1/64 of the RTT, seen 1.17 rounds after the rate
+//! passed that of the bottleneck. 2.2 bandwidth-delay products (BDPs) are then in flight; the
+//! draft's window allows 2. The price: about 0.2 BDP is dropped once if the queue holds 1 BDP. After
+//! that the draft's gains apply.
 
 use std::time::Duration;
 
 use super::full_bw::Verdict;
 use super::{Ack, AckEvent, Bbr, State};
 
-/// Segments that one ACK must tell to be lost before the start is taken to have gone too far: a few are chance.
-const OVERSHOT: u64 = 16;
-/// How much longer than the smallest a round trip must be to show a queue: 1 / 64 ...
-const QUEUE_SEEN: u32 = 64;
-/// ... and this much, for a burst of our own and the clocks of hosts come to as much.
-const NOISE: Duration = Duration::from_millis(1);
-/// Rounds after which a `Drain` that does not get there is given up.
-const DRAIN_ROUNDS: u64 = 3;
+/// Lost segments reported by one ACK that end `Startup` as an overshoot; fewer may be random loss.
+const OVERSHOOT_SEGMENTS: u64 = 16;
+/// A queue is detected if the RTT exceeds `min_rtt` by one part in this many and by [`RTT_NOISE`].
+const QUEUE_RTT_DIVISOR: u32 = 64;
+/// RTT variation caused by the sender's own bursts and by host clocks.
+const RTT_NOISE: Duration = Duration::from_millis(1);
+/// Rounds after which `Drain` ends even if the queue has not drained.
+const MAX_DRAIN_ROUNDS: u64 = 3;
 
 impl Bbr {
     /// `EnterStartup`.
@@ -52,16 +55,16 @@ impl Bbr {
         if self.fills_what_trains_told(ack.event) {
             self.full_bw.set_reached(true);
         }
-        if self.brisk() {
+        if self.triples() {
             self.look_for_full_pipe(ack.event);
         }
     }
 
-    /// The round trip is longer than the smallest by more than the segments that left with this one explain.
+    /// True if the RTT shows a queue beyond the packet train that this segment was sent in.
     pub(super) fn shows_queue(&self, event: &AckEvent) -> bool {
         let rtts = event.latest_rtt.zip(self.min_rtt.get());
         rtts.is_some_and(|(rtt, min_rtt)| {
-            rtt > min_rtt + (min_rtt / QUEUE_SEEN).max(NOISE) + self.train_time()
+            rtt > min_rtt + (min_rtt / QUEUE_RTT_DIVISOR).max(RTT_NOISE) + self.train_time()
         })
     }
 
@@ -82,24 +85,25 @@ impl Bbr {
         }
     }
 
-    /// `CheckStartupHighLoss`: three criteria, and one more where a base loss rate is kept. That rate is barely
-    /// known so early, but a pipe whose delivery rate has just grown by a quarter was not full.
+    /// `CheckStartupHighLoss`: the draft's three criteria, and one more if the base loss rate is
+    /// estimated. The estimate is poor so early, but a pipe whose delivery rate just grew by 25 % was
+    /// not full.
     fn startup_loss_is_high(&self, ack: &Ack<'_>) -> bool {
         self.loss_round.persistent()
             && self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight)
             && !(self.config.base_loss && self.grows())
     }
 
-    /// What tripling cost is told by one ACK: much of what was in flight is lost, and the delivery rate has ceased to
-    /// grow. The draft waits for a whole round in recovery; but what is sent again at more than the path's rate
-    /// overflows the queue that is still full, and that costs another round trip.
+    /// True if one ACK shows that tripling overshot: much of the flight is lost and the delivery rate no
+    /// longer grows. The draft waits for a whole round in recovery. Until then, retransmissions above
+    /// the path's rate would overflow the full queue again and cost another RTT.
     fn overshot(&self, event: &AckEvent) -> bool {
         let much = event.lost > self.tolerated_loss(event.in_flight + event.lost)
-            && event.lost >= OVERSHOT * self.config.mss;
-        self.config.brisk_startup && !self.brisk_startup && !self.grows() && much
+            && event.lost >= OVERSHOOT_SEGMENTS * self.config.mss;
+        self.config.fast_startup && !self.fast_startup && !self.grows() && much
     }
 
-    /// The last round grew by a quarter.
+    /// True if the delivery rate grew by 25 % in the last round.
     fn grows(&self) -> bool {
         self.full_bw.last() == Some(Verdict::Growing)
     }
@@ -108,26 +112,26 @@ impl Bbr {
     pub(super) fn check_drain_done(&mut self, event: &AckEvent) {
         if self.state == State::Drain
             && (event.in_flight <= self.inflight(self.bw)
-                || self.rounds.count() > self.drain_start_round + DRAIN_ROUNDS)
+                || self.rounds.count() > self.drain_start_round + MAX_DRAIN_ROUNDS)
         {
             self.start_probe_bw_down(event.now);
         }
     }
 
-    /// The rate is to triple.
-    pub(super) fn brisk(&self) -> bool {
-        self.brisk_startup && self.state == State::Startup
+    /// True while the rate triples each round.
+    pub(super) fn triples(&self) -> bool {
+        self.fast_startup && self.state == State::Startup
     }
 
-    /// Ends the brisk part at the first sign of a full pipe: a queue, a mark, a round that did not grow, or
-    /// one that lost much. What is in flight is enough then.
+    /// Ends tripling at the first sign of a full pipe: a queue, a CE mark, a round without growth, or a
+    /// round with much loss. Caps the window at the model's limit.
     fn look_for_full_pipe(&mut self, event: &AckEvent) {
         let queue = self.shows_queue(event);
         let flat = self.rounds.starts() && self.full_bw.last() == Some(Verdict::Flat);
         let tally = self.loss_round.tally();
         let loss = self.loss_round.many() && tally.lost > self.tolerated_loss(tally.acked + tally.lost);
         if queue || flat || loss || self.loss_round.marked {
-            self.brisk_startup = false;
+            self.fast_startup = false;
             self.cwnd = self.cwnd.min(self.max_inflight());
             self.pacing_rate = 0;
         } else if self.rounds.starts() {

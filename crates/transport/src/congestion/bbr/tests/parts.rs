@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::origin;
-use crate::congestion::bbr::scale::UNBOUNDED;
+use crate::congestion::bbr::math::UNBOUNDED;
 use crate::congestion::bbr::{Bbr, BbrConfig, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample};
 
@@ -33,7 +33,7 @@ impl Script {
     }
 
     fn letter() -> Self {
-        Self::new(BbrConfig::new(MSS, 10 * MSS, 1).to_the_letter())
+        Self::new(BbrConfig::new(MSS, 10 * MSS, 1).without_deviations())
     }
 
     /// One round at `rate`, with `in_flight` bytes in flight, that loses `losses` packets.
@@ -130,7 +130,7 @@ fn the_first_flight_is_paced_by_the_handshake_or_by_a_millisecond() {
     let config = BbrConfig::new(MSS, 10 * MSS, 1);
     assert_eq!(Bbr::new(config).pacing_rate(), Some(27_700_000), "2.77 * 10,000 bytes in 1 ms");
     let known = BbrConfig { initial_rtt: Some(RTT), ..config };
-    assert_eq!(Bbr::new(known.to_the_letter()).pacing_rate(), Some(277_000));
+    assert_eq!(Bbr::new(known.without_deviations()).pacing_rate(), Some(277_000));
     assert_eq!(Bbr::new(known).pacing_rate(), Some(554_000), "one for each 50 ms");
     let mut late = Script::letter();
     late.round(1000, 10_000, 0);
@@ -185,7 +185,7 @@ fn a_start_that_went_too_far_ends_with_one_ack_and_a_few_losses_do_not() {
     for (lost, goes_on) in [(1, true), (15, true), (16, false)] {
         let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
         script.round(BW, 20_000, 0);
-        // Flat: the brisk part is over.
+        // Flat: the triples part is over.
         script.round(BW, 20_000, 0);
         script.ack(BW, 20_000, lost * MSS, (script.delivered, script.lost));
         assert_eq!(script.bbr.phase() == "startup", goes_on, "{lost} lost");
@@ -244,7 +244,7 @@ fn startup_does_not_end_with_loss_that_few_packets_or_little_of_them_met() {
 #[test]
 fn loss_while_the_rate_grows_ends_startup_only_by_the_letter() {
     let mut letter = Script::letter();
-    let config = BbrConfig { brisk_startup: false, ..BbrConfig::new(MSS, 10 * MSS, 1) };
+    let config = BbrConfig { fast_startup: false, ..BbrConfig::new(MSS, 10 * MSS, 1) };
     let mut ours = Script::new(config);
     for script in [&mut letter, &mut ours] {
         for step in 0..5 {
@@ -279,8 +279,8 @@ fn a_round_with_loss_outside_probes_lowers_the_short_term_bounds() {
 fn a_round_as_fast_as_the_pace_does_not_lower_the_bandwidth_but_by_the_letter() {
     for (own, expected) in [(true, BW), (false, BW * 98 / 100)] {
         for (delivered, expected) in [(BW * 98 / 100, expected), (BW * 97 / 100, BW * 97 / 100)] {
-            let config = BbrConfig::new(MSS, 10 * MSS, 1).to_the_letter();
-            let mut script = Script::new(BbrConfig { discount_own_pace: own, ..config });
+            let config = BbrConfig::new(MSS, 10 * MSS, 1).without_deviations();
+            let mut script = Script::new(BbrConfig { skip_pacing_limited: own, ..config });
             script.cruise();
             assert_eq!(script.bbr.pacing_rate(), Some(990_000), "and 2 % less are 970,200");
             let cwnd = script.bbr.cwnd();

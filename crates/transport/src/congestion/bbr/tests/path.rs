@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::congestion::bbr::scale::{PPM, draw, mul_div, volume};
+use crate::congestion::bbr::math::{PPM, draw, mul_div, volume};
 use crate::congestion::bbr::tests::origin;
 use crate::congestion::delivery_rate::{DeliveryRate, SentState};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, Controller};

@@ -145,7 +145,7 @@ fn follows_a_link_that_slows_down_and_speeds_up() {
 #[test]
 fn by_the_letter_of_the_draft_the_round_trip_is_probed_every_five_seconds() {
     let path = Path::new(20, 50, 0);
-    let mut world = world(path, bbr(&path).to_the_letter());
+    let mut world = world(path, bbr(&path).without_deviations());
     world.run_until(Duration::from_secs(21));
     let probes = probe_rtts(&world);
     assert_eq!(probes.len(), 4, "{probes:?}");

@@ -1,8 +1,8 @@
-//! Arithmetic in integers: gains in thousandths, loss in parts per million, products in 128 bits.
+//! Integer arithmetic: gains in thousandths, loss in parts per million, products in 128 bits.
 
 use std::time::Duration;
 
-/// Stands for the draft's Infinity: a bound that is not set.
+/// The draft's Infinity: an unset bound.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
 /// One, in parts per million.
@@ -14,19 +14,19 @@ pub(super) fn mul_div(value: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
-/// `value` times a gain in thousandths; what is unbounded stays so.
+/// `value` times a gain in thousandths; [`UNBOUNDED`] stays unbounded.
 pub(super) fn gain(value: u64, thousandths: u64) -> u64 {
     if value == UNBOUNDED { UNBOUNDED } else { mul_div(value, thousandths, 1000) }
 }
 
-/// Bytes that `rate` bytes a second are in `time`.
+/// Bytes sent in `time` at `rate` bytes per second.
 pub(super) fn volume(rate: u64, time: Duration) -> u64 {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     mul_div(rate, nanos, 1_000_000_000)
 }
 
-/// Draw number `count` of the sequence `seed`, below `bound`: a hash of both (the finalizer of `SplitMix64`), so
-/// that nothing but the count is state.
+/// Pseudo-random number below `bound`: draw `count` of the sequence `seed`. A hash of both (the
+/// `SplitMix64` finalizer), so that the count is the only state.
 pub(super) fn draw(seed: u64, count: u64, bound: u64) -> u64 {
     let mut hash = seed.wrapping_add(count.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gains_and_volumes_are_exact_products_and_never_overflow() {
+    fn gain_and_volume_are_exact_and_saturate() {
         assert_eq!(gain(12_500_000, 2770), 34_625_000);
         assert_eq!(gain(UNBOUNDED, 700), UNBOUNDED);
         assert_eq!(volume(12_500_000, Duration::from_millis(100)), 1_250_000);
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_repeat_for_a_seed_and_cover_their_range() {
+    fn draws_repeat_for_seed_and_cover_range() {
         let draws: Vec<u64> = (0..200).map(|count| draw(7, count, 10)).collect();
         assert_eq!(draws, (0..200).map(|count| draw(7, count, 10)).collect::<Vec<_>>());
         assert!((0..10).all(|value| draws.contains(&value)) && draws.iter().all(|&value| value < 10));
