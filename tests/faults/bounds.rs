@@ -16,7 +16,7 @@ const SLACK: f64 = 32.0;
 /// Time that neither path nor losses explain: one or two lost SYNs, and the timeout before the
 /// first RTT sample.
 const ANY: Duration = Duration::from_secs(5);
-/// The same if a sender may give up, once for each of two senders.
+/// Replaces [`ANY`] if a sender may give up, once for each of two senders.
 const GIVEN_UP: Duration = Duration::from_secs(210);
 /// Smaller windows have too few ACKs to make up for a lost one, packets.
 const SMALL_WINDOW: u32 = 8;
