@@ -1,13 +1,13 @@
-//! Stateless cookies: a peer that sends one back receives what is sent to its address. Nothing is stored for
-//! a peer until then (as in RFC 4987, section 3.6, and RFC 9000, section 8.1). Draws no random number: the
-//! secret comes in.
+//! Stateless cookies: a peer that sends one back receives what is sent to its address. Nothing is
+//! stored for a peer until then (as in RFC 4987, section 3.6, and RFC 9000, section 8.1). Draws no
+//! random number: the secret comes in.
 
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What a RETRY carries, and the SYN after it. Means nothing to the sender.
+/// Token of a RETRY that the next SYN repeats. Opaque to the sender.
 pub(crate) type Cookie = [u8; 32];
 
 /// Makes and checks cookies. Those of one jar are worth nothing to a jar with another secret.
@@ -18,11 +18,11 @@ pub struct CookieJar {
 }
 
 impl CookieJar {
-    /// Seconds of a slot: a cookie is good in the slot in which it was made and in the next one, so for 15
-    /// to 30 seconds.
+    /// Seconds of a slot: a cookie is good in the slot in which it was made and in the next one, so
+    /// for 15 to 30 seconds.
     pub(crate) const SLOT_S: u64 = 15;
 
-    /// With a secret that nobody can guess. Receivers that share an address share it.
+    /// Uses an unpredictable secret. Receivers that share an address share it.
     pub fn new(secret: [u8; 32]) -> Self {
         // Shorter keys are filled with zeros to the hash's block (RFC 2104, section 2).
         let mut block = [0; 64];
@@ -30,14 +30,14 @@ impl CookieJar {
         Self { mac: Hmac::new(&block.into()) }
     }
 
-    /// The cookie of this peer for this connection. `now_s` is in seconds since an epoch of the jar's owner
-    /// and never goes back; `peer` stands for its address and port.
+    /// The cookie of this peer for this connection. `now_s` is in seconds since an epoch of the
+    /// jar's owner and never goes back; `peer` stands for its address and port.
     pub fn mint(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
         self.mac_of(now_s / Self::SLOT_S, peer, connection_id).finalize().into_bytes().into()
     }
 
-    /// True if [`mint`](Self::mint) made the cookie for the same peer and connection in this slot or the one
-    /// before. Takes the same time wherever a wrong cookie differs.
+    /// True if [`mint`](Self::mint) made the cookie for the same peer and connection in this slot
+    /// or the one before. Takes the same time wherever a wrong cookie differs.
     pub fn check(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
         let good = |slot| self.mac_of(slot, peer, connection_id).verify(cookie.into()).is_ok();
         let slot = now_s / Self::SLOT_S;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_good_for_its_slot_and_the_next() {
+    fn cookie_is_valid_for_two_slots() {
         let jar = jar();
         for minted in [0, 14, 15, 1000, u64::MAX] {
             let cookie = jar.mint(minted, PEER, CID);

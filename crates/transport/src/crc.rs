@@ -1,5 +1,5 @@
-//! CRC-32, by the library that is the fastest at the size of packets, and that of a whole from those of its pieces, so
-//! that no byte is read twice.
+//! CRC-32, by the library that is the fastest at the size of packets, and that of a whole from
+//! those of its pieces, so that no byte is read twice.
 
 use std::fmt;
 
@@ -100,7 +100,8 @@ impl Combiner {
         hasher.finalize()
     }
 
-    /// The same where only the length of the piece is at hand, in bytes.
+    /// Returns the CRC-32 of a piece with CRC `crc` followed by a piece of `length` bytes with CRC
+    /// `next`.
     pub(crate) fn append(&mut self, crc: u32, next: u32, length: usize) -> u32 {
         if length == 0 {
             return crc;
@@ -127,8 +128,8 @@ fn shift(table: &Table, crc: u32) -> u32 {
     table[0][a] ^ table[1][b] ^ table[2][c] ^ table[3][d]
 }
 
-/// Multiplication by x^(8 length) is linear: the image of each bit gives that of each byte. The top bit
-/// stands for 1, and each bit below for one power of x more.
+/// Multiplication by x^(8 length) is linear: the image of each bit gives that of each byte. The top
+/// bit stands for 1, and each bit below for one power of x more.
 fn build(table: &mut Table, length: usize) {
     let mut image = combine(1 << 31, 0, length as u64);
     for bit in (0..32).rev() {
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_appended_by_their_lengths_give_the_crc_of_the_whole() {
+    fn combined_pieces_give_crc_of_whole() {
         let bytes: Vec<u8> = (0..=255).cycle().take(40_000).collect();
         let mut combiner = Combiner::default();
         let (mut crc, mut rest) = (0, &bytes[..]);

@@ -1,5 +1,5 @@
-//! How a transfer can fail, and how a configuration can be wrong. Bad bytes from the network are neither:
-//! they are counted ([`crate::wire::WireError`]).
+//! How a transfer can fail, and how a configuration can be wrong. Bad bytes from the network are
+//! neither: they are counted ([`crate::wire::WireError`]).
 
 use std::fmt;
 
@@ -26,8 +26,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a transfer ended without success. [`TransferError::status`] is the number that programs print; 0 (OK) is the
-/// absence of an error.
+/// Why a transfer ended without success. [`TransferError::status`] is the number that programs
+/// print; 0 (OK) is the absence of an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -60,7 +60,8 @@ pub enum TransferError {
     /// The receiver speaks none of the sender's versions of the format.
     #[error("the receiver speaks {0} of the protocol")]
     Version(Versions),
-    /// The receiver speaks a version that the sender prefers, and yet they met in another: an answer was forged.
+    /// The receiver speaks a version that the sender prefers, and yet they met in another: an
+    /// answer was forged.
     #[error("the receiver speaks {0} of the protocol, but was made out to speak only less")]
     Downgrade(Versions),
     /// The socket refused to receive; the operating system's error number.
@@ -69,8 +70,9 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// The status code: 1 to 6 as the course's programs have them, 8 where the receiver answered and would not go
-    /// on. 7, a checksum that differs, is for the application to find, unless the receiver says that it did.
+    /// The status code: 1 to 6 as the course's programs have them, 8 where the receiver answered
+    /// and would not go on. 7, a checksum that differs, is for the application to find, unless the
+    /// receiver says that it did.
     pub fn status(&self) -> u8 {
         match self {
             Self::AlreadyConnected => 1,
@@ -105,7 +107,7 @@ pub enum ConfigError {
     /// A packet size that leaves no room for what the format must say, or that UDP cannot carry.
     #[error("the packet size must be from {least} to 65507 bytes, not {size}")]
     PacketSize {
-        /// What the format needs, bytes.
+        /// Smallest value that the format allows, bytes.
         least: usize,
         /// Bytes.
         size: usize,

@@ -1,7 +1,8 @@
 //! The rdt protocol as pure state machines.
 //!
-//! Nothing here reads a clock, opens a socket, starts a thread or draws a random number: time comes in as
-//! `now`, datagrams come in and go out as bytes. Whoever owns a machine drives it with [`drive::turn`].
+//! Machines read no clock, open no socket, start no thread and draw no random number: time comes
+//! in as `now`, datagrams come in and go out as bytes. The owner of a machine drives it with
+//! [`drive::turn`].
 //!
 //! ```text
 //!  application ── write / finish ──> Sender ── poll_transmit ──> datagrams ─┐

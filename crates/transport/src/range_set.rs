@@ -1,8 +1,10 @@
-//! A set of 64-bit numbers as sorted, disjoint ranges that do not touch: what arrived beyond a hole.
+//! A set of 64-bit numbers as sorted, disjoint ranges that do not touch: what arrived beyond a
+//! hole.
 //!
-//! The number of ranges is bounded, so that whoever sends every second byte cannot make it grow; what would
-//! be one range too many is refused, and the caller is told. Finding a place costs the logarithm of the
-//! number of ranges, and nothing where new numbers follow the largest, which is the usual case.
+//! The number of ranges is bounded, so that whoever sends every second byte cannot make it grow;
+//! what would be one range too many is refused, and the caller is told. Finding a place costs the
+//! logarithm of the number of ranges, and nothing where new numbers follow the largest, which is
+//! the usual case.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,7 +22,7 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// What one range takes, in bytes.
+    /// Memory of one range, bytes.
     pub(crate) const RANGE_SIZE: usize = size_of::<Range<u64>>();
 
     /// An empty set that will never have more than `limit` ranges.
@@ -133,8 +135,8 @@ impl RangeSet {
         self.ranges.get(index)
     }
 
-    /// Place of the first range that ends after `number`; [`RangeSet::len`] if none does. Costs the logarithm of how
-    /// far that is from `near`, a place where it may be.
+    /// Place of the first range that ends after `number`; [`RangeSet::len`] if none does. Costs the
+    /// logarithm of how far that is from `near`, a place where it may be.
     pub(crate) fn first_ending_after_near(&self, number: u64, near: usize) -> usize {
         let ends_before = |index: usize| self.ranges.get(index).is_some_and(|range| range.end <= number);
         let mut low = near.min(self.ranges.len());
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn one_range_too_many_is_refused_but_what_touches_is_not() {
+    fn full_set_takes_only_adjacent_ranges() {
         let mut set = RangeSet::new(2);
         assert_eq!((set.insert(10..11), set.insert(20..21)), (Ok(1), Ok(1)));
         for refused in [0..1, 12..13, 30..31] {
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_number_is_one_that_can_be_held() {
+    fn largest_number_can_be_held() {
         let mut set = set(&[0..1, u64::MAX - 1..u64::MAX]);
         assert_eq!(set.insert(1..u64::MAX), Ok(u64::MAX - 2));
         assert_eq!(ranges(&set), std::slice::from_ref(&(0..u64::MAX)));
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn any_operations_leave_the_set_that_a_table_of_bits_has() {
+    fn random_operations_match_bit_table() {
         for seed in 0..300_u64 {
             let mut random = random(seed);
             let mut set = RangeSet::new(12);

@@ -1,7 +1,7 @@
 //! Congestion controllers by name, and the factory for a controller from outside this crate.
 //!
-//! A new built-in controller has a variant here, a `mod` line in `mod.rs` and a line in the `--cc` help text.
-//! A user's own controller needs no edit: see [`ControllerFactory`].
+//! A new built-in controller has a variant here, a `mod` line in `mod.rs` and a line in the `--cc`
+//! help text. A user's own controller needs no edit: see [`ControllerFactory`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use super::{Controller, Cubic, Fixed, Reno, SlowStart};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// A constant window of so many packets.
+    /// A constant window, in packets.
     Fixed(u32),
     /// RFC 5681.
     Reno,
@@ -31,23 +31,24 @@ pub enum Algorithm {
 pub struct Start {
     /// Bytes of stream in a full segment.
     pub mss: u64,
-    /// The first window, packets; a fixed one does not heed it.
+    /// Initial window, packets; `Fixed` ignores it.
     pub initial_window: u32,
-    /// What an ACK releases is spread over time.
+    /// The sender paces.
     pub paced: bool,
     /// The round trip of the handshake, once it is known.
     pub rtt: Option<Duration>,
-    /// What draws of the controller come from.
+    /// Seed of the controller's random choices.
     pub seed: u64,
 }
 
-/// Builds the congestion controller of a sender: the plug-in point for algorithms from outside this crate.
+/// Builds the congestion controller of a sender: the plug-in point for algorithms from outside this
+/// crate.
 ///
-/// Set it as [`SenderConfig::controller_factory`](crate::SenderConfig::controller_factory). Closures of this
-/// signature implement it.
+/// Set it as [`SenderConfig::controller_factory`](crate::SenderConfig::controller_factory).
+/// Closures of this signature implement it.
 pub trait ControllerFactory: Send + Sync {
-    /// Returns a controller in its initial state. A sender calls this twice: before the handshake, and again when
-    /// the handshake has measured the path ([`Start::rtt`]).
+    /// Returns a controller in its initial state. A sender calls this twice: before the handshake,
+    /// and again when the handshake has measured the path ([`Start::rtt`]).
     fn build(&self, start: Start) -> Box<dyn Controller>;
 }
 
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_starts_with_the_window_that_was_asked_for() {
+    fn controllers_start_with_requested_window() {
         for (algorithm, cwnd, phase) in [
             (Algorithm::Fixed(64), 64_000, "fixed"),
             (Algorithm::Reno, 10_000, "slow_start"),

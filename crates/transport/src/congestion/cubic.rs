@@ -1,5 +1,6 @@
-//! CUBIC (RFC 9438): after congestion the window follows a cubic curve back to where it was, lingers there,
-//! then probes beyond; never slower than Reno would. Slow start with `HyStart++` (RFC 9406) if wanted.
+//! CUBIC (RFC 9438): after congestion the window follows a cubic curve back to where it was,
+//! lingers there, then probes beyond; never slower than Reno would. Slow start with `HyStart++`
+//! (RFC 9406) if wanted.
 //!
 //! The curve is worked in segments, as in the RFC; bytes are met at the edges only.
 
@@ -11,11 +12,11 @@ use super::{AckEvent, Cause, CongestionEvent, Controller};
 /// Steepness of the curve, segments per cubic second (RFC 9438, section 5.1).
 const C: f64 = 0.4;
 
-/// What congestion leaves of the window (section 4.6).
+/// Multiplicative decrease factor (section 4.6).
 const BETA: f64 = 0.7;
 
-/// Segments a round trip with which the Reno-friendly estimate grows until it is where the window was: with
-/// [`BETA`], as fast on average as Reno (section 4.3).
+/// Segments a round trip with which the Reno-friendly estimate grows until it is where the window
+/// was: with [`BETA`], as fast on average as Reno (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// The target is at most this many windows (section 4.2).
@@ -24,8 +25,8 @@ const TARGET_LIMIT: f64 = 1.5;
 /// Smallest slow-start threshold, segments (section 4.6).
 const MIN_SSTHRESH: f64 = 2.0;
 
-/// Segments by which one ACK may open the window in standard slow start, and while what a timeout resent is
-/// being acknowledged (RFC 3465, sections 2.2 and 2.3).
+/// Segments by which one ACK may open the window in standard slow start, and while what a timeout
+/// resent is being acknowledged (RFC 3465, sections 2.2 and 2.3).
 const SLOW_START_LIMIT: u64 = 2;
 const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
@@ -36,7 +37,8 @@ pub(crate) enum SlowStart {
     Standard,
     /// When the round-trip time rises (RFC 9406).
     HyStart {
-        /// What an ACK releases leaves paced, so one ACK may open the window by all that it acknowledges.
+        /// What an ACK releases leaves paced, so one ACK may open the window by all that it
+        /// acknowledges.
         paced: bool,
     },
 }
@@ -48,13 +50,13 @@ pub(crate) struct Cubic {
     hystart: Option<HyStart>,
     paced: bool,
     window: Window,
-    /// What the recovery that is on began with: a loss holds the window, a timeout does not.
+    /// Cause of the current recovery: a loss holds the window, a timeout does not.
     episode: Option<Cause>,
     /// The timer has fired, and nothing was acknowledged since.
     backed_off: bool,
     /// The last event up to which idle time is taken out of the epoch.
     accounted: Option<Instant>,
-    /// What the last episode took away, as long as it can be given back (section 4.9).
+    /// State before the last episode, while it can be undone (section 4.9).
     undo: Option<Window>,
 }
 
@@ -78,7 +80,7 @@ struct Epoch {
     w_max: f64,
     /// Seconds until the curve is at `w_max`.
     k: f64,
-    /// What Reno's window would be.
+    /// Reno's window estimate.
     w_est: f64,
 }
 
@@ -175,8 +177,8 @@ impl Cubic {
         now.saturating_duration_since(before)
     }
 
-    /// Where the next curve is flat: lower than here if this flow lost before it was back where it had been,
-    /// so that others find room (section 4.7).
+    /// Where the next curve is flat: lower than here if this flow lost before it was back where it
+    /// had been, so that others find room (section 4.7).
     fn next_w_max(&self) -> f64 {
         let cwnd = self.window.cwnd;
         let yields = self.window.w_max.is_some_and(|w_max| cwnd < w_max);
@@ -227,7 +229,8 @@ impl Controller for Cubic {
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent) {
-        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out again.
+        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out
+        // again.
         let repeated = event.cause == Cause::Timeout && self.backed_off;
         if !repeated {
             // A mark is never a mistake, and whatever came before it is no longer the last episode.
@@ -277,7 +280,8 @@ impl Controller for Cubic {
         window.cwnd_prior *= scale;
         window.ssthresh = window.ssthresh.map(|ssthresh| (ssthresh * scale).max(MIN_SSTHRESH));
         window.w_max = window.w_max.map(|w_max| w_max * scale);
-        // The next curve begins where this one has come to: a part of it in other units has another shape.
+        // The next curve begins where this one has come to: a part of it in other units has another
+        // shape.
         window.epoch = None;
         self.undo = None;
         self.mss = mss;

@@ -1,16 +1,18 @@
-//! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation; draft-ietf-ccwg-bbr, "Delivery Rate
-//! Samples"): how fast the network delivered what was in flight, taken anew with each ACK.
+//! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation; draft-ietf-ccwg-bbr,
+//! "Delivery Rate Samples"): how fast the network delivered what was in flight, sampled at each
+//! ACK.
 //!
-//! Owns the connection's counts of delivered and lost bytes. It keeps no record of packets: what it must know
-//! of one when that arrives is a [`SentState`] which the caller keeps, one for each transmission, so that a
-//! retransmission is a packet of its own.
+//! Owns the connection's counts of delivered and lost bytes. It keeps no record of packets: what it
+//! must know of one when that arrives is a [`SentState`] which the caller keeps, one for each
+//! transmission, so that a retransmission is a packet of its own.
 
 use std::time::{Duration, Instant};
 
 use super::trains::Trains;
 use super::{LostPacket, RateSample, TrainRate};
 
-/// What the estimator must remember of one transmission. Times are nanoseconds since the estimator's epoch.
+/// What the estimator must remember of one transmission. Times are nanoseconds since the
+/// estimator's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SentState {
     delivered: u64,
@@ -37,8 +39,8 @@ impl SentState {
 
 /// The estimator of one connection.
 ///
-/// For each ACK: [`on_lost`](Self::on_lost) and [`on_delivered`](Self::on_delivered) for every transmission
-/// concerned, then [`sample`](Self::sample) once. `now` never goes backwards.
+/// For each ACK: [`on_lost`](Self::on_lost) and [`on_delivered`](Self::on_delivered) for every
+/// transmission concerned, then [`sample`](Self::sample) once. `now` never goes backwards.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryRate {
     epoch: Instant,
@@ -92,8 +94,8 @@ impl DeliveryRate {
         self.app_limited_until != 0
     }
 
-    /// `bytes` leave while `in_flight_before` bytes are in flight. After idleness the interval of the next
-    /// sample begins here, for the pause was not the network's.
+    /// `bytes` leave while `in_flight_before` bytes are in flight. After idleness the interval of
+    /// the next sample begins here, for the pause was not the network's.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight_before: u64) -> SentState {
         let sent_at = self.nanos(now);
         if in_flight_before == 0 {
@@ -111,8 +113,9 @@ impl DeliveryRate {
         }
     }
 
-    /// The transmission of `bytes` is newly known to have arrived, in order or by SACK. Those that left together may
-    /// be told of at once: then `state` is that of the last one, and `bytes` are theirs.
+    /// The transmission of `bytes` is newly known to have arrived, in order or by SACK. Those that
+    /// left together may be told of at once: then `state` is that of the last one, and `bytes` are
+    /// theirs.
     pub(crate) fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = self.nanos(now);
@@ -131,7 +134,8 @@ impl DeliveryRate {
         self.lost += bytes;
     }
 
-    /// What a model is told of a transmission that was declared lost; after [`on_lost`](Self::on_lost).
+    /// What a model is told of a transmission that was declared lost; after
+    /// [`on_lost`](Self::on_lost).
     pub(crate) fn lost_packet(&self, now: Instant, state: &SentState, bytes: u64) -> LostPacket {
         LostPacket {
             now,
@@ -142,16 +146,18 @@ impl DeliveryRate {
         }
     }
 
-    /// The application has nothing more to send, the window has room, and all that was lost was sent again:
-    /// what is sent until the `in_flight` bytes have left the pipe says little of the network.
+    /// The application has nothing more to send, the window has room, and all that was lost was
+    /// sent again: what is sent until the `in_flight` bytes have left the pipe says little of the
+    /// network.
     pub(crate) fn set_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
     /// The sample of the ACK in hand; `None` if it delivered nothing.
     ///
-    /// `delivery_rate` is 0, and only the other fields mean something, if the interval is shorter than
-    /// `min_rtt`: a needless retransmission whose original has just been acknowledged looks like that.
+    /// `delivery_rate` is 0, and only the other fields mean something, if the interval is shorter
+    /// than `min_rtt`: a needless retransmission whose original has just been acknowledged looks
+    /// like that.
     pub(crate) fn sample(&mut self, _now: Instant, min_rtt: Duration) -> Option<RateSample> {
         if self.app_limited() && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -173,7 +179,8 @@ impl DeliveryRate {
         })
     }
 
-    /// What trains of segments told of the bottleneck so far, with the ACK in hand; before [`sample`](Self::sample).
+    /// What trains of segments told of the bottleneck so far, with the ACK in hand; before
+    /// [`sample`](Self::sample).
     pub(crate) fn train(&mut self) -> Option<TrainRate> {
         let newest = self.newest?;
         self.trains.on_ack(self.delivered_at, newest.sent_at, self.delivered);
@@ -239,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_kept_for_each_packet_is_at_most_56_bytes_its_time_included() {
+    fn packet_record_is_at_most_56_bytes() {
         assert!(size_of::<SentState>() <= 56, "{}", size_of::<SentState>());
     }
 
@@ -264,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn acks_that_arrive_together_do_not_raise_the_rate_above_the_rate_of_sending() {
+    fn ack_compression_does_not_raise_rate() {
         let mut flow = Flow::new();
         let sent: Vec<_> = (0..20).map(|tick| flow.send(tick * 10)).collect();
         flow.ack(200, &sent[..1]);
@@ -290,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_below_the_smallest_round_trip_gives_no_rate() {
+    fn interval_below_min_rtt_gives_no_rate() {
         let mut flow = Flow::new();
         let packet = flow.send(0);
         let sample = flow.ack(40, &[packet]);
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_marked_until_the_bubble_has_left_the_pipe() {
+    fn samples_are_app_limited_until_bubble_is_delivered() {
         let mut flow = Flow::new();
         let before = flow.send(0);
         flow.rate.set_app_limited(flow.in_flight);
@@ -336,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_no_part_of_the_interval_after_it() {
+    fn pause_is_excluded_from_next_interval() {
         let mut flow = Flow::new();
         let packet = flow.send(0);
         flow.ack(100, &[packet]);

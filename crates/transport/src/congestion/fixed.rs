@@ -1,5 +1,5 @@
-//! A window that never moves: for links whose bandwidth-delay product is known, and for measuring the rest of
-//! the machine without a controller in the way.
+//! A window that never moves: for links whose bandwidth-delay product is known, and for measuring
+//! the rest of the machine without a controller in the way.
 
 use super::{AckEvent, CongestionEvent, Controller};
 
@@ -11,7 +11,8 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// `packets` segments of `mss` bytes. A window of 0 packets would never send, so it counts as 1.
+    /// `packets` segments of `mss` bytes. A window of 0 packets would never send, so it counts as
+    /// 1.
     pub(crate) fn new(mss: u64, packets: u32) -> Self {
         Self { packets: u64::from(packets.max(1)), mss }
     }
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_a_number_of_packets_whatever_their_size() {
+    fn window_counts_packets_of_any_size() {
         let mut fixed = Fixed::new(1464, 10);
         fixed.on_mss(1000);
         assert_eq!(fixed.cwnd(), 10_000);

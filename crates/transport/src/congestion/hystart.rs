@@ -1,15 +1,15 @@
-//! `HyStart++` (RFC 9406): leaves the first slow start when the round-trip time rises, before packets are
-//! lost.
+//! `HyStart++` (RFC 9406): leaves the first slow start when the round-trip time rises, before
+//! packets are lost.
 //!
-//! Rounds are counted by delivered bytes: a round is over when everything that was in flight at its start has
-//! been delivered.
+//! Rounds are counted by delivered bytes: a round is over when everything that was in flight at its
+//! start has been delivered.
 
 use std::time::Duration;
 
 use super::AckEvent;
 
-/// Smallest and largest rise that counts, and the share of the round-trip time that counts between them
-/// (RFC 9406, section 4.3).
+/// Smallest and largest rise that counts, and the share of the round-trip time that counts between
+/// them (RFC 9406, section 4.3).
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
@@ -24,10 +24,10 @@ const CSS_ROUNDS: u32 = 5;
 /// Segments by which one ACK may open the window when nothing paces what it releases (`L`).
 const UNPACED_LIMIT: u64 = 8;
 
-/// What an ACK in slow start leads to.
+/// Result of an ACK in slow start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The window may open by so many bytes.
+    /// The window may open by this many bytes.
     Grow(u64),
     /// The window is large enough: slow start is over, without a loss.
     Exit,
@@ -71,8 +71,8 @@ impl HyStart {
         self.conservative.is_some()
     }
 
-    /// Takes the ACK's sample and says by how much the window may open. The caller ignores `Grow` where the
-    /// window was not in full use.
+    /// Takes the ACK's sample and says by how much the window may open. The caller ignores `Grow`
+    /// where the window was not in full use.
     pub(super) fn on_ack(&mut self, ack: &AckEvent, mss: u64) -> Step {
         let round_end = *self.round_end.get_or_insert(ack.delivered + ack.in_flight);
         let limit = if self.paced { u64::MAX } else { UNPACED_LIMIT * mss };
@@ -114,7 +114,8 @@ impl HyStart {
     }
 }
 
-/// The rise of a round's smallest round-trip time over the last one's, `last_round_min_rtt`, that counts.
+/// The rise of a round's smallest round-trip time over the last one's, `last_round_min_rtt`, that
+/// counts.
 fn threshold(last_round_min_rtt: Duration) -> Duration {
     (last_round_min_rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
 }
@@ -137,8 +138,8 @@ mod tests {
             Self { hystart: HyStart::new(false), delivered: 0 }
         }
 
-        /// What the round's ACKs led to, one after the other. Nine segments are in flight after the round's
-        /// first ACK, the last ACK of the round before having found ten.
+        /// What the round's ACKs led to, one after the other. Nine segments are in flight after the
+        /// round's first ACK, the last ACK of the round before having found ten.
         fn round(&mut self, rtts: [u64; 10]) -> Vec<Step> {
             let mut steps = Vec::new();
             for (i, rtt) in (0..).zip(rtts) {
@@ -157,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_an_eighth_between_4_and_16_ms() {
+    fn rtt_threshold_is_an_eighth_within_bounds() {
         for (rtt, rise) in [(1, 4000), (32, 4000), (40, 5000), (100, 12_500), (128, 16_000), (600, 16_000)] {
             assert_eq!(threshold(Duration::from_millis(rtt)), Duration::from_micros(rise), "{rtt} ms");
         }
     }
 
     #[test]
-    fn a_steady_round_trip_time_never_ends_slow_start() {
+    fn steady_rtt_never_ends_slow_start() {
         let mut rounds = Rounds::new();
         for _ in 0..20 {
             assert_eq!(rounds.round([100; 10]), [Step::Grow(MSS); 10]);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_slows_growth_to_a_quarter_and_ends_slow_start_five_rounds_later() {
+    fn rtt_rise_enters_css_for_five_rounds() {
         let mut rounds = Rounds::new();
         rounds.round([100; 10]);
         // 100 / 8 = 12.5 ms: 112 ms is no rise, 113 ms is one, seen with the eighth sample.
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn one_ack_opens_the_window_by_eight_segments_unless_sending_is_paced() {
+    fn unpaced_ack_opens_at_most_eight_segments() {
         let stretched = ack(start(), 44 * MSS);
         assert_eq!(HyStart::new(false).on_ack(&stretched, MSS), Step::Grow(8 * MSS));
         assert_eq!(HyStart::new(true).on_ack(&stretched, MSS), Step::Grow(44 * MSS));

@@ -1,5 +1,5 @@
-//! Congestion control: one event in, a window and a pacing rate out. A controller sees no packets, no
-//! sequence numbers and no clock; it owns all of its state. Byte counts are of stream payload.
+//! Congestion control: one event in, a window and a pacing rate out. A controller sees no packets,
+//! no sequence numbers and no clock; it owns all of its state. Byte counts are of stream payload.
 
 mod algorithm;
 mod bbr;
@@ -26,7 +26,7 @@ pub(crate) use prr::{Prr, PrrAck};
 pub(crate) use reno::Reno;
 pub use trains::TrainRate;
 
-/// What one ACK did, after the scoreboard and the loss detector had their say.
+/// Effects of one ACK, after the scoreboard and loss detection.
 #[derive(Debug, Clone, Copy)]
 pub struct AckEvent {
     /// When the ACK arrived.
@@ -42,7 +42,7 @@ pub struct AckEvent {
     /// The window was in full use since the ACK before: only then may it grow (RFC 7661, RFC 9438
     /// section 5.8).
     pub cwnd_limited: bool,
-    /// What the recovery that is on began with: a loss that ACKs told of, or the timer.
+    /// Cause of the current recovery, if one is on.
     pub episode: Option<Cause>,
     /// The newest round-trip sample that this ACK gave, without the receiver's delay.
     pub latest_rtt: Option<Duration>,
@@ -57,7 +57,8 @@ pub struct AckEvent {
 }
 
 impl AckEvent {
-    /// A loss that ACKs told of is being repaired. What a timeout gave up is not: the window grows meanwhile.
+    /// A loss that ACKs told of is being repaired. What a timeout gave up is not: the window grows
+    /// meanwhile.
     pub fn in_recovery(&self) -> bool {
         self.episode == Some(Cause::Loss)
     }
@@ -98,10 +99,11 @@ pub enum Cause {
 pub struct CongestionEvent {
     /// When it was noticed.
     pub now: Instant,
-    /// What was noticed.
+    /// Signal of congestion.
     pub cause: Cause,
-    /// `FlightSize` just before it was noticed, bytes, those now lost included: the window if it was in full use, else
-    /// what was in flight (RFC 5681, section 3.1; RFC 9438, section 4.6). Never more than the window.
+    /// `FlightSize` just before it was noticed, bytes, those now lost included: the window if it
+    /// was in full use, else what was in flight (RFC 5681, section 3.1; RFC 9438, section 4.6).
+    /// Never more than the window.
     pub flight_size: u64,
 }
 
@@ -120,8 +122,8 @@ pub struct LostPacket {
     pub app_limited: bool,
 }
 
-/// An algorithm. Calls come in the order of the facts: `on_packet_lost` for each packet, `on_congestion` if
-/// an episode begins, then `on_ack`.
+/// An algorithm. Calls come in the order of the facts: `on_packet_lost` for each packet,
+/// `on_congestion` if an episode begins, then `on_ack`.
 pub trait Controller: Debug + Send {
     /// Bytes left; `in_flight` counts them already. `app_limited` as of this packet.
     fn on_sent(&mut self, _now: Instant, _bytes: u64, _in_flight: u64, _app_limited: bool) {}
@@ -129,7 +131,7 @@ pub trait Controller: Debug + Send {
     /// An ACK arrived.
     fn on_ack(&mut self, ack: &AckEvent);
 
-    /// What trains of segments tell of the bottleneck, before the ACK that tells it.
+    /// A bottleneck rate measured by trains; called before `on_ack` of the same ACK.
     fn on_train(&mut self, _rate: TrainRate) {}
 
     /// One packet is lost.
@@ -138,11 +140,12 @@ pub trait Controller: Debug + Send {
     /// An episode of congestion begins.
     fn on_congestion(&mut self, event: &CongestionEvent);
 
-    /// The last episode was a mistake: nothing was lost (RFC 4015). What it took away is given back.
+    /// The last episode was a mistake: nothing was lost (RFC 4015). What it took away is given
+    /// back.
     fn on_spurious(&mut self, _now: Instant) {}
 
-    /// What was just given back may not be used at once, as nothing paces it: the window is `cwnd` bytes and slow start
-    /// brings the rest (RFC 4015, section 3.2, step 8).
+    /// What was just given back may not be used at once, as nothing paces it: the window is `cwnd`
+    /// bytes and slow start brings the rest (RFC 4015, section 3.2, step 8).
     fn reopen_from(&mut self, _cwnd: u64) {}
 
     /// Full segments carry this many bytes from now on.
@@ -156,18 +159,20 @@ pub trait Controller: Debug + Send {
         None
     }
 
-    /// Bytes per second at which to send; `None` leaves it to the sender: a multiple of cwnd / srtt.
+    /// Bytes per second at which to send; `None` leaves it to the sender: a multiple of cwnd /
+    /// srtt.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes that should leave together so that the dispersion of their ACKs can be measured; 0 for none.
+    /// Bytes that should leave together so that the dispersion of their ACKs can be measured; 0 for
+    /// none.
     fn train(&self) -> u64 {
         0
     }
 
-    /// True if the window during recovery is left to proportional rate reduction (RFC 9937): false for
-    /// controllers that have a model of their own for it.
+    /// True if the window during recovery is left to proportional rate reduction (RFC 9937): false
+    /// for controllers that have a model of their own for it.
     fn uses_prr(&self) -> bool {
         true
     }

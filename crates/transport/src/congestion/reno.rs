@@ -1,5 +1,6 @@
-//! Reno (RFC 5681) with appropriate byte counting (RFC 3465): slow start, congestion avoidance, and half of
-//! the flight after congestion. How much is sent during recovery is not decided here (RFC 9937).
+//! Reno (RFC 5681) with appropriate byte counting (RFC 3465): slow start, congestion avoidance, and
+//! half of the flight after congestion. How much is sent during recovery is not decided here (RFC
+//! 9937).
 
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use super::{AckEvent, Cause, CongestionEvent, Controller};
 /// Segments by which one ACK may open the window in slow start (`L` of RFC 3465, section 2.2).
 const SLOW_START_LIMIT: u64 = 2;
 
-/// The same while what a timeout resends is being acknowledged (RFC 3465, section 2.3).
+/// Limit `L` while retransmissions of a timeout are acknowledged (RFC 3465, section 2.3).
 const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
 /// Additive increase, multiplicative decrease.
@@ -18,11 +19,11 @@ pub(crate) struct Reno {
     window: Window,
     /// Bytes acknowledged in congestion avoidance that have not opened the window yet.
     bytes_acked: u64,
-    /// What the recovery that is on began with: a loss holds the window, a timeout does not.
+    /// Cause of the current recovery: a loss holds the window, a timeout does not.
     episode: Option<Cause>,
     /// The timer has fired, and nothing was acknowledged since.
     backed_off: bool,
-    /// What the last episode took away, as long as it can be given back.
+    /// State before the last episode, while it can be undone.
     undo: Option<Window>,
 }
 
@@ -51,8 +52,9 @@ impl Reno {
         self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(u64::MAX));
     }
 
-    /// One segment for each window of bytes (RFC 3465, section 2.1), counted in whole segments: the fraction of a
-    /// segment that a halved window may have is never in flight, and would slow a small window's growth by a tenth.
+    /// One segment for each window of bytes (RFC 3465, section 2.1), counted in whole segments: the
+    /// fraction of a segment that a halved window may have is never in flight, and would slow a
+    /// small window's growth by a tenth.
     fn congestion_avoidance(&mut self, acked: u64) {
         self.bytes_acked += acked;
         loop {
@@ -84,7 +86,8 @@ impl Controller for Reno {
 
     fn on_congestion(&mut self, event: &CongestionEvent) {
         self.bytes_acked = 0;
-        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out again.
+        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out
+        // again.
         let repeated = event.cause == Cause::Timeout && self.backed_off;
         if !repeated {
             // A mark is never a mistake, and whatever came before it is no longer the last episode.

@@ -8,7 +8,8 @@ pub(super) use crate::testing::epoch as start;
 mod models;
 mod random;
 
-/// An ACK of `acked` bytes that found the window in full use and nothing lost, 100 ms after its data left.
+/// An ACK of `acked` bytes that found the window in full use and nothing lost, 100 ms after its
+/// data left.
 pub(super) fn ack(now: Instant, acked: u64) -> AckEvent {
     let rtt = Duration::from_millis(100);
     AckEvent {

@@ -1,9 +1,11 @@
-//! Packet trains: segments that left together arrive as far apart as the bottleneck takes to send them, so the ACKs of one
-//! train tell the bottleneck's rate after a round trip, whatever the rate of sending was (RFC 6349 calls it dispersion;
-//! Jain and Dovrolis, "Packet-Dispersion Techniques and a Capacity-Estimation Methodology", 2004).
+//! Packet trains: segments that left together arrive as far apart as the bottleneck takes to send
+//! them, so the ACKs of one train tell the bottleneck's rate after a round trip, whatever the rate
+//! of sending was (RFC 6349 calls it dispersion; Jain and Dovrolis, "Packet-Dispersion Techniques
+//! and a Capacity-Estimation Methodology", 2004).
 //!
-//! It is the rate of the link and not what other flows leave of it, and hosts that join packets make it too high. So it
-//! bounds what a start may try and never counts as delivered. Owns the train in hand and the last few results.
+//! It is the rate of the link and not what other flows leave of it, and hosts that join packets
+//! make it too high. So it bounds what a start may try and never counts as delivered. Owns the
+//! train in hand and the last few results.
 
 /// ACKs of one train that make a result: the first only begins the interval.
 const MIN_ACKS: u32 = 4;
@@ -14,7 +16,7 @@ const SPREAD: u64 = 4;
 /// The same for their round trips: 1/64 of the shortest, in which a queue would show.
 const QUEUE_RTT_DIVISOR: u64 = 64;
 
-/// What trains tell of the bottleneck.
+/// Bottleneck rate as measured by trains of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainRate {
     /// Bytes per second, the least of the last trains.
@@ -47,10 +49,12 @@ pub(super) struct Trains {
 }
 
 impl Trains {
-    /// An ACK at `now` told of a segment that left at `sent_at`; `delivered` bytes have arrived in all.
+    /// An ACK at `now` told of a segment that left at `sent_at`; `delivered` bytes have arrived in
+    /// all.
     pub(super) fn on_ack(&mut self, now: u64, sent_at: u64, delivered: u64) {
         match &mut self.current {
-            // An ACK of fewer bytes was not due yet: the receiver's timer sent it, so its time says nothing of the path.
+            // An ACK of fewer bytes was not due yet: the receiver's timer sent it, so its time says
+            // nothing of the path.
             Some(train)
                 if train.sent_at == sent_at
                     && delivered.saturating_sub(train.last_delivered) < train.step => {}
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_that_of_the_bottleneck_once_trains_agree() {
+    fn agreeing_trains_give_bottleneck_rate() {
         let mut trains = Trains::default();
         run(&mut trains, 2, 2, |_| 600);
         assert_eq!(trains.rate(), Some(TrainRate { rate: 1_000_000, steady: false }));
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn last_segments_behind_the_delayed_ack_timer_do_not_count() {
+    fn delayed_ack_tail_is_ignored() {
         let mut trains = Trains::default();
         for train in 0..4 {
             let (sent_at, before) = (train * 50 * MS, train * 9000);

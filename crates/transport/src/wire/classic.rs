@@ -1,6 +1,6 @@
-//! The classic format: fixed headers, packed, little-endian, 32-bit packet numbers, cumulative ACKs.
-//! `docs/PROTOCOL.md` has it byte by byte. Lengths are checked once, before any field is read, so nothing
-//! here can panic on bytes from the network.
+//! The classic format: fixed headers, packed, little-endian, 32-bit packet numbers, cumulative
+//! ACKs. `docs/PROTOCOL.md` has it byte by byte. Lengths are checked once, before any field is
+//! read, so nothing here can panic on bytes from the network.
 
 use super::{FromReceiver, FromSender, LinkProperties, Syn, WireError, seq};
 
@@ -8,9 +8,11 @@ use super::{FromReceiver, FromSender, LinkProperties, Syn, WireError, seq};
 pub const DATA_HEADER: usize = 8;
 /// Bytes of a SYN, exactly.
 pub const SYN_LEN: usize = 28;
-/// Bytes of a FIN as sent first; more are tolerated when received, because senders exist that append.
+/// Bytes of a FIN as sent first; more are tolerated when received, because senders exist that
+/// append.
 pub const FIN_LEN: usize = 8;
-/// Bytes of a FIN that says that its sender heeds ACKs: the first four of such an ACK follow.
+/// Bytes of a FIN whose sender understands ACKs of a FIN: the first four bytes of such an ACK
+/// follow.
 pub(super) const HEEDING_FIN_LEN: usize = 12;
 /// Bytes of every packet that a receiver sends, exactly.
 pub const REPLY_LEN: usize = 12;
@@ -21,8 +23,8 @@ const ACK: u8 = 0x40;
 const FIN: u8 = 0x80;
 const RESERVED: u8 = 0x1F;
 
-/// Reads a packet on its way to a receiver. `near` is the number that sequence numbers are unwrapped
-/// around: `rcv_nxt`, or 0 where there is no transfer yet.
+/// Reads a packet on its way to a receiver. `near` is the number that sequence numbers are
+/// unwrapped around: `rcv_nxt`, or 0 where there is no transfer yet.
 pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, WireError> {
     let (header, payload) = datagram.split_first_chunk::<DATA_HEADER>().ok_or(WireError::Truncated)?;
     let flags = flags(u32_at(header, 0))?;
@@ -38,7 +40,8 @@ pub fn decode_from_sender(datagram: &[u8], near: u64) -> Result<FromSender<'_>, 
     }
 }
 
-/// Reads a packet on its way to a sender. `near` is the number that sequence numbers are unwrapped around.
+/// Reads a packet on its way to a sender. `near` is the number that sequence numbers are unwrapped
+/// around.
 pub fn decode_from_receiver(datagram: &[u8], near: u64) -> Result<FromReceiver, WireError> {
     if datagram.len() < REPLY_LEN {
         return Err(WireError::Truncated);

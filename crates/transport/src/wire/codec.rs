@@ -1,5 +1,6 @@
-//! The formats behind one face, for a sender: what the machine says is written in the format of its transfer, and
-//! what a receiver answers is read into one vocabulary. What a format cannot say is absent.
+//! The formats behind one face, for a sender: what the machine says is written in the format of its
+//! transfer, and what a receiver answers is read into one vocabulary. What a format cannot say is
+//! absent.
 
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use crate::cookie::Cookie;
 /// The format of a transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Wire {
-    /// The course's: packet numbers and cumulative ACKs. What a receiver takes for granted until a SYN says more.
+    /// The course's: packet numbers and cumulative ACKs. What a receiver takes for granted until a
+    /// SYN says more.
     #[default]
     Classic,
     /// Our own: byte offsets, selective ACKs, a number for every transmission.
     Native {
-        /// Number of the connection, drawn at random: what tells it from others and keeps strangers out.
+        /// Number of the connection, drawn at random: what tells it from others and keeps strangers
+        /// out.
         connection_id: u64,
     },
 }
@@ -29,7 +32,7 @@ impl Wire {
         }
     }
 
-    /// What its sequence numbers count.
+    /// Unit of its sequence numbers.
     pub(crate) fn numbering(self) -> Numbering {
         match self {
             Self::Classic => Numbering::Packets,
@@ -45,8 +48,8 @@ impl Wire {
         }
     }
 
-    /// The least packet size of a sender, bytes: that of a data packet with one byte, or what a receiver must take
-    /// to be able to answer.
+    /// The least packet size of a sender, bytes: that of a data packet with one byte, or what a
+    /// receiver must take to be able to answer.
     pub(crate) fn smallest_packet(self) -> usize {
         match self {
             Self::Classic => classic::DATA_HEADER + 1,
@@ -63,7 +66,7 @@ impl Wire {
     }
 }
 
-/// What sequence numbers count.
+/// Unit of sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbering {
     /// Packets of the stream.
@@ -80,7 +83,7 @@ pub(crate) struct Ack<'a> {
     pub(crate) ack: u64,
     /// Numbers from `ack` on that may be sent.
     pub(crate) wnd: u64,
-    /// What arrived beyond it.
+    /// SACK blocks beyond `ack`.
     pub(crate) sack: SackBlocks<'a>,
     /// The newest transmission that arrived.
     pub(crate) echo: Option<Echo>,
@@ -127,7 +130,7 @@ pub(crate) struct Echo {
     pub(crate) delay: Duration,
 }
 
-/// What a receiver answers.
+/// A packet from a receiver, in either format.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply<'a> {
     SynAck {
@@ -161,7 +164,8 @@ pub(crate) struct DataHead {
     pub(crate) tx: u64,
     /// It is to be acknowledged at once, where the format can say so.
     pub(crate) asks: bool,
-    /// It is to be acknowledged at the latest after so many packets, where the format can say so; 0: as agreed.
+    /// It is to be acknowledged at the latest after so many packets, where the format can say so;
+    /// 0: as agreed.
     pub(crate) ack_every: u16,
 }
 
@@ -173,8 +177,8 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// `link` is what the receiver is asked to emulate; `params` is what a sender says of itself where the
-    /// format can say it.
+    /// `link` is what the receiver is asked to emulate; `params` is what a sender says of itself
+    /// where the format can say it.
     pub(crate) fn new(wire: Wire, link: LinkProperties, params: Params) -> Self {
         match wire {
             Wire::Classic => Self::Classic { link },
@@ -204,8 +208,8 @@ impl Codec {
         }
     }
 
-    /// Numbers that may follow the SYN before it is answered: none where the receiver says first how many, and
-    /// none while the SYN has nothing to show.
+    /// Numbers that may follow the SYN before it is answered: none where the receiver says first
+    /// how many, and none while the SYN has nothing to show.
     pub(crate) fn first_window(&self) -> u64 {
         match self {
             Self::Native { syn: native::Syn { cookie: Some(_), .. }, .. } => native::FIRST_WINDOW,
@@ -213,7 +217,8 @@ impl Codec {
         }
     }
 
-    /// True if the FIN may leave with the last of the data: the receiver keeps it until it has all of it.
+    /// True if the FIN may leave with the last of the data: the receiver keeps it until it has all
+    /// of it.
     pub(crate) fn fin_follows_data(&self) -> bool {
         match self {
             Self::Classic { .. } => false,
@@ -228,7 +233,8 @@ impl Codec {
         }
     }
 
-    /// Bytes of the FIN, which is `again` sent or for the first time. Of foreign receivers some may not know the longer form.
+    /// Bytes of the FIN, which is `again` sent or for the first time. Of foreign receivers some may
+    /// not know the longer form.
     pub(crate) fn fin_len(&self, again: bool) -> usize {
         match self {
             Self::Classic { .. } if again => classic::HEEDING_FIN_LEN,
@@ -259,12 +265,14 @@ impl Codec {
         }
     }
 
-    /// True if every packet has a check, for which [`Codec::encode_data`] needs the CRC-32 of its payload.
+    /// True if every packet has a check, for which [`Codec::encode_data`] needs the CRC-32 of its
+    /// payload.
     pub(crate) fn checks_packets(&self) -> bool {
         matches!(self, Self::Native { .. })
     }
 
-    /// Writes the header before the payload in `out`, whose CRC-32 is `payload_crc` where packets have a check.
+    /// Writes the header before the payload in `out`, whose CRC-32 is `payload_crc` where packets
+    /// have a check.
     pub(crate) fn encode_data(&self, head: DataHead, payload_crc: u32, out: &mut [u8]) {
         match self {
             Self::Classic { .. } => classic::encode_data_header(head.seq, out),
@@ -274,8 +282,8 @@ impl Codec {
         }
     }
 
-    /// Something that every receiver answers and none delivers; `seq` is `snd_una`. In the classic format an
-    /// empty copy of the last packet acknowledged or, before the first one, the SYN.
+    /// Something that every receiver answers and none delivers; `seq` is `snd_una`. In the classic
+    /// format an empty copy of the last packet acknowledged or, before the first one, the SYN.
     pub(crate) fn encode_keep_alive(&self, head: DataHead, out: &mut [u8]) {
         match self {
             Self::Classic { .. } => match head.seq.checked_sub(1) {
@@ -314,7 +322,8 @@ impl Codec {
         }
     }
 
-    /// True if the receiver, which speaks `theirs`, was kept from a version that is better than that of this format.
+    /// True if the receiver, which speaks `theirs`, was kept from a version that is better than
+    /// that of this format.
     pub(crate) fn is_downgrade(&self, theirs: Versions) -> bool {
         match self {
             Self::Classic { .. } => false,
@@ -322,8 +331,8 @@ impl Codec {
         }
     }
 
-    /// Takes the cookie that a receiver wants with the SYN; false if the format has none, or if it is not the first:
-    /// a receiver that never has enough must not keep its sender asking.
+    /// Takes the cookie that a receiver wants with the SYN; false if the format has none, or if it
+    /// is not the first: a receiver that never has enough must not keep its sender asking.
     pub(crate) fn take_cookie(&mut self, cookie: Cookie) -> bool {
         match self {
             Self::Classic { .. } => false,
@@ -331,7 +340,8 @@ impl Codec {
         }
     }
 
-    /// Reads the edge and the window of an ACK that says nothing else ([`Wire::plain_ack_len`]), as [`Codec::decode`] would; `None` if it is anything else.
+    /// Reads the edge and the window of an ACK that says nothing else ([`Wire::plain_ack_len`]), as
+    /// [`Codec::decode`] would; `None` if it is anything else.
     pub(crate) fn decode_plain_ack(&self, datagram: &[u8], snd_una: u64) -> Option<(u64, u64)> {
         match (self, classic::decode_from_receiver(datagram, snd_una)) {
             (Self::Classic { .. }, Ok(FromReceiver::Ack { ack, wnd })) => Some((ack, u64::from(wnd))),

@@ -1,5 +1,5 @@
-//! The link that a SYN asks for: its values and the ranges that a receiver accepts. How a link behaves is
-//! the emulator's business.
+//! The link that a SYN asks for: its values and the ranges that a receiver accepts. How a link
+//! behaves is the emulator's business.
 
 use crate::ConfigError;
 
@@ -19,15 +19,15 @@ pub struct LinkProperties {
     pub speed_bps: f32,
     /// Probability that a packet towards the receiver is lost, 0 up to but not including 1.
     pub loss_forward: f32,
-    /// The same for packets towards the sender.
+    /// Loss probability of packets towards the sender.
     pub loss_reverse: f32,
     /// Router buffer of each direction in packets, 1 to 1,000,000.
     pub buffer: u32,
 }
 
 impl LinkProperties {
-    /// Checks every value against the range that a receiver accepts; a receiver drops a SYN with any other
-    /// value without a word.
+    /// Checks every value against the range that a receiver accepts; a receiver drops a SYN with
+    /// any other value without a word.
     ///
     /// # Errors
     /// [`ConfigError::Link`] with a sentence that names the value and its range.

@@ -1,8 +1,8 @@
-//! Bytes to values and back. Sequence numbers leave this module unwrapped to `u64` and enter it so; the
-//! machines compare them with plain `<`.
+//! Bytes to values and back. Sequence numbers leave this module unwrapped to `u64` and enter it so;
+//! the machines compare them with plain `<`.
 //!
-//! Values are told apart by direction, so that a receiver's `match` has no arm for packets that only a
-//! receiver sends.
+//! Values are told apart by direction, so that a receiver's `match` has no arm for packets that
+//! only a receiver sends.
 
 mod classic;
 mod codec;

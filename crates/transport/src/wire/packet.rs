@@ -1,4 +1,5 @@
-//! What a receiver hears and says, in either format: one vocabulary. What a format cannot say is absent.
+//! Packets of sender and receiver, independent of the format. Fields that a format lacks are
+//! `None`.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ pub enum Packet<'a> {
     Fin {
         /// One past the last number.
         seq: u64,
-        /// What the format says beside, where it does: then the FIN may come before all of the stream.
+        /// What the format says beside, where it does: then the FIN may come before all of the
+        /// stream.
         seal: Option<Seal>,
         /// Its sender knows that an ACK says that the receiver is still storing.
         heeds_ack: bool,
@@ -29,7 +31,7 @@ pub enum Packet<'a> {
     Close,
 }
 
-/// What lets a receiver keep a FIN for which it is too early.
+/// Fields with which a receiver can keep a FIN that arrives before the end of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     /// CRC-32 of the stream.
@@ -45,26 +47,27 @@ pub struct Open {
     pub wire: Wire,
     /// The first number.
     pub seq: u64,
-    /// What the sender shows to prove its address.
+    /// Proof of the sender's address.
     pub cookie: Option<Cookie>,
     /// The link that the receiver is asked to emulate.
     pub link: Option<LinkWanted>,
-    /// What else the sender wants, where the format can say it.
+    /// ACK preferences of the sender; native format only.
     pub wishes: Option<Wishes>,
-    /// Which of its SYNs this is, where the format can say it; else the first for all that is known.
+    /// Which of its SYNs this is, where the format can say it; else the first for all that is
+    /// known.
     pub attempt: u8,
 }
 
-/// What a sender wants of the ACKs.
+/// ACK preferences of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wishes {
-    /// No longer datagrams, bytes.
+    /// Largest datagram, bytes.
     pub max_datagram: usize,
-    /// None waits longer.
+    /// Longest delay of an ACK.
     pub ack_delay: Duration,
-    /// One at the latest after so many packets of data.
+    /// Data packets after which an ACK is sent at the latest.
     pub ack_every: u32,
-    /// They tell what the receiver's socket had no room for.
+    /// ACKs report overflows of the receiver's socket buffer.
     pub overflow: bool,
 }
 
@@ -88,13 +91,13 @@ pub struct Piece<'a> {
     pub tx: Option<u64>,
     /// CRC-32 of the payload, where checking the packet gave it.
     pub crc: Option<u32>,
-    /// An answer is wanted at once.
+    /// The sender requests an immediate ACK.
     pub asks: bool,
     /// An answer is wanted at the latest after so many packets; 0: as was agreed with the SYN.
     pub ack_every: u16,
 }
 
-/// What sequence numbers are unwrapped around.
+/// References for unwrapping sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Near {
     /// The next number expected.
@@ -148,8 +151,8 @@ impl<'a> Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// Number of the transmission, where it has one: what only a sender sends that takes its transfer for open, or about
-    /// to be.
+    /// Number of the transmission, where it has one: what only a sender sends that takes its
+    /// transfer for open, or about to be.
     pub(crate) fn transmission(&self) -> Option<u64> {
         match self {
             Self::Data(piece) => piece.tx,
@@ -202,14 +205,14 @@ fn packets(wnd: u64) -> u32 {
     u32::try_from(wnd).unwrap_or(u32::MAX)
 }
 
-/// Writes an ACK as [`encode_answer`] would, for a format that has plain ones; `out` has their length.
+/// Writes an ACK as [`encode_answer`] would, for a format that has plain ones; `out` has their
+/// length.
 pub(crate) fn encode_plain_ack(ack: u64, wnd: u64, out: &mut [u8]) {
     classic::encode_reply(&super::FromReceiver::Ack { ack, wnd: packets(wnd) }, out);
 }
 
-/// Writes a reply in the format of its transfer and gives its length; `None` if the format has no such reply.
-/// `params` is what a receiver says of
-/// itself in a SYN-ACK that can say it.
+/// Writes a reply in the format of its transfer and gives its length; `None` if the format has no
+/// such reply. `params` is what a receiver says of itself in a SYN-ACK that can say it.
 pub(crate) fn encode_answer(
     wire: Wire,
     answer: Answer,
@@ -273,7 +276,8 @@ pub(crate) fn encode_close(connection_id: u64, reason: CloseReason, out: &mut [u
     put_close(connection_id, &native::Close::new(reason, ""), out)
 }
 
-/// Writes the CLOSE that answers transmission `tx` of a connection that is not known, and gives its length.
+/// Writes the CLOSE that answers transmission `tx` of a connection that is not known, and gives its
+/// length.
 pub(crate) fn encode_no_connection(connection_id: u64, tx: u64, out: &mut [u8; MAX_REPLY]) -> usize {
     put_close(connection_id, &native::Close::to_unknown(tx), out)
 }

@@ -2,7 +2,8 @@
 
 use crate::planted::{self, Bug};
 
-/// The `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if that would be negative.
+/// The `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if that would be
+/// negative.
 pub(crate) fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
     if planted::is(Bug::WrapCompare) {
         return Some(near >> 32 << 32 | u64::from(raw));
@@ -24,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_near_the_reference_come_back_unchanged_across_the_wrap() {
+    fn unwrap_inverts_wrap_near_reference() {
         let wrap_at = 1_u64 << 32;
         for near in [100_000, wrap_at - 3, wrap_at, wrap_at + 5, 7 * wrap_at + 123] {
             for seq in near - 90_000..near + 90_000 {

@@ -20,7 +20,7 @@ fn cubic(packets: u32) -> Cubic {
     cubic
 }
 
-/// Just reduced from so many segments in flight.
+/// Returns a controller just reduced from this many segments in flight.
 fn after_loss(packets: u32) -> Cubic {
     let mut cubic = cubic(packets);
     cubic.on_congestion(&congestion(start(), Cause::Loss, u64::from(packets) * MSS));
@@ -70,7 +70,7 @@ fn the_curve_is_that_of_the_table() {
 }
 
 #[test]
-fn a_loss_sets_k_as_the_table_does_with_and_without_fast_convergence() {
+fn loss_sets_k_as_in_table() {
     let mut rows = 0;
     for (line, _) in table(include_str!("../../../tests/oracles/cubic-k.csv")) {
         let converging = rows % 2 == 1;
@@ -103,7 +103,7 @@ fn run(cubic: &mut Cubic, from: Instant, rtt: Duration, length: Duration) -> Ins
 }
 
 #[test]
-fn the_window_follows_the_curve_through_concave_and_convex() {
+fn window_follows_concave_and_convex_curve() {
     // The table's `W_cubic` of 1000 segments, 100 ms, where the curve is above Reno's estimate.
     let mut cubic = after_loss(1000);
     let epoch = start();
@@ -121,7 +121,7 @@ fn the_window_follows_the_curve_through_concave_and_convex() {
 }
 
 #[test]
-fn one_window_of_acks_moves_to_where_the_curve_is_one_round_trip_later() {
+fn window_of_acks_reaches_next_rtt_target() {
     let mut cubic = after_loss(1000);
     let now = start();
     cubic.on_ack(&ack(now, 0));
@@ -131,7 +131,7 @@ fn one_window_of_acks_moves_to_where_the_curve_is_one_round_trip_later() {
 }
 
 #[test]
-fn the_target_is_one_and_a_half_windows_at_most_and_never_less_than_the_window() {
+fn target_is_between_1_and_1_5_windows() {
     let mut cubic = after_loss(1000);
     let now = start();
     cubic.on_ack(&ack(now, 0));
@@ -145,8 +145,9 @@ fn the_target_is_one_and_a_half_windows_at_most_and_never_less_than_the_window()
 }
 
 #[test]
-fn in_the_reno_friendly_region_the_window_is_renos_estimate() {
-    // alpha = 3 * 0.3 / 1.7 = 0.529412 until the window is where it was, then 1, for each window of bytes.
+fn reno_friendly_region_uses_reno_estimate() {
+    // alpha = 3 * 0.3 / 1.7 = 0.529412 until the window is where it was, then 1, for each window of
+    // bytes.
     near(ALPHA, 0.529_412, 1e-6, "alpha");
     let mut cubic = after_loss(10);
     let now = start();
@@ -162,7 +163,7 @@ fn in_the_reno_friendly_region_the_window_is_renos_estimate() {
 }
 
 #[test]
-fn fast_convergence_remembers_a_lower_plateau_only_after_a_fall() {
+fn fast_convergence_lowers_plateau_after_fall() {
     let mut cubic = after_loss(100);
     assert_eq!(cubic.window.w_max, Some(100.0));
     cubic.on_congestion(&congestion(start(), Cause::Loss, 70 * MSS));
@@ -186,7 +187,7 @@ fn the_threshold_is_two_segments_at_least() {
 }
 
 #[test]
-fn a_mark_is_as_good_as_a_loss_but_never_taken_back() {
+fn mark_reduces_as_loss_and_is_final() {
     let (mut lost, mut marked) = (cubic(100), cubic(100));
     lost.on_congestion(&congestion(start(), Cause::Loss, 100 * MSS));
     marked.on_congestion(&congestion(start(), Cause::Ecn, 100 * MSS));
@@ -208,7 +209,7 @@ fn recovery_holds_the_window() {
 }
 
 #[test]
-fn time_in_which_the_window_is_not_used_is_no_part_of_the_curve() {
+fn unused_window_time_pauses_curve() {
     let mut cubic = after_loss(1000);
     let begin = start();
     cubic.on_ack(&ack(begin, 0));
@@ -232,7 +233,7 @@ fn time_in_which_the_window_is_not_used_is_no_part_of_the_curve() {
 }
 
 #[test]
-fn a_timeout_starts_over_and_probes_from_the_threshold() {
+fn timeout_restarts_from_threshold() {
     let mut cubic = cubic(100);
     cubic.window.w_max = Some(1000.0);
     cubic.on_congestion(&congestion(start(), Cause::Timeout, 100 * MSS));
@@ -252,7 +253,7 @@ fn a_timeout_starts_over_and_probes_from_the_threshold() {
 }
 
 #[test]
-fn a_timer_that_fires_again_leaves_the_threshold_until_something_is_acknowledged() {
+fn repeated_timeout_keeps_threshold_until_ack() {
     let mut cubic = cubic(100);
     for flight in [100, 1, 1] {
         cubic.on_congestion(&congestion(start(), Cause::Timeout, flight * MSS));
@@ -264,7 +265,7 @@ fn a_timer_that_fires_again_leaves_the_threshold_until_something_is_acknowledged
 }
 
 #[test]
-fn a_spurious_episode_is_given_back_with_its_curve() {
+fn spurious_episode_restores_curve() {
     for cause in [Cause::Loss, Cause::Timeout] {
         let mut cubic = after_loss(1000);
         let now = run(&mut cubic, start(), RTT, secs(3.0));
@@ -284,7 +285,7 @@ fn a_spurious_episode_is_given_back_with_its_curve() {
 }
 
 #[test]
-fn hystart_ends_slow_start_without_a_loss_and_the_curve_begins_there() {
+fn hystart_exit_begins_curve_without_loss() {
     let mut cubic = Cubic::new(MSS, 10, SlowStart::HyStart { paced: false });
     let mut now = start();
     let mut delivered = 0;
@@ -307,7 +308,8 @@ fn hystart_ends_slow_start_without_a_loss_and_the_curve_begins_there() {
     let epoch = cubic.window.epoch.unwrap();
     assert_eq!((epoch.k, Some(epoch.w_max)), (0.0, cubic.window.ssthresh));
     assert_eq!(Some(cubic.window.cwnd_prior), cubic.window.ssthresh);
-    // 10 doubles to 1280, whose queue is the rise; five rounds of a quarter at most: 1280 * 2 * 1.25^5.
+    // 10 doubles to 1280, whose queue is the rise; five rounds of a quarter at most: 1280 * 2 *
+    // 1.25^5.
     let ssthresh = epoch.w_max;
     assert!((1280.0..7900.0).contains(&ssthresh), "{ssthresh}");
 }

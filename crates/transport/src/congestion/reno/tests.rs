@@ -24,7 +24,7 @@ fn acks(reno: &mut Reno, count: u64, bytes: u64) {
 }
 
 #[test]
-fn slow_start_counts_bytes_up_to_two_segments_an_ack() {
+fn slow_start_counts_two_segments_per_ack() {
     const TABLE: &str = include_str!("../../../tests/oracles/ack-growth.csv");
     let mut rows = 0;
     for line in TABLE.lines().skip(1) {
@@ -54,7 +54,7 @@ fn slow_start_stops_at_the_threshold() {
 }
 
 #[test]
-fn avoidance_adds_one_segment_a_window_however_the_acks_come() {
+fn avoidance_adds_one_segment_per_window() {
     // Two windows of bytes: 10 000, then 11 000.
     for each in [500, MSS, 3000, 7000, 21_000] {
         let mut reno = avoiding(10);
@@ -67,7 +67,7 @@ fn avoidance_adds_one_segment_a_window_however_the_acks_come() {
 }
 
 #[test]
-fn a_window_that_is_not_used_does_not_grow() {
+fn unused_window_does_not_grow() {
     let unused = AckEvent { cwnd_limited: false, ..ack(start(), MSS) };
     let mut in_slow_start = reno(10);
     let mut in_avoidance = avoiding(10);
@@ -79,7 +79,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 }
 
 #[test]
-fn congestion_halves_the_flight_but_not_below_two_segments() {
+fn congestion_halves_flight_to_two_segments_minimum() {
     // Flight in bytes -> threshold in bytes: half, and 2 * 1000 at least.
     for (flight, ssthresh) in [(20_000, 10_000), (9000, 4500), (4000, 2000), (3000, 2000), (1000, 2000)] {
         for cause in [Cause::Loss, Cause::Ecn] {
@@ -118,7 +118,7 @@ fn a_timeout_starts_over_from_one_segment() {
 }
 
 #[test]
-fn a_timer_that_fires_again_leaves_the_threshold_until_something_is_acknowledged() {
+fn repeated_timeout_keeps_threshold_until_ack() {
     let mut reno = reno(20);
     for flight in [20 * MSS, MSS, MSS] {
         reno.on_congestion(&congestion(start(), Cause::Timeout, flight));
@@ -141,7 +141,7 @@ fn a_spurious_episode_is_given_back_once() {
 }
 
 #[test]
-fn a_spurious_timeout_is_given_back_through_every_back_off() {
+fn spurious_timeout_is_undone_after_backoffs() {
     let mut reno = reno(20);
     reno.on_congestion(&congestion(start(), Cause::Timeout, 20 * MSS));
     reno.on_congestion(&congestion(start(), Cause::Timeout, 20 * MSS));

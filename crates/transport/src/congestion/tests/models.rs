@@ -1,5 +1,5 @@
-//! The published models of the average window against closed loops on an ideal link: a fixed round-trip time,
-//! no queue, losses from outside, at most one reaction a round trip.
+//! The published models of the average window against closed loops on an ideal link: a fixed
+//! round-trip time, no queue, losses from outside, at most one reaction a round trip.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Losses for Random {
     }
 }
 
-/// Every so many packets one.
+/// One packet in this many.
 struct Periodic {
     period: u64,
     count: u64,
@@ -46,7 +46,8 @@ impl Losses for Periodic {
     }
 }
 
-/// The window's average over time, in packets, over `rounds` round trips after a tenth as many to settle.
+/// The window's average over time, in packets, over `rounds` round trips after a tenth as many to
+/// settle.
 fn average_window(
     controller: &mut dyn Controller,
     losses: &mut dyn Losses,
@@ -96,7 +97,7 @@ fn renos_average_window_is_the_square_root_law() {
 }
 
 #[test]
-fn cubics_average_window_is_that_of_the_rfcs_formula() {
+fn cubic_average_window_matches_rfc_formula() {
     // RFC 9438, section 5.1, where CUBIC is above Reno.
     for (rtt, probability, period) in [(0.1, 1e-4, 10_000), (0.1, 1e-5, 100_000), (0.2, 1e-4, 10_000)] {
         let mut cubic = Cubic::new(MSS, 10, SlowStart::Standard);
@@ -109,7 +110,7 @@ fn cubics_average_window_is_that_of_the_rfcs_formula() {
 }
 
 #[test]
-fn cubic_is_no_slower_than_reno_where_round_trips_are_short() {
+fn cubic_matches_reno_on_short_rtt() {
     let rtt = Duration::from_millis(10);
     for seed in 1..=3 {
         let losses = || Random { state: SPREAD.wrapping_mul(seed), probability: 1e-3 };

@@ -1,4 +1,4 @@
-//! Events in orders that nobody wrote: whatever happens, a window stays within its bounds.
+//! Random sequences of events: the window stays within its bounds.
 
 use std::time::Duration;
 
@@ -50,7 +50,8 @@ fn run(algorithm: Algorithm, seed: u64) {
                     ..ack(now, acked)
                 });
                 assert!(cwnd_limited || controller.cwnd() == before, "{what}: grew unused");
-                // Slow start doubles at most, everything else is slower; a byte is what rounding can add.
+                // Slow start doubles at most, everything else is slower; a byte is what rounding
+                // can add.
                 largest = before + acked.max(MSS) + 1;
             }
         }
@@ -61,7 +62,7 @@ fn run(algorithm: Algorithm, seed: u64) {
 }
 
 #[test]
-fn no_sequence_of_events_takes_a_window_out_of_its_bounds() {
+fn random_events_keep_window_bounded() {
     for algorithm in [Algorithm::Fixed(64), Algorithm::Reno, Algorithm::Cubic] {
         for seed in 1..=200 {
             run(algorithm, seed);

@@ -1,4 +1,4 @@
-//! What a receiver says of the stream: ACK and FIN-ACK.
+//! ACK and FIN-ACK.
 
 use super::super::{WireError, seq};
 use super::header::{self, HEADER, exact, info, kind, no_info, put, u32_at, u64_at};
@@ -25,12 +25,13 @@ const HAS_OVERFLOW: u16 = 1 << 15;
 /// The status of a transfer that is stored; others are reserved.
 const STORED: u8 = 0;
 
-/// What a receiver has and takes, without the blocks beyond holes. Counts wrap at 2^32.
+/// Fields of an ACK except its SACK blocks. Counts wrap at 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     /// Largest number among the transmissions received.
     pub echo_tx: u64,
-    /// From the arrival of that one to this ACK, in microseconds; what takes longer stays at the maximum.
+    /// From the arrival of that one to this ACK, in microseconds; what takes longer stays at the
+    /// maximum.
     pub echo_delay_us: u32,
     /// Everything below this offset is here (`rcv_nxt`), in bytes.
     pub ack: u64,
@@ -38,14 +39,14 @@ pub struct Ack {
     pub window: u64,
     /// DATA packets received whose check was right, duplicates included.
     pub packets: u32,
-    /// Those of them with bytes that were all here before.
+    /// Duplicates among `packets`: all payload bytes had arrived before.
     pub duplicates: u32,
-    /// Those of `packets` that arrived with the mark CE (RFC 3168).
+    /// Packets among `packets` that arrived with CE (RFC 3168).
     pub ce: u32,
-    /// Those of `packets` that arrived with ECT(0) or ECT(1).
+    /// Packets among `packets` that arrived with ECT(0) or ECT(1).
     pub ect: u32,
-    /// Messages, of whomever, that found the buffer of the receiver's socket full since it took the SYN; for a sender that
-    /// asked for it.
+    /// Messages, of whomever, that found the buffer of the receiver's socket full since it took the
+    /// SYN; for a sender that asked for it.
     pub overflow: Option<u32>,
 }
 
@@ -58,14 +59,15 @@ pub struct SackBlock {
     pub end: u64,
 }
 
-/// The SACK blocks of an ACK, read as they are asked for: `ack < start < end`, and each begins beyond the end of the one
-/// before it.
+/// The SACK blocks of an ACK, read as they are asked for: `ack < start < end`, and each begins
+/// beyond the end of the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks<'a> {
-    /// What the first block counts from.
+    /// Cumulative ACK, from which the first block's gap counts.
     ack: u64,
     count: usize,
-    /// For each block two varints that were found valid: its distance from the end of the one before, its length.
+    /// For each block two varints that were found valid: its distance from the end of the one
+    /// before, its length.
     varints: &'a [u8],
 }
 
@@ -90,7 +92,7 @@ pub struct FinAck {
     pub crc: u32,
 }
 
-/// Bytes of the longest ACK with so many SACK blocks; those after the 32nd are left off.
+/// Bytes of the longest ACK with this number of SACK blocks, of which 32 at most are sent.
 pub const fn ack_len(blocks: usize) -> usize {
     LONGEST + BLOCK * if blocks < MAX_SACK_BLOCKS { blocks } else { MAX_SACK_BLOCKS }
 }
@@ -100,8 +102,8 @@ pub(crate) fn most_blocks(bytes: usize) -> usize {
     (bytes.saturating_sub(LONGEST) / BLOCK).min(MAX_SACK_BLOCKS)
 }
 
-/// Writes an ACK and gives its length; `out` has [`ack_len`] bytes. The blocks ascend and do not touch; those after the
-/// 32nd are left off.
+/// Writes an ACK and gives its length; `out` has [`ack_len`] bytes. The blocks ascend and do not
+/// touch; those after the 32nd are left off.
 pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut [u8]) -> usize {
     let blocks = &blocks[..blocks.len().min(MAX_SACK_BLOCKS)];
     #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
@@ -136,8 +138,8 @@ pub fn encode_ack(connection_id: u64, ack: &Ack, blocks: &[SackBlock], out: &mut
     at
 }
 
-/// Transmissions up to the largest that did not arrive, less copies that the network made. Gives the count of packets
-/// if it is passed this number.
+/// Transmissions up to the largest that did not arrive, less copies that the network made. Gives
+/// the count of packets if it is passed this number.
 fn missing(echo_tx: u32, packets: u32) -> u32 {
     echo_tx.wrapping_add(1).wrapping_sub(packets)
 }

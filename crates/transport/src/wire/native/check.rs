@@ -1,8 +1,9 @@
 //! CRC-32 (IEEE 802.3): the check of a packet.
 //!
-//! The check covers the payload first and the header after it, as if they were sent in that order: so the
-//! CRC-32 of the payload alone is met half-way, and the whole keeps the code's distance (any three wrong
-//! bits are found in packets up to 11 KiB, which an exclusive or of two CRCs would not give).
+//! The check covers the payload first and the header after it, as if they were sent in that order:
+//! so the CRC-32 of the payload alone is met half-way, and the whole keeps the code's distance (any
+//! three wrong bits are found in packets up to 11 KiB, which an exclusive or of two CRCs would not
+//! give).
 
 use crc32fast::Hasher;
 
@@ -10,8 +11,9 @@ use super::super::WireError;
 use super::stream::DATA_HEADER;
 use crate::crc::POLYNOMIAL;
 
-/// `TABLES[k][v]`: the CRC register after the byte `v` and `k` zeros, from a register of zero. Headers of DATA are so
-/// short that a look-up for each byte, none of which waits for another, takes a third of what the library needs.
+/// `TABLES[k][v]`: the CRC register after the byte `v` and `k` zeros, from a register of zero.
+/// Headers of DATA are so short that a look-up for each byte, none of which waits for another,
+/// takes a third of what the library needs.
 static TABLES: [[u32; 256]; DATA_HEADER] = tables();
 
 #[expect(clippy::large_stack_arrays, reason = "it is made when this is compiled")]
@@ -40,8 +42,8 @@ const fn tables() -> [[u32; 256]; DATA_HEADER] {
     tables
 }
 
-/// The check of a packet: CRC-32 of a payload whose own CRC-32 is `payload_crc` (0 for none), followed by
-/// `head`, bytes 4 to 7 of which are taken as zero.
+/// The check of a packet: CRC-32 of a payload whose own CRC-32 is `payload_crc` (0 for none),
+/// followed by `head`, bytes 4 to 7 of which are taken as zero.
 pub(super) fn of(head: &[u8], payload_crc: u32) -> u32 {
     if let Ok(head) = head.try_into() {
         return of_data(head, payload_crc);
@@ -54,7 +56,8 @@ pub(super) fn of(head: &[u8], payload_crc: u32) -> u32 {
     crc.finalize()
 }
 
-/// The same for a header of DATA. What depends on the payload's CRC, which is known last, comes last.
+/// The same for a header of DATA. What depends on the payload's CRC, which is known last, comes
+/// last.
 fn of_data(head: &[u8; DATA_HEADER], payload_crc: u32) -> u32 {
     let mut register = 0;
     for at in 8..DATA_HEADER {
@@ -76,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_of_a_header_of_data_is_the_crc_of_payload_and_header() {
+    fn data_check_is_crc_of_payload_and_header() {
         let mut head = [0; DATA_HEADER];
         for round in 0..1000_u32 {
             for (at, byte) in head.iter_mut().enumerate() {

@@ -9,7 +9,7 @@ use crate::wire::seq;
 
 /// Bytes of the reason in words, at most.
 pub(crate) const CLOSE_TEXT: usize = 200;
-/// The same in an answer to a SYN, which must not be longer than the SYN.
+/// Longest text in an answer to a SYN, bytes: the answer must not be longer than the SYN.
 pub(crate) const CLOSE_TEXT_TO_SYN: usize = SYN_MIN - HEADER;
 
 /// Bytes of the number before the text of a CLOSE that has one.
@@ -23,10 +23,11 @@ const _: () = assert!(HEADER + ANSWERS <= stream::DATA_HEADER && stream::DATA_HE
 pub struct Close<'a> {
     /// Why, for programs.
     pub reason: CloseReason,
-    /// Number of the transmission that found no connection: there with [`CloseReason::NoConnection`], and with no other
-    /// reason.
+    /// Number of the transmission that found no connection: there with
+    /// [`CloseReason::NoConnection`], and with no other reason.
     pub answers: Option<u64>,
-    /// Why, for people; may be empty. Comes from a stranger: whoever prints it escapes control characters.
+    /// Why, for people; may be empty. Comes from a stranger: whoever prints it escapes control
+    /// characters.
     pub text: &'a str,
 }
 
@@ -48,14 +49,15 @@ pub enum CloseReason {
     Checksum,
     /// 7: nothing was heard for too long.
     Idle,
-    /// 8: the receiver has no such connection; in answer to a packet of one, whose number the CLOSE has.
+    /// 8: the receiver has no such connection; in answer to a packet of one, whose number the CLOSE
+    /// has.
     NoConnection,
     /// Any other code.
     Other(u16),
 }
 
 impl CloseReason {
-    /// Those with a name, at the index that is their code less 1.
+    /// Named reasons; the index is the code less 1.
     const NAMED: [Self; 8] = [
         Self::Refused,
         Self::Version,
@@ -95,7 +97,8 @@ impl<'a> Close<'a> {
         Self { reason, answers: None, text: clip(text, CLOSE_TEXT) }
     }
 
-    /// To transmission `tx` of a connection that is not known; no longer than any packet that has such a number.
+    /// To transmission `tx` of a connection that is not known; no longer than any packet that has
+    /// such a number.
     pub(crate) fn to_unknown(tx: u64) -> Self {
         Self { reason: CloseReason::NoConnection, answers: Some(tx), text: "" }
     }

@@ -6,11 +6,12 @@ use super::header::{self, HEADER, exact, info, kind, no_info, put, u64_at};
 use super::params::{self, Params, Versions};
 use crate::cookie::Cookie;
 
-/// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot turn a
-/// receiver into an amplifier.
+/// Bytes of the shortest SYN. No answer to a SYN is longer, so that a forged source address cannot
+/// turn a receiver into an amplifier.
 pub(crate) const SYN_MIN: usize = 128;
-/// Bytes of the stream that a receiver takes before it offers a window: they may follow a SYN that shows a
-/// cookie before the SYN is answered. The smallest window that programs let a receiver have.
+/// Bytes of the stream that a receiver takes before it offers a window: they may follow a SYN that
+/// shows a cookie before the SYN is answered. The smallest window that programs let a receiver
+/// have.
 pub(crate) const FIRST_WINDOW: u64 = 65_536;
 /// The same of a receiver whose window is smaller: ten packets of 1200 bytes.
 pub(crate) const LEAST_FIRST_WINDOW: u64 = 11_720;
@@ -33,9 +34,9 @@ const _: () = assert!(RETRY_LEN <= SYN_MIN && SYN_ACK_PARAMS + params::LEN_MAX a
 /// Opens a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Syn {
-    /// What the receiver's RETRY carried; none in the first SYN.
+    /// Cookie from the receiver's RETRY; none in the first SYN.
     pub cookie: Option<Cookie>,
-    /// What the sender says of itself.
+    /// Transport parameters of the sender.
     pub params: Params,
 }
 
@@ -44,7 +45,7 @@ pub struct Syn {
 pub struct SynAck {
     /// Bytes that may be sent before the first ACK.
     pub window: u64,
-    /// What the receiver says of itself.
+    /// Transport parameters of the receiver.
     pub params: Params,
 }
 
@@ -94,8 +95,9 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
     header::seal(&mut out[..VERSIONS_LEN], 0);
 }
 
-/// The connection id to answer with [`encode_versions`]: that of a SYN of another version that is not
-/// shorter than [`SYN_MIN`]. Every version checks its SYN as this one does, so that no garbage is answered.
+/// The connection id to answer with [`encode_versions`]: that of a SYN of another version that is
+/// not shorter than [`SYN_MIN`]. Every version checks its SYN as this one does, so that no garbage
+/// is answered.
 pub fn other_version(datagram: &[u8]) -> Option<u64> {
     header::other_version_of(datagram).filter(|_| datagram.len() >= SYN_MIN)?;
     check::verify(datagram, 0).ok()?;

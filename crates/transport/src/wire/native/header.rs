@@ -1,5 +1,5 @@
-//! What every packet begins with, and the reading and writing of numbers at fixed places. Knows no field
-//! beyond the first 16 bytes.
+//! What every packet begins with, and the reading and writing of numbers at fixed places. Knows no
+//! field beyond the first 16 bytes.
 
 use super::super::WireError;
 use super::check;
@@ -27,14 +27,14 @@ pub(super) mod kind {
     pub(in super::super) const VERSIONS: u8 = 10;
 }
 
-/// True for a packet of this format, whatever its version; all else is left to the classic one. Looks at
-/// the first two bytes only.
+/// True for a packet of this format, whatever its version; all else is left to the classic one.
+/// Looks at the first two bytes only.
 pub fn recognize(datagram: &[u8]) -> bool {
     matches!(datagram, [mark, kind, ..] if mark & 0xF0 == MARK && *kind != CLASSIC)
 }
 
-/// The connection that a datagram says it belongs to, to find its machine by; `None` for one that is too
-/// short or of another format. Nothing vouches for it before the datagram is decoded.
+/// The connection that a datagram says it belongs to, to find its machine by; `None` for one that
+/// is too short or of another format. Nothing vouches for it before the datagram is decoded.
 pub fn connection_id(datagram: &[u8]) -> Option<u64> {
     let header = datagram.first_chunk::<HEADER>()?;
     recognize(datagram).then(|| u64_at(header, 8))
@@ -87,8 +87,8 @@ pub(super) fn begin(kind: u8, info: u16, connection_id: u64, out: &mut [u8]) {
     put(out, 8, connection_id.to_le_bytes());
 }
 
-/// Fills in the check of a packet whose payload, if it has one, has the CRC-32 `payload_crc` and is not in
-/// `packet`.
+/// Fills in the check of a packet whose payload, if it has one, has the CRC-32 `payload_crc` and is
+/// not in `packet`.
 pub(super) fn seal(packet: &mut [u8], payload_crc: u32) {
     put(packet, 4, check::of(packet, payload_crc).to_le_bytes());
 }

@@ -1,8 +1,8 @@
-//! The native format, version 1: byte offsets, numbered transmissions, SACK blocks, a check of every
-//! packet. `docs/PROTOCOL.md` has it byte by byte. Little-endian, as the classic one.
+//! The native format, version 1: byte offsets, numbered transmissions, SACK blocks, a check of
+//! every packet. `docs/PROTOCOL.md` has it byte by byte. Little-endian, as the classic one.
 //!
-//! Every field is checked once, here: nothing panics on bytes from the network, and values that leave this
-//! module are within their documented ranges. Encoding expects values within them.
+//! Every field is checked once, here: nothing panics on bytes from the network, and values that
+//! leave this module are within their documented ranges. Encoding expects values within them.
 //!
 //! | file | owns |
 //! |---|---|
@@ -43,7 +43,8 @@ pub use params::{LinkRequest, Params, Versions};
 pub use stream::{DATA_HEADER, Data, DataHeader, Fin, encode_data_header};
 pub(crate) use stream::{FIN_LEN, MAX_ACK_EVERY, encode_fin};
 
-/// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC 1122, section 3.3.3).
+/// Bytes of the largest datagram that every path carries: 576 with the headers of IPv4 and UDP (RFC
+/// 1122, section 3.3.3).
 pub(crate) const SMALLEST_PATH: usize = 548;
 
 /// A packet that a sender sends. Its connection is what [`connection_id`] says.
@@ -68,9 +69,9 @@ pub enum FromReceiver<'a> {
     SynAck(SynAck),
     /// Says what is here.
     Ack {
-        /// All but the blocks beyond holes.
+        /// All fields but the SACK blocks.
         ack: Ack,
-        /// Those.
+        /// Blocks received beyond holes.
         sack: SackBlocks<'a>,
     },
     /// Answers a FIN.
@@ -81,8 +82,8 @@ pub enum FromReceiver<'a> {
     Versions(Versions),
 }
 
-/// Reads a packet on its way to a receiver. Transmissions get the number nearest to `near_tx`, the largest
-/// received in this transfer, or 0 where there is none yet.
+/// Reads a packet on its way to a receiver. Transmissions get the number nearest to `near_tx`, the
+/// largest received in this transfer, or 0 where there is none yet.
 pub fn decode_from_sender(datagram: &[u8], near_tx: u64) -> Result<FromSender<'_>, WireError> {
     match header::kind_of(datagram)? {
         kind::DATA => stream::decode_data(datagram, near_tx).map(FromSender::Data),
@@ -93,8 +94,8 @@ pub fn decode_from_sender(datagram: &[u8], near_tx: u64) -> Result<FromSender<'_
     }
 }
 
-/// Reads a packet on its way to a sender. Transmissions get the number nearest to `near_tx`, the largest
-/// sent in this transfer.
+/// Reads a packet on its way to a sender. Transmissions get the number nearest to `near_tx`, the
+/// largest sent in this transfer.
 pub fn decode_from_receiver(datagram: &[u8], near_tx: u64) -> Result<FromReceiver<'_>, WireError> {
     match header::kind_of(datagram)? {
         kind::ACK => ack::decode_ack(datagram, near_tx).map(|(ack, sack)| FromReceiver::Ack { ack, sack }),

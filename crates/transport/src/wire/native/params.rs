@@ -1,5 +1,6 @@
-//! What two sides tell each other about themselves in SYN and SYN-ACK: a list of identifiers, lengths and
-//! values. Unknown identifiers are skipped, so that later ones can be added within this version.
+//! What two sides tell each other about themselves in SYN and SYN-ACK: a list of identifiers,
+//! lengths and values. Unknown identifiers are skipped, so that later ones can be added within this
+//! version.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::header::{VERSION, put, u32_at, u64_at};
 const MAX_DATAGRAM: u16 = 1;
 const ACK_DELAY_MAX: u16 = 2;
 const ACK_EVERY: u16 = 3;
-// 4 was the largest window, which nobody needed to know.
+// 4 was the largest window, which no peer used.
 const IDLE_TIMEOUT: u16 = 5;
 const VERSIONS: u16 = 6;
 const ECN: u16 = 7;
@@ -36,28 +37,31 @@ pub(super) const LEN_MAX: u16 = LEN + LINK_LEN + ATTEMPT_LEN;
 /// One side's parameters. A side that does not name one has its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
-    /// Largest datagram that this side takes, UDP payload in bytes: 128 to 65527. Default 1472. The other side sends none
-    /// that is longer.
+    /// Largest datagram that this side takes, UDP payload in bytes: 128 to 65527. Default 1472. The
+    /// other side sends none that is longer.
     pub max_datagram: u16,
-    /// A receiver's longest wait before it acknowledges, in microseconds; in a SYN, the longest that the
-    /// sender wants, which the receiver keeps. At most 1,000,000. Default 25,000.
+    /// A receiver's longest wait before it acknowledges, in microseconds; in a SYN, the longest
+    /// that the sender wants, which the receiver keeps. At most 1,000,000. Default 25,000.
     pub ack_delay_max_us: u32,
-    /// A receiver acknowledges at the latest after this many DATA packets; in a SYN, the most that the sender
-    /// wants, which the receiver keeps. At least 1. Default 2.
+    /// A receiver acknowledges at the latest after this many DATA packets; in a SYN, the most that
+    /// the sender wants, which the receiver keeps. At least 1. Default 2.
     pub ack_every: u16,
-    /// This side forgets a silent peer after so many milliseconds: 1000 to 86,400,000. Default 30,000.
+    /// Idle timeout of this side, milliseconds: 1000 to 86,400,000. Default
+    /// 30,000.
     pub idle_timeout_ms: u32,
-    /// What this side speaks; the version of the packet is always among them. Default: only that one.
+    /// What this side speaks; the version of the packet is always among them. Default: only that
+    /// one.
     pub versions: Versions,
     /// This side reports marks of congestion (RFC 3168) in its ACKs. Default: it does not.
     pub ecn: bool,
     /// A sender asks a receiver that emulates to put this link between them. Default: none.
     pub link: Option<LinkRequest>,
-    /// Which SYN this is, of those with the same cookie or with none; in a SYN-ACK, which one it answers. So the sender
-    /// knows when the answered one left, and that an earlier one did not open the transfer. At least 1, and 255 for all
-    /// after that. Default 1.
+    /// Which SYN this is, of those with the same cookie or with none; in a SYN-ACK, which one it
+    /// answers. So the sender knows when the answered one left, and that an earlier one did not
+    /// open the transfer. At least 1, and 255 for all after that. Default 1.
     pub attempt: u8,
-    /// A sender wants to be told in ACKs what the receiver's socket had no room for. Default: it does not.
+    /// A sender wants to be told in ACKs what the receiver's socket had no room for. Default: it
+    /// does not.
     pub overflow: bool,
 }
 
@@ -86,7 +90,7 @@ pub struct LinkRequest {
     pub rate_bps: u64,
     /// Probability that a packet towards the receiver is lost, in billionths, below 10^9.
     pub loss_forward_ppb: u32,
-    /// The same towards the sender.
+    /// Loss probability towards the sender.
     pub loss_reverse_ppb: u32,
     /// Router buffer of each direction in bytes, 1 to 10^12.
     pub queue_bytes: u64,
@@ -120,8 +124,9 @@ impl Versions {
         (self.0 & other.0).checked_ilog2().and_then(|version| u8::try_from(version).ok())
     }
 
-    /// True if a side that speaks these would have preferred a version that the other speaks, too, to that of this
-    /// module, in which they met: then somebody kept them from it (RFC 9368, section 4).
+    /// True if a side that speaks these would have preferred a version that the other speaks, too,
+    /// to that of this module, in which they met: then somebody kept them from it (RFC 9368,
+    /// section 4).
     pub(crate) fn is_downgrade(self, theirs: Self) -> bool {
         self.highest_common(theirs) > Some(VERSION)
     }
@@ -201,7 +206,8 @@ impl Params {
         }
     }
 
-    /// Reads a list that fills `bytes`. Identifiers must ascend, which rules out repeated ones at no cost.
+    /// Reads a list that fills `bytes`. Identifiers must ascend, which rules out repeated ones at
+    /// no cost.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut params = Self::default();
         let mut rest = bytes;
@@ -223,7 +229,8 @@ impl Params {
         Ok(params)
     }
 
-    /// Takes one value over; `None` if it is not of its type. Ranges are checked when all are known.
+    /// Takes one value over; `None` if it is not of its type. Ranges are checked when all are
+    /// known.
     fn set(&mut self, id: u16, value: &[u8]) -> Option<()> {
         match id {
             MAX_DATAGRAM => self.max_datagram = u16::from_le_bytes(value.try_into().ok()?),
@@ -321,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_has_its_default_and_unknown_ids_are_skipped() {
+    fn missing_ids_default_and_unknown_are_skipped() {
         assert_eq!(Params::decode(&[]), Ok(Params::default()));
         let some = list(&[(0, b"?"), (3, &[9, 0]), (4, &[0; 8]), (99, &[]), (u16::MAX, &[1; 300])]);
         assert_eq!(Params::decode(&some), Ok(Params { ack_every: 9, ..Params::default() }));
     }
 
     #[test]
-    fn repeated_ids_wrong_lengths_and_cut_lists_are_refused() {
+    fn malformed_parameter_lists_are_refused() {
         let every = |value: &[u8]| Params::decode(&list(&[(3, value)]));
         assert!(every(&[9, 0]).is_ok());
         for value in [&[][..], &[9], &[9, 0, 0]] {

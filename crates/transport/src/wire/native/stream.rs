@@ -1,4 +1,5 @@
-//! DATA and FIN: they carry and end the stream. Each has a transmission number, unique in a transfer.
+//! DATA and FIN: they carry and end the stream. Each has a transmission number, unique in a
+//! transfer.
 
 use super::super::{WireError, seq};
 use super::check;
@@ -23,13 +24,14 @@ pub(crate) const MAX_ACK_EVERY: u16 = u16::MAX >> ACK_EVERY_SHIFT;
 pub struct Data<'a> {
     /// Number, place and flag.
     pub header: DataHeader,
-    /// Its bytes; none in a keep-alive. `offset` and their count do not add up to more than 2^64 - 1.
+    /// Its bytes; none in a keep-alive. `offset` and their count do not add up to more than 2^64 -
+    /// 1.
     pub payload: &'a [u8],
     /// CRC-32 of `payload`.
     pub payload_crc: u32,
 }
 
-/// What a DATA packet says of its payload.
+/// Header fields of a DATA packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataHeader {
     /// Number of this transmission.
@@ -38,7 +40,8 @@ pub struct DataHeader {
     pub offset: u64,
     /// The sender wants an ACK at once.
     pub ack_now: bool,
-    /// An ACK is wanted at the latest after so many packets, at most [`MAX_ACK_EVERY`]; 0: as the parameters say.
+    /// An ACK is wanted at the latest after so many packets, at most [`MAX_ACK_EVERY`]; 0: as the
+    /// parameters say.
     pub ack_every: u16,
 }
 
@@ -53,11 +56,12 @@ pub struct Fin {
     pub crc: u32,
 }
 
-/// Writes the header of a DATA packet into the first [`DATA_HEADER`] bytes of `out`. The payload that
-/// follows has the CRC-32 `payload_crc`.
+/// Writes the header of a DATA packet into the first [`DATA_HEADER`] bytes of `out`. The payload
+/// that follows has the CRC-32 `payload_crc`.
 pub fn encode_data_header(connection_id: u64, data: &DataHeader, payload_crc: u32, out: &mut [u8]) {
     let flags = data.ack_every << ACK_EVERY_SHIFT | if data.ack_now { ACK_NOW } else { 0 };
-    // Put together aside: memory that the network reads by reference is slow to have back, and the check reads it.
+    // Put together aside: memory that the network reads by reference is slow to have back, and the
+    // check reads it.
     let mut head = [0; DATA_HEADER];
     header::begin(kind::DATA, flags, connection_id, &mut head);
     put(&mut head, TX, seq::wrap(data.tx).to_le_bytes());
@@ -101,7 +105,8 @@ pub(super) fn transmission(low: u32, near: u64) -> Result<u64, WireError> {
     seq::unwrap_near(low, near).ok_or(WireError::Sequence)
 }
 
-/// The header of a packet with payload, the payload and its CRC-32, once the check is known to be right.
+/// The header of a packet with payload, the payload and its CRC-32, once the check is known to be
+/// right.
 fn split(datagram: &[u8]) -> Result<(&[u8; DATA_HEADER], &[u8], u32), WireError> {
     let (head, payload) = datagram.split_first_chunk().ok_or(WireError::Truncated)?;
     let payload_crc = crc::hash(payload);

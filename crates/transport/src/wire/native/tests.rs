@@ -212,7 +212,7 @@ fn documented_vectors_hold_both_ways() {
 }
 
 #[test]
-fn every_flipped_bit_and_every_two_neighbours_are_found() {
+fn check_finds_single_and_adjacent_bit_flips() {
     for name in NAMES {
         let good = vector(name);
         for bit in 0..good.len() * 8 {
@@ -227,10 +227,10 @@ fn every_flipped_bit_and_every_two_neighbours_are_found() {
     }
 }
 
-/// What a check that is the exclusive or of two CRCs would miss: the same change at the same distance from
-/// the end of the header and from that of the payload.
+/// What a check that is the exclusive or of two CRCs would miss: the same change at the same
+/// distance from the end of the header and from that of the payload.
 #[test]
-fn a_bit_in_the_header_and_one_in_the_payload_are_found() {
+fn check_finds_header_and_payload_flips() {
     let good = encode(&data(9, 1 << 20, false, &[0x55; 64]));
     for first in 0..DATA_HEADER * 8 {
         for second in DATA_HEADER * 8..good.len() * 8 {
@@ -243,7 +243,7 @@ fn a_bit_in_the_header_and_one_in_the_payload_are_found() {
 }
 
 #[test]
-fn every_truncation_and_every_appended_byte_is_an_error() {
+fn truncated_and_extended_packets_are_refused() {
     for name in NAMES {
         let mut packet = vector(name);
         for len in 0..packet.len() {
@@ -257,9 +257,10 @@ fn every_truncation_and_every_appended_byte_is_an_error() {
     }
 }
 
-/// Changes valid packets at random and makes their check right again, so that every rule behind it is met.
+/// Changes valid packets at random and makes their check right again, so that every rule behind it
+/// is met.
 #[test]
-fn hostile_bytes_do_no_harm_and_what_is_accepted_says_the_same_when_written_again() {
+fn accepted_random_bytes_encode_to_equal_packets() {
     let seed = 0x5EED_0003;
     let mut rng = SmallRng::seed_from_u64(seed);
     let (mut accepted, rounds) = (0_u32, 200_000);
@@ -311,7 +312,7 @@ fn vector_cached(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn transmission_numbers_are_unwrapped_and_none_is_below_zero() {
+fn transmission_numbers_unwrap_to_nonnegative() {
     let near = (7 << 32) - 2;
     for tx in near - 1000..near + 1000 {
         let FromSender::Fin(fin) = decode_from_sender(&encode(&fin(tx)), near).unwrap() else { panic!() };
@@ -353,7 +354,7 @@ fn formats_versions_and_directions_are_told_apart() {
 }
 
 #[test]
-fn only_a_long_syn_of_another_version_is_answered_with_versions() {
+fn versions_answers_only_full_foreign_syn() {
     let mut syn = vector("SYN");
     for version in 0..16 {
         syn[0] = 0xD0 | version;
@@ -463,7 +464,7 @@ fn no_ack_is_longer_than_said() {
 }
 
 #[test]
-fn close_has_200_bytes_of_text_and_every_code() {
+fn close_carries_200_bytes_and_every_code() {
     let long = "é".repeat(150);
     let close = Close { reason: CloseReason::Storage, answers: None, text: &long };
     let bytes = encode(&Packet::Up(FromSender::Close(close)));
@@ -482,7 +483,7 @@ fn close_has_200_bytes_of_text_and_every_code() {
 }
 
 #[test]
-fn a_close_for_want_of_a_connection_says_to_what_and_is_shorter_than_that() {
+fn reset_names_packet_and_is_shorter() {
     let near = (7 << 32) - 2;
     for tx in near - 1000..near + 1000 {
         let bytes = encode(&Packet::Down(FromReceiver::Close(Close::to_unknown(tx))));
@@ -500,7 +501,7 @@ fn a_close_for_want_of_a_connection_says_to_what_and_is_shorter_than_that() {
 }
 
 #[test]
-fn no_answer_to_a_syn_is_longer_than_the_shortest_syn() {
+fn syn_answers_fit_the_shortest_syn() {
     let syn_ack = SynAck { window: u64::MAX, params: full_params() };
     assert!(syn_ack_len(&syn_ack) <= SYN_MIN);
     assert_eq!(syn_len(&Syn { cookie: None, params: Params::default() }), SYN_MIN);

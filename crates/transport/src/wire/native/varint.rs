@@ -1,5 +1,6 @@
-//! Unsigned numbers of variable length: seven bits a byte, the lowest first; every byte but the last has bit 7 set. The
-//! last byte is not zero unless it is the only one, so a number has one form.
+//! Unsigned numbers of variable length: seven bits a byte, the lowest first; every byte but the
+//! last has bit 7 set. The last byte is not zero unless it is the only one, so a number has one
+//! form.
 
 use super::super::WireError;
 
@@ -8,7 +9,7 @@ pub(super) const MAX_U64: usize = 10;
 /// Bytes of the longest number of 32 bits.
 pub(super) const MAX_U32: usize = 5;
 
-/// That another byte follows.
+/// Set if another byte follows.
 const MORE: u8 = 0x80;
 
 /// Writes a number to the beginning of `out` and gives its length.
@@ -45,12 +46,12 @@ pub(super) fn take(rest: &mut &[u8]) -> Result<u64, WireError> {
     Err(WireError::Varint)
 }
 
-/// The same for one of at most 32 bits.
+/// Reads a number of at most 32 bits.
 pub(super) fn take_u32(rest: &mut &[u8]) -> Result<u32, WireError> {
     u32::try_from(take(rest)?).map_err(|_| WireError::Varint)
 }
 
-/// The same where all that is there was found valid.
+/// Reads a number from bytes that were validated before.
 pub(super) fn take_valid(rest: &mut &[u8]) -> u64 {
     take(rest).unwrap_or_default()
 }
