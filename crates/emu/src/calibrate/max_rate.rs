@@ -89,8 +89,9 @@ impl Found {
     }
 }
 
-/// Finds the highest rate that is held, by binary search from [`HIGHEST_CANDIDATE`] times `flooded_bps`
-/// downwards. `hold` measures a rate, and returns `None` if the host was the bottleneck.
+/// Finds the highest rate that is held, by binary search from [`HIGHEST_CANDIDATE`] times
+/// `flooded_bps` downwards. `hold` measures a rate, and returns `None` if the host was the
+/// bottleneck.
 pub(super) fn search<E>(
     flooded_bps: f64,
     mut hold: impl FnMut(Asked) -> Result<Option<Delivered>, E>,
