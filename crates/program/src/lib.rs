@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | console | `console.rs` | result lines on the standard output, and the first write error |
 //! | printer | `printer.rs` | a thread that prints, so that a slow reader delays nothing else |
-//! | signals | `signals.rs` | Ctrl-C and termination; the flag that ends all threads; the file size limit |
+//! | signals | `signals.rs` | Ctrl-C and termination; flag that ends all threads; file size limit |
 //! | threads | `threads.rs` | worker threads that start together or not at all |
 
 pub mod console;

@@ -4,7 +4,7 @@
 //! | noun | file | owns |
 //! |---|---|---|
 //! | socket | `io.rs`, `connected.rs` | receive slab, counters; a socket with one peer |
-//! | options | `socket_options.rs` | buffers and offloads that a user chooses; options of the kernel |
+//! | options | `socket_options.rs` | buffers and offloads that a user chooses; kernel options |
 //! | counters | `stats.rs` | statistics |
 //! | send batch | `send_batch.rs` | batch to send next; send calls that still work |
 //! | kernel socket | `socket.rs` | descriptor, state of its options, the calls of a send batch |
