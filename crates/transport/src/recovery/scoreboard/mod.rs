@@ -5,15 +5,14 @@
 //! the stream.
 
 mod acked;
-mod sacked;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
 pub(crate) use acked::Acked;
+use acked::Sacked;
 
 use crate::wire::Numbering;
-use sacked::Sacked;
 
 /// Fate of a segment's last transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
