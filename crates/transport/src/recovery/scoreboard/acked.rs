@@ -20,8 +20,8 @@ pub struct Acked {
     pub karn: Option<Instant>,
 }
 
-/// Selectively acknowledged ranges of whole segments, as offsets beyond `snd_una`. A receiver repeats
-/// its blocks (RFC 2018, section 4), so looking up a known block must cost next to nothing.
+/// Selectively acknowledged ranges of whole segments, as offsets beyond `snd_una`. A receiver
+/// repeats its blocks (RFC 2018, section 4), so the lookup of a known block must be cheap.
 #[derive(Debug)]
 pub(crate) struct Sacked {
     ranges: RangeSet,

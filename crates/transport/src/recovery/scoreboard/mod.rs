@@ -9,10 +9,9 @@ mod acked;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
+use crate::wire::Numbering;
 pub(crate) use acked::Acked;
 use acked::Sacked;
-
-use crate::wire::Numbering;
 
 /// Fate of a segment's last transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
