@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::bbr::{Bbr, BbrConfig};
 use super::{Controller, Cubic, Fixed, Reno, SlowStart};
 
-/// A choice of controller, as options spell it: `fixed:N`, `reno`, `cubic`, `bbr`.
+/// Built-in controller; option values: `fixed:N`, `reno`, `cubic`, `bbr`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -35,7 +35,7 @@ pub struct Start {
     pub initial_window: u32,
     /// The sender paces.
     pub paced: bool,
-    /// The round trip of the handshake, once it is known.
+    /// Handshake RTT, once known.
     pub rtt: Option<Duration>,
     /// Seed of the controller's random choices.
     pub seed: u64,
@@ -65,7 +65,7 @@ impl fmt::Debug for dyn ControllerFactory {
 }
 
 impl Algorithm {
-    /// A controller in its initial state.
+    /// Returns a controller in its initial state.
     pub fn build(self, start: Start) -> Box<dyn Controller> {
         let Start { mss, initial_window, paced, rtt, seed } = start;
         match self {
@@ -74,7 +74,7 @@ impl Algorithm {
             Self::Cubic => Box::new(Cubic::new(mss, initial_window, SlowStart::HyStart { paced })),
             Self::Bbr => {
                 let initial_cwnd = u64::from(initial_window.max(1)) * mss;
-                // Without a pacer its larger windows would leave at once.
+                // Without pacing, the larger initial window would leave as one burst.
                 let config = BbrConfig::new(mss, initial_cwnd, seed);
                 Box::new(Bbr::new(BbrConfig { initial_rtt: rtt, long_start: paced, ..config }))
             }
@@ -118,17 +118,17 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Why a text names no controller.
+/// Parse error of a controller name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlgorithmError {
-    /// `fixed` without a usable number.
+    /// `fixed` without a valid number.
     #[error("fixed needs a window in packets, as in fixed:64")]
     FixedWindow,
-    /// A number where none is taken.
+    /// Value for a controller that takes none.
     #[error("{0} takes no value; write just {0}")]
     TakesNoValue(Algorithm),
-    /// A name that no controller has.
+    /// Unknown name.
     #[error("there is no congestion control named {0:?}; it is fixed:N, reno, cubic or bbr")]
     Unknown(String),
 }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_back_as_they_are_written() {
+    fn names_round_trip() {
         for (text, algorithm) in [
             ("fixed:1", Algorithm::Fixed(1)),
             ("fixed:64", Algorithm::Fixed(64)),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_to_write() {
+    fn parse_errors_name_valid_input() {
         for (text, sentence) in [
             ("fixed", "fixed needs a window in packets, as in fixed:64"),
             ("fixed:", "fixed needs a window in packets, as in fixed:64"),

@@ -1,8 +1,8 @@
-//! CUBIC (RFC 9438): after congestion the window follows a cubic curve back to where it was,
-//! lingers there, then probes beyond; never slower than Reno would. Slow start with `HyStart++`
-//! (RFC 9406) if wanted.
+//! CUBIC (RFC 9438): after congestion, the window follows a cubic curve to its previous size, stays
+//! near it, then probes beyond. It grows at least as fast as Reno. Optional slow start with
+//! `HyStart++` (RFC 9406).
 //!
-//! The curve is worked in segments, as in the RFC; bytes are met at the edges only.
+//! Internal units are segments, as in the RFC; the interface uses bytes.
 
 use std::time::{Duration, Instant};
 
@@ -15,35 +15,34 @@ const C: f64 = 0.4;
 /// Multiplicative decrease factor (section 4.6).
 const BETA: f64 = 0.7;
 
-/// Segments a round trip with which the Reno-friendly estimate grows until it is where the window
-/// was: with [`BETA`], as fast on average as Reno (section 4.3).
+/// Growth of the Reno-friendly estimate up to the previous window, segments per RTT. With [`BETA`]
+/// it averages Reno's throughput (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// The target is at most this many windows (section 4.2).
+/// Upper limit of the target, in windows (section 4.2).
 const TARGET_LIMIT: f64 = 1.5;
 
 /// Smallest slow-start threshold, segments (section 4.6).
 const MIN_SSTHRESH: f64 = 2.0;
 
-/// Segments by which one ACK may open the window in standard slow start, and while what a timeout
-/// resent is being acknowledged (RFC 3465, sections 2.2 and 2.3).
+/// Window growth per ACK, in segments, in standard slow start and during recovery from a timeout
+/// (RFC 3465, sections 2.2 and 2.3).
 const SLOW_START_LIMIT: u64 = 2;
 const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
-/// How the first slow start ends, other than by congestion.
+/// Exit condition of the first slow start besides congestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlowStart {
-    /// By nothing else.
+    /// None.
     Standard,
-    /// When the round-trip time rises (RFC 9406).
+    /// A rise of the RTT (RFC 9406).
     HyStart {
-        /// What an ACK releases leaves paced, so one ACK may open the window by all that it
-        /// acknowledges.
+        /// Sending is paced, so the growth per ACK is not limited.
         paced: bool,
     },
 }
 
-/// Cubic growth, multiplicative decrease.
+/// CUBIC controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Cubic {
     mss: u64,
@@ -52,46 +51,47 @@ pub(crate) struct Cubic {
     window: Window,
     /// Cause of the current recovery: a loss holds the window, a timeout does not.
     episode: Option<Cause>,
-    /// The timer has fired, and nothing was acknowledged since.
+    /// True from a retransmission timeout until the next delivery.
     backed_off: bool,
-    /// The last event up to which idle time is taken out of the epoch.
+    /// Time of the last event; used to exclude idle time from the epoch.
     accounted: Option<Instant>,
     /// State before the last episode, while it can be undone (section 4.9).
     undo: Option<Window>,
 }
 
-/// All in segments.
+/// Window state, in segments.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     cwnd: f64,
     ssthresh: Option<f64>,
     /// `cwnd` when `ssthresh` was last set.
     cwnd_prior: f64,
-    /// Where the curve is flat; `None`: where congestion avoidance begins (sections 4.8 and 4.10).
+    /// Plateau of the curve. `None`: the window at the start of congestion avoidance (sections 4.8
+    /// and 4.10).
     w_max: Option<f64>,
     epoch: Option<Epoch>,
 }
 
-/// A stage of congestion avoidance: one curve.
+/// Congestion avoidance epoch: one cubic curve.
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
-    /// `t_epoch`, moved on by the time in which the application left the window unused.
+    /// `t_epoch`, plus the time in which the sender was not cwnd-limited.
     start: Instant,
     w_max: f64,
-    /// Seconds until the curve is at `w_max`.
+    /// Time until the curve reaches `w_max`, seconds.
     k: f64,
     /// Reno's window estimate.
     w_est: f64,
 }
 
 impl Epoch {
-    /// The curve that leads from `cwnd` back to `w_max`, or up from `cwnd` if it is there already.
+    /// Returns the curve from `cwnd` to `w_max`, or upwards from `cwnd` if it is not below `w_max`.
     fn new(start: Instant, cwnd: f64, w_max: Option<f64>) -> Self {
         let w_max = w_max.unwrap_or(cwnd).max(cwnd);
         Self { start, w_max, k: ((w_max - cwnd) / C).cbrt(), w_est: cwnd }
     }
 
-    /// `W_cubic` after so much of the epoch, segments (section 4.2, figure 1).
+    /// Returns `W_cubic` at `since_start`, segments (section 4.2, figure 1).
     fn w_cubic(&self, since_start: Duration) -> f64 {
         let from_plateau = since_start.as_secs_f64() - self.k;
         C * from_plateau * from_plateau * from_plateau + self.w_max
@@ -137,7 +137,7 @@ impl Cubic {
         }
     }
 
-    /// Bytes.
+    /// Largest window growth per ACK in slow start, bytes.
     fn slow_start_limit(&self) -> u64 {
         match self.episode {
             _ if self.paced => u64::MAX,
@@ -159,26 +159,26 @@ impl Cubic {
             cwnd.max(epoch.w_est)
         } else {
             let target = epoch.w_cubic(elapsed + ack.srtt).clamp(cwnd, TARGET_LIMIT * cwnd);
-            // The share of a window that was acknowledged: one round trip reaches the target.
+            // Scaled by the acknowledged share of the window: reaches the target in one RTT.
             cwnd + (target - cwnd) * (acked / cwnd).min(1.0)
         };
     }
 
-    /// Takes the time since the last event out of the epoch (section 5.8).
+    /// Excludes the time since the last event from the epoch (section 5.8).
     fn pause_epoch(&mut self, since_last_event: Duration) {
         if let Some(epoch) = &mut self.window.epoch {
             epoch.start += since_last_event;
         }
     }
 
-    /// Counts `now` as accounted for and returns the time since the event before.
+    /// Records an event at `now` and returns the time since the previous event.
     fn account(&mut self, now: Instant) -> Duration {
         let before = self.accounted.replace(now).unwrap_or(now);
         now.saturating_duration_since(before)
     }
 
-    /// Where the next curve is flat: lower than here if this flow lost before it was back where it
-    /// had been, so that others find room (section 4.7).
+    /// Plateau of the next curve. Fast convergence (section 4.7): lower than `cwnd` if the loss
+    /// came before the window reached the previous plateau, which frees capacity for other flows.
     fn next_w_max(&self) -> f64 {
         let cwnd = self.window.cwnd;
         let yields = self.window.w_max.is_some_and(|w_max| cwnd < w_max);
@@ -229,11 +229,10 @@ impl Controller for Cubic {
     }
 
     fn on_congestion(&mut self, event: &CongestionEvent) {
-        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out
-        // again.
+        // RFC 5681, section 3.1: ssthresh is unchanged if a retransmission times out again.
         let repeated = event.cause == Cause::Timeout && self.backed_off;
         if !repeated {
-            // A mark is never a mistake, and whatever came before it is no longer the last episode.
+            // A CE mark is never spurious, and it ends the previous episode.
             self.undo = (event.cause != Cause::Ecn).then_some(self.window);
             self.window.cwnd_prior = self.window.cwnd;
             self.window.ssthresh = Some((self.segments(event.flight_size) * BETA).max(MIN_SSTHRESH));
@@ -280,8 +279,7 @@ impl Controller for Cubic {
         window.cwnd_prior *= scale;
         window.ssthresh = window.ssthresh.map(|ssthresh| (ssthresh * scale).max(MIN_SSTHRESH));
         window.w_max = window.w_max.map(|w_max| w_max * scale);
-        // The next curve begins where this one has come to: a part of it in other units has another
-        // shape.
+        // Restart the curve at the current window: it has another shape in other units.
         window.epoch = None;
         self.undo = None;
         self.mss = mss;

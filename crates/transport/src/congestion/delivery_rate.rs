@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::trains::Trains;
 use super::{LostPacket, RateSample, TrainRate};
 
-/// What the estimator must remember of one transmission. Times are nanoseconds since the
-/// estimator's epoch.
+/// Estimator state at the time of one transmission. Times are nanoseconds since the estimator's
+/// epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SentState {
     delivered: u64,
@@ -25,22 +25,22 @@ pub(crate) struct SentState {
 }
 
 impl SentState {
-    /// The application limited the rate when it left.
+    /// True if the sender was app-limited at this transmission.
     #[cfg(test)]
     pub(crate) fn app_limited(&self) -> bool {
         self.app_limited
     }
 
-    /// That of a transmission which left with this one, so many bytes after it.
+    /// Returns the state of a transmission of the same batch, `bytes` later.
     pub(crate) fn after(&self, bytes: u64) -> Self {
         Self { tx_in_flight: self.tx_in_flight + bytes, ..*self }
     }
 }
 
-/// The estimator of one connection.
+/// Delivery-rate estimator of one connection.
 ///
-/// For each ACK: [`on_lost`](Self::on_lost) and [`on_delivered`](Self::on_delivered) for every
-/// transmission concerned, then [`sample`](Self::sample) once. `now` never goes backwards.
+/// For each ACK, call [`on_lost`](Self::on_lost) and [`on_delivered`](Self::on_delivered) for every
+/// affected transmission, then [`sample`](Self::sample) once. `now` must not decrease.
 #[derive(Debug, Clone)]
 pub(crate) struct DeliveryRate {
     epoch: Instant,
@@ -48,17 +48,17 @@ pub(crate) struct DeliveryRate {
     lost: u64,
     delivered_at: u64,
     first_sent_at: u64,
-    /// `delivered` beyond which the last bubble in the pipe is gone; 0 if there is none.
+    /// App-limited until `delivered` exceeds this value; 0 if not app-limited.
     app_limited_until: u64,
-    /// The transmission sent last among those that the ACK in hand delivered.
+    /// Most recently sent transmission among those delivered by the current ACK.
     newest: Option<SentState>,
-    /// The last time converted, and what it gave: many packets share one.
+    /// Last converted time and its result: many packets share one time.
     clock: (Instant, u64),
     trains: Trains,
 }
 
 impl DeliveryRate {
-    /// An estimator that has seen nothing; no time given to it may be before `epoch`.
+    /// Returns an estimator without samples. No later time may be before `epoch`.
     pub(crate) fn new(epoch: Instant) -> Self {
         Self {
             epoch,
@@ -73,29 +73,29 @@ impl DeliveryRate {
         }
     }
 
-    /// When a transmission left.
+    /// Returns the send time of a transmission.
     pub(crate) fn sent_at(&self, state: &SentState) -> Instant {
         self.epoch + Duration::from_nanos(state.sent_at)
     }
 
-    /// Bytes delivered since the beginning.
+    /// Bytes delivered since the connection began.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Bytes declared lost since the beginning, every transmission counted.
+    /// Bytes declared lost since the connection began, counted for each transmission.
     #[cfg(test)]
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// A bubble for want of data is on its way through the pipe.
+    /// True while packets sent in an app-limited phase are in flight.
     pub(crate) fn app_limited(&self) -> bool {
         self.app_limited_until != 0
     }
 
-    /// `bytes` leave while `in_flight_before` bytes are in flight. After idleness the interval of
-    /// the next sample begins here, for the pause was not the network's.
+    /// Records a transmission of `bytes` while `in_flight_before` bytes are in flight. After an
+    /// idle period, the interval of the next sample begins here, so that it excludes the idle time.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight_before: u64) -> SentState {
         let sent_at = self.nanos(now);
         if in_flight_before == 0 {
@@ -113,13 +113,12 @@ impl DeliveryRate {
         }
     }
 
-    /// The transmission of `bytes` is newly known to have arrived, in order or by SACK. Those that
-    /// left together may be told of at once: then `state` is that of the last one, and `bytes` are
-    /// theirs.
+    /// Records the delivery of `bytes`, by cumulative ACK or SACK. For transmissions of one batch,
+    /// one call suffices: `state` is that of the last one, `bytes` their sum.
     pub(crate) fn on_delivered(&mut self, now: Instant, state: &SentState, bytes: u64) {
         self.delivered += bytes;
         self.delivered_at = self.nanos(now);
-        // Of packets that left at the same time, the one that saw more in flight left later.
+        // Among packets with the same send time, the one with more data in flight was sent later.
         let newer = self.newest.is_none_or(|newest| {
             (state.sent_at, state.tx_in_flight) >= (newest.sent_at, newest.tx_in_flight)
         });
@@ -129,12 +128,12 @@ impl DeliveryRate {
         }
     }
 
-    /// `bytes` of one transmission were declared lost.
+    /// Records the loss of one transmission of `bytes`.
     pub(crate) fn on_lost(&mut self, bytes: u64) {
         self.lost += bytes;
     }
 
-    /// What a model is told of a transmission that was declared lost; after
+    /// Describes a lost transmission to model-based controllers. Call after
     /// [`on_lost`](Self::on_lost).
     pub(crate) fn lost_packet(&self, now: Instant, state: &SentState, bytes: u64) -> LostPacket {
         LostPacket {
@@ -146,18 +145,16 @@ impl DeliveryRate {
         }
     }
 
-    /// The application has nothing more to send, the window has room, and all that was lost was
-    /// sent again: what is sent until the `in_flight` bytes have left the pipe says little of the
-    /// network.
+    /// Starts an app-limited phase: no data to send, room in the window, and no loss to retransmit.
+    /// Samples are marked until the current `in_flight` bytes have been delivered.
     pub(crate) fn set_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
-    /// The sample of the ACK in hand; `None` if it delivered nothing.
+    /// Returns the sample of the current ACK; `None` if it delivered no data.
     ///
-    /// `delivery_rate` is 0, and only the other fields mean something, if the interval is shorter
-    /// than `min_rtt`: a needless retransmission whose original has just been acknowledged looks
-    /// like that.
+    /// `delivery_rate` is 0 (the other fields are valid) if the interval is shorter than `min_rtt`.
+    /// This happens if an ACK of the original is attributed to a spurious retransmission.
     pub(crate) fn sample(&mut self, _now: Instant, min_rtt: Duration) -> Option<RateSample> {
         if self.app_limited() && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -179,15 +176,15 @@ impl DeliveryRate {
         })
     }
 
-    /// What trains of segments told of the bottleneck so far, with the ACK in hand; before
-    /// [`sample`](Self::sample).
+    /// Returns the bottleneck rate estimated from packet trains, including the current ACK. Call
+    /// before [`sample`](Self::sample).
     pub(crate) fn train(&mut self) -> Option<TrainRate> {
         let newest = self.newest?;
         self.trains.on_ack(self.delivered_at, newest.sent_at, self.delivered);
         self.trains.rate()
     }
 
-    /// 64 bits of nanoseconds are 584 years.
+    /// Nanoseconds since the epoch; 64 bits last 584 years.
     fn nanos(&mut self, time: Instant) -> u64 {
         if self.clock.0 != time {
             let elapsed = time.saturating_duration_since(self.epoch).as_nanos();
@@ -251,9 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_flow_is_measured_at_its_rate() {
+    fn steady_flow_is_measured_at_its_rate() {
         let mut flow = Flow::new();
-        // One packet each 10 ms, 100 ms round trip: 100,000 bytes a second, ten packets in flight.
+        // One packet each 10 ms, RTT 100 ms: 100,000 bytes/s, ten packets in flight.
         let mut sent = Vec::new();
         let mut last = None;
         for tick in 0..60 {
@@ -280,7 +277,7 @@ mod tests {
         assert_eq!(sample.interval, Duration::from_millis(201));
         assert_eq!(sample.delivery_rate, 20 * MSS * 1000 / 201);
 
-        // And one sent after the first ACK, so that its own interval begins there.
+        // The last packet is sent after the first ACK, so its interval begins there.
         let mut flow = Flow::new();
         let first = flow.send(0);
         let early: Vec<_> = (1..10).map(|tick| flow.send(tick * 10)).collect();
@@ -323,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retransmission_is_measured_from_its_own_departure() {
+    fn retransmission_is_measured_from_its_own_send_time() {
         let mut flow = Flow::new();
         let first = flow.send(0);
         let lost = flow.send(10);

@@ -1,9 +1,9 @@
-//! A window that never moves: for links whose bandwidth-delay product is known, and for measuring
-//! the rest of the machine without a controller in the way.
+//! Constant window: for links with a known bandwidth-delay product, and for measurements without
+//! the influence of a controller.
 
 use super::{AckEvent, CongestionEvent, Controller};
 
-/// Constant window of a number of packets.
+/// Constant window, in packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fixed {
     packets: u64,
@@ -11,8 +11,8 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// `packets` segments of `mss` bytes. A window of 0 packets would never send, so it counts as
-    /// 1.
+    /// Returns a window of `packets` segments of `mss` bytes, at least one: a window of 0 never
+    /// sends.
     pub(crate) fn new(mss: u64, packets: u32) -> Self {
         Self { packets: u64::from(packets.max(1)), mss }
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_moves_the_window() {
+    fn events_do_not_change_window() {
         let mut fixed = Fixed::new(1464, 64);
         assert_eq!((fixed.cwnd(), fixed.ssthresh(), fixed.pacing_rate()), (64 * 1464, None, None));
         for cause in [Cause::Loss, Cause::Ecn, Cause::Timeout] {

@@ -1,27 +1,24 @@
-//! `HyStart++` (RFC 9406): leaves the first slow start when the round-trip time rises, before
-//! packets are lost.
+//! `HyStart++` (RFC 9406): leaves the first slow start when the RTT rises, before packets are lost.
 //!
-//! Rounds are counted by delivered bytes: a round is over when everything that was in flight at its
-//! start has been delivered.
+//! A round ends when all bytes in flight at its start have been delivered.
 
 use std::time::Duration;
 
 use super::AckEvent;
 
-/// Smallest and largest rise that counts, and the share of the round-trip time that counts between
-/// them (RFC 9406, section 4.3).
+/// RTT rise that counts: the RTT over the divisor, within these limits (RFC 9406, section 4.3).
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
 
-/// Samples that a round must have given before its minimum says anything.
+/// RTT samples needed per round.
 const N_RTT_SAMPLE: u32 = 8;
 
-/// By how much slower conservative slow start grows, and for how many rounds.
+/// Growth divisor and length, in rounds, of conservative slow start.
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// Segments by which one ACK may open the window when nothing paces what it releases (`L`).
+/// Window growth per ACK without pacing, segments (`L`).
 const UNPACED_LIMIT: u64 = 8;
 
 /// Result of an ACK in slow start.
@@ -29,16 +26,16 @@ const UNPACED_LIMIT: u64 = 8;
 pub(super) enum Step {
     /// The window may open by this many bytes.
     Grow(u64),
-    /// The window is large enough: slow start is over, without a loss.
+    /// End slow start, without a loss.
     Exit,
 }
 
-/// The detector's state. It lives for the first slow start only.
+/// Detector state, used during the first slow start only.
 #[derive(Debug, Clone)]
 pub(super) struct HyStart {
     paced: bool,
     conservative: Option<Conservative>,
-    /// Value of `delivered` with which the round ends; `None` before the first ACK.
+    /// The round ends at this value of `delivered`; `None` before the first ACK.
     round_end: Option<u64>,
     last_round_min_rtt: Option<Duration>,
     current_round_min_rtt: Option<Duration>,
@@ -49,12 +46,12 @@ pub(super) struct HyStart {
 #[derive(Debug, Clone, Copy)]
 struct Conservative {
     baseline_min_rtt: Duration,
-    /// Rounds ended in this phase, the one in which it began included.
+    /// Rounds completed in this phase, including the one in which it began.
     rounds: u32,
 }
 
 impl HyStart {
-    /// With `paced`, one ACK may open the window by all that it acknowledges.
+    /// Returns a detector in standard slow start. With `paced`, growth per ACK is not limited.
     pub(super) fn new(paced: bool) -> Self {
         Self {
             paced,
@@ -66,13 +63,13 @@ impl HyStart {
         }
     }
 
-    /// True while growth is slowed down to see whether the rise lasts.
+    /// True in conservative slow start, which tests whether the RTT rise persists.
     pub(super) fn is_conservative(&self) -> bool {
         self.conservative.is_some()
     }
 
-    /// Takes the ACK's sample and says by how much the window may open. The caller ignores `Grow`
-    /// where the window was not in full use.
+    /// Processes an ACK and returns the window growth. The caller ignores `Grow` if the sender was
+    /// not cwnd-limited.
     pub(super) fn on_ack(&mut self, ack: &AckEvent, mss: u64) -> Step {
         let round_end = *self.round_end.get_or_insert(ack.delivered + ack.in_flight);
         let limit = if self.paced { u64::MAX } else { UNPACED_LIMIT * mss };
@@ -103,7 +100,7 @@ impl HyStart {
         }
     }
 
-    /// True if conservative slow start has lasted long enough.
+    /// Ends a round. Returns true if conservative slow start has lasted [`CSS_ROUNDS`].
     fn end_round(&mut self, next_end: u64) -> bool {
         self.round_end = Some(next_end);
         self.last_round_min_rtt = self.current_round_min_rtt.take();
@@ -114,8 +111,7 @@ impl HyStart {
     }
 }
 
-/// The rise of a round's smallest round-trip time over the last one's, `last_round_min_rtt`, that
-/// counts.
+/// Returns the smallest significant rise of a round's minimum RTT over the previous round's.
 fn threshold(last_round_min_rtt: Duration) -> Duration {
     (last_round_min_rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
 }
@@ -138,8 +134,8 @@ mod tests {
             Self { hystart: HyStart::new(false), delivered: 0 }
         }
 
-        /// What the round's ACKs led to, one after the other. Nine segments are in flight after the
-        /// round's first ACK, the last ACK of the round before having found ten.
+        /// Returns the results of the round's ACKs. Ten segments are in flight after the last ACK
+        /// of the previous round, nine after the first ACK of this one.
         fn round(&mut self, rtts: [u64; 10]) -> Vec<Step> {
             let mut steps = Vec::new();
             for (i, rtt) in (0..).zip(rtts) {
@@ -176,7 +172,7 @@ mod tests {
     fn rtt_rise_enters_css_for_five_rounds() {
         let mut rounds = Rounds::new();
         rounds.round([100; 10]);
-        // 100 / 8 = 12.5 ms: 112 ms is no rise, 113 ms is one, seen with the eighth sample.
+        // 100 / 8 = 12.5 ms: 112 ms is no rise, 113 ms is, detected at the eighth sample.
         assert_eq!(rounds.round([112; 10]), [Step::Grow(MSS); 10]);
         rounds.round([100; 10]);
         let steps = rounds.round([113; 10]);
@@ -185,13 +181,13 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(rounds.round([113; 10]), [Step::Grow(250); 10]);
         }
-        // The round in which it began was the first of the five.
+        // The round of the rise is the first of the five.
         let steps = rounds.round([113; 10]);
         assert_eq!((steps[8], steps[9]), (Step::Grow(250), Step::Exit));
     }
 
     #[test]
-    fn a_rise_that_passes_resumes_slow_start() {
+    fn transient_rtt_rise_resumes_slow_start() {
         let mut rounds = Rounds::new();
         rounds.round([100; 10]);
         rounds.round([120; 10]);
@@ -202,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_samples_say_nothing() {
+    fn seven_samples_are_too_few() {
         let mut rounds = Rounds::new();
         rounds.round([100; 10]);
         for i in 0..7 {
@@ -218,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn one_low_sample_is_the_rounds_minimum() {
+    fn one_low_sample_prevents_conservative_slow_start() {
         let mut rounds = Rounds::new();
         rounds.round([100; 10]);
         rounds.round([500, 500, 500, 105, 500, 500, 500, 500, 500, 500]);

@@ -1,5 +1,5 @@
-//! Congestion control: one event in, a window and a pacing rate out. A controller sees no packets,
-//! no sequence numbers and no clock; it owns all of its state. Byte counts are of stream payload.
+//! Congestion control: maps events to a window and a pacing rate. A controller sees no packets,
+//! sequence numbers or clock, and owns all of its state. Byte counts are stream payload.
 
 mod algorithm;
 mod bbr;
@@ -29,36 +29,35 @@ pub use trains::TrainRate;
 /// Effects of one ACK, after the scoreboard and loss detection.
 #[derive(Debug, Clone, Copy)]
 pub struct AckEvent {
-    /// When the ACK arrived.
+    /// Arrival time of the ACK.
     pub now: Instant,
-    /// Bytes newly known to be delivered, in order or by SACK.
+    /// Bytes newly delivered, by cumulative ACK or SACK.
     pub acked: u64,
-    /// Bytes newly declared lost since the event before.
+    /// Bytes declared lost since the previous event.
     pub lost: u64,
     /// Bytes in flight before this ACK (`pipe` of RFC 6675).
     pub prior_in_flight: u64,
-    /// Bytes in flight after it.
+    /// Bytes in flight after this ACK.
     pub in_flight: u64,
-    /// The window was in full use since the ACK before: only then may it grow (RFC 7661, RFC 9438
-    /// section 5.8).
+    /// The sender was cwnd-limited since the previous ACK: only then may the window grow (RFC 7661,
+    /// RFC 9438 section 5.8).
     pub cwnd_limited: bool,
     /// Cause of the current recovery, if one is on.
     pub episode: Option<Cause>,
-    /// The newest round-trip sample that this ACK gave, without the receiver's delay.
+    /// Newest RTT sample of this ACK, without the receiver's ACK delay.
     pub latest_rtt: Option<Duration>,
-    /// Smoothed round-trip time.
+    /// Smoothed RTT.
     pub srtt: Duration,
-    /// Smallest round-trip time of the connection.
+    /// Minimum RTT of the connection.
     pub min_rtt: Duration,
-    /// Bytes delivered since the connection began, this ACK included.
+    /// Bytes delivered since the connection began, including this ACK.
     pub delivered: u64,
-    /// The delivery rate, where a sample could be taken.
+    /// Delivery-rate sample, if this ACK gave one.
     pub rate: Option<RateSample>,
 }
 
 impl AckEvent {
-    /// A loss that ACKs told of is being repaired. What a timeout gave up is not: the window grows
-    /// meanwhile.
+    /// True in recovery from loss detected by ACKs. False after a timeout: the window grows then.
     pub fn in_recovery(&self) -> bool {
         self.episode == Some(Cause::Loss)
     }
@@ -67,116 +66,114 @@ impl AckEvent {
 /// A delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateSample {
-    /// Bytes per second; 0 if the interval was too short to tell, and only the other fields hold.
+    /// Bytes per second; 0 if the interval was too short. The other fields are valid in either
+    /// case.
     pub delivery_rate: u64,
-    /// Over this time.
+    /// Sampling interval.
     pub interval: Duration,
-    /// Bytes delivered in it.
+    /// Bytes delivered in the interval.
     pub delivered: u64,
-    /// Bytes lost in it.
+    /// Bytes lost in the interval.
     pub lost: u64,
-    /// Bytes that had been delivered when the sampled packet was sent.
+    /// Bytes delivered before the sampled packet was sent.
     pub prior_delivered: u64,
     /// Bytes in flight when it was sent, itself included.
     pub tx_in_flight: u64,
-    /// The application, not the network, limited the rate at that time.
+    /// The sender was app-limited at that time.
     pub app_limited: bool,
 }
 
-/// Why a controller is told to slow down.
+/// Cause of a congestion event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Loss was detected: the first of an episode of recovery.
+    /// Loss detected by ACKs: once per recovery episode.
     Loss,
-    /// The network marked packets as having met congestion (RFC 3168): at most once a round trip.
+    /// CE marks (RFC 3168): at most once per RTT.
     Ecn,
     /// The retransmission timer fired (RFC 5681, section 3.1, equation 4).
     Timeout,
 }
 
-/// A reason to slow down.
+/// Congestion event: loss, CE mark or timeout.
 #[derive(Debug, Clone, Copy)]
 pub struct CongestionEvent {
-    /// When it was noticed.
+    /// Time of detection.
     pub now: Instant,
     /// Signal of congestion.
     pub cause: Cause,
-    /// `FlightSize` just before it was noticed, bytes, those now lost included: the window if it
-    /// was in full use, else what was in flight (RFC 5681, section 3.1; RFC 9438, section 4.6).
+    /// `FlightSize` just before detection, bytes, including the lost ones: the window if the sender
+    /// was cwnd-limited, else the bytes in flight (RFC 5681, section 3.1; RFC 9438, section 4.6).
     /// Never more than the window.
     pub flight_size: u64,
 }
 
-/// One packet that was declared lost, as model-based controllers want it.
+/// Lost packet, for model-based controllers.
 #[derive(Debug, Clone, Copy)]
 pub struct LostPacket {
-    /// When it was declared lost.
+    /// Time at which the packet was declared lost.
     pub now: Instant,
-    /// Its bytes.
+    /// Size of the packet, bytes.
     pub bytes: u64,
     /// Bytes in flight when it was sent, itself included.
     pub tx_in_flight: u64,
-    /// Bytes lost since it was sent, itself included.
+    /// Bytes lost since it was sent, including itself.
     pub lost_since_sent: u64,
-    /// The application limited the rate when it was sent.
+    /// The sender was app-limited when it was sent.
     pub app_limited: bool,
 }
 
-/// An algorithm. Calls come in the order of the facts: `on_packet_lost` for each packet,
+/// Congestion control algorithm. Order of calls for an ACK: `on_packet_lost` for each lost packet,
 /// `on_congestion` if an episode begins, then `on_ack`.
 pub trait Controller: Debug + Send {
-    /// Bytes left; `in_flight` counts them already. `app_limited` as of this packet.
+    /// Reports sent bytes, already included in `in_flight`, and whether the sender is app-limited.
     fn on_sent(&mut self, _now: Instant, _bytes: u64, _in_flight: u64, _app_limited: bool) {}
 
-    /// An ACK arrived.
+    /// Processes an ACK.
     fn on_ack(&mut self, ack: &AckEvent);
 
     /// A bottleneck rate measured by trains; called before `on_ack` of the same ACK.
     fn on_train(&mut self, _rate: TrainRate) {}
 
-    /// One packet is lost.
+    /// Reports a lost packet.
     fn on_packet_lost(&mut self, _lost: &LostPacket) {}
 
-    /// An episode of congestion begins.
+    /// Starts a congestion episode.
     fn on_congestion(&mut self, event: &CongestionEvent);
 
-    /// The last episode was a mistake: nothing was lost (RFC 4015). What it took away is given
-    /// back.
+    /// Undoes the last congestion episode, which was spurious: no packet was lost (RFC 4015).
     fn on_spurious(&mut self, _now: Instant) {}
 
-    /// What was just given back may not be used at once, as nothing paces it: the window is `cwnd`
-    /// bytes and slow start brings the rest (RFC 4015, section 3.2, step 8).
+    /// Limits the restored window to `cwnd` bytes if sending is not paced, to avoid a burst. Slow
+    /// start grows it back (RFC 4015, section 3.2, step 8).
     fn reopen_from(&mut self, _cwnd: u64) {}
 
-    /// Full segments carry this many bytes from now on.
+    /// Changes the payload of a full segment, bytes.
     fn on_mss(&mut self, mss: u64);
 
     /// Congestion window, bytes.
     fn cwnd(&self) -> u64;
 
-    /// Slow-start threshold, bytes; `None` before the first congestion and where there is none.
+    /// Slow-start threshold, bytes; `None` before the first congestion or without a threshold.
     fn ssthresh(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes per second at which to send; `None` leaves it to the sender: a multiple of cwnd /
-    /// srtt.
+    /// Pacing rate, bytes per second; `None` for the sender's default, a multiple of cwnd / srtt.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes that should leave together so that the dispersion of their ACKs can be measured; 0 for
-    /// none.
+    /// Size of the packet trains to send, bytes; 0 for none.
     fn train(&self) -> u64 {
         0
     }
 
-    /// True if the window during recovery is left to proportional rate reduction (RFC 9937): false
-    /// for controllers that have a model of their own for it.
+    /// True if proportional rate reduction (RFC 9937) controls the window during recovery. False
+    /// for controllers with their own recovery model.
     fn uses_prr(&self) -> bool {
         true
     }
 
-    /// The phase, for traces: `slow_start`, `congestion_avoidance`, ...
+    /// Name of the phase in traces: `slow_start`, `congestion_avoidance`, ...
     fn phase(&self) -> &'static str;
 }

@@ -1,60 +1,60 @@
-//! Packet trains: segments that left together arrive as far apart as the bottleneck takes to send
-//! them, so the ACKs of one train tell the bottleneck's rate after a round trip, whatever the rate
-//! of sending was (RFC 6349 calls it dispersion; Jain and Dovrolis, "Packet-Dispersion Techniques
-//! and a Capacity-Estimation Methodology", 2004).
+//! Packet trains: segments sent back to back arrive spaced by the bottleneck's transmission time.
+//! The dispersion of their ACKs gives the bottleneck rate after one RTT, independent of the sending
+//! rate (RFC 6349; Jain and Dovrolis, "Packet-Dispersion Techniques and a Capacity-Estimation
+//! Methodology", 2004).
 //!
-//! It is the rate of the link and not what other flows leave of it, and hosts that join packets
-//! make it too high. So it bounds what a start may try and never counts as delivered. Owns the
-//! train in hand and the last few results.
+//! The result is the capacity of the link, not the share available to this flow. Hosts that
+//! coalesce packets inflate it. It therefore bounds the rate of `Startup` and is no delivery-rate
+//! sample. Owns the current train and the last results.
 
-/// ACKs of one train that make a result: the first only begins the interval.
+/// ACKs of a train needed for a result; the first starts the interval.
 const MIN_ACKS: u32 = 4;
-/// Trains that must agree.
-const AGREEING: usize = 3;
-/// How far apart the rates of trains that agree may be: a quarter of the smallest.
-const SPREAD: u64 = 4;
-/// The same for their round trips: 1/64 of the shortest, in which a queue would show.
+/// Consecutive trains compared for a steady result.
+const STEADY_TRAINS: usize = 3;
+/// Rates of steady trains differ by at most 1/4 of the lowest.
+const RATE_SPREAD_DIVISOR: u64 = 4;
+/// RTTs of steady trains differ by at most 1/64 of the lowest; a larger difference shows a queue.
 const QUEUE_RTT_DIVISOR: u64 = 64;
 
 /// Bottleneck rate as measured by trains of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainRate {
-    /// Bytes per second, the least of the last trains.
+    /// Lowest rate of the last trains, bytes per second.
     pub rate: u64,
-    /// Several trains in a row had this rate and the same round trip.
+    /// True if the last three trains agree in rate and RTT.
     pub steady: bool,
 }
 
-/// The segments that left at one time. Times are nanoseconds.
+/// Segments sent at the same time. Times are nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Train {
     sent_at: u64,
     first_ack_at: u64,
-    /// Bytes delivered in all when the first ACK came.
+    /// Total bytes delivered at the first ACK.
     delivered: u64,
-    /// The same when the last counted ACK came, and the bytes that the second ACK added.
+    /// Total bytes delivered at the last counted ACK.
     last_delivered: u64,
+    /// Bytes acknowledged by the second ACK; 0 before it.
     step: u64,
     acks: u32,
-    /// Bytes per second as of the last ACK.
+    /// Rate at the last counted ACK, bytes per second.
     rate: u64,
 }
 
-/// The estimator of one connection.
+/// Packet-train estimator of one connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trains {
     current: Option<Train>,
-    /// Rate and round trip of the last ones that are over, the oldest first.
+    /// Rate and RTT of the last completed trains, oldest first.
     last: Vec<(u64, u64)>,
 }
 
 impl Trains {
-    /// An ACK at `now` told of a segment that left at `sent_at`; `delivered` bytes have arrived in
-    /// all.
+    /// Processes an ACK at `now` of a segment sent at `sent_at`; `delivered` is the total so far.
     pub(super) fn on_ack(&mut self, now: u64, sent_at: u64, delivered: u64) {
         match &mut self.current {
-            // An ACK of fewer bytes was not due yet: the receiver's timer sent it, so its time says
-            // nothing of the path.
+            // Skip an ACK of fewer bytes: the delayed-ACK timer sent it, so its time is not the
+            // path's.
             Some(train)
                 if train.sent_at == sent_at
                     && delivered.saturating_sub(train.last_delivered) < train.step => {}
@@ -72,7 +72,7 @@ impl Trains {
             Some(train) if train.sent_at > sent_at => {}
             current => {
                 if let Some(train) = current.filter(|train| train.acks >= MIN_ACKS && train.rate > 0) {
-                    if self.last.len() == AGREEING {
+                    if self.last.len() == STEADY_TRAINS {
                         self.last.remove(0);
                     }
                     self.last.push((train.rate, train.first_ack_at - train.sent_at));
@@ -90,14 +90,14 @@ impl Trains {
         }
     }
 
-    /// The result so far.
+    /// Returns the current estimate; `None` before the first completed train.
     pub(super) fn rate(&self) -> Option<TrainRate> {
         let rates = || self.last.iter().map(|(rate, _)| *rate);
         let rtts = || self.last.iter().map(|(_, rtt)| *rtt);
         let (rate, fastest) = (rates().min()?, rates().max()?);
         let (rtt, longest) = (rtts().min()?, rtts().max()?);
-        let steady = self.last.len() == AGREEING
-            && fastest - rate <= rate / SPREAD
+        let steady = self.last.len() == STEADY_TRAINS
+            && fastest - rate <= rate / RATE_SPREAD_DIVISOR
             && longest - rtt <= rtt / QUEUE_RTT_DIVISOR;
         Some(TrainRate { rate, steady })
     }
@@ -109,7 +109,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Trains of ten segments of 1000 bytes, each 50 ms, acknowledged in pairs after `rtt` ms.
+    /// Runs trains of ten 1000-byte segments, one each 50 ms, acknowledged in pairs after `rtt` ms.
     fn run(trains: &mut Trains, count: u64, pair_ms: u64, rtt: impl Fn(u64) -> u64) {
         for train in 0..count {
             let sent_at = train * 50 * MS;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_behind_a_growing_queue_are_not_steady() {
+    fn trains_with_growing_queue_are_not_steady() {
         let mut trains = Trains::default();
         run(&mut trains, 6, 2, |train| 600 + 5 * train);
         assert_eq!(trains.rate().map(|rate| rate.steady), Some(false));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_acknowledged_together_tell_nothing() {
+    fn segments_acknowledged_together_give_no_rate() {
         let mut trains = Trains::default();
         run(&mut trains, 6, 0, |_| 600);
         assert_eq!(trains.rate(), None);

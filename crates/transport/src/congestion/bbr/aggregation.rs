@@ -20,7 +20,8 @@ impl ExtraAcked {
         self.delivered = 0;
     }
 
-    /// Adds an ACK (`UpdateACKAggregation`). The surplus is capped at `cwnd`, the most the network can hold.
+    /// Adds an ACK (`UpdateACKAggregation`). The surplus is capped at `cwnd`, the most the network
+    /// can hold.
     pub(super) fn on_ack(&mut self, now: Instant, acked: u64, bw: u64, cwnd: u64, round: u64) {
         let start = self.interval_start.unwrap_or(now);
         let mut expected = volume(bw, now.saturating_duration_since(start));
@@ -32,8 +33,8 @@ impl ExtraAcked {
         self.filter.update(self.delivered.saturating_sub(expected).min(cwnd), round);
     }
 
-    /// Maximum surplus in bytes. Over ten rounds; over one round until the pipe is full, because early
-    /// bandwidth estimates are too low.
+    /// Maximum surplus in bytes. Over ten rounds; over one round until the pipe is full, because
+    /// early bandwidth estimates are too low.
     pub(super) fn bytes(&self, full_bw_reached: bool) -> u64 {
         self.filter.max(if full_bw_reached { RoundMaxFilter::ROUNDS } else { 1 })
     }
@@ -50,7 +51,8 @@ mod tests {
     fn ack_burst_counts_excess_over_bandwidth() {
         let mut extra = ExtraAcked::default();
         let start = origin();
-        // 1 MB/s: an ACK of 1000 bytes each millisecond, then 10 ms without ACKs, then 10,000 bytes at once.
+        // 1 MB/s: an ACK of 1000 bytes each millisecond, then 10 ms without ACKs, then 10,000 bytes
+        // at once.
         for tick in 0..50 {
             extra.on_ack(start + Duration::from_millis(tick), 1000, 1_000_000, 100_000, 1);
         }

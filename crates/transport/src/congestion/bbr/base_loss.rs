@@ -2,9 +2,9 @@
 //! the draft, which has no such estimate.
 //!
 //! The draft treats every loss as a sign of a full queue. A round with over 2 % loss ends a probe
-//! and caps `inflight_longterm`; outside probes, any loss lowers the rate each round. On a path with
-//! 5 % random loss (radio, a bad cable, a link model) every probe fails and the rate collapses,
-//! without any benefit to competing flows.
+//! and caps `inflight_longterm`; outside probes, any loss lowers the rate each round. On a path
+//! with 5 % random loss (radio, a bad cable, a link model) every probe fails and the rate
+//! collapses, without any benefit to competing flows.
 //!
 //! The estimator therefore samples loss while the queue is known to be short, and only the excess
 //! over the estimate counts as congestion. An ACK and the losses it reveals are a sample if
@@ -29,8 +29,8 @@
 //! - A policer, or a queue shorter than 1/8 of the RTT that other flows keep full, drops packets at
 //!   small RTTs. The base then rises to their steady-state loss. Probing still detects additional
 //!   loss and keeps `inflight_longterm`; its headroom lowers the rate, the loss and then the base.
-//! - If the RTT varies by over 1/8 without a queue, there are too few samples, and random loss again
-//!   counts as congestion.
+//! - If the RTT varies by over 1/8 without a queue, there are too few samples, and random loss
+//!   again counts as congestion.
 //!
 //! Switch: `base_loss` of [`BbrConfig`](super::BbrConfig).
 
@@ -52,8 +52,8 @@ const TEST_INTERVAL: Duration = Duration::from_secs(5);
 const EMPTY_QUEUE_RTT_DIVISOR: u32 = 8;
 /// Tolerance for random variation, standard deviations.
 const SIGMAS: u64 = 3;
-/// Additional tolerance, in thirds of a segment. The Poisson distribution is skewed to the right: its
-/// quantile is (z^2 - 1) / 6 losses above the normal one (first term of Cornish-Fisher).
+/// Additional tolerance, in thirds of a segment. The Poisson distribution is skewed to the right:
+/// its quantile is (z^2 - 1) / 6 losses above the normal one (first term of Cornish-Fisher).
 const SKEW_THIRDS: u64 = (SIGMAS * SIGMAS - 1) / 2;
 
 /// True if the RTT shows a (nearly) empty queue: at most 1/8 above `min_rtt`.
@@ -113,8 +113,8 @@ impl BaseLoss {
         self.round = Tally::default();
     }
 
-    /// Adds an ACK with an [empty queue](queue_is_empty), in `Startup` or while no packet sent above the
-    /// bandwidth is being acknowledged.
+    /// Adds an ACK with an [empty queue](queue_is_empty), in `Startup` or while no packet sent
+    /// above the bandwidth is being acknowledged.
     pub(super) fn on_empty_queue_ack(&mut self, acked: u64, lost: u64) {
         self.round.acked += acked;
         self.round.lost += lost;
@@ -126,8 +126,8 @@ impl BaseLoss {
         self.round = Tally::default();
     }
 
-    /// Ends a probing cycle: halves the tally. Otherwise a flow that never sees an empty queue again
-    /// would tolerate loss forever because of old samples.
+    /// Ends a probing cycle: halves the tally. Otherwise a flow that never sees an empty queue
+    /// again would tolerate loss forever because of old samples.
     pub(super) fn on_cycle(&mut self) {
         self.evidence.halve();
     }

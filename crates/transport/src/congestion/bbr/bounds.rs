@@ -1,15 +1,17 @@
-//! Bounds that loss sets on the model ("Long-term model", "Short-term model"), and their undo after a
-//! spurious loss.
+//! Bounds that loss sets on the model ("Long-term model", "Short-term model"), and their undo after
+//! a spurious loss.
 //!
 //! Deviation, switched by `skip_pacing_limited` of [`BbrConfig`](super::BbrConfig): a round that
-//! delivered as fast as it was paced does not lower the bandwidth. The draft lowers the bandwidth after
-//! a lossy round outside probes to the rate that this round delivered. But `ProbeBW_DOWN` paces at 0.9
-//! of the bandwidth and `CRUISE` slightly below it, so the path cannot deliver more. One loss near the
-//! end of `DOWN` thus cut the bandwidth to 0.9 for the 2 to 3 s of `CRUISE`, and every lossy round of
-//! `CRUISE` cut it further, whatever the capacity. The bound on inflight follows the draft.
+//! delivered as fast as it was paced does not lower the bandwidth. The draft lowers the bandwidth
+//! after a lossy round outside probes to the rate that this round delivered. But `ProbeBW_DOWN`
+//! paces at 0.9 of the bandwidth and `CRUISE` slightly below it, so the path cannot deliver more.
+//! One loss near the end of `DOWN` thus cut the bandwidth to 0.9 for the 2 to 3 s of `CRUISE`, and
+//! every lossy round of `CRUISE` cut it further, whatever the capacity. The bound on inflight
+//! follows the draft.
 //!
-//! Known errors: the comparison uses the current pacing rate, so a loss in the first round after `DOWN`
-//! still lowers the bandwidth. A queue that overflows by less than 2 % of the rate lowers inflight only.
+//! Known errors: the comparison uses the current pacing rate, so a loss in the first round after
+//! `DOWN` still lowers the bandwidth. A queue that overflows by less than 2 % of the rate lowers
+//! inflight only.
 
 use super::math::{PPM, UNBOUNDED, gain, mul_div};
 use super::{Bbr, LOSS_THRESH};
@@ -52,8 +54,8 @@ impl Bounds {
         self.inflight_shortterm = UNBOUNDED;
     }
 
-    /// Lowers the short-term bounds after a congested round to the amount delivered, by at most 30 %
-    /// (`InitLowerBounds`, `LossLowerBounds`).
+    /// Lowers the short-term bounds after a congested round to the amount delivered, by at most 30
+    /// % (`InitLowerBounds`, `LossLowerBounds`).
     pub(super) fn lower(&mut self, latest: Latest, max_bw: u64, cwnd: u64) {
         if self.bw_shortterm == UNBOUNDED {
             self.bw_shortterm = max_bw;
@@ -65,7 +67,8 @@ impl Bounds {
         self.inflight_shortterm = latest.inflight.max(gain(self.inflight_shortterm, BETA));
     }
 
-    /// Long-term bound minus the headroom for other flows, at least `floor` (`InflightWithHeadroom`).
+    /// Long-term bound minus the headroom for other flows, at least `floor`
+    /// (`InflightWithHeadroom`).
     pub(super) fn with_headroom(&self, mss: u64, floor: u64) -> u64 {
         if self.inflight_longterm == UNBOUNDED {
             return UNBOUNDED;
@@ -84,8 +87,8 @@ impl Bounds {
 }
 
 impl Bbr {
-    /// Replaces the bandwidth of a lossy round by the model's if pacing, not the path, limited the round.
-    /// Allows for the base loss and for 2 % more, the loss that a probe tolerates.
+    /// Replaces the bandwidth of a lossy round by the model's if pacing, not the path, limited the
+    /// round. Allows for the base loss and for 2 % more, the loss that a probe tolerates.
     pub(super) fn discount_pacing_limited(&self, latest: Latest) -> Latest {
         let arrives = mul_div(self.pacing_rate, PPM - self.base_loss_ppm(), PPM);
         let kept_up = latest.bw >= mul_div(arrives, PPM - LOSS_THRESH, PPM);

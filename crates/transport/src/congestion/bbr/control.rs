@@ -1,4 +1,4 @@
-//! "Updating Control Parameters": pacing rate, send quantum and window that follow from the model.
+//! "Updating Control Parameters": computes pacing rate, send quantum and window from the model.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use super::{AckEvent, Bbr, State};
 
 /// 1 - `BBR.PacingMarginPercent`, in thousandths.
 const PACING_MARGIN: u64 = 990;
-/// Half of that margin, a deviation: it is there to let a queue drain that the estimate of the bandwidth, a maximum,
-/// would keep. `ProbeBW_DOWN` and `Drain` end without a queue, so in `CRUISE`, most of a transfer, there is little left
-/// to drain, and the estimate is 0.1 % high on a path that aggregates no ACKs.
+/// Half of that margin: a deviation. The margin drains the queue that the bandwidth estimate, a
+/// maximum, would keep. `ProbeBW_DOWN` and `Drain` end without a queue, so little is left to drain
+/// in `CRUISE`, most of a transfer. Without ACK aggregation the estimate is 0.1 % too high.
 const NARROW_PACING_MARGIN: u64 = 995;
 /// `BBR.StartupPacingGain`, in thousandths: doubles the rate each round.
 const STARTUP_PACING_GAIN: u64 = 2770;
-/// Triples it; see `startup.rs`.
+/// Triples the rate each round, in thousandths; see `startup.rs`.
 const TRIPLE_PACING_GAIN: u64 = 6000;
-/// The window that leaves room for it.
+/// Window gain while the rate triples, in thousandths.
 const TRIPLE_CWND_GAIN: u64 = 4000;
 /// `BBR.ProbeRTTCwndGain`, in thousandths.
 const PROBE_RTT_CWND_GAIN: u64 = 500;
-/// The round trip assumed before one is known.
+/// RTT assumed before the first sample.
 const NOMINAL_RTT: Duration = Duration::from_millis(1);
-/// The largest send quantum, bytes.
+/// Largest send quantum, bytes.
 const MAX_QUANTUM: u64 = 64 << 10;
 
 /// `InitPacingRate`: bytes per second.
@@ -54,7 +54,7 @@ impl Bbr {
         }
     }
 
-    /// The first round trip replaces the one assumed for pacing.
+    /// Replaces the assumed RTT in the initial pacing rate by the first sample.
     pub(super) fn on_rtt_known(&mut self, event: &AckEvent) {
         if self.config.initial_rtt.is_none() && !event.srtt.is_zero() {
             self.config.initial_rtt = Some(event.srtt);
@@ -67,19 +67,19 @@ impl Bbr {
         self.set_pacing_rate_with_gain(self.pacing_gain());
     }
 
-    /// `SetPacingRateWithGain`. Until the pipe was full once, the rate only rises.
+    /// `SetPacingRateWithGain`. The rate only rises until the pipe has been full once.
     pub(super) fn set_pacing_rate_with_gain(&mut self, pacing_gain: u64) {
         let below = if self.config.narrow_pacing_margin { NARROW_PACING_MARGIN } else { PACING_MARGIN };
         let rate = self.before_base_loss(mul_div(self.bw, pacing_gain * below, 1_000_000));
-        if let Some(rate) = self.within_trains(rate) {
+        if let Some(rate) = self.clamp_to_trains(rate) {
             self.pacing_rate = rate;
         } else if self.bw > 0 && (self.full_bw.reached() || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
     }
 
-    /// Paces no slower than a segment each round trip. The bandwidth measured over back-offs of the retransmission timer
-    /// is next to nothing, and what the timer then sends again would wait for the pace of that.
+    /// Raises the pacing rate to at least one segment per RTT. The bandwidth measured across
+    /// timeout back-offs is close to zero and would delay retransmissions.
     pub(super) fn apply_min_pacing_rate(&mut self, srtt: Duration) {
         let nanos = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
         if nanos > 0 {
@@ -87,18 +87,19 @@ impl Bbr {
         }
     }
 
-    /// What must be sent for `delivered` to arrive: the model's bandwidth is of what arrives, and a link is
-    /// only full if what is lost before it is sent as well.
+    /// Bytes to send so that `delivered` bytes arrive. The model's bandwidth counts delivered bytes
+    /// only; filling the link takes the base loss on top.
     fn before_base_loss(&self, delivered: u64) -> u64 {
         mul_div(delivered, PPM, PPM - self.base_loss_ppm())
     }
 
-    /// Most bytes to hand over at once (`SetSendQuantum`): a millisecond's worth.
+    /// Largest batch, bytes (`SetSendQuantum`): 1 ms of the pacing rate.
     pub(crate) fn send_quantum(&self) -> u64 {
         (self.pacing_rate / 1000).min(MAX_QUANTUM).max(2 * self.config.mss)
     }
 
-    /// Bytes that fill the path at `bw` without a queue (`BDPMultiple(1.0)`), those that will be lost included.
+    /// Bandwidth-delay product at `bw`, bytes (`BDPMultiple(1.0)`), including the expected base
+    /// loss.
     pub(super) fn bdp(&self, bw: u64) -> u64 {
         match self.min_rtt.get() {
             Some(min_rtt) => self.before_base_loss(volume(bw, min_rtt)),

@@ -1,22 +1,23 @@
-//! "Exiting Acceleration Based on Bandwidth Plateau": has faster sending ceased to give faster delivery?
+//! "Exiting Acceleration Based on Bandwidth Plateau": detects that the delivery rate no longer
+//! grows.
 
 use super::math::gain;
 
-/// Growth that counts as such, in thousandths.
+/// Smallest significant growth per round, in thousandths.
 const GROWTH: u64 = 1250;
-/// Rounds without it that make a full pipe.
+/// Rounds without significant growth that indicate a full pipe.
 const PLATEAU_ROUNDS: u8 = 3;
 
-/// What a round said of the pipe.
+/// Growth of the delivery rate in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The delivery rate grew by a quarter or more.
+    /// 25 % or more.
     Growing,
-    /// It did not.
+    /// Less than 25 %.
     Flat,
 }
 
-/// The estimator of a full pipe.
+/// Full-pipe detector.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FullBandwidth {
     baseline: u64,
@@ -27,12 +28,12 @@ pub(super) struct FullBandwidth {
 }
 
 impl FullBandwidth {
-    /// Begins to look anew, with growth counted from `baseline` (`ResetFullBW`).
+    /// Restarts the search, with growth relative to `baseline` (`ResetFullBW`).
     pub(super) fn reset(&mut self, baseline: u64) {
         *self = Self { baseline, flat_rounds: 0, now: false, ..*self };
     }
 
-    /// Takes the rate at the end of a round which the application did not limit (`CheckFullBWReached`).
+    /// Processes the delivery rate of a round that was not app-limited (`CheckFullBWReached`).
     pub(super) fn on_round(&mut self, delivery_rate: u64) {
         if self.now {
             return;
@@ -48,27 +49,27 @@ impl FullBandwidth {
         self.reached |= self.now;
     }
 
-    /// A round is over of which the application's limit tells nothing.
+    /// Ends an app-limited round, which gives no verdict.
     pub(super) fn on_limited_round(&mut self) {
         self.last = None;
     }
 
-    /// What the last round said; `None` if it said nothing.
+    /// Verdict of the last round; `None` if it was app-limited.
     pub(super) fn last(&self) -> Option<Verdict> {
         self.last
     }
 
-    /// The pipe is full since the search began (`BBR.full_bw_now`).
+    /// True if the current search found a full pipe (`BBR.full_bw_now`).
     pub(super) fn now(&self) -> bool {
         self.now
     }
 
-    /// The pipe was full once (`BBR.full_bw_reached`).
+    /// True if the pipe has been full once (`BBR.full_bw_reached`).
     pub(super) fn reached(&self) -> bool {
         self.reached
     }
 
-    /// Decides from outside that the pipe is full, or that it never was.
+    /// Overrides `BBR.full_bw_reached`, for loss-based exits and their undo.
     pub(super) fn set_reached(&mut self, reached: bool) {
         self.reached = reached;
     }
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_rounds_below_a_quarter_of_growth_fill_the_pipe() {
+    fn three_flat_rounds_fill_the_pipe() {
         let mut full = FullBandwidth::default();
         let mut after = |rate| {
             full.on_round(rate);
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_starts_the_count_again() {
+    fn growth_restarts_flat_round_count() {
         let mut full = FullBandwidth::default();
         for rate in [1000, 1000, 1000, 1300, 1300, 1300] {
             full.on_round(rate);

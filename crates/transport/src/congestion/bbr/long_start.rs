@@ -1,54 +1,57 @@
-//! The start on long paths, a deviation switched by [`BbrConfig::long_start`](super::BbrConfig): where a round trip takes
-//! 100 ms and more, growth by the round trip takes seconds in which short transfers end.
+//! `Startup` on long paths: a deviation, switched by [`BbrConfig::long_start`](super::BbrConfig).
+//! At RTTs of 100 ms and more, growth per RTT takes seconds, longer than a short transfer.
 //!
-//! The first window is that of RFC 6928 for each 50 ms of round trip, up to twelve times, so its rate is that of such a
-//! window where round trips are 50 ms. Segments leave in trains of sixteen, of which four ACKs tell even where the way back is thin, and the
-//! dispersion of their ACKs tells the bottleneck's rate after one round trip (`trains.rs`). As picoquic does, half of that
-//! is sent at from there on; all of it where trains agree in rate and round trip, which a queue of others in motion or
-//! hosts that join packets do not let them. No step is more than 80 times what was delivered before (8 times where trains
-//! do not agree): a token bucket passes each train at the rate of the link before it.
+//! - Initial window: that of RFC 6928 for each 50 ms of RTT, up to twelve. Its rate equals that of
+//!   one such window at an RTT of 50 ms.
+//! - Packet trains: segments leave in trains of 16, large enough for four ACKs even on a slow
+//!   return path. The dispersion of the ACKs gives the bottleneck rate after one RTT (`trains.rs`).
+//! - Rate: half the estimate, as in picoquic; all of it if trains agree in rate and RTT. They do
+//!   not agree if the queue of other flows changes or if hosts coalesce packets.
+//! - Step: at most 80 times the rate delivered before, 8 times if trains do not agree. Reason: a
+//!   token bucket passes each train at the rate of the link before it.
+//! - Ceiling: 1.25 times the estimate. A round at the estimate without a queue shows that the
+//!   estimate was too low (ACKs that share a slow return path), and triples the ceiling.
 //!
-//! Until a round that is sent at the estimate shows no queue, no more than 1.25 times the estimate is sent: then the
-//! estimate was too low (ACKs that share a slow way back), and the bound is tripled. At the first sign of a queue the start
-//! is over.
+//! The first sign of a queue ends this phase.
 
 use super::math::{gain, mul_div, volume};
 use super::{AckEvent, Bbr, State};
 use crate::congestion::TrainRate;
 use std::time::Duration;
 
-/// The shortest round trip that counts as long.
+/// Shortest RTT of a long path.
 const LONG_RTT: Duration = Duration::from_millis(100);
-/// Round trip that one first window is meant for.
+/// RTT covered by one initial window of RFC 6928.
 const WINDOW_RTT: Duration = Duration::from_millis(50);
-/// Largest number of first windows in the first flight.
+/// Largest number of initial windows in the first flight.
 const MAX_WINDOWS: u128 = 12;
-/// Segments of a train.
+/// Segments per train.
 const TRAIN_SEGMENTS: u64 = 16;
-/// Steps at most, with trains that agree and without.
-const STEADY_STEP: u64 = 80;
-const STEP: u64 = 8;
-/// What of an estimate is used at once where trains do not agree, thousandths.
+/// Largest rate increase, as a factor, if trains agree.
+const MAX_STEADY_STEP: u64 = 80;
+/// Largest rate increase, as a factor, if trains do not agree.
+const MAX_UNSTEADY_STEP: u64 = 8;
+/// Share of the estimate used if trains do not agree, thousandths.
 const UNSTEADY_SHARE: u64 = 500;
-/// How far beyond the estimate the start goes before it is confirmed, thousandths.
-const CEILING: u64 = 1250;
-/// A round that delivered this share of the bound without a queue shows that it was too low, thousandths.
-const CONFIRMED: u64 = 850;
-/// A pipe that delivers this share of the bound with a queue is full, thousandths.
-const FULL: u64 = 750;
+/// Ceiling relative to the estimate, thousandths.
+const CEILING_GAIN: u64 = 1250;
+/// Share of the ceiling that must be delivered without a queue to raise it, thousandths.
+const RAISE_SHARE: u64 = 850;
+/// Share of the ceiling that indicates a full pipe if delivered with a queue, thousandths.
+const FULL_SHARE: u64 = 750;
 
-/// Bounds that packet trains set on the pace of the start.
+/// Bounds of the pacing rate set by packet trains.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LongStart {
     on: bool,
-    /// Bytes per second to send at least; 0 before the first estimate.
+    /// Lowest pacing rate, bytes per second; 0 before the first estimate.
     floor: u64,
-    /// Bytes per second to send at most; 0 before the first estimate.
+    /// Highest pacing rate, bytes per second; 0 before the first estimate.
     ceiling: u64,
 }
 
-/// How many first windows there are in the first flight of a path with this round trip.
-pub(super) fn windows(rtt: Option<Duration>) -> u64 {
+/// Returns the number of initial windows in the first flight at this RTT.
+pub(super) fn initial_windows(rtt: Option<Duration>) -> u64 {
     let long = rtt.filter(|rtt| *rtt >= LONG_RTT);
     let windows = long.map_or(1, |rtt| (rtt.as_nanos() / WINDOW_RTT.as_nanos()).min(MAX_WINDOWS));
     u64::try_from(windows).unwrap_or(1)
@@ -65,12 +68,12 @@ impl Bbr {
         self.long_start.on && self.state == State::Startup && self.fast_startup
     }
 
-    /// Bytes that leave together; 0 where nothing is to be learnt from it.
+    /// Size of a train, bytes; 0 if no trains are sent.
     pub(super) fn train_bytes(&self) -> u64 {
         if self.starts_long() { TRAIN_SEGMENTS * self.config.mss } else { 0 }
     }
 
-    /// How long the bottleneck takes for a train, as far as it is known: that is no queue.
+    /// Estimated transmission time of a train at the bottleneck, which must not count as a queue.
     pub(super) fn train_time(&self) -> Duration {
         let rate = self.max_bw.max().max(self.long_start.floor);
         let nanos = mul_div(self.train_bytes(), 1_000_000_000, rate.max(1));
@@ -81,8 +84,9 @@ impl Bbr {
         if !self.starts_long() {
             return;
         }
-        let (share, step) = if train.steady { (1000, STEADY_STEP) } else { (UNSTEADY_SHARE, STEP) };
-        // The first flight is on its way: what of it arrived is the least that it will deliver.
+        let (share, step) =
+            if train.steady { (1000, MAX_STEADY_STEP) } else { (UNSTEADY_SHARE, MAX_UNSTEADY_STEP) };
+        // The first flight, in bytes per second: the rate before the first sample.
         let first = self.config.initial_rtt.map_or(0, |rtt| {
             mul_div(
                 self.config.initial_cwnd,
@@ -93,17 +97,17 @@ impl Bbr {
         let before = self.max_bw.max().max(first);
         let floor = gain(train.rate, share).min(before.saturating_mul(step));
         self.long_start.floor = self.long_start.floor.max(floor);
-        self.long_start.ceiling = self.long_start.ceiling.max(gain(train.rate, CEILING));
+        self.long_start.ceiling = self.long_start.ceiling.max(gain(train.rate, CEILING_GAIN));
     }
 
     /// Keeps the pace of the start between what trains allow; after its tripling part, below that.
-    pub(super) fn within_trains(&self, rate: u64) -> Option<u64> {
+    pub(super) fn clamp_to_trains(&self, rate: u64) -> Option<u64> {
         let LongStart { on, floor, ceiling } = self.long_start;
         let floor = if self.fast_startup { floor } else { 0 };
         (on && self.state == State::Startup && ceiling > 0).then(|| rate.min(ceiling).max(floor))
     }
 
-    /// Bytes to have in flight at least.
+    /// Smallest window, bytes.
     pub(super) fn train_window(&self) -> u64 {
         match self.min_rtt.get() {
             Some(min_rtt) if self.starts_long() => {
@@ -113,20 +117,20 @@ impl Bbr {
         }
     }
 
-    /// A round is over, without a queue.
+    /// Triples the ceiling after a round near it without a queue.
     pub(super) fn raise_ceiling(&mut self) {
         let ceiling = self.long_start.ceiling;
-        if self.starts_long() && self.max_bw.max() >= gain(ceiling, CONFIRMED) {
+        if self.starts_long() && self.max_bw.max() >= gain(ceiling, RAISE_SHARE) {
             self.long_start.ceiling = ceiling.saturating_mul(3);
         }
     }
 
-    /// There is a queue, and the pipe delivers what trains told of it.
-    pub(super) fn fills_what_trains_told(&self, event: &AckEvent) -> bool {
+    /// True if the pipe delivers nearly the ceiling and has a queue.
+    pub(super) fn fills_train_estimate(&self, event: &AckEvent) -> bool {
         let LongStart { on, ceiling, .. } = self.long_start;
         on && self.state == State::Startup
             && ceiling > 0
-            && self.max_bw.max() >= gain(ceiling, FULL)
+            && self.max_bw.max() >= gain(ceiling, FULL_SHARE)
             && self.shows_queue(event)
     }
 }

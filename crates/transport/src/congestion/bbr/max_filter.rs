@@ -1,4 +1,4 @@
-//! The two windowed maxima of the model: bandwidth over cycles of probing, aggregation over rounds.
+//! Windowed maximum filters: bandwidth over probing cycles, ACK aggregation over rounds.
 
 /// Maximum over the current and the previous cycle (`BBR.max_bw_filter`, `MaxBwFilterLen` = 2).
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,7 +12,7 @@ impl MaxBwFilter {
         self.current = self.current.max(rate);
     }
 
-    /// A cycle is over (`AdvanceMaxBwFilter`). A cycle that gave no sample is none: what is known is kept.
+    /// Ends a cycle (`AdvanceMaxBwFilter`). A cycle without samples does not count.
     pub(super) fn advance(&mut self) {
         if self.current > 0 {
             self.previous = self.current;
@@ -25,7 +25,7 @@ impl MaxBwFilter {
     }
 }
 
-/// Maximum over the last `window` rounds, exact: one value for each of up to ten rounds.
+/// Exact maximum over up to ten rounds: one value per round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RoundMaxFilter {
     slots: [u64; Self::ROUNDS],
@@ -41,7 +41,7 @@ impl RoundMaxFilter {
         for step in 1..=passed {
             self.slots[Self::slot(self.round + step)] = 0;
         }
-        // More rounds than slots: every slot is empty, whichever the round falls on.
+        // After more rounds than slots, every slot is empty.
         self.round = round;
         let slot = &mut self.slots[Self::slot(round)];
         *slot = (*slot).max(value);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bandwidth_is_forgotten_after_two_cycles_but_never_for_want_of_samples() {
+    fn bandwidth_expires_after_two_cycles_with_samples() {
         let mut filter = MaxBwFilter::default();
         filter.update(100);
         filter.advance();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregation_is_the_largest_of_the_last_rounds() {
+    fn aggregation_is_maximum_of_last_rounds() {
         let mut filter = RoundMaxFilter::default();
         filter.update(50, 1);
         filter.update(20, 5);

@@ -1,4 +1,4 @@
-//! "`BBR.min_rtt` Min Filter": the round trip of an empty path, and when it is due to be looked for again.
+//! "`BBR.min_rtt` Min Filter": minimum RTT, and the schedule of `ProbeRTT`.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 const FILTER_LEN: Duration = Duration::from_secs(10);
 /// `BBR.ProbeRTTInterval`.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
-/// A sample within this part of the minimum confirms it.
-const CONFIRMS: u32 = 64;
+/// A sample confirms the minimum if it exceeds it by at most 1/64.
+const CONFIRM_DIVISOR: u32 = 64;
 
-/// The two minima: over ten seconds for the model, over five for the schedule of `ProbeRTT`.
+/// Two minimum filters: over 10 s for the model, over 5 s for the schedule of `ProbeRTT`.
 ///
-/// The draft renews the schedule by a *smaller* sample only, so that a flow which sees the same empty path
-/// again and again halves its window every five seconds to measure what it has just measured. Here a sample
-/// within 1/64 of the minimum confirms it and renews both windows. A path with a standing queue gives no such
-/// sample, and there the probe is as due as ever.
+/// Deviation. In the draft only a *smaller* sample postpones `ProbeRTT`, so a flow on an empty path
+/// halves its window every 5 s to measure a known value. Here a sample within 1/64 of the minimum
+/// confirms it and renews both windows. A path with a standing queue gives no such samples, so
+/// `ProbeRTT` stays on schedule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MinRtt {
     min: Option<Sample>,
@@ -30,19 +30,19 @@ struct Sample {
 }
 
 impl MinRtt {
-    /// Knows nothing yet. With `confirm` off it is the draft's to the letter.
+    /// Returns an empty filter; without `confirm`, that of the draft.
     pub(super) fn new(confirm: bool) -> Self {
         Self { min: None, probe: None, probe_due: false, confirm }
     }
 
-    /// Takes the newest sample of an ACK, if it gave one (`UpdateMinRTT`).
+    /// Adds the newest RTT sample of an ACK, if any (`UpdateMinRTT`).
     pub(super) fn update(&mut self, now: Instant, rtt: Option<Duration>) {
         let expired = |sample: Option<Sample>, window| sample.is_some_and(|held| now > held.at + window);
         self.probe_due = expired(self.probe, PROBE_INTERVAL);
         if let Some(rtt) = rtt {
             match &mut self.probe {
                 Some(held) if rtt >= held.rtt && !self.probe_due => {
-                    if self.confirm && rtt <= held.rtt + held.rtt / CONFIRMS {
+                    if self.confirm && rtt <= held.rtt + held.rtt / CONFIRM_DIVISOR {
                         held.at = now;
                     }
                 }
@@ -60,19 +60,19 @@ impl MinRtt {
         }
     }
 
-    /// A probe is over: the next is due an interval from now.
+    /// Ends a probe: the next one is due after [`PROBE_INTERVAL`].
     pub(super) fn probed(&mut self, now: Instant) {
         if let Some(probe) = &mut self.probe {
             probe.at = now;
         }
     }
 
-    /// As of the last update (`BBR.probe_rtt_expired`).
+    /// True if a probe was due at the last update (`BBR.probe_rtt_expired`).
     pub(super) fn probe_due(&self) -> bool {
         self.probe_due
     }
 
-    /// The model's minimum, `None` before the first sample.
+    /// Minimum RTT of the model; `None` before the first sample.
     pub(super) fn get(&self) -> Option<Duration> {
         self.min.map(|sample| sample.rtt)
     }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_due_five_seconds_after_the_smallest_sample() {
+    fn probe_is_due_five_seconds_after_minimum() {
         let (mut filter, start) = (MinRtt::new(true), origin());
         feed(&mut filter, start, 0, 100_000);
         feed(&mut filter, start, 4000, 120_000);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_round_trip_again_confirms_the_minimum_unless_the_draft_is_asked_for() {
+    fn sample_within_64th_confirms_minimum_unless_disabled() {
         let (mut filter, mut draft, start) = (MinRtt::new(true), MinRtt::new(false), origin());
         for filter in [&mut filter, &mut draft] {
             feed(filter, start, 0, 100_000);

@@ -1,5 +1,5 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr): a path model (bandwidth, minimum RTT, inflight bounds) and a
-//! state machine of seven phases that sends by the model and keeps it current.
+//! BBR version 3 (draft-ietf-ccwg-bbr): a path model (bandwidth, minimum RTT, inflight bounds) and
+//! a state machine of seven phases that sends by the model and keeps it current.
 //!
 //! Names and order of steps are the draft's; each file quotes the section it implements.
 //!
@@ -200,7 +200,7 @@ impl Bbr {
     /// Returns a controller in `Startup` (`OnInit`).
     pub(crate) fn new(mut config: BbrConfig) -> Self {
         if config.long_start {
-            config.initial_cwnd *= long_start::windows(config.initial_rtt);
+            config.initial_cwnd *= long_start::initial_windows(config.initial_rtt);
         }
         Self {
             config,
@@ -276,8 +276,8 @@ impl Bbr {
         }
     }
 
-    /// Responds to congestion once a round outside probes (`AdaptLowerBoundsFromCongestion`). CE marks
-    /// always count; loss counts if the base loss rate does not explain it.
+    /// Responds to congestion once a round outside probes (`AdaptLowerBoundsFromCongestion`). CE
+    /// marks always count; loss counts if the base loss rate does not explain it.
     fn adapt_lower_bounds(&mut self) {
         if !self.loss_round.over() || !self.loss_round.congested || self.state.probes_bandwidth() {
             return;
@@ -359,8 +359,8 @@ impl Controller for Bbr {
     }
 
     fn on_packet_lost(&mut self, lost: &LostPacket) {
-        // The draft's text saves the state when recovery begins, its pseudocode in each round of recovery.
-        // The latter would overwrite the phase that the loss ended.
+        // The draft's text saves the state when recovery begins, its pseudocode in each round of
+        // recovery. The latter would overwrite the phase that the loss ended.
         if self.loss_round.note(self.delivered) && self.recovery == Recovery::None {
             self.save_state_upon_loss();
         }

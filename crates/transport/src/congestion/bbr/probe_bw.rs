@@ -1,4 +1,4 @@
-//! "ProbeBW": DOWN, CRUISE, REFILL, UP, and the long-term bound that probing finds.
+//! "ProbeBW": DOWN, CRUISE, REFILL, UP, and the long-term bound found by probing.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use super::bounds::BETA;
 use super::math::{PPM, UNBOUNDED, draw, gain, mul_div};
 use super::{Ack, AckEvent, Bbr, CongestionEvent, LOSS_THRESH, LostPacket, State};
 
-/// The least wall-clock time between probes; up to a second more is drawn.
+/// Smallest wall-clock time between probes; a random time of up to 1 s is added.
 const MIN_PROBE_WAIT: Duration = Duration::from_secs(2);
-/// Rounds after which a flow with Reno's window would have probed, at most.
+/// Upper limit of the wait in rounds that matches Reno's growth.
 const MAX_RENO_ROUNDS: u64 = 63;
-/// Doublings of the growth of the long-term bound, at most.
+/// Largest number of doublings of the long-term bound's growth.
 const MAX_UP_ROUNDS: u32 = 30;
 
-/// What the ACKs that arrive now tell about probing (`BBR.ack_phase`).
+/// Probing phase that the arriving ACKs belong to (`BBR.ack_phase`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum AckPhase {
     #[default]
@@ -24,7 +24,7 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// State of the cycle of probing.
+/// State of the probing cycle.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cycle {
     ack_phase: AckPhase,
@@ -34,7 +34,7 @@ pub(super) struct Cycle {
     wait: Duration,
     rounds_since_probe_up: u64,
     draws: u64,
-    /// ACKs may still speak of what a probe sent, and no loss was held against it (`is_bw_probe_sample`).
+    /// ACKs may still cover data of a probe that has had no excessive loss (`is_bw_probe_sample`).
     probe_sample: bool,
     prev_too_high: bool,
     prev_precautionary: bool,
@@ -48,17 +48,17 @@ impl Cycle {
         self.rounds_since_probe_up += 1;
     }
 
-    /// What is acknowledged now may have been sent above the bandwidth.
+    /// True if the acknowledged data may have been sent above the bandwidth.
     pub(super) fn awaits_feedback(&self) -> bool {
         !matches!(self.ack_phase, AckPhase::Init | AckPhase::Refilling)
     }
 
-    /// The phase that follows is no probe, but ACKs of the last one may still come.
+    /// Ends the probe; its ACKs may still arrive.
     pub(super) fn stop_probing(&mut self) {
         self.ack_phase = AckPhase::ProbeStopping;
     }
 
-    /// `PickProbeWait`: two to three seconds, and a round more or not.
+    /// `PickProbeWait`: 2 to 3 s, and a random offset of 0 or 1 rounds.
     fn pick_wait(&mut self, seed: u64) {
         self.rounds_since_probe_up = draw(seed, self.draws, 2);
         self.wait = MIN_PROBE_WAIT + Duration::from_micros(draw(seed, self.draws + 1, 1_000_001));
@@ -149,7 +149,7 @@ impl Bbr {
         self.full_bw.now()
     }
 
-    /// `AdaptLongTermModel`; true if it decided on the next phase.
+    /// `AdaptLongTermModel`. Returns true if it changed the phase.
     fn adapt_long_term_model(&mut self, ack: &Ack<'_>) -> bool {
         let round_starts = self.rounds.starts();
         if self.cycle.ack_phase == AckPhase::ProbeStarting && round_starts {
@@ -216,9 +216,10 @@ impl Bbr {
         }
     }
 
-    /// The draft leaves marks open. One ends a probe as excessive loss does, once a round trip: a queue that marks has
-    /// no room for what is in flight. `Startup` goes on until the pipe is full, for a queue may mark its first bursts,
-    /// but no longer briskly (`startup.rs`).
+    /// Ends a probe on a CE mark, as excessive loss does, at most once per RTT. The draft does not
+    /// specify this; a marking queue has no room for the data in flight. `Startup` continues until
+    /// the pipe is full, because a queue may mark the first bursts, but stops tripling
+    /// (`startup.rs`).
     pub(super) fn probe_met_mark(&mut self, event: &CongestionEvent) {
         if self.state == State::ProbeBwUp && self.cycle.probe_sample {
             self.cycle.prev_too_high = true;
@@ -228,7 +229,8 @@ impl Bbr {
         }
     }
 
-    /// `InflightAtLoss`: the volume at which loss passed what is tolerated, within the lost packet.
+    /// `InflightAtLoss`: bytes in flight at which loss exceeded the tolerance, within the lost
+    /// packet.
     pub(super) fn inflight_at_loss(&self, lost: &LostPacket) -> u64 {
         let inflight_prev = lost.tx_in_flight.saturating_sub(lost.bytes);
         let lost_prev = lost.lost_since_sent.saturating_sub(lost.bytes);
@@ -239,7 +241,7 @@ impl Bbr {
 
 #[cfg(test)]
 impl Cycle {
-    /// Puts the next probe off.
+    /// Postpones the next probe.
     pub(super) fn delay(&mut self, now: Instant) {
         self.began = Some(now);
         self.rounds_since_probe_up = 0;

@@ -1,6 +1,8 @@
-//! "ProbeRTT": halve what is in flight for 200 ms to see the round trip of an empty path. Also "Restarting From
-//! Idle", for which a pause is as good a look at the empty path. A deviation: the probe also tells whether loss answers to
-//! the rate, and is made for that where more than an eighth is lost (`base_loss.rs`).
+//! "ProbeRTT": halves the data in flight for 200 ms to measure the RTT of an empty path. Also
+//! "Restarting From Idle", since an idle period empties the path, too.
+//!
+//! Deviation: the probe also tests whether loss depends on the rate. It is made for that alone if
+//! over 1/8 is lost (`base_loss.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +11,18 @@ use super::{Ack, Bbr, RateSample, State};
 /// `BBR.ProbeRTTDuration`.
 const DURATION: Duration = Duration::from_millis(200);
 
-/// The probe in hand.
+/// State of the current probe.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProbeRtt {
     /// `BBR.probe_rtt_done_stamp`.
     done_at: Option<Instant>,
     round_done: bool,
-    /// `delivered` up to which samples speak of a pipe that was half empty on purpose.
+    /// Samples up to this value of `delivered` are limited by the probe.
     limited_until: u64,
 }
 
 impl ProbeRtt {
-    /// The sample's packet left while a probe kept the pipe half empty (`MarkConnectionAppLimited`).
+    /// True if the sampled packet was sent during a probe (`MarkConnectionAppLimited`).
     pub(super) fn limits(&self, sample: &RateSample) -> bool {
         self.limited_until > 0 && sample.prior_delivered <= self.limited_until
     }

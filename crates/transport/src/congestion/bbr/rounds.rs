@@ -1,5 +1,5 @@
-//! Packet-timed rounds ("`BBR.round_count`: Tracking Packet-Timed Round Trips"), and the delivery and
-//! loss signals of a round ("When not Probing for Bandwidth").
+//! Packet-timed rounds ("`BBR.round_count`: Tracking Packet-Timed Round Trips"), and the delivery
+//! and loss signals of a round ("When not Probing for Bandwidth").
 
 use super::bounds::Latest;
 
@@ -102,8 +102,8 @@ impl LossRound {
         self.recovery.now = in_recovery;
     }
 
-    /// Runs near the end of ACK processing (`AdvanceLatestDeliverySignals`): starts the next round if this
-    /// one is over.
+    /// Runs near the end of ACK processing (`AdvanceLatestDeliverySignals`): starts the next round
+    /// if this one is over.
     pub(super) fn advance(&mut self, sample: Latest) {
         if self.over {
             self.latest = sample;

@@ -1,24 +1,27 @@
-//! "Startup" and "Drain": doubles the rate each round until the pipe is full, then drains the queue.
+//! "Startup" and "Drain": doubles the rate each round until the pipe is full, then drains the
+//! queue.
 //!
 //! Deviation, switched by [`BbrConfig::fast_startup`](super::BbrConfig): the rate triples until the
-//! first sign of a full pipe. On a long fat path, `Startup` is most of a transfer. From ten segments
-//! to 250 Mbit/s at 600 ms takes 10.6 rounds by doubling and 6.7 by tripling: over 2 s less.
+//! first sign of a full pipe. On a long fat path, `Startup` is most of a transfer. From ten
+//! segments to 250 Mbit/s at 600 ms takes 10.6 rounds by doubling and 6.7 by tripling: over 2 s
+//! less.
 //!
-//! The gains for growth by x per round follow from the draft's derivation. The measured bandwidth is
-//! the average over the round before last, (1/x - 1/x^2) / ln x of the rate. The pacing gain is the
-//! inverse: 4.94 for x = 3 (2.77 for x = 2). The data in flight is (1 - 1/x) / ln x of a round's
-//! data, or 3 measured bandwidth-delay products (2 for x = 2), so the window must grow by twice the
-//! acknowledged bytes.
+//! The gains for growth by x per round follow from the draft's derivation. The measured bandwidth
+//! is the average over the round before last, (1/x - 1/x^2) / ln x of the rate. The pacing gain is
+//! the inverse: 4.94 for x = 3 (2.77 for x = 2). The data in flight is (1 - 1/x) / ln x of a
+//! round's data, or 3 measured bandwidth-delay products (2 for x = 2), so the window must grow by
+//! twice the acknowledged bytes.
 //!
-//! This assumes that data is in flight during the whole RTT. With an initial window of ten segments,
-//! ACKs arrive in the first part of each RTT only. A bandwidth sample across the following gap is up
-//! to a third too low: with gains of 4.94 and 3 the rounds grew by 2.2 to 2.8. The gains are
-//! therefore 6 and 4, so that window growth is the limit: at most threefold per round.
+//! This assumes that data is in flight during the whole RTT. With an initial window of ten
+//! segments, ACKs arrive in the first part of each RTT only. A bandwidth sample across the
+//! following gap is up to a third too low: with gains of 4.94 and 3 the rounds grew by 2.2 to 2.8.
+//! The gains are therefore 6 and 4, so that window growth is the limit: at most threefold per
+//! round.
 //!
 //! The sign of a full pipe is a queueing delay of 1/64 of the RTT, seen 1.17 rounds after the rate
 //! passed that of the bottleneck. 2.2 bandwidth-delay products (BDPs) are then in flight; the
-//! draft's window allows 2. The price: about 0.2 BDP is dropped once if the queue holds 1 BDP. After
-//! that the draft's gains apply.
+//! draft's window allows 2. The price: about 0.2 BDP is dropped once if the queue holds 1 BDP.
+//! After that the draft's gains apply.
 
 use std::time::Duration;
 
@@ -52,7 +55,7 @@ impl Bbr {
                 self.base_loss.on_startup_round(self.grows(), self.config.mss);
             }
         }
-        if self.fills_what_trains_told(ack.event) {
+        if self.fills_train_estimate(ack.event) {
             self.full_bw.set_reached(true);
         }
         if self.triples() {
@@ -86,17 +89,18 @@ impl Bbr {
     }
 
     /// `CheckStartupHighLoss`: the draft's three criteria, and one more if the base loss rate is
-    /// estimated. The estimate is poor so early, but a pipe whose delivery rate just grew by 25 % was
-    /// not full.
+    /// estimated. The estimate is poor so early, but a pipe whose delivery rate just grew by 25 %
+    /// was not full.
     fn startup_loss_is_high(&self, ack: &Ack<'_>) -> bool {
         self.loss_round.persistent()
             && self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight)
             && !(self.config.base_loss && self.grows())
     }
 
-    /// True if one ACK shows that tripling overshot: much of the flight is lost and the delivery rate no
-    /// longer grows. The draft waits for a whole round in recovery. Until then, retransmissions above
-    /// the path's rate would overflow the full queue again and cost another RTT.
+    /// True if one ACK shows that tripling overshot: much of the flight is lost and the delivery
+    /// rate no longer grows. The draft waits for a whole round in recovery. Until then,
+    /// retransmissions above the path's rate would overflow the full queue again and cost another
+    /// RTT.
     fn overshot(&self, event: &AckEvent) -> bool {
         let much = event.lost > self.tolerated_loss(event.in_flight + event.lost)
             && event.lost >= OVERSHOOT_SEGMENTS * self.config.mss;
@@ -123,8 +127,8 @@ impl Bbr {
         self.fast_startup && self.state == State::Startup
     }
 
-    /// Ends tripling at the first sign of a full pipe: a queue, a CE mark, a round without growth, or a
-    /// round with much loss. Caps the window at the model's limit.
+    /// Ends tripling at the first sign of a full pipe: a queue, a CE mark, a round without growth,
+    /// or a round with much loss. Caps the window at the model's limit.
     fn look_for_full_pipe(&mut self, event: &AckEvent) {
         let queue = self.shows_queue(event);
         let flat = self.rounds.starts() && self.full_bw.last() == Some(Verdict::Flat);

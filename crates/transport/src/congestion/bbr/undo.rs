@@ -1,25 +1,26 @@
-//! "Saving State Upon Loss Recovery", "Handling a Spurious Loss Recovery", "Modulating cwnd in Loss Recovery".
+//! "Saving State Upon Loss Recovery", "Handling a Spurious Loss Recovery", "Modulating cwnd in Loss
+//! Recovery".
 
 use super::bounds::Bounds;
 use super::{AckEvent, Bbr, State};
 
-/// What a loss that was none gives back.
+/// State restored after a spurious loss.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Undo {
-    /// The phase that the loss ended (`BBR.undo_state`).
+    /// Phase that the loss ended (`BBR.undo_state`).
     pub(super) state: Option<State>,
     bounds: Bounds,
 }
 
-/// Where recovery from loss stands.
+/// Recovery from loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Recovery {
-    /// Nothing is to be recovered.
+    /// No recovery.
     #[default]
     None,
     /// Fast recovery.
     Fast,
-    /// A timeout took the window, which is still to be given back.
+    /// Recovery from a timeout; the window has not been restored yet.
     Timeout,
 }
 
@@ -66,16 +67,16 @@ impl Bbr {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
-    /// `OnEnterRTO`: after a timeout nothing counts as in flight, so that one segment may go. The state was
-    /// saved.
+    /// `OnEnterRTO`: sets the window to one segment; after a timeout no data counts as in flight.
+    /// The caller has saved the state.
     pub(super) fn on_timeout(&mut self) {
         self.cwnd = self.config.mss;
         self.recovery = Recovery::Timeout;
         self.rounds.restart(self.delivered);
     }
 
-    /// Gives the window from before back when recovery is over. After a timeout that takes a round: one
-    /// segment was sent, and until something sent later has arrived there is no telling.
+    /// Restores the window at the end of recovery. Recovery from a timeout lasts at least until a
+    /// round ends, because only then has a packet sent after the timeout been delivered.
     pub(super) fn track_recovery(&mut self, event: &AckEvent) {
         let over = match self.recovery {
             Recovery::None => false,

@@ -1,4 +1,4 @@
-//! Worked numbers, in segments of 1000 bytes.
+//! Calculated values, in segments of 1000 bytes.
 
 use super::super::tests::{ack, congestion, start};
 use super::*;
@@ -6,14 +6,14 @@ use super::*;
 const MSS: u64 = 1000;
 const RTT: Duration = Duration::from_millis(100);
 
-/// A round trip so short that the curve is met where it is, not where it will be.
+/// RTT so short that the target equals the curve at the current time.
 const INSTANTLY: Duration = Duration::ZERO;
 
 fn secs(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// With this window, as after an earlier congestion but without memory of one.
+/// Controller in congestion avoidance with this window and no previous plateau.
 fn cubic(packets: u32) -> Cubic {
     let mut cubic = Cubic::new(MSS, packets, SlowStart::Standard);
     cubic.window.ssthresh = Some(1.0);
@@ -39,7 +39,7 @@ fn table(text: &str) -> impl Iterator<Item = (Vec<f64>, &str)> {
 }
 
 #[test]
-fn a_loss_at_1000_packets() {
+fn loss_at_1000_packets_follows_rfc_curve() {
     let mut cubic = after_loss(1000);
     assert_eq!((cubic.cwnd(), cubic.ssthresh()), (700 * MSS, Some(700 * MSS)));
     assert_eq!(cubic.phase(), "recovery");
@@ -56,7 +56,7 @@ fn a_loss_at_1000_packets() {
 }
 
 #[test]
-fn the_curve_is_that_of_the_table() {
+fn curve_matches_oracle_table() {
     let mut rows = 0;
     for (row, _) in table(include_str!("../../../tests/oracles/cubic-curve.csv")) {
         let [w_max, rtt, k, at, now, ahead] = row[..6] else { panic!("{row:?}") };
@@ -76,7 +76,7 @@ fn loss_sets_k_as_in_table() {
         let converging = rows % 2 == 1;
         let [at_loss, _, w_max, after, k] = line[..5] else { panic!("{line:?}") };
         let mut cubic = cubic(format!("{at_loss}").parse().unwrap());
-        // Fast convergence acts if the window had been larger once.
+        // Fast convergence applies if the window was larger before.
         cubic.window.w_max = converging.then_some(at_loss + 1.0);
         cubic.on_congestion(&congestion(start(), Cause::Loss, cubic.cwnd()));
         cubic.on_ack(&ack(start(), 0));
@@ -89,7 +89,7 @@ fn loss_sets_k_as_in_table() {
     assert_eq!(rows, 12);
 }
 
-/// Feeds whole windows, one ACK a segment, for so long after `from`.
+/// Acknowledges whole windows, one ACK per segment, for `length` after `from`.
 fn run(cubic: &mut Cubic, from: Instant, rtt: Duration, length: Duration) -> Instant {
     let mut now = from;
     while now < from + length {
@@ -104,7 +104,7 @@ fn run(cubic: &mut Cubic, from: Instant, rtt: Duration, length: Duration) -> Ins
 
 #[test]
 fn window_follows_concave_and_convex_curve() {
-    // The table's `W_cubic` of 1000 segments, 100 ms, where the curve is above Reno's estimate.
+    // `W_cubic` of the table at 1000 segments and 100 ms; there it exceeds Reno's estimate.
     let mut cubic = after_loss(1000);
     let epoch = start();
     cubic.on_ack(&ack(epoch, 0));
@@ -139,26 +139,25 @@ fn target_is_between_1_and_1_5_windows() {
     cubic.accounted = Some(now + secs(100.0));
     cubic.on_ack(&ack(now + secs(100.0), 700 * MSS));
     near(cubic.window.cwnd, 1050.0, 1e-9, "cwnd");
-    // Back in the epoch the curve is lower than the window: it stays.
+    // Earlier in the epoch the curve is below the window: no change.
     cubic.on_ack(&ack(now + secs(1.0), 700 * MSS));
     near(cubic.window.cwnd, 1050.0, 1e-9, "cwnd");
 }
 
 #[test]
 fn reno_friendly_region_uses_reno_estimate() {
-    // alpha = 3 * 0.3 / 1.7 = 0.529412 until the window is where it was, then 1, for each window of
-    // bytes.
+    // alpha per window: 3 * 0.3 / 1.7 = 0.529412 up to the previous window, then 1.
     near(ALPHA, 0.529_412, 1e-6, "alpha");
     let mut cubic = after_loss(10);
     let now = start();
     let mut expected = 7.0;
     for round in 0..12 {
-        // All within an instant, so that the curve stands still at 7.
+        // All at the same time, so that the curve stays at 7.
         cubic.on_ack(&AckEvent { srtt: INSTANTLY, ..ack(now, cubic.cwnd()) });
         expected += if expected >= 10.0 { 1.0 } else { 0.529_412 };
         near(cubic.window.cwnd, expected, 0.001, &format!("round {round}"));
     }
-    // Six rounds lead to 10.18, six more to 16.18.
+    // 10.18 after six rounds, 16.18 after twelve.
     near(cubic.window.cwnd, 16.176, 0.01, "at last");
 }
 
@@ -176,7 +175,7 @@ fn fast_convergence_lowers_plateau_after_fall() {
 }
 
 #[test]
-fn the_threshold_is_two_segments_at_least() {
+fn ssthresh_is_at_least_two_segments() {
     for (flight, ssthresh) in [(1, 2000), (2, 2000), (3, 2100), (10, 7000)] {
         for cause in [Cause::Loss, Cause::Ecn, Cause::Timeout] {
             let mut cubic = cubic(10);
@@ -199,7 +198,7 @@ fn mark_reduces_as_loss_and_is_final() {
 }
 
 #[test]
-fn recovery_holds_the_window() {
+fn recovery_holds_window() {
     let mut cubic = after_loss(100);
     let now = start();
     for i in 0..200 {
@@ -215,20 +214,20 @@ fn unused_window_time_pauses_curve() {
     cubic.on_ack(&ack(begin, 0));
     let now = run(&mut cubic, begin, RTT, secs(2.0));
     let used = cubic.window.cwnd;
-    // 30 s with little to send, an ACK every 100 ms.
+    // 30 s app-limited, with an ACK every 100 ms.
     let unused = now + secs(30.0);
     for i in 1..=300 {
         cubic.on_ack(&AckEvent { cwnd_limited: false, ..ack(now + RTT * i, MSS) });
     }
     near(cubic.window.cwnd, used, 1e-9, "unused");
-    // 10 s with nothing in flight.
+    // 10 s idle.
     let idle_until = unused + secs(10.0);
     cubic.on_sent(idle_until, MSS, MSS, false);
     cubic.on_sent(idle_until, MSS, 2 * MSS, false);
     let curve_at = idle_until.duration_since(cubic.window.epoch.unwrap().start);
     near(curve_at.as_secs_f64(), now.duration_since(begin).as_secs_f64(), 1e-6, "time on the curve");
     run(&mut cubic, idle_until, RTT, RTT);
-    // W_cubic(2.2) is 869.3: the curve goes on from 2 s, not from 42 s.
+    // W_cubic(2.2) is 869.3: the curve continues from 2 s, not from 42 s.
     near(cubic.window.cwnd, 869.0, 8.0, "used again");
 }
 
@@ -238,14 +237,14 @@ fn timeout_restarts_from_threshold() {
     cubic.window.w_max = Some(1000.0);
     cubic.on_congestion(&congestion(start(), Cause::Timeout, 100 * MSS));
     assert_eq!((cubic.cwnd(), cubic.ssthresh()), (MSS, Some(70 * MSS)));
-    // Slow start, one segment an ACK while the recovery lasts, two afterwards.
+    // Slow start: one segment per ACK during recovery, two afterwards.
     cubic.on_ack(&AckEvent { episode: Some(Cause::Timeout), ..ack(start(), 2 * MSS) });
     assert_eq!((cubic.cwnd(), cubic.phase()), (2 * MSS, "slow_start"));
     for _ in 0..40 {
         cubic.on_ack(&ack(start(), 2 * MSS));
     }
     assert_eq!((cubic.cwnd() / MSS, cubic.phase()), (70, "congestion_avoidance"));
-    // Section 4.8: K = 0, W_max and W_est where avoidance began.
+    // Section 4.8: K = 0; W_max and W_est equal the window at the start of avoidance.
     let epoch = cubic.window.epoch.unwrap();
     assert_eq!((epoch.k, epoch.w_max), (0.0, 70.0));
     // 0.4 * 3^3 + 70.
@@ -290,7 +289,7 @@ fn hystart_exit_begins_curve_without_loss() {
     let mut now = start();
     let mut delivered = 0;
     let mut phases = vec![cubic.phase()];
-    // A link of 100 ms and 10 packets a ms: beyond 1000 packets a queue stands.
+    // Link with 100 ms RTT and 10 packets/ms: a queue builds beyond 1000 packets.
     for _ in 0..20 {
         let flight = cubic.cwnd() / MSS;
         let rtt = RTT.max(Duration::from_micros(100 * flight));
@@ -308,14 +307,14 @@ fn hystart_exit_begins_curve_without_loss() {
     let epoch = cubic.window.epoch.unwrap();
     assert_eq!((epoch.k, Some(epoch.w_max)), (0.0, cubic.window.ssthresh));
     assert_eq!(Some(cubic.window.cwnd_prior), cubic.window.ssthresh);
-    // 10 doubles to 1280, whose queue is the rise; five rounds of a quarter at most: 1280 * 2 *
-    // 1.25^5.
+    // 10 doubles to 1280, where the queue raises the RTT. Then five rounds of at most 25 %: 1280 *
+    // 2 * 1.25^5.
     let ssthresh = epoch.w_max;
     assert!((1280.0..7900.0).contains(&ssthresh), "{ssthresh}");
 }
 
 #[test]
-fn later_slow_starts_heed_no_round_trip_times() {
+fn later_slow_starts_ignore_rtt_rise() {
     let mut cubic = Cubic::new(MSS, 10, SlowStart::HyStart { paced: true });
     cubic.on_congestion(&congestion(start(), Cause::Timeout, 10_000 * MSS));
     let mut delivered = 0;
@@ -323,7 +322,7 @@ fn later_slow_starts_heed_no_round_trip_times() {
         let flight = 1 << round;
         for i in 0..flight {
             delivered += MSS;
-            // The last ACK of a round trip finds the next one under way.
+            // At the last ACK of a round, the next round is in flight.
             let in_flight = if i + 1 == flight { 2 * flight } else { flight - i - 1 } * MSS;
             let latest_rtt = Some(RTT * (1 + round));
             cubic.on_ack(&AckEvent { in_flight, latest_rtt, delivered, ..ack(start(), MSS) });
@@ -333,7 +332,7 @@ fn later_slow_starts_heed_no_round_trip_times() {
 }
 
 #[test]
-fn a_new_segment_size_keeps_the_bytes() {
+fn new_mss_keeps_window_in_bytes() {
     let mut cubic = after_loss(100);
     cubic.on_ack(&ack(start(), 0));
     cubic.on_mss(500);

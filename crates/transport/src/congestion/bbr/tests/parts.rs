@@ -1,5 +1,5 @@
-//! The controller alone, with made-up ACKs and worked numbers. Ten ACKs are a round, 10 ms apart; each is of a
-//! packet sent at the time of the tenth ACK before it.
+//! The controller alone, with made-up ACKs and worked numbers. Ten ACKs are a round, 10 ms apart;
+//! each is of a packet sent at the time of the tenth ACK before it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -329,8 +329,8 @@ fn a_mark_ends_a_probe_where_it_is() {
 fn excess_loss_in_a_probe_sets_the_long_term_bound_where_it_passed_2_percent() {
     let mut script = Script::letter();
     script.probe_up();
-    // Of 100 packets the third that is lost is too many: 2 % of the 99,000 before it are 1980, which are short
-    // of the 2000 lost by then.
+    // Of 100 packets the third that is lost is too many: 2 % of the 99,000 before it are 1980,
+    // which are short of the 2000 lost by then.
     script.round(BW, 100_000, 3);
     assert_eq!(script.bbr.inflight_longterm(), Some(99_000));
     assert_eq!(script.bbr.phase(), "probe_bw_down");

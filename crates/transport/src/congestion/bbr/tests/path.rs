@@ -1,5 +1,6 @@
-//! A bottleneck and the flows through it, in virtual time: random loss on arrival, a drop-tail queue, a rate, a
-//! delay. Each packet is acknowledged; what is overtaken by three packets is lost. Sizes are of payload.
+//! A bottleneck and the flows through it, in virtual time: random loss on arrival, a drop-tail
+//! queue, a rate, a delay. Each packet is acknowledged; what is overtaken by three packets is lost.
+//! Sizes are of payload.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Whole flows through the model. Bytes are of payload, so that a share of 1 is a link that is never idle.
+//! Whole flows through the model. Bytes are of payload, so that a share of 1 is a link that is
+//! never idle.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -27,7 +28,8 @@ fn probe_rtts(world: &World) -> Vec<Duration> {
     phases.filter(|phase| phase.name == "probe_rtt").map(|phase| phase.at).collect()
 }
 
-/// Runs for `secs`, of which one round trip was the handshake's; checks the share and what was sent for it.
+/// Runs for `secs`, of which one round trip was the handshake's; checks the share and what was sent
+/// for it.
 fn assert_share(path: Path, secs: u64, least: u64) {
     let span = Duration::from_secs(secs);
     let mut world = world(path, bbr(&path));
