@@ -29,9 +29,9 @@ use run::{Done, run};
 const TRANSFERS: u64 = 2000;
 
 /// Regression seeds that every run includes: each broke a rule once.
-const REPAIRED: [u64; 14] = [
+const REPAIRED: [u64; 20] = [
     36_502, 39_923, 47_373, 48_926, 50_230, 52_875, 54_555, 59_600, 74_939, 78_388, 81_043, 84_900, 91_384,
-    92_326,
+    92_326, 182_068, 258_634, 455_933, 495_444, 520_084, 640_604,
 ];
 
 /// Seed, and the rule that it broke.
