@@ -42,7 +42,7 @@ impl Default for AckConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// It moved `rcv_nxt`, and there was no hole.
-    InOrder,
+    Next,
     /// It lies beyond a hole.
     BeyondHole,
     /// It filled a hole, wholly or in part.
@@ -197,7 +197,7 @@ impl Acks {
     /// acknowledged at once, since its sender is about to declare it lost.
     fn patience(&mut self, packet: &Packet) -> u32 {
         let named = packet.every > 0;
-        let in_order = packet.order == Order::InOrder || packet.order == Order::BeyondHole && named;
+        let in_order = packet.order == Order::Next || packet.order == Order::BeyondHole && named;
         if packet.ecn == Ecn::Ce || !in_order || self.is_out_of_order(packet.tx) {
             self.urgent += 1;
         }
@@ -224,7 +224,7 @@ mod tests {
     const NONE: Option<AckFields> = None;
 
     fn packet(tx: u64) -> Packet {
-        Packet { tx, ecn: Ecn::NotEct, order: Order::InOrder, asks: false, every: 0 }
+        Packet { tx, ecn: Ecn::NotEct, order: Order::Next, asks: false, every: 0 }
     }
 
     fn start() -> (Acks, Instant) {
@@ -287,7 +287,7 @@ mod tests {
         let mut acked = Vec::new();
         for tx in (0..count).filter(|tx| !lost(*tx)) {
             hole |= tx > 0 && lost(tx - 1);
-            let order = if hole { Order::BeyondHole } else { Order::InOrder };
+            let order = if hole { Order::BeyondHole } else { Order::Next };
             acks.on_packet(epoch, Packet { order, every: 32, ..packet(tx) });
             acked.extend(acks.take(epoch).map(|ack| ack.largest_tx));
         }
@@ -355,7 +355,7 @@ mod tests {
     fn counts_are_of_everything_since_the_beginning() {
         let (mut acks, epoch) = start();
         for (tx, ecn) in (0..).zip([Ecn::Ect0, Ecn::Ce, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct]) {
-            let order = if tx % 2 == 0 { Order::Duplicate } else { Order::InOrder };
+            let order = if tx % 2 == 0 { Order::Duplicate } else { Order::Next };
             acks.on_packet(epoch, Packet { ecn, order, ..packet(tx) });
             acks.take(epoch);
         }

@@ -75,11 +75,11 @@ impl SelectiveAcks {
         let refused = new == 0 && (duplicate == 0 || next_refused);
         let order = match new {
             // Refused data did not arrive before, so it is no duplicate.
-            0 if refused => Order::InOrder,
+            0 if refused => Order::Next,
             0 => Order::Duplicate,
             _ if advanced == 0 => Order::BeyondHole,
             _ if arrival.had_hole => Order::FilledHole,
-            _ => Order::InOrder,
+            _ => Order::Next,
         };
         if new > 0
             && advanced == 0
@@ -95,7 +95,7 @@ impl SelectiveAcks {
 
     /// A packet without data arrived. It is acknowledged at once if `ack_now`.
     pub(super) fn on_control(&mut self, now: Instant, tx: u64, ecn: Ecn, ack_now: bool) {
-        self.on_packet(now, Packet { tx, ecn, order: Order::InOrder, asks: ack_now, every: 0 });
+        self.on_packet(now, Packet { tx, ecn, order: Order::Next, asks: ack_now, every: 0 });
     }
 
     /// The application has read some bytes.
