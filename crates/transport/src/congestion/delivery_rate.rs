@@ -1,10 +1,8 @@
 //! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation; draft-ietf-ccwg-bbr,
-//! "Delivery Rate Samples"): how fast the network delivered what was in flight, sampled at each
-//! ACK.
+//! "Delivery Rate Samples"): one sample for each ACK that delivers data.
 //!
-//! Owns the connection's counts of delivered and lost bytes. It keeps no record of packets: what it
-//! must know of one when that arrives is a [`SentState`] which the caller keeps, one for each
-//! transmission, so that a retransmission is a packet of its own.
+//! Owns the connection's counters of delivered and lost bytes. Keeps no record of packets: the
+//! caller stores a [`SentState`] for each transmission. A retransmission has its own.
 
 use std::time::{Duration, Instant};
 

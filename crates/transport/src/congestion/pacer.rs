@@ -1,45 +1,42 @@
-//! Spreads sending over time: a token bucket in bytes that knows about batches.
+//! Pacer: a token bucket in bytes, with bursts sized to send batches.
 //!
-//! The level is kept in billionths of a byte, in which one nanosecond at one byte per second is
-//! exactly one: nothing is rounded, so nothing drifts.
+//! The level is in billionths of a byte: one nanosecond at one byte per second adds exactly one
+//! unit. There is no rounding, so the rate does not drift.
 
 use std::time::{Duration, Instant};
 
 use crate::planted::{self, Bug};
 
-/// Billionths of a byte in a byte, nanoseconds in a second.
+/// Billionths of a byte per byte; nanoseconds per second.
 const NANO: u64 = 1_000_000_000;
 
-/// Largest payload of one call to the kernel, bytes: segmentation offload cuts no more into
-/// datagrams.
+/// Largest payload of one send call, bytes: the limit of UDP segmentation offload.
 const MAX_BATCH: u64 = 65_507;
 
-/// Segments that may always leave together, so that slow rates progress and delayed ACKs are not
-/// waited for.
+/// Smallest burst, segments: two do not wait for the delayed-ACK timer, even at low rates.
 const MIN_BURST: u64 = 2;
 
-/// The share of a second that may leave together.
+/// Divisor of the rate that gives the burst: 1 ms.
 const BURST_PER_SECOND: u64 = 1000;
 
-/// A token bucket. Rates are in bytes per second; all bytes are of whatever the caller counts in.
+/// Token bucket. Rates are in bytes per second; the caller decides which bytes count.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     mss: u64,
     batch: u64,
-    /// `None`: everything may leave at once.
+    /// Bytes per second; `None` is unpaced.
     rate: Option<u64>,
-    /// Bytes that wait for each other once the bucket is empty; 0 for none.
+    /// Size of a packet train, bytes, sent as one burst once the bucket is full; 0 for none.
     train: u64,
-    /// They wait until the bucket is full.
+    /// True while a train waits for a full bucket.
     filling: bool,
-    /// Billionths of a byte that may leave at `updated`; below zero it is debt.
+    /// Tokens at `updated`, billionths of a byte; negative is debt.
     level: i128,
     updated: Option<Instant>,
 }
 
 impl Pacer {
-    /// Without a rate: nothing waits. A batch is as many segments of `mss` bytes as one call to the
-    /// kernel can take.
+    /// Returns an unpaced bucket. A batch is the number of `mss`-byte segments in one send call.
     pub(crate) fn new(mss: u64) -> Self {
         let mss = mss.max(1);
         let mut pacer = Self {
@@ -55,20 +52,20 @@ impl Pacer {
         pacer
     }
 
-    /// Segments carry `mss` bytes from now on, and a batch `batch` bytes.
+    /// Sets the sizes of segments and batches, bytes.
     pub(crate) fn set_sizes(&mut self, mss: u64, batch: u64) {
         self.mss = mss.max(1);
         self.batch = batch;
     }
 
-    /// Sets the bytes that leave together as one train; 0 for none.
+    /// Sets the size of a packet train, bytes; 0 for none.
     pub(crate) fn set_train(&mut self, bytes: u64) {
         self.train = bytes;
         self.filling &= bytes > 0;
     }
 
-    /// Sets the rate, in bytes per second; `None` is unpaced. A rate of 0 counts as 1. Debt made at
-    /// one rate is paid at the next.
+    /// Sets the rate, bytes per second; `None` is unpaced and 0 counts as 1. Existing debt is paid
+    /// at the new rate.
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
         self.settle(now);
         self.rate = rate.map(|rate| rate.max(1));
@@ -83,28 +80,27 @@ impl Pacer {
         self.rate
     }
 
-    /// The most bytes that should leave together: one batch, or 1 ms of the rate if that is less,
-    /// but two segments at least, or a train. `u64::MAX` when unpaced.
+    /// Burst size, bytes: one batch or 1 ms of the rate, whichever is less. At least two segments
+    /// and one train. `u64::MAX` if unpaced.
     pub(crate) fn burst(&self) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
         self.batch.min(rate / BURST_PER_SECOND).max(MIN_BURST * self.mss).max(self.train)
     }
 
-    /// When `bytes` may leave: `None` is now. More than [`burst`](Self::burst) wait for no more
-    /// than that; the rest is debt.
+    /// Returns when `bytes` may be sent; `None` is now. Larger amounts wait for one
+    /// [`burst`](Self::burst) only; the rest becomes debt.
     pub(crate) fn next_send_at(&self, now: Instant, bytes: u64) -> Option<Instant> {
         let rate = self.rate?;
         let wanted = if self.filling { self.burst() } else { bytes.min(self.burst()) };
         let missing = nano_bytes(wanted) - self.level_at(now);
         let missing = u128::try_from(missing).ok().filter(|missing| *missing > 0)?;
         let wait = u64::try_from(missing.div_ceil(u128::from(rate))).unwrap_or(u64::MAX);
-        // No deadline is further away than an Instant can say.
+        // In range: 2^64 ns are 584 years.
         now.checked_add(Duration::from_nanos(wait))
     }
 
-    /// How many segments of `len` bytes may leave now, one after the other, of `most` that wait: as
-    /// many as [`next_send_at`](Self::next_send_at) lets go if each is charged before the next is
-    /// asked for.
+    /// Returns how many of `most` segments of `len` bytes may be sent now. Equals repeated calls of
+    /// [`next_send_at`](Self::next_send_at), each followed by [`on_sent`](Self::on_sent).
     pub(crate) fn allows(&self, now: Instant, len: u64, most: u64) -> u64 {
         if self.rate.is_none() {
             return most;
@@ -120,7 +116,7 @@ impl Pacer {
         more.map_or(most, |more| most.min(more.saturating_add(1)))
     }
 
-    /// Bytes left, whether or not they were due.
+    /// Charges sent bytes, whether or not they were due.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
         self.settle(now);
         if self.rate.is_some() {
@@ -137,24 +133,24 @@ impl Pacer {
 
     fn level_at(&self, now: Instant) -> i128 {
         let (Some(rate), Some(updated)) = (self.rate, self.updated) else { return self.level };
-        // All that is asked and charged at one time but the first: nothing to work out.
+        // Further calls at the same time add no tokens.
         if now <= updated {
             return self.level;
         }
         let elapsed = now.duration_since(updated).as_nanos();
         let gained = i128::try_from(elapsed.saturating_mul(u128::from(rate))).unwrap_or(i128::MAX);
-        // A level above the capacity, which smaller sizes may leave behind, is not taken away here.
+        // After sizes shrink, the level may exceed the capacity; keep the surplus.
         self.level.saturating_add(gained).min(self.capacity().max(self.level))
     }
 
-    /// Of a full bucket. Without a rate it is what every rate allows.
+    /// Level of a full bucket; if unpaced, the smallest capacity of any rate.
     fn capacity(&self) -> i128 {
         let burst = if self.rate.is_some() { self.burst() } else { MIN_BURST * self.mss };
         nano_bytes(burst)
     }
 }
 
-/// At most 2^64 * 10^9, which is far below 2^127.
+/// Converts bytes to billionths; at most 2^64 * 10^9, far below 2^127.
 fn nano_bytes(bytes: u64) -> i128 {
     i128::from(bytes) * i128::from(NANO)
 }
@@ -194,21 +190,21 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_nothing_waits() {
+    fn unpaced_sending_never_waits() {
         let now = epoch();
         let mut pacer = Pacer::new(MSS);
         for _ in 0..1000 {
             assert_eq!(pacer.next_send_at(now, 1_000_000), None);
             pacer.on_sent(now, 1_000_000);
         }
-        // And nothing of that is owed later.
+        // Unpaced sending leaves no debt.
         pacer.set_rate(now, Some(1_000_000));
         assert_eq!(pacer.next_send_at(now, 2 * MSS), None);
     }
 
     #[test]
     fn segments_follow_burst_at_rate() {
-        // 1472 bytes at 1 472 000 bytes/s: one a millisecond.
+        // 1472 bytes at 1,472,000 bytes/s: one segment per millisecond.
         let now = epoch();
         let mut pacer = paced(now, 1_472_000);
         for _ in 0..2 {
@@ -237,11 +233,11 @@ mod tests {
     fn debt_is_paid_at_next_rate() {
         let now = epoch();
         let mut pacer = paced(now, 1_472_000);
-        // Ten segments at once, two of them saved: eight are owed, and the next has to be earned.
+        // Ten segments at once with tokens for two: a debt of eight before the next one.
         assert_eq!(pacer.next_send_at(now, 10 * MSS), None);
         pacer.on_sent(now, 10 * MSS);
         assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_millis(9)));
-        // Half of it passes; then twice the rate, then a pause of pacing.
+        // Half of the wait, then twice the rate, then unpaced.
         let now = now + Duration::from_millis(4);
         pacer.set_rate(now, Some(2 * 1_472_000));
         assert_eq!(pacer.next_send_at(now, MSS), Some(now + Duration::from_micros(2500)));
@@ -253,8 +249,7 @@ mod tests {
 
     #[test]
     fn interval_carries_rate_plus_burst_at_most() {
-        // Sizes and waits from a xorshift; the pacer is asked for what it allows and gets what it
-        // asks for.
+        // Sizes and waits from a xorshift; the sender follows the pacer exactly.
         for seed in 1..=40_u64 {
             let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mut below = |end: u64| {
@@ -349,7 +344,7 @@ mod tests {
                     sent += MSS;
                 }
             }
-            // What was sent by then: an hour's worth, and the two segments it started with.
+            // One hour at the rate, plus the initial burst of two segments.
             let expected = 3600 * rate + 2 * MSS;
             assert!(sent.abs_diff(expected) <= MSS, "{rate} bytes/s: {sent} instead of {expected}");
         }
@@ -367,7 +362,7 @@ mod tests {
         let mut slowest = paced(begin, 0);
         slowest.on_sent(begin, u64::MAX);
         assert!(slowest.next_send_at(begin, MSS).is_some());
-        // A clock that steps back neither pays nor takes.
+        // A clock that steps back adds and removes no tokens.
         let mut pacer = paced(far, 1_472_000);
         pacer.on_sent(far, 2 * MSS);
         pacer.on_sent(begin, 0);

@@ -1,26 +1,24 @@
-//! Proportional rate reduction (RFC 9937, which replaces RFC 6937): how much may be sent while lost
-//! data is being recovered, so that the flight is at `ssthresh` when recovery ends and ACKs keep
-//! clocking data out.
+//! Proportional rate reduction (RFC 9937, obsoletes RFC 6937): limits sending during loss recovery,
+//! so that the flight reaches `ssthresh` at its end and ACKs keep clocking data out.
 //!
-//! One value lives for one episode of recovery. It knows no packets; byte counts are of stream
-//! payload.
+//! One value per recovery episode. Byte counts are stream payload.
 
 /// Effect of an ACK during recovery, bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrrAck {
-    /// Newly delivered, in order or by SACK (`DeliveredData`). Without SACK a full segment for each
-    /// duplicate ACK, and what the edge then passes less those (RFC 9937, section 6.2).
+    /// Newly delivered, by cumulative ACK or SACK (`DeliveredData`). Without SACK: one segment per
+    /// duplicate ACK, subtracted from the next cumulative ACK (RFC 9937, section 6.2).
     pub delivered: u64,
-    /// In flight after the ACK and after losses were marked (`pipe` of RFC 6675, `inflight` of RFC
+    /// In flight after the ACK and after loss detection (`pipe` of RFC 6675, `inflight` of RFC
     /// 9937).
     pub pipe: u64,
-    /// Where the flight is to be when recovery ends.
+    /// Target flight at the end of recovery.
     pub ssthresh: u64,
-    /// The cumulative acknowledgment moved and no further loss was found (`safeACK`).
+    /// The cumulative ACK advanced without further loss (`safeACK`).
     pub safe: bool,
 }
 
-/// An episode's state.
+/// State of one recovery episode.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_field_names, reason = "the names are the RFC's")]
 pub(crate) struct Prr {
@@ -32,19 +30,18 @@ pub(crate) struct Prr {
 }
 
 impl Prr {
-    /// Recovery begins with `recover_fs` bytes outstanding: `snd_nxt` - `snd_una`, without what
-    /// earlier ACKs had reported by SACK, and with what the ACK that began it acknowledged in order
-    /// (RFC 9937, section 6.1). Segments are of `mss` bytes.
+    /// Starts recovery with `recover_fs` outstanding bytes and segments of `mss` bytes.
+    /// `recover_fs` is `snd_nxt` - `snd_una` without earlier SACKed bytes, plus the bytes
+    /// cumulatively acknowledged by the ACK that starts recovery (RFC 9937, section 6.1).
     pub(crate) fn new(mss: u64, recover_fs: u64) -> Self {
         Self { mss, recover_fs: recover_fs.max(1), prr_delivered: 0, prr_out: 0, sndcnt: 0 }
     }
 
-    /// Takes an ACK, the one that began recovery included, and returns how many bytes may be sent
-    /// now (`sndcnt`). The window in force is `pipe` plus that.
+    /// Processes an ACK, including the one that starts recovery. Returns the bytes that may be sent
+    /// now (`sndcnt`); the window is `pipe` plus this.
     ///
-    /// The proportional part comes in whole segments: as a segment goes out whole, a fraction of
-    /// one would only delay it. What is not used is not lost: the next ACK counts from the
-    /// beginning of the episode.
+    /// The proportional part is rounded up to whole segments: a fraction would only delay a
+    /// segment. Unused allowance is kept, since each ACK counts from the start of the episode.
     pub(crate) fn on_ack(&mut self, ack: &PrrAck) -> u64 {
         if ack.delivered == 0 {
             return self.sndcnt;
@@ -58,19 +55,19 @@ impl Prr {
             bound.min(ack.ssthresh - ack.pipe)
         };
         if self.prr_out == 0 {
-            // The fast retransmit itself is never held back.
+            // Never delay the fast retransmit.
             self.sndcnt = self.sndcnt.max(self.mss);
         }
         self.sndcnt
     }
 
-    /// Bytes left, new or again.
+    /// Reports sent bytes, including retransmissions.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.prr_out += bytes;
         self.sndcnt = self.sndcnt.saturating_sub(bytes);
     }
 
-    /// Bytes that may still be sent before the next ACK.
+    /// Remaining allowance before the next ACK, bytes.
     pub(crate) fn sndcnt(&self) -> u64 {
         self.sndcnt
     }
@@ -87,10 +84,10 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// Bytes a segment; not 1, so that fractions of segments exist.
+    /// Segment size, bytes; not 1, so that fractions of segments exist.
     const MSS: u64 = 1000;
 
-    /// A flight whose first segments are lost, with one ACK for each of the others, in segments.
+    /// Flight with its first segments lost, and one ACK for each other segment. In segments.
     struct Flight {
         prr: Prr,
         pipe: u64,
@@ -98,12 +95,12 @@ mod tests {
     }
 
     impl Flight {
-        /// The first ACK finds this much in flight, itself no longer counted.
+        /// `pipe` is the flight before the first ACK, without the segment that it acknowledges.
         fn new(recover_fs: u64, ssthresh: u64, pipe: u64) -> Self {
             Self { prr: Prr::new(MSS, recover_fs * MSS), pipe: pipe + 1, ssthresh: ssthresh * MSS }
         }
 
-        /// Segments sent in answer to an ACK for one.
+        /// Acknowledges one segment and returns the number of segments sent in response.
         fn ack(&mut self, safe: bool) -> u64 {
             self.pipe -= 1;
             let ack = PrrAck { delivered: MSS, pipe: self.pipe * MSS, ssthresh: self.ssthresh, safe };
@@ -120,10 +117,9 @@ mod tests {
 
     #[test]
     fn rfc_example_one_lost_of_twenty() {
-        // RFC 6937, section 3.1. Two ACKs let new data out (RFC 3042) before the third begins
-        // recovery: 22 are outstanding, half of that is the threshold, and 22 - 3 - 1 are in
-        // flight. From there the row `sent` of the figure, ACKs 3 to 19: R, then N at 5, 7, ... 15,
-        // 18 and 19.
+        // RFC 6937, section 3.1. Two ACKs release new data (RFC 3042), the third starts recovery:
+        // 22 outstanding, ssthresh 11, and 22 - 3 - 1 in flight. Expected is the row `sent` of the
+        // figure for ACKs 3 to 19: R, then N at 5, 7, ... 15, 18 and 19.
         let mut flight = Flight::new(22, 11, 18);
         assert_eq!(flight.acks(17, true), [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1]);
         assert_eq!(flight.pipe, 11);
@@ -141,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_episode_of_the_table() {
+    fn episodes_match_oracle_table() {
         const TABLE: &str = include_str!("../../tests/oracles/prr.csv");
         let mut rows = 0;
         let mut case = "";
@@ -167,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn flight_ends_at_threshold() {
+    fn flight_ends_at_ssthresh() {
         for outstanding in 4..200 {
             for (share, of) in [(1, 2), (7, 10), (17, 20)] {
                 let ssthresh = (outstanding * share / of).max(2);
@@ -180,23 +176,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_is_banked() {
+    fn unused_allowance_is_kept() {
         let mut prr = Prr::new(MSS, 20 * MSS);
         let ack = |pipe: u64| PrrAck { delivered: MSS, pipe: pipe * MSS, ssthresh: 10 * MSS, safe: false };
-        // The fast retransmit goes out, then the application has nothing for nine ACKs.
+        // Fast retransmit, then nine ACKs without data to send.
         assert_eq!(prr.on_ack(&ack(18)), MSS);
         prr.on_sent(MSS);
         let allowed: Vec<u64> = (0..9).map(|i| prr.on_ack(&ack(18 - i)) / MSS).collect();
-        // CEIL(n / 2) - 1 for n = 2, ... 9; then 10 delivered, 1 out, and the flight is at the
-        // threshold.
+        // CEIL(n / 2) - 1 for n = 2, ... 9. Then 10 delivered, 1 sent, and the flight equals
+        // ssthresh.
         assert_eq!(allowed, [0, 1, 1, 2, 2, 3, 3, 4, 0]);
-        // 11 delivered, 1 out: no more than what the flight lacks.
+        // 11 delivered, 1 sent: limited by ssthresh minus the flight.
         assert_eq!(prr.on_ack(&ack(4)), 6 * MSS);
     }
 
     #[test]
-    fn fast_retransmit_is_never_held_back() {
-        // Nothing would be allowed: the flight is at the threshold.
+    fn fast_retransmit_is_never_delayed() {
+        // Without the exception the allowance is 0: the flight equals ssthresh.
         let mut prr = Prr::new(MSS, 10 * MSS);
         let ack = PrrAck { delivered: 100, pipe: 7000, ssthresh: 7000, safe: false };
         assert_eq!(prr.on_ack(&ack), MSS);
@@ -216,8 +212,7 @@ mod tests {
 
     #[test]
     fn segment_fractions_are_kept() {
-        // ACKs of 300 bytes, a ratio of 1/2: after n of them 150 n bytes, in whole segments
-        // upwards.
+        // ACKs of 300 bytes at a ratio of 1/2: 150 n bytes after n ACKs, rounded up to segments.
         let mut prr = Prr::new(MSS, 20 * MSS);
         for n in 1_u64..=30 {
             let ack = PrrAck { delivered: 300, pipe: 15 * MSS, ssthresh: 10 * MSS, safe: true };

@@ -1,33 +1,33 @@
 //! Reno (RFC 5681) with appropriate byte counting (RFC 3465): slow start, congestion avoidance, and
-//! half of the flight after congestion. How much is sent during recovery is not decided here (RFC
-//! 9937).
+//! half of the flight after congestion. Proportional rate reduction (RFC 9937) limits sending
+//! during recovery.
 
 use std::time::Instant;
 
 use super::{AckEvent, Cause, CongestionEvent, Controller};
 
-/// Segments by which one ACK may open the window in slow start (`L` of RFC 3465, section 2.2).
+/// Window growth per ACK in slow start, segments (`L` of RFC 3465, section 2.2).
 const SLOW_START_LIMIT: u64 = 2;
 
 /// Limit `L` while retransmissions of a timeout are acknowledged (RFC 3465, section 2.3).
 const LIMIT_AFTER_TIMEOUT: u64 = 1;
 
-/// Additive increase, multiplicative decrease.
+/// Reno controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Reno {
     mss: u64,
     window: Window,
-    /// Bytes acknowledged in congestion avoidance that have not opened the window yet.
+    /// Bytes acknowledged in congestion avoidance since the window last grew.
     bytes_acked: u64,
     /// Cause of the current recovery: a loss holds the window, a timeout does not.
     episode: Option<Cause>,
-    /// The timer has fired, and nothing was acknowledged since.
+    /// True from a retransmission timeout until the next delivery.
     backed_off: bool,
     /// State before the last episode, while it can be undone.
     undo: Option<Window>,
 }
 
-/// Both in bytes.
+/// Window state, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     cwnd: u64,
@@ -52,9 +52,9 @@ impl Reno {
         self.window.cwnd = opened.min(self.window.ssthresh.unwrap_or(u64::MAX));
     }
 
-    /// One segment for each window of bytes (RFC 3465, section 2.1), counted in whole segments: the
-    /// fraction of a segment that a halved window may have is never in flight, and would slow a
-    /// small window's growth by a tenth.
+    /// Grows by one segment per acknowledged window (RFC 3465, section 2.1), rounded down to whole
+    /// segments. A halved window may have a fraction of a segment, which is never in flight and
+    /// would slow the growth of a small window by 10 %.
     fn congestion_avoidance(&mut self, acked: u64) {
         self.bytes_acked += acked;
         loop {
@@ -86,11 +86,10 @@ impl Controller for Reno {
 
     fn on_congestion(&mut self, event: &CongestionEvent) {
         self.bytes_acked = 0;
-        // RFC 5681, section 3.1: ssthresh stays as it is when what a timeout resent times out
-        // again.
+        // RFC 5681, section 3.1: ssthresh is unchanged if a retransmission times out again.
         let repeated = event.cause == Cause::Timeout && self.backed_off;
         if !repeated {
-            // A mark is never a mistake, and whatever came before it is no longer the last episode.
+            // A CE mark is never spurious, and it ends the previous episode.
             self.undo = (event.cause != Cause::Ecn).then_some(self.window);
             self.window.ssthresh = Some((event.flight_size / 2).max(2 * self.mss));
         }

@@ -1,4 +1,4 @@
-//! Events to feed controllers with, and the published models of their windows.
+//! Events for controller tests, and tests against published window models.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,7 @@ pub(super) use crate::testing::epoch as start;
 mod models;
 mod random;
 
-/// An ACK of `acked` bytes that found the window in full use and nothing lost, 100 ms after its
-/// data left.
+/// Returns an ACK of `acked` bytes: cwnd-limited, without loss, RTT 100 ms.
 pub(super) fn ack(now: Instant, acked: u64) -> AckEvent {
     let rtt = Duration::from_millis(100);
     AckEvent {

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn congested_round_lowers_bounds_by_at_most_30_percent() {
+    fn congested_round_lowers_bounds_by_30_percent_limit() {
         let mut bounds = Bounds::default();
         bounds.lower(Latest { bw: 9000, inflight: 100 }, 10_000, 500);
         assert_eq!((bounds.bw_shortterm, bounds.inflight_shortterm), (9000, 350));

@@ -13,7 +13,8 @@
 //! | `control.rs` | pacing rate, send quantum and window computed from the model |
 //! | `undo.rs` | state saved before a loss, restored if the loss was spurious |
 //! | `rounds.rs` | packet-timed rounds and their loss signals |
-//! | `full_bw.rs`, `max_filter.rs`, `min_rtt.rs`, `aggregation.rs`, `bounds.rs` | parts of the model |
+//! | `full_bw.rs`, `max_filter.rs`, `min_rtt.rs` | full-pipe detection, windowed filters |
+//! | `aggregation.rs`, `bounds.rs` | ACK aggregation; bounds set by loss |
 //! | `base_loss.rs` | loss that is not congestion (deviation) |
 //! | `math.rs` | integer arithmetic |
 //!

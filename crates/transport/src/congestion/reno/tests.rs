@@ -1,4 +1,4 @@
-//! Worked numbers, in segments of 1000 bytes.
+//! Calculated values, in segments of 1000 bytes.
 
 use super::super::tests::{ack, congestion, start};
 use super::*;
@@ -9,7 +9,7 @@ fn reno(packets: u32) -> Reno {
     Reno::new(MSS, packets)
 }
 
-/// In congestion avoidance with this many segments.
+/// Controller in congestion avoidance with a window of `packets` segments.
 fn avoiding(packets: u64) -> Reno {
     let mut reno = Reno::new(MSS, u32::try_from(2 * packets).unwrap());
     reno.on_congestion(&congestion(start(), Cause::Ecn, 2 * packets * MSS));
@@ -43,7 +43,7 @@ fn slow_start_counts_two_segments_per_ack() {
 }
 
 #[test]
-fn slow_start_stops_at_the_threshold() {
+fn slow_start_stops_at_ssthresh() {
     let mut reno = reno(16);
     reno.on_congestion(&congestion(start(), Cause::Timeout, 9 * MSS));
     acks(&mut reno, 3, MSS);
@@ -80,7 +80,7 @@ fn unused_window_does_not_grow() {
 
 #[test]
 fn congestion_halves_flight_to_two_segments_minimum() {
-    // Flight in bytes -> threshold in bytes: half, and 2 * 1000 at least.
+    // Flight and ssthresh in bytes: half, at least 2 * 1000.
     for (flight, ssthresh) in [(20_000, 10_000), (9000, 4500), (4000, 2000), (3000, 2000), (1000, 2000)] {
         for cause in [Cause::Loss, Cause::Ecn] {
             let mut reno = reno(20);
@@ -91,7 +91,7 @@ fn congestion_halves_flight_to_two_segments_minimum() {
 }
 
 #[test]
-fn recovery_holds_the_window_and_avoidance_follows() {
+fn recovery_holds_window_until_avoidance() {
     let mut reno = reno(20);
     reno.on_congestion(&congestion(start(), Cause::Loss, 20 * MSS));
     let during = AckEvent { episode: Some(Cause::Loss), ..ack(start(), MSS) };
@@ -104,11 +104,11 @@ fn recovery_holds_the_window_and_avoidance_follows() {
 }
 
 #[test]
-fn a_timeout_starts_over_from_one_segment() {
+fn timeout_restarts_from_one_segment() {
     let mut reno = reno(20);
     reno.on_congestion(&congestion(start(), Cause::Timeout, 20 * MSS));
     assert_eq!((reno.cwnd(), reno.ssthresh()), (MSS, Some(10 * MSS)));
-    // The recovery that a timeout begins must not hold the window. One segment an ACK, not two.
+    // Recovery from a timeout does not hold the window: one segment per ACK, not two.
     let during = AckEvent { episode: Some(Cause::Timeout), ..ack(start(), 2 * MSS) };
     reno.on_ack(&during);
     reno.on_ack(&during);
@@ -130,7 +130,7 @@ fn repeated_timeout_keeps_threshold_until_ack() {
 }
 
 #[test]
-fn a_spurious_episode_is_given_back_once() {
+fn spurious_episode_is_undone_once() {
     let mut reno = avoiding(10);
     reno.on_congestion(&congestion(start(), Cause::Loss, 10 * MSS));
     assert_eq!(reno.cwnd(), 5 * MSS);
@@ -150,7 +150,7 @@ fn spurious_timeout_is_undone_after_backoffs() {
 }
 
 #[test]
-fn a_mark_is_never_taken_back() {
+fn ce_mark_is_never_undone() {
     let mut reno = reno(20);
     reno.on_congestion(&congestion(start(), Cause::Loss, 20 * MSS));
     reno.on_congestion(&congestion(start(), Cause::Ecn, 10 * MSS));
@@ -159,7 +159,7 @@ fn a_mark_is_never_taken_back() {
 }
 
 #[test]
-fn congestion_never_opens_the_window() {
+fn congestion_never_grows_window() {
     // After a timeout the flight may still be much larger than the window.
     let mut reno = reno(20);
     reno.on_congestion(&congestion(start(), Cause::Timeout, 20 * MSS));
@@ -168,7 +168,7 @@ fn congestion_never_opens_the_window() {
 }
 
 #[test]
-fn the_window_holds_at_least_one_segment() {
+fn window_is_at_least_one_segment() {
     let mut reno = reno(1);
     reno.on_mss(1400);
     assert_eq!(reno.cwnd(), 1400);

@@ -1,5 +1,5 @@
-//! The published models of the average window against closed loops on an ideal link: a fixed
-//! round-trip time, no queue, losses from outside, at most one reaction a round trip.
+//! Average windows in closed loop against published models. Ideal link: fixed RTT, no queue,
+//! injected losses, at most one congestion event per RTT.
 
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use super::*;
 
 const MSS: u64 = 1000;
 
-/// Makes neighbouring seeds unlike each other.
+/// Multiplier that decorrelates consecutive seeds.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Which packets are lost.
+/// Loss model.
 trait Losses {
     fn next_is_lost(&mut self) -> bool;
 }
 
-/// Each with a probability, independently (Marsaglia's 64-bit xorshift).
+/// Independent losses with a probability (Marsaglia's 64-bit xorshift).
 struct Random {
     state: u64,
     probability: f64,
@@ -46,8 +46,8 @@ impl Losses for Periodic {
     }
 }
 
-/// The window's average over time, in packets, over `rounds` round trips after a tenth as many to
-/// settle.
+/// Returns the time-averaged window, packets, over `rounds` RTTs after a warm-up of a tenth of
+/// that.
 fn average_window(
     controller: &mut dyn Controller,
     losses: &mut dyn Losses,
@@ -85,7 +85,7 @@ fn within(got: f64, model: f64, share: f64, what: &str) {
 }
 
 #[test]
-fn renos_average_window_is_the_square_root_law() {
+fn reno_average_window_matches_square_root_law() {
     for (probability, rounds) in [(1e-2, 60_000), (1e-3, 60_000), (1e-4, 60_000)] {
         for seed in 1..=3 {
             let mut losses = Random { state: SPREAD.wrapping_mul(seed), probability };

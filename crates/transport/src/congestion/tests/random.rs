@@ -50,8 +50,8 @@ fn run(algorithm: Algorithm, seed: u64) {
                     ..ack(now, acked)
                 });
                 assert!(cwnd_limited || controller.cwnd() == before, "{what}: grew unused");
-                // Slow start doubles at most, everything else is slower; a byte is what rounding
-                // can add.
+                // Slow start at most doubles the window, other phases are slower; 1 byte for
+                // rounding.
                 largest = before + acked.max(MSS) + 1;
             }
         }

@@ -1,5 +1,5 @@
-//! The controller as a whole: alone with made-up ACKs (`parts.rs`), and closed around a model of a
-//! bottleneck (`path.rs`, `whole.rs`).
+//! Tests of the whole controller: with scripted ACKs (`parts.rs`), and in closed loop with a
+//! bottleneck model (`path.rs`, `whole.rs`).
 
 mod parts;
 mod path;

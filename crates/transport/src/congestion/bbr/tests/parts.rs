@@ -1,5 +1,5 @@
-//! The controller alone, with made-up ACKs and worked numbers. Ten ACKs are a round, 10 ms apart;
-//! each is of a packet sent at the time of the tenth ACK before it.
+//! Controller with scripted ACKs and calculated values. A round has ten ACKs, 10 ms apart. Each
+//! covers a packet sent at the tenth ACK before it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::congestion::bbr::{Bbr, BbrConfig, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, Controller, LostPacket, RateSample};
 
 const MSS: u64 = 1000;
-/// Bytes per second, so that 100,000 bytes fill the round trip of 100 ms.
+/// Bytes per second: the bandwidth-delay product at 100 ms is 100,000 bytes.
 const BW: u64 = 1_000_000;
 const RTT: Duration = Duration::from_millis(100);
 
@@ -21,7 +21,7 @@ struct Script {
     lost: u64,
     in_recovery: bool,
     app_limited: bool,
-    /// Delivered and lost after each of the last ten ACKs.
+    /// Bytes delivered and lost after each of the last ten ACKs.
     history: VecDeque<(u64, u64)>,
 }
 
@@ -36,7 +36,7 @@ impl Script {
         Self::new(BbrConfig::new(MSS, 10 * MSS, 1).without_deviations())
     }
 
-    /// One round at `rate`, with `in_flight` bytes in flight, that loses `losses` packets.
+    /// Runs one round at `rate` with `in_flight` bytes in flight and `losses` lost packets.
     fn round(&mut self, rate: u64, in_flight: u64, losses: u64) {
         for ack in 0..10 {
             self.now += Duration::from_millis(10);
@@ -93,7 +93,7 @@ impl Script {
         self.bbr.on_congestion(&CongestionEvent { now: self.now, cause, flight_size: 100_000 });
     }
 
-    /// Through `Startup` with its three flat rounds, and on to `Drain`.
+    /// Runs `Startup` including three flat rounds, up to `Drain`.
     fn fill_pipe(&mut self) {
         for rate in [BW / 4, BW / 2, BW, BW, BW] {
             self.round(rate, 200_000, 0);
@@ -103,7 +103,7 @@ impl Script {
         assert_eq!(self.bbr.phase(), "drain");
     }
 
-    /// On to `ProbeBW_CRUISE`.
+    /// Runs up to `ProbeBW_CRUISE`.
     fn cruise(&mut self) {
         self.fill_pipe();
         for _ in 0..2 {
@@ -112,7 +112,7 @@ impl Script {
         assert_eq!(self.bbr.phase(), "probe_bw_cruise");
     }
 
-    /// On to `ProbeBW_UP`, within the three seconds that a wait takes at most.
+    /// Runs up to `ProbeBW_UP`, within the largest wait of 3 s.
     fn probe_up(&mut self) {
         self.cruise();
         for _ in 0..32 {
@@ -126,7 +126,7 @@ impl Script {
 }
 
 #[test]
-fn the_first_flight_is_paced_by_the_handshake_or_by_a_millisecond() {
+fn first_flight_is_paced_by_handshake_rtt() {
     let config = BbrConfig::new(MSS, 10 * MSS, 1);
     assert_eq!(Bbr::new(config).pacing_rate(), Some(27_700_000), "2.77 * 10,000 bytes in 1 ms");
     let known = BbrConfig { initial_rtt: Some(RTT), ..config };
@@ -143,16 +143,16 @@ fn the_first_flight_is_paced_by_the_handshake_or_by_a_millisecond() {
 }
 
 #[test]
-fn each_phase_paces_by_its_gain_less_one_percent() {
+fn phases_pace_by_gain_minus_margin() {
     let mut script = Script::letter();
     script.round(BW, 10_000, 0);
     assert_eq!(script.bbr.pacing_rate(), Some(2_742_300), "2.77 * 0.99 of 1 MB/s");
     let mut script = Script::letter();
     script.fill_pipe();
     assert_eq!(script.bbr.pacing_rate(), Some(495_000));
-    // Two bandwidth-delay products, and 10,000 bytes because that much is acknowledged at once.
+    // Two bandwidth-delay products, and 10,000 bytes of ACK aggregation.
     assert_eq!(script.bbr.cwnd(), 210_000);
-    // DOWN has nothing to do where the queue is empty already.
+    // DOWN ends at once, as the queue is empty already.
     script.ack(BW, 100_000, 0, (script.delivered, 0));
     assert_eq!((script.bbr.phase(), script.bbr.pacing_rate()), ("probe_bw_cruise", Some(990_000)));
     assert_eq!(script.bbr.send_quantum(), 2 * MSS, "a millisecond is worth 990 bytes");
@@ -163,7 +163,7 @@ fn each_phase_paces_by_its_gain_less_one_percent() {
 }
 
 #[test]
-fn a_brisk_start_paces_by_6_until_a_round_is_flat() {
+fn tripling_ends_after_flat_round() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.round(BW, 10_000, 0);
     assert_eq!(script.bbr.pacing_rate(), Some(5_970_000));
@@ -172,7 +172,7 @@ fn a_brisk_start_paces_by_6_until_a_round_is_flat() {
 }
 
 #[test]
-fn a_brisk_start_ends_with_a_mark_but_startup_does_not() {
+fn ce_mark_ends_tripling_but_not_startup() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.round(BW, 10_000, 0);
     script.congestion(Cause::Ecn);
@@ -181,11 +181,11 @@ fn a_brisk_start_ends_with_a_mark_but_startup_does_not() {
 }
 
 #[test]
-fn a_start_that_went_too_far_ends_with_one_ack_and_a_few_losses_do_not() {
+fn one_ack_of_heavy_loss_ends_startup() {
     for (lost, goes_on) in [(1, true), (15, true), (16, false)] {
         let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
         script.round(BW, 20_000, 0);
-        // Flat: the triples part is over.
+        // Flat: tripling is over.
         script.round(BW, 20_000, 0);
         script.ack(BW, 20_000, lost * MSS, (script.delivered, script.lost));
         assert_eq!(script.bbr.phase() == "startup", goes_on, "{lost} lost");
@@ -193,7 +193,7 @@ fn a_start_that_went_too_far_ends_with_one_ack_and_a_few_losses_do_not() {
 }
 
 #[test]
-fn a_round_that_the_application_limited_does_not_end_a_brisk_start() {
+fn app_limited_round_does_not_end_tripling() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.round(BW, 10_000, 0);
     script.app_limited = true;
@@ -204,7 +204,7 @@ fn a_round_that_the_application_limited_does_not_end_a_brisk_start() {
 }
 
 #[test]
-fn drain_is_given_up_after_three_rounds() {
+fn drain_ends_after_three_rounds() {
     let mut script = Script::letter();
     script.fill_pipe();
     for _ in 0..3 {
@@ -216,7 +216,7 @@ fn drain_is_given_up_after_three_rounds() {
 }
 
 #[test]
-fn startup_ends_with_loss_after_a_round_in_recovery_and_resumes_if_it_was_none() {
+fn spurious_loss_resumes_startup() {
     let mut script = Script::letter();
     script.round(BW / 2, 150_000, 0);
     script.round(BW, 150_000, 10);
@@ -230,10 +230,10 @@ fn startup_ends_with_loss_after_a_round_in_recovery_and_resumes_if_it_was_none()
 }
 
 #[test]
-fn startup_does_not_end_with_loss_that_few_packets_or_little_of_them_met() {
+fn startup_ignores_few_or_small_losses() {
     for losses in [2, 5] {
         let mut script = Script::letter();
-        // 2 of 100 are not above 2 %; five events are not six. Growth keeps the plateau out of it.
+        // 2 of 100 do not exceed 2 %; five events are below six. Growth avoids the plateau exit.
         for step in 0..6 {
             script.round(BW << step, 100_000 << step, losses);
         }
@@ -242,7 +242,7 @@ fn startup_does_not_end_with_loss_that_few_packets_or_little_of_them_met() {
 }
 
 #[test]
-fn loss_while_the_rate_grows_ends_startup_only_by_the_letter() {
+fn loss_during_growth_ends_startup_only_without_deviations() {
     let mut letter = Script::letter();
     let config = BbrConfig { fast_startup: false, ..BbrConfig::new(MSS, 10 * MSS, 1) };
     let mut ours = Script::new(config);
@@ -252,7 +252,7 @@ fn loss_while_the_rate_grows_ends_startup_only_by_the_letter() {
         }
     }
     assert_eq!((letter.bbr.state == State::Startup, ours.bbr.phase()), (false, "startup"));
-    // 10 lost beside 1000, 2000 and 4000 delivered: a round is confirmed by the one after it.
+    // 10 lost besides 1000, 2000 and 4000 delivered: the next round confirms each round.
     assert!(ours.bbr.base_loss_ppm() > 0);
     for _ in 0..3 {
         ours.round(BW << 4, 200_000, 60);
@@ -261,7 +261,7 @@ fn loss_while_the_rate_grows_ends_startup_only_by_the_letter() {
 }
 
 #[test]
-fn a_round_with_loss_outside_probes_lowers_the_short_term_bounds() {
+fn loss_outside_probes_lowers_short_term_bounds() {
     let mut script = Script::letter();
     script.cruise();
     let cwnd = script.bbr.cwnd();
@@ -276,7 +276,7 @@ fn a_round_with_loss_outside_probes_lowers_the_short_term_bounds() {
 }
 
 #[test]
-fn a_round_as_fast_as_the_pace_does_not_lower_the_bandwidth_but_by_the_letter() {
+fn pacing_limited_round_keeps_bandwidth_unless_disabled() {
     for (own, expected) in [(true, BW), (false, BW * 98 / 100)] {
         for (delivered, expected) in [(BW * 98 / 100, expected), (BW * 97 / 100, BW * 97 / 100)] {
             let config = BbrConfig::new(MSS, 10 * MSS, 1).without_deviations();
@@ -295,7 +295,7 @@ fn a_round_as_fast_as_the_pace_does_not_lower_the_bandwidth_but_by_the_letter() 
 }
 
 #[test]
-fn loss_that_the_base_explains_lowers_nothing_but_a_mark_does() {
+fn base_loss_lowers_no_bound_but_mark_does() {
     let mut script = Script::new(BbrConfig::new(MSS, 10 * MSS, 1));
     script.cruise();
     for _ in 0..3 {
@@ -316,7 +316,7 @@ fn loss_that_the_base_explains_lowers_nothing_but_a_mark_does() {
 }
 
 #[test]
-fn a_mark_ends_a_probe_where_it_is() {
+fn ce_mark_ends_probe_at_current_inflight() {
     let mut script = Script::letter();
     script.probe_up();
     script.congestion(Cause::Ecn);
@@ -326,11 +326,11 @@ fn a_mark_ends_a_probe_where_it_is() {
 }
 
 #[test]
-fn excess_loss_in_a_probe_sets_the_long_term_bound_where_it_passed_2_percent() {
+fn excess_probe_loss_sets_long_term_bound() {
     let mut script = Script::letter();
     script.probe_up();
-    // Of 100 packets the third that is lost is too many: 2 % of the 99,000 before it are 1980,
-    // which are short of the 2000 lost by then.
+    // The third loss of 100 packets is too many: 2 % of the 99,000 bytes before it are 1980, less
+    // than the 2000 bytes lost before.
     script.round(BW, 100_000, 3);
     assert_eq!(script.bbr.inflight_longterm(), Some(99_000));
     assert_eq!(script.bbr.phase(), "probe_bw_down");
@@ -341,7 +341,7 @@ fn excess_loss_in_a_probe_sets_the_long_term_bound_where_it_passed_2_percent() {
 }
 
 #[test]
-fn the_volume_at_loss_lies_within_the_packet_that_passed_the_threshold() {
+fn inflight_at_loss_lies_within_lost_packet() {
     let script = Script::letter();
     let lost = LostPacket {
         now: script.now,
@@ -350,12 +350,12 @@ fn the_volume_at_loss_lies_within_the_packet_that_passed_the_threshold() {
         lost_since_sent: 11_000,
         app_limited: false,
     };
-    // 90,000 before it, 1000 of them lost: (1800 - 1000) / 0.98 more are the prefix.
+    // 90,000 bytes before it, 1000 of them lost: the prefix is (1800 - 1000) / 0.98 more.
     assert_eq!(script.bbr.inflight_at_loss(&lost), 90_000 + 816);
 }
 
 #[test]
-fn a_timeout_leaves_one_segment_and_a_round_gives_the_window_back() {
+fn timeout_window_is_restored_after_one_round() {
     let mut script = Script::letter();
     script.cruise();
     let before = script.bbr.cwnd();
@@ -375,7 +375,7 @@ fn a_timeout_leaves_one_segment_and_a_round_gives_the_window_back() {
 }
 
 #[test]
-fn rounds_that_the_application_limits_do_not_fill_the_pipe_nor_lower_the_estimate() {
+fn app_limited_rounds_do_not_change_model() {
     let mut script = Script::letter();
     script.round(BW, 50_000, 0);
     script.app_limited = true;
@@ -388,7 +388,7 @@ fn rounds_that_the_application_limits_do_not_fill_the_pipe_nor_lower_the_estimat
 }
 
 #[test]
-fn a_pause_stands_in_for_probe_rtt() {
+fn idle_period_replaces_probe_rtt() {
     for (paused, phase) in [(false, "probe_rtt"), (true, "probe_bw_cruise")] {
         let mut script = Script::letter();
         script.cruise();
@@ -397,7 +397,7 @@ fn a_pause_stands_in_for_probe_rtt() {
             script.bbr.on_sent(script.now, MSS, MSS, true);
             assert_eq!(script.bbr.pacing_rate(), Some(990_000));
         }
-        // Of a packet sent before the wait, so that no probe of bandwidth begins in its place.
+        // The ACK covers a packet sent before the wait, so that no bandwidth probe begins instead.
         script.bbr.cycle.delay(script.now);
         script.ack(BW, 100_000, 0, (0, 0));
         assert_eq!(script.bbr.phase(), phase, "paused: {paused}");
@@ -405,7 +405,7 @@ fn a_pause_stands_in_for_probe_rtt() {
 }
 
 #[test]
-fn probe_rtt_halves_the_window_for_200_ms_and_a_round() {
+fn probe_rtt_halves_window_for_200_ms() {
     let mut script = Script::letter();
     script.cruise();
     script.now += Duration::from_secs(6);

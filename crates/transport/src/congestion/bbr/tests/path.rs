@@ -1,6 +1,6 @@
-//! A bottleneck and the flows through it, in virtual time: random loss on arrival, a drop-tail
-//! queue, a rate, a delay. Each packet is acknowledged; what is overtaken by three packets is lost.
-//! Sizes are of payload.
+//! Bottleneck model and its flows, in virtual time: random loss on arrival, drop-tail queue, rate,
+//! delay. The receiver acknowledges each packet. A packet overtaken by three others is lost. Sizes
+//! are payload.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,28 +11,28 @@ use crate::congestion::delivery_rate::{DeliveryRate, SentState};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, Controller};
 
 pub(super) const MSS: u64 = 1200;
-/// Packets that must overtake one for it to be lost.
+/// Reordering threshold, packets.
 const REORDERING: u64 = 3;
 
-/// The path; the same seed loses the same packets.
+/// Path parameters; the losses depend on the seed only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     /// Bytes per second.
     pub(super) rate: u64,
     pub(super) rtt: Duration,
-    /// Bytes that may wait, those being sent included.
+    /// Queue limit, bytes, including the packet being transmitted.
     pub(super) queue: u64,
-    /// Of packets that arrive, parts per million.
+    /// Loss rate of arriving packets, parts per million.
     pub(super) loss: u64,
     pub(super) seed: u64,
-    /// Up to so much more for each packet, order kept.
+    /// Largest random extra delay of a packet; the order is kept.
     pub(super) jitter: Duration,
-    /// The random loss is behind the queue: what is lost has taken its share of the link.
+    /// Random loss happens after the queue: lost packets have used link capacity.
     pub(super) loses_behind: bool,
 }
 
 impl Path {
-    /// With a queue of one bandwidth-delay product.
+    /// Returns a path with a queue of one bandwidth-delay product.
     pub(super) fn new(megabits: u64, rtt_millis: u64, loss: u64) -> Self {
         let (rate, rtt) = (megabits * 125_000, Duration::from_millis(rtt_millis));
         Self {
@@ -51,11 +51,11 @@ impl Path {
     }
 }
 
-/// One flow.
+/// Flow through the path.
 pub(super) struct Flow {
     pub(super) controller: Box<dyn Controller>,
     rate: DeliveryRate,
-    /// Transmissions not yet acknowledged, those lost included until that is known.
+    /// Transmissions neither acknowledged nor declared lost.
     outstanding: VecDeque<Transmission>,
     next_number: u64,
     in_flight: u64,
@@ -65,15 +65,15 @@ pub(super) struct Flow {
     recovery_until: Option<u64>,
     srtt: Duration,
     last_heard: Duration,
-    /// What the application offers; `None` is without end.
+    /// Data rate of the application; `None` if unlimited.
     offer: Option<Offer>,
-    /// Bytes that left, each time counted.
+    /// Bytes sent, including retransmissions.
     pub(super) sent: u64,
-    /// Phases as they were entered.
+    /// Phases in the order of entry.
     pub(super) phases: Vec<Phase>,
 }
 
-/// So many bytes per second, from a time on at which so many had left or arrived.
+/// Constant application rate, with the start time and the bytes sent and delivered by then.
 #[derive(Debug, Clone, Copy)]
 struct Offer {
     rate: u64,
@@ -81,7 +81,7 @@ struct Offer {
     base: u64,
 }
 
-/// A phase, with what held when it began.
+/// Phase, with the state at its start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Phase {
     pub(super) at: Duration,
@@ -104,7 +104,7 @@ struct AckOnWire {
     number: u64,
 }
 
-/// The world.
+/// Simulation of a path and its flows.
 pub(super) struct World {
     path: Path,
     epoch: Instant,
@@ -113,7 +113,7 @@ pub(super) struct World {
     acks: VecDeque<AckOnWire>,
     arrivals: u64,
     pub(super) flows: Vec<Flow>,
-    /// The longest queue since it was last set to 0, bytes.
+    /// Longest queue since the last reset to 0, bytes.
     pub(super) max_queue: u64,
     pub(super) overflowed: u64,
 }
@@ -123,7 +123,7 @@ impl Flow {
         self.rate.delivered()
     }
 
-    /// Want of data, not of window, holds it back.
+    /// True if the flow is app-limited.
     pub(super) fn rate_limited(&self) -> bool {
         self.rate.app_limited()
     }
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Adds a flow that begins now, its handshake done.
+    /// Adds a flow that starts now, after its handshake.
     pub(super) fn add(&mut self, controller: Box<dyn Controller>) {
         self.flows.push(Flow {
             controller,
@@ -168,7 +168,7 @@ impl World {
         });
     }
 
-    /// From now on the only application offers so many bytes per second.
+    /// Limits the application of the only flow to `rate` bytes per second from now on.
     pub(super) fn offer(&mut self, rate: u64) {
         let flow = &mut self.flows[0];
         let base = flow.delivered() + flow.in_flight;
@@ -187,7 +187,7 @@ impl World {
         self.path.rtt = rtt;
     }
 
-    /// Bytes that wait or are being sent.
+    /// Bytes queued or being transmitted.
     fn queued(&self) -> u64 {
         let nanos = u64::try_from(self.idle_at.saturating_sub(self.now).as_nanos()).unwrap();
         mul_div(self.path.rate, nanos, 1_000_000_000)
@@ -197,7 +197,7 @@ impl World {
         self.run_while(end, |_| true);
     }
 
-    /// Runs until `end`, or until `more` says no.
+    /// Runs until `end`, or until `more` returns false.
     pub(super) fn run_while(&mut self, end: Duration, more: impl Fn(&Self) -> bool) {
         while more(self) {
             let ack = self.acks.front().map_or(Duration::MAX, |ack| ack.at);
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// The flow that may send next, and when: also for want of any ACK.
+    /// Next flow to send, by pacing, window or timeout, and the time.
     fn next_send(&self) -> (usize, Duration) {
         let due = |flow: &Flow| {
             if flow.blocked { flow.last_heard + flow.srtt * 3 } else { flow.next_send.max(self.now) }
@@ -344,7 +344,7 @@ impl World {
         lost
     }
 
-    /// Nothing was heard for three round trips: all that is out is lost.
+    /// Declares all data in flight lost after three RTTs without an ACK.
     fn on_timeout(&mut self, index: usize) {
         let now = self.epoch + self.now;
         let flow = &mut self.flows[index];

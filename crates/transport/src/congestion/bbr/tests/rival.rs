@@ -1,4 +1,4 @@
-//! A flow by RFC 9438 to share with, as plain as the model needs it: no pacing, no `HyStart`.
+//! Competing CUBIC flow (RFC 9438), minimal: without pacing and `HyStart`.
 
 use std::time::{Duration, Instant};
 

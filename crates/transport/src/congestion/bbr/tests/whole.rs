@@ -1,4 +1,4 @@
-//! Whole flows through the model. Bytes are of payload, so that a share of 1 is a link that is
+//! Whole flows through the path model. Bytes are payload: a utilization of 1 means a link that is
 //! never idle.
 
 use std::fmt::Write;
@@ -18,7 +18,7 @@ fn world(path: Path, config: BbrConfig) -> World {
     world
 }
 
-/// Thousandths of what the link carries in `span`.
+/// Link utilization over `span`, thousandths.
 fn permille(bytes: u64, path: &Path, span: Duration) -> u64 {
     bytes * 1_000_000 / path.rate / u64::try_from(span.as_millis()).unwrap()
 }
@@ -28,8 +28,7 @@ fn probe_rtts(world: &World) -> Vec<Duration> {
     phases.filter(|phase| phase.name == "probe_rtt").map(|phase| phase.at).collect()
 }
 
-/// Runs for `secs`, of which one round trip was the handshake's; checks the share and what was sent
-/// for it.
+/// Runs for `secs`, including one RTT for the handshake; checks utilization and bytes sent.
 fn assert_share(path: Path, secs: u64, least: u64) {
     let span = Duration::from_secs(secs);
     let mut world = world(path, bbr(&path));
@@ -45,7 +44,7 @@ fn assert_share(path: Path, secs: u64, least: u64) {
 }
 
 #[test]
-fn fills_the_link_within_5_percent_whatever_the_random_loss() {
+fn random_loss_keeps_utilization_above_95_percent() {
     for loss in [0, 1000, 10_000, 50_000] {
         assert_share(Path::new(100, 100, loss), 60, 950);
         assert_share(Path { queue: 10_000_000, ..Path::new(100, 100, loss) }, 30, 950);
@@ -54,7 +53,7 @@ fn fills_the_link_within_5_percent_whatever_the_random_loss() {
 }
 
 #[test]
-fn neither_jitter_nor_where_the_loss_is_matters_much() {
+fn jitter_and_loss_position_keep_utilization() {
     let jitter = Duration::from_millis(2);
     for (loss, possible) in [(0, 1000), (1000, 999), (10_000, 990), (50_000, 950)] {
         let path = Path::new(100, 100, loss);
@@ -64,7 +63,7 @@ fn neither_jitter_nor_where_the_loss_is_matters_much() {
 }
 
 #[test]
-fn start_up_costs_little_of_thirteen_seconds() {
+fn startup_costs_little_of_thirteen_seconds() {
     for (loss, least) in [(0, 915), (1000, 908), (10_000, 895), (50_000, 822)] {
         for seed in 1..4 {
             assert_share(Path { seed, ..Path::new(100, 100, loss) }, 13, least);
@@ -73,7 +72,7 @@ fn start_up_costs_little_of_thirteen_seconds() {
 }
 
 #[test]
-fn a_cold_start_on_a_long_fat_path_is_quick_and_survives_loss() {
+fn long_fat_path_startup_is_fast_despite_loss() {
     for (loss, most) in [(0, 9), (15_625, 11)] {
         let path = Path::new(250, 600, loss);
         let mut world = world(path, bbr(&path));
@@ -86,7 +85,7 @@ fn a_cold_start_on_a_long_fat_path_is_quick_and_survives_loss() {
 }
 
 #[test]
-fn a_short_queue_is_not_flooded() {
+fn short_queue_is_not_flooded() {
     for queue in [62_500, 125_000, 312_500] {
         for loss in [0, 10_000] {
             let path = Path { queue, ..Path::new(100, 100, loss) };
@@ -96,7 +95,7 @@ fn a_short_queue_is_not_flooded() {
 }
 
 #[test]
-fn shares_with_a_cubic_flow() {
+fn shares_link_with_cubic() {
     for seed in 1..4 {
         let path = Path { queue: 25 * MSS, seed, ..Path::new(10, 30, 0) };
         let mut world = world(path, BbrConfig { seed, ..bbr(&path) });
@@ -111,7 +110,7 @@ fn shares_with_a_cubic_flow() {
 }
 
 #[test]
-fn shares_with_its_like() {
+fn shares_link_with_bbr() {
     for loss in [0, 10_000] {
         let path = Path::new(50, 40, loss);
         let mut world = world(path, bbr(&path));
@@ -126,7 +125,7 @@ fn shares_with_its_like() {
 }
 
 #[test]
-fn follows_a_link_that_slows_down_and_speeds_up() {
+fn follows_changing_link_rate() {
     for loss in [0, 10_000] {
         let path = Path::new(100, 50, loss);
         let mut world = world(path, bbr(&path));
@@ -145,7 +144,7 @@ fn follows_a_link_that_slows_down_and_speeds_up() {
 }
 
 #[test]
-fn by_the_letter_of_the_draft_the_round_trip_is_probed_every_five_seconds() {
+fn draft_probes_rtt_every_five_seconds() {
     let path = Path::new(20, 50, 0);
     let mut world = world(path, bbr(&path).without_deviations());
     world.run_until(Duration::from_secs(21));
@@ -153,13 +152,13 @@ fn by_the_letter_of_the_draft_the_round_trip_is_probed_every_five_seconds() {
     assert_eq!(probes.len(), 4, "{probes:?}");
     for pair in probes.windows(2) {
         let apart = pair[1].saturating_sub(pair[0]);
-        // Five seconds after the last was over, which takes 200 ms and a round trip or two.
+        // 5 s after the end of the last probe, which takes 200 ms and one or two RTTs.
         assert!((5200..5500).contains(&apart.as_millis()), "{probes:?}");
     }
 }
 
 #[test]
-fn the_round_trip_is_probed_when_the_queue_never_empties() {
+fn standing_queue_triggers_probe_rtt() {
     let path = Path::new(20, 50, 0);
     let mut alone = world(path, bbr(&path));
     alone.run_until(Duration::from_secs(21));
@@ -178,7 +177,7 @@ fn the_round_trip_is_probed_when_the_queue_never_empties() {
 }
 
 #[test]
-fn an_application_that_offers_little_does_not_spoil_the_estimate() {
+fn app_limited_flow_keeps_bandwidth_estimate() {
     let path = Path::new(100, 40, 0);
     let mut world = world(path, bbr(&path));
     world.run_until(Duration::from_secs(5));
@@ -196,7 +195,7 @@ fn an_application_that_offers_little_does_not_spoil_the_estimate() {
 }
 
 #[test]
-fn phases_follow_the_state_transition_diagram() {
+fn phases_follow_state_transition_diagram() {
     let path = Path::new(10, 40, 0);
     let mut world = world(path, bbr(&path));
     world.run_until(Duration::from_secs(5));
@@ -209,7 +208,7 @@ fn phases_follow_the_state_transition_diagram() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_flow_and_another_seed_other_waits() {
+fn flow_is_deterministic_per_seed() {
     let run = |seed| {
         let path = Path::new(50, 100, 10_000);
         let mut world = world(path, BbrConfig { seed, ..bbr(&path) });
