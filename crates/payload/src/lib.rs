@@ -1,5 +1,5 @@
-//! Payload of the course and of the tests: little-endian 32-bit words, of which word i holds i (its low
-//! 32 bits). Pieces are generated on demand, so 2^30 words take no memory.
+//! Payload of the course and of the tests: little-endian 32-bit words, of which word i holds i (its
+//! low 32 bits). Pieces are generated on demand, so 2^30 words take no memory.
 #![forbid(unsafe_code)]
 
 /// Bytes of one word.

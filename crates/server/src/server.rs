@@ -114,8 +114,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         &self.listener
     }
 
-    /// The next unread bytes of `peer` in order, as far as they lie in one piece. Empty only if there are
-    /// none.
+    /// The next unread bytes of `peer` in order, as far as they lie in one piece. Empty only if
+    /// there are none.
     pub fn data(&self, peer: P) -> &[u8] {
         self.listener.data(peer)
     }

@@ -83,7 +83,8 @@ pub(crate) struct Combiner {
     table: Option<Box<Table>>,
 }
 
-/// `table[k][v]`: what the byte `v` at place `k` of a CRC becomes behind so many more bytes.
+/// `table[k][v]`: the CRC whose byte `k` is `v` and whose other bytes are 0, after a fixed number
+/// of zero bytes.
 type Table = [[u32; 256]; 4];
 
 impl Combiner {

@@ -52,7 +52,7 @@ pub enum TransferError {
         attempts: u32,
     },
     /// The receiver is gone: for some seconds the network reported nothing else.
-    #[error("nobody listens any more where the receiver was")]
+    #[error("no program listens at the address of the receiver any more")]
     Gone,
     /// The receiver closed the transfer.
     #[error("the receiver closed the transfer: {0}")]

@@ -1,5 +1,5 @@
-//! Mistakes planted on purpose, to see that the tests find them. Without the feature `planted-bugs` there are
-//! none, and asking costs nothing; a release cannot be built with it.
+//! Mistakes planted on purpose, to see that the tests find them. Without the feature `planted-bugs`
+//! there are none, and asking costs nothing; a release cannot be built with it.
 
 #[cfg(all(feature = "planted-bugs", not(debug_assertions)))]
 compile_error!("planted bugs are for tests: they cannot be built without debug assertions");
@@ -31,7 +31,8 @@ pub enum Bug {
     PacingDebtLost,
     /// An ACK from before the newest one is believed.
     StaleAck,
-    /// What found no connection because it overtook the SYN is taken to say that the receiver forgot it.
+    /// What found no connection because it overtook the SYN is taken to say that the receiver
+    /// forgot it.
     OvertakenSyn,
 }
 
@@ -68,8 +69,8 @@ mod switch {
         BUG.set(bug);
     }
 
-    /// Transmissions of machines made on this thread are numbered from `first` on instead of 0: so short tests
-    /// reach numbers that take hours.
+    /// Transmissions of machines made on this thread are numbered from `first` on instead of 0: so
+    /// short tests reach numbers that take hours.
     pub fn number_from(first: u64) {
         FIRST_TX.set(first);
     }

@@ -1,10 +1,8 @@
-//! A set of 64-bit numbers as sorted, disjoint ranges that do not touch: what arrived beyond a
-//! hole.
+//! Set of 64-bit numbers as sorted, disjoint ranges that do not touch: the data beyond a hole.
 //!
-//! The number of ranges is bounded, so that whoever sends every second byte cannot make it grow;
-//! what would be one range too many is refused, and the caller is told. Finding a place costs the
-//! logarithm of the number of ranges, and nothing where new numbers follow the largest, which is
-//! the usual case.
+//! The number of ranges is bounded, so that a peer that sends every second byte cannot make it
+//! grow. A range beyond the bound is refused with an error. A lookup costs the logarithm of the
+//! number of ranges, and nothing in the usual case that new numbers follow the largest.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -134,8 +134,8 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
         self.peers.get(&peer).map_or(0, |entry| entry.receiver.unread())
     }
 
-    /// The next unread bytes of `peer` in order, as far as they lie in one piece. Empty only if there are
-    /// none.
+    /// The next unread bytes of `peer` in order, as far as they lie in one piece. Empty only if
+    /// there are none.
     pub fn data(&self, peer: P) -> &[u8] {
         self.peers.get(&peer).map_or(&[], |entry| entry.receiver.data())
     }

@@ -78,7 +78,8 @@ pub fn encode_data_header(seq: u64, out: &mut [u8]) {
     put(out, 4, seq::wrap(seq));
 }
 
-/// Writes a FIN; `out` is [`FIN_LEN`] bytes, or 12 for one that says that its sender heeds ACKs.
+/// Writes a FIN; `out` is [`FIN_LEN`] bytes, or 12 to tell the receiver that this sender
+/// understands ACKs.
 pub fn encode_fin(seq: u64, out: &mut [u8]) {
     put(out, 0, flags_word(FIN));
     put(out, 4, seq::wrap(seq));

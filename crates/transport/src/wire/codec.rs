@@ -17,8 +17,8 @@ pub enum Wire {
     Classic,
     /// Our own: byte offsets, selective ACKs, a number for every transmission.
     Native {
-        /// Number of the connection, drawn at random: what tells it from others and keeps strangers
-        /// out.
+        /// Connection id, drawn at random. It identifies the connection, and a third party must
+        /// guess it to inject packets.
         connection_id: u64,
     },
 }
@@ -164,8 +164,8 @@ pub(crate) struct DataHead {
     pub(crate) tx: u64,
     /// It is to be acknowledged at once, where the format can say so.
     pub(crate) asks: bool,
-    /// It is to be acknowledged at the latest after so many packets, where the format can say so;
-    /// 0: as agreed.
+    /// Number of packets after which an ACK is due at the latest, in formats that carry it. 0: as
+    /// agreed in the handshake.
     pub(crate) ack_every: u16,
 }
 

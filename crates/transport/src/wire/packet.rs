@@ -93,7 +93,7 @@ pub struct Piece<'a> {
     pub crc: Option<u32>,
     /// The sender requests an immediate ACK.
     pub asks: bool,
-    /// An answer is wanted at the latest after so many packets; 0: as was agreed with the SYN.
+    /// Number of packets after which an ACK is due at the latest. 0: as agreed with the SYN.
     pub ack_every: u16,
 }
 

@@ -26,8 +26,8 @@ pub struct Close<'a> {
     /// Number of the transmission that found no connection: there with
     /// [`CloseReason::NoConnection`], and with no other reason.
     pub answers: Option<u64>,
-    /// Why, for people; may be empty. Comes from a stranger: whoever prints it escapes control
-    /// characters.
+    /// Reason in words, for users; may be empty. It is untrusted input: escape control characters
+    /// before printing it.
     pub text: &'a str,
 }
 

@@ -124,9 +124,8 @@ impl Versions {
         (self.0 & other.0).checked_ilog2().and_then(|version| u8::try_from(version).ok())
     }
 
-    /// True if a side that speaks these would have preferred a version that the other speaks, too,
-    /// to that of this module, in which they met: then somebody kept them from it (RFC 9368,
-    /// section 4).
+    /// True if both sides speak a higher version than the one that they negotiated. Then a third
+    /// party changed the version list (RFC 9368, section 4).
     pub(crate) fn is_downgrade(self, theirs: Self) -> bool {
         self.highest_common(theirs) > Some(VERSION)
     }

@@ -40,8 +40,8 @@ pub struct DataHeader {
     pub offset: u64,
     /// The sender wants an ACK at once.
     pub ack_now: bool,
-    /// An ACK is wanted at the latest after so many packets, at most [`MAX_ACK_EVERY`]; 0: as the
-    /// parameters say.
+    /// Number of packets after which an ACK is due at the latest, at most [`MAX_ACK_EVERY`]. 0: as
+    /// the transport parameters say.
     pub ack_every: u16,
 }
 
