@@ -102,11 +102,11 @@ impl Flow {
         match self.way {
             Way::ClassicEach => {
                 for segment in first..self.arrived {
-                    self.board.acknowledge_unmarked(segment + 1);
+                    self.acknowledge_edge(segment + 1);
                 }
             }
             Way::ClassicBatch => {
-                self.board.acknowledge_unmarked(self.arrived);
+                self.acknowledge_edge(self.arrived);
             }
             Way::Native => self.acknowledge(self.arrived),
             Way::NativeLossy => (first..self.arrived).for_each(|segment| self.arrive(segment)),
@@ -149,17 +149,15 @@ impl Flow {
     /// Takes an ACK of everything before the segment `end`, with the block that grew.
     fn acknowledge(&mut self, end: u64) {
         let edge = offset(self.holes.front().copied().unwrap_or(end));
-        match self.board.plain_run(edge) {
-            Some(run) => {
-                self.board.acknowledge_run(edge, &run);
-            }
-            None => {
-                self.board.acknowledge(edge, |_| {});
-            }
-        }
+        self.acknowledge_edge(edge);
         if let Some(hole) = self.holes.back() {
             self.board.sack(&(offset(hole + 1)..offset(end)), |_| {});
         }
+    }
+
+    fn acknowledge_edge(&mut self, edge: u64) {
+        let run = self.board.plain_run(edge);
+        self.board.acknowledge(edge, run, |_| {});
     }
 }
 

@@ -1,30 +1,27 @@
-//! Which packet to send again and when: the base only, by timeout or on exactly the third duplicate
-//! ACK. Owns the retransmission timer, the duplicate count and the decision that waits to be
-//! carried out. Knows no bytes, no window and no estimator: the timeout in force is handed in.
+//! Base-only recovery: the oldest outstanding segment alone is sent again, by timeout or on exactly
+//! the third duplicate ACK. Owns the retransmission timer, the duplicate count and the
+//! retransmission that waits to leave.
+//!
+//! The course's variant (`reference`) declares nothing lost, so that no congestion controller hears
+//! of it, and counts every ACK that repeats the base as a duplicate, whatever its window.
 
 use std::time::{Duration, Instant};
 
-use super::Resend;
+use super::events::{AckOutcome, Ended, Expired, Lost, LostTo, Resent, Timeout, Timing, Verdict};
+use super::{Flight, Leave, LossRecovery, Repeat, Resend, Scoreboard, Segment};
+use crate::LossTrigger;
 use crate::congestion::Cause;
-use crate::recovery::Segment;
 
 /// The duplicate ACK that triggers a retransmission (RFC 5681, section 3.2), and no later one.
 const DUP_ACK_THRESHOLD: u32 = 3;
 
-/// What an expired timer means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    /// The base will be sent again.
-    Resend,
-    /// It was sent as often as it may be.
-    Exhausted,
-    /// Nothing was in flight.
-    Nothing,
-}
-
 /// Base-only recovery.
 #[derive(Debug, Default)]
 pub(crate) struct BaseOnly {
+    /// The course's variant.
+    reference: bool,
+    /// One segment is sent at most this often.
+    max_attempts: u32,
     deadline: Option<Instant>,
     dup_acks: u32,
     /// How often the base was sent since the receiver last said that it has no room for it.
@@ -35,6 +32,8 @@ pub(crate) struct BaseOnly {
     /// Transmission of a segment that was cut into pieces when it was lost. The pieces but the
     /// first have this number still.
     recut: Option<u64>,
+    /// A transmission that tries a larger datagram.
+    excused: Option<u64>,
 }
 
 /// Losses of one flight.
@@ -48,58 +47,149 @@ struct Episode {
 
 /// A base whose loss began an episode, until an ACK moves it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Suspect {
+struct Suspect {
     /// Number of the first transmission after it was taken for lost.
     first_tx: u64,
     /// When its only transmission until then had left.
     sent_at: Option<Instant>,
     /// The timer found it.
-    pub(crate) timeout: bool,
+    timeout: bool,
 }
 
-impl Suspect {
-    /// How long the transmission took that was taken for lost, if it was its only one.
-    pub(crate) fn late_rtt(&self, now: Instant) -> Option<Duration> {
-        self.sent_at.map(|sent_at| now.saturating_duration_since(sent_at))
+impl LossRecovery for BaseOnly {
+    fn on_sent(&mut self, now: Instant, timing: &Timing) {
+        if timing.may_wait {
+            self.arm(now, timing.rto);
+        }
+    }
+
+    fn on_recut(&mut self, tx: u64) {
+        self.recut = Some(tx);
+    }
+
+    fn on_resent(&mut self, resent: &Resent) {
+        self.pending = None;
+        self.since_no_room = self.since_no_room.map(|sent| sent.saturating_add(1));
+        self.arm(resent.now, resent.timing.rto.min(resent.patience));
+    }
+
+    fn excuse(&mut self, tx: Option<u64>) {
+        self.excused = tx;
+    }
+
+    fn on_ack(&mut self, ack: &AckOutcome, flight: &mut Flight) -> Verdict {
+        flight.forget_resolved();
+        let mut verdict = Verdict::default();
+        if !ack.moved && !ack.window.has_room {
+            // The receiver is there and has no room, so its silence so far counts for nothing (RFC
+            // 9293, section 3.8.6.1).
+            self.since_no_room = Some(0);
+        }
+        let duplicate = if self.reference { !ack.moved } else { ack.repeats };
+        if let Some(base) = flight.board.base().copied().filter(|_| duplicate) {
+            let before = self.pending;
+            verdict.dup_acks = Some(self.on_dup_ack(&base));
+            if before.is_none() && self.pending.is_some() && !self.reference {
+                verdict.lost.push(lost(&base, flight, LossTrigger::DupAcks));
+                let congestion = self.excused != Some(base.tx);
+                verdict.begins = congestion && self.begin_episode(&base, flight, false);
+            }
+        }
+        verdict.episode = self.cause();
+        let disproved = if ack.moved { self.disproved(ack.largest_tx) } else { None };
+        let recovered = self.end_episode(flight.board.una_offset());
+        verdict.ended = match disproved {
+            Some(Suspect { timeout, sent_at, .. }) => {
+                let late_rtt = sent_at.map(|sent_at| ack.now.saturating_duration_since(sent_at));
+                Some(Ended::Spurious { timeout, late_rtt })
+            }
+            None => recovered.then_some(Ended::Recovered),
+        };
+        verdict
+    }
+
+    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard) {
+        if ack.moved {
+            self.on_base_moved(ack.now, timing.rto, board.base().map(|base| base.tx));
+        }
+        // Last, for what was decided before is void once the base moved.
+        if let Some(wait) = ack.window.persist {
+            self.arm(ack.now, wait);
+        }
+        if ack.window.reopened {
+            self.repeat();
+        }
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout, flight: &mut Flight) -> (Expired, Vec<Lost>) {
+        if self.deadline.is_none_or(|deadline| deadline > timeout.quiet.now) {
+            return (Expired::Nothing, Vec::new());
+        }
+        self.deadline = None;
+        let Some(base) = flight.board.base().copied() else { return (Expired::Nothing, Vec::new()) };
+        if self.attempts(&base) >= self.max_attempts {
+            return (Expired::Exhausted, Vec::new());
+        }
+        self.pending = Some(Resend::Timeout);
+        if self.reference {
+            return (Expired::Timeout { episode: false }, Vec::new());
+        }
+        let episode = timeout.lost_to == LostTo::Network && self.begin_episode(&base, flight, true);
+        (Expired::Timeout { episode }, vec![lost(&base, flight, LossTrigger::Timeout)])
+    }
+
+    fn next(&self, board: &Scoreboard) -> Option<Repeat> {
+        let (reason, base) = (self.pending?, board.base()?);
+        Some(Repeat { offset: base.offset, reason, leave: Leave::Forced })
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn timers(&self) -> [Option<Instant>; 4] {
+        [self.deadline, None, None, None]
+    }
+
+    fn stop(&mut self) {
+        self.deadline = None;
+        self.dup_acks = 0;
+        self.since_no_room = None;
+        self.pending = None;
+    }
+
+    fn marks_losses(&self) -> bool {
+        false
+    }
+
+    fn coalesces_acks(&self) -> bool {
+        self.reference
+    }
+
+    fn repeats_base(&self) -> bool {
+        self.dup_acks > 0
     }
 }
 
 impl BaseOnly {
-    /// The retransmission to make next, if any.
-    pub(crate) fn pending(&self) -> Option<Resend> {
-        self.pending
+    /// In its initial state; one segment is sent at most `max_attempts` times.
+    pub(crate) fn new(reference: bool, max_attempts: u32) -> Self {
+        Self { reference, max_attempts, ..Self::default() }
     }
 
-    /// When the timer fires.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
-    /// Starts the timer: a packet left an empty window, or a SYN or FIN left.
-    pub(crate) fn arm(&mut self, now: Instant, rto: Duration) {
+    /// Starts the timer.
+    fn arm(&mut self, now: Instant, rto: Duration) {
         self.deadline = Some(now + rto);
     }
 
-    /// Nothing waits for an answer any more.
-    pub(crate) fn stop(&mut self) {
-        let Self { episode, suspect, recut, .. } = *self;
-        *self = Self { episode, suspect, recut, ..Self::default() };
-    }
-
-    /// The base is lost, with everything below `recover` sent; `next_tx` leaves next. True if that
-    /// is a congestion of its own: by the timer, or the first loss of a flight.
-    pub(crate) fn begin_episode(
-        &mut self,
-        base: &Segment,
-        recover: u64,
-        next_tx: u64,
-        timeout: bool,
-    ) -> bool {
+    /// The base is lost. True if that is a congestion of its own: by the timer (RFC 5681, section
+    /// 3.1), or the first loss of a flight.
+    fn begin_episode(&mut self, base: &Segment, flight: &Flight, timeout: bool) -> bool {
         let begins = timeout || self.episode.is_none();
         if begins {
-            self.episode = Some(Episode { recover, timeout });
+            self.episode = Some(Episode { recover: flight.board.next_offset(), timeout });
             let sent_at = (base.sent_count == 1).then_some(base.sent_at);
-            self.suspect.get_or_insert(Suspect { first_tx: next_tx, sent_at, timeout });
+            self.suspect.get_or_insert(Suspect { first_tx: flight.next_tx(), sent_at, timeout });
         }
         begins
     }
@@ -107,7 +197,7 @@ impl BaseOnly {
     /// An ACK moves the base, of a receiver that has nothing newer than `largest_tx`. Gives the
     /// loss that began the episode if it was none: the receiver has nothing that left since (RFC
     /// 3522).
-    pub(crate) fn disproved(&mut self, largest_tx: Option<u64>) -> Option<Suspect> {
+    fn disproved(&mut self, largest_tx: Option<u64>) -> Option<Suspect> {
         let suspect = self.suspect.take()?;
         let disproved = largest_tx.is_some_and(|largest| largest < suspect.first_tx);
         if disproved {
@@ -116,175 +206,212 @@ impl BaseOnly {
         Some(suspect).filter(|_| disproved)
     }
 
-    /// What the recovery that is on began with.
-    pub(crate) fn episode(&self) -> Option<Cause> {
+    /// Cause of the episode that is on.
+    fn cause(&self) -> Option<Cause> {
         self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
     /// Everything below `una` is acknowledged; true if that ends an episode.
-    pub(crate) fn end_episode(&mut self, una: u64) -> bool {
+    fn end_episode(&mut self, una: u64) -> bool {
         self.episode.take_if(|episode| episode.recover <= una).is_some()
     }
 
-    /// An ACK moved the base; what was decided for the old one is void.
-    pub(crate) fn on_base_moved(&mut self, now: Instant, rto: Duration, in_flight: bool) {
+    /// An ACK moved the base to what transmission `base_tx` carried, if anything is in flight; what
+    /// was decided for the old one is void. If both are pieces of one lost segment, the new base is
+    /// lost as well, and no timer has to say so.
+    fn on_base_moved(&mut self, now: Instant, rto: Duration, base_tx: Option<u64>) {
         self.stop();
-        if in_flight {
+        if base_tx.is_some() {
             self.arm(now, rto);
-        }
-    }
-
-    /// The segment that transmission `tx` carried is lost and leaves in pieces.
-    pub(crate) fn on_recut(&mut self, tx: u64) {
-        self.recut = Some(tx);
-    }
-
-    /// An ACK moved the base to what transmission `tx` carried. If the piece before it was a part
-    /// of the same, it is lost as well, and no timer has to say so.
-    pub(crate) fn on_next_piece(&mut self, tx: u64) {
-        if self.recut == Some(tx) {
-            self.repeat();
+            if self.recut == base_tx {
+                self.repeat();
+            }
         }
     }
 
     /// An ACK repeated the base; gives how often that happened.
-    pub(crate) fn on_dup_ack(&mut self, base: &Segment, attempts: u32) -> u32 {
+    fn on_dup_ack(&mut self, base: &Segment) -> u32 {
         self.dup_acks = self.dup_acks.saturating_add(1);
-        if self.dup_acks == DUP_ACK_THRESHOLD && self.attempts(base) < attempts {
+        if self.dup_acks == DUP_ACK_THRESHOLD && self.attempts(base) < self.max_attempts {
             self.pending.get_or_insert(Resend::DupAcks);
         }
         self.dup_acks
     }
 
-    /// The receiver is there and has no room, so what was sent of the base was not in vain (RFC
-    /// 9293, section 3.8.6.1).
-    pub(crate) fn on_no_room(&mut self) {
-        self.since_no_room = Some(0);
-    }
-
-    /// The base is to leave again, although it is not lost.
-    pub(crate) fn repeat(&mut self) {
+    /// The base is to leave again, although no rule found it lost.
+    fn repeat(&mut self) {
         self.pending.get_or_insert(Resend::Lost);
     }
 
-    /// How often ACKs repeated the base.
-    pub(crate) fn dup_acks(&self) -> u32 {
-        self.dup_acks
-    }
-
-    /// The pending retransmission was made.
-    pub(crate) fn on_resent(&mut self, now: Instant, rto: Duration) {
-        self.pending = None;
-        self.since_no_room = self.since_no_room.map(|sent| sent.saturating_add(1));
-        self.arm(now, rto);
-    }
-
-    /// True, once, if the timer is due.
-    pub(crate) fn expire(&mut self, now: Instant) -> bool {
-        let due = self.deadline.is_some_and(|deadline| deadline <= now);
-        if due {
-            self.deadline = None;
-        }
-        due
-    }
-
-    /// Decides what the timer of a data packet, having expired, means.
-    pub(crate) fn on_timeout(&mut self, base: Option<&Segment>, attempts: u32) -> Expiry {
-        match base {
-            None => Expiry::Nothing,
-            Some(base) if self.attempts(base) >= attempts => Expiry::Exhausted,
-            Some(_) => {
-                self.pending = Some(Resend::Timeout);
-                Expiry::Resend
-            }
-        }
-    }
-
-    /// How often the base was sent in vain.
+    /// Transmissions of the base without an answer.
     fn attempts(&self, base: &Segment) -> u32 {
         self.since_no_room.unwrap_or(u32::from(base.sent_count))
     }
 }
 
+fn lost(base: &Segment, flight: &Flight, trigger: LossTrigger) -> Lost {
+    Lost::new(base, flight.state_of(base.tx), trigger)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::Fate;
+    use crate::recovery::WindowUpdate;
+    use crate::wire::Numbering;
 
-    fn base(sent_count: u16) -> Segment {
-        let sent_at = crate::testing::epoch();
-        Segment { offset: 0, sent_at, tx: 0, len: 1, sent_count, fate: Fate::InFlight }
+    /// Rules of at most 50 attempts, and a flight of one segment that was sent `sent_count` times.
+    struct Case {
+        rules: BaseOnly,
+        flight: Flight,
+        now: Instant,
     }
 
-    #[test]
-    fn only_the_third_duplicate_decides_anything() {
-        let mut recovery = BaseOnly::default();
-        let base = base(1);
-        for (count, pending) in [(1, None), (2, None), (3, Some(Resend::DupAcks))] {
-            assert_eq!((recovery.on_dup_ack(&base, 50), recovery.pending()), (count, pending));
+    impl Case {
+        fn new(reference: bool, sent_count: u64) -> Self {
+            let now = crate::testing::epoch();
+            let mut flight = Flight::new(Numbering::Bytes, 0);
+            flight.measure_from(now);
+            flight.push_run(now, 1000, 1);
+            let mut case = Self { rules: BaseOnly::new(reference, 50), flight, now };
+            (1..sent_count).for_each(|_| case.resend());
+            case
         }
-        recovery.on_resent(base.sent_at, Duration::ZERO);
-        for _ in 0..96 {
-            recovery.on_dup_ack(&base, 50);
+
+        fn base(&self) -> Segment {
+            *self.flight.board.base().unwrap()
         }
-        assert_eq!(recovery.pending(), None, "once per base");
+
+        fn resend(&mut self) {
+            let (before, tx) = (self.base(), self.flight.next_tx());
+            self.flight.on_transmitted(self.now, Some(0), 1000, 1);
+            self.flight.board.resend(self.now, 0, tx);
+            let timing = Timing { rto: Duration::ZERO, srtt: None, may_wait: true };
+            self.rules.on_resent(&Resent { now: self.now, timing, patience: Duration::MAX, before });
+        }
+
+        fn outcome(&self) -> AckOutcome {
+            let (rto, zero) = (Duration::from_millis(200), Duration::ZERO);
+            AckOutcome {
+                now: self.now,
+                moved: false,
+                repeats: false,
+                bytes: 0,
+                largest_tx: None,
+                duplicates: 0,
+                overflow: None,
+                window: WindowUpdate { has_room: true, ..WindowUpdate::default() },
+                latest_rtt: None,
+                srtt: zero,
+                rttvar: zero,
+                min_rtt: zero,
+                mss: 1000,
+                timing: Timing { rto, srtt: None, may_wait: false },
+            }
+        }
+
+        fn repeat_ack(&mut self) -> Verdict {
+            let ack = AckOutcome { repeats: true, ..self.outcome() };
+            self.rules.on_ack(&ack, &mut self.flight)
+        }
+
+        /// The timer fires now.
+        fn time_out(&mut self) -> Expired {
+            self.rules.arm(self.now, Duration::ZERO);
+            let quiet = self.outcome();
+            let timeout = Timeout { quiet, next_rto: Duration::ZERO, lost_to: LostTo::Network };
+            self.rules.on_timeout(&timeout, &mut self.flight).0
+        }
     }
 
     #[test]
-    fn the_losses_of_a_flight_are_one_congestion_and_each_timeout_is_one() {
-        let mut recovery = BaseOnly::default();
-        let base = base(1);
-        let begin =
-            |recovery: &mut BaseOnly, recover, timeout| recovery.begin_episode(&base, recover, 7, timeout);
-        assert!(begin(&mut recovery, 1000, false) && recovery.episode() == Some(Cause::Loss));
-        recovery.on_base_moved(base.sent_at, Duration::ZERO, true);
-        assert!(!begin(&mut recovery, 2000, false) && !recovery.end_episode(999));
-        assert!(recovery.end_episode(1000) && !recovery.end_episode(1000));
-        assert!(begin(&mut recovery, 2000, false) && begin(&mut recovery, 3000, true));
-        assert!(begin(&mut recovery, 4000, true) && recovery.episode() == Some(Cause::Timeout));
-        assert!(!begin(&mut recovery, 5000, false) && recovery.end_episode(4000));
+    fn third_duplicate_alone_resends_base() {
+        for reference in [true, false] {
+            let mut case = Case::new(reference, 1);
+            for (count, pending) in [(1, None), (2, None), (3, Some(Resend::DupAcks))] {
+                let verdict = case.repeat_ack();
+                assert_eq!((verdict.dup_acks, case.rules.pending), (Some(count), pending));
+                assert_eq!(verdict.begins, count == 3 && !reference);
+            }
+            case.resend();
+            for _ in 0..96 {
+                case.repeat_ack();
+            }
+            assert_eq!(case.rules.pending, None, "once per base");
+        }
     }
 
     #[test]
-    fn attempts_are_counted_from_the_last_time_that_there_was_no_room() {
-        let mut recovery = BaseOnly::default();
-        let base = base(50);
-        recovery.on_no_room();
+    fn reference_counts_window_updates_as_duplicates() {
+        for (reference, counted) in [(true, Some(1)), (false, None)] {
+            let mut case = Case::new(reference, 1);
+            let ack = case.outcome();
+            assert_eq!(case.rules.on_ack(&ack, &mut case.flight).dup_acks, counted);
+        }
+    }
+
+    #[test]
+    fn losses_of_one_flight_are_one_congestion() {
+        let mut case = Case::new(false, 1);
+        let base = case.base();
+        let Case { rules, flight, now } = &mut case;
+        assert!(rules.begin_episode(&base, flight, false) && rules.cause() == Some(Cause::Loss));
+        rules.on_base_moved(*now, Duration::ZERO, Some(9));
+        flight.push_run(*now, 1000, 1);
+        assert!(!rules.begin_episode(&base, flight, false) && !rules.end_episode(999));
+        assert!(rules.end_episode(1000) && !rules.end_episode(1000));
+        assert!(rules.begin_episode(&base, flight, false) && rules.begin_episode(&base, flight, true));
+        flight.push_run(*now, 1000, 1);
+        assert!(rules.begin_episode(&base, flight, true) && rules.cause() == Some(Cause::Timeout));
+        assert!(!rules.begin_episode(&base, flight, false) && rules.end_episode(3000));
+    }
+
+    #[test]
+    fn attempts_restart_when_receiver_has_no_room() {
+        let mut case = Case::new(false, 50);
+        let mut ack = case.outcome();
+        ack.window.has_room = false;
+        case.rules.on_ack(&ack, &mut case.flight);
         for _ in 0..50 {
-            assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Resend);
-            recovery.on_resent(base.sent_at, Duration::ZERO);
+            assert_eq!(case.time_out(), Expired::Timeout { episode: true });
+            case.resend();
         }
-        assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Exhausted);
-        recovery.on_base_moved(base.sent_at, Duration::ZERO, true);
-        assert_eq!(recovery.on_timeout(Some(&base), 50), Expiry::Exhausted, "another base, another count");
+        assert_eq!(case.time_out(), Expired::Exhausted);
+        case.rules.on_base_moved(case.now, Duration::ZERO, Some(9));
+        assert_eq!(case.time_out(), Expired::Exhausted, "another base, another count");
     }
 
     #[test]
-    fn an_echo_from_before_the_loss_disproves_it() {
-        for (largest, disproved) in [(None, false), (Some(6), true), (Some(7), false)] {
-            let mut recovery = BaseOnly::default();
-            let base = base(1);
-            assert!(recovery.begin_episode(&base, 1000, 7, true));
+    fn echo_from_before_loss_disproves_it() {
+        for (largest, disproved) in [(None, false), (Some(0), true), (Some(1), false)] {
+            let mut case = Case::new(false, 1);
+            let base = case.base();
+            assert!(case.rules.begin_episode(&base, &case.flight, true));
+            case.resend();
             // Another timeout of the same base: what counts is the first.
-            assert!(recovery.begin_episode(&base, 1000, 8, true));
-            let suspect = recovery.disproved(largest);
-            assert_eq!(suspect.is_some(), disproved, "{largest:?}");
-            assert_eq!(recovery.episode().is_none(), disproved, "{largest:?}");
-            let later = base.sent_at + Duration::from_millis(300);
-            let rtt = suspect.and_then(|suspect| suspect.late_rtt(later));
-            assert_eq!(rtt.is_some(), disproved, "{largest:?}");
+            assert!(case.rules.begin_episode(&base, &case.flight, true));
+            let later = case.now + Duration::from_millis(300);
+            let ack = AckOutcome { now: later, moved: true, largest_tx: largest, ..case.outcome() };
+            let ended = case.rules.on_ack(&ack, &mut case.flight).ended;
+            let late_rtt = Some(Duration::from_millis(300));
+            assert_eq!(
+                ended,
+                disproved.then_some(Ended::Spurious { timeout: true, late_rtt }),
+                "{largest:?}"
+            );
+            assert_eq!(case.rules.cause().is_none(), disproved, "{largest:?}");
         }
     }
 
     #[test]
-    fn the_attempt_limit_holds_for_both_reasons() {
-        let mut recovery = BaseOnly::default();
+    fn attempt_limit_holds_for_both_reasons() {
+        let mut case = Case::new(false, 50);
         for _ in 0..3 {
-            recovery.on_dup_ack(&base(50), 50);
+            case.repeat_ack();
         }
-        assert_eq!(recovery.pending(), None);
-        assert_eq!(recovery.on_timeout(Some(&base(50)), 50), Expiry::Exhausted);
-        assert_eq!(recovery.on_timeout(Some(&base(49)), 50), Expiry::Resend);
-        assert_eq!(recovery.on_timeout(None, 50), Expiry::Nothing);
+        assert_eq!((case.rules.pending, case.time_out()), (None, Expired::Exhausted));
+        assert_eq!(Case::new(false, 49).time_out(), Expired::Timeout { episode: true });
+        let mut empty = Case::new(false, 1);
+        empty.flight.acknowledge(empty.now, 1000, |_| {});
+        assert_eq!(empty.time_out(), Expired::Nothing);
     }
 }

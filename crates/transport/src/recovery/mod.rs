@@ -1,10 +1,12 @@
-//! Loss recovery: which segment is lost, when, and what is sent again. Each rule has its file; this
-//! one owns the timers of a transfer's data and the episode of recovery that is on.
+//! Loss recovery: which segments are lost, which are sent again and when ([`LossRecovery`]), the
+//! segments outstanding ([`Flight`]), and the round-trip estimator.
 
 mod base_only;
 mod dup_acks;
 mod engine;
+mod episode;
 mod events;
+mod flight;
 mod rack;
 mod receiver_drops;
 mod rto;
@@ -17,14 +19,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-pub(crate) use base_only::{BaseOnly, Expiry};
-pub(crate) use engine::Engine;
-pub(crate) use events::{AckOutcome, Delivered, Ended, Expired, Lost, Timing};
+use base_only::BaseOnly;
+use engine::Engine;
+pub(crate) use events::{
+    AckOutcome, Delivered, Ended, Expired, Lost, LostTo, Probe, Resent, Timeout, Timing, Verdict,
+    WindowUpdate,
+};
+pub(crate) use flight::Flight;
 pub use rack::Reordering;
 pub use rto::RtoPolicy;
 pub(crate) use rtt::{Rtt, RttQuality};
 pub use scoreboard::Scoreboard;
-pub(crate) use scoreboard::{Fate, Segment};
+pub(crate) use scoreboard::{Fate, Segment, SegmentRun};
 pub(crate) use sent_packets::{SentPacket, SentPackets};
 
 /// Rules by which losses are found and repaired.
@@ -49,9 +55,8 @@ impl LossDetection {
         ("base-only", Self::BaseOnly),
     ];
 
-    /// True for the rules that heed selective ACKs. To the others they say no more than a plain ACK
-    /// does.
-    pub(crate) fn heeds_sack(self) -> bool {
+    /// True if the rule uses SACK blocks; the others use only the cumulative ACK.
+    pub(crate) fn uses_sack(self) -> bool {
         matches!(self, Self::Rack | Self::Sack)
     }
 }
@@ -94,52 +99,102 @@ pub(crate) enum Leave {
 
 pub(crate) use crate::observer::Resend;
 
-/// The rules in force.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a sender has one, and asks it per ACK")]
-pub(crate) enum Recovery {
-    BaseOnly(BaseOnly),
-    Engine(Engine),
+/// Rules of loss recovery: which segments are lost, which are sent again and when, and the timers
+/// of data.
+///
+/// For each ACK: [`on_ack_begins`](Self::on_ack_begins), [`on_delivered`](Self::on_delivered) for
+/// every run of segments that it acknowledges, [`on_ack`](Self::on_ack), and [`rearm`](Self::rearm)
+/// once the congestion controller has answered.
+pub(crate) trait LossRecovery: fmt::Debug + Send {
+    /// New segments left. `timing.may_wait` says that nothing else is in flight.
+    fn on_sent(&mut self, now: Instant, timing: &Timing);
+
+    /// The segment that transmission `tx` carried was cut into smaller ones before it is sent
+    /// again.
+    fn on_recut(&mut self, _tx: u64) {}
+
+    /// A segment was sent again.
+    fn on_resent(&mut self, resent: &Resent);
+
+    /// A tail loss probe left.
+    fn on_probe_sent(&mut self, _probe: Probe) {}
+
+    /// Transmission `tx` tries a larger datagram: its loss is no sign of congestion.
+    fn excuse(&mut self, tx: Option<u64>);
+
+    /// The handshake is over; early data may be in flight.
+    fn on_open(&mut self, _now: Instant, _timing: &Timing, _board: &Scoreboard) {}
+
+    /// The receiver acknowledges a single segment at the latest after `delay`.
+    fn set_max_ack_delay(&mut self, _delay: Duration) {}
+
+    /// An ACK is about to tell what was delivered. If it is `full`, it has as many SACK blocks as
+    /// fit.
+    fn on_ack_begins(&mut self, _now: Instant, _srtt: Duration, _full: bool, _next_tx: u64) {}
+
+    /// A run of segments is newly acknowledged.
+    fn on_delivered(&mut self, _delivered: &Delivered<'_>) {}
+
+    /// Judges what is outstanding after an ACK.
+    fn on_ack(&mut self, ack: &AckOutcome, flight: &mut Flight) -> Verdict;
+
+    /// Restarts the timers after an ACK.
+    fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard);
+
+    /// A timer may be due.
+    fn on_timeout(&mut self, timeout: &Timeout, flight: &mut Flight) -> (Expired, Vec<Lost>);
+
+    /// The segment to send again next.
+    fn next(&self, board: &Scoreboard) -> Option<Repeat>;
+
+    /// When the next timer fires.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// When each of [`Timer::ALL`](crate::Timer) fires; the last one is not of data.
+    fn timers(&self) -> [Option<Instant>; 4];
+
+    /// Stops all timers: no answer is awaited.
+    fn stop(&mut self);
+
+    /// True if lost segments are marked and repaired as the congestion window allows; false if only
+    /// the oldest segment is ever sent again.
+    fn marks_losses(&self) -> bool;
+
+    /// True if an ACK that moves the cumulative edge does nothing but restart the timer, so that of
+    /// several only the last one counts.
+    fn coalesces_acks(&self) -> bool {
+        false
+    }
+
+    /// True if segments were seen to arrive later than a smoothed round trip because others
+    /// overtook them.
+    fn reorders(&self) -> bool {
+        false
+    }
+
+    /// True if a tail loss probe is to leave: new data if the receiver's window allows, else the
+    /// last segment.
+    fn probe_pending(&self) -> bool {
+        false
+    }
+
+    /// True if ACKs tell that something beyond the oldest segment arrived.
+    fn repeats_base(&self) -> bool {
+        false
+    }
 }
 
-impl Recovery {
-    pub(crate) fn new(rule: LossDetection, reordering: Reordering) -> Self {
-        match rule {
-            LossDetection::BaseOnly => Self::BaseOnly(BaseOnly::default()),
-            rule => Self::Engine(Engine::new(rule, reordering)),
-        }
-    }
-
-    /// When a timer fires.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        match self {
-            Self::BaseOnly(rules) => rules.deadline(),
-            Self::Engine(rules) => rules.deadline(),
-        }
-    }
-
-    /// When each of [`Timer::ALL`](crate::Timer) fires.
-    pub(crate) fn timers(&self) -> [Option<Instant>; 4] {
-        match self {
-            Self::BaseOnly(rules) => [rules.deadline(), None, None, None],
-            Self::Engine(rules) => rules.timers(),
-        }
-    }
-
-    /// Nothing waits for an answer any more.
-    pub(crate) fn stop(&mut self) {
-        match self {
-            Self::BaseOnly(rules) => rules.stop(),
-            Self::Engine(rules) => rules.stop(),
-        }
-    }
-
-    /// A segment left for the first time; `alone` if nothing else was in flight.
-    pub(crate) fn on_sent(&mut self, now: Instant, rto: Duration, srtt: Option<Duration>, alone: bool) {
-        match self {
-            Self::BaseOnly(rules) if alone => rules.arm(now, rto),
-            Self::BaseOnly(_) => {}
-            Self::Engine(rules) => rules.on_sent(now, &Timing { rto, srtt, may_wait: alone }),
-        }
+/// The rules that `rule` names. `reference` selects the course's variant of
+/// [`LossDetection::BaseOnly`], which declares nothing lost; `attempts` limits how often one
+/// segment is sent.
+pub(crate) fn build(
+    rule: LossDetection,
+    reordering: Reordering,
+    reference: bool,
+    attempts: u32,
+) -> Box<dyn LossRecovery> {
+    match rule {
+        LossDetection::BaseOnly => Box::new(BaseOnly::new(reference, attempts)),
+        rule => Box::new(Engine::new(rule, reordering)),
     }
 }

@@ -396,7 +396,7 @@ mod tests {
                 board.push(epoch + ms(tx), 1000, tx);
             }
             let now = epoch + ms(103);
-            board.sack(&(MSS..4 * MSS), |segment| rack.on_delivered(now, segment, ms(120)));
+            board.sack(&(MSS..4 * MSS), |run| rack.on_delivered(now, run.first(), ms(120)));
             let mut lost = Vec::new();
             let again =
                 rack.detect(&times(now, false), &mut board, &mut sent_packets, |s, _| lost.push(s.offset));

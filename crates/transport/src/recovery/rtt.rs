@@ -122,6 +122,11 @@ impl Rtt {
         }
     }
 
+    /// True once the handshake gave a round-trip time.
+    pub(crate) fn is_known(&self) -> bool {
+        self.quality != RttQuality::Nothing
+    }
+
     /// The SYN was sent again.
     pub(crate) fn on_syn_again(&mut self) {
         if self.quality == RttQuality::Provisional {

@@ -69,11 +69,6 @@ impl SentPackets {
         self.next_tx
     }
 
-    /// A transmission left with `len` stream bytes.
-    pub(crate) fn push(&mut self, packet: SentPacket, len: u64) {
-        self.push_run(packet, len, 1);
-    }
-
     /// Records `count` packets, at least one, that left together, each with the next `len` stream
     /// bytes; `first` describes the first of them.
     pub(crate) fn push_run(&mut self, first: SentPacket, len: u64, count: u64) {
@@ -181,7 +176,7 @@ mod tests {
         let (mut sent_packets, mut state) = (SentPackets::new(5), states());
         let mut send = |sent_packets: &mut SentPackets, now, offset: u64| {
             let packet = SentPacket { offset: Some(offset), state: state(now, offset) };
-            sent_packets.push(packet, 100);
+            sent_packets.push_run(packet, 100, 1);
             packet
         };
         let sent: Vec<_> = (0..10).map(|n| send(&mut sent_packets, n / 8, n * 100)).collect();
@@ -209,7 +204,11 @@ mod tests {
                 match random(6) {
                     0 => now += 1,
                     1 => {
-                        sent_packets.push(SentPacket { offset: None, state: state(now, in_flight) }, 0);
+                        sent_packets.push_run(
+                            SentPacket { offset: None, state: state(now, in_flight) },
+                            0,
+                            1,
+                        );
                         single.push_back((SentPacket { offset: None, state: state(now, in_flight) }, 0));
                     }
                     2 => {

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use super::Probe;
+
 /// How much later than its time an answer may come because either side's timers are coarse: a timer
 /// of the receiver may be a millisecond late, and so may the sender be at its socket. On a path of
 /// less than that, two round trips are none.
@@ -16,18 +18,6 @@ pub(crate) struct TailLossProbe {
     pub(crate) pending: bool,
     /// The probe that is out.
     out: Option<Probe>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Probe {
-    /// Number of its transmission.
-    tx: u64,
-    /// One past the highest byte sent when it left.
-    end: u64,
-    /// It repeated a segment.
-    repeated: bool,
-    /// Duplicates that the receiver had reported by then.
-    duplicates: u32,
 }
 
 /// Outcome of a probe.
@@ -52,9 +42,9 @@ impl TailLossProbe {
         !self.pending && self.out.is_none()
     }
 
-    pub(crate) fn on_sent(&mut self, tx: u64, end: u64, repeated: bool, duplicates: u32) {
+    pub(crate) fn on_sent(&mut self, probe: Probe) {
         self.pending = false;
-        self.out = Some(Probe { tx, end, repeated, duplicates });
+        self.out = Some(probe);
     }
 
     /// An ACK came: of everything below `una`, with the newest transmission received and how many

@@ -33,7 +33,7 @@ pub(super) struct Chunk {
     header: usize,
     mss: usize,
     /// Retransmissions so far when the first zero-copy batch left from here.
-    lent: Option<u64>,
+    zero_copied: Option<u64>,
 }
 
 impl Chunk {
@@ -48,7 +48,7 @@ impl Chunk {
             0 => (Frame::SIZE, Frame::SIZE),
             packets => (lead, lead + whole_batches(packets) * mss),
         };
-        Self { frame, base, written: 0, capacity, lead, header, mss, lent: None }
+        Self { frame, base, written: 0, capacity, lead, header, mss, zero_copied: None }
     }
 
     /// One past its last byte in the stream.
@@ -109,16 +109,16 @@ impl Chunk {
     }
 
     /// A batch of `len` bytes leaves from here, after `resent` retransmissions.
-    pub(super) fn lend(&mut self, len: usize, resent: u64) {
+    pub(super) fn on_sent_in_place(&mut self, len: usize, resent: u64) {
         if len >= Frame::MIN_ZERO_COPY_BYTES {
-            self.lent.get_or_insert(resent);
+            self.zero_copied.get_or_insert(resent);
         }
     }
 
     /// The wear of the frame when all in it was acknowledged and `resent` segments have been sent
     /// again.
-    pub(super) fn wear(&self, resent: u64) -> Reuse {
-        match self.lent {
+    pub(super) fn reuse(&self, resent: u64) -> Reuse {
+        match self.zero_copied {
             None => Reuse::NeverSent,
             Some(before) if before == resent => Reuse::Acknowledged,
             Some(_) => Reuse::MaybeReferenced,
@@ -154,7 +154,7 @@ impl Spare<'_> {
         self.rest == 0
     }
 
-    /// The same room, limited to `bytes`.
+    /// Room limited to `bytes`.
     #[must_use]
     pub fn within(self, bytes: usize) -> Self {
         Self { rest: self.rest.min(bytes), ..self }

@@ -136,7 +136,7 @@ impl SendBuffer {
     /// header, knowing its number and payload, and gives the payload's CRC-32 where packets have
     /// one. Segments were sent again `resent` times so far. `None` if they cannot leave from there
     /// now.
-    pub(crate) fn lend(
+    pub(crate) fn send_in_place(
         &mut self,
         cut: Cut,
         count: usize,
@@ -152,7 +152,7 @@ impl SendBuffer {
             let crc = head(number, header, payload);
             self.crc.sent(payload.len(), crc);
         }
-        chunk.lend(len, resent);
+        chunk.on_sent_in_place(len, resent);
         Some(Ready { frame: Arc::clone(&chunk.frame), start })
     }
 
@@ -202,9 +202,9 @@ impl SendBuffer {
             if first.end() > offset || !done {
                 return;
             }
-            let wear = first.wear(resent);
+            let reuse = first.reuse(resent);
             if let Some(chunk) = self.chunks.pop_front() {
-                self.memory.give_back(chunk.frame, wear);
+                self.memory.give_back(chunk.frame, reuse);
                 self.released += 1;
             }
         }

@@ -67,7 +67,7 @@ fn lend(buffer: &mut SendBuffer, cut: Cut) -> Vec<u8> {
         header[..8].copy_from_slice(&number.to_le_bytes());
         Some(crc32fast::hash(payload))
     };
-    let ready = buffer.lend(cut, count, 0, head).expect("nobody holds the frame");
+    let ready = buffer.send_in_place(cut, count, 0, head).expect("the frame is not shared");
     ready.frame.bytes()[ready.start..ready.start + count * (cut.header + cut.mss)].to_vec()
 }
 
@@ -132,8 +132,8 @@ fn frame_held_by_batch_is_not_written() {
     let data = data(3 * 1464);
     let mut buffer = own(false);
     write(&mut buffer, cut(0), &data[..1464]);
-    let held = buffer.lend(cut(0), 1, 0, |_, _, _| None).expect("nobody holds it yet");
-    assert!(buffer.lend(cut(0), 1, 0, |_, _, _| None).is_none());
+    let held = buffer.send_in_place(cut(0), 1, 0, |_, _, _| None).expect("the frame is not shared yet");
+    assert!(buffer.send_in_place(cut(0), 1, 0, |_, _, _| None).is_none());
     let before = held.frame.bytes().to_vec();
     write(&mut buffer, cut(1464), &data[1464..]);
     assert_eq!(held.frame.bytes(), before);
@@ -221,7 +221,7 @@ fn returned_frames_say_when_reusable() {
     let frame = PACKETS * 1464;
     write(&mut buffer, cut(0), &data(5 * 44 * 1464));
     let leaves = |buffer: &mut SendBuffer, offset, count, resent| {
-        buffer.lend(cut(offset), count, resent, |_, _, _| None).expect("nobody holds it");
+        buffer.send_in_place(cut(offset), count, resent, |_, _, _| None).expect("the frame is not shared");
     };
     leaves(&mut buffer, 0, 44, 0);
     buffer.release(frame, 0);

@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
-use super::Sender;
+use super::congestion::CongestionControl;
+use super::path::Path;
 use crate::congestion::DeliveryRate;
+use crate::recovery::Flight;
 use crate::wire::native::MAX_ACK_EVERY;
 
 /// ACKs of what is in flight that a window is controlled by: `HyStart++` takes eight samples a
@@ -64,37 +66,36 @@ impl AckFrequency {
     }
 }
 
-impl Sender {
-    /// ACK frequency for the packets that leave now. Rules that count duplicate ACKs need one for
-    /// each packet. Without pacing, a burst is as long as the data that an ACK covers.
-    pub(super) fn ack_frequency(&self) -> AckFrequency {
-        let mss = self.mss as u64;
-        let trains = self.congestion.train() > 0;
+impl AckFrequency {
+    /// ACK frequency for the packets that leave now, of a transfer that lost `lost` packets so far.
+    /// Rules that count duplicate ACKs need one for each packet. Without pacing, a burst is as long
+    /// as the data that an ACK covers.
+    pub(super) fn choose(
+        path: &Path,
+        congestion: &CongestionControl,
+        flight: &Flight,
+        uses_sack: bool,
+        lost: u64,
+    ) -> Self {
+        let mss = path.mss as u64;
+        let controller = &congestion.controller;
+        let by_window = controller.pacing_rate().is_none();
+        // The path loses a tenth or more and the controller keeps a large window all the same.
+        let lossy =
+            || !by_window && lost * HEAVY_LOSS * mss > flight.rate().map_or(0, DeliveryRate::delivered);
+        let trains = controller.train() > 0;
         // Trains are for long paths: the handshake told the round trip, and the first flight has no
         // other sample.
-        let long = trains || self.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT);
-        let wanted = self.pacer.is_some() && self.config.recovery.heeds_sack() && long && !self.is_lossy();
+        let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT);
+        let wanted = congestion.pacer.is_some() && uses_sack && long && !lossy();
         if !wanted {
-            return AckFrequency { each: 0, from: 0, bytes: 0 };
+            return Self { each: 0, from: 0, bytes: 0 };
         }
         if trains {
-            return AckFrequency { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };
+            return Self { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };
         }
-        let by_window = self.congestion.pacing_rate().is_none();
         let acks = if by_window { ACKS_PER_WINDOW } else { ACKS_PER_RATE };
-        let each = if by_window && self.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
-        AckFrequency { each, from: LEAST * acks * mss, bytes: acks * mss }
-    }
-
-    /// The path loses a tenth or more and the controller keeps a large window all the same.
-    fn is_lossy(&self) -> bool {
-        let delivered = self.delivery.as_ref().map_or(0, DeliveryRate::delivered);
-        self.congestion.pacing_rate().is_some() && self.stats.lost * HEAVY_LOSS * self.mss as u64 > delivered
-    }
-
-    /// Returns the number for the next packet, and keeps it for the timers.
-    pub(super) fn ask_for_acks(&mut self) -> u16 {
-        self.ack_every = self.ack_frequency().every(self.board.in_flight());
-        self.ack_every
+        let each = if by_window && congestion.cwnd < SMALL_WINDOW * mss { u64::MAX } else { 0 };
+        Self { each, from: LEAST * acks * mss, bytes: acks * mss }
     }
 }

@@ -41,7 +41,7 @@ pub struct Waited {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct BlockedTime {
     since: Option<(Blocked, Instant)>,
     total: [Duration; 4],
     /// Bytes in flight when the last of it left.
@@ -52,7 +52,7 @@ pub(crate) struct Waiting {
     ran_out: Option<Instant>,
 }
 
-impl Waiting {
+impl BlockedTime {
     /// The application was asked for data, and it did or did not fill the room that there was.
     pub(crate) fn on_asked(&mut self, filled: bool) {
         self.has_more = filled;
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn paced_window_is_used_from_half_in_flight() {
-        let (now, mut waiting) = (epoch(), Waiting::default());
+        let (now, mut waiting) = (epoch(), BlockedTime::default());
         assert!(!waiting.used_cwnd(1000, true), "nothing was held up");
         for (why, in_flight, own_pace, used) in [
             (Blocked::Cwnd, 999, true, true),
@@ -147,13 +147,13 @@ mod tests {
     fn application_is_starved_only_if_not_asked_again() {
         let t0 = epoch();
         let at = |ms| t0 + Duration::from_millis(ms);
-        let mut waiting = Waiting::default();
+        let mut waiting = BlockedTime::default();
         assert!(waiting.is_starved(at(0)), "it wrote nothing");
         waiting.on_asked(true);
         assert!(!waiting.is_starved(at(1)) && !waiting.is_starved(at(1)), "however often it is looked at");
         waiting.on_asked(true);
         assert!(!waiting.is_starved(at(2)));
-        assert!(waiting.is_starved(at(3)), "nobody asked it meanwhile");
+        assert!(waiting.is_starved(at(3)), "it was not asked meanwhile");
         waiting.on_asked(false);
         assert!(waiting.is_starved(at(3)));
     }
@@ -162,7 +162,7 @@ mod tests {
     fn each_reason_has_its_own_time() {
         let t0 = epoch();
         let at = |ms| t0 + Duration::from_millis(ms);
-        let mut waiting = Waiting::default();
+        let mut waiting = BlockedTime::default();
         waiting.stop(at(0), Blocked::NoData, 0);
         waiting.stop(at(10), Blocked::Cwnd, 0);
         waiting.stop(at(13), Blocked::Cwnd, 0);

@@ -38,11 +38,6 @@ struct SentFin {
 }
 
 impl Closing {
-    /// The FIN that left last repeats another one.
-    pub(super) fn is_repeated(&self) -> bool {
-        self.sent.is_some_and(|sent| sent.again)
-    }
-
     /// A FIN left, so that there may be an answer.
     pub(super) fn is_sent(&self) -> bool {
         self.sent.is_some()
@@ -53,51 +48,58 @@ impl Sender {
     /// Begins to close once every byte that will ever be written was sent or, where the FIN may not
     /// come before any of them, acknowledged.
     pub(super) fn close_if_done(&mut self) {
-        if !self.finishing || self.closing.is_some() || !self.data_flows() {
+        if !self.stream.finishing || self.closing.is_some() || !self.data_flows() {
             return;
         }
         let sent = self.fresh_len() == 0 || planted::is(Bug::EarlyFin);
-        if sent && (self.board.is_empty() || self.codec.fin_follows_data()) {
-            self.stop_asking();
+        let idle = self.flight.board.is_empty();
+        if sent && (idle || self.stream.fin_with_data) {
+            self.stop_params_request();
             self.closing = Some(Closing { attempts: 0, send: true, sent: None });
-            if self.board.is_empty() {
+            if idle {
                 self.recovery.stop();
             }
-            self.keep_alive = None;
+            self.keep_alive.stop();
         }
     }
 
     /// True if neither data nor a FIN is outstanding.
     pub(super) fn is_idle(&self) -> bool {
-        self.board.is_empty() && self.closing.is_none()
+        self.flight.board.is_empty() && self.closing.is_none()
     }
 
     pub(super) fn transmit_fin(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        let head =
-            DataHead { seq: self.board.snd_nxt(), tx: self.sent_packets.next_tx(), asks: true, ack_every: 0 };
+        let head = DataHead {
+            seq: self.flight.board.snd_nxt(),
+            tx: self.flight.next_tx(),
+            asks: true,
+            ack_every: 0,
+        };
         let again = self.closing.is_some_and(|closing| closing.is_sent());
         let slot = out.slot(self.codec.fin_len(again))?;
-        self.codec.encode_fin(head, self.buffer.crc(), slot);
-        self.note_flight(now, None, 0);
-        if attempt == 1 && self.board.is_empty() {
+        self.codec.encode_fin(head, self.stream.buffer.crc(), slot);
+        self.flight.on_transmitted(now, None, 0, 1);
+        let idle = self.flight.board.is_empty();
+        if attempt == 1 && idle {
             // Nothing was owed until now.
-            self.heard_at = Some(now);
+            self.patience.restart(now);
         }
-        let rto = self.config.fin_timeout(self.rtt.rto(), attempt).min(self.patience(now));
+        let rto = self.config.fin_timeout(self.path.rtt.rto(), attempt).min(self.patience.left(now));
         let sent = SentFin { tx: head.tx, at: now, arrived: false, again };
         self.closing = Some(Closing { attempts: attempt, send: false, sent: Some(sent) });
-        if self.state == State::Open && self.board.is_empty() {
+        if self.state == State::Open && idle {
             self.control_at = Some(now + rto);
         }
-        self.trace_sent(now, PacketKind::Fin, head.tx, head.seq, None);
-        self.trace(now, &Trace::FinSent { seq: head.seq, attempt, of: self.config.attempts.fin, rto });
+        let (offset, length) = (self.flight.board.next_offset(), self.codec.fin_len(again));
+        self.observers.on_sent(now, PacketKind::Fin, (head.tx, head.seq), offset, length);
+        self.observers.on(now, &Trace::FinSent { seq: head.seq, attempt, of: self.config.attempts.fin, rto });
         Some(())
     }
 
     /// The receiver has transmission `tx`, which left at `at`, and none that is newer. It echoes a
     /// FIN at once, so if it echoes one that left clearly later, the FIN is lost.
     pub(super) fn note_fin_echo(&mut self, tx: u64, at: Instant) {
-        let slack = self.rtt.srtt() / FIN_ACK_DELAY;
+        let slack = self.path.rtt.srtt() / FIN_ACK_DELAY;
         let Some(closing) = &mut self.closing else { return };
         let Some(fin) = closing.sent.as_mut().filter(|fin| !fin.arrived) else { return };
         fin.arrived = tx == fin.tx;
@@ -111,15 +113,15 @@ impl Sender {
         let Some(Closing { sent: Some(SentFin { arrived, .. }), send: false, .. }) = self.closing else {
             return;
         };
-        if !self.board.is_empty() {
+        if !self.flight.board.is_empty() {
             return;
         }
         self.recovery.stop();
-        self.keep_alive = None;
+        self.keep_alive.stop();
         let wait = if arrived {
-            self.config.fin_timeout(self.rtt.rto(), 1)
+            self.config.fin_timeout(self.path.rtt.rto(), 1)
         } else {
-            self.rtt.srtt() / FIN_ACK_DELAY
+            self.path.rtt.srtt() / FIN_ACK_DELAY
         };
         self.closing = self.closing.map(|closing| Closing { attempts: 0, ..closing });
         self.control_at = Some(now + wait);
@@ -133,19 +135,19 @@ impl Sender {
         let Some(fin) = &closing.sent else { return };
         if ack.echo.map_or(ack.wnd == 0, |echo| echo.tx == fin.tx) {
             closing.attempts = 0;
-            self.heard_at = Some(now);
+            self.patience.restart(now);
         }
     }
 
     /// The timer of the FIN is due.
     pub(super) fn on_fin_timeout(&mut self, now: Instant) {
-        let patient = !self.patience(now).is_zero();
+        let patient = !self.patience.left(now).is_zero();
         let Some(closing) = &mut self.closing else { return };
         if closing.attempts < self.config.attempts.fin && patient {
             closing.send = true;
             return;
         }
-        let (packet, attempts) = (self.board.snd_nxt(), closing.attempts);
+        let (packet, attempts) = (self.flight.board.snd_nxt(), closing.attempts);
         self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
     }
 
@@ -168,33 +170,25 @@ impl Sender {
             return true;
         }
         self.state == State::Open
-            && (self.opened_tx..self.sent_packets.next_tx()).contains(&tx)
-            && self.largest_tx.is_none_or(|largest| largest < tx)
+            && (self.handshake.opened_tx..self.flight.next_tx()).contains(&tx)
+            && self.flight.largest_tx().is_none_or(|largest| largest < tx)
     }
 
     pub(super) fn on_fin_ack(&mut self, now: Instant, ack: u64, crc: u32) {
         let asked = self.closing.is_some_and(|closing| closing.is_sent());
-        if !asked || !self.data_flows() || ack != self.board.snd_nxt() {
+        if !asked || !self.data_flows() || ack != self.flight.board.snd_nxt() {
             return self.stats.stale += 1;
         }
         self.open_by_answer(now);
-        if !self.board.is_empty() {
-            // It acknowledges what no ACK did.
-            let numbered = self.codec.numbers_transmissions();
-            let observer = &mut self.observer;
-            self.board.acknowledge(ack, |segment| {
-                if let Some(observer) = observer {
-                    observer.on_acked(now, segment, numbered);
-                }
-            });
-            self.stats.bytes_acked = self.board.una_offset();
+        if !self.flight.board.is_empty() {
+            // It acknowledges data that no ACK did.
+            let observers = &mut self.observers;
+            self.flight.board.acknowledge(ack, None, |run| observers.on_acked(now, run));
+            self.stats.bytes_acked = self.flight.board.una_offset();
             self.stats.last_ack_at = Some(now);
         }
-        self.recovery.stop();
-        self.state = State::Closed;
-        self.control_at = None;
-        self.keep_alive = None;
+        self.close();
         self.events.push_back(SenderEvent::Finished { crc });
-        self.trace(now, &Trace::FinAckReceived { ack, crc });
+        self.observers.on(now, &Trace::FinAckReceived { ack, crc });
     }
 }

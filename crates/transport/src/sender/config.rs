@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::path_mtu::PathMtu;
 use crate::congestion::{Algorithm, Controller, ControllerFactory, Start};
-use crate::recovery::scoreboard::Segment;
+use crate::recovery::{self, LossRecovery, Segment};
 use crate::wire::native::{LinkRequest, Params};
 use crate::wire::{Codec, LinkProperties, Numbering, Wire};
 use crate::{ConfigError, LossDetection, MAX_DATAGRAM, Reordering, RtoPolicy};
@@ -211,6 +211,13 @@ impl SenderConfig {
             Algorithm::Fixed(packets) if self.controller_factory.is_none() => Some(packets),
             _ => None,
         }
+    }
+
+    /// Loss recovery in its initial state. In the classic format the course's variant declares
+    /// nothing lost.
+    pub(crate) fn loss_recovery(&self) -> Box<dyn LossRecovery> {
+        let reference = self.wire.numbering() == Numbering::Packets;
+        recovery::build(self.recovery, self.reordering, reference, self.attempts.data)
     }
 
     /// How long to wait for the SYN-ACK: max(1 s, 2 RTT), with the RTT that the link is asked for.

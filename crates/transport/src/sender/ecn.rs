@@ -9,10 +9,7 @@
 //! a loss they mean the same.
 
 use std::fmt;
-use std::time::Instant;
 
-use super::Sender;
-use super::ack::Prior;
 use crate::Ecn;
 use crate::congestion::Cause;
 use crate::wire::Marks;
@@ -117,9 +114,17 @@ impl PathEcn {
         self.state = EcnState::Off;
     }
 
+    /// Takes the counts of an ACK whose newest transmission is `tx`. Gives the number of packets
+    /// that were marked since the last report, and whether that calls for an answer.
+    pub(super) fn on_ack(&mut self, counts: Marks, tx: Option<u64>) -> (u32, bool) {
+        let arrived = counts.packets.wrapping_sub(self.counts.packets);
+        let marked = self.on_report(counts);
+        (marked, tx.is_some_and(|tx| self.is_news(tx, arrived, marked)))
+    }
+
     /// The receiver reports these counts; gives the number of packets that were marked since the
     /// last report.
-    pub(super) fn on_report(&mut self, counts: Marks) -> u32 {
+    fn on_report(&mut self, counts: Marks) -> u32 {
         let arrived = counts.packets.wrapping_sub(self.counts.packets);
         // One that was overtaken by a newer one says nothing.
         if !self.is_used() || arrived == 0 || arrived > u32::MAX / 2 {
@@ -167,20 +172,6 @@ impl PathEcn {
 
     fn is_used(&self) -> bool {
         matches!(self.state, EcnState::Testing | EcnState::On)
-    }
-}
-
-impl Sender {
-    /// What an ACK with these counts says of marks. `tx` is the newest transmission that the
-    /// receiver has.
-    pub(super) fn heed_marks(&mut self, now: Instant, marks: Marks, tx: Option<u64>, prior: Prior) {
-        let arrived = marks.packets.wrapping_sub(self.ecn.counts.packets);
-        let marked = self.ecn.on_report(marks);
-        self.stats.ce_marks += u64::from(marked);
-        if tx.is_some_and(|tx| self.ecn.is_news(tx, arrived, marked)) {
-            self.stats.ecn_reductions += 1;
-            self.slow_down(now, Cause::Ecn, prior);
-        }
     }
 }
 

@@ -1,43 +1,133 @@
-//! The handshake: the SYN, its answers, and the data that follows it before it is answered.
+//! The handshake: the SYN, its answers, the data that follows it before it is answered, and the SYN
+//! that leaves again if a data ACK opened the transfer first.
 //!
-//! Once the receiver has asked for its cookie the path's round trip is about known, and where the
-//! format grants a first window, that much of the stream follows the SYN that shows the cookie.
-//! Until the SYN is answered its timer stands for everything that was sent: nothing else is sent
-//! again. Any answer of the transfer opens it.
+//! Once the receiver has asked for its cookie the path's round trip is about known. Where the
+//! format grants a first window, that much of the stream follows the SYN with the cookie. Until the
+//! SYN is answered its timer stands for everything that was sent: nothing else is sent again. Any
+//! answer of the transfer opens it.
 
 use std::time::{Duration, Instant};
 
-use super::{Fate, Sender, SenderEvent, State};
-use crate::congestion::DeliveryRate;
+use super::{Sender, SenderEvent, State};
 use crate::cookie::Cookie;
-use crate::recovery::Recovery;
-use crate::recovery::RttQuality;
+use crate::recovery::{Fate, RttQuality};
 use crate::wire::native::{CloseReason, Params, Versions};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
+
+/// The SYN-ACK may come later than the answer to the data behind the SYN by one round trip over
+/// this: as much as reordering is given (RFC 8985, section 6.2).
+const SYN_ACK_DELAY: u32 = 4;
+/// SYNs that ask for the parameters of an open transfer; then it goes on with the defaults. Where
+/// half of all packets are lost each way, one transfer in thirty does.
+const PARAMS_RETRY_LIMIT: u32 = 5;
+
+/// State of the handshake.
+#[derive(Debug, Default)]
+pub(super) struct Handshake {
+    syns: Syns,
+    request: Option<ParamsRequest>,
+    /// The first transmission that left, or will, after the receiver was heard of.
+    pub(super) opened_tx: u64,
+}
+
+/// The SYN is sent again because another answer than the SYN-ACK opened the transfer: only the
+/// SYN-ACK carries the receiver's parameters. Data is not delayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ParamsRequest {
+    /// SYNs sent since the transfer is open.
+    attempts: u32,
+    /// One is to leave.
+    send: bool,
+}
+
+/// When each SYN left that may be answered, by its number: the SYNs with the cookie that is known,
+/// oldest first. Where the format has such numbers the answer names its SYN, and nothing has to be
+/// guessed (Karn).
+#[derive(Debug, Default)]
+struct Syns {
+    sent_at: Vec<Instant>,
+    /// The first of all, with a cookie or without.
+    first: Option<Instant>,
+}
+
+impl Syns {
+    /// The next SYN is another one: it shows a cookie.
+    fn restart(&mut self) {
+        self.sent_at.clear();
+    }
+
+    /// The number that the next one bears, from 1.
+    fn next(&self) -> u8 {
+        u8::try_from(self.sent_at.len()).map_or(u8::MAX, |sent| sent.saturating_add(1))
+    }
+
+    /// It left; those that share the last number count as the newest of them.
+    fn on_sent(&mut self, now: Instant) {
+        self.first.get_or_insert(now);
+        self.sent_at.truncate(usize::from(u8::MAX) - 1);
+        self.sent_at.push(now);
+    }
+
+    /// For how long the handshake has been going on.
+    fn elapsed(&self, now: Instant) -> Duration {
+        self.first.map_or(Duration::ZERO, |first| now.saturating_duration_since(first))
+    }
+
+    /// When the one with this number left; `None` if there was none.
+    fn sent_at(&self, attempt: u8) -> Option<Instant> {
+        self.sent_at.get(usize::from(attempt).checked_sub(1)?).copied()
+    }
+}
+
+impl Handshake {
+    /// Time since the first SYN.
+    pub(super) fn elapsed(&self, now: Instant) -> Duration {
+        self.syns.elapsed(now)
+    }
+
+    /// The transfer is open, and the receiver's parameters are not known.
+    pub(super) fn awaits_params(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// A SYN is to leave that asks for them.
+    pub(super) fn requests_params(&self) -> bool {
+        self.request.is_some_and(|request| request.send)
+    }
+
+    /// The answer to the SYN did not come in time.
+    pub(super) fn on_params_timeout(&mut self) {
+        self.request = self
+            .request
+            .filter(|request| request.attempts < PARAMS_RETRY_LIMIT)
+            .map(|request| ParamsRequest { send: true, ..request });
+    }
+}
 
 impl Sender {
     /// True if data may be sent, as far as the state is concerned.
     pub(super) fn data_flows(&self) -> bool {
         match self.state {
             State::Open => true,
-            State::Opening { .. } => self.snd_wnd.size() > 0,
+            State::Opening { .. } => self.peer.window.size() > 0,
             _ => false,
         }
     }
 
     pub(super) fn transmit_syn(&mut self, now: Instant, attempt: u32, out: &mut TransmitBuf) -> Option<()> {
-        self.codec.number_syn(self.syns.next());
+        let syns = &mut self.handshake.syns;
+        self.codec.number_syn(syns.next());
         self.codec.encode_syn(out.slot(self.codec.syn_len())?);
-        if self.syns.next() > 1 {
-            self.rtt.on_syn_again();
+        if syns.next() > 1 {
+            self.path.rtt.on_syn_again();
         }
-        self.syns.on_sent(now);
-        let rest = self.config.handshake_give_up.saturating_sub(self.syns.elapsed(now));
+        syns.on_sent(now);
+        let rest = self.config.handshake_give_up.saturating_sub(syns.elapsed(now));
         let rto = self.config.syn_timeout(attempt).min(rest);
         self.state = State::Opening { attempts: attempt, sent_at: Some(now), send: false };
         self.control_at = Some(now + rto);
-        self.trace_sent(now, PacketKind::Syn, u64::from(attempt - 1), 0, None);
-        self.trace(now, &Trace::SynSent { seq: 0, attempt, of: self.config.attempts.syn, rto });
+        self.trace_syn(now, u64::from(attempt - 1));
+        self.observers.on(now, &Trace::SynSent { seq: 0, attempt, of: self.config.attempts.syn, rto });
         Some(())
     }
 
@@ -49,23 +139,23 @@ impl Sender {
         if !self.codec.take_cookie(cookie) {
             return;
         }
-        self.syns.restart();
+        self.handshake.syns.restart();
         // The receiver answered this attempt, so it does not count.
         self.state =
             State::Opening { attempts: attempts.saturating_sub(1), sent_at: Some(sent_at), send: true };
-        // Rules that never mark a segment lost could not repair a flight that was sent in vain.
-        if let Recovery::Engine(_) = self.recovery {
+        // Rules that never mark a segment lost could not repair a flight that finds no transfer.
+        if self.recovery.marks_losses() {
             let quality = if attempts <= 1 { RttQuality::Provisional } else { RttQuality::Guessed };
             self.learn_path(now, now.saturating_duration_since(sent_at), quality);
             self.pace(now);
-            self.snd_wnd.open(self.codec.first_window());
+            self.peer.window.open(self.codec.first_window());
         }
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Instant, ack: u64, wnd: u64, params: Option<Params>) {
         let first = match self.state {
             State::Opening { sent_at, .. } => sent_at.is_some(),
-            State::Open => self.peer.is_none(),
+            State::Open => self.peer.params.is_none(),
             _ => false,
         };
         if let Some(Params { versions, .. }) =
@@ -77,30 +167,30 @@ impl Sender {
         }
         match self.state {
             State::Opening { sent_at: Some(last), attempts, .. } if ack == 0 => {
-                let answered = params.and_then(|params| self.syns.sent_at(params.attempt));
+                let answered = params.and_then(|params| self.handshake.syns.sent_at(params.attempt));
                 let rtt = now.saturating_duration_since(answered.unwrap_or(last));
                 let sampled = answered.is_some() || attempts <= 1;
-                if self.delivery.is_none() {
+                if !self.path.rtt.is_known() {
                     self.learn_path(
                         now,
                         rtt,
                         if sampled { RttQuality::Sampled } else { RttQuality::Guessed },
                     );
                 } else if sampled {
-                    self.rtt.on_sample(rtt, 1);
+                    self.path.rtt.on_sample(rtt, 1);
                 }
                 if let Some(sent_at) = answered {
                     self.give_up_before(sent_at);
                 }
-                self.snd_wnd.open(wnd);
+                self.peer.window.open(wnd);
                 self.meet(params);
                 self.pace(now);
                 self.enter_open(now, rtt);
-                self.trace(now, &Trace::SynAckReceived { ack, wnd, rto: self.rtt.rto() });
+                self.observers.on(now, &Trace::SynAckReceived { ack, wnd, rto: self.path.rtt.rto() });
                 self.close_if_done();
             }
             // Another answer was faster.
-            State::Open if self.peer.is_none() && params.is_some() => self.meet(params),
+            State::Open if self.peer.params.is_none() && params.is_some() => self.meet(params),
             _ => self.stats.stale += 1,
         }
     }
@@ -119,31 +209,34 @@ impl Sender {
     /// answer.
     pub(super) fn open_by_answer(&mut self, now: Instant) {
         if let State::Opening { .. } = self.state {
-            self.enter_open(now, self.rtt.srtt());
-            self.await_params(now);
+            let srtt = self.path.rtt.srtt();
+            self.enter_open(now, srtt);
+            if self.closing.is_none() {
+                self.handshake.request = Some(ParamsRequest { attempts: 0, send: false });
+                self.control_at = Some(now + srtt / SYN_ACK_DELAY);
+            }
         }
     }
 
     /// The first round trip is over.
     fn learn_path(&mut self, now: Instant, rtt: Duration, quality: RttQuality) {
-        self.rtt.on_handshake(rtt, self.config.min_rto, quality);
-        if self.codec.numbers_transmissions() {
-            self.delivery = Some(DeliveryRate::new(now));
-            self.congestion = self.config.controller(Some(rtt), self.mss);
+        self.path.rtt.on_handshake(rtt, self.config.min_rto, quality);
+        if self.flight.measure_from(now) {
+            self.congestion.controller = self.config.controller(Some(rtt), self.path.mss);
         }
     }
 
     /// The receiver says of itself what its format can say.
     fn meet(&mut self, params: Option<Params>) {
-        self.stop_asking();
-        self.peer = params;
+        self.stop_params_request();
+        self.peer.params = params;
         if !params.is_some_and(|params| params.ecn) {
-            self.ecn.refuse();
+            self.path.ecn.refuse();
         }
-        if let (Recovery::Engine(rules), Some(params)) = (&mut self.recovery, params) {
-            rules.set_max_ack_delay(Duration::from_micros(u64::from(params.ack_delay_max_us)));
+        if let Some(params) = params {
+            self.recovery.set_max_ack_delay(Duration::from_micros(u64::from(params.ack_delay_max_us)));
         }
-        if let (Some(mtu), Some(params)) = (&mut self.mtu, params) {
+        if let (Some(mtu), Some(params)) = (&mut self.path.mtu, params) {
             mtu.limit(usize::from(params.max_datagram));
             self.resize();
         }
@@ -152,27 +245,76 @@ impl Sender {
     /// The SYN of `sent_at` was answered and not an earlier one, which was lost then, or its answer
     /// was; and what followed that one found no transfer. It says nothing of congestion.
     fn give_up_before(&mut self, sent_at: Instant) {
-        let in_vain = self.board.segments().filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);
-        let offsets: Vec<u64> = in_vain.map(|segment| segment.offset).collect();
+        let segments = self.flight.board.segments();
+        let unanswered = segments.filter(|s| s.fate == Fate::InFlight && s.sent_at < sent_at);
+        let offsets: Vec<u64> = unanswered.map(|segment| segment.offset).collect();
         for offset in offsets {
-            self.board.mark_lost(offset);
+            self.flight.mark_lost(offset);
             self.stats.lost += 1;
         }
-        self.sent_packets.forget_resolved(&self.board);
+        self.flight.forget_resolved();
     }
 
     fn enter_open(&mut self, now: Instant, rtt: Duration) {
         self.state = State::Open;
-        self.opened_tx = self.sent_packets.next_tx();
+        self.handshake.opened_tx = self.flight.next_tx();
         self.control_at = None;
-        self.heard_at = Some(now);
-        self.keep_alive = self.is_idle().then(|| now + self.reminder());
+        self.patience.restart(now);
+        self.keep_alive.restart(now, self.is_idle(), self.peer.idle_timeout());
         let timing = self.timing();
-        if let Recovery::Engine(rules) = &mut self.recovery {
-            rules.rearm(now, &timing, &self.board);
-        }
+        self.recovery.on_open(now, &timing, &self.flight.board);
         self.stats.handshake_rtt = Some(rtt);
         self.events.push_back(SenderEvent::Connected { rtt });
         self.expect_fin_ack(now);
+    }
+
+    /// The receiver's parameters are known, or matter no more.
+    pub(super) fn stop_params_request(&mut self) {
+        if self.handshake.request.take().is_some() {
+            self.control_at = None;
+        }
+    }
+
+    /// Sends the same bytes as before, so that the receiver takes them for a copy of the SYN.
+    pub(super) fn transmit_params_request(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
+        let attempt = self.handshake.request?.attempts + 1;
+        self.codec.encode_syn(out.slot(self.codec.syn_len())?);
+        // It backs off (RFC 6298, section 5.5).
+        let rto = self.path.rtt.rto().saturating_mul(1 << (attempt - 1).min(PARAMS_RETRY_LIMIT));
+        self.handshake.request = Some(ParamsRequest { attempts: attempt, send: false });
+        self.control_at = Some(now + rto);
+        self.trace_syn(now, u64::from(attempt));
+        self.observers.on(now, &Trace::SynSent { seq: 0, attempt, of: PARAMS_RETRY_LIMIT, rto });
+        Some(())
+    }
+
+    /// The SYN is to leave although the transfer is open.
+    pub(super) fn requests_params(&self) -> bool {
+        self.state == State::Open && self.handshake.requests_params()
+    }
+
+    fn trace_syn(&mut self, now: Instant, number: u64) {
+        let (offset, length) = (self.flight.board.next_offset(), self.codec.syn_len());
+        self.observers.on_sent(now, PacketKind::Syn, (number, 0), offset, length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syn_numbers_count_up_to_255() {
+        let epoch = crate::testing::epoch();
+        let at = |n| epoch + Duration::from_secs(n);
+        let mut syns = Syns::default();
+        for n in 1..=300 {
+            assert_eq!(u64::from(syns.next()), n.min(255));
+            syns.on_sent(at(n));
+        }
+        assert_eq!([0, 1, 2, 254].map(|n| syns.sent_at(n)), [None, Some(at(1)), Some(at(2)), Some(at(254))]);
+        assert_eq!(syns.sent_at(255), Some(at(300)));
+        syns.restart();
+        assert_eq!((syns.next(), syns.sent_at(1)), (1, None));
     }
 }

@@ -1,75 +1,67 @@
-//! The sending machine: opens, keeps in flight what the windows allow, repairs losses, closes. It
-//! wires its parts together and owns only the state and the receiver's window; `docs/PROTOCOL.md`
-//! gives the rules and their sources. What leaves is decided in `output.rs`, what an answer means
-//! in `input.rs`.
+//! The sending machine: opens, keeps in flight what the windows allow, repairs losses, closes.
+//! `docs/PROTOCOL.md` gives the rules and their sources.
+//!
+//! [`Sender`] wires parts together that own their state: the stream as it is written, the data in
+//! flight, loss recovery, congestion control, the path, the receiver. `transmit.rs` decides what
+//! leaves, `ack.rs` processes answers.
 
 mod ack;
 mod ack_frequency;
-mod acks;
-mod asking;
-mod base;
 mod blocked;
 mod close;
+mod coalesced_acks;
 mod config;
+mod congestion;
 mod ecn;
+mod encode;
 mod handshake;
+mod keep_alive;
 mod observer;
+mod path;
 mod path_mtu;
 mod peer_window;
-mod runs;
 mod stats;
-mod syns;
+mod stream;
 mod timeout;
 mod transmit;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::congestion::{Controller, DeliveryRate, Pacer, Prr};
+use crate::congestion::Pacer;
 use crate::planted;
-use crate::recovery::{Expiry, Fate, Recovery, Rtt, Scoreboard, Segment, SentPacket, SentPackets};
-use crate::send_buffer::{Cut, FramePool, SendBuffer, Spare};
+use crate::recovery::{Flight, LossRecovery};
+use crate::send_buffer::{Cut, FramePool, Spare};
 use crate::wire::Codec;
-use crate::wire::native::{CloseReason, Params};
-use crate::{ConfigError, Ecn, Endpoint, Frame, Observer, Phase, Trace, TransferError, TransmitBuf};
-use asking::Asking;
-use blocked::Waiting;
+use crate::wire::native::CloseReason;
+use crate::{ConfigError, Ecn, Endpoint, Metrics, Observer, Phase, Timer, TransferError, TransmitBuf};
+use ack::Prior;
+use blocked::BlockedTime;
 pub use blocked::{Blocked, Waited};
 use close::Closing;
 pub use config::{Attempts, SenderConfig};
-use ecn::PathEcn;
+use congestion::CongestionControl;
 pub use ecn::{EcnFailure, EcnState};
-use observer::Observed;
-use path_mtu::PathMtu;
-use peer_window::PeerWindow;
+use handshake::Handshake;
+use keep_alive::KeepAlive;
+use observer::{Observers, Snapshot};
+use path::Path;
+use peer_window::Peer;
 pub use stats::SenderStats;
-use syns::Syns;
-use timeout::{Persist, Refusals};
+use stream::SendStream;
+use timeout::Patience;
 
-/// Written bytes beyond what was sent that the buffer takes, or the congestion window's if they are
-/// fewer: several full batches for one connection, and not more than the caches hold for many.
-const LOOKAHEAD: u64 = 256 * 1024;
-/// Where round trips are shorter, memory that can be lent, 1.5 MiB, carries more than 12 Gbit/s: as
-/// much as leaves it.
-const PROMPT: Duration = Duration::from_millis(1);
-/// Memory that packets are written to, and leave from together: what they carry is a little less.
-const FRAME: u64 = Frame::SIZE as u64;
-/// What is taken to be a batch before there was a full one, bytes: as much as any driver sends in
-/// one call.
-const FIRST_BATCH: u64 = 64 * 1024;
-/// After this long with nothing in flight and nothing to send, the receiver is reminded that there
-/// is a transfer, and after a third of the time that it says it waits: the reference forgets its
-/// peers after 24 s of silence.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Below this RTT the zero-copy pool (1.5 MiB) sustains over 12 Gbit/s, so waiting for a pool
+/// buffer is faster than copying.
+const MAX_POOL_WAIT_RTT: Duration = Duration::from_millis(1);
 
-/// What the application is told.
+/// Event for the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderEvent {
     /// The SYN was answered.
     Connected {
-        /// From the SYN to its answer, and from the last SYN where the format's answer does not say
-        /// to which of them it is; where the answer was lost, but not those to the data that
-        /// followed the SYN, the path's round trip as it is known.
+        /// Handshake RTT, measured from the SYN that the SYN-ACK names. Classic names none: from
+        /// the last SYN. If an ACK of early data opened the connection: the current `srtt`.
         rtt: Duration,
     },
     /// The FIN-ACK arrived: everything was delivered.
@@ -79,7 +71,7 @@ pub enum SenderEvent {
     },
     /// The transfer ended.
     Failed {
-        /// What was going on.
+        /// Phase in which it ended.
         phase: Phase,
         /// Why it ended.
         error: TransferError,
@@ -108,76 +100,30 @@ pub struct Sender {
     config: SenderConfig,
     codec: Codec,
     state: State,
-    buffer: SendBuffer,
-    board: Scoreboard,
-    /// Every transmission, where the wire numbers them.
-    sent_packets: SentPackets,
-    rtt: Rtt,
-    /// Mean of the last samples.
-    mean_rtt: Option<Duration>,
-    syns: Syns,
-    /// What is lost and what is sent again; the timers of data.
-    recovery: Recovery,
-    congestion: Box<dyn Controller>,
-    /// Its window within what the sender's own memory allows, bytes.
-    cwnd: u64,
-    delivery: Option<DeliveryRate>,
-    prr: Option<Prr>,
-    pacer: Option<Pacer>,
-    snd_wnd: PeerWindow,
-    /// Back-off of zero-window probes.
-    persist: Persist,
-    /// What the receiver says of itself, once it did.
-    peer: Option<Params>,
-    /// The search for the largest datagram, where the format lets segments be cut again.
-    mtu: Option<PathMtu>,
-    ecn: PathEcn,
-    /// Payload of a full packet, bytes.
-    mss: usize,
-    /// The answer to the SYN, while another one opened the transfer.
-    asking: Option<Asking>,
-    /// The timer of the SYN or the FIN.
-    control_at: Option<Instant>,
-    /// When to remind the receiver, while the application has nothing to send.
-    keep_alive: Option<Instant>,
-    remind: bool,
-    finishing: bool,
+    handshake: Handshake,
+    stream: SendStream,
+    flight: Flight,
+    recovery: Box<dyn LossRecovery>,
+    congestion: CongestionControl,
+    path: Path,
+    peer: Peer,
     /// The FIN, once it may leave.
     closing: Option<Closing>,
-    /// While there are unsent bytes before this offset, a packet that is not full may go out if
-    /// nothing is in flight.
-    pushed: u64,
-    /// Bytes declared lost since the controller last heard of an ACK.
-    lost_since_ack: u64,
-    /// Duplicates that the receiver reported so far.
-    duplicates: u32,
-    /// The newest transmission that the receiver reported.
-    largest_tx: Option<u64>,
-    /// The first transmission that left, or will, after the receiver was heard of.
-    opened_tx: u64,
-    /// Packets that an ACK may wait for, as the newest packet of data said; 0: as the handshake
-    /// said.
-    ack_every: u16,
-    /// Payload of the last full batch of new segments, bytes; 0 before there was one.
-    batch: u64,
-    /// When the receiver was last heard of, or began to owe an answer.
-    heard_at: Option<Instant>,
-    /// Reports since then that nobody listens there.
-    refusals: Option<Refusals>,
-    waiting: Waiting,
+    /// The timer of the SYN or the FIN.
+    control_at: Option<Instant>,
+    keep_alive: KeepAlive,
+    patience: Patience,
+    blocked: BlockedTime,
     events: VecDeque<SenderEvent>,
     stats: SenderStats,
-    /// Hears every fact.
-    observer: Option<Observed>,
-    /// Hears of round trips alone.
-    sampler: Option<Box<dyn Observer>>,
+    observers: Observers,
 }
 
 impl Sender {
-    /// A sender that has not been opened.
+    /// Creates a sender that has not been opened.
     ///
     /// # Errors
-    /// What [`SenderConfig::validate`] finds.
+    /// Every error of [`SenderConfig::validate`].
     pub fn new(config: SenderConfig) -> Result<Self, ConfigError> {
         Self::with_memory(config, FramePool::new())
     }
@@ -189,47 +135,23 @@ impl Sender {
     pub fn with_memory(config: SenderConfig, memory: FramePool) -> Result<Self, ConfigError> {
         config.validate()?;
         let codec = config.codec();
-        let congestion = config.controller(None, config.first_payload_size());
         Ok(Self {
             state: State::Idle,
-            buffer: SendBuffer::new(codec.checks_packets(), memory),
-            board: Scoreboard::new(codec.numbering()),
-            sent_packets: SentPackets::new(planted::first_tx()),
-            rtt: Rtt::new(config.rto),
-            mean_rtt: None,
-            syns: Syns::default(),
-            recovery: Recovery::new(config.recovery, config.reordering),
-            delivery: None,
-            prr: None,
-            pacer: config.pacing.then(|| Pacer::new(config.first_payload_size() as u64)),
-            cwnd: config.within_memory(congestion.cwnd(), config.first_payload_size()),
-            congestion,
-            snd_wnd: PeerWindow::default(),
-            persist: Persist::default(),
-            peer: None,
-            mss: config.first_payload_size(),
-            mtu: config.path_mtu(),
-            ecn: PathEcn::new(config.uses_ecn()),
-            asking: None,
-            control_at: None,
-            keep_alive: None,
-            remind: false,
-            finishing: false,
+            handshake: Handshake::default(),
+            stream: SendStream::new(codec.checks_packets(), codec.fin_follows_data(), memory),
+            flight: Flight::new(codec.numbering(), planted::first_tx()),
+            recovery: config.loss_recovery(),
+            congestion: CongestionControl::new(&config),
+            path: Path::new(&config),
+            peer: Peer::default(),
             closing: None,
-            pushed: 0,
-            lost_since_ack: 0,
-            duplicates: 0,
-            largest_tx: None,
-            opened_tx: 0,
-            ack_every: 0,
-            batch: 0,
-            heard_at: None,
-            refusals: None,
-            waiting: Waiting::default(),
+            control_at: None,
+            keep_alive: KeepAlive::default(),
+            patience: Patience::new(config.give_up),
+            blocked: BlockedTime::default(),
             events: VecDeque::new(),
             stats: SenderStats::default(),
-            observer: None,
-            sampler: None,
+            observers: Observers::new(codec.numbers_transmissions()),
             codec,
             config,
         })
@@ -247,27 +169,19 @@ impl Sender {
         Ok(())
     }
 
+    /// Tells `observer` every event that it is interested in from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.observers.set(observer);
+    }
+
     /// Room for the application's next bytes, empty while enough is waiting to be sent. Fill its
     /// beginning, piece by piece, then call [`Sender::advance`] before anything else.
     ///
     /// # Errors
     /// [`TransferError::NotConnected`] before [`Sender::open`].
     pub fn spare(&mut self) -> Result<Spare<'_>, TransferError> {
-        if self.state == State::Idle {
-            return Err(TransferError::NotConnected);
-        }
-        let waiting = self.buffer.end() - self.board.next_offset();
-        let most = self.cwnd.min(LOOKAHEAD).max(2 * self.mss as u64);
-        // Frames are filled, whose packets leave together: what is written of one must not end
-        // where the look ahead does. Of several no more than fit it; but never less than a window.
-        let wanted = if self.cwnd >= LOOKAHEAD { most - FRAME + 1 } else { most };
-        let asked = !self.finishing && self.state != State::Closed;
-        let filled = waiting >= wanted || self.awaits_frames();
-        self.waiting.on_asked(asked && filled);
-        if !asked || filled {
-            return Ok(Spare::default());
-        }
-        Ok(self.buffer.spare(self.cut()))
+        let wanted = SendStream::lookahead(self.congestion.cwnd, self.path.mss);
+        self.spare_within(wanted, u64::MAX)
     }
 
     /// As [`Sender::spare`], but limited to whole packets that the windows let out now, and to
@@ -278,36 +192,40 @@ impl Sender {
     /// # Errors
     /// As [`Sender::spare`].
     pub fn spare_now(&mut self, batches: usize) -> Result<Spare<'_>, TransferError> {
+        let allowed = self.window_room();
+        let wanted = allowed.min(self.stream.batches(batches, self.path.mss));
+        // The last frame is filled, as far as the windows allow it.
+        self.spare_within(wanted, allowed)
+    }
+
+    /// Room for the next bytes unless `wanted` wait to be sent already; at most as many as make
+    /// `most` wait.
+    fn spare_within(&mut self, wanted: u64, most: u64) -> Result<Spare<'_>, TransferError> {
         if self.state == State::Idle {
             return Err(TransferError::NotConnected);
         }
-        let waiting = self.buffer.end() - self.board.next_offset();
-        let batch = if self.batch > 0 { self.batch } else { FIRST_BATCH };
-        let most = batch.saturating_mul(batches as u64);
-        let mss = self.mss as u64;
-        let allowed = self.window_room();
-        let wanted = allowed.min((most - most % mss).max(mss));
-        let asked = !self.finishing && self.state != State::Closed;
+        let cut = self.cut();
+        let waiting = self.stream.end() - cut.offset;
+        let asked = !self.stream.finishing && self.state != State::Closed;
         let filled = waiting >= wanted || self.awaits_frames();
-        self.waiting.on_asked(asked && filled);
+        self.blocked.on_asked(asked && filled);
         if !asked || filled {
             return Ok(Spare::default());
         }
-        // The last frame is filled, as far as the windows allow it.
-        let spare = self.buffer.spare(self.cut());
-        Ok(spare.within(usize::try_from(allowed - waiting).unwrap_or(usize::MAX)))
+        let spare = self.stream.buffer.spare(cut);
+        Ok(spare.within(usize::try_from(most - waiting).unwrap_or(usize::MAX)))
     }
 
-    /// All memory that can be lent is, and it will not be long before some comes back: what left in
-    /// other memory would wait in the receiver's socket until it is in nobody's cache.
+    /// True if the zero-copy pool is exhausted and a frame will soon come back: packets from other
+    /// memory would wait in the receiver's socket until no cache holds them.
     fn awaits_frames(&self) -> bool {
-        let prompt = self.rtt.sampled().is_some_and(|srtt| srtt < PROMPT);
-        prompt && !self.board.is_empty() && self.buffer.is_exhausted()
+        let prompt = self.path.rtt.sampled().is_some_and(|srtt| srtt < MAX_POOL_WAIT_RTT);
+        prompt && !self.flight.board.is_empty() && self.stream.buffer.is_exhausted()
     }
 
     /// How what was not sent yet will be cut, as far as is known.
     fn cut(&self) -> Cut {
-        Cut { offset: self.board.next_offset(), header: self.config.wire.data_header(), mss: self.mss }
+        Cut { offset: self.flight.board.next_offset(), header: self.path.header, mss: self.path.mss }
     }
 
     /// Takes the first `n` bytes of [`Sender::spare`] into the stream.
@@ -315,7 +233,7 @@ impl Sender {
     /// # Panics
     /// If there was no room for them.
     pub fn advance(&mut self, n: usize) {
-        self.buffer.advance(n);
+        self.stream.buffer.advance(n);
     }
 
     /// Copies as much of `bytes` as fits into the stream and says how much that was.
@@ -338,7 +256,7 @@ impl Sender {
     /// Lets what was written so far leave in a packet that is not full, once nothing is in flight
     /// (RFC 1122, section 4.2.3.4): for sources that pause.
     pub fn push(&mut self) {
-        self.pushed = self.buffer.end();
+        self.stream.pushed = self.stream.end();
     }
 
     /// No more bytes will be written: the rest leaves, then the FIN.
@@ -349,7 +267,7 @@ impl Sender {
         if self.state == State::Idle {
             return Err(TransferError::NotConnected);
         }
-        self.finishing = true;
+        self.stream.finishing = true;
         self.close_if_done();
         Ok(())
     }
@@ -359,33 +277,33 @@ impl Sender {
         let told = self.data_flows() && self.codec.close_len() > 0;
         let reason = CloseReason::Aborted;
         self.state = if told { State::Aborting { reason } } else { State::Closed };
-        self.recovery.stop();
-        self.control_at = None;
-        self.keep_alive = None;
+        self.stop_timers();
     }
 
     /// True if the window would let a packet out and only the application's bytes are missing.
     #[cfg(test)]
     pub(crate) fn wants_data(&self) -> bool {
-        self.data_flows() && !self.finishing && self.windows_allow(self.mss).is_ok() && self.fresh_len() == 0
+        let allowed = self.windows_allow(self.path.mss).is_ok();
+        self.data_flows() && !self.stream.finishing && allowed && self.fresh_len() == 0
     }
 
     /// Counters and gauges as they stand.
     pub fn stats(&self) -> SenderStats {
+        let (board, rtt) = (&self.flight.board, &self.path.rtt);
         SenderStats {
-            snd_una: self.board.snd_una(),
-            snd_nxt: self.board.snd_nxt(),
+            snd_una: board.snd_una(),
+            snd_nxt: board.snd_nxt(),
             window: self.window_packets(),
-            cwnd: self.congestion.cwnd(),
-            ssthresh: self.congestion.ssthresh(),
-            in_flight: self.board.in_flight(),
-            srtt: self.rtt.sampled(),
-            min_rtt: self.rtt.min_rtt(),
-            rto: self.rtt.rto(),
-            bytes_written: self.buffer.end(),
-            crc: self.buffer.crc(),
-            waited: self.waiting.times(),
-            ecn: self.ecn.state(),
+            cwnd: self.congestion.controller.cwnd(),
+            ssthresh: self.congestion.controller.ssthresh(),
+            in_flight: board.in_flight(),
+            srtt: rtt.sampled(),
+            min_rtt: rtt.min_rtt(),
+            rto: rtt.rto(),
+            bytes_written: self.stream.end(),
+            crc: self.stream.buffer.crc(),
+            waited: self.blocked.times(),
+            ecn: self.path.ecn.state(),
             ..self.stats.clone()
         }
     }
@@ -400,13 +318,18 @@ impl Sender {
         if self.stats.handshake_rtt.is_none() {
             return 0;
         }
-        let mss = self.mss as u64;
-        let peer = self.snd_wnd.size() / self.board.span(self.mss);
-        let packets = peer.min(self.cwnd / mss).max(1);
+        let mss = self.path.mss;
+        let peer = self.peer.window.size() / self.flight.board.span(mss);
+        let packets = peer.min(self.congestion.cwnd / mss as u64).max(1);
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
-    /// What is going on, as an application sees it.
+    /// The receiver takes a full packet.
+    fn has_room(&self) -> bool {
+        self.peer.window.has_room(self.flight.board.span(self.path.mss))
+    }
+
+    /// The phase that an application sees.
     fn phase(&self) -> Phase {
         match self.state {
             // All of a short transfer may be there before its SYN is answered.
@@ -416,18 +339,20 @@ impl Sender {
         }
     }
 
-    /// See [`KEEP_ALIVE`].
-    fn reminder(&self) -> Duration {
-        let waits = self.peer.map(|peer| Duration::from_millis(u64::from(peer.idle_timeout_ms)));
-        waits.map_or(KEEP_ALIVE, |waits| KEEP_ALIVE.min(waits / 3))
+    fn fail(&mut self, phase: Phase, error: TransferError) {
+        self.close();
+        self.events.push_back(SenderEvent::Failed { phase, error });
     }
 
-    fn fail(&mut self, phase: Phase, error: TransferError) {
+    fn close(&mut self) {
         self.state = State::Closed;
+        self.stop_timers();
+    }
+
+    fn stop_timers(&mut self) {
         self.recovery.stop();
         self.control_at = None;
-        self.keep_alive = None;
-        self.events.push_back(SenderEvent::Failed { phase, error });
+        self.keep_alive.stop();
     }
 
     /// When the timer of the SYN, of data or of the FIN fires.
@@ -435,65 +360,51 @@ impl Sender {
         earlier(self.recovery.deadline(), self.control_at)
     }
 
-    /// The timer of a SYN or FIN is due.
-    fn on_control_timeout(&mut self, now: Instant) {
-        let limit = self.config.attempts.syn;
-        let silent = self.syns.elapsed(now) >= self.config.handshake_give_up;
-        match self.state {
-            State::Opening { attempts, .. } if attempts >= limit || silent => {
-                self.fail(self.phase(), TransferError::Timeout { packet: 0, attempts });
-            }
-            State::Opening { attempts, sent_at, .. } => {
-                self.state = State::Opening { attempts, sent_at, send: true };
-            }
-            State::Open if self.asking.is_some() => self.on_params_timeout(),
-            State::Open => self.on_fin_timeout(now),
-            State::Idle | State::Aborting { .. } | State::Closed => {}
+    /// When each of [`Timer::ALL`] fires.
+    fn timers(&self) -> [Option<Instant>; 4] {
+        let mut timers = self.recovery.timers();
+        timers[Timer::Control.index()] = self.control_at;
+        timers
+    }
+
+    /// Ends a call that may have changed the state: tells observers of it.
+    fn after_call(&mut self, now: Instant) {
+        if self.observers.takes_snapshots() {
+            let snapshot = self.snapshot();
+            self.observers.on_snapshot(now, snapshot);
         }
+        self.check();
     }
 
-    /// A timer of data is due.
-    fn on_data_timeout(&mut self, now: Instant) {
-        let limit = self.config.attempts.data;
-        let facts = self.quiet_outcome(now);
-        self.note_probe_due(now);
-        // The timer backs off, but not beyond the time at which the receiver is given up.
-        let (rto, next_rto) = (self.rtt.rto(), self.rtt.backed_off().min(self.patience(now)));
-        let (lost_to, prior) = (self.silent_for(), self.prior());
-        match &mut self.recovery {
-            Recovery::BaseOnly(rules) => {
-                if !rules.expire(now) {
-                    return;
-                }
-                match rules.on_timeout(self.board.base(), limit) {
-                    Expiry::Exhausted => self.exhaust(now, limit),
-                    Expiry::Resend => self.on_base_timeout(now),
-                    Expiry::Nothing => {}
-                }
-            }
-            Recovery::Engine(rules) => {
-                let expired = rules.expire(&facts, rto, next_rto, &mut self.board, &mut self.sent_packets);
-                self.on_losses(now, expired, prior, lost_to);
-            }
-        }
+    #[cold]
+    fn snapshot(&self) -> Snapshot {
+        let (rtt, controller) = (&self.path.rtt, &self.congestion.controller);
+        let srtt = rtt.sampled();
+        let metrics = Metrics {
+            cwnd: controller.cwnd(),
+            ssthresh: controller.ssthresh(),
+            in_flight: self.flight.board.in_flight(),
+            snd_wnd: self.peer.window.size(),
+            srtt: srtt.unwrap_or_default(),
+            rttvar: srtt.map_or(Duration::ZERO, |_| rtt.rttvar()),
+            min_rtt: rtt.min_rtt().unwrap_or_default(),
+            latest_rtt: None,
+            pacing_rate: self.congestion.pacer.as_ref().and_then(Pacer::rate),
+            delivery_rate: None,
+        };
+        Snapshot { timers: self.timers(), blocked: self.blocked.reason(), phase: controller.phase(), metrics }
     }
 
-    /// The base was sent as often as it may be.
-    fn exhaust(&mut self, now: Instant, attempts: u32) {
-        let seq = self.board.snd_una();
-        self.trace(now, &Trace::AttemptsExhausted { seq });
-        self.fail(self.phase(), TransferError::Timeout { packet: seq, attempts });
-    }
-
-    /// The invariants that hold between calls.
+    /// Checks the invariants that hold between calls.
     fn check(&self) {
-        self.board.check();
-        debug_assert!(self.board.next_offset() <= self.buffer.end());
+        let board = &self.flight.board;
+        board.check();
+        debug_assert!(board.next_offset() <= self.stream.end());
         debug_assert!(
             self.state != State::Open
-                || self.board.is_empty()
+                || board.is_empty()
                 || self.recovery.deadline().is_some()
-                || self.next_repeat().is_some(),
+                || self.recovery.next(board).is_some(),
             "packets in flight need a timer"
         );
     }
@@ -506,8 +417,7 @@ impl Endpoint for Sender {
     fn handle_datagram(&mut self, now: Instant, (): (), _: Ecn, datagram: &[u8]) {
         self.stats.datagrams_received += 1;
         self.on_datagram(now, datagram);
-        self.trace_state(now);
-        self.check();
+        self.after_call(now);
     }
 
     fn handle_datagrams(&mut self, now: Instant, (): (), _: Ecn, bytes: &[u8], stride: usize) -> usize {
@@ -516,16 +426,13 @@ impl Endpoint for Sender {
 
     fn handle_refused(&mut self, now: Instant, reports: u64) {
         self.on_refused(now, reports);
-        self.trace_state(now);
-        self.check();
+        self.after_call(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.trace_expired(now);
-        if self.keep_alive.is_some_and(|at| at <= now) {
-            self.keep_alive = None;
-            self.remind = self.state == State::Open;
-        }
+        let timers = self.timers();
+        self.observers.on_timers_due(now, timers);
+        self.keep_alive.expire(now, self.state == State::Open);
         if self.control_at.is_some_and(|at| at <= now) {
             self.control_at = None;
             self.on_control_timeout(now);
@@ -533,33 +440,29 @@ impl Endpoint for Sender {
         if self.recovery.deadline().is_some_and(|at| at <= now) {
             self.on_data_timeout(now);
         }
-        self.trace_state(now);
-        self.check();
+        self.after_call(now);
     }
 
     fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
         let before = out.segments();
-        if matches!(self.state, State::Opening { send: true, .. }) || self.asks() {
-            // Nothing shares the SYN's batch: what follows leaves with another codepoint.
-            self.transmit_one(now, out);
+        if matches!(self.state, State::Opening { send: true, .. }) || self.requests_params() {
+            // The SYN has a batch of its own: the packets behind it leave with another codepoint.
+            self.transmit_next(now, out);
         } else {
             if self.data_flows() {
-                out.set_ecn(self.ecn.codepoint());
+                out.set_ecn(self.path.ecn.codepoint());
             }
-            self.transmit_run(now, out);
             self.close_if_done();
-            while self.transmit_one(now, out) {
-                self.transmit_run(now, out);
+            while self.transmit_next(now, out) {
                 self.close_if_done();
             }
         }
-        self.trace_state(now);
-        self.check();
+        self.after_call(now);
         (out.segments() > before).then_some(())
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        earlier(earlier(self.timer(), self.keep_alive), self.waiting.paced_until())
+        earlier(earlier(self.timer(), self.keep_alive.deadline()), self.blocked.paced_until())
     }
 
     fn poll_event(&mut self) -> Option<SenderEvent> {

@@ -1,17 +1,26 @@
-//! What an observer is told that is no step of the protocol: how the sender stands after each call,
-//! as far as it changed. Owns what was told last. Without an observer each function is one branch.
+//! Observers of a sender: expands runs of packets and of ACKs into one event each, and tells what
+//! changed since the call before. Owns what was told last.
 
 use std::mem::{Discriminant, discriminant};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{Segment, Sender};
 use crate::congestion::RateSample;
-use crate::recovery::{AckOutcome, Lost};
-use crate::wire::{Ack, DataHead, Reply};
+use crate::recovery::{AckOutcome, Lost, Rtt, SegmentRun};
+use crate::wire::{Ack, Reply};
 use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 
-/// An observer, and what it was told last.
-pub(super) struct Observed {
+/// At most one observer, of everything or of round trips alone.
+#[derive(Default)]
+pub(super) struct Observers {
+    full: Option<Observed>,
+    round_trips: Option<Box<dyn Observer>>,
+    /// The wire numbers transmissions.
+    numbered: bool,
+}
+
+/// An observer of everything, and what it was told last.
+struct Observed {
     observer: Box<dyn Observer>,
     latest_rtt: Option<Duration>,
     delivery_rate: Option<u64>,
@@ -21,8 +30,208 @@ pub(super) struct Observed {
     timers: [Option<Instant>; 4],
 }
 
+/// State of a sender after a call.
+pub(super) struct Snapshot {
+    pub(super) timers: [Option<Instant>; 4],
+    pub(super) blocked: Option<Blocked>,
+    pub(super) phase: &'static str,
+    /// Without the newest samples, which [`Observers`] knows.
+    pub(super) metrics: Metrics,
+}
+
+/// One of several ACKs that arrived joined.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CoalescedAck {
+    pub(super) ack: u64,
+    pub(super) wnd: u64,
+    /// Stream bytes that it newly acknowledges.
+    pub(super) bytes: u64,
+    /// Bytes of the datagram.
+    pub(super) length: usize,
+    pub(super) sample: Option<Duration>,
+}
+
+/// Packets of data of one length that left together, with the stream's bytes in turn.
+#[derive(Debug, Clone)]
+pub(super) struct DataRun {
+    /// Sequence number of the first one.
+    pub(super) seq: u64,
+    /// Number of its transmission.
+    pub(super) tx: u64,
+    /// Bytes of the stream that they carry.
+    pub(super) bytes: Range<u64>,
+    pub(super) count: u64,
+    /// Bytes before each payload.
+    pub(super) header: usize,
+    /// The how-many-th transmission of the segment, of how many.
+    pub(super) attempt: u32,
+    pub(super) of: u32,
+    pub(super) resend: Option<Resend>,
+    pub(super) rto: Duration,
+    /// When the timer fires after the first of them and after the others; absent if it is not
+    /// running.
+    pub(super) deadlines: [Option<Instant>; 2],
+}
+
+impl Observers {
+    /// None yet, of a transfer whose wire numbers transmissions or not.
+    pub(super) fn new(numbered: bool) -> Self {
+        Self { numbered, ..Self::default() }
+    }
+
+    /// Attaches `observer` in place of the one before.
+    pub(super) fn set(&mut self, observer: Box<dyn Observer>) {
+        let interest = observer.interest();
+        (self.full, self.round_trips) = match interest {
+            Interest::Everything => (Some(Observed::new(observer)), None),
+            Interest::RoundTrips => (None, Some(observer)),
+        };
+    }
+
+    /// True if an observer hears of everything, for which a [`Snapshot`] is to be taken after each
+    /// call.
+    pub(super) fn takes_snapshots(&self) -> bool {
+        self.full.is_some()
+    }
+
+    /// Tells `trace` an observer of everything.
+    pub(super) fn on(&mut self, now: Instant, trace: &Trace) {
+        if let Some(observed) = &mut self.full {
+            observed.observer.on(now, trace);
+        }
+    }
+
+    /// The cumulative edge moved. `trace` is made only for an observer.
+    pub(super) fn on_moved(&mut self, now: Instant, trace: impl FnOnce() -> Trace) {
+        if let Some(observer) = &mut self.round_trips {
+            observer.on(now, &trace());
+        } else if let Some(observed) = &mut self.full {
+            observed.observer.on(now, &trace());
+        }
+    }
+
+    /// Segments are newly acknowledged, on a wire that numbers their transmissions.
+    pub(super) fn on_acked(&mut self, now: Instant, run: &SegmentRun) {
+        if let Some(observed) = self.full.as_mut().filter(|_| self.numbered) {
+            for segment in run.segments() {
+                let trace =
+                    Trace::PacketAcked { tx: Some(segment.tx), offset: segment.offset, len: segment.len };
+                observed.observer.on(now, &trace);
+            }
+        }
+    }
+
+    pub(super) fn on_lost(&mut self, now: Instant, lost: &Lost) {
+        let Lost { offset, tx, bytes: len, trigger, .. } = *lost;
+        self.on(now, &Trace::PacketLost { tx: self.numbered.then_some(tx), offset, len, trigger });
+    }
+
+    pub(super) fn on_rate(&mut self, rate: Option<RateSample>) {
+        if let Some(observed) = &mut self.full {
+            let known = rate.map(|rate| rate.delivery_rate).filter(|rate| *rate > 0);
+            observed.delivery_rate = known.or(observed.delivery_rate);
+        }
+    }
+
+    /// A packet without stream bytes left; `seq` is its sequence number and `offset` where the
+    /// stream stands.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Instant,
+        kind: PacketKind,
+        (tx, seq): (u64, u64),
+        offset: u64,
+        length: usize,
+    ) {
+        let number = if kind == PacketKind::Syn || self.numbered { tx } else { seq };
+        self.on(now, &Trace::PacketSent { kind, number, offset, len: 0, length, resend: None });
+    }
+
+    /// Packets of data left together.
+    pub(super) fn on_data_sent(&mut self, now: Instant, run: &DataRun) {
+        let Some(observed) = &mut self.full else { return };
+        let DataRun { attempt, of, resend, rto, .. } = *run;
+        // A packet's payload is at most 65,499 bytes.
+        let len = u32::try_from((run.bytes.end - run.bytes.start) / run.count).unwrap_or(u32::MAX);
+        for n in 0..run.count {
+            let seq = run.seq + n * if self.numbered { u64::from(len) } else { 1 };
+            let number = if self.numbered { run.tx + n } else { seq };
+            let (offset, length) = (run.bytes.start + n * u64::from(len), run.header + len as usize);
+            let kind = PacketKind::Data;
+            observed.observer.on(now, &Trace::PacketSent { kind, number, offset, len, length, resend });
+            let deadline = run.deadlines[usize::from(n > 0)].unwrap_or(now);
+            observed.observer.on(now, &Trace::DataSent { seq, attempt, of, rto, deadline, resend });
+        }
+    }
+
+    pub(super) fn on_received(&mut self, now: Instant, reply: Option<&Reply<'_>>, length: usize) {
+        let kind = match reply {
+            Some(Reply::Ack(_)) => PacketKind::Ack,
+            Some(Reply::SynAck { .. }) => PacketKind::SynAck,
+            Some(Reply::Retry { .. }) => PacketKind::Retry,
+            Some(Reply::FinAck { .. }) => PacketKind::FinAck,
+            Some(Reply::Close { .. } | Reply::Versions(_)) => PacketKind::Close,
+            None => return self.on(now, &Trace::PacketDropped { length }),
+        };
+        self.on(now, &Trace::PacketReceived { kind, length });
+    }
+
+    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, outcome: &AckOutcome) {
+        let Some(observed) = &mut self.full else { return };
+        observed.latest_rtt = outcome.latest_rtt.or(observed.latest_rtt);
+        let trace = Trace::AckProcessed {
+            ack: ack.ack,
+            wnd: ack.wnd,
+            bytes: outcome.bytes,
+            blocks: u32::try_from(ack.sack.iter().count()).unwrap_or(u32::MAX),
+            largest_tx: outcome.largest_tx,
+            delay: ack.echo.map(|echo| echo.delay),
+            sample: outcome.latest_rtt,
+        };
+        observed.observer.on(now, &trace);
+    }
+
+    /// One of several ACKs that are processed together.
+    #[inline]
+    pub(super) fn on_coalesced_ack(&mut self, now: Instant, ack: &CoalescedAck, rtt: &Rtt) {
+        if self.full.is_some() || self.round_trips.is_some() {
+            self.expand_ack(now, ack, rtt.rto());
+        }
+    }
+
+    #[cold]
+    fn expand_ack(&mut self, now: Instant, coalesced: &CoalescedAck, rto: Duration) {
+        let CoalescedAck { ack, wnd, bytes, length, sample } = *coalesced;
+        if let Some(observed) = &mut self.full {
+            observed.latest_rtt = sample.or(observed.latest_rtt);
+            let observer = &mut observed.observer;
+            observer.on(now, &Trace::PacketReceived { kind: PacketKind::Ack, length });
+            let (blocks, largest_tx, delay) = (0, None, None);
+            observer.on(now, &Trace::AckProcessed { ack, wnd, bytes, blocks, largest_tx, delay, sample });
+        }
+        self.on_moved(now, || Trace::AckReceived { ack, wnd, rto, deadline: Some(now + rto), sample });
+    }
+
+    /// Tells which of `timers` are due.
+    pub(super) fn on_timers_due(&mut self, now: Instant, timers: [Option<Instant>; 4]) {
+        for timer in Timer::ALL {
+            if timers[timer.index()].is_some_and(|at| at <= now) {
+                self.on(now, &Trace::TimerExpired { timer });
+            }
+        }
+    }
+
+    /// Tells what is different from the snapshot before.
+    #[cold]
+    pub(super) fn on_snapshot(&mut self, now: Instant, snapshot: Snapshot) {
+        if let Some(observed) = &mut self.full {
+            observed.on_snapshot(now, snapshot);
+        }
+    }
+}
+
 impl Observed {
-    pub(super) fn new(observer: Box<dyn Observer>) -> Self {
+    fn new(observer: Box<dyn Observer>) -> Self {
         Self {
             observer,
             latest_rtt: None,
@@ -34,19 +243,19 @@ impl Observed {
         }
     }
 
-    pub(super) fn on_acked(&mut self, now: Instant, segment: &Segment, numbered: bool) {
-        let Segment { offset, len, tx, .. } = *segment;
-        self.observer.on(now, &Trace::PacketAcked { tx: numbered.then_some(tx), offset, len });
-    }
-
-    pub(super) fn on_lost(&mut self, now: Instant, lost: &Lost, numbered: bool) {
-        let Lost { offset, tx, bytes: len, trigger, .. } = *lost;
-        self.observer.on(now, &Trace::PacketLost { tx: numbered.then_some(tx), offset, len, trigger });
-    }
-
-    pub(super) fn note_rate(&mut self, rate: Option<RateSample>) {
-        let known = rate.map(|rate| rate.delivery_rate).filter(|rate| *rate > 0);
-        self.delivery_rate = known.or(self.delivery_rate);
+    fn on_snapshot(&mut self, now: Instant, snapshot: Snapshot) {
+        let Snapshot { timers, blocked, phase, metrics } = snapshot;
+        if self.phase != Some(phase) {
+            let old = self.phase.replace(phase);
+            self.observer.on(now, &Trace::PhaseChanged { old, new: phase });
+        }
+        let metrics = Metrics { latest_rtt: self.latest_rtt, delivery_rate: self.delivery_rate, ..metrics };
+        if self.metrics != Some(metrics) {
+            self.metrics = Some(metrics);
+            self.observer.on(now, &Trace::MetricsUpdated(metrics));
+        }
+        self.on_timers(now, timers);
+        self.on_blocked(now, blocked);
     }
 
     fn on_timers(&mut self, now: Instant, timers: [Option<Instant>; 4]) {
@@ -67,167 +276,6 @@ impl Observed {
             if let Some(reason) = reason {
                 self.observer.on(now, &Trace::Blocked { reason });
             }
-        }
-    }
-}
-
-impl Sender {
-    /// Tells `observer` every fact that it is interested in from now on.
-    pub fn observe(&mut self, observer: Box<dyn Observer>) {
-        (self.observer, self.sampler) = match observer.interest() {
-            Interest::Everything => (Some(Observed::new(observer)), None),
-            Interest::RoundTrips => (None, Some(observer)),
-        };
-    }
-
-    /// The cumulative edge moved, which is all that some want to hear.
-    pub(super) fn trace_moved(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Duration>) {
-        if self.observer.is_none() && self.sampler.is_none() {
-            return;
-        }
-        let (rto, deadline) = (self.rtt.rto(), self.recovery.deadline());
-        let trace = Trace::AckReceived { ack: ack.ack, wnd: ack.wnd, rto, deadline, sample };
-        if let Some(sampler) = &mut self.sampler {
-            sampler.on(now, &trace);
-        }
-        self.trace(now, &trace);
-    }
-
-    pub(super) fn trace(&mut self, now: Instant, trace: &Trace) {
-        if let Some(observed) = &mut self.observer {
-            observed.observer.on(now, trace);
-        }
-    }
-
-    /// A packet without stream bytes left; `seq` is its sequence number.
-    pub(super) fn trace_sent(
-        &mut self,
-        now: Instant,
-        kind: PacketKind,
-        tx: u64,
-        seq: u64,
-        resend: Option<Resend>,
-    ) {
-        if self.observer.is_none() {
-            return;
-        }
-        let length = match kind {
-            PacketKind::Syn => self.codec.syn_len(),
-            PacketKind::Fin => self.codec.fin_len(self.closing.is_some_and(|closing| closing.is_repeated())),
-            _ => self.codec.keep_alive_len(DataHead { seq, tx, asks: true, ack_every: 0 }),
-        };
-        let number = if kind == PacketKind::Syn || self.codec.numbers_transmissions() { tx } else { seq };
-        let offset = self.board.next_offset();
-        self.trace(now, &Trace::PacketSent { kind, number, offset, len: 0, length, resend });
-    }
-
-    /// `len` stream bytes from `offset` on left in packet `seq`, transmission `tx`.
-    pub(super) fn trace_sent_data(
-        &mut self,
-        now: Instant,
-        seq: u64,
-        tx: u64,
-        offset: u64,
-        len: usize,
-        resend: Option<Resend>,
-    ) {
-        if self.observer.is_none() {
-            return;
-        }
-        let number = if self.codec.numbers_transmissions() { tx } else { seq };
-        let length = self.config.wire.data_header() + len;
-        // A packet's payload is at most 65,499 bytes.
-        let len = u32::try_from(len).unwrap_or(u32::MAX);
-        self.trace(now, &Trace::PacketSent { kind: PacketKind::Data, number, offset, len, length, resend });
-    }
-
-    pub(super) fn trace_received(&mut self, now: Instant, reply: Option<&Reply<'_>>, length: usize) {
-        if self.observer.is_none() {
-            return;
-        }
-        let kind = match reply {
-            Some(Reply::Ack(_)) => PacketKind::Ack,
-            Some(Reply::SynAck { .. }) => PacketKind::SynAck,
-            Some(Reply::Retry { .. }) => PacketKind::Retry,
-            Some(Reply::FinAck { .. }) => PacketKind::FinAck,
-            Some(Reply::Close { .. } | Reply::Versions(_)) => PacketKind::Close,
-            None => return self.trace(now, &Trace::PacketDropped { length }),
-        };
-        self.trace(now, &Trace::PacketReceived { kind, length });
-    }
-
-    pub(super) fn trace_ack(&mut self, now: Instant, ack: &Ack<'_>, facts: &AckOutcome) {
-        let Some(observed) = &mut self.observer else { return };
-        observed.latest_rtt = facts.latest_rtt.or(observed.latest_rtt);
-        let trace = Trace::AckProcessed {
-            ack: ack.ack,
-            wnd: ack.wnd,
-            bytes: facts.bytes,
-            blocks: u32::try_from(ack.sack.iter().count()).unwrap_or(u32::MAX),
-            largest_tx: facts.largest_tx,
-            delay: ack.echo.map(|echo| echo.delay),
-            sample: facts.latest_rtt,
-        };
-        observed.observer.on(now, &trace);
-    }
-
-    /// Tells which timers are due.
-    pub(super) fn trace_expired(&mut self, now: Instant) {
-        if self.observer.is_none() {
-            return;
-        }
-        let timers = self.timers();
-        for timer in Timer::ALL {
-            if timers[timer.index()].is_some_and(|at| at <= now) {
-                self.trace(now, &Trace::TimerExpired { timer });
-            }
-        }
-    }
-
-    /// Tells what is different from when it was last called.
-    pub(super) fn trace_state(&mut self, now: Instant) {
-        if self.observer.is_some() {
-            self.trace_changes(now);
-        }
-    }
-
-    #[cold]
-    fn trace_changes(&mut self, now: Instant) {
-        let (timers, blocked, phase) = (self.timers(), self.waiting.reason(), self.congestion.phase());
-        let metrics = self.metrics();
-        let Some(observed) = &mut self.observer else { return };
-        if observed.phase != Some(phase) {
-            let old = observed.phase.replace(phase);
-            observed.observer.on(now, &Trace::PhaseChanged { old, new: phase });
-        }
-        if observed.metrics != Some(metrics) {
-            observed.metrics = Some(metrics);
-            observed.observer.on(now, &Trace::MetricsUpdated(metrics));
-        }
-        observed.on_timers(now, timers);
-        observed.on_blocked(now, blocked);
-    }
-
-    fn timers(&self) -> [Option<Instant>; 4] {
-        let mut timers = self.recovery.timers();
-        timers[Timer::Control.index()] = self.control_at;
-        timers
-    }
-
-    fn metrics(&self) -> Metrics {
-        let observed = self.observer.as_ref();
-        let srtt = self.rtt.sampled();
-        Metrics {
-            cwnd: self.congestion.cwnd(),
-            ssthresh: self.congestion.ssthresh(),
-            in_flight: self.board.in_flight(),
-            snd_wnd: self.snd_wnd.size(),
-            srtt: srtt.unwrap_or_default(),
-            rttvar: srtt.map_or(Duration::ZERO, |_| self.rtt.rttvar()),
-            min_rtt: self.rtt.min_rtt().unwrap_or_default(),
-            latest_rtt: observed.and_then(|observed| observed.latest_rtt),
-            pacing_rate: self.pacer.as_ref().and_then(crate::congestion::Pacer::rate),
-            delivery_rate: observed.and_then(|observed| observed.delivery_rate),
         }
     }
 }

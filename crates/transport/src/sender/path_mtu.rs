@@ -2,6 +2,7 @@
 //! 4821, section 7): a segment that is larger than the others is sent once in a while, and counts
 //! if it arrives. Owns the search. Sizes are of UDP payloads, in bytes.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use crate::wire::native::SMALLEST_PATH;
@@ -117,11 +118,11 @@ impl PathMtu {
         self.probe.map(|(_, tx)| tx)
     }
 
-    /// Transmission `tx` arrived; true if larger datagrams may be sent from now on.
-    pub(crate) fn on_delivered(&mut self, tx: u64) -> bool {
+    /// Transmissions `txs` arrived; true if larger datagrams may be sent from now on.
+    pub(crate) fn on_delivered(&mut self, txs: &RangeInclusive<u64>) -> bool {
         self.timeouts = 0;
         match self.probe {
-            Some((size, probe)) if probe == tx => {
+            Some((size, probe)) if txs.contains(&probe) => {
                 self.probe = None;
                 self.failures = 0;
                 // Meanwhile the peer may have said that it takes no more.
@@ -178,7 +179,7 @@ mod tests {
                 tried.push(size);
             }
             if size <= path {
-                assert!(mtu.on_delivered(tx));
+                assert!(mtu.on_delivered(&(tx..=tx)));
             } else {
                 mtu.on_lost(tx);
             }
@@ -218,7 +219,7 @@ mod tests {
         let mut mtu = PathMtu::new(8972);
         mtu.on_probe_sent(8972, 0);
         mtu.limit(2000);
-        assert!(mtu.on_delivered(0));
+        assert!(mtu.on_delivered(&(0..=0)));
         assert_eq!((mtu.size(), mtu.candidate()), (2000, None), "said while the probe was on its way");
     }
 
@@ -271,7 +272,7 @@ mod tests {
         }
         assert_eq!(mtu.candidate(), Some(1472));
         mtu.on_probe_sent(1472, 2);
-        assert!(!mtu.on_delivered(1) && mtu.on_delivered(2));
+        assert!(!mtu.on_delivered(&(1..=1)) && mtu.on_delivered(&(2..=2)));
     }
 
     /// Timeouts in a row; true if the last one alone made large packets stop.
@@ -284,7 +285,7 @@ mod tests {
         let mut mtu = PathMtu::new(1472);
         search(&mut mtu, 1472);
         assert!(!mtu.on_timeout() && !mtu.on_timeout());
-        mtu.on_delivered(50);
+        mtu.on_delivered(&(50..=50));
         assert!(fall(&mut mtu));
         assert_eq!(mtu.size(), BASE);
         assert_eq!(search(&mut mtu, 1400), [1472, 1452, 1420, 1400, 1410, 1405, 1402]);

@@ -1,18 +1,49 @@
-//! The receiver's window (`SND.WND`), and which ACK told of it: one that others overtook tells
-//! nothing of it any more (`SND.WL1` and `SND.WL2` of RFC 9293, section 3.10.7.4). Knows no
-//! segments.
+//! State that the receiver reports of itself: its window (`SND.WND`), which probes asked for room
+//! in it, and its transport parameters.
+
+use std::time::Duration;
 
 use crate::planted::{self, Bug};
+use crate::recovery::{Scoreboard, Segment, WindowUpdate};
+use crate::wire::native::Params;
 use crate::wire::{Ack, Echo};
 
-/// What the receiver takes.
+/// Longest time between an answer without room and the next zero-window probe (RFC 6298, rule 2.5).
+const MAX_PERSIST: Duration = Duration::from_secs(60);
+
+/// The receiver, as far as it told of itself.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    /// Transport parameters of the SYN-ACK.
+    pub(super) params: Option<Params>,
+    pub(super) window: PeerWindow,
+    persist: Persist,
+    /// Duplicates that it reported so far.
+    pub(super) duplicates: u32,
+    /// Packets that an ACK may wait for, as the newest packet of data said; 0: as the handshake
+    /// said.
+    pub(super) ack_every: u16,
+}
+
+/// The receiver's window. An ACK that was overtaken by another one does not change it (`SND.WL1`
+/// and `SND.WL2` of RFC 9293, section 3.10.7.4).
 #[derive(Debug, Default)]
 pub(super) struct PeerWindow {
     /// In the wire's numbers, from `snd_una` on.
     size: u64,
-    /// What the ACK echoed that told of it. ACKs have no numbers of their own, but what they echo
-    /// and for how long they waited with it says in which order they were made.
+    /// Echo of the ACK that set it. ACKs have no numbers of their own, but their echo and the delay
+    /// of that say in which order they were made.
     told_with: Option<Echo>,
+}
+
+/// Zero-window probes that were answered without room since the window closed: the time to the next
+/// one doubles with each (RFC 9293, section 3.8.6.1). An unanswered one is repeated as any other
+/// segment is.
+#[derive(Debug, Default)]
+struct Persist {
+    answered: u32,
+    /// Number of the last one.
+    tx: Option<u64>,
 }
 
 impl PeerWindow {
@@ -21,12 +52,17 @@ impl PeerWindow {
         self.size
     }
 
-    /// Before any ACK, this much is offered.
+    /// Sets the window offered before any ACK.
     pub(super) fn open(&mut self, size: u64) {
         self.size = size;
     }
 
-    /// Takes what an ACK says that is not below `snd_una`, unless it is late; `moved` if it is
+    /// True if a full packet fits, which takes `span` of the wire's numbers.
+    pub(super) fn has_room(&self, span: u64) -> bool {
+        self.size >= span
+    }
+
+    /// Takes the window of an ACK that is not below `snd_una`, unless it is late; `moved` if it is
     /// above. Transmissions below `next_tx` were sent.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, moved: bool, next_tx: u64) {
         let late = |echo: Echo| {
@@ -38,4 +74,71 @@ impl PeerWindow {
             self.told_with = ack.echo;
         }
     }
+}
+
+impl Peer {
+    /// Time after which the receiver forgets a silent sender, if it said so.
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        self.params.map(|params| idle_timeout(&params))
+    }
+
+    /// Largest datagram that the receiver takes, bytes; without parameters the default.
+    pub(super) fn max_datagram(&self) -> usize {
+        usize::from(self.params.unwrap_or_default().max_datagram)
+    }
+
+    /// Effect of an ACK on the window, which was `before`. A full packet takes `span` numbers;
+    /// `rto` is the timeout in force.
+    pub(super) fn on_window(
+        &mut self,
+        ack: &Ack<'_>,
+        before: u64,
+        span: u64,
+        board: &Scoreboard,
+        rto: Duration,
+    ) -> WindowUpdate {
+        let (has_room, was_closed) = (self.window.has_room(span), before < span);
+        let persist = if has_room {
+            self.persist = Persist::default();
+            None
+        } else {
+            self.back_off(ack, board, rto)
+        };
+        let reopened = was_closed && has_room && was_refused(ack, board);
+        WindowUpdate { has_room, was_closed, reopened, persist }
+    }
+
+    /// If this ACK refuses the base once more, the next probe waits for twice as long, but not for
+    /// so long that the receiver would forget the sender.
+    fn back_off(&mut self, ack: &Ack<'_>, board: &Scoreboard, rto: Duration) -> Option<Duration> {
+        let heard = |base: &&Segment| ack.echo.is_some_and(|echo| echo.tx >= base.tx);
+        let tx = board.base().filter(heard).map(|base| base.tx)?;
+        if self.persist.tx.replace(tx) == Some(tx) {
+            return None;
+        }
+        let factor = 1_u32.checked_shl(self.persist.answered).unwrap_or(u32::MAX);
+        self.persist.answered = self.persist.answered.saturating_add(1);
+        let idle = idle_timeout(&self.params.unwrap_or_default());
+        Some(rto.saturating_mul(factor).min(MAX_PERSIST.min(idle / 3).max(rto)))
+    }
+
+    /// True if the timer of data is that of the next zero-window probe, and the one before was
+    /// answered.
+    pub(super) fn answered_probe(&self, board: &Scoreboard) -> bool {
+        self.persist.tx.is_some() && self.persist.tx == board.base().map(|base| base.tx)
+    }
+}
+
+fn idle_timeout(params: &Params) -> Duration {
+    Duration::from_millis(u64::from(params.idle_timeout_ms))
+}
+
+/// True if this ACK tells that the base arrived and was refused. After the last segment comes
+/// nothing but the FIN: where that was heard of and the segment is missing, it was refused, too, or
+/// lost; either way it may leave again.
+fn was_refused(ack: &Ack<'_>, board: &Scoreboard) -> bool {
+    let last = |base: &Segment| base.end() == board.next_offset();
+    let heard =
+        |base: &Segment| ack.echo.is_some_and(|echo| echo.tx == base.tx || echo.tx > base.tx && last(base));
+    board.base().is_some_and(heard)
 }

@@ -24,12 +24,14 @@ mod timeout;
 mod window;
 
 use super::*;
-use crate::Resend;
 use crate::congestion::Algorithm;
+use crate::recovery::Segment;
 use crate::testing::ms;
+use crate::wire::native::Params;
 use crate::wire::{
     self, FromReceiver, FromSender, LinkProperties, REPLY_LEN, decode_from_sender, encode_reply,
 };
+use crate::{Resend, Trace};
 
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 14e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 13 };
@@ -182,7 +184,6 @@ impl Script {
     }
 
     /// When the timer fires, counted from millisecond 0.
-    /// The retransmission timer.
     fn timer(&self) -> Option<Duration> {
         self.sender.timer().map(|deadline| deadline - self.epoch)
     }

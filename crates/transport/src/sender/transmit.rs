@@ -1,38 +1,60 @@
-//! What leaves: the decision, a pure function of the sender's state, and carrying it out. Every
-//! packet is encoded into the batch and accounted for here.
+//! Transmission: decides what may leave next, a pure function of the sender's state, and encodes
+//! and accounts for it. New data leaves in runs of segments of one length; a single segment is a
+//! run of one.
 
+use std::ops::Range;
 use std::time::Instant;
 
-use super::{Blocked, Closing, Fate, Sender, SentPacket, State};
+use super::ack_frequency::AckFrequency;
+use super::encode::{Encoded, Heads, Segments, put_segment};
+use super::observer::DataRun;
+use super::{Blocked, Closing, Sender, State};
 use crate::planted::{self, Bug};
-use crate::recovery::{Leave, Recovery, Repeat, Timing};
-use crate::send_buffer::SendBuffer;
+use crate::recovery::{Fate, Leave, Probe, Repeat, Resent, Segment, Timing};
+use crate::send_buffer::Cut;
+use crate::wire::DataHead;
 use crate::wire::native::CloseReason;
-use crate::wire::{Codec, DataHead};
-use crate::{PacketKind, Resend, Trace, TransmitBuf};
+use crate::{PacketKind, Resend, TransmitBuf};
 
-/// Of the congestion window, which part may be kept free for a segment that tries a larger
+/// Part of the congestion window, one over, that may be kept free for a segment that tries a larger
 /// datagram.
-const PROBE_SHARE: u64 = 4;
+const MTU_PROBE_SHARE: u64 = 4;
 
 /// The one thing that may be sent next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Syn { attempt: u32 },
-    Question,
+    ParamsRequest,
     Again(Repeat),
-    Fresh { len: usize, probe: bool },
+    Fresh(Fresh),
     KeepAlive,
     Fin { attempt: u32 },
     Close(CloseReason),
     Wait(Blocked),
 }
 
+/// New segments that may leave together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fresh {
+    /// Payload of each, bytes.
+    len: usize,
+    /// At least 1.
+    count: u64,
+    /// It is a tail loss probe.
+    probe: bool,
+}
+
+impl Fresh {
+    fn single(len: usize) -> Self {
+        Self { len, count: 1, probe: false }
+    }
+}
+
 impl Sender {
     fn next(&self, now: Instant) -> Next {
         match self.state {
             State::Opening { attempts, send: true, .. } => Next::Syn { attempt: attempts + 1 },
-            State::Open if self.asks() => Next::Question,
+            State::Open if self.handshake.requests_params() => Next::ParamsRequest,
             State::Opening { .. } | State::Open if self.data_flows() => match self.closing {
                 Some(Closing { attempts, send: true, .. }) => Next::Fin { attempt: attempts + 1 },
                 _ => self.next_data(now),
@@ -44,86 +66,100 @@ impl Sender {
 
     fn next_data(&self, now: Instant) -> Next {
         let next = self.next_unpaced();
-        let bytes = match next {
-            Next::Again(_) => self.mss,
-            Next::Fresh { len, .. } => len,
+        let len = match next {
+            Next::Again(_) => self.path.mss,
+            Next::Fresh(Fresh { len, .. }) => len,
             _ => return next,
         };
-        match self.pacer.as_ref().and_then(|pacer| pacer.next_send_at(now, bytes as u64)) {
-            Some(at) if at > now => Next::Wait(Blocked::Pacing(at)),
-            _ => next,
+        if let Some(at) = self.congestion.paced_until(now, len as u64) {
+            return Next::Wait(Blocked::Pacing(at));
+        }
+        match next {
+            Next::Fresh(fresh @ Fresh { count: 2.., .. }) => {
+                Next::Fresh(Fresh { count: self.congestion.paced(now, len, fresh.count).max(1), ..fresh })
+            }
+            next => next,
         }
     }
 
     fn next_unpaced(&self) -> Next {
         let len = self.fresh_len();
-        if let Recovery::Engine(rules) = &self.recovery
-            && rules.probe_pending()
-        {
+        if self.recovery.probe_pending() {
             return self.next_probe(len);
         }
-        if let Some(repeat) = self.next_repeat() {
+        if let Some(repeat) = self.recovery.next(&self.flight.board) {
             if self.beyond_peer_window(repeat.offset) {
                 return Next::Wait(Blocked::PeerWindow);
             }
             let allowed = match repeat.leave {
                 Leave::Forced => true,
-                Leave::InWindow => self.cwnd_allows(self.mss),
+                Leave::InWindow => self.cwnd_allows(self.path.mss),
                 Leave::AfterAnswer => false,
             };
             return if allowed { Next::Again(repeat) } else { Next::Wait(Blocked::Cwnd) };
         }
-        // Whoever writes only what the windows let out has written nothing where they let nothing
-        // out.
-        let wanted = if len == 0 && self.waiting.has_more() { self.mss } else { len };
         if let Some(len) = self.mtu_probe_len() {
             let fits = self.cwnd_allows(len);
-            return if fits { Next::Fresh { len, probe: false } } else { Next::Wait(Blocked::Cwnd) };
+            return if fits { Next::Fresh(Fresh::single(len)) } else { Next::Wait(Blocked::Cwnd) };
         }
+        // An application that writes only as much as the windows let out has written nothing while
+        // they are full.
+        let wanted = if len == 0 && self.blocked.has_more() { self.path.mss } else { len };
         match self.windows_allow(wanted) {
-            Ok(()) if len > 0 => Next::Fresh { len, probe: false },
-            _ if self.remind => Next::KeepAlive,
+            Ok(()) if len == self.path.mss => {
+                Next::Fresh(Fresh { count: self.run_len(), ..Fresh::single(len) })
+            }
+            Ok(()) if len > 0 => Next::Fresh(Fresh::single(len)),
+            _ if self.keep_alive.is_due() => Next::KeepAlive,
             Ok(()) => Next::Wait(Blocked::NoData),
             Err(blocked) => Next::Wait(blocked),
         }
     }
 
-    /// Payload of a new segment that tries a larger datagram, if one is to be tried now. Where the
+    /// Full segments that were written and that the windows let out: at least the one that may
+    /// leave in any case.
+    fn run_len(&self) -> u64 {
+        let (board, mss) = (&self.flight.board, self.path.mss as u64);
+        let written = (self.stream.end() - board.next_offset()) / mss;
+        let cwnd = self.congestion.room(board.in_flight()) / mss;
+        written.min(cwnd).min(self.peer_room()).max(1)
+    }
+
+    /// Full segments that fit the receiver's window.
+    fn peer_room(&self) -> u64 {
+        let board = &self.flight.board;
+        self.peer.window.size().saturating_sub(board.flight_size()) / board.span(self.path.mss)
+    }
+
+    /// Payload of a new segment that tries a larger datagram, if one is to be tried now. If the
     /// window has many times its size, others wait until there is room for it: an ACK makes room
     /// for a few segments at once, never for more.
-    pub(super) fn mtu_probe_len(&self) -> Option<usize> {
-        let len = self.mtu_candidate_len()?;
-        let written = self.buffer.end() - self.board.next_offset() >= len as u64;
-        let roomy = len as u64 <= self.cwnd / PROBE_SHARE || self.cwnd_allows(len);
-        // What asks a receiver whether it has room says nothing of the path, nor does what it takes
-        // a part of.
-        let taken = self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size();
-        (written && self.prr.is_none() && taken && roomy).then_some(len)
+    fn mtu_probe_len(&self) -> Option<usize> {
+        let (len, board) = (self.mtu_candidate_len()?, &self.flight.board);
+        let written = self.stream.end() - board.next_offset() >= len as u64;
+        let roomy = len as u64 <= self.congestion.cwnd / MTU_PROBE_SHARE || self.cwnd_allows(len);
+        // A zero-window probe says nothing of the path, and neither does a segment that the
+        // receiver takes in part.
+        let taken = board.flight_size() + board.span(len) <= self.peer.window.size();
+        (written && self.congestion.prr.is_none() && taken && roomy).then_some(len)
     }
 
     /// Payload of the next segment that tries a larger datagram.
     fn mtu_candidate_len(&self) -> Option<usize> {
-        let mtu = self.mtu.as_ref().filter(|_| self.state == State::Open)?;
-        // The receiver says what it takes. Where that was lost, it is taken to be what receivers
-        // take that say nothing.
-        let most = usize::from(self.peer.unwrap_or_default().max_datagram);
-        let size = mtu.candidate().filter(|size| *size <= most)?;
-        Some(size - self.config.wire.data_header())
+        let mtu = self.path.mtu.as_ref().filter(|_| self.state == State::Open)?;
+        let size = mtu.candidate().filter(|size| *size <= self.peer.max_datagram())?;
+        Some(size - self.path.header)
     }
 
     /// Bytes of new data that could leave now, were they written, in whole packets.
     pub(super) fn window_room(&self) -> u64 {
-        let mss = self.mss as u64;
-        let cwnd = match &self.prr {
-            Some(prr) => prr.sndcnt(),
-            None => self.cwnd.saturating_sub(self.board.in_flight()),
-        };
-        let peer = self.snd_wnd.size().saturating_sub(self.board.flight_size()) / self.board.span(self.mss);
-        let room = (cwnd / mss).min(peer) * mss;
-        // One packet leaves where nothing is in flight, or as a probe, whatever the windows say;
-        // and a larger datagram is not tried before it is written.
-        let probes = matches!(&self.recovery, Recovery::Engine(rules) if rules.probe_pending());
-        let alone = self.windows_allow(self.mss).is_ok() || (probes && self.peer_allows(self.mss));
+        let mss = self.path.mss as u64;
+        let cwnd = self.congestion.room(self.flight.board.in_flight());
+        let room = (cwnd / mss).min(self.peer_room()) * mss;
+        // One packet leaves if nothing is in flight, or as a probe, whatever the windows say; and a
+        // larger datagram is not tried before it is written.
+        let probes = self.recovery.probe_pending() && self.peer_allows(self.path.mss);
+        let alone = probes || self.windows_allow(self.path.mss).is_ok();
         let larger = self.mtu_candidate_len().unwrap_or(0);
         room.max(u64::from(alone) * mss).max(larger as u64)
     }
@@ -131,40 +167,24 @@ impl Sender {
     /// A segment known to be lost, else new data if there is any that the receiver has room for,
     /// else the last segment in flight again (RFC 8985, section 7.3).
     fn next_probe(&self, len: usize) -> Next {
-        if let Some(lost) = self.board.first_lost() {
-            let (reason, leave) = (Resend::Probe, Leave::Forced);
-            return Next::Again(Repeat { offset: lost.offset, reason, leave });
+        let again = |segment: &Segment| {
+            Next::Again(Repeat { offset: segment.offset, reason: Resend::Probe, leave: Leave::Forced })
+        };
+        let board = &self.flight.board;
+        if let Some(lost) = board.first_lost() {
+            return again(lost);
         }
         if len > 0 && self.peer_allows(len) {
-            return Next::Fresh { len, probe: true };
+            return Next::Fresh(Fresh { probe: true, ..Fresh::single(len) });
         }
-        let last = self.board.segments().rev().find(|segment| segment.fate == Fate::InFlight);
-        last.map_or(Next::Wait(Blocked::NoData), |last| {
-            Next::Again(Repeat { offset: last.offset, reason: Resend::Probe, leave: Leave::Forced })
-        })
-    }
-
-    pub(super) fn next_repeat(&self) -> Option<Repeat> {
-        match &self.recovery {
-            Recovery::BaseOnly(rules) => {
-                let (reason, base) = (rules.pending()?, self.board.base()?);
-                Some(Repeat { offset: base.offset, reason, leave: Leave::Forced })
-            }
-            Recovery::Engine(rules) => rules.next(&self.board),
-        }
+        let last = board.segments().rev().find(|segment| segment.fate == Fate::InFlight);
+        last.map_or(Next::Wait(Blocked::NoData), again)
     }
 
     /// Bytes that the next new packet would carry; 0 if it must wait for more.
     pub(super) fn fresh_len(&self) -> usize {
-        let waiting = self.buffer.end() - self.board.next_offset();
-        let full = self.mss;
-        match usize::try_from(waiting) {
-            Ok(rest) if rest < full => {
-                let pushed = self.pushed > self.board.next_offset() && self.board.is_empty();
-                if self.finishing || pushed { rest } else { 0 }
-            }
-            _ => full,
-        }
+        let board = &self.flight.board;
+        self.stream.fresh_len(board.next_offset(), self.path.mss, board.is_empty())
     }
 
     /// Reason why `len` more bytes may not leave, if a window has no room for them. With nothing in
@@ -182,215 +202,228 @@ impl Sender {
 
     fn peer_allows(&self, len: usize) -> bool {
         let slack = u64::from(planted::is(Bug::WindowOffByOne));
-        self.board.is_empty()
-            || self.board.flight_size() + self.board.span(len) <= self.snd_wnd.size() + slack
+        let board = &self.flight.board;
+        board.is_empty() || board.flight_size() + board.span(len) <= self.peer.window.size() + slack
     }
 
-    /// The segment at `offset` lies beyond what the receiver takes, and so was refused rather than
-    /// lost: early data may go beyond the window that is then offered. The base always leaves, as a
-    /// probe.
+    /// True if the segment at `offset` lies beyond the receiver's window, and so was refused rather
+    /// than lost: early data may exceed the window that is then offered. The base always leaves, as
+    /// a probe.
     fn beyond_peer_window(&self, offset: u64) -> bool {
-        let base = self.board.una_offset();
-        let packets = self.board.span(self.mss) == 1;
-        let end = self.board.find(offset).map_or(base, super::Segment::end);
-        !packets && offset > base && end - base > self.snd_wnd.size()
+        let board = &self.flight.board;
+        let base = board.una_offset();
+        let packets = board.span(self.path.mss) == 1;
+        let end = board.find(offset).map_or(base, Segment::end);
+        !packets && offset > base && end - base > self.peer.window.size()
     }
 
     fn cwnd_allows(&self, len: usize) -> bool {
-        let (in_flight, len) = (self.board.in_flight(), len as u64);
-        match &self.prr {
-            Some(prr) => in_flight == 0 || len <= prr.sndcnt(),
-            None => in_flight == 0 || in_flight + len <= self.cwnd,
-        }
+        self.congestion.allows(self.flight.board.in_flight(), len)
     }
 
-    /// Encodes and accounts for one packet; false if there is none or it does not fit `out`.
-    pub(super) fn transmit_one(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
+    /// Encodes and accounts for what may leave next; false if there is nothing or it does not fit
+    /// `out`.
+    pub(super) fn transmit_next(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         let sent = match self.next(now) {
-            Next::Syn { attempt } => self.transmit_syn(now, attempt, out),
-            Next::Question => self.transmit_question(now, out),
-            Next::Again(repeat) => self.transmit_again(now, repeat, out),
-            Next::Fresh { len, probe } => self.transmit_fresh(now, len, probe, out),
-            Next::KeepAlive => self.transmit_keep_alive(now, out),
-            Next::Fin { attempt } => self.transmit_fin(now, attempt, out),
-            Next::Close(reason) => self.transmit_close(reason, out),
+            Next::Syn { attempt } => self.transmit_syn(now, attempt, out).map(|()| 1),
+            Next::ParamsRequest => self.transmit_params_request(now, out).map(|()| 1),
+            Next::Again(repeat) => self.transmit_again(now, repeat, out).map(|()| 1),
+            Next::Fresh(fresh) => self.transmit_fresh(now, fresh, out),
+            Next::KeepAlive => self.transmit_keep_alive(now, out).map(|()| 1),
+            Next::Fin { attempt } => self.transmit_fin(now, attempt, out).map(|()| 1),
+            Next::Close(reason) => self.transmit_close(reason, out).map(|()| 1),
             Next::Wait(why) => {
                 self.wait(now, why);
                 None
             }
         };
-        if sent.is_some() {
-            self.stats.datagrams_sent += 1;
-            self.waiting.go(now);
+        if let Some(count) = sent {
+            self.stats.datagrams_sent += count;
+            self.blocked.go(now);
         }
         sent.is_some()
     }
 
     fn wait(&mut self, now: Instant, why: Blocked) {
-        if why == Blocked::NoData && !self.waiting.is_starved(now) {
+        if why == Blocked::NoData && !self.blocked.is_starved(now) {
             return;
         }
-        if self.waiting.reason() != Some(why) {
-            self.waiting.stop(now, why, self.board.in_flight());
+        let in_flight = self.flight.board.in_flight();
+        if self.blocked.reason() != Some(why) {
+            self.blocked.stop(now, why, in_flight);
         }
-        if let Some(delivery) = &mut self.delivery
+        if let Some(rate) = self.flight.rate_mut()
             && matches!(why, Blocked::NoData | Blocked::PeerWindow)
-            && self.board.in_flight() < self.cwnd
+            && in_flight < self.congestion.cwnd
         {
-            delivery.set_app_limited(self.board.in_flight());
+            rate.set_app_limited(in_flight);
         }
     }
 
-    fn transmit_fresh(&mut self, now: Instant, len: usize, probe: bool, out: &mut TransmitBuf) -> Option<()> {
-        let header = self.config.wire.data_header();
-        let slot = out.slot(header + len)?;
-        let (seq, offset) = (self.board.snd_nxt(), self.board.next_offset());
-        let tx = self.sent_packets.next_tx();
-        let asks = probe || self.is_last(offset + len as u64);
-        let ack_every = self.ask_for_acks();
-        let head = DataHead { seq, tx, asks, ack_every };
-        let crc = put_segment(&self.codec, &mut self.buffer, head, offset, slot);
-        self.buffer.sent(len, crc);
-        let alone = self.board.is_empty();
-        if alone {
-            self.start_flight(now);
+    /// Gives the number of segments that left.
+    fn transmit_fresh(&mut self, now: Instant, fresh: Fresh, out: &mut TransmitBuf) -> Option<u64> {
+        let cut = Cut { mss: fresh.len, ..self.cut() };
+        let (first_of_batch, starts) = (out.is_empty(), self.flight.board.is_empty());
+        let (seq, tx) = (self.flight.board.snd_nxt(), self.flight.next_tx());
+        let heads = self.heads(fresh.len, fresh.probe);
+        let Self { codec, stream, stats, .. } = self;
+        let mut segments = Segments { codec, buffer: &mut stream.buffer, heads, cut, count: fresh.count };
+        let full_size = fresh.len == self.path.mss && !fresh.probe;
+        let in_place = if full_size { segments.encode_in_place(stats.retransmitted, out) } else { None };
+        let encoded = in_place.unwrap_or_else(|| segments.encode_copies(out));
+        let Encoded { count, full, ack_every } = encoded;
+        if count == 0 {
+            return None;
         }
-        self.note_flight(now, Some(offset), len as u64);
+        self.peer.ack_every = ack_every;
+        if starts {
+            // Until now nothing was owed.
+            self.patience.restart(now);
+            self.keep_alive.cancel();
+        }
+        if first_of_batch && full {
+            self.stream.batch = count * fresh.len as u64;
+        }
         // A packet's payload is at most 65,499 bytes.
-        self.board.push(now, u32::try_from(len).unwrap_or(u32::MAX), tx);
-        if self.state == State::Open {
-            self.recovery.on_sent(now, self.rtt.rto(), self.rtt.sampled(), alone);
+        self.flight.push_run(now, u32::try_from(fresh.len).unwrap_or(u32::MAX), count);
+        let deadlines = self.start_timers(now, starts, count);
+        self.account(now, count * fresh.len as u64);
+        if fresh.len > self.path.mss {
+            self.note_mtu_probe(cut.header + fresh.len, tx);
         }
-        self.note_sent(now, len as u64);
-        if len > self.mss {
-            self.note_mtu_probe(header + len, tx);
-        }
-        if probe {
+        if fresh.probe {
             self.note_probe(tx, false);
         }
         self.stats.first_data_at.get_or_insert(now);
-        self.trace_sent_data(now, seq, tx, offset, len, None);
-        self.trace_data(now, seq, 1, None);
-        Some(())
+        let bytes = cut.offset..self.flight.board.next_offset();
+        self.trace_data(now, DataRun { deadlines, ..self.data_run(seq, tx, bytes, count) });
+        Some(count)
     }
 
-    /// Something leaves while nothing is outstanding: until now nothing was owed.
-    pub(super) fn start_flight(&mut self, now: Instant) {
-        self.heard_at = Some(now);
-        self.keep_alive = None;
-        self.remind = false;
+    /// New segments left; gives when the timer fires after the first of them and after the others.
+    fn start_timers(&mut self, now: Instant, starts: bool, count: u64) -> [Option<Instant>; 2] {
+        let alone = Timing { rto: self.path.rtt.rto(), srtt: self.path.rtt.sampled(), may_wait: starts };
+        let open = self.state == State::Open;
+        if open && (starts || count == 1) {
+            self.recovery.on_sent(now, &alone);
+        }
+        let first = self.recovery.deadline();
+        if open && count > 1 {
+            self.recovery.on_sent(now, &Timing { may_wait: false, ..alone });
+        }
+        let last = self.recovery.deadline();
+        [if starts { first } else { last }, last]
+    }
+
+    /// Headers of the next new packets, which carry `len` bytes each.
+    fn heads(&self, len: usize, probe: bool) -> Heads {
+        let (board, end) = (&self.flight.board, self.stream.end());
+        Heads {
+            seq: board.snd_nxt(),
+            span: board.span(len),
+            tx: self.flight.next_tx(),
+            tx_step: self.flight.tx_step(),
+            offset: board.next_offset(),
+            len: len as u64,
+            asks: probe,
+            asks_at: self.is_last(end).then_some(end),
+            frequency: self.ack_frequency(),
+            in_flight: board.in_flight(),
+        }
     }
 
     fn transmit_again(&mut self, now: Instant, repeat: Repeat, out: &mut TransmitBuf) -> Option<()> {
-        let header = self.config.wire.data_header();
+        let header = self.path.header;
+        let board = &mut self.flight.board;
         // The path may have shrunk since it was cut.
-        let whole = self.board.find(repeat.offset)?.len;
-        self.board.recut(repeat.offset, u32::try_from(self.mss).unwrap_or(u32::MAX));
-        let segment = *self.board.find(repeat.offset)?;
-        if let Recovery::BaseOnly(rules) = &mut self.recovery
-            && segment.len < whole
-        {
-            rules.on_recut(segment.tx);
+        let whole = board.find(repeat.offset)?.len;
+        board.recut(repeat.offset, u32::try_from(self.path.mss).unwrap_or(u32::MAX));
+        let segment = *board.find(repeat.offset)?;
+        if segment.len < whole {
+            self.recovery.on_recut(segment.tx);
         }
         let slot = out.slot(header + segment.len as usize)?;
-        if let Some(mtu) = &mut self.mtu {
-            // Rules that declare nothing lost send it again all the same.
-            mtu.on_lost(segment.tx);
-        }
-        let tx = self.sent_packets.next_tx();
-        let seq = self.board.number(segment.offset);
+        // Rules that declare nothing lost send it again all the same.
+        self.path.on_lost(segment.tx);
+        let (seq, tx) = (self.flight.board.number(segment.offset), self.flight.next_tx());
         // The FIN, which would make the receiver acknowledge it, may have left before.
-        let last = self.finishing && segment.end() == self.buffer.end();
+        let last = self.stream.finishing && segment.end() == self.stream.end();
         let asks = repeat.reason == Resend::Probe || last;
-        let ack_every = self.ask_for_acks();
+        let ack_every = self.ack_frequency().every(self.flight.board.in_flight());
+        self.peer.ack_every = ack_every;
         let head = DataHead { seq, tx, asks, ack_every };
-        put_segment(&self.codec, &mut self.buffer, head, segment.offset, slot);
-        self.note_flight(now, Some(segment.offset), u64::from(segment.len));
-        self.board.resend(now, segment.offset, tx);
-        self.note_sent(now, u64::from(segment.len));
+        put_segment(&self.codec, &mut self.stream.buffer, head, segment.offset, slot);
+        self.flight.on_transmitted(now, Some(segment.offset), u64::from(segment.len), 1);
+        self.flight.board.resend(now, segment.offset, tx);
+        self.account(now, u64::from(segment.len));
         self.stats.retransmitted += 1;
         self.stats.retransmitted_bytes += u64::from(segment.len);
-        let (timing, rest) = (self.timing(), self.patience(now));
-        // A receiver without room is asked again by the timer alone.
+        let timing = self.timing();
         let timing = Timing { srtt: timing.srtt.filter(|_| self.has_room()), ..timing };
-        match &mut self.recovery {
-            Recovery::BaseOnly(rules) => {
-                rules.on_resent(now, timing.rto.min(rest));
-                self.stats.timeouts += u64::from(repeat.reason == Resend::Timeout);
-            }
-            Recovery::Engine(rules) => rules.on_resent(now, &timing, &segment),
-        }
+        let patience = self.patience.left(now);
+        self.recovery.on_resent(&Resent { now, timing, patience, before: segment });
         match repeat.reason {
-            Resend::Timeout => {}
+            // An ACK between the timeout and this would have taken it back.
+            Resend::Timeout => self.stats.timeouts += u64::from(!self.recovery.marks_losses()),
             Resend::DupAcks | Resend::Lost => self.stats.fast_retransmits += 1,
             Resend::Probe => self.note_probe(tx, true),
         }
-        self.trace_sent_data(now, seq, tx, segment.offset, segment.len as usize, Some(repeat.reason));
-        self.trace_data(now, seq, u32::from(segment.sent_count) + 1, Some(repeat.reason));
+        let run = self.data_run(seq, tx, segment.offset..segment.end(), 1);
+        let attempt = u32::from(segment.sent_count) + 1;
+        self.trace_data(now, DataRun { attempt, resend: Some(repeat.reason), ..run });
         Some(())
     }
 
-    /// Nothing comes after `end` for now, not even a FIN: nothing that would make the receiver
-    /// acknowledge what it waits with. A source that pauses has pushed what it has.
-    pub(super) fn is_last(&self, end: u64) -> bool {
-        let followed = self.finishing && self.codec.fin_follows_data();
-        end == self.buffer.end() && !followed && (self.finishing || self.pushed >= end)
-    }
-
-    /// The record of a transmission, where they are numbered.
-    pub(super) fn note_flight(&mut self, now: Instant, offset: Option<u64>, bytes: u64) {
-        if let Some(delivery) = &mut self.delivery {
-            let state = delivery.on_sent(now, bytes, self.board.in_flight());
-            self.sent_packets.push(SentPacket { offset, state }, bytes);
-        }
+    /// True if nothing comes after `end` for now, not even a FIN: nothing that would make the
+    /// receiver acknowledge the packets that it delays.
+    fn is_last(&self, end: u64) -> bool {
+        let followed = self.stream.finishing && self.stream.fin_with_data;
+        !followed && self.stream.is_last(end)
     }
 
     /// Stream bytes left and are on the scoreboard.
-    fn note_sent(&mut self, now: Instant, bytes: u64) {
-        if let Some(pacer) = &mut self.pacer {
-            pacer.on_sent(now, bytes);
-        }
-        if let Some(prr) = &mut self.prr {
-            prr.on_sent(bytes);
-        }
-        if let Some(delivery) = &self.delivery {
-            self.congestion.on_sent(now, bytes, self.board.in_flight(), delivery.app_limited());
-        }
+    fn account(&mut self, now: Instant, bytes: u64) {
+        let app_limited = self.flight.rate().map(|rate| rate.app_limited());
+        self.congestion.on_sent(now, bytes, self.flight.board.in_flight(), app_limited);
     }
 
     fn note_mtu_probe(&mut self, size: usize, tx: u64) {
-        let Some(mtu) = &mut self.mtu else { return };
+        let Some(mtu) = &mut self.path.mtu else { return };
         mtu.on_probe_sent(size, tx);
-        if let Recovery::Engine(rules) = &mut self.recovery {
-            rules.excuse(mtu.probe());
-        }
+        self.recovery.excuse(Some(tx));
     }
 
     fn note_probe(&mut self, tx: u64, repeated: bool) {
-        if let Recovery::Engine(rules) = &mut self.recovery {
-            rules.on_probe_sent(tx, self.board.next_offset(), repeated, self.duplicates);
-            self.stats.probes += 1;
-        }
+        let (end, duplicates) = (self.flight.board.next_offset(), self.peer.duplicates);
+        self.recovery.on_probe_sent(Probe { tx, end, repeated, duplicates });
+        self.stats.probes += 1;
     }
 
     pub(super) fn timing(&self) -> Timing {
+        let delayed = u64::from(self.peer.ack_every.max(1)) * self.path.mss as u64;
         Timing {
-            rto: self.rtt.rto(),
-            srtt: self.rtt.sampled(),
-            may_wait: self.board.outstanding() <= u64::from(self.ack_every.max(1)) * self.mss as u64,
+            rto: self.path.rtt.rto(),
+            srtt: self.path.rtt.sampled(),
+            may_wait: self.flight.board.outstanding() <= delayed,
         }
     }
 
-    /// Something that every receiver answers and none delivers.
+    /// ACK frequency for the packets that leave now.
+    fn ack_frequency(&self) -> AckFrequency {
+        let uses_sack = self.config.recovery.uses_sack();
+        AckFrequency::choose(&self.path, &self.congestion, &self.flight, uses_sack, self.stats.lost)
+    }
+
     fn transmit_keep_alive(&mut self, now: Instant, out: &mut TransmitBuf) -> Option<()> {
-        let head =
-            DataHead { seq: self.board.snd_una(), tx: self.sent_packets.next_tx(), asks: true, ack_every: 0 };
-        self.codec.encode_keep_alive(head, out.slot(self.codec.keep_alive_len(head))?);
-        self.note_flight(now, None, 0);
-        self.remind = false;
-        self.keep_alive = Some(now + self.reminder());
+        let (seq, tx) = (self.flight.board.snd_una(), self.flight.next_tx());
+        let head = DataHead { seq, tx, asks: true, ack_every: 0 };
+        let length = self.codec.keep_alive_len(head);
+        self.codec.encode_keep_alive(head, out.slot(length)?);
+        self.flight.on_transmitted(now, None, 0, 1);
+        self.keep_alive.on_sent(now, self.peer.idle_timeout());
         self.stats.keep_alives += 1;
-        self.trace_sent(now, PacketKind::KeepAlive, head.tx, head.seq, None);
+        let offset = self.flight.board.next_offset();
+        self.observers.on_sent(now, PacketKind::KeepAlive, (tx, seq), offset, length);
         Some(())
     }
 
@@ -400,28 +433,25 @@ impl Sender {
         Some(())
     }
 
-    fn trace_data(&mut self, now: Instant, seq: u64, attempt: u32, resend: Option<Resend>) {
-        if self.observer.is_some() {
-            let (of, rto) = (self.config.attempts.data, self.rtt.rto());
-            let deadline = self.recovery.deadline().unwrap_or(now);
-            self.trace(now, &Trace::DataSent { seq, attempt, of, rto, deadline, resend });
+    /// Description of new packets for observers.
+    fn data_run(&self, seq: u64, tx: u64, bytes: Range<u64>, count: u64) -> DataRun {
+        let (of, rto) = (self.config.attempts.data, self.path.rtt.rto());
+        let deadlines = [self.recovery.deadline(); 2];
+        DataRun {
+            seq,
+            tx,
+            bytes,
+            count,
+            header: self.path.header,
+            attempt: 1,
+            of,
+            resend: None,
+            rto,
+            deadlines,
         }
     }
-}
 
-/// Writes a whole segment from `offset` of the stream; gives its payload's CRC-32, where packets
-/// have a check. That is read where the payload comes from: where it goes, it may not be in the
-/// cache yet.
-pub(super) fn put_segment(
-    codec: &Codec,
-    buffer: &mut SendBuffer,
-    head: DataHead,
-    offset: u64,
-    slot: &mut [u8],
-) -> Option<u32> {
-    let (header, payload) = slot.split_at_mut(codec.data_header());
-    let crc = codec.checks_packets().then(|| buffer.checksum(offset, payload.len()));
-    codec.encode_data(head, crc.unwrap_or(0), header);
-    buffer.copy_to(offset, payload);
-    crc
+    fn trace_data(&mut self, now: Instant, run: DataRun) {
+        self.observers.on_data_sent(now, &run);
+    }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::{Fate, Scoreboard, Segment};
+use super::{Fate, Scoreboard, SegmentRun};
 use crate::planted::{self, Bug};
 use crate::range_set::RangeSet;
 use crate::wire::Numbering;
@@ -72,10 +72,24 @@ impl Sacked {
 }
 
 impl Scoreboard {
-    /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` each segment that
-    /// is newly known to be delivered. A segment in which the edge lies is told of when its rest is
+    /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` the segments that
+    /// it newly acknowledges: one by one, or all together if the caller passes on the
+    /// [`Scoreboard::plain_run`]. A segment in which the edge lies is told of when its rest is
     /// acknowledged.
-    pub fn acknowledge(&mut self, ack: u64, mut on_delivered: impl FnMut(&Segment)) -> Acked {
+    pub fn acknowledge(
+        &mut self,
+        ack: u64,
+        run: Option<SegmentRun>,
+        mut on_delivered: impl FnMut(&SegmentRun),
+    ) -> Acked {
+        if let Some(run) = run {
+            let (count, bytes) = (usize::try_from(run.count).unwrap_or(usize::MAX), run.bytes());
+            self.segments.drain(..count);
+            self.in_flight -= bytes;
+            on_delivered(&run);
+            let karn = (run.first.sent_count == 1).then_some(run.last.sent_at);
+            return self.move_edge(ack, count, Acked { moved: true, bytes, karn });
+        }
         let count = self.covered(ack);
         let mut acked = Acked { moved: count > 0, ..Acked::default() };
         let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
@@ -90,33 +104,29 @@ impl Scoreboard {
             }
             if segment.fate != Fate::Sacked {
                 acked.bytes += len;
-                on_delivered(&segment);
+                on_delivered(&SegmentRun::single(segment));
             }
             acked.karn = (never_resent || planted::is(Bug::Karn)).then_some(segment.sent_at);
         }
         self.move_edge(ack, count, acked)
     }
 
-    /// First and last of the segments that a cumulative ACK covers, if all of them left once, by
-    /// transmissions that follow each other, and nothing is marked sacked or lost.
-    pub fn plain_run(&self, ack: u64) -> Option<(Segment, Segment)> {
+    /// The segments that a cumulative ACK covers, if all of them left once, by transmissions that
+    /// follow each other and with as many bytes each, and nothing is marked sacked or lost. The
+    /// last one may be shorter.
+    pub fn plain_run(&self, ack: u64) -> Option<SegmentRun> {
         if self.sacked() > 0 || !self.lost.is_empty() {
             return None;
         }
         let count = self.covered(ack);
         let (first, last) = (*self.segments.front()?, *self.segments.get(count.checked_sub(1)?)?);
-        let once = self.segments.range(..count).all(|segment| segment.sent_count == 1);
-        (once && last.tx.checked_sub(first.tx) == Some(count as u64 - 1)).then_some((first, last))
-    }
-
-    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, for which
-    /// [`Scoreboard::plain_run`] has a run: so nothing has to be done for each segment.
-    pub fn acknowledge_run(&mut self, ack: u64, (first, last): &(Segment, Segment)) -> Acked {
-        let count = self.covered(ack);
-        let bytes = last.end() - first.offset;
-        self.segments.drain(..count);
-        self.in_flight -= bytes;
-        self.move_edge(ack, count, Acked { moved: true, bytes, karn: Some(last.sent_at) })
+        let others = count as u64 - 1;
+        // Without transmission numbers nothing depends on how often the segments between were sent.
+        let numbered = self.numbering == Numbering::Bytes;
+        let once = !numbered || self.segments.range(..count).all(|segment| segment.sent_count == 1);
+        let in_turn = !numbered || last.tx.checked_sub(first.tx) == Some(others);
+        let alike = first.offset + others * u64::from(first.len) == last.offset;
+        (once && in_turn && alike).then_some(SegmentRun { first, last, count: count as u64 })
     }
 
     /// `count` segments were taken off, of which `acked` tells; the edge may lie inside the next
@@ -154,22 +164,6 @@ impl Scoreboard {
         Some((u64::from(part), base.fate))
     }
 
-    /// Takes a cumulative ACK as [`Scoreboard::acknowledge`] does, where nothing is ever marked
-    /// sacked or lost, so that nothing has to be done for each segment.
-    pub fn acknowledge_unmarked(&mut self, ack: u64) -> Acked {
-        debug_assert!(self.sacked() == 0 && self.lost.is_empty() && self.assumed == 0);
-        let count = self.covered(ack);
-        let Some(last) = count.checked_sub(1).and_then(|last| self.segments.get(last)).copied() else {
-            return Acked::default();
-        };
-        let never_resent = self.segments.front().is_some_and(|base| base.sent_count == 1);
-        let bytes = last.end() - self.una_offset();
-        self.segments.drain(..count);
-        self.in_flight -= bytes;
-        self.move_una(count);
-        Acked { moved: true, bytes, karn: never_resent.then_some(last.sent_at) }
-    }
-
     /// Segments that a cumulative ACK covers.
     fn covered(&self, ack: u64) -> usize {
         let count = match self.numbering {
@@ -193,7 +187,7 @@ impl Scoreboard {
     /// Takes a selective ACK of `block` (offsets); gives the bytes newly delivered and tells them
     /// as [`Scoreboard::acknowledge`] does. Costs what is new in it: what is known is passed over
     /// in one step.
-    pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&Segment)) -> u64 {
+    pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&SegmentRun)) -> u64 {
         if self.sacked.knows(block) {
             return 0;
         }
@@ -213,7 +207,7 @@ impl Scoreboard {
                 }
                 Fate::InFlight => self.in_flight -= len,
             }
-            on_delivered(segment);
+            on_delivered(&SegmentRun::single(*segment));
             segment.fate = Fate::Sacked;
             bytes += len;
             next += 1;

@@ -5,6 +5,7 @@
 //! the stream.
 
 mod acked;
+mod segment;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -12,40 +13,7 @@ use std::time::Instant;
 use crate::wire::Numbering;
 pub(crate) use acked::Acked;
 use acked::Sacked;
-
-/// Fate of a segment's last transmission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// In the network, as far as is known.
-    InFlight,
-    /// Selectively acknowledged.
-    Sacked,
-    /// Declared lost and not yet retransmitted.
-    Lost,
-}
-
-/// A segment that was sent and is not cumulatively acknowledged.
-#[derive(Debug, Clone, Copy)]
-pub struct Segment {
-    /// Offset of its first byte in the stream.
-    pub(crate) offset: u64,
-    /// Time of its last transmission.
-    pub(crate) sent_at: Instant,
-    /// Number of its last transmission.
-    pub(crate) tx: u64,
-    /// Length, bytes.
-    pub(crate) len: u32,
-    /// Number of its transmissions; saturates.
-    pub(crate) sent_count: u16,
-    pub(crate) fate: Fate,
-}
-
-impl Segment {
-    /// One past its last byte.
-    pub(crate) fn end(&self) -> u64 {
-        self.offset + u64::from(self.len)
-    }
-}
+pub(crate) use segment::{Fate, Segment, SegmentRun};
 
 /// Segments `snd_una .. snd_nxt`, contiguous, oldest first.
 #[derive(Debug)]
@@ -80,6 +48,7 @@ impl Scoreboard {
     }
 
     /// Records the first transmission of the next segment.
+    #[cfg(test)]
     pub(crate) fn push(&mut self, now: Instant, len: u32, tx: u64) {
         self.push_run(now, len, 1, |_| tx);
     }

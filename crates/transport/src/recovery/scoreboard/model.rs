@@ -127,14 +127,18 @@ impl Both {
             5 => {
                 let mut told = Vec::new();
                 let ack = at.min(other);
-                let acked = self.board.acknowledge(ack, |segment| told.push(segment.offset));
+                // Where all that it covers is one run, it is told of at once.
+                let run = if random(2) == 0 { self.board.plain_run(ack) } else { None };
+                let acked = self.board.acknowledge(ack, run, |run| {
+                    told.extend(run.segments().map(|segment| segment.offset));
+                });
                 assert_eq!((acked.bytes, told), self.model.acknowledge(ack));
             }
             6..11 => {
                 let beyond = if random(10) == 0 { 300 } else { 0 };
                 let block = at.min(other)..at.max(other) + beyond;
                 let mut told = Vec::new();
-                let bytes = self.board.sack(&block, |segment| told.push(segment.offset));
+                let bytes = self.board.sack(&block, |run| told.push(run.first().offset));
                 assert_eq!((bytes, told), self.model.sack(&block), "{block:?}");
                 assert_eq!(self.board.sack(&block, |_| panic!("told before")), 0, "{block:?}");
             }

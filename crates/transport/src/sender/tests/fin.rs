@@ -163,7 +163,7 @@ fn fin_gives_up_by_time() {
         fins += leaving(&mut script).len();
         if fins == 30 {
             // The receiver has it and is still storing: patience starts again.
-            let tx = script.sender.sent_packets.next_tx() - 1;
+            let tx = script.sender.flight.next_tx() - 1;
             ack(&mut script, tx, 3, &[]);
         }
         if fins < 30 {

@@ -41,8 +41,8 @@ fn before_the_first_packet_it_is_the_syn() {
 fn data_in_flight_and_closing_need_no_reminder() {
     let mut script = pausing(1);
     script.at(9000).write(PAYLOAD).sent();
-    assert_eq!(script.sender.keep_alive, None);
+    assert_eq!(script.sender.keep_alive, KeepAlive::default());
     script.at(9100).recv(&ack(2, 4)).finish();
     script.sent();
-    assert_eq!(script.sender.keep_alive, None);
+    assert_eq!(script.sender.keep_alive, KeepAlive::default());
 }

@@ -119,7 +119,7 @@ fn probe_replaces_earlier_rto() {
     assert_eq!(script.expire(), ms(400));
     assert_eq!(leaving(&mut script), [(3, 4, true)]);
     assert_eq!((script.stats().probes, script.stats().timeouts), (1, 0));
-    assert_eq!(script.expire(), ms(650), "the timer begins anew with the probe");
+    assert_eq!(script.expire(), ms(650), "the timer restarts with the probe");
     assert_eq!((script.stats().probes, script.stats().timeouts), (1, 1));
 }
 
@@ -379,8 +379,8 @@ fn spurious_timeout_raises_rto_without_burst() {
         assert!(leaving(&mut script).len() <= 10, "{congestion}");
         // Step 9: the sample of 1 s is the round trip, and half of it its deviation.
         assert!(script.rto() >= ms(1000 + 4 * 500), "{congestion}: {:?}", script.rto());
-        let newest = script.sender.sent_packets.next_tx() - 1;
-        let all = script.sender.board.next_offset() / MSS;
+        let newest = script.sender.flight.next_tx() - 1;
+        let all = script.sender.flight.board.next_offset() / MSS;
         script.at(1200);
         ack(&mut script, newest, all, &[]);
         assert!(!leaving(&mut script).is_empty());

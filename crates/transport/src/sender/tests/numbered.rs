@@ -51,7 +51,7 @@ fn sack_block_beyond_snd_nxt_is_dropped() {
     script.at(200).recv_bytes(&ack(5, 100, &[SackBlock { start: 300, end: 1001 }]));
     assert_eq!((script.stats().in_flight, script.stats().acks_beyond), (900, 1));
     script.recv_bytes(&ack(6, 100, &[SackBlock { start: 300, end: 1000 }]));
-    assert_eq!((script.stats().acks_beyond, script.sender.board.sacked()), (1, 700));
+    assert_eq!((script.stats().acks_beyond, script.sender.flight.board.sacked()), (1, 700));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Runs of segments against the same one by one, which a sender keeps to whose observer hears of
-//! each packet.
+//! Runs of segments against the same one by one: of two senders, one has batches of a single
+//! segment, acknowledges segments one by one, and is observed.
 
 use std::collections::VecDeque;
 
@@ -12,15 +12,14 @@ use crate::{LossDetection, Observer, Reordering};
 
 const ID: u64 = 7;
 
-/// Wants to hear of each packet, and does nothing.
+/// Hears of each packet, and does nothing.
 struct Hears;
 
 impl Observer for Hears {
     fn on(&mut self, _: Instant, _: &Trace) {}
 }
 
-/// Two senders that differ in nothing but whether somebody hears of each packet, the receiver of
-/// what both send, and the datagrams under way.
+/// The two senders, the receiver of what both send, and the datagrams under way.
 struct Pair {
     single: Script,
     runs: Script,
@@ -34,6 +33,8 @@ impl Pair {
     fn new(config: &SenderConfig) -> Self {
         let mut single = Script::new(config.clone());
         single.sender.observe(Box::new(Hears));
+        single.batch = TransmitBuf::new(1);
+        single.sender.flight.one_by_one = true;
         let mut runs = Script::new(config.clone());
         (runs.epoch, runs.now) = (single.epoch, single.now);
         let receiver = Receiver::new(ReceiverConfig::reference());
@@ -88,12 +89,16 @@ impl Pair {
     fn compare(&self, at: &str) {
         let (single, runs) = (&self.single.sender, &self.runs.sender);
         assert_eq!(format!("{:?}", single.stats()), format!("{:?}", runs.stats()), "{at}");
-        assert_eq!(format!("{:?}", single.delivery), format!("{:?}", runs.delivery), "{at}");
+        assert_eq!(format!("{:?}", single.flight.rate()), format!("{:?}", runs.flight.rate()), "{at}");
         assert_eq!(format!("{:?}", single.recovery), format!("{:?}", runs.recovery), "{at}");
-        assert_eq!(format!("{:?}", single.congestion), format!("{:?}", runs.congestion), "{at}");
-        assert_eq!(format!("{:?}", single.mtu), format!("{:?}", runs.mtu), "{at}");
-        assert_eq!(format!("{:?}", single.board), format!("{:?}", runs.board), "{at}");
-        assert_eq!(single.sent_packets.first(), runs.sent_packets.first(), "{at}");
+        assert_eq!(
+            format!("{:?}", single.congestion.controller),
+            format!("{:?}", runs.congestion.controller),
+            "{at}"
+        );
+        assert_eq!(format!("{:?}", single.path.mtu), format!("{:?}", runs.path.mtu), "{at}");
+        assert_eq!(format!("{:?}", single.flight.board), format!("{:?}", runs.flight.board), "{at}");
+        assert_eq!(single.flight.sent.first(), runs.flight.sent.first(), "{at}");
         assert_eq!(single.poll_timeout(), runs.poll_timeout(), "{at}");
     }
 }
@@ -118,8 +123,8 @@ fn config(random: &mut impl FnMut(u64) -> u64) -> SenderConfig {
 
 /// An ACK that no honest receiver would send: any edge, in the middle of segments, and any echo.
 fn lie(random: &mut impl FnMut(u64) -> u64, sender: &Sender) -> Vec<u8> {
-    let (una, sent) = (sender.board.una_offset(), sender.board.next_offset());
-    let (ack, echo_tx) = (una + random(sent - una + 1), random(sender.sent_packets.next_tx() + 1));
+    let (una, sent) = (sender.flight.board.una_offset(), sender.flight.board.next_offset());
+    let (ack, echo_tx) = (una + random(sent - una + 1), random(sender.flight.next_tx() + 1));
     let ack = Ack {
         echo_tx,
         echo_delay_us: 0,

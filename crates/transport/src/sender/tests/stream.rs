@@ -326,7 +326,7 @@ fn spare_now_is_empty_unless_open() {
 /// Nine packets and a piece, behind one that is in flight, as they leave: from where they were
 /// written, or copied behind another datagram.
 fn nine_packets(script: &mut Script, copied: bool) -> Vec<Vec<u8>> {
-    let mss = script.sender.mss;
+    let mss = script.sender.path.mss;
     script.write(mss).datagrams();
     script.write(9 * mss + 7);
     let mut batch = TransmitBuf::new(64);

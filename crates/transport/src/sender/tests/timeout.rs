@@ -200,7 +200,7 @@ fn second_timeout_in_a_row_sends_one_segment() {
             assert_eq!(sent[0].0, 0, "{rule}");
         }
         // An answer lets as many out as slow start does.
-        let newest = script.sender.sent_packets.next_tx() - 1;
+        let newest = script.sender.flight.next_tx() - 1;
         ack_with_window(&mut script, newest, 1, &[], 1 << 20);
         assert_eq!(leaving(&mut script).len(), 2, "{rule}");
     }
@@ -226,12 +226,12 @@ fn base_only_sends_pieces_without_further_timeouts() {
     }
     // Two pieces of 520 bytes and one of 132 were one segment; then comes one that was not cut.
     for acked in [520, 1040] {
-        let newest = script.sender.sent_packets.next_tx() - 1;
+        let newest = script.sender.flight.next_tx() - 1;
         ack_bytes(&mut script, newest, acked, 1 << 20);
         let sent: Vec<usize> = script.datagrams().iter().map(Vec::len).collect();
         assert_eq!(sent, [if acked == 520 { 548 } else { 28 + 132 }], "{acked}");
     }
-    let newest = script.sender.sent_packets.next_tx() - 1;
+    let newest = script.sender.flight.next_tx() - 1;
     ack_bytes(&mut script, newest, 1172, 1 << 20);
     assert_eq!(script.datagrams().len(), 0, "the next one is not known to be lost");
 }

@@ -202,7 +202,7 @@ fn small_segments_respect_memory_limit() {
     let congestion = Algorithm::Fixed(u32::MAX);
     let params = Params { max_datagram: 128, ..Params::default() };
     let script = native::connected_to(SenderConfig { congestion, ..config }, params);
-    let Sender { cwnd, mss, .. } = script.sender;
+    let (cwnd, mss) = (script.sender.congestion.cwnd, script.sender.path.mss);
     let record = size_of::<Segment>() as u64;
     let records = cwnd / mss as u64 * record;
     assert!(cwnd + records <= 1 << 20 && cwnd + records > 1_000_000, "{cwnd} bytes, {records} of records");

@@ -1,0 +1,166 @@
+//! The data in flight: the segments outstanding, the transmissions that carried them, and the
+//! delivery rate measured from both. On a wire that does not number transmissions there are
+//! segments alone.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use super::scoreboard::Acked;
+use super::{Scoreboard, Segment, SegmentRun, SentPacket, SentPackets};
+use crate::congestion::{DeliveryRate, SentState};
+use crate::wire::Numbering;
+
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) board: Scoreboard,
+    pub(crate) sent: SentPackets,
+    /// Absent before the path is known, and where transmissions have no numbers.
+    rate: Option<DeliveryRate>,
+    /// Transmissions are numbered.
+    numbered: bool,
+    /// The newest transmission that the receiver reported.
+    largest_tx: Option<u64>,
+    /// Segments are acknowledged one by one, never as a run.
+    #[cfg(test)]
+    pub(crate) one_by_one: bool,
+}
+
+impl Flight {
+    /// An empty flight; the first transmission will have number `first_tx`.
+    pub(crate) fn new(numbering: Numbering, first_tx: u64) -> Self {
+        Self {
+            board: Scoreboard::new(numbering),
+            sent: SentPackets::new(first_tx),
+            rate: None,
+            numbered: numbering == Numbering::Bytes,
+            largest_tx: None,
+            #[cfg(test)]
+            one_by_one: false,
+        }
+    }
+
+    /// The path is known: its delivery rate is measured from `now` on. False where the wire does
+    /// not allow it.
+    pub(crate) fn measure_from(&mut self, now: Instant) -> bool {
+        self.rate = self.numbered.then(|| DeliveryRate::new(now));
+        self.numbered
+    }
+
+    /// The number that the next transmission will have.
+    pub(crate) fn next_tx(&self) -> u64 {
+        self.sent.next_tx()
+    }
+
+    /// Difference between the numbers of two transmissions in a row.
+    pub(crate) fn tx_step(&self) -> u64 {
+        u64::from(self.numbered)
+    }
+
+    /// The newest transmission that the receiver reported.
+    pub(crate) fn largest_tx(&self) -> Option<u64> {
+        self.largest_tx
+    }
+
+    /// Notes that the receiver has transmission `tx`; gives the newest one before.
+    pub(crate) fn on_reported(&mut self, tx: Option<u64>) -> Option<u64> {
+        let before = self.largest_tx;
+        self.largest_tx = before.max(tx);
+        before
+    }
+
+    pub(crate) fn rate(&self) -> Option<&DeliveryRate> {
+        self.rate.as_ref()
+    }
+
+    pub(crate) fn rate_mut(&mut self) -> Option<&mut DeliveryRate> {
+        self.rate.as_mut()
+    }
+
+    /// Records `count` transmissions of `len` stream bytes each, which leave together, the first
+    /// from `offset` on; without an offset they carry none. The scoreboard learns of new segments
+    /// afterwards.
+    pub(crate) fn on_transmitted(&mut self, now: Instant, offset: Option<u64>, len: u64, count: u64) {
+        if let Some(rate) = &mut self.rate {
+            let state = rate.on_sent(now, len, self.board.in_flight());
+            self.sent.push_run(SentPacket { offset, state }, len, count);
+        }
+    }
+
+    /// Records the first transmission of the next `count` segments of `len` bytes each.
+    pub(crate) fn push_run(&mut self, now: Instant, len: u32, count: u64) {
+        let (tx, step) = (self.next_tx(), self.tx_step());
+        self.on_transmitted(now, Some(self.board.next_offset()), u64::from(len), count);
+        self.board.push_run(now, len, count, |n| tx + n * step);
+    }
+
+    /// When transmission `tx` left, if there is a record of it.
+    pub(crate) fn sent_at(&self, tx: u64) -> Option<Instant> {
+        let packet = self.sent.get(tx)?;
+        Some(self.rate.as_ref()?.sent_at(&packet.state))
+    }
+
+    /// State of the connection when transmission `tx` left, if there is a record of it.
+    pub(crate) fn state_of(&self, tx: u64) -> Option<SentState> {
+        self.sent.get(tx).map(|packet| packet.state)
+    }
+
+    /// Takes a cumulative ACK; see [`Scoreboard::acknowledge`].
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Instant,
+        ack: u64,
+        mut on_delivered: impl FnMut(&SegmentRun),
+    ) -> Acked {
+        #[cfg(test)]
+        let one_by_one = self.one_by_one;
+        let Self { board, sent, rate, .. } = self;
+        // The edge of an ACK before may lie inside the first one, whose record is then longer than
+        // the segment.
+        let whole =
+            |first: &Segment| sent.get(first.tx).is_some_and(|packet| packet.offset == Some(first.offset));
+        let recorded = |run: &SegmentRun| rate.is_none() || (whole(run.first()) && sent.has(&run.txs()));
+        let whole = board.plain_run(ack).filter(recorded);
+        #[cfg(test)]
+        let whole = whole.filter(|_| !one_by_one);
+        board.acknowledge(ack, whole, |run| {
+            measure(now, rate.as_mut(), sent, run);
+            on_delivered(run);
+        })
+    }
+
+    /// Takes a SACK block; see [`Scoreboard::sack`].
+    pub(crate) fn sack(
+        &mut self,
+        now: Instant,
+        block: &Range<u64>,
+        mut on_delivered: impl FnMut(&SegmentRun),
+    ) -> u64 {
+        let Self { board, sent, rate, .. } = self;
+        board.sack(block, |run| {
+            measure(now, rate.as_mut(), sent, run);
+            on_delivered(run);
+        })
+    }
+
+    /// Declares the segment at `offset` lost.
+    pub(crate) fn mark_lost(&mut self, offset: u64) {
+        self.board.mark_lost(offset);
+    }
+
+    /// Forgets the oldest records whose segments are delivered or were sent again.
+    pub(crate) fn forget_resolved(&mut self) {
+        self.sent.forget_resolved(&self.board);
+    }
+}
+
+/// Tells the estimator that the transmissions of `run` arrived.
+fn measure(now: Instant, rate: Option<&mut DeliveryRate>, sent: &SentPackets, run: &SegmentRun) {
+    let Some(rate) = rate else { return };
+    if run.count() > 1 {
+        for (bytes, state) in sent.together(run.txs()) {
+            rate.on_delivered(now, &state, bytes);
+        }
+    } else if let Some(packet) = sent.get(run.first().tx) {
+        rate.on_delivered(now, &packet.state, u64::from(run.first().len));
+    }
+}

@@ -1,0 +1,59 @@
+//! ACKs that arrive joined (GRO) and only move the cumulative edge: each gives its round-trip
+//! sample, and the last of them stands for all.
+
+use std::time::{Duration, Instant};
+
+use super::observer::{CoalescedAck, Observers};
+use crate::recovery::{Flight, Rtt};
+use crate::wire::Codec;
+
+/// ACKs processed together at most: as many as kernels join.
+const MAX_COALESCED_ACKS: usize = 128;
+
+/// ACKs whose round-trip samples were taken, and that count as the last of them.
+pub(super) struct AckRun {
+    pub(super) count: usize,
+    /// The edge and the window of the last one.
+    pub(super) edge: u64,
+    pub(super) window: u64,
+}
+
+/// Takes the ACKs of `stride` bytes that `bytes` begins with, as long as they move the edge and
+/// leave something outstanding: samples each by the segments that it covers. `None` if there are
+/// none.
+pub(super) fn coalesce(
+    now: Instant,
+    bytes: &[u8],
+    stride: usize,
+    flight: &Flight,
+    codec: &Codec,
+    rtt: &mut Rtt,
+    observers: &mut Observers,
+) -> Option<AckRun> {
+    let board = &flight.board;
+    let (snd_una, snd_nxt) = (board.snd_una(), board.snd_nxt());
+    let mut run = AckRun { count: 0, edge: snd_una, window: 0 };
+    // Segments that left together have one round trip.
+    let mut trip: Option<(Instant, Duration)> = None;
+    for datagram in bytes.chunks_exact(stride).take(MAX_COALESCED_ACKS) {
+        let Some((ack, window)) = codec.decode_plain_ack(datagram, run.edge) else { break };
+        if ack <= run.edge || ack >= snd_nxt {
+            break;
+        }
+        let (Some(first), Some(last)) = (board.numbered(run.edge), board.numbered(ack - 1)) else { break };
+        let time = match trip {
+            Some((sent_at, time)) if sent_at == last.sent_at => time,
+            _ => now.saturating_duration_since(last.sent_at),
+        };
+        trip = Some((last.sent_at, time));
+        let sample = (first.sent_count == 1).then_some(time);
+        if let Some(sample) = sample {
+            rtt.on_sample(sample, 1);
+        }
+        let bytes = last.end() - first.offset;
+        let coalesced = CoalescedAck { ack, wnd: window, bytes, length: stride, sample };
+        observers.on_coalesced_ack(now, &coalesced, rtt);
+        run = AckRun { count: run.count + 1, edge: ack, window };
+    }
+    (run.count > 0).then_some(run)
+}

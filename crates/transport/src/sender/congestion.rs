@@ -1,0 +1,133 @@
+//! Congestion control of one transfer: the controller, and the window and pace that follow from it.
+
+use std::time::{Duration, Instant};
+
+use super::SenderConfig;
+use crate::MAX_DATAGRAM;
+use crate::congestion::{Controller, LostPacket, Pacer, Prr, PrrAck};
+
+/// Segments that one call to the kernel takes at most.
+const MAX_BATCH_SEGMENTS: usize = 64;
+
+pub(super) struct CongestionControl {
+    pub(super) controller: Box<dyn Controller>,
+    /// The controller's window within what the sender's own memory allows, bytes.
+    pub(super) cwnd: u64,
+    /// Proportional rate reduction, while a recovery is on.
+    pub(super) prr: Option<Prr>,
+    pub(super) pacer: Option<Pacer>,
+    /// Bytes declared lost since the controller last heard of an ACK.
+    lost_since_ack: u64,
+}
+
+impl CongestionControl {
+    /// Before the path is known.
+    pub(super) fn new(config: &SenderConfig) -> Self {
+        let mss = config.first_payload_size();
+        let controller = config.controller(None, mss);
+        Self {
+            cwnd: config.within_memory(controller.cwnd(), mss),
+            controller,
+            prr: None,
+            pacer: config.pacing.then(|| Pacer::new(mss as u64)),
+            lost_since_ack: 0,
+        }
+    }
+
+    /// Bytes that the window lets out with `in_flight` bytes in flight.
+    pub(super) fn room(&self, in_flight: u64) -> u64 {
+        match &self.prr {
+            Some(prr) => prr.sndcnt(),
+            None => self.cwnd.saturating_sub(in_flight),
+        }
+    }
+
+    /// True if `len` bytes may leave with `in_flight` bytes in flight.
+    pub(super) fn allows(&self, in_flight: u64, len: usize) -> bool {
+        in_flight == 0 || len as u64 <= self.room(in_flight)
+    }
+
+    /// When the pace lets `bytes` out, if not now.
+    pub(super) fn paced_until(&self, now: Instant, bytes: u64) -> Option<Instant> {
+        self.pacer.as_ref()?.next_send_at(now, bytes).filter(|at| *at > now)
+    }
+
+    /// Of `count` segments of `len` bytes each, how many the pace lets out now.
+    pub(super) fn paced(&self, now: Instant, len: usize, count: u64) -> u64 {
+        self.pacer.as_ref().map_or(count, |pacer| pacer.allows(now, len as u64, count))
+    }
+
+    /// `bytes` left, of which `in_flight` are in flight with those before. `app_limited` is absent
+    /// where no delivery rate is measured; there the controller hears of nothing.
+    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64, app_limited: Option<bool>) {
+        if let Some(pacer) = &mut self.pacer {
+            pacer.on_sent(now, bytes);
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(bytes);
+        }
+        if let Some(app_limited) = app_limited {
+            self.controller.on_sent(now, bytes, in_flight, app_limited);
+        }
+    }
+
+    /// `bytes` were lost by the network; `packet` describes the transmission if it is on record.
+    pub(super) fn on_lost(&mut self, bytes: u64, packet: Option<&LostPacket>) {
+        self.lost_since_ack += bytes;
+        if let Some(packet) = packet {
+            self.controller.on_packet_lost(packet);
+        }
+    }
+
+    /// Takes the bytes declared lost since the last call.
+    pub(super) fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost_since_ack)
+    }
+
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost_since_ack > 0
+    }
+
+    /// Lets the window of a recovery follow an ACK, after which `pipe` bytes are in flight.
+    pub(super) fn on_ack_in_recovery(&mut self, delivered: u64, pipe: u64, safe: bool) {
+        if let Some(prr) = &mut self.prr {
+            let ssthresh = self.controller.ssthresh().unwrap_or(u64::MAX);
+            prr.on_ack(&PrrAck { delivered, pipe, ssthresh, safe });
+        }
+    }
+
+    /// Datagrams of `size` bytes carry `mss` bytes from now on.
+    pub(super) fn resize(&mut self, config: &SenderConfig, size: usize, mss: usize) {
+        self.controller.on_mss(mss as u64);
+        self.cwnd = config.within_memory(self.controller.cwnd(), mss);
+        if let Some(pacer) = &mut self.pacer {
+            let batch = (MAX_DATAGRAM / size).min(MAX_BATCH_SEGMENTS) * mss;
+            pacer.set_sizes(mss as u64, batch as u64);
+        }
+    }
+
+    /// Window and pace follow the controller; gives the new pace, bytes per second. If the
+    /// controller has no rate, a window is spread over the round trip, with room to grow: twice in
+    /// slow start, 1.2 times after it (as Linux does).
+    pub(super) fn follow_controller(
+        &mut self,
+        now: Instant,
+        config: &SenderConfig,
+        mss: usize,
+        srtt: Duration,
+    ) -> Option<u64> {
+        self.cwnd = config.within_memory(self.controller.cwnd(), mss);
+        let pacer = self.pacer.as_mut()?;
+        let srtt = srtt.max(Duration::from_micros(1));
+        let rate = self.controller.pacing_rate().unwrap_or_else(|| {
+            let cwnd = self.controller.cwnd();
+            let slow_start = self.controller.ssthresh().is_none_or(|ssthresh| cwnd < ssthresh);
+            let gain = if slow_start { 20 } else { 12 };
+            let per_second = u128::from(cwnd) * 1_000_000_000 * gain / (10 * srtt.as_nanos());
+            u64::try_from(per_second).unwrap_or(u64::MAX)
+        });
+        pacer.set_train(self.controller.train());
+        pacer.set_rate(now, Some(rate));
+        Some(rate)
+    }
+}
