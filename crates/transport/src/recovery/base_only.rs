@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::events::{AckOutcome, Ended, Expired, Lost, LostTo, Resent, Timeout, Timing, Verdict};
-use super::{Flight, Leave, LossRecovery, Repeat, Resend, Scoreboard, Segment};
+use super::{Flight, Leave, LossRecovery, Repeat, Resend, Rtt, Scoreboard, Segment};
 use crate::LossTrigger;
 use crate::congestion::Cause;
 
@@ -77,35 +77,35 @@ impl LossRecovery for BaseOnly {
         self.excused = tx;
     }
 
-    fn on_ack(&mut self, ack: &AckOutcome, flight: &mut Flight) -> Verdict {
+    fn on_ack(&mut self, ack: &AckOutcome, _: &Rtt, flight: &mut Flight) -> Verdict {
         flight.forget_resolved();
-        let mut verdict = Verdict::default();
         if !ack.moved && !ack.window.has_room {
             // The receiver is there and has no room, so its silence so far counts for nothing (RFC
             // 9293, section 3.8.6.1).
             self.since_no_room = Some(0);
         }
         let duplicate = if self.reference { !ack.moved } else { ack.repeats };
-        if let Some(base) = flight.board.base().copied().filter(|_| duplicate) {
+        let (mut dup_acks, mut begins, mut lost_base) = (None, false, None);
+        if let Some(base) = flight.board.base().filter(|_| duplicate) {
             let before = self.pending;
-            verdict.dup_acks = Some(self.on_dup_ack(&base));
+            dup_acks = Some(self.on_dup_ack(base));
             if before.is_none() && self.pending.is_some() && !self.reference {
-                verdict.lost.push(lost(&base, flight, LossTrigger::DupAcks));
+                lost_base = Some(lost(base, flight, LossTrigger::DupAcks));
                 let congestion = self.excused != Some(base.tx);
-                verdict.begins = congestion && self.begin_episode(&base, flight, false);
+                begins = congestion && self.begin_episode(base, flight, false);
             }
         }
-        verdict.episode = self.cause();
+        let episode = self.cause();
         let disproved = if ack.moved { self.disproved(ack.largest_tx) } else { None };
         let recovered = self.end_episode(flight.board.una_offset());
-        verdict.ended = match disproved {
+        let ended = match disproved {
             Some(Suspect { timeout, sent_at, .. }) => {
                 let late_rtt = sent_at.map(|sent_at| ack.now.saturating_duration_since(sent_at));
                 Some(Ended::Spurious { timeout, late_rtt })
             }
             None => recovered.then_some(Ended::Recovered),
         };
-        verdict
+        Verdict { lost: lost_base.into_iter().collect(), begins, dup_acks, episode, ended }
     }
 
     fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard) {
@@ -121,7 +121,7 @@ impl LossRecovery for BaseOnly {
         }
     }
 
-    fn on_timeout(&mut self, timeout: &Timeout, flight: &mut Flight) -> (Expired, Vec<Lost>) {
+    fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>) {
         if self.deadline.is_none_or(|deadline| deadline > timeout.quiet.now) {
             return (Expired::Nothing, Vec::new());
         }
@@ -256,12 +256,13 @@ fn lost(base: &Segment, flight: &Flight, trigger: LossTrigger) -> Lost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::WindowUpdate;
+    use crate::recovery::{RtoPolicy, WindowUpdate};
     use crate::wire::Numbering;
 
     /// Rules of at most 50 attempts, and a flight of one segment that was sent `sent_count` times.
     struct Case {
         rules: BaseOnly,
+        rtt: Rtt,
         flight: Flight,
         now: Instant,
     }
@@ -272,7 +273,8 @@ mod tests {
             let mut flight = Flight::new(Numbering::Bytes, 0);
             flight.measure_from(now);
             flight.push_run(now, 1000, 1);
-            let mut case = Self { rules: BaseOnly::new(reference, 50), flight, now };
+            let rtt = Rtt::new(RtoPolicy::Reference);
+            let mut case = Self { rules: BaseOnly::new(reference, 50), rtt, flight, now };
             (1..sent_count).for_each(|_| case.resend());
             case
         }
@@ -290,7 +292,6 @@ mod tests {
         }
 
         fn outcome(&self) -> AckOutcome {
-            let (rto, zero) = (Duration::from_millis(200), Duration::ZERO);
             AckOutcome {
                 now: self.now,
                 moved: false,
@@ -301,24 +302,22 @@ mod tests {
                 overflow: None,
                 window: WindowUpdate { has_room: true, ..WindowUpdate::default() },
                 latest_rtt: None,
-                srtt: zero,
-                rttvar: zero,
-                min_rtt: zero,
                 mss: 1000,
-                timing: Timing { rto, srtt: None, may_wait: false },
+                reopened: None,
             }
         }
 
         fn repeat_ack(&mut self) -> Verdict {
             let ack = AckOutcome { repeats: true, ..self.outcome() };
-            self.rules.on_ack(&ack, &mut self.flight)
+            self.rules.on_ack(&ack, &self.rtt, &mut self.flight)
         }
 
         /// The timer fires now.
         fn time_out(&mut self) -> Expired {
             self.rules.arm(self.now, Duration::ZERO);
             let quiet = self.outcome();
-            let timeout = Timeout { quiet, next_rto: Duration::ZERO, lost_to: LostTo::Network };
+            let timeout =
+                Timeout { rtt: &self.rtt, quiet, next_rto: Duration::ZERO, lost_to: LostTo::Network };
             self.rules.on_timeout(&timeout, &mut self.flight).0
         }
     }
@@ -345,7 +344,7 @@ mod tests {
         for (reference, counted) in [(true, Some(1)), (false, None)] {
             let mut case = Case::new(reference, 1);
             let ack = case.outcome();
-            assert_eq!(case.rules.on_ack(&ack, &mut case.flight).dup_acks, counted);
+            assert_eq!(case.rules.on_ack(&ack, &case.rtt, &mut case.flight).dup_acks, counted);
         }
     }
 
@@ -353,7 +352,7 @@ mod tests {
     fn losses_of_one_flight_are_one_congestion() {
         let mut case = Case::new(false, 1);
         let base = case.base();
-        let Case { rules, flight, now } = &mut case;
+        let Case { rules, flight, now, .. } = &mut case;
         assert!(rules.begin_episode(&base, flight, false) && rules.cause() == Some(Cause::Loss));
         rules.on_base_moved(*now, Duration::ZERO, Some(9));
         flight.push_run(*now, 1000, 1);
@@ -370,7 +369,7 @@ mod tests {
         let mut case = Case::new(false, 50);
         let mut ack = case.outcome();
         ack.window.has_room = false;
-        case.rules.on_ack(&ack, &mut case.flight);
+        case.rules.on_ack(&ack, &case.rtt, &mut case.flight);
         for _ in 0..50 {
             assert_eq!(case.time_out(), Expired::Timeout { episode: true });
             case.resend();
@@ -391,7 +390,7 @@ mod tests {
             assert!(case.rules.begin_episode(&base, &case.flight, true));
             let later = case.now + Duration::from_millis(300);
             let ack = AckOutcome { now: later, moved: true, largest_tx: largest, ..case.outcome() };
-            let ended = case.rules.on_ack(&ack, &mut case.flight).ended;
+            let ended = case.rules.on_ack(&ack, &case.rtt, &mut case.flight).ended;
             let late_rtt = Some(Duration::from_millis(300));
             assert_eq!(
                 ended,

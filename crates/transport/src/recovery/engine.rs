@@ -10,7 +10,7 @@ use super::rack::{Rack, Times};
 use super::receiver_drops::ReceiverDrops;
 use super::tail_loss_probe::{Ending, TailLossProbe};
 use super::{
-    Fate, Flight, Leave, LossDetection, LossRecovery, Reordering, Repeat, Resend, Scoreboard, Segment,
+    Fate, Flight, Leave, LossDetection, LossRecovery, Reordering, Repeat, Resend, Rtt, Scoreboard, Segment,
 };
 use crate::LossTrigger;
 use crate::planted::{self, Bug};
@@ -144,7 +144,7 @@ impl LossRecovery for Engine {
         }
     }
 
-    fn on_ack(&mut self, ack: &AckOutcome, flight: &mut Flight) -> Verdict {
+    fn on_ack(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) -> Verdict {
         if ack.window.was_closed {
             // The probe asked for room and was not sent because something may be lost (RFC 9293,
             // section 3.8.6.1, against RFC 8985, section 7.4.2).
@@ -154,13 +154,13 @@ impl LossRecovery for Engine {
             self.rto_at = Some(ack.now + wait);
             self.probe_at = None;
         }
-        if ack.window.reopened {
-            self.reopen(ack, flight);
+        if let Some(timing) = &ack.reopened {
+            self.reopen(ack.now, timing, flight);
         }
         if let Some(messages) = ack.overflow {
             self.drops.on_told(messages, flight.next_tx());
         }
-        self.detect(ack, flight);
+        self.detect(ack, rtt, flight);
         let congestion = self.is_congestion(0);
         self.drops.settle(flight.board.base().map(|base| base.tx));
         let begins = congestion && self.on_loss(flight);
@@ -188,7 +188,7 @@ impl LossRecovery for Engine {
         }
     }
 
-    fn on_timeout(&mut self, timeout: &Timeout, flight: &mut Flight) -> (Expired, Vec<Lost>) {
+    fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>) {
         let expired = self.expire(timeout, flight);
         (expired, std::mem::take(&mut self.lost))
     }
@@ -315,7 +315,7 @@ impl Engine {
     }
 
     /// The receiver was without room and has some now: the segment that it refused may leave.
-    fn reopen(&mut self, ack: &AckOutcome, flight: &mut Flight) {
+    fn reopen(&mut self, now: Instant, timing: &Timing, flight: &mut Flight) {
         let Some(base) = flight.board.base().map(|base| base.offset) else { return };
         flight.mark_lost(base);
         flight.forget_resolved();
@@ -325,13 +325,13 @@ impl Engine {
         {
             episode.credit = None;
         }
-        self.restart(ack.now, &ack.timing, &flight.board);
+        self.restart(now, timing, &flight.board);
     }
 
     /// Fires what is due. After a probe the retransmission timer waits for the timeout in force,
     /// and once it fired for the backed-off one.
-    fn expire(&mut self, timeout: &Timeout, flight: &mut Flight) -> Expired {
-        let Timeout { quiet: ack, next_rto, .. } = timeout;
+    fn expire(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> Expired {
+        let Timeout { rtt, quiet: ack, next_rto, .. } = timeout;
         let now = ack.now;
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         // The probe first: where both are due, it goes in place of a timeout.
@@ -340,12 +340,12 @@ impl Engine {
             self.probe.pending = !flight.board.is_empty();
             // Within a recovery, a probe comes before the timer and does not move it.
             if self.episode.is_none() {
-                self.rto_at = Some(now + ack.timing.rto);
+                self.rto_at = Some(now + rtt.rto());
             }
         }
         if due(self.rto_at) {
             self.stop();
-            self.mark_timed_out(ack, flight);
+            self.mark_timed_out(now, rtt.srtt(), flight);
             self.begin(flight, true);
             self.silent = true;
             self.rto_at = Some(now + *next_rto);
@@ -354,7 +354,7 @@ impl Engine {
         if due(self.reordering_at) {
             self.reordering_at = None;
             let was_lost = self.lost.len();
-            self.detect(ack, flight);
+            self.detect(ack, rtt, flight);
             if self.is_congestion(was_lost) && self.on_loss(flight) {
                 return Expired::Episode;
             }
@@ -362,7 +362,7 @@ impl Engine {
         Expired::Nothing
     }
 
-    fn detect(&mut self, ack: &AckOutcome, flight: &mut Flight) {
+    fn detect(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) {
         let Flight { board, sent, .. } = flight;
         let lost = &mut self.lost;
         let in_recovery = self.episode.is_some();
@@ -370,9 +370,9 @@ impl Engine {
             Detector::Rack(rack) => {
                 let times = Times {
                     now: ack.now,
-                    srtt: ack.srtt,
-                    rttvar: ack.rttvar,
-                    min_rtt: ack.min_rtt,
+                    srtt: rtt.srtt(),
+                    rttvar: rtt.rttvar(),
+                    min_rtt: rtt.min_rtt().unwrap_or_default(),
                     mss: ack.mss,
                     in_recovery,
                 };
@@ -458,12 +458,12 @@ impl Engine {
     ///
     /// Selectively acknowledged segments stay so: receivers may not take them back (PROTOCOL.md,
     /// N3), and RFC 6675, section 5.1, clears the marks for no other reason.
-    fn mark_timed_out(&mut self, ack: &AckOutcome, flight: &mut Flight) {
+    fn mark_timed_out(&mut self, now: Instant, srtt: Duration, flight: &mut Flight) {
         let Flight { board, sent, .. } = flight;
         let base = board.una_offset();
-        let blind = matches!(self.detector, Detector::NewReno(_)) || ack.srtt.is_zero();
+        let blind = matches!(self.detector, Detector::NewReno(_)) || srtt.is_zero();
         let timed_out = |segment: &&Segment| {
-            let late = blind || segment.offset == base || segment.sent_at + ack.srtt <= ack.now;
+            let late = blind || segment.offset == base || segment.sent_at + srtt <= now;
             segment.fate == Fate::InFlight && late
         };
         let segments: Vec<Segment> = board.segments().filter(timed_out).copied().collect();

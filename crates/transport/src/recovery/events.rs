@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Segment, SegmentRun};
+use super::{Rtt, Segment, SegmentRun};
 use crate::LossTrigger;
 use crate::congestion::{Cause, SentState};
 
@@ -95,11 +95,16 @@ pub(crate) struct AckOutcome {
     pub(crate) window: WindowUpdate,
     /// The round-trip sample that it gave.
     pub(crate) latest_rtt: Option<Duration>,
-    pub(crate) srtt: Duration,
-    pub(crate) rttvar: Duration,
-    pub(crate) min_rtt: Duration,
     pub(crate) mss: u64,
-    pub(crate) timing: Timing,
+    /// The timers restart from this if the window reopened.
+    pub(crate) reopened: Option<Timing>,
+}
+
+impl AckOutcome {
+    /// The timers of data may change: something was delivered, or the window says when to probe it.
+    pub(crate) fn restarts_timers(&self) -> bool {
+        self.moved || self.bytes > 0 || self.window.persist.is_some() || self.reopened.is_some()
+    }
 }
 
 /// Segments that an ACK newly acknowledges.
@@ -158,7 +163,8 @@ pub(crate) enum LostTo {
 
 /// State of the sender when a timer may be due.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Timeout {
+pub(crate) struct Timeout<'a> {
+    pub(crate) rtt: &'a Rtt,
     /// As after an ACK that told nothing.
     pub(crate) quiet: AckOutcome,
     /// The timeout once the timer has fired again.

@@ -136,13 +136,13 @@ pub(crate) trait LossRecovery: fmt::Debug + Send {
     fn on_delivered(&mut self, _delivered: &Delivered<'_>) {}
 
     /// Judges what is outstanding after an ACK.
-    fn on_ack(&mut self, ack: &AckOutcome, flight: &mut Flight) -> Verdict;
+    fn on_ack(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) -> Verdict;
 
     /// Restarts the timers after an ACK.
     fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard);
 
     /// A timer may be due.
-    fn on_timeout(&mut self, timeout: &Timeout, flight: &mut Flight) -> (Expired, Vec<Lost>);
+    fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>);
 
     /// The segment to send again next.
     fn next(&self, board: &Scoreboard) -> Option<Repeat>;

@@ -123,6 +123,9 @@ impl SentPackets {
 
     /// Forgets the oldest ones as long as their segments are delivered or were sent again.
     pub(crate) fn forget_resolved(&mut self, board: &Scoreboard) {
+        if self.runs.is_empty() {
+            return;
+        }
         let open = |tx: u64, offset: u64| {
             offset >= board.una_offset()
                 && board.find(offset).is_some_and(|s| s.tx == tx && s.fate == Fate::InFlight)

@@ -13,6 +13,7 @@ use crate::congestion::{AckEvent, Cause, CongestionEvent, Prr};
 use crate::endpoint::one_by_one;
 use crate::planted::{self, Bug};
 use crate::receiver::sack_list::MAX_BLOCKS;
+use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckOutcome, Delivered, Ended, Lost, SegmentRun, Verdict, WindowUpdate};
 use crate::wire::{Ack, Reply};
 use crate::{Ecn, Endpoint, Trace};
@@ -39,6 +40,26 @@ struct Times {
     /// The newest segment sent once that a later one overtook: an ACK for it left at once, and
     /// echoes the later one.
     overtaken: Option<(u64, Instant)>,
+}
+
+/// Transmissions that the receiver names.
+struct Echoes {
+    /// The one that the ACK names, if it is newer than all named before.
+    fresh: Option<u64>,
+    /// The one that the ACK names, and the newest named before.
+    largest_tx: Option<u64>,
+    prior_largest: Option<u64>,
+}
+
+/// Effect of an ACK on the scoreboard.
+#[derive(Default)]
+struct Taken {
+    acked: Acked,
+    /// Bytes newly delivered, in order or not.
+    bytes: u64,
+    /// A larger datagram arrived.
+    grown: bool,
+    times: Times,
 }
 
 impl Sender {
@@ -115,12 +136,14 @@ impl Sender {
             self.observers.on_ack(now, ack, &outcome);
         }
         self.note_progress(&outcome);
-        let mut verdict = self.recovery.on_ack(&outcome, &mut self.flight);
+        let mut verdict = self.recovery.on_ack(&outcome, &self.path.rtt, &mut self.flight);
         if let Some(dup_acks) = verdict.dup_acks {
             self.observers.on(now, &Trace::DupAckReceived { ack: ack.ack, wnd: ack.wnd, dup_acks });
         }
         self.stats.dup_acks += u64::from(outcome.repeats || verdict.dup_acks.is_some());
-        self.on_losses(now, std::mem::take(&mut verdict.lost), false);
+        if !verdict.lost.is_empty() {
+            self.on_losses(now, std::mem::take(&mut verdict.lost), false);
+        }
         if verdict.begins {
             self.on_episode(now, prior);
         }
@@ -160,33 +183,13 @@ impl Sender {
         if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
             self.note_fin_echo(tx, sent_at);
         }
-        let srtt = self.path.rtt.srtt();
-        self.recovery.on_ack_begins(now, srtt, ack.sack.iter().count() >= MAX_BLOCKS, next_tx);
-        let uses_sack = self.config.recovery.uses_sack();
-        // Without SACK there is no telling when an overtaken segment came.
-        let overtaking = prior_largest.filter(|_| uses_sack);
-        let mut times = Times::default();
-        let mut grown = false;
-        let Self { flight, recovery, path, observers, stats, .. } = self;
-        let mut on_delivered = |run: &SegmentRun| {
-            observers.on_acked(now, run);
-            if fresh_echo == Some(run.first().tx) {
-                times.echoed = Some(run.first().sent_at);
-            }
-            times.overtaken = times.overtaken.max(overtaking.and_then(|largest| run.newest_below(largest)));
-            recovery.on_delivered(&Delivered { now, run, largest_tx, next_tx, srtt });
-            grown |= path.mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.txs()));
-        };
-        let acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
-        let mut bytes = acked.bytes;
-        for block in ack.sack.iter().filter(|_| uses_sack) {
-            // A block beyond what was sent is wrong in all that it says.
-            if block.end <= flight.board.next_offset() || planted::is(Bug::SackBeyondSent) {
-                bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
-            } else {
-                stats.acks_beyond += 1;
-            }
+        let (srtt, blocks) = (self.path.rtt.srtt(), ack.sack.iter().len());
+        self.recovery.on_ack_begins(now, srtt, blocks >= MAX_BLOCKS, next_tx);
+        let mut taken = Taken::default();
+        if ack.ack > self.flight.board.snd_una() || blocks > 0 {
+            self.deliver(now, ack, &Echoes { fresh: fresh_echo, largest_tx, prior_largest }, &mut taken);
         }
+        let Taken { acked, bytes, grown, times } = taken;
         if let Some(mtu) = &mut self.path.mtu {
             mtu.on_ack(now);
         }
@@ -204,16 +207,48 @@ impl Sender {
             None => ack.wnd == prior_window,
         };
         let repeats = !acked.moved && answers_packet && window.has_room;
-        let (moved, overflow) = (acked.moved, ack.overflow);
         AckOutcome {
-            moved,
+            now,
+            moved: acked.moved,
             repeats,
             bytes,
             largest_tx,
-            overflow,
+            duplicates: self.peer.duplicates,
+            overflow: ack.overflow,
             window,
             latest_rtt,
-            ..self.quiet_outcome(now)
+            mss: self.path.mss as u64,
+            reopened: window.reopened.then(|| self.timing()),
+        }
+    }
+
+    /// The scoreboard takes what the ACK delivers, and tells of it.
+    fn deliver(&mut self, now: Instant, ack: &Ack<'_>, echoes: &Echoes, taken: &mut Taken) {
+        let Echoes { fresh, largest_tx, prior_largest } = *echoes;
+        let (next_tx, srtt) = (self.flight.next_tx(), self.path.rtt.srtt());
+        let uses_sack = self.config.recovery.uses_sack();
+        // Without SACK there is no telling when an overtaken segment came.
+        let overtaking = prior_largest.filter(|_| uses_sack);
+        let Self { flight, recovery, path, observers, stats, .. } = self;
+        let Taken { acked, bytes, grown, times } = taken;
+        let mut on_delivered = |run: &SegmentRun| {
+            observers.on_acked(now, run);
+            if fresh == Some(run.first().tx) {
+                times.echoed = Some(run.first().sent_at);
+            }
+            times.overtaken = times.overtaken.max(overtaking.and_then(|largest| run.newest_below(largest)));
+            recovery.on_delivered(&Delivered { now, run, largest_tx, next_tx, srtt });
+            *grown |= path.mtu.as_mut().is_some_and(|mtu| mtu.on_delivered(&run.txs()));
+        };
+        *acked = flight.acknowledge(now, ack.ack, &mut on_delivered);
+        *bytes = acked.bytes;
+        for block in ack.sack.iter().filter(|_| uses_sack) {
+            // A block beyond what was sent is wrong in all that it says.
+            if block.end <= flight.board.next_offset() || planted::is(Bug::SackBeyondSent) {
+                *bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
+            } else {
+                stats.acks_beyond += 1;
+            }
         }
     }
 
@@ -237,20 +272,23 @@ impl Sender {
             None => karn.map(since),
         };
         let late = times.overtaken.map(|(_, sent_at)| since(sent_at));
-        for sample in [sample, late].into_iter().flatten() {
-            self.path.on_sample(sample, self.flight.board.in_flight(), self.peer.ack_every);
+        let in_flight = self.flight.board.in_flight();
+        if let Some(sample) = sample {
+            self.path.on_sample(sample, in_flight, self.peer.ack_every);
+        }
+        if let Some(late) = late {
+            self.path.on_sample(late, in_flight, self.peer.ack_every);
         }
         sample.or(late)
     }
 
     fn on_window(&mut self, ack: &Ack<'_>, before: u64) -> WindowUpdate {
-        let (board, rto) = (&self.flight.board, self.path.rtt.rto());
-        self.peer.on_window(ack, before, board.span(self.path.mss), board, rto)
+        let board = &self.flight.board;
+        self.peer.on_window(ack, before, board.span(self.path.mss), board, &self.path.rtt)
     }
 
     /// Outcome of no ACK: the state that a timer finds.
     pub(super) fn quiet_outcome(&self, now: Instant) -> AckOutcome {
-        let rtt = &self.path.rtt;
         AckOutcome {
             now,
             moved: false,
@@ -261,11 +299,8 @@ impl Sender {
             overflow: None,
             window: WindowUpdate { has_room: self.has_room(), ..WindowUpdate::default() },
             latest_rtt: None,
-            srtt: rtt.srtt(),
-            rttvar: rtt.rttvar(),
-            min_rtt: rtt.min_rtt().unwrap_or_default(),
             mss: self.path.mss as u64,
-            timing: self.timing(),
+            reopened: None,
         }
     }
 
@@ -398,10 +433,9 @@ impl Sender {
         // `DeliveredData` of RFC 9937: without what duplicate ACKs told of before.
         let delivered = (outcome.bytes + board.assumed()).saturating_sub(prior.assumed);
         self.congestion.on_ack_in_recovery(delivered, board.in_flight(), outcome.moved && !found);
-        // Only the response to a spurious timeout changes the estimator.
-        let spurious = matches!(verdict.ended, Some(Ended::Spurious { .. }));
-        let timing = if spurious { self.timing() } else { outcome.timing };
-        self.recovery.rearm(outcome, &timing, &self.flight.board);
+        if outcome.restarts_timers() {
+            self.recovery.rearm(outcome, &self.timing(), &self.flight.board);
+        }
         if self.flight.rate().is_some() {
             self.pace(now);
         }
@@ -409,6 +443,7 @@ impl Sender {
 
     /// Undoes the response to a loss that was none (RFC 4015, section 3.2). Step 8 prevents a
     /// burst, which a pacer does as well; step 9 makes the next such delay no timeout.
+    #[cold]
     fn respond_to_spurious(&mut self, outcome: &AckOutcome, timeout: bool, late_rtt: Option<Duration>) {
         self.stats.spurious += 1;
         self.observers.on(outcome.now, &Trace::RecoveryEnded { spurious: true });
@@ -433,6 +468,8 @@ impl Sender {
         let in_flight = self.flight.board.in_flight();
         let Self { congestion, observers, .. } = self;
         let Some(delivery) = self.flight.rate_mut() else { return };
+        let rtt = &self.path.rtt;
+        let min_rtt = rtt.min_rtt().unwrap_or_default();
         let lost = congestion.take_lost();
         let controller = &mut congestion.controller;
         if controller.train() > 0
@@ -440,7 +477,7 @@ impl Sender {
         {
             controller.on_train(train);
         }
-        let rate = delivery.sample(outcome.now, outcome.min_rtt);
+        let rate = delivery.sample(outcome.now, min_rtt);
         observers.on_rate(rate);
         let latest_rtt = outcome.latest_rtt;
         let smooth = self.recovery.reorders();
@@ -453,8 +490,8 @@ impl Sender {
             cwnd_limited,
             episode,
             latest_rtt: latest_rtt.and(if smooth { self.path.mean_rtt } else { latest_rtt }),
-            srtt: outcome.srtt,
-            min_rtt: outcome.min_rtt,
+            srtt: rtt.srtt(),
+            min_rtt,
             delivered: delivery.delivered(),
             rate,
         });

@@ -77,6 +77,10 @@ impl AckFrequency {
         uses_sack: bool,
         lost: u64,
     ) -> Self {
+        const HANDSHAKE: AckFrequency = AckFrequency { each: 0, from: 0, bytes: 0 };
+        if congestion.pacer.is_none() || !uses_sack {
+            return HANDSHAKE;
+        }
         let mss = path.mss as u64;
         let controller = &congestion.controller;
         let by_window = controller.pacing_rate().is_none();
@@ -87,9 +91,8 @@ impl AckFrequency {
         // Trains are for long paths: the handshake told the round trip, and the first flight has no
         // other sample.
         let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT);
-        let wanted = congestion.pacer.is_some() && uses_sack && long && !lossy();
-        if !wanted {
-            return Self { each: 0, from: 0, bytes: 0 };
+        if !long || lossy() {
+            return HANDSHAKE;
         }
         if trains {
             return Self { each: 0, from: LEAST * mss, bytes: ACKS_PER_START * mss };

@@ -32,6 +32,7 @@ pub(super) fn coalesce(
 ) -> Option<AckRun> {
     let board = &flight.board;
     let (snd_una, snd_nxt) = (board.snd_una(), board.snd_nxt());
+    let mut observers = observers.attached();
     let mut run = AckRun { count: 0, edge: snd_una, window: 0 };
     // Segments that left together have one round trip.
     let mut trip: Option<(Instant, Duration)> = None;
@@ -50,9 +51,11 @@ pub(super) fn coalesce(
         if let Some(sample) = sample {
             rtt.on_sample(sample, 1);
         }
-        let bytes = last.end() - first.offset;
-        let coalesced = CoalescedAck { ack, wnd: window, bytes, length: stride, sample };
-        observers.on_coalesced_ack(now, &coalesced, rtt);
+        if let Some(observers) = &mut observers {
+            let bytes = last.end() - first.offset;
+            let coalesced = CoalescedAck { ack, wnd: window, bytes, length: stride, sample };
+            observers.on_coalesced_ack(now, &coalesced, rtt.rto());
+        }
         run = AckRun { count: run.count + 1, edge: ack, window };
     }
     (run.count > 0).then_some(run)

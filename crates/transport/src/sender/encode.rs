@@ -15,26 +15,26 @@ pub(super) struct Heads {
     /// Transmission number of the first one, and the step to the next.
     pub(super) tx: u64,
     pub(super) tx_step: u64,
-    /// Offset of the first one in the stream, and the bytes of each.
-    pub(super) offset: u64,
+    /// Bytes of each.
     pub(super) len: u64,
-    /// Each is to be acknowledged at once.
-    pub(super) asks: bool,
-    /// The one that ends at this offset is.
-    pub(super) asks_at: Option<u64>,
+    /// Index of the one that is to be acknowledged at once; [`Self::NONE`] if none is.
+    pub(super) asks: u64,
     pub(super) frequency: AckFrequency,
     /// Bytes in flight before the first one.
     pub(super) in_flight: u64,
 }
 
 impl Heads {
-    fn nth(&self, n: u64) -> DataHead {
-        let before = n * self.len;
+    /// No index of a packet.
+    pub(super) const NONE: u64 = u64::MAX;
+
+    #[inline(always)]
+    pub(super) fn nth(&self, n: u64) -> DataHead {
         DataHead {
             seq: self.seq + n * self.span,
             tx: self.tx + n * self.tx_step,
-            asks: self.asks || self.asks_at == Some(self.offset + before + self.len),
-            ack_every: self.frequency.every(self.in_flight + before),
+            asks: self.asks == n,
+            ack_every: self.frequency.every(self.in_flight + n * self.len),
         }
     }
 }
@@ -55,8 +55,6 @@ pub(super) struct Encoded {
     pub(super) count: u64,
     /// The batch takes no more.
     pub(super) full: bool,
-    /// ACK frequency that the last one asks for.
-    pub(super) ack_every: u16,
 }
 
 impl Segments<'_> {
@@ -79,34 +77,30 @@ impl Segments<'_> {
         }
         let count = ready.min(most);
         let packets = usize::try_from(count).ok()?;
-        let mut ack_every = 0;
+        let (codec, heads) = (*codec, *heads);
         let head = |number: u64, header: &mut [u8], payload: &[u8]| {
-            let head = heads.nth(number);
-            ack_every = head.ack_every;
             let crc = codec.checks_packets().then(|| crc::hash(payload));
-            codec.encode_data(head, crc.unwrap_or(0), header);
+            codec.encode_data(heads.nth(number), crc.unwrap_or(0), header);
             crc
         };
         let Ready { frame, start } = buffer.send_in_place(*cut, packets, resent, head)?;
         out.borrow(frame, start, size, packets);
         let full = packets == out.max_segments() || (packets + 1) * size > MAX_DATAGRAM;
-        Some(Encoded { count, full, ack_every })
+        Some(Encoded { count, full })
     }
 
     /// Copies as many of them into the batch as there is room for.
     pub(super) fn encode_copies(&mut self, out: &mut TransmitBuf) -> Encoded {
-        let (codec, heads, cut) = (self.codec, self.heads, self.cut);
+        let (codec, heads, cut, wanted) = (self.codec, self.heads, self.cut, self.count);
         let buffer = &mut *self.buffer;
-        let unready = if self.count > 1 { buffer.unready(cut) } else { None };
-        let most = self.count.min(unready.unwrap_or(self.count));
-        let (mut count, mut ack_every) = (0, 0);
+        let unready = if wanted > 1 { buffer.unready(cut) } else { None };
+        let most = wanted.min(unready.unwrap_or(wanted));
+        let mut count = 0;
         while count < most {
             let Some(slot) = out.slot(cut.header + cut.mss) else {
-                return Encoded { count, full: true, ack_every };
+                return Encoded { count, full: true };
             };
-            let head = heads.nth(count);
-            ack_every = head.ack_every;
-            let crc = put_segment(codec, buffer, head, heads.offset + count * heads.len, slot);
+            let crc = put_segment(codec, buffer, heads.nth(count), cut.offset + count * heads.len, slot);
             buffer.sent(cut.mss, crc);
             count += 1;
         }
@@ -114,7 +108,7 @@ impl Segments<'_> {
             // The segments behind these leave from where they lie, in a batch of their own.
             out.close();
         }
-        Encoded { count, full: false, ack_every }
+        Encoded { count, full: false }
     }
 }
 

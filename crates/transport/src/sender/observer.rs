@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::congestion::RateSample;
-use crate::recovery::{AckOutcome, Lost, Rtt, SegmentRun};
+use crate::recovery::{AckOutcome, Lost, SegmentRun};
 use crate::wire::{Ack, Reply};
 use crate::{Blocked, Interest, Metrics, Observer, PacketKind, Resend, Timer, Trace};
 
@@ -92,6 +92,16 @@ impl Observers {
     /// call.
     pub(super) fn takes_snapshots(&self) -> bool {
         self.full.is_some()
+    }
+
+    /// True if an observer hears of packets of data, for which a [`DataRun`] is to be made.
+    pub(super) fn takes_packets(&self) -> bool {
+        self.full.is_some()
+    }
+
+    /// These observers, if there are any.
+    pub(super) fn attached(&mut self) -> Option<&mut Self> {
+        (self.full.is_some() || self.round_trips.is_some()).then_some(self)
     }
 
     /// Tells `trace` an observer of everything.
@@ -192,15 +202,8 @@ impl Observers {
     }
 
     /// One of several ACKs that are processed together.
-    #[inline]
-    pub(super) fn on_coalesced_ack(&mut self, now: Instant, ack: &CoalescedAck, rtt: &Rtt) {
-        if self.full.is_some() || self.round_trips.is_some() {
-            self.expand_ack(now, ack, rtt.rto());
-        }
-    }
-
     #[cold]
-    fn expand_ack(&mut self, now: Instant, coalesced: &CoalescedAck, rto: Duration) {
+    pub(super) fn on_coalesced_ack(&mut self, now: Instant, coalesced: &CoalescedAck, rto: Duration) {
         let CoalescedAck { ack, wnd, bytes, length, sample } = *coalesced;
         if let Some(observed) = &mut self.full {
             observed.latest_rtt = sample.or(observed.latest_rtt);

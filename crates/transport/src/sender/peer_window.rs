@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::planted::{self, Bug};
-use crate::recovery::{Scoreboard, Segment, WindowUpdate};
+use crate::recovery::{Rtt, Scoreboard, Segment, WindowUpdate};
 use crate::wire::native::Params;
 use crate::wire::{Ack, Echo};
 
@@ -87,22 +87,21 @@ impl Peer {
         usize::from(self.params.unwrap_or_default().max_datagram)
     }
 
-    /// Effect of an ACK on the window, which was `before`. A full packet takes `span` numbers;
-    /// `rto` is the timeout in force.
+    /// Effect of an ACK on the window, which was `before`. A full packet takes `span` numbers.
     pub(super) fn on_window(
         &mut self,
         ack: &Ack<'_>,
         before: u64,
         span: u64,
         board: &Scoreboard,
-        rto: Duration,
+        rtt: &Rtt,
     ) -> WindowUpdate {
         let (has_room, was_closed) = (self.window.has_room(span), before < span);
         let persist = if has_room {
             self.persist = Persist::default();
             None
         } else {
-            self.back_off(ack, board, rto)
+            self.back_off(ack, board, rtt.rto())
         };
         let reopened = was_closed && has_room && was_refused(ack, board);
         WindowUpdate { has_room, was_closed, reopened, persist }

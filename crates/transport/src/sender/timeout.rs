@@ -93,7 +93,7 @@ impl Sender {
         let (lost_to, prior) = (self.timeout_cause(), self.prior());
         // The timer backs off, but not beyond the time at which the receiver is given up.
         let next_rto = self.path.rtt.backed_off().min(self.patience.left(now));
-        let timeout = Timeout { quiet: self.quiet_outcome(now), next_rto, lost_to };
+        let timeout = Timeout { rtt: &self.path.rtt, quiet: self.quiet_outcome(now), next_rto, lost_to };
         let (expired, lost) = self.recovery.on_timeout(&timeout, &mut self.flight);
         let refused = lost_to == LostTo::NoRoom && matches!(expired, Expired::Timeout { .. });
         self.on_losses(now, lost, refused);

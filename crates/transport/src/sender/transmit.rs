@@ -271,11 +271,9 @@ impl Sender {
         let full_size = fresh.len == self.path.mss && !fresh.probe;
         let in_place = if full_size { segments.encode_in_place(stats.retransmitted, out) } else { None };
         let encoded = in_place.unwrap_or_else(|| segments.encode_copies(out));
-        let Encoded { count, full, ack_every } = encoded;
-        if count == 0 {
-            return None;
-        }
-        self.peer.ack_every = ack_every;
+        let Encoded { count, full } = encoded;
+        let last = count.checked_sub(1)?;
+        self.peer.ack_every = heads.nth(last).ack_every;
         if starts {
             // Until now nothing was owed.
             self.patience.restart(now);
@@ -286,7 +284,7 @@ impl Sender {
         }
         // A packet's payload is at most 65,499 bytes.
         self.flight.push_run(now, u32::try_from(fresh.len).unwrap_or(u32::MAX), count);
-        let deadlines = self.start_timers(now, starts, count);
+        let first_deadline = self.start_timers(now, starts, count);
         self.account(now, count * fresh.len as u64);
         if fresh.len > self.path.mss {
             self.note_mtu_probe(cut.header + fresh.len, tx);
@@ -295,38 +293,41 @@ impl Sender {
             self.note_probe(tx, false);
         }
         self.stats.first_data_at.get_or_insert(now);
-        let bytes = cut.offset..self.flight.board.next_offset();
-        self.trace_data(now, DataRun { deadlines, ..self.data_run(seq, tx, bytes, count) });
+        if self.observers.takes_packets() {
+            let bytes = cut.offset..self.flight.board.next_offset();
+            let run = self.data_run(seq, tx, bytes, count);
+            let deadlines = [first_deadline.or(run.deadlines[0]), run.deadlines[1]];
+            self.observers.on_data_sent(now, &DataRun { deadlines, ..run });
+        }
         Some(count)
     }
 
-    /// New segments left; gives when the timer fires after the first of them and after the others.
-    fn start_timers(&mut self, now: Instant, starts: bool, count: u64) -> [Option<Instant>; 2] {
+    /// New segments left; gives when the timer fires after the first of them, if that differs from
+    /// when it fires after the others.
+    fn start_timers(&mut self, now: Instant, starts: bool, count: u64) -> Option<Instant> {
         let alone = Timing { rto: self.path.rtt.rto(), srtt: self.path.rtt.sampled(), may_wait: starts };
         let open = self.state == State::Open;
         if open && (starts || count == 1) {
             self.recovery.on_sent(now, &alone);
         }
-        let first = self.recovery.deadline();
-        if open && count > 1 {
-            self.recovery.on_sent(now, &Timing { may_wait: false, ..alone });
+        if !open || count == 1 {
+            return None;
         }
-        let last = self.recovery.deadline();
-        [if starts { first } else { last }, last]
+        let first = if starts { self.recovery.deadline() } else { None };
+        self.recovery.on_sent(now, &Timing { may_wait: false, ..alone });
+        first
     }
 
     /// Headers of the next new packets, which carry `len` bytes each.
     fn heads(&self, len: usize, probe: bool) -> Heads {
-        let (board, end) = (&self.flight.board, self.stream.end());
+        let board = &self.flight.board;
         Heads {
             seq: board.snd_nxt(),
             span: board.span(len),
             tx: self.flight.next_tx(),
             tx_step: self.flight.tx_step(),
-            offset: board.next_offset(),
             len: len as u64,
-            asks: probe,
-            asks_at: self.is_last(end).then_some(end),
+            asks: if probe { 0 } else { self.last_of(board.next_offset(), len as u64) },
             frequency: self.ack_frequency(),
             in_flight: board.in_flight(),
         }
@@ -368,9 +369,11 @@ impl Sender {
             Resend::DupAcks | Resend::Lost => self.stats.fast_retransmits += 1,
             Resend::Probe => self.note_probe(tx, true),
         }
-        let run = self.data_run(seq, tx, segment.offset..segment.end(), 1);
-        let attempt = u32::from(segment.sent_count) + 1;
-        self.trace_data(now, DataRun { attempt, resend: Some(repeat.reason), ..run });
+        if self.observers.takes_packets() {
+            let run = self.data_run(seq, tx, segment.offset..segment.end(), 1);
+            let attempt = u32::from(segment.sent_count) + 1;
+            self.observers.on_data_sent(now, &DataRun { attempt, resend: Some(repeat.reason), ..run });
+        }
         Some(())
     }
 
@@ -379,6 +382,14 @@ impl Sender {
     fn is_last(&self, end: u64) -> bool {
         let followed = self.stream.finishing && self.stream.fin_with_data;
         !followed && self.stream.is_last(end)
+    }
+
+    /// Index of the segment that nothing follows for now, of segments of `len` bytes from `offset`
+    /// on; [`Heads::NONE`] if there is none.
+    fn last_of(&self, offset: u64, len: u64) -> u64 {
+        let end = self.stream.end();
+        let waiting = end - offset;
+        if self.is_last(end) && waiting.is_multiple_of(len) { waiting / len - 1 } else { Heads::NONE }
     }
 
     /// Stream bytes left and are on the scoreboard.
@@ -434,6 +445,7 @@ impl Sender {
     }
 
     /// Description of new packets for observers.
+    #[cold]
     fn data_run(&self, seq: u64, tx: u64, bytes: Range<u64>, count: u64) -> DataRun {
         let (of, rto) = (self.config.attempts.data, self.path.rtt.rto());
         let deadlines = [self.recovery.deadline(); 2];
@@ -449,9 +461,5 @@ impl Sender {
             rto,
             deadlines,
         }
-    }
-
-    fn trace_data(&mut self, now: Instant, run: DataRun) {
-        self.observers.on_data_sent(now, &run);
     }
 }

@@ -82,6 +82,9 @@ impl Scoreboard {
         run: Option<SegmentRun>,
         mut on_delivered: impl FnMut(&SegmentRun),
     ) -> Acked {
+        if ack <= self.snd_una {
+            return Acked::default();
+        }
         if let Some(run) = run {
             let (count, bytes) = (usize::try_from(run.count).unwrap_or(usize::MAX), run.bytes());
             self.segments.drain(..count);
@@ -115,7 +118,7 @@ impl Scoreboard {
     /// follow each other and with as many bytes each, and nothing is marked sacked or lost. The
     /// last one may be shorter.
     pub fn plain_run(&self, ack: u64) -> Option<SegmentRun> {
-        if self.sacked() > 0 || !self.lost.is_empty() {
+        if ack <= self.snd_una || self.sacked() > 0 || !self.lost.is_empty() {
             return None;
         }
         let count = self.covered(ack);
