@@ -50,6 +50,8 @@ pub(crate) struct BlockedTime {
     has_more: bool,
     /// When what it wrote then ran out.
     ran_out: Option<Instant>,
+    /// The transfer is over: nothing waits for the pace.
+    over: bool,
 }
 
 impl BlockedTime {
@@ -76,6 +78,11 @@ impl BlockedTime {
         self.in_flight = in_flight;
         self.go(now);
         self.since = Some((why, now));
+    }
+
+    /// The transfer is over: the pace sets no timer from now on.
+    pub(crate) fn finish(&mut self) {
+        self.over = true;
     }
 
     /// Something left.
@@ -110,7 +117,7 @@ impl BlockedTime {
     /// When the pace allows the next packet, if that is what is waited for.
     pub(crate) fn paced_until(&self) -> Option<Instant> {
         match self.since {
-            Some((Blocked::Pacing(until), _)) => Some(until),
+            Some((Blocked::Pacing(until), _)) if !self.over => Some(until),
             _ => None,
         }
     }

@@ -353,6 +353,7 @@ impl Sender {
         self.recovery.stop();
         self.control_at = None;
         self.keep_alive.stop();
+        self.blocked.finish();
     }
 
     /// When the timer of the SYN, of data or of the FIN fires.

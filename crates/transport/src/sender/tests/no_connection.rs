@@ -1,6 +1,6 @@
 //! A receiver that says that it has no such connection: when that is believed.
 
-use super::native::{answer_to, connected_by, recv_ack};
+use super::native::{answer_to, connected_by, connected_to, recv_ack};
 use super::*;
 use crate::wire::Wire;
 use crate::wire::native::{self, Close, Params, RETRY_LEN, SynAck};
@@ -59,6 +59,19 @@ fn forgetful_receiver_ends_transfer() {
     assert_eq!((script.datagrams().len(), script.timer()), (0, None), "it is not answered");
     script.recv_bytes(&no_connection(4));
     assert_eq!((script.events(), script.stats().stale), (vec![], 1));
+}
+
+#[test]
+fn failed_transfer_waits_for_no_pace() {
+    let mut script = connected_to(SenderConfig::native(ID), Params::default());
+    script.write(30_000);
+    assert!(!script.datagrams().is_empty());
+    assert!(script.sender.blocked.paced_until().is_some(), "the rest of the window waits");
+    let newest = script.sender.flight.next_tx() - 1;
+    script.at(58_000).recv_bytes(&no_connection(newest));
+    assert_eq!(script.events(), failed(Phase::Send));
+    assert_eq!(script.timer(), None);
+    assert_eq!((script.at(110_000).datagrams().len(), script.timer()), (0, None));
 }
 
 #[test]
