@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest idle time before a keep-alive. The course's receiver forgets its peers after 24 s of
+/// Longest idle time before a keep-alive. The course's receiver forgets its peers after 25 s of
 /// silence.
 const INTERVAL: Duration = Duration::from_secs(10);
 
