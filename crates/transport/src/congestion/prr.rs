@@ -31,8 +31,8 @@ pub(crate) struct Prr {
 
 impl Prr {
     /// Starts recovery with `recover_fs` outstanding bytes and segments of `mss` bytes.
-    /// `recover_fs` is `snd_nxt` - `snd_una` without earlier SACKed bytes, plus the bytes
-    /// cumulatively acknowledged by the ACK that starts recovery (RFC 9937, section 6.1).
+    /// `recover_fs` is `snd_nxt` - `snd_una` without the bytes that SACK reported earlier, plus the
+    /// bytes cumulatively acknowledged by the ACK that starts recovery (RFC 9937, section 6.1).
     pub(crate) fn new(mss: u64, recover_fs: u64) -> Self {
         Self { mss, recover_fs: recover_fs.max(1), prr_delivered: 0, prr_out: 0, sndcnt: 0 }
     }

@@ -78,19 +78,16 @@ impl Sender {
             } else {
                 None
             };
-            let taken = match run {
-                Some(run) => {
-                    self.stats.datagrams_received += run.count as u64;
-                    self.patience.forget_refusals();
-                    self.on_ack(now, &Ack::plain(run.edge, run.window), true);
-                    self.after_call(now);
-                    run.count * stride
-                }
-                None => {
-                    let taken = stride.min(rest.len());
-                    self.handle_datagram(now, (), Ecn::NotEct, &rest[..taken]);
-                    taken
-                }
+            let taken = if let Some(run) = run {
+                self.stats.datagrams_received += run.count as u64;
+                self.patience.forget_refusals();
+                self.on_ack(now, &Ack::plain(run.edge, run.window), true);
+                self.after_call(now);
+                run.count * stride
+            } else {
+                let taken = stride.min(rest.len());
+                self.handle_datagram(now, (), Ecn::NotEct, &rest[..taken]);
+                taken
             };
             rest = &rest[taken..];
         }

@@ -28,7 +28,7 @@ impl Heads {
     /// No index of a packet.
     pub(super) const NONE: u64 = u64::MAX;
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn nth(&self, n: u64) -> DataHead {
         DataHead {
             seq: self.seq + n * self.span,

@@ -31,6 +31,7 @@ struct Observed {
 }
 
 /// State of a sender after a call.
+#[derive(Clone, Copy)]
 pub(super) struct Snapshot {
     pub(super) timers: [Option<Instant>; 4],
     pub(super) blocked: Option<Blocked>,

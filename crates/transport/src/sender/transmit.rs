@@ -394,7 +394,7 @@ impl Sender {
 
     /// Stream bytes left and are on the scoreboard.
     fn account(&mut self, now: Instant, bytes: u64) {
-        let app_limited = self.flight.rate().map(|rate| rate.app_limited());
+        let app_limited = self.flight.rate().map(crate::congestion::DeliveryRate::app_limited);
         self.congestion.on_sent(now, bytes, self.flight.board.in_flight(), app_limited);
     }
 
