@@ -69,7 +69,7 @@ pub enum ReceiverEvent {
     /// some.
     Readable,
     /// Everything arrived. The FIN is answered once the application confirms
-    /// ([`Receiver::confirm`]), so that it may refuse what it could not store.
+    /// (`Receiver::confirm`), so that it may refuse what it could not store.
     Finished {
         /// Bytes of the transfer.
         bytes: u64,

@@ -72,7 +72,7 @@ pub struct SackBlocks<'a> {
 }
 
 impl<'a> SackBlocks<'a> {
-    /// The blocks in ascending order, at most [`MAX_SACK_BLOCKS`].
+    /// The blocks in ascending order, at most `MAX_SACK_BLOCKS`.
     pub fn iter(self) -> impl ExactSizeIterator<Item = SackBlock> + 'a {
         let Self { ack: mut edge, count, mut varints } = self;
         (0..count).map(move |_| {

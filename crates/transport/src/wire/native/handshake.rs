@@ -55,7 +55,7 @@ pub(crate) fn syn_len(syn: &Syn) -> usize {
     SYN_MIN.max(SYN_COOKIE + cookie + usize::from(syn.params.len()))
 }
 
-/// Bytes of `syn_ack`, at most [`SYN_MIN`].
+/// Bytes of `syn_ack`, at most `SYN_MIN`.
 pub fn syn_ack_len(syn_ack: &SynAck) -> usize {
     SYN_ACK_PARAMS + usize::from(syn_ack.params.len())
 }
@@ -95,8 +95,8 @@ pub(crate) fn encode_versions(connection_id: u64, versions: Versions, out: &mut 
     header::seal(&mut out[..VERSIONS_LEN], 0);
 }
 
-/// The connection id to answer with [`encode_versions`]: that of a SYN of another version that is
-/// not shorter than [`SYN_MIN`]. Every version checks its SYN as this one does, so that no garbage
+/// The connection id to answer with `encode_versions`: that of a SYN of another version that is
+/// not shorter than `SYN_MIN`. Every version checks its SYN as this one does, so that no garbage
 /// is answered.
 pub fn other_version(datagram: &[u8]) -> Option<u64> {
     header::other_version_of(datagram).filter(|_| datagram.len() >= SYN_MIN)?;

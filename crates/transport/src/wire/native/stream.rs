@@ -40,7 +40,7 @@ pub struct DataHeader {
     pub offset: u64,
     /// The sender wants an ACK at once.
     pub ack_now: bool,
-    /// Number of packets after which an ACK is due at the latest, at most [`MAX_ACK_EVERY`]. 0: as
+    /// Number of packets after which an ACK is due at the latest, at most `MAX_ACK_EVERY`. 0: as
     /// the transport parameters say.
     pub ack_every: u16,
 }
