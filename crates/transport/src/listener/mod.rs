@@ -174,7 +174,7 @@ impl<P: Copy + Ord + Debug + Hash> Listener<P> {
     }
 
     /// Removes `peer` without a message.
-    pub(crate) fn close(&mut self, peer: P) {
+    pub fn close(&mut self, peer: P) {
         let Some(entry) = self.peers.remove(&peer) else { return };
         self.memory -= entry.memory;
         self.holders -= u64::from(entry.memory > 0);
