@@ -1,6 +1,7 @@
 //! The sender on a wire that numbers transmissions: what only its answers can say.
 
 use super::*;
+use crate::wire::Numbering;
 use crate::wire::native::{self, Ack, Params, SackBlock, SynAck};
 use crate::{LossDetection, RtoPolicy};
 
@@ -33,11 +34,17 @@ fn ack(echo_tx: u64, ack: u64, blocks: &[SackBlock]) -> Vec<u8> {
 
 /// Ten packets of 100 bytes are out at millisecond `rtt`.
 fn flying(config: &SenderConfig, rtt: u64) -> Script {
+    flying_from(0, config, rtt)
+}
+
+/// As [`flying`]; the first of the ten is transmission `first_tx`.
+fn flying_from(first_tx: u64, config: &SenderConfig, rtt: u64) -> Script {
     let mut script = Script::new(SenderConfig {
         packet_size: native::DATA_HEADER + PAYLOAD,
         pacing: false,
         ..config.clone()
     });
+    script.sender.flight = Flight::new(Numbering::Bytes, first_tx);
     assert_eq!(script.datagrams().len(), 1);
     script.at(rtt).recv_bytes(&syn_ack());
     script.write(10 * PAYLOAD);
@@ -52,6 +59,19 @@ fn sack_block_beyond_snd_nxt_is_dropped() {
     assert_eq!((script.stats().in_flight, script.stats().acks_beyond), (900, 1));
     script.recv_bytes(&ack(6, 100, &[SackBlock { start: 300, end: 1000 }]));
     assert_eq!((script.stats().acks_beyond, script.sender.flight.board.sacked()), (1, 700));
+}
+
+#[test]
+fn echo_beyond_32_bits_names_its_transmission() {
+    let first = (1 << 32) - 5;
+    let mut script = flying_from(first, &SenderConfig::native(ID), 100);
+    let newest = |script: &Script| (script.sender.flight.largest_tx(), script.stats().min_rtt);
+    script.at(160).recv_bytes(&ack(first + 2, 300, &[]));
+    assert_eq!(newest(&script), (Some(first + 2), Some(ms(60))));
+    script.write(PAYLOAD);
+    assert_eq!(script.datagrams().len(), 1);
+    script.at(210).recv_bytes(&ack(first + 10, 1100, &[]));
+    assert_eq!(newest(&script), (Some(first + 10), Some(ms(50))));
 }
 
 #[test]
