@@ -12,8 +12,6 @@
 mod bounds;
 mod checker;
 mod plan;
-#[cfg(feature = "planted-bugs")]
-mod planted;
 mod run;
 
 use std::env;
@@ -53,24 +51,21 @@ fn judge(seed: u64) -> Result<Done, Fault> {
     result.map_err(|rule| Fault { seed, rule })
 }
 
-/// Runs seeds on every processor, each thread after `prepare`. Returns up to `enough` faults in any
-/// order, and the results of the other seeds.
-fn search(seeds: Range<u64>, enough: usize, prepare: impl Fn() + Sync) -> (Vec<Fault>, Vec<Done>) {
+/// Runs seeds on every processor. Returns up to `enough` faults in any order, and the results of
+/// the other seeds.
+fn search(seeds: Range<u64>, enough: usize) -> (Vec<Fault>, Vec<Done>) {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new((Vec::new(), Vec::new()));
-    let work = || {
-        prepare();
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end || found.lock().unwrap().0.len() >= enough {
-                return;
-            }
-            let result = judge(seed);
-            let mut found = found.lock().unwrap();
-            match result {
-                Ok(done) => found.1.push(done),
-                Err(fault) => found.0.push(fault),
-            }
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= seeds.end || found.lock().unwrap().0.len() >= enough {
+            return;
+        }
+        let result = judge(seed);
+        let mut found = found.lock().unwrap();
+        match result {
+            Ok(done) => found.1.push(done),
+            Err(fault) => found.0.push(fault),
         }
     };
     thread::scope(|scope| {
@@ -93,7 +88,7 @@ fn no_drawn_fault_breaks_a_rule() {
     let only = number("RDT_SEED");
     let (from, count) = (number("RDT_FAULTS_FROM").unwrap_or(0), number("RDT_FAULTS").unwrap_or(TRANSFERS));
     let seeds = only.map_or(from..from + count, |seed| seed..seed + 1);
-    let (mut faults, done) = search(seeds, 20, || ());
+    let (mut faults, done) = search(seeds, 20);
     faults.sort();
     for fault in &faults {
         eprintln!("seed {}: {}\n{}", fault.seed, fault.rule, Plan::new(fault.seed));

@@ -30,10 +30,6 @@ mod endpoint;
 mod error;
 mod listener;
 mod observer;
-#[cfg(feature = "planted-bugs")]
-pub mod planted;
-#[cfg(not(feature = "planted-bugs"))]
-mod planted;
 #[cfg(feature = "qlog")]
 pub mod qlog;
 mod range_set;

@@ -5,8 +5,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::planted::{self, Bug};
-
 /// Billionths of a byte per byte; nanoseconds per second.
 const NANO: u64 = 1_000_000_000;
 
@@ -69,9 +67,6 @@ impl Pacer {
     pub(crate) fn set_rate(&mut self, now: Instant, rate: Option<u64>) {
         self.settle(now);
         self.rate = rate.map(|rate| rate.max(1));
-        if planted::is(Bug::PacingDebtLost) {
-            self.level = self.capacity();
-        }
         self.level = self.level.min(self.capacity());
     }
 

@@ -7,7 +7,6 @@ use super::ack_policy::{Acks, Order, Packet};
 use super::flow_control::FlowControl;
 use super::sack_list::SackList;
 use crate::Ecn;
-use crate::planted;
 use crate::receive_buffer::{Arrival, ReceiveBuffer};
 use crate::wire::Piece;
 use crate::wire::native::{Ack, FIRST_WINDOW, SackBlock};
@@ -58,7 +57,7 @@ impl SelectiveAcks {
             read: false,
             window: FIRST_WINDOW,
             reopened: None,
-            largest_tx: planted::first_tx(),
+            largest_tx: 0,
         }
     }
 

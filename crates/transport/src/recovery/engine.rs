@@ -13,7 +13,6 @@ use super::{
     Fate, Flight, Leave, LossDetection, LossRecovery, Reordering, Repeat, Resend, Rtt, Scoreboard, Segment,
 };
 use crate::LossTrigger;
-use crate::planted::{self, Bug};
 
 /// Longest delay of the ACK of a single segment, unless the receiver announces another one.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
@@ -308,7 +307,7 @@ impl Engine {
         let repairs =
             self.episode.is_some_and(|episode| !episode.timeout && episode.resent >= 4 * MANY_HOLES);
         if !(blind && repairs && self.rto_at.is_some()) {
-            self.rto_at = (!planted::is(Bug::TimerNotRearmed)).then(|| now + timing.rto);
+            self.rto_at = Some(now + timing.rto);
         }
         self.probe_at = None;
         self.arm_probe(now, timing);
@@ -392,7 +391,7 @@ impl Engine {
                 // After a timeout nothing is told of the holes but by another one (RFC 6582,
                 // section 4).
                 let repairs = self.episode.is_some_and(|episode| !episode.timeout);
-                let partial = ack.moved && repairs && !planted::is(Bug::PartialAck);
+                let partial = ack.moved && repairs;
                 if ack.moved {
                     dup_acks.reset();
                     board.forget_assumed(ack.bytes.saturating_sub(ack.mss));

@@ -11,7 +11,6 @@ use super::coalesced_acks::coalesce;
 use super::{Sender, State};
 use crate::congestion::{AckEvent, Cause, CongestionEvent, Prr};
 use crate::endpoint::one_by_one;
-use crate::planted::{self, Bug};
 use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckOutcome, Delivered, Ended, Lost, SegmentRun, Verdict, WindowUpdate};
@@ -115,7 +114,7 @@ impl Sender {
     /// told.
     fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, coalesced: bool) {
         let una = self.flight.board.snd_una();
-        if !self.data_flows() || (ack.ack < una && !planted::is(Bug::StaleAck)) {
+        if !self.data_flows() || ack.ack < una {
             return self.stats.stale += 1;
         }
         if ack.ack > self.flight.board.snd_nxt() {
@@ -241,7 +240,7 @@ impl Sender {
         *bytes = acked.bytes;
         for block in ack.sack.iter().filter(|_| uses_sack) {
             // A block beyond what was sent is wrong in all that it says.
-            if block.end <= flight.board.next_offset() || planted::is(Bug::SackBeyondSent) {
+            if block.end <= flight.board.next_offset() {
                 *bytes += flight.sack(now, &(block.start..block.end), &mut on_delivered);
             } else {
                 stats.acks_beyond += 1;
@@ -260,7 +259,7 @@ impl Sender {
         times: &Times,
     ) -> Option<Duration> {
         let since = |sent_at: Instant| now.saturating_duration_since(sent_at);
-        let sample = match ack.echo.filter(|_| !planted::is(Bug::Karn)) {
+        let sample = match ack.echo {
             // After a timeout the records are gone, but a segment that was not sent again knows
             // when it left.
             Some(echo) => {

@@ -6,7 +6,6 @@
 use std::time::Instant;
 
 use super::{Sender, SenderEvent, State};
-use crate::planted::{self, Bug};
 use crate::wire::native::CloseReason;
 use crate::wire::{Ack, DataHead};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
@@ -51,7 +50,7 @@ impl Sender {
         if !self.stream.finishing || self.closing.is_some() || !self.data_flows() {
             return;
         }
-        let sent = self.fresh_len() == 0 || planted::is(Bug::EarlyFin);
+        let sent = self.fresh_len() == 0;
         let idle = self.flight.board.is_empty();
         if sent && (idle || self.stream.fin_with_data) {
             self.stop_params_request();
@@ -166,9 +165,6 @@ impl Sender {
     /// lost. What left later arrives after the connection was there, whatever overtakes what. And a
     /// receiver that has a later one did not forget.
     fn proves_forgotten(&self, tx: u64) -> bool {
-        if planted::is(Bug::OvertakenSyn) {
-            return true;
-        }
         self.state == State::Open
             && (self.handshake.opened_tx..self.flight.next_tx()).contains(&tx)
             && self.flight.largest_tx().is_none_or(|largest| largest < tx)

@@ -29,7 +29,6 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::congestion::Pacer;
-use crate::planted;
 use crate::recovery::{Flight, LossRecovery};
 use crate::send_buffer::{Cut, FramePool, Spare};
 use crate::wire::Codec;
@@ -139,7 +138,7 @@ impl Sender {
             state: State::Idle,
             handshake: Handshake::default(),
             stream: SendStream::new(codec.checks_packets(), codec.fin_follows_data(), memory),
-            flight: Flight::new(codec.numbering(), planted::first_tx()),
+            flight: Flight::new(codec.numbering(), 0),
             recovery: config.loss_recovery(),
             congestion: CongestionControl::new(&config),
             path: Path::new(&config),

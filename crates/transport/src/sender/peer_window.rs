@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::planted::{self, Bug};
 use crate::recovery::{Rtt, Scoreboard, Segment, WindowUpdate};
 use crate::wire::native::Params;
 use crate::wire::{Ack, Echo};
@@ -69,7 +68,7 @@ impl PeerWindow {
             echo.tx >= next_tx
                 || self.told_with.is_some_and(|told| (echo.tx, echo.delay) < (told.tx, told.delay))
         };
-        if moved || !ack.echo.is_some_and(late) || planted::is(Bug::StaleAck) {
+        if moved || !ack.echo.is_some_and(late) {
             self.size = ack.wnd;
             self.told_with = ack.echo;
         }

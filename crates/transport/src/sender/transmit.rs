@@ -9,7 +9,6 @@ use super::ack_frequency::AckFrequency;
 use super::encode::{Encoded, Heads, Segments, put_segment};
 use super::observer::DataRun;
 use super::{Blocked, Closing, Sender, State};
-use crate::planted::{self, Bug};
 use crate::recovery::{Fate, Leave, Probe, Repeat, Resent, Segment, Timing};
 use crate::send_buffer::Cut;
 use crate::wire::DataHead;
@@ -201,9 +200,8 @@ impl Sender {
     }
 
     fn peer_allows(&self, len: usize) -> bool {
-        let slack = u64::from(planted::is(Bug::WindowOffByOne));
         let board = &self.flight.board;
-        board.is_empty() || board.flight_size() + board.span(len) <= self.peer.window.size() + slack
+        board.is_empty() || board.flight_size() + board.span(len) <= self.peer.window.size()
     }
 
     /// True if the segment at `offset` lies beyond the receiver's window, and so was refused rather

@@ -1,13 +1,8 @@
 //! Wrapping 32-bit numbers of the wire to `u64` and back. Knows no packet.
 
-use crate::planted::{self, Bug};
-
 /// The `u64` nearest to `near` whose low 32 bits are `raw` (ties go up); `None` if that would be
 /// negative.
 pub(crate) fn unwrap_near(raw: u32, near: u64) -> Option<u64> {
-    if planted::is(Bug::WrapCompare) {
-        return Some(near >> 32 << 32 | u64::from(raw));
-    }
     // The distance modulo 2^32, read as a signed number, is in -2^31 ..= 2^31 - 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "arithmetic modulo 2^32")]
     let distance = raw.wrapping_sub(near as u32) as i32;

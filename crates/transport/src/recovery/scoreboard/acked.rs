@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::{Fate, Scoreboard, SegmentRun};
-use crate::planted::{self, Bug};
 use crate::range_set::RangeSet;
 use crate::wire::Numbering;
 
@@ -109,7 +108,7 @@ impl Scoreboard {
                 acked.bytes += len;
                 on_delivered(&SegmentRun::single(segment));
             }
-            acked.karn = (never_resent || planted::is(Bug::Karn)).then_some(segment.sent_at);
+            acked.karn = never_resent.then_some(segment.sent_at);
         }
         self.move_edge(ack, count, acked)
     }
