@@ -1,6 +1,6 @@
-//! Stateless cookies: a peer that sends one back receives what is sent to its address. Nothing is
-//! stored for a peer until then (as in RFC 4987, section 3.6, and RFC 9000, section 8.1). Draws no
-//! random number: the secret comes in.
+//! Stateless cookies: a peer that returns its cookie has proved that it receives at its address.
+//! The listener stores nothing for a peer before that (as in RFC 4987, section 3.6, and RFC 9000,
+//! section 8.1).
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use sha2::Sha256;
 /// Token of a RETRY that the next SYN repeats. Opaque to the sender.
 pub(crate) type Cookie = [u8; 32];
 
-/// Makes and checks cookies. Those of one jar are worth nothing to a jar with another secret.
+/// Makes and checks cookies with a secret.
 #[derive(Clone)]
 pub struct CookieJar {
-    /// Keyed with the secret; every cookie starts from a copy.
+    /// Keyed with the secret; cloned for each cookie.
     mac: Hmac<Sha256>,
 }
 
 impl CookieJar {
-    /// Seconds of a slot: a cookie is good in the slot in which it was made and in the next one, so
-    /// for 15 to 30 seconds.
+    /// Length of a time slot, seconds. A cookie is valid in the slot of its creation and in the
+    /// next one, so for 15 to 30 s.
     pub(crate) const SLOT_S: u64 = 15;
 
-    /// Uses an unpredictable secret. Receivers that share an address share it.
+    /// Uses this secret, which must be unpredictable. Receivers behind one address must share it.
     pub fn new(secret: [u8; 32]) -> Self {
         // Shorter keys are filled with zeros to the hash's block (RFC 2104, section 2).
         let mut block = [0; 64];
@@ -30,21 +30,22 @@ impl CookieJar {
         Self { mac: Hmac::new(&block.into()) }
     }
 
-    /// The cookie of this peer for this connection. `now_s` is in seconds since an epoch of the
-    /// jar's owner and never goes back; `peer` stands for its address and port.
+    /// Returns the cookie of a peer for a connection. `now_s` is in seconds since an epoch of the
+    /// caller and never decreases; `peer` is the peer's address and port in bytes.
     pub fn mint(&self, now_s: u64, peer: &[u8], connection_id: u64) -> Cookie {
         self.mac_of(now_s / Self::SLOT_S, peer, connection_id).finalize().into_bytes().into()
     }
 
     /// True if [`mint`](Self::mint) made the cookie for the same peer and connection in this slot
-    /// or the one before. Takes the same time wherever a wrong cookie differs.
+    /// or the one before. The comparison takes constant time.
     pub fn check(&self, cookie: &Cookie, now_s: u64, peer: &[u8], connection_id: u64) -> bool {
         let good = |slot| self.mac_of(slot, peer, connection_id).verify(cookie.into()).is_ok();
         let slot = now_s / Self::SLOT_S;
         good(slot) || slot.checked_sub(1).is_some_and(good)
     }
 
-    /// The peer comes last: all before it has a fixed length, so no two inputs give the same bytes.
+    /// `peer` comes last because everything before it has a fixed length: different inputs give
+    /// different bytes.
     fn mac_of(&self, slot: u64, peer: &[u8], connection_id: u64) -> Hmac<Sha256> {
         self.mac
             .clone()

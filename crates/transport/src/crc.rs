@@ -1,5 +1,6 @@
-//! CRC-32, by the library that is the fastest at the size of packets, and that of a whole from
-//! those of its pieces, so that no byte is read twice.
+//! CRC-32 of packets, and the CRC-32 of a stream combined from those of its pieces, so that each
+//! byte is read once. libdeflate is the fastest library at the size of packets
+//! (docs/measurements/2026-11-22-crc32.md).
 
 use std::fmt;
 
@@ -9,16 +10,15 @@ use libdeflater::Crc as Register;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 use portable::Register;
 
-/// The polynomial of CRC-32, reflected (IEEE 802.3).
+/// Polynomial of CRC-32, reflected (IEEE 802.3).
 pub(crate) const POLYNOMIAL: u32 = 0xEDB8_8320;
-/// For pieces shorter than this, reading them is as fast as combining.
+/// Shortest piece, in bytes, that is combined: a shorter one is read as quickly.
 const WORTH_COMBINING: usize = 64;
 
-/// The CRC-32 of bytes that come one after the other.
+/// Incremental CRC-32.
 pub(crate) struct Crc32(Register);
 
 impl Crc32 {
-    /// Of nothing.
     pub(crate) fn new() -> Self {
         Self(Register::new())
     }
@@ -27,7 +27,7 @@ impl Crc32 {
         self.0.update(bytes);
     }
 
-    /// Of all that came so far.
+    /// Returns the CRC-32 of all bytes so far.
     pub(crate) fn sum(&self) -> u32 {
         self.0.sum()
     }
@@ -39,21 +39,21 @@ impl fmt::Debug for Crc32 {
     }
 }
 
-/// The CRC-32 of a packet's payload.
+/// Returns the CRC-32 of `bytes`.
 pub(crate) fn hash(bytes: &[u8]) -> u32 {
     let mut crc = Crc32::new();
     crc.update(bytes);
     crc.sum()
 }
 
-/// Where the other library was not measured: in Rust alone.
+/// Implementation in Rust, for platforms where libdeflate was not measured.
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod portable {
     use std::sync::LazyLock;
 
     use crc32fast::Hasher;
 
-    /// Of no bytes. To make one asks what the processor can do, which takes as long as 200 bytes.
+    /// Initial state. Its construction detects CPU features, which costs as much as 200 bytes.
     static EMPTY: LazyLock<Hasher> = LazyLock::new(Hasher::new);
 
     pub(super) struct Register(Hasher);
@@ -73,22 +73,24 @@ mod portable {
     }
 }
 
-/// Appends pieces of one length cheaply: four look-ups, once that length came twice in a row.
+/// Combines CRCs of consecutive pieces. If two pieces in a row have the same length, a table makes
+/// each further one of that length cost four look-ups.
 #[derive(Debug, Default)]
 pub(crate) struct Combiner {
-    /// Of the piece before, in bytes.
+    /// Length of the previous piece, bytes.
     length: usize,
-    /// Length that `table` is for, in bytes; 0 is none.
+    /// Length for which `table` was built, bytes; 0 if there is none.
     table_length: usize,
     table: Option<Box<Table>>,
 }
 
-/// `table[k][v]`: the CRC whose byte `k` is `v` and whose other bytes are 0, after a fixed number
-/// of zero bytes.
+/// Effect of a fixed number of zero bytes on a CRC register: `table[k][v]` is the result for the
+/// register whose byte `k` is `v` and whose other bytes are 0.
 type Table = [[u32; 256]; 4];
 
 impl Combiner {
-    /// The CRC of what `crc` is for and then `bytes`, whose own is `next`, if it is known.
+    /// Returns the CRC-32 of a piece with CRC `crc` followed by `bytes`. `next` is the CRC-32 of
+    /// `bytes`, if known.
     pub(crate) fn extend(&mut self, crc: u32, bytes: &[u8], next: Option<u32>) -> u32 {
         if let Some(next) = next
             && bytes.len() >= WORTH_COMBINING
@@ -113,7 +115,7 @@ impl Combiner {
         }
     }
 
-    /// The table for this length, which is made if it came twice in a row.
+    /// Returns the table for this length, and builds it if the previous piece had the same length.
     fn table(&mut self, length: usize) -> Option<&Table> {
         let again = std::mem::replace(&mut self.length, length) == length;
         if self.table_length != length && again {
@@ -129,8 +131,8 @@ fn shift(table: &Table, crc: u32) -> u32 {
     table[0][a] ^ table[1][b] ^ table[2][c] ^ table[3][d]
 }
 
-/// Multiplication by x^(8 length) is linear: the image of each bit gives that of each byte. The top
-/// bit stands for 1, and each bit below for one power of x more.
+/// Fills the table. `length` zero bytes multiply the register by x^(8 length), which is linear: the
+/// images of single bits give those of all bytes. The top bit is x^0, the bit below it x^1.
 fn build(table: &mut Table, length: usize) {
     let mut image = combine(1 << 31, 0, length as u64);
     for bit in (0..32).rev() {
@@ -144,7 +146,8 @@ fn build(table: &mut Table, length: usize) {
     }
 }
 
-/// The CRC of two pieces from theirs and the length of the second, in bytes.
+/// Returns the CRC-32 of two pieces with CRCs `first` and `second`; `length` is that of the second,
+/// in bytes.
 pub(crate) fn combine(first: u32, second: u32, length: u64) -> u32 {
     let mut hasher = Hasher::new_with_initial_len(first, 0);
     hasher.combine(&Hasher::new_with_initial_len(second, length));

@@ -1,14 +1,14 @@
-//! How a transfer can fail, and how a configuration can be wrong. Bad bytes from the network are
-//! neither: they are counted ([`crate::wire::WireError`]).
+//! Errors of a transfer and of a configuration. Malformed datagrams cause neither: they are counted
+//! ([`crate::wire::WireError`]).
 
 use std::fmt;
 
 use crate::wire::native::{CloseReason, Versions};
 
-/// Which call of the application a failure belongs to.
+/// Phase of a transfer in which it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Opening: SYN and SYN-ACK.
+    /// Handshake: SYN and SYN-ACK.
     Connect,
     /// Data.
     Send,
@@ -26,53 +26,52 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a transfer ended without success. [`TransferError::status`] is the number that programs
-/// print; 0 (OK) is the absence of an error.
+/// Reason for the failure of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
     /// The sender was opened a second time.
     #[error("the transfer is open already")]
     AlreadyConnected,
-    /// Data or a close came before the sender was opened.
+    /// The application wrote or closed before it opened the sender.
     #[error("the transfer was never opened")]
     NotConnected,
-    /// The target is no address and no name that resolves.
+    /// The target is neither an address nor a name that resolves.
     #[error("no such host: {0}")]
     InvalidName(String),
-    /// The socket refused to send; the operating system's error number.
+    /// Sending failed with this error number of the operating system.
     #[error("sending a datagram failed (OS error {0})")]
     FailedSend(i32),
-    /// Every attempt for one packet went unanswered.
+    /// One packet was never acknowledged.
     #[error("no answer to packet {packet} after {attempts} attempts")]
     Timeout {
         /// Sequence number of the packet, in packets.
         packet: u64,
-        /// How often it was sent, the first time included.
+        /// Number of transmissions.
         attempts: u32,
     },
-    /// The receiver is gone: for some seconds the network reported nothing else.
+    /// For some seconds every answer was an ICMP "port unreachable".
     #[error("no program listens at the address of the receiver any more")]
     Gone,
     /// The receiver closed the transfer.
     #[error("the receiver closed the transfer: {0}")]
     Closed(CloseReason),
-    /// The receiver speaks none of the sender's versions of the format.
+    /// The receiver supports none of the sender's versions of the format; its versions.
     #[error("the receiver speaks {0} of the protocol")]
     Version(Versions),
-    /// The receiver speaks a version that the sender prefers, and yet they met in another: an
-    /// answer was forged.
+    /// The receiver supports a version that the sender prefers to the negotiated one, so a VERSIONS
+    /// packet was forged; its versions.
     #[error("the receiver speaks {0} of the protocol, but was made out to speak only less")]
     Downgrade(Versions),
-    /// The socket refused to receive; the operating system's error number.
+    /// Receiving failed with this error number of the operating system.
     #[error("receiving a datagram failed (OS error {0})")]
     FailedRecv(i32),
 }
 
 impl TransferError {
-    /// The status code: 1 to 6 as the course's programs have them, 8 where the receiver answered
-    /// and would not go on. 7, a checksum that differs, is for the application to find, unless the
-    /// receiver says that it did.
+    /// Returns the exit code of programs: 1 to 6 as in the reference programs of the classic
+    /// format, 7 if the receiver reports a wrong checksum, 8 if it ended the transfer for another
+    /// reason. 0 (OK) is no error.
     pub fn status(&self) -> u8 {
         match self {
             Self::AlreadyConnected => 1,
@@ -87,14 +86,14 @@ impl TransferError {
     }
 }
 
-/// A configuration that no transfer can be run with.
+/// Invalid configuration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A window of 0 packets.
     #[error("the window must be at least 1 packet")]
     ZeroWindow,
-    /// The window's packets would not fit the memory allowed for the send buffer.
+    /// The send buffer for this window would exceed its memory limit.
     #[error("a window of {window} packets needs {needed} bytes of send buffer, but {limit} are allowed")]
     WindowTooLarge {
         /// Packets.
@@ -104,7 +103,7 @@ pub enum ConfigError {
         /// Bytes.
         limit: u64,
     },
-    /// A packet size that leaves no room for what the format must say, or that UDP cannot carry.
+    /// A packet size below the format's minimum or above that of UDP.
     #[error("the packet size must be from {least} to 65507 bytes, not {size}")]
     PacketSize {
         /// Smallest value that the format allows, bytes.
@@ -112,7 +111,7 @@ pub enum ConfigError {
         /// Bytes.
         size: usize,
     },
-    /// A round-trip time, rate, loss or buffer that every receiver drops.
+    /// A property of the emulated link that no receiver would accept.
     #[error("{0}")]
     Link(&'static str),
     /// An attempt limit of 0.

@@ -1,33 +1,32 @@
-//! The facts a sender tells an observer as they happen: for per-packet logs and tests. Time is
-//! passed in, so a trace is right in virtual time too.
+//! Events that a sender reports to an observer, for logs, qlog and tests.
 
 use std::time::{Duration, Instant};
 
 use crate::Blocked;
 use crate::congestion::Cause;
 
-/// Sees every fact. Without one, a machine pays a single branch.
+/// Receives the events of a sender. Observing changes nothing in the transfer.
 pub trait Observer: Send {
-    /// Called once per fact, in order.
+    /// Called once for each event, in order.
     fn on(&mut self, now: Instant, trace: &Trace);
 
-    /// Events that this observer needs; the sender may tell it of others.
+    /// Returns the events that this observer needs. The sender may report others, too.
     fn interest(&self) -> Interest {
         Interest::Everything
     }
 }
 
-/// Which facts an observer wants to hear.
+/// Events that an observer needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Interest {
-    /// [`Trace::AckReceived`] alone, for its sample: the sender then need not stop at each packet
-    /// or look for what changed.
+    /// Only the RTT samples in [`Trace::AckReceived`]. The cheapest: the sender neither reports
+    /// single packets nor compares its metrics.
     RoundTrips,
-    /// All of them.
+    /// All events.
     Everything,
 }
 
-/// Tells all of them, in their order.
+/// Reports each event to every observer of the vector.
 impl Observer for Vec<Box<dyn Observer>> {
     fn on(&mut self, now: Instant, trace: &Trace) {
         for observer in self {
@@ -40,16 +39,16 @@ impl Observer for Vec<Box<dyn Observer>> {
     }
 }
 
-/// Why a packet was sent again.
+/// Reason for a retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
     /// The retransmission timer fired.
     Timeout,
     /// The third duplicate ACK arrived.
     DupAcks,
-    /// The loss detector gave it up.
+    /// Loss detection declared the packet lost.
     Lost,
-    /// ACKs stopped coming: a probe (RFC 8985, section 7).
+    /// Tail loss probe: no ACK arrived for about two RTTs (RFC 8985, section 7).
     Probe,
 }
 
@@ -68,12 +67,12 @@ pub enum PacketKind {
     Close,
 }
 
-/// By which rule a packet was declared lost.
+/// Rule by which a packet was declared lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossTrigger {
-    /// One that left later was delivered, and it had had its time (RFC 8985, section 6).
+    /// A packet sent later was delivered, and the reordering window is over (RFC 8985, section 6).
     TimeThreshold,
-    /// Enough was selectively acknowledged above it (RFC 6675, section 4).
+    /// Three segments above it were selectively acknowledged (RFC 6675, section 4).
     SackThreshold,
     /// The third duplicate ACK, or a partial one (RFC 6582).
     DupAcks,
@@ -81,21 +80,21 @@ pub enum LossTrigger {
     Timeout,
 }
 
-/// Timer of a sender, beside that of the pacer.
+/// Timer of a sender. The pacer's is not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
     /// The retransmission timer of data (RFC 6298).
     Retransmission,
     /// The tail loss probe (RFC 8985, section 7).
     Probe,
-    /// The time that reordering may take is over (RFC 8985, section 6.2).
+    /// End of the reordering window (RFC 8985, section 6.2).
     Reordering,
-    /// The SYN or the FIN is sent again.
+    /// Retransmission of the SYN or the FIN.
     Control,
 }
 
 impl Timer {
-    /// All of them, each at its [`Timer::index`].
+    /// All timers, in the order of [`Timer::index`].
     pub(crate) const ALL: [Self; 4] = [Self::Retransmission, Self::Probe, Self::Reordering, Self::Control];
 
     pub(crate) fn index(self) -> usize {
@@ -103,33 +102,35 @@ impl Timer {
     }
 }
 
-/// How a sender stands. Times are zero before the first sample.
+/// State of a sender. Times are zero before the first RTT sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Congestion window, bytes.
     pub cwnd: u64,
-    /// Slow-start threshold, bytes, where there is one.
+    /// Slow-start threshold, bytes; `None` before the first congestion event, and for controllers
+    /// without one.
     pub ssthresh: Option<u64>,
-    /// Bytes believed to be in the network (`pipe` of RFC 6675).
+    /// Estimate of the bytes in the network (`pipe` of RFC 6675).
     pub in_flight: u64,
-    /// The receiver's window, in the wire's numbers from the oldest one not acknowledged on.
+    /// Receive window, counted from the oldest unacknowledged number: packets (classic) or bytes
+    /// (native).
     pub snd_wnd: u64,
-    /// Smoothed round-trip time (RFC 6298); zero until it was measured on the path as it is, as are
-    /// the next two.
+    /// Smoothed RTT (RFC 6298). A sample of the handshake through a cookie exchange does not count.
     pub srtt: Duration,
-    /// Its mean deviation (RFC 6298).
+    /// Mean deviation of the RTT (RFC 6298).
     pub rttvar: Duration,
-    /// Smallest round-trip time.
+    /// Smallest RTT of the transfer.
     pub min_rtt: Duration,
-    /// The newest round-trip sample.
+    /// Newest RTT sample.
     pub latest_rtt: Option<Duration>,
-    /// Bytes per second at which packets leave; `None` without pacing.
+    /// Pacing rate in bytes of payload per second; `None` without pacing.
     pub pacing_rate: Option<u64>,
-    /// Bytes per second, the newest sample (draft-cheng-iccrg-delivery-rate-estimation).
+    /// Newest sample of the delivery rate, bytes per second
+    /// (draft-cheng-iccrg-delivery-rate-estimation).
     pub delivery_rate: Option<u64>,
 }
 
-/// One fact. Sequence numbers and windows are in the wire's numbers: packets or bytes.
+/// One event. Sequence numbers and windows count packets (classic) or bytes (native).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the fields carry the words of RFC 9293 and 6298")]
@@ -153,8 +154,9 @@ pub enum Trace {
         deadline: Instant,
         resend: Option<Resend>,
     },
-    /// The base moved. `deadline` is `None` when nothing is outstanding any more; `sample` is the
-    /// round trip of the last packet acknowledged, unless Karn's rule forbids it.
+    /// The cumulative ACK advanced. `deadline` is that of the retransmission timer, `None` if all
+    /// data is acknowledged. `sample` is the RTT of the last packet acknowledged, `None` if Karn's
+    /// rule forbids it.
     AckReceived {
         ack: u64,
         wnd: u64,
@@ -167,7 +169,7 @@ pub enum Trace {
         wnd: u64,
         dup_acks: u32,
     },
-    /// New data leaves at `rate` bytes of payload per second at most from now on.
+    /// The pacing rate changed to `rate` bytes of payload per second.
     Paced {
         rate: u64,
     },
@@ -184,9 +186,9 @@ pub enum Trace {
         ack: u64,
         crc: u32,
     },
-    /// A datagram of `length` bytes left, with `len` bytes of the stream from `offset` on. `number`
-    /// is that of the transmission; where the wire numbers none, that of the packet, or of the
-    /// attempt for a SYN.
+    /// A datagram of `length` bytes was sent, with `len` bytes of the stream from `offset` on.
+    /// `number` is the transmission number (native), the packet number (classic), or the attempt
+    /// (SYN).
     PacketSent {
         kind: PacketKind,
         number: u64,
@@ -195,24 +197,24 @@ pub enum Trace {
         length: usize,
         resend: Option<Resend>,
     },
-    /// A datagram of `length` bytes arrived that is a packet; what it meant follows.
+    /// A valid packet of `length` bytes arrived. Events of its effects follow.
     PacketReceived {
         kind: PacketKind,
         length: usize,
     },
-    /// A datagram arrived that is none.
+    /// An invalid datagram of `length` bytes arrived.
     PacketDropped {
         length: usize,
     },
-    /// Part of the ACK whose [`Trace::AckProcessed`] follows: a segment is newly known to be
-    /// delivered. `tx` is its last transmission, where the wire numbers them.
+    /// A segment was newly acknowledged; [`Trace::AckProcessed`] of the same ACK follows. `tx` is
+    /// its last transmission number (native).
     PacketAcked {
         tx: Option<u64>,
         offset: u64,
         len: u32,
     },
-    /// The scoreboard took an ACK: `bytes` newly acknowledged, in `blocks` selective blocks and
-    /// below `ack`; `delay` is the receiver's.
+    /// The scoreboard processed an ACK up to `ack` with `blocks` SACK blocks, which newly
+    /// acknowledged `bytes`. `delay` is the receiver's ACK delay.
     AckProcessed {
         ack: u64,
         wnd: u64,
@@ -229,25 +231,27 @@ pub enum Trace {
         len: u32,
         trigger: LossTrigger,
     },
-    /// An episode of recovery begins.
+    /// A recovery episode began.
     RecoveryBegan {
         cause: Cause,
     },
-    /// The episode is over; if it was spurious, nothing had been lost and its reduction is undone.
+    /// The recovery episode ended. If it was spurious, nothing was lost, and its reduction is
+    /// undone.
     RecoveryEnded {
         spurious: bool,
     },
-    /// A probe repaired a loss that nothing else had noticed; the window is reduced.
+    /// A tail loss probe repaired a loss that nothing else detected; the window is reduced (RFC
+    /// 8985, section 7.4).
     ProbeRepaired,
-    /// At least one of them changed in the call that ends here.
+    /// At least one metric changed since the last such event.
     MetricsUpdated(Metrics),
-    /// The congestion controller went into another phase
+    /// The phase of the congestion controller changed
     /// ([`Controller::phase`](crate::congestion::Controller)).
     PhaseChanged {
         old: Option<&'static str>,
         new: &'static str,
     },
-    /// Nothing leaves, for another reason than last time.
+    /// The reason for which the sender cannot send changed.
     Blocked {
         reason: Blocked,
     },

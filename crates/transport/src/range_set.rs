@@ -1,15 +1,16 @@
-//! Set of 64-bit numbers as sorted, disjoint ranges that do not touch: the data beyond a hole.
+//! Set of 64-bit numbers as sorted, disjoint ranges that do not touch, for data received beyond a
+//! hole.
 //!
-//! The number of ranges is bounded, so that a peer that sends every second byte cannot make it
-//! grow. A range beyond the bound is refused with an error. A lookup costs the logarithm of the
-//! number of ranges, and nothing in the usual case that new numbers follow the largest.
+//! The number of ranges is limited, because a peer could send every second byte. A lookup takes
+//! O(log n) in the number of ranges, and O(1) in the usual case that new numbers follow the
+//! largest.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The set has as many ranges as it may, and the new one touches none of them.
+/// The set has reached its limit of ranges, and the new one touches none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the set holds as many ranges as it may")]
+#[error("the set has reached its limit of ranges")]
 pub struct Full;
 
 /// Sorted, disjoint, non-empty ranges with at least one missing number between any two.
@@ -23,7 +24,7 @@ impl RangeSet {
     /// Memory of one range, bytes.
     pub(crate) const RANGE_SIZE: usize = size_of::<Range<u64>>();
 
-    /// An empty set that will never have more than `limit` ranges.
+    /// Returns an empty set of at most `limit` ranges.
     pub fn new(limit: usize) -> Self {
         Self { ranges: VecDeque::new(), limit }
     }
@@ -31,7 +32,7 @@ impl RangeSet {
     /// Adds a range and returns how many of its numbers are new. An empty range changes nothing.
     ///
     /// # Errors
-    /// [`Full`] if it touches no range and there are as many as there may be; the set is as it was.
+    /// [`Full`] if the limit is reached and the range touches no other; the set is unchanged.
     pub fn insert(&mut self, range: Range<u64>) -> Result<u64, Full> {
         let length = range.end.saturating_sub(range.start);
         if length == 0 {
@@ -63,12 +64,12 @@ impl RangeSet {
         Ok(new)
     }
 
-    /// True if [`RangeSet::insert`] would take this range.
+    /// True if [`RangeSet::insert`] would succeed for this range.
     pub(crate) fn has_room_for(&self, range: &Range<u64>) -> bool {
         self.ranges.len() < self.limit || range.is_empty() || self.touches(range)
     }
 
-    /// Removes every number below `start` and returns how many there were.
+    /// Removes the numbers below `start` and returns their count.
     pub fn remove_below(&mut self, start: u64) -> u64 {
         let mut removed = 0;
         while let Some(front) = self.ranges.front().filter(|front| front.end <= start) {
@@ -82,7 +83,7 @@ impl RangeSet {
         removed
     }
 
-    /// The range that this number is in.
+    /// Returns the range that contains this number.
     pub fn range_of(&self, number: u64) -> Option<Range<u64>> {
         let range = match self.ranges.back() {
             Some(last) if last.start <= number => last,
@@ -97,12 +98,12 @@ impl RangeSet {
         self.range_of(number).is_some()
     }
 
-    /// The smallest number from `start` on that is missing.
+    /// Returns the smallest number from `start` on that is not in the set.
     pub fn first_missing(&self, start: u64) -> u64 {
         self.range_of(start).map_or(start, |range| range.end)
     }
 
-    /// The parts of `range` that the set lacks, in ascending order.
+    /// Iterates over the parts of `range` that are not in the set, in ascending order.
     pub(crate) fn gaps(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut next = match self.ranges.back() {
             Some(last) if last.end > range.start => self.first_ending_after(range.start),
@@ -123,18 +124,18 @@ impl RangeSet {
         })
     }
 
-    /// The ranges in ascending order.
+    /// Iterates over the ranges in ascending order.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Range<u64>> + DoubleEndedIterator + '_ {
         self.ranges.iter().cloned()
     }
 
-    /// The range at a place in ascending order.
+    /// Returns the range with this index, in ascending order.
     pub(crate) fn get(&self, index: usize) -> Option<&Range<u64>> {
         self.ranges.get(index)
     }
 
-    /// Place of the first range that ends after `number`; [`RangeSet::len`] if none does. Costs the
-    /// logarithm of how far that is from `near`, a place where it may be.
+    /// Returns the index of the first range that ends after `number`; [`RangeSet::len`] if none
+    /// does. Searches outwards from index `near`, in O(log d) for a distance d.
     pub(crate) fn first_ending_after_near(&self, number: u64, near: usize) -> usize {
         let ends_before = |index: usize| self.ranges.get(index).is_some_and(|range| range.end <= number);
         let mut low = near.min(self.ranges.len());
@@ -150,7 +151,8 @@ impl RangeSet {
             low = low.saturating_sub(step);
             step *= 2;
         }
-        // All below `low` end before, and `high` does not or is one past the last.
+        // Ranges below `low` end at or before `number`; range `high` ends after it or does not
+        // exist.
         while low < high {
             let middle = low + (high - low) / 2;
             if ends_before(middle) {
@@ -162,18 +164,19 @@ impl RangeSet {
         low
     }
 
-    /// The first range that starts at `start` or above, or else the first of all: for going round.
+    /// Returns the first range that starts at `start` or above, or else the first of all
+    /// (round-robin).
     pub(crate) fn next_round(&self, start: u64) -> Option<Range<u64>> {
         let index = self.ranges.partition_point(|range| range.start < start);
         self.ranges.get(index).or(self.ranges.front()).cloned()
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// True if the set has no number.
+    /// True if the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -19,7 +19,7 @@ const MAX_SEARCHED: usize = 64;
 pub enum Admission {
     /// Admitted with a new receiver.
     New,
-    /// Admitted: the peer had a receiver before.
+    /// Admitted: the peer has a receiver already.
     Known,
     /// Refused: there is no room.
     Refused,

@@ -1,8 +1,8 @@
 //! Budget of the socket's receive buffer, which all peers share: how much each unfinished transfer
 //! may have in flight. The receivers turn that into windows.
 //!
-//! - Transfers that sent data in this epoch or in the previous one are active. They divide the
-//!   buffer equally.
+//! - Transfers that sent data in this epoch (100 ms) or in the previous one are active. They divide
+//!   the buffer equally.
 //! - An offered window cannot be withdrawn, so a silent transfer keeps its offer. The silent ones
 //!   together reserve at most half of the buffer: paused transfers and SYNs with forged addresses
 //!   cost the active ones no more than that.

@@ -39,13 +39,14 @@ pub struct SocketBuffer {
     pub capacity: u64,
     /// Returns the bytes charged to the buffer for a datagram with this many bytes of payload.
     pub charge: fn(u64) -> u64,
-    /// Bytes in flight of all peers together above which more gains no throughput.
+    /// Bytes in flight of all peers together beyond which throughput no longer rises.
     pub useful_bytes: u64,
-    /// Bytes in flight that are useful to one peer, however many peers there are.
+    /// Bytes in flight of one peer beyond which its throughput no longer rises, whatever the number
+    /// of peers.
     pub useful_peer_bytes: u64,
-    /// Bytes a second that the hosts process at least when they are busy.
+    /// Lower limit of the rate at which busy hosts process data, bytes per second.
     pub min_drain_rate: u64,
-    /// Part of an RTT that idle hosts take, to wake up and to batch.
+    /// Part of an RTT spent in idle hosts, by wake-ups and batching.
     pub min_host_delay: Duration,
 }
 
@@ -68,7 +69,8 @@ impl ListenerConfig {
 }
 
 impl SocketBuffer {
-    /// Returns the bytes in flight that are useful to this many peers together.
+    /// Returns the bytes in flight beyond which the throughput of this many peers together no
+    /// longer rises.
     pub(super) fn useful(&self, peers: u64) -> u64 {
         self.useful_bytes.max(peers * self.useful_peer_bytes)
     }

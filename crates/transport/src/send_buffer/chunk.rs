@@ -1,43 +1,43 @@
-//! A piece of the stream in one frame: where its bytes lie among the packets' headers. Knows no
-//! other pieces.
+//! Contiguous piece of the stream in one frame, laid out as packets: payload with room for each
+//! header before it.
 
 use std::sync::Arc;
 
 use crate::{Frame, MAX_DATAGRAM, Reuse};
 
-/// Most packets that drivers send in one call: a frame ends with a batch.
+/// Largest number of packets in one send call. Frames end with a whole batch.
 const BATCH: usize = 64;
 
-/// How the stream is cut into packets from `offset` on.
+/// Division of the stream into packets from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// A packet begins here, in bytes of the stream.
+    /// Stream offset at which a packet begins, bytes.
     pub(crate) offset: u64,
-    /// Bytes before each packet's payload.
+    /// Length of the header before each payload, bytes.
     pub(crate) header: usize,
     /// Payload of each packet, bytes, at least 1.
     pub(crate) mss: usize,
 }
 
-/// `written` bytes of the stream from `base` on.
+/// The `written` bytes of the stream from offset `base` on.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) frame: Arc<Frame>,
-    /// Offset in the stream of its first byte.
     pub(super) base: u64,
     pub(super) written: usize,
-    /// Most bytes of the stream that it takes.
+    /// Limit of `written`.
     pub(super) capacity: usize,
-    /// Bytes at its start that lie end to end: the rest of a packet that begins before it.
+    /// Bytes at the start without headers between them: the rest of a packet that begins in the
+    /// previous chunk.
     lead: usize,
     header: usize,
     mss: usize,
-    /// Retransmissions so far when the first zero-copy batch left from here.
+    /// The stream's count of retransmissions when the first zero-copy batch of this frame was sent.
     zero_copied: Option<u64>,
 }
 
 impl Chunk {
-    /// An empty one from `base` on, for packets as `cut` has them.
+    /// Returns an empty chunk that begins at `base`, with room for headers as `cut` requires.
     pub(super) fn new(frame: Arc<Frame>, base: u64, cut: Cut) -> Self {
         let Cut { offset, header, mss } = cut;
         let into = base.saturating_sub(offset) % mss as u64;
@@ -51,12 +51,13 @@ impl Chunk {
         Self { frame, base, written: 0, capacity, lead, header, mss, zero_copied: None }
     }
 
-    /// One past its last byte in the stream.
+    /// Stream offset after the last byte written.
     pub(super) fn end(&self) -> u64 {
         self.base + self.written as u64
     }
 
-    /// Where its byte `at` lies in the frame, and how many lie end to end from there on.
+    /// Returns the index in the frame of the chunk's byte `at`, and the number of bytes from there
+    /// to the next header.
     pub(super) fn locate(&self, at: usize) -> (usize, usize) {
         if at < self.lead {
             return (at, self.lead - at);
@@ -65,13 +66,14 @@ impl Chunk {
         (self.lead + packet * (self.header + self.mss) + self.header + into, self.mss - into)
     }
 
-    /// The bytes from `at` on, at most `len`, that lie end to end.
+    /// Returns the bytes from `at` to the next header, at most `len`.
     pub(super) fn piece(&self, at: usize, len: usize) -> &[u8] {
         let (place, run) = self.locate(at);
         &self.frame.bytes()[place..place + run.min(len)]
     }
 
-    /// The room that is left; `None` if there is none, or a batch still holds the frame.
+    /// Returns the unwritten rest. `None` if the chunk is full, or if an unsent batch references
+    /// the frame.
     pub(super) fn spare(&mut self) -> Option<Spare<'_>> {
         let rest = self.capacity - self.written;
         if rest == 0 {
@@ -82,12 +84,12 @@ impl Chunk {
         Some(Spare { memory, first, header: self.header, mss: self.mss, rest })
     }
 
-    /// Takes no more than it has.
+    /// Ends the chunk at the bytes written so far.
     pub(super) fn seal(&mut self) {
         self.capacity = self.written;
     }
 
-    /// Full packets that lie ready as `cut` has them, from where its first one begins.
+    /// Returns the number of full packets from `cut.offset` on that are laid out as `cut` requires.
     pub(super) fn ready(&self, cut: Cut) -> usize {
         let Some(at) = cut.offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok()) else {
             return 0;
@@ -99,8 +101,8 @@ impl Chunk {
         (self.written - at) / self.mss
     }
 
-    /// `count` packets end to end, which are [`Chunk::ready`], and where the first one lies in the
-    /// frame. `None` if a batch holds the frame.
+    /// Returns the memory of `count` packets that are [`Chunk::ready`], headers included, and its
+    /// index in the frame. `None` if an unsent batch references the frame.
     pub(super) fn packets(&mut self, cut: Cut, count: usize) -> Option<(usize, &mut [u8])> {
         let at = usize::try_from(cut.offset - self.base).ok()?;
         let size = self.header + self.mss;
@@ -108,15 +110,17 @@ impl Chunk {
         Some((start, &mut Arc::get_mut(&mut self.frame)?.bytes_mut()[start..start + count * size]))
     }
 
-    /// A batch of `len` bytes leaves from here, after `resent` retransmissions.
+    /// Records that a batch of `len` bytes was sent from this frame, after `resent`
+    /// retransmissions.
     pub(super) fn on_sent_in_place(&mut self, len: usize, resent: u64) {
         if len >= Frame::MIN_ZERO_COPY_BYTES {
             self.zero_copied.get_or_insert(resent);
         }
     }
 
-    /// The wear of the frame when all in it was acknowledged and `resent` segments have been sent
-    /// again.
+    /// Returns how the frame may be reused when all of it is acknowledged, after `resent`
+    /// retransmissions. A segment retransmitted meanwhile may be acknowledged while its first copy
+    /// still waits in the kernel.
     pub(super) fn reuse(&self, resent: u64) -> Reuse {
         match self.zero_copied {
             None => Reuse::NeverSent,
@@ -126,17 +130,17 @@ impl Chunk {
     }
 }
 
-/// As many packets of these as fill whole batches.
+/// Rounds `packets` down to whole batches, unless they are fewer than one.
 fn whole_batches(packets: usize) -> usize {
     if packets < BATCH { packets } else { packets - packets % BATCH }
 }
 
-/// Room for an application's next bytes, in pieces that are to be filled one after the other: each
-/// ends where a packet's header will be.
+/// Room for the application's next bytes: an iterator of slices to fill in order. A slice ends
+/// where the next packet's header will be.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Spare<'a> {
     memory: &'a mut [u8],
-    /// Bytes of the next piece.
+    /// Length of the next slice, bytes.
     first: usize,
     header: usize,
     mss: usize,
@@ -144,23 +148,23 @@ pub struct Spare<'a> {
 }
 
 impl Spare<'_> {
-    /// Bytes of all pieces together.
+    /// Total length of the slices, bytes.
     pub fn len(&self) -> usize {
         self.rest
     }
 
-    /// There is no room.
+    /// True if there is no room.
     pub fn is_empty(&self) -> bool {
         self.rest == 0
     }
 
-    /// Room limited to `bytes`.
+    /// Returns this room limited to `bytes`.
     #[must_use]
     pub fn within(self, bytes: usize) -> Self {
         Self { rest: self.rest.min(bytes), ..self }
     }
 
-    /// Copies as much of `bytes` as fits; gives how much that was.
+    /// Copies as much of `bytes` as fits and returns the number of bytes copied.
     pub(crate) fn copy_from(self, bytes: &[u8]) -> usize {
         let mut copied = 0;
         for piece in self {

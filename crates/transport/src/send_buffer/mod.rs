@@ -1,5 +1,5 @@
-//! The bytes that were written and are not yet acknowledged, addressed by their offset in the
-//! stream, and the CRC-32 of the stream. Knows no time, and of packets only where they will begin.
+//! Send buffer: bytes written by the application and not yet acknowledged, addressed by stream
+//! offset, and the CRC-32 of the stream. Bytes lie where their packets will be sent from.
 
 mod chunk;
 mod pool;
@@ -16,32 +16,33 @@ pub use pool::FramePool;
 
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
-    /// In the order of the stream, without gaps.
+    /// In stream order, without gaps.
     chunks: VecDeque<Chunk>,
-    /// Where frames come from and go to: they are reused, so the working set is what is in flight.
+    /// Source of frames. Acknowledged frames return to it, so the working set is the data in
+    /// flight.
     memory: FramePool,
-    /// How many chunks were released so far.
+    /// Number of chunks released so far.
     released: usize,
-    /// The chunk that was looked at last, counted from the first of all: the next look is there or
-    /// nearby.
+    /// Index of the chunk accessed last, released chunks included: the next access is there or
+    /// near.
     last: usize,
-    /// One past the last byte written.
+    /// Stream offset after the last byte written.
     end: u64,
     crc: Crc,
 }
 
-/// The CRC-32 of the stream, in one of two ways that read each byte once.
+/// CRC-32 of the stream. Either way reads each byte once.
 #[derive(Debug)]
 enum Crc {
-    /// Of what was written, read when it is.
+    /// Computed when the bytes are written.
     Written(Crc32),
-    /// Of what was sent, put together from those of the packets, which are computed anyway.
+    /// Combined from the CRC-32 of each packet, which the packet's check needs anyway.
     Sent { crc: u32, combiner: Box<Combiner> },
 }
 
 impl Crc {
-    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where
-    /// packets have one.
+    /// Records the first transmission of the next `len` bytes; `crc` is their CRC-32, if the format
+    /// has one.
     fn sent(&mut self, len: usize, crc: Option<u32>) {
         if let (Self::Sent { crc: whole, combiner }, Some(piece)) = (self, crc) {
             *whole = combiner.append(*whole, piece, len);
@@ -49,15 +50,15 @@ impl Crc {
     }
 }
 
-/// A batch that leaves from where it was written.
+/// Batch of packets that is sent from the frame in which it was written.
 pub(crate) struct Ready {
     pub(crate) frame: Arc<Frame>,
-    /// Where in the frame its first packet begins.
+    /// Index of the first packet in the frame.
     pub(crate) start: usize,
 }
 
 impl SendBuffer {
-    /// `of_packets` if the caller will give the CRC-32 of each packet ([`SendBuffer::sent`]).
+    /// With `of_packets` the caller passes the CRC-32 of each packet to [`SendBuffer::sent`].
     pub(crate) fn new(of_packets: bool, memory: FramePool) -> Self {
         let crc = if of_packets {
             Crc::Sent { crc: 0, combiner: Box::default() }
@@ -67,8 +68,8 @@ impl SendBuffer {
         Self { chunks: VecDeque::new(), memory, released: 0, last: 0, end: 0, crc }
     }
 
-    /// Room for the next bytes: never empty, at most a frame. What is written there will be cut
-    /// into packets as `cut` has them.
+    /// Returns room for the next bytes: never empty, at most a frame. `cut` says where packet
+    /// headers will be.
     pub(crate) fn spare(&mut self, cut: Cut) -> Spare<'_> {
         if self.chunks.back_mut().is_none_or(|chunk| chunk.spare().is_none()) {
             if let Some(chunk) = self.chunks.back_mut() {
@@ -91,7 +92,7 @@ impl SendBuffer {
         full && self.memory.is_exhausted()
     }
 
-    /// Takes the first `n` bytes of [`SendBuffer::spare`] as written.
+    /// Records that the caller wrote the first `n` bytes of [`SendBuffer::spare`].
     pub(crate) fn advance(&mut self, n: usize) {
         if n == 0 {
             return;
@@ -110,20 +111,20 @@ impl SendBuffer {
         }
     }
 
-    /// The next `len` bytes of the stream left for the first time; `crc` is their CRC-32, where
-    /// packets have one.
+    /// Records the first transmission of the next `len` bytes; `crc` is their CRC-32, if the format
+    /// has one.
     pub(crate) fn sent(&mut self, len: usize, crc: Option<u32>) {
         self.crc.sent(len, crc);
     }
 
-    /// Full packets that can leave from where they were written, from `cut.offset` on.
+    /// Returns the number of full packets from `cut.offset` on that can be sent without a copy.
     pub(crate) fn ready(&mut self, cut: Cut) -> usize {
         let at = self.find(cut.offset);
         self.chunks.get(at).map_or(0, |chunk| chunk.ready(cut))
     }
 
-    /// How many packets begin before the next place from which packets can leave as they lie:
-    /// `None` if none is in sight.
+    /// Returns the number of packets that must be copied before the next ones that can be sent
+    /// without a copy. `None` if the next chunk has none.
     pub(crate) fn unready(&mut self, cut: Cut) -> Option<u64> {
         let at = self.find(cut.offset);
         let end = self.chunks.get(at)?.end();
@@ -132,10 +133,10 @@ impl SendBuffer {
         (self.chunks.get(at + 1)?.ready(next) > 0).then_some(before)
     }
 
-    /// Lets the `count` packets leave that are [`SendBuffer::ready`]; `head` writes each one's
-    /// header, knowing its number and payload, and gives the payload's CRC-32 where packets have
-    /// one. Segments were sent again `resent` times so far. `None` if they cannot leave from there
-    /// now.
+    /// Prepares `count` packets that are [`SendBuffer::ready`]. `head` writes a packet's header
+    /// from the packet's index, header memory and payload, and returns the payload's CRC-32 if the
+    /// format has one. `resent` is the number of retransmissions so far. `None` if an unsent batch
+    /// references the frame.
     pub(crate) fn send_in_place(
         &mut self,
         cut: Cut,
@@ -156,8 +157,7 @@ impl SendBuffer {
         Some(Ready { frame: Arc::clone(&chunk.frame), start })
     }
 
-    /// Copies the bytes from `offset` on into `out`; all of them must have been written and not
-    /// released.
+    /// Copies the bytes from `offset` on into `out`. All of them must be written and not released.
     pub(crate) fn copy_to(&mut self, offset: u64, out: &mut [u8]) {
         let mut rest = out;
         self.for_pieces(offset, rest.len(), |piece| {
@@ -167,14 +167,14 @@ impl SendBuffer {
         });
     }
 
-    /// CRC-32 of the `len` bytes from `offset` on, which [`SendBuffer::copy_to`] would copy.
+    /// Returns the CRC-32 of the `len` bytes from `offset` on.
     pub(crate) fn checksum(&mut self, offset: u64, len: usize) -> u32 {
         let mut crc = Crc32::new();
         self.for_pieces(offset, len, |piece| crc.update(piece));
         crc.sum()
     }
 
-    /// The `len` bytes from `offset` on, piece by piece.
+    /// Calls `take` with consecutive slices of the `len` bytes from `offset` on.
     fn for_pieces(&mut self, offset: u64, len: usize, mut take: impl FnMut(&[u8])) {
         debug_assert!(offset + len as u64 <= self.end);
         let mut chunk = self.find(offset);
@@ -193,11 +193,11 @@ impl SendBuffer {
         }
     }
 
-    /// Forgets everything before `offset`; segments were sent again `resent` times so far. Who
-    /// holds nothing has no memory either: the next byte is the first of a chunk.
+    /// Releases the chunks that end at or before `offset`, which is acknowledged. `resent` is the
+    /// number of retransmissions so far. If all bytes are acknowledged, no frame remains in use.
     pub(crate) fn release(&mut self, offset: u64, resent: u64) {
         while let Some(first) = self.chunks.front() {
-            // One that is not full is written on, unless nothing is held.
+            // A chunk with room is kept for later writes, unless all bytes are acknowledged.
             let done = first.written == first.capacity || offset == self.end;
             if first.end() > offset || !done {
                 return;
@@ -210,13 +210,13 @@ impl SendBuffer {
         }
     }
 
-    /// One past the last byte written: the length of the stream so far.
+    /// Returns the length of the stream so far, bytes.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// CRC-32 (IEEE) of the stream so far: of what was written, or where packets have checks of
-    /// what was sent.
+    /// Returns the CRC-32 (IEEE 802.3) of the bytes written so far. With `of_packets`: of the bytes
+    /// sent so far.
     pub(crate) fn crc(&self) -> u32 {
         match &self.crc {
             Crc::Written(crc) => crc.sum(),
@@ -224,8 +224,8 @@ impl SendBuffer {
         }
     }
 
-    /// The chunk that holds the byte at `offset`, or the last one for what is not written; 0 if
-    /// there is none.
+    /// Returns the index of the chunk with the byte at `offset`. If that byte is not written: of
+    /// the last chunk, or 0 if there is none.
     fn find(&mut self, offset: u64) -> usize {
         let near = self.last.saturating_sub(self.released);
         let holds = |chunk: &Chunk| chunk.base <= offset && offset < chunk.end();
@@ -245,7 +245,6 @@ impl Drop for SendBuffer {
     }
 }
 
-/// Where `offset` lies in a chunk from `base` on: both are in memory.
 #[allow(clippy::cast_possible_truncation, reason = "a chunk is in memory")]
 fn within(offset: u64, base: u64) -> usize {
     (offset - base) as usize

@@ -1,22 +1,22 @@
-//! Memory for bytes that are written and not yet acknowledged, which senders take from and give
-//! back to. Knows no streams.
+//! Pool of frames: the memory of send buffers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Frame, FrameSource, Reuse};
 
-/// Free frames kept for reuse; more are given back to the allocator. What one turn's ACKs free is
-/// taken again by the next turn's data, so this is as much as a turn may acknowledge: 16 MiB.
+/// Largest number of free frames, 16 MiB; further ones return to the allocator. The ACKs of one
+/// turn free at most this much, and the data written next reuses it.
 const FREE_FRAMES: usize = 256;
 
-/// Memory for what senders hold until it is acknowledged. Each has its own unless it is given
-/// another's ([`Sender::with_memory`](crate::Sender::with_memory)): many that run in turn on one
-/// thread should share one. Then what the first to be acknowledged gives back is what the next to
-/// write gets, still in the cache, and there is as much of it as is in flight, however many they
-/// are.
+/// Pool of frames for unacknowledged data.
 ///
-/// Clones are the same memory. It is not limited: the senders' windows do that.
+/// Each sender has its own pool unless it is built with another one
+/// ([`Sender::with_memory`](crate::Sender::with_memory)). Senders that run in turn on one thread
+/// should share one: a frame freed by one sender's ACKs is still in the cache when the next sender
+/// writes, and the pool is only as large as the data in flight.
+///
+/// Clones share the frames. The pool has no limit of its own; the senders' windows limit it.
 #[derive(Clone, Default)]
 pub struct FramePool(Arc<Mutex<Free>>);
 
@@ -27,18 +27,18 @@ struct Free {
 }
 
 impl FramePool {
-    /// With nothing in it.
+    /// Returns an empty pool.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A pool that prefers the zero-copy frames of `frames` while there are some.
+    /// Returns a pool that uses the zero-copy frames of `frames` first.
     pub fn of(frames: Box<dyn FrameSource>) -> Self {
         Self(Arc::new(Mutex::new(Free { frames: Vec::new(), lendable: Some(frames) })))
     }
 
-    /// Takes a zero-copy frame, else the one returned last with its old contents, else a new one.
-    /// It is not shared.
+    /// Returns an unshared frame: a zero-copy one if available, else the one freed last (with its
+    /// old contents), else a new one.
     pub(super) fn take(&self) -> Arc<Frame> {
         let mut free = self.free();
         if let Some(frame) = free.lendable.as_mut().and_then(|frames| frames.take()) {
@@ -48,7 +48,7 @@ impl FramePool {
         unshared.find_map(|mut frame| Arc::get_mut(&mut frame).is_some().then_some(frame)).unwrap_or_default()
     }
 
-    /// True if the zero-copy frames are all in use.
+    /// True if all zero-copy frames are in use.
     pub(super) fn is_exhausted(&self) -> bool {
         self.free().lendable.as_ref().is_some_and(|frames| frames.is_exhausted())
     }
@@ -64,7 +64,7 @@ impl FramePool {
         }
     }
 
-    /// No code panics while it holds the lock, so a poisoned list is whole.
+    /// Locks the list. No code panics with the lock held, so a poisoned list is intact.
     fn free(&self) -> MutexGuard<'_, Free> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
