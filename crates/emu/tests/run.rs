@@ -14,13 +14,13 @@ mod command;
 mod enclosing;
 #[path = "run/ends.rs"]
 mod ends;
-#[path = "../benches/tcp/flow.rs"]
+#[path = "../../../benches/emu/tcp/flow.rs"]
 mod flow;
 #[path = "run/helpers.rs"]
 mod helpers;
 #[path = "run/nested.rs"]
 mod nested;
-#[path = "../benches/ladder/rungs.rs"]
+#[path = "../../../benches/emu/ladder/rungs.rs"]
 mod rungs;
 #[path = "run/running.rs"]
 mod running;
@@ -30,7 +30,7 @@ mod sentences;
 mod tcp;
 #[path = "run/terminal.rs"]
 mod terminal;
-#[path = "../benches/ladder/traffic.rs"]
+#[path = "../../../benches/emu/ladder/traffic.rs"]
 mod traffic;
 #[path = "run/truth.rs"]
 mod truth;

@@ -1,5 +1,4 @@
-//! Arrival times of packets compared with the model: `cargo bench -p rdt-emu --bench agreement`,
-//! about 10 s.
+//! Arrival times of packets compared with the model: `cargo bench --bench agreement`, about 10 s.
 //!
 //! 10,000 numbered packets in bursts cross one path through the proxy and through a namespace, and
 //! the kernel timestamps each arrival. `rdt-emu sim` gets the same packets, path and seed. The

@@ -1,5 +1,5 @@
-//! Goodput of untuned transfers over long or fast paths with loss, on real sockets: `cargo bench -p
-//! rdt-cli --bench real_link` (`-- --rounds N`: 3; `-- --check` fails below 0.9).
+//! Goodput of untuned transfers over long or fast paths with loss, on real sockets: `cargo bench
+//! --bench real_link` (`-- --rounds N`: 3; `-- --check` fails below 0.9).
 //!
 //! `rdt-send local --file FILE` with link options only, for 13 s including the start. The share is
 //! goodput over the link's rate. Its upper bound is the payload's share of a packet times the

@@ -1,5 +1,5 @@
 //! Round trip of one packet at a time through the programs, compared with that of bare sockets:
-//! `cargo bench -p rdt-cli --bench latency` (`-- --rounds N --packets N`: 5, 20000).
+//! `cargo bench --bench latency` (`-- --rounds N --packets N`: 5, 20000).
 //!
 //! W is 1 and there is no link, so the time is that of the programs and the system. The bare
 //! exchange sends 1472 bytes and gets 12 back, over the same kind of socket and waiter. Both are

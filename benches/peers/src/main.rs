@@ -17,7 +17,7 @@ mod peer;
 #[cfg(any(feature = "quiche", feature = "msquic"))]
 mod pem;
 /// Sockets of rdt's `line_rate` bench.
-#[path = "../../crates/cli/benches/common/plain.rs"]
+#[path = "../../programs/common/plain.rs"]
 #[expect(dead_code, reason = "the limit without offload, and by reference, is measured elsewhere")]
 mod plain;
 #[cfg(feature = "quiche")]
@@ -55,7 +55,7 @@ struct Args {
     #[arg(long, default_value_t = NonZeroU64::new(4_000_000_000).expect("not 0"))]
     bytes: NonZeroU64,
     /// Directory of rdt-send and rdt-recv
-    #[arg(long, value_name = "DIR", default_value = "../target/release")]
+    #[arg(long, value_name = "DIR", default_value = "../../target/release")]
     rdt: PathBuf,
     /// Only these peers, separated by commas (rdt, for the ratio, among them)
     #[arg(long, value_name = "PEER", value_delimiter = ',')]

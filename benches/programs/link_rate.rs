@@ -1,5 +1,5 @@
-//! The emulated link in real time at high rates: `cargo bench -p rdt-cli --bench link_rate` (`--
-//! --rounds N`: 5).
+//! The emulated link in real time at high rates: `cargo bench --bench link_rate` (`-- --rounds N`:
+//! 5).
 //!
 //! RTT 20 ms, 1472-byte packets, W of 1.3 bandwidth-delay products, so the link is always busy once
 //! the window is open. The link counts UDP payload with the header, so goodput is 1464 / 1472 of

@@ -1,5 +1,5 @@
-//! Largest rate of the programs over loopback, compared with the limit: `cargo bench -p rdt-cli
-//! --bench line_rate`.
+//! Largest rate of the programs over loopback, compared with the limit: `cargo bench --bench
+//! line_rate`.
 //!
 //! The limit is the rate of the same datagrams over plain sockets without reliability
 //! (`line_rate/limit.rs`): bare; with a CRC-32 of every byte on each side; with a copy as well; and

@@ -1,4 +1,4 @@
-//! Random loss at full speed: `cargo bench -p rdt-cli --bench loss` (`-- --rounds N --bytes N`: 5,
+//! Random loss at full speed: `cargo bench --bench loss` (`-- --rounds N --bytes N`: 5,
 //! 4000000000).
 //!
 //! 0.1 % forward, RTT 0, W 8192 packets of 1472 bytes, link 10 Gbit/s, `rdt-send local`. Each round

@@ -1,6 +1,6 @@
 //! The limit: datagrams as large as rdt's with a fixed credit in flight, no reliability, and a
-//! CRC-32 of every byte at each end. Same sockets and loop as the limit of `cargo bench -p rdt-cli
-//! --bench line_rate`, in a separate program so that it runs between the peers.
+//! CRC-32 of every byte at each end. Same sockets and loop as the limit of `cargo bench --bench
+//! line_rate`, in a separate program so that it runs between the peers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

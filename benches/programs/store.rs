@@ -1,6 +1,6 @@
 //! Cost of storing: a transfer to no output, to a file in memory, to a file on disk and to a pipe,
-//! compared with one thread that only writes as many bytes to the same place: `cargo bench -p
-//! rdt-cli --bench store` (`-- --rounds N --bytes N`: 3, 4000000000).
+//! compared with one thread that only writes as many bytes to the same place: `cargo bench --bench
+//! store` (`-- --rounds N --bytes N`: 3, 4000000000).
 //!
 //! The time is that of `rdt-send`, which exits when the receiver has confirmed the transfer. The
 //! disk is that of cargo's target directory.

@@ -1,6 +1,6 @@
-//! Many connections at once to one `rdt-recv --no-link --ack-every batch`: `cargo bench -p rdt-cli
-//! --bench connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone;
-//! `--arrangements N`: the first N of five; `--in-flight N`: 32768 packets).
+//! Many connections at once to one `rdt-recv --no-link --ack-every batch`: `cargo bench --bench
+//! connections` (`-- --rounds N --seconds N`: 5, 2; `--connections N`: N alone; `--arrangements N`:
+//! the first N of five; `--in-flight N`: 32768 packets).
 //!
 //! The windows hold 32768 packets in total, at most 8192 each (as in the published runs). With 512
 //! connections that is 64 each, about one GRO message.

@@ -1,5 +1,5 @@
-//! Memory of long transfers: `cargo bench -p rdt-cli --bench memory` (`-- --bytes N --rounds N`:
-//! 20000000000, 1).
+//! Memory of long transfers: `cargo bench --bench memory` (`-- --bytes N --rounds N`: 20000000000,
+//! 1).
 //!
 //! Peak resident set of each process, compared with the bound of 64 MiB plus the window. Classic
 //! and native, with the same fixed window and with the default; to a file; and from the standard

@@ -1,9 +1,9 @@
 //! Kernel TCP over paths of `rdt-emu run`: use of a link, sharing of it, and effect of the window.
 //! Linux.
 //!
-//! `cargo bench -p rdt-emu --bench tcp` (`-- link`, `-- shares`, `-- windows`, `-- beside` or `--
-//! rules` for one table). Both ends are this program; rates are payload rates at the receiver, the
-//! start included.
+//! `cargo bench --bench tcp` (`-- link`, `-- shares`, `-- windows`, `-- beside` or `-- rules` for
+//! one table). Both ends are this program; rates are payload rates at the receiver, the start
+//! included.
 
 #[cfg(target_os = "linux")]
 mod flow;
