@@ -361,6 +361,19 @@ impl Receiver {
         let Stream { buffer, flow, .. } = &mut self.stream;
         let wnd = flow.offer(now, buffer) - open.seq;
         self.reply(Answer::SynAck { ack: open.seq, wnd, attempt: open.attempt });
+        if copy {
+            self.repeat_answer();
+        }
+    }
+
+    /// Repeats the answer to the data that followed an earlier copy of the SYN. A sender that
+    /// received neither takes that data for lost with its SYN and would repeat all of it.
+    fn repeat_answer(&mut self) {
+        match (self.state, &mut self.stream.selective) {
+            (State::Finished { seq, crc }, _) => self.reply(Answer::FinAck { ack: seq, crc }),
+            (_, Some(acks)) if self.first_data_at.is_some() => acks.request(),
+            _ => {}
+        }
     }
 
     /// Adopts what the sender asks for in its SYN. ACKs become no rarer and no later than

@@ -102,6 +102,11 @@ impl SelectiveAcks {
         self.read = true;
     }
 
+    /// Requests an ACK of what has arrived.
+    pub(super) fn request(&mut self) {
+        self.acks.request();
+    }
+
     /// Returns the number of the newest transmission received.
     pub(super) fn largest_tx(&self) -> u64 {
         self.largest_tx

@@ -8,6 +8,7 @@ mod model;
 mod plain_acks;
 mod promises;
 mod reopened;
+mod repeated_syn;
 mod transfer;
 mod unread;
 

@@ -1,0 +1,51 @@
+//! Answers to a SYN that repeats its connection ID after data arrived.
+
+use super::*;
+use crate::wire::native::{self, FromReceiver};
+use crate::wire::{Open, Piece, Seal, Wire};
+
+/// The SYN of a native transfer.
+fn syn(script: &mut Script) {
+    let wire = Wire::Native { connection_id: 7 };
+    let open = Open { wire, seq: 0, cookie: None, link: None, wishes: None, attempt: 1 };
+    script.receiver.handle(script.now, &Packet::Syn(open), Ecn::NotEct, script.memory);
+}
+
+/// Kinds and cumulative numbers of the replies.
+fn told(script: &mut Script) -> Vec<(&'static str, u64)> {
+    let mut out = [0; MAX_REPLY];
+    let mut told = Vec::new();
+    while let Some(len) = script.receiver.poll_reply(script.now, &mut out) {
+        told.push(match native::decode_from_receiver(&out[..len], 0).unwrap() {
+            FromReceiver::SynAck(_) => ("SYN-ACK", 0),
+            FromReceiver::Ack { ack, .. } => ("ACK", ack.ack),
+            FromReceiver::FinAck(fin_ack) => ("FIN-ACK", fin_ack.length),
+            other => panic!("{other:?}"),
+        });
+    }
+    told
+}
+
+#[test]
+fn repeated_syn_repeats_newest_answer() {
+    let mut script = Script::new(keeping());
+    syn(&mut script);
+    syn(&mut script);
+    assert_eq!(told(&mut script), [("SYN-ACK", 0), ("SYN-ACK", 0)], "no data arrived");
+    for (tx, payload) in [(0, b"ab"), (1, b"cd")] {
+        let crc = Some(crc32fast::hash(payload));
+        let piece = Piece { seq: 2 * tx, payload, tx: Some(tx), crc, asks: false, ack_every: 0 };
+        script.receiver.handle(script.now, &Packet::Data(piece), Ecn::NotEct, script.memory);
+    }
+    assert_eq!(told(&mut script), [("ACK", 4)]);
+    script.at(1000);
+    syn(&mut script);
+    assert_eq!(told(&mut script), [("SYN-ACK", 0), ("ACK", 4)]);
+    let seal = Some(Seal { crc: crc32fast::hash(b"abcd"), tx: 2 });
+    let fin = Packet::Fin { seq: 4, seal, heeds_ack: true };
+    script.receiver.handle(script.now, &fin, Ecn::NotEct, script.memory);
+    script.confirm();
+    assert_eq!(told(&mut script).last(), Some(&("FIN-ACK", 4)));
+    syn(&mut script);
+    assert_eq!(told(&mut script), [("SYN-ACK", 0), ("FIN-ACK", 4)]);
+}
