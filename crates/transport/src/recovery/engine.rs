@@ -344,7 +344,7 @@ impl Engine {
         }
         if due(self.rto_at) {
             self.stop();
-            self.mark_timed_out(now, rtt.srtt(), flight);
+            self.mark_timed_out(ack, rtt, flight);
             self.begin(flight, true);
             self.silent = true;
             self.rto_at = Some(now + *next_rto);
@@ -367,14 +367,7 @@ impl Engine {
         let in_recovery = self.episode.is_some();
         match &mut self.detector {
             Detector::Rack(rack) => {
-                let times = Times {
-                    now: ack.now,
-                    srtt: rtt.srtt(),
-                    rttvar: rtt.rttvar(),
-                    min_rtt: rtt.min_rtt().unwrap_or_default(),
-                    mss: ack.mss,
-                    in_recovery,
-                };
+                let times = Times::new(ack, rtt, in_recovery);
                 self.reordering_at = rack.detect(&times, board, sent, |segment, state| {
                     lost.push(Lost::new(segment, state, LossTrigger::TimeThreshold));
                 });
@@ -451,18 +444,26 @@ impl Engine {
         }
     }
 
-    /// Marks the base lost, and each segment that has been in flight for longer than a round trip.
-    /// Later ones may still be answered, and selective ACKs tell of their loss (RFC 8985, section
-    /// 6.3). Without selective ACKs, or before there is a sample, all are marked.
+    /// Marks the base lost, and each segment that has been in flight for longer than a round trip
+    /// (RACK: and the reordering window). Later ones may still be answered, and selective ACKs tell
+    /// of their loss (RFC 8985, section 6.3). Without selective ACKs, or before there is a sample,
+    /// all are marked.
     ///
     /// Selectively acknowledged segments stay so: receivers may not take them back (PROTOCOL.md,
     /// N3), and RFC 6675, section 5.1, clears the marks for no other reason.
-    fn mark_timed_out(&mut self, now: Instant, srtt: Duration, flight: &mut Flight) {
+    fn mark_timed_out(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) {
         let Flight { board, sent, .. } = flight;
         let base = board.una_offset();
-        let blind = matches!(self.detector, Detector::NewReno(_)) || srtt.is_zero();
+        let blind = matches!(self.detector, Detector::NewReno(_)) || rtt.srtt().is_zero();
+        let age = match &self.detector {
+            Detector::Rack(rack) => {
+                rack.timeout_age(&Times::new(ack, rtt, self.episode.is_some()), board.sacked())
+            }
+            _ => None,
+        };
+        let age = age.unwrap_or(rtt.srtt());
         let timed_out = |segment: &&Segment| {
-            let late = blind || segment.offset == base || segment.sent_at + srtt <= now;
+            let late = blind || segment.offset == base || segment.sent_at + age <= ack.now;
             segment.fate == Fate::InFlight && late
         };
         let segments: Vec<Segment> = board.segments().filter(timed_out).copied().collect();

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::congestion::SentState;
-use crate::recovery::{Fate, Scoreboard, Segment, SentPackets};
+use crate::recovery::{AckOutcome, Fate, Rtt, Scoreboard, Segment, SentPackets};
 
 /// Recoveries for which a widened reordering window is kept (RFC 8985, section 6.2 step 4).
 const PERSIST: u32 = 16;
@@ -39,6 +39,20 @@ pub(crate) struct Times {
     /// Bytes of a full segment.
     pub(crate) mss: u64,
     pub(crate) in_recovery: bool,
+}
+
+impl Times {
+    #[inline]
+    pub(crate) fn new(ack: &AckOutcome, rtt: &Rtt, in_recovery: bool) -> Self {
+        Self {
+            now: ack.now,
+            srtt: rtt.srtt(),
+            rttvar: rtt.rttvar(),
+            min_rtt: rtt.min_rtt().unwrap_or_default(),
+            mss: ack.mss,
+            in_recovery,
+        }
+    }
 }
 
 /// The detector's state; names as in the RFC.
@@ -209,6 +223,19 @@ impl Rack {
         }
     }
 
+    /// Round trip of the newest delivery (`RACK.rtt`), at least `srtt` once reordering was seen.
+    fn rtt(&self, srtt: Duration) -> Option<Duration> {
+        let (_, sent_at, delivered_at) = self.newest?;
+        let rtt = delivered_at.saturating_duration_since(sent_at);
+        Some(if self.reordering_seen { rtt.max(srtt) } else { rtt })
+    }
+
+    /// Age from which on a transmission is lost when the retransmission timer fires (section 6.3);
+    /// `None` before the first delivery. In a queue that grows, `srtt` is far below it.
+    pub(crate) fn timeout_age(&self, times: &Times, sacked: u64) -> Option<Duration> {
+        Some(self.rtt(times.srtt)? + self.reordering_window(times, sacked))
+    }
+
     /// When a segment is lost unless it is delivered before. A queue that has grown shorter since
     /// it left makes the newest delivery's round trip shorter than its own. Where nothing was lost
     /// yet, that is not mistaken for loss either: its time begins when it is seen to be late, if
@@ -232,9 +259,8 @@ impl Rack {
         sent_packets: &mut SentPackets,
         mut on_lost: impl FnMut(&Segment, Option<SentState>),
     ) -> Option<Instant> {
-        let (newest, sent_at, delivered_at) = self.newest?;
-        let rtt = delivered_at.saturating_duration_since(sent_at);
-        let rtt = if self.reordering_seen { rtt.max(times.srtt) } else { rtt };
+        let (newest, ..) = self.newest?;
+        let rtt = self.rtt(times.srtt)?;
         let reordering = self.reordering_window(times, board.sacked());
         self.given = reordering;
         sent_packets.forget_acknowledged(board.una_offset(), newest);
@@ -406,5 +432,18 @@ mod tests {
             rack.detect(&late, &mut board, &mut sent_packets, |s, _| lost.push(s.offset));
             assert_eq!(lost, [0], "{reordering:?}");
         }
+    }
+
+    #[test]
+    fn timeout_age_follows_newest_round_trip() {
+        let epoch = epoch();
+        let mut rack = Rack::new(Reordering::OnceSeen);
+        let at_timeout = times(epoch + ms(700), false);
+        assert_eq!(rack.timeout_age(&at_timeout, 0), None);
+        // A queue grows: srtt is 120 ms, the newest round trip 600 ms.
+        rack.on_ack_begins(epoch + ms(600), ms(120), false, 9);
+        rack.on_delivered(epoch + ms(600), &segment(epoch, 3, 0, 1), ms(120));
+        assert_eq!(rack.timeout_age(&at_timeout, 3 * MSS), Some(ms(600)));
+        assert_eq!(rack.timeout_age(&at_timeout, MSS), Some(ms(625)), "a quarter of the smallest");
     }
 }

@@ -235,3 +235,23 @@ fn base_only_sends_pieces_without_further_timeouts() {
     ack_bytes(&mut script, newest, 1172, 1 << 20);
     assert_eq!(script.datagrams().len(), 0, "the next one is not known to be lost");
 }
+
+#[test]
+fn timeout_spares_segments_younger_than_newest_rtt() {
+    let mut script = connected_by(LossDetection::Rack, Algorithm::Fixed(10));
+    script.write(5 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 5);
+    script.at(250).write(5 * PAYLOAD);
+    assert_eq!(leaving(&mut script).len(), 5);
+    // The probe, which moves the timer to 700 ms.
+    script.at(400);
+    assert_eq!(leaving(&mut script).len(), 1);
+    // A queue grows: the newest round trip is 590 ms, srtt 161 ms. All that is in flight may be in
+    // that queue (RFC 8985, section 6.3).
+    script.at(690);
+    ack_with_window(&mut script, 1, 0, &[(1, 2)], 1 << 20);
+    assert_eq!((leaving(&mut script), script.expire()), (vec![], ms(700)));
+    assert_eq!((script.stats().timeouts, script.stats().lost), (1, 1));
+    let again: Vec<u64> = leaving(&mut script).into_iter().map(|(segment, ..)| segment).collect();
+    assert_eq!(again, [0]);
+}
