@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use rdt::payload;
 use rdt::sim::{Interceptor, NodeId};
+use rdt::transport::drive::Budget;
 use rdt::transport::wire::native::{self, Ack, SackBlock};
 use rdt::transport::{Observer, Timer, Trace};
 
@@ -112,6 +113,8 @@ pub(super) struct Checker {
     bytes: u64,
     forged: u32,
     random: u64,
+    /// Instant of the newest arrival at the sender, and datagrams that arrived then.
+    arrivals: Option<(Instant, usize)>,
     connection: Connection,
     /// The receiver lost the connection in a restart: no rule holds for its answers.
     pub(super) forgotten: bool,
@@ -192,6 +195,7 @@ impl Checker {
             bytes,
             forged,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            arrivals: None,
             connection: Connection::default(),
             forgotten: false,
             violation: None,
@@ -347,6 +351,17 @@ impl Checker {
         }
     }
 
+    /// Counts a datagram that arrived at the sender, and those of the same instant before it.
+    fn count_arrival(&mut self, now: Instant) {
+        let before = self.arrivals.filter(|(at, _)| *at == now).map_or(0, |(_, count)| count);
+        self.arrivals = Some((now, before + 1));
+    }
+
+    /// True if the sender reads the next datagram of this instant before it sends again.
+    fn is_read_at_once(&self) -> bool {
+        self.arrivals.is_none_or(|(_, count)| count < Budget::default().receive)
+    }
+
     fn sender_got(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
         let c = &mut self.connection;
         if u64_at(datagram, 8) != c.id {
@@ -384,6 +399,9 @@ impl Checker {
                 let old = self.random(self.connection.old_acks.len() as u64) as usize;
                 return vec![self.connection.old_acks[old].clone()];
             }
+            // What is not sent yet would be sent before the sender reads of it: a receiver that
+            // acknowledges what did not arrive cannot be told from one that has it.
+            _ if !self.is_read_at_once() => return Vec::new(),
             1 => forged.ack = sent + 1 + self.random(100_000),
             _ => {
                 let start = ack + 1 + self.random(sent.saturating_sub(ack));
@@ -411,14 +429,22 @@ impl Interceptor for Shared {
 
     fn on_arrived(&mut self, now: Instant, from: NodeId, _: NodeId, datagram: &[u8]) -> Vec<Vec<u8>> {
         let mut checker = self.0.lock().unwrap();
+        let to_sender = from != checker.sender;
+        if to_sender {
+            checker.count_arrival(now);
+        }
         if !is_whole(datagram) {
             return Vec::new();
         }
-        if from == checker.sender {
+        if !to_sender {
             checker.receiver_got(now, datagram);
             return Vec::new();
         }
-        checker.sender_got(datagram)
+        let forged = checker.sender_got(datagram);
+        for _ in &forged {
+            checker.count_arrival(now);
+        }
+        forged
     }
 }
 
