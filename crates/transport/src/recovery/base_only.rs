@@ -1,9 +1,10 @@
-//! Base-only recovery: the oldest outstanding segment alone is sent again, by timeout or on exactly
-//! the third duplicate ACK. Owns the retransmission timer, the duplicate count and the
-//! retransmission that waits to leave.
+//! Base-only recovery: only the oldest outstanding segment (the base) is retransmitted, on timeout
+//! or on exactly the third duplicate ACK. Owns the retransmission timer, the count of duplicate
+//! ACKs and the pending retransmission.
 //!
-//! The course's variant (`reference`) declares nothing lost, so that no congestion controller hears
-//! of it, and counts every ACK that repeats the base as a duplicate, whatever its window.
+//! The variant of the classic format's reference sender (`reference`) has no congestion control, so
+//! it declares nothing lost. It counts every ACK that repeats the base as a duplicate, even if its
+//! window changed.
 
 use std::time::{Duration, Instant};
 
@@ -12,47 +13,50 @@ use super::{Flight, Leave, LossRecovery, Repeat, Resend, Rtt, Scoreboard, Segmen
 use crate::LossTrigger;
 use crate::congestion::Cause;
 
-/// The duplicate ACK that triggers a retransmission (RFC 5681, section 3.2), and no later one.
+/// Number of the duplicate ACK that triggers a retransmission (RFC 5681, section 3.2). Later ones
+/// do not.
 const DUP_ACK_THRESHOLD: u32 = 3;
 
 /// Base-only recovery.
 #[derive(Debug, Default)]
 pub(crate) struct BaseOnly {
-    /// The course's variant.
+    /// True for the variant of the reference sender.
     reference: bool,
-    /// One segment is sent at most this often.
+    /// Limit of transmissions of one segment.
     max_attempts: u32,
     deadline: Option<Instant>,
     dup_acks: u32,
-    /// How often the base was sent since the receiver last said that it has no room for it.
+    /// Transmissions of the base since the last ACK with a closed window; `None` if there was no
+    /// such ACK for this base.
     since_no_room: Option<u32>,
     pending: Option<Resend>,
     episode: Option<Episode>,
     suspect: Option<Suspect>,
-    /// Transmission of a segment that was cut into pieces when it was lost. The pieces but the
-    /// first have this number still.
+    /// Transmission number of a lost segment that was divided. All pieces but the first still have
+    /// this number.
     recut: Option<u64>,
-    /// A transmission that tries a larger datagram.
+    /// Transmission number of a path MTU probe.
     excused: Option<u64>,
 }
 
-/// Losses of one flight.
+/// Recovery episode: the losses of one window of data.
 #[derive(Debug, Clone, Copy)]
 struct Episode {
-    /// One past the highest byte sent when the first was found.
+    /// End of the data sent when the first loss was detected: the episode ends when it is
+    /// acknowledged.
     recover: u64,
-    /// The timer found it.
+    /// The first loss was a timeout.
     timeout: bool,
-}
+    }
 
-/// A base whose loss began an episode, until an ACK moves it.
+    /// Base whose presumed loss began an episode, until an ACK acknowledges it.
 #[derive(Debug, Clone, Copy)]
 struct Suspect {
-    /// Number of the first transmission after it was taken for lost.
+    /// Number of the first transmission after the loss was declared.
     first_tx: u64,
-    /// When its only transmission until then had left.
+    /// Time of its only transmission before; `None` if there were several.
     sent_at: Option<Instant>,
-    /// The timer found it.
+    /// The loss was a timeout.
     timeout: bool,
 }
 
@@ -80,7 +84,7 @@ impl LossRecovery for BaseOnly {
     fn on_ack(&mut self, ack: &AckOutcome, _: &Rtt, flight: &mut Flight) -> Verdict {
         flight.forget_resolved();
         if !ack.moved && !ack.window.has_room {
-            // The receiver is there and has no room, so its silence so far counts for nothing (RFC
+            // The receiver is alive with a closed window, so earlier attempts do not count (RFC
             // 9293, section 3.8.6.1).
             self.since_no_room = Some(0);
         }
@@ -112,7 +116,7 @@ impl LossRecovery for BaseOnly {
         if ack.moved {
             self.on_base_moved(ack.now, timing.rto, board.base().map(|base| base.tx));
         }
-        // Last, for what was decided before is void once the base moved.
+        // After `on_base_moved`, which resets the timer.
         if let Some(wait) = ack.window.persist {
             self.arm(ack.now, wait);
         }
@@ -172,18 +176,17 @@ impl LossRecovery for BaseOnly {
 }
 
 impl BaseOnly {
-    /// In its initial state; one segment is sent at most `max_attempts` times.
+    /// Returns the initial state; one segment is sent at most `max_attempts` times.
     pub(crate) fn new(reference: bool, max_attempts: u32) -> Self {
         Self { reference, max_attempts, ..Self::default() }
     }
 
-    /// Starts the timer.
     fn arm(&mut self, now: Instant, rto: Duration) {
         self.deadline = Some(now + rto);
     }
 
-    /// The base is lost. True if that is a congestion of its own: by the timer (RFC 5681, section
-    /// 3.1), or the first loss of a flight.
+    /// Records the loss of the base. Returns true if it is a new congestion event: a timeout (RFC
+    /// 5681, section 3.1), or the first loss of a window of data.
     fn begin_episode(&mut self, base: &Segment, flight: &Flight, timeout: bool) -> bool {
         let begins = timeout || self.episode.is_none();
         if begins {
@@ -194,9 +197,9 @@ impl BaseOnly {
         begins
     }
 
-    /// An ACK moves the base, of a receiver that has nothing newer than `largest_tx`. Gives the
-    /// loss that began the episode if it was none: the receiver has nothing that left since (RFC
-    /// 3522).
+    /// Handles an ACK that acknowledges the base. `largest_tx` is the newest transmission that
+    /// arrived. Returns the loss that began the episode if it was spurious: nothing sent since then
+    /// has arrived (RFC 3522).
     fn disproved(&mut self, largest_tx: Option<u64>) -> Option<Suspect> {
         let suspect = self.suspect.take()?;
         let disproved = largest_tx.is_some_and(|largest| largest < suspect.first_tx);
@@ -206,19 +209,19 @@ impl BaseOnly {
         Some(suspect).filter(|_| disproved)
     }
 
-    /// Cause of the episode that is on.
+    /// Returns the cause of the current episode.
     fn cause(&self) -> Option<Cause> {
         self.episode.map(|episode| if episode.timeout { Cause::Timeout } else { Cause::Loss })
     }
 
-    /// Everything below `una` is acknowledged; true if that ends an episode.
+    /// Ends the episode if `una` has reached its end. Returns true if it ended.
     fn end_episode(&mut self, una: u64) -> bool {
         self.episode.take_if(|episode| episode.recover <= una).is_some()
     }
 
-    /// An ACK moved the base to what transmission `base_tx` carried, if anything is in flight; what
-    /// was decided for the old one is void. If both are pieces of one lost segment, the new base is
-    /// lost as well, and no timer has to say so.
+    /// Handles a new base, sent by transmission `base_tx` (`None` if nothing is in flight): resets
+    /// the state of the old base. If both are pieces of one lost segment, the new base is lost as
+    /// well and is retransmitted at once.
     fn on_base_moved(&mut self, now: Instant, rto: Duration, base_tx: Option<u64>) {
         self.stop();
         if base_tx.is_some() {
@@ -229,7 +232,7 @@ impl BaseOnly {
         }
     }
 
-    /// An ACK repeated the base; gives how often that happened.
+    /// Counts a duplicate ACK of the base. Returns the number of duplicates so far.
     fn on_dup_ack(&mut self, base: &Segment) -> u32 {
         self.dup_acks = self.dup_acks.saturating_add(1);
         if self.dup_acks == DUP_ACK_THRESHOLD && self.attempts(base) < self.max_attempts {
@@ -238,12 +241,12 @@ impl BaseOnly {
         self.dup_acks
     }
 
-    /// The base is to leave again, although no rule found it lost.
+    /// Requests a retransmission of the base without a new loss event.
     fn repeat(&mut self) {
         self.pending.get_or_insert(Resend::Lost);
     }
 
-    /// Transmissions of the base without an answer.
+    /// Returns the number of unanswered transmissions of the base.
     fn attempts(&self, base: &Segment) -> u32 {
         self.since_no_room.unwrap_or(u32::from(base.sent_count))
     }

@@ -1,25 +1,26 @@
-//! Loss by counting: three segments acknowledged above (RFC 6675, `IsLost`), or, where the wire has
-//! no selective ACK, three duplicate ACKs and then partial ones (RFC 5681 section 3.2, RFC 6582).
+//! Loss detection by counting: segments that were selectively acknowledged above (RFC 6675,
+//! `IsLost`), or duplicate and partial ACKs (RFC 5681, section 3.2; RFC 6582).
 
 use crate::recovery::{Fate, Scoreboard, Segment};
 
 /// `DupThresh` of both RFCs.
 pub(crate) const DUP_THRESHOLD: u32 = 3;
 
-/// RFC 6675, section 4: a segment is lost once [`DUP_THRESHOLD`] segments above it, or more than
-/// one less than that many full segments' bytes, were selectively acknowledged.
+/// `IsLost` of RFC 6675, section 4: a segment is lost if [`DUP_THRESHOLD`] segments above it, or
+/// more bytes than `DUP_THRESHOLD` - 1 full segments have, were selectively acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct SackThreshold {
-    /// Everything below this offset was judged in the episode that is on.
+    /// End of the data that was already examined in the current episode, stream offset.
     judged: u64,
 }
 
 impl SackThreshold {
-    /// Marks the segments that are lost and calls `on_lost` for each. A segment that was sent again
-    /// by transmission `before` or later is not judged in this episode (`HighRxt` of section 4).
-    /// One that an earlier episode sent again is judged only by what left after it: the segments
-    /// above it that were acknowledged before prove nothing. `largest_tx` is the latest
-    /// transmission that arrived.
+    /// Marks lost segments and calls `on_lost` for each. `largest_tx` is the newest transmission
+    /// that arrived.
+    ///
+    /// A segment retransmitted by transmission `before` or later is not examined again in this
+    /// episode (`HighRxt` of section 4). For one retransmitted in an earlier episode only SACKs of
+    /// later transmissions count, because older SACKs say nothing of the retransmission.
     pub(crate) fn detect(
         &mut self,
         board: &mut Scoreboard,
@@ -52,13 +53,13 @@ impl SackThreshold {
         self.judged = self.judged.max(judged);
     }
 
-    /// An episode ended, or everything is to be judged again.
+    /// Examines all outstanding segments anew, after an episode or a timeout.
     pub(crate) fn reset(&mut self) {
         self.judged = 0;
     }
 
-    /// The offset below which enough segments were selectively acknowledged, of those at `from` or
-    /// above that `counts` takes.
+    /// Returns the offset below which segments are lost, from the selectively acknowledged segments
+    /// at `from` or above for which `counts` is true.
     fn edge(board: &Scoreboard, mss: u64, from: u64, counts: impl Fn(&Segment) -> bool) -> Option<u64> {
         let (mut count, mut bytes) = (0, 0);
         for segment in board.sacked_segments_down().take_while(|segment| segment.offset >= from) {
@@ -75,14 +76,14 @@ impl SackThreshold {
     }
 }
 
-/// RFC 5681's duplicate ACKs.
+/// Count of duplicate ACKs (RFC 5681).
 #[derive(Debug, Default)]
 pub(crate) struct DupAcks {
     count: u32,
 }
 
 impl DupAcks {
-    /// An ACK repeated the edge; true if it is the one that means loss.
+    /// Counts a duplicate ACK. Returns true if it is the third.
     pub(crate) fn on_duplicate(&mut self) -> bool {
         self.count = self.count.saturating_add(1);
         self.count == DUP_THRESHOLD

@@ -1,69 +1,71 @@
-//! An episode of recovery: what was sent again in it, and whether that was needed.
+//! Recovery episode: its retransmissions, and the evidence that they were spurious.
 
 use std::time::{Duration, Instant};
 
 use super::{Fate, SegmentRun};
 use crate::congestion::Cause;
 
-/// Holes repaired after one timeout without SACK, from which on a repetition of what the receiver
-/// had makes room for another one.
+/// Number of holes repaired in an episode from which on even a spurious retransmission allows
+/// another one. With fewer holes that would only add spurious ones.
 pub(super) const MANY_HOLES: u32 = 16;
 
-/// A recovery that is on: until everything sent before it is acknowledged (RFC 6675, section 5).
+/// Current recovery episode. It ends when all data sent before it is acknowledged (RFC 6675,
+/// section 5).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Episode {
-    /// `RecoveryPoint`: one past the highest byte sent when it began.
+    /// `RecoveryPoint`: end of the data sent before the episode, stream offset.
     pub(super) recover: u64,
-    /// Number of the first transmission after it began.
+    /// Number of the first transmission of the episode.
     pub(super) first_tx: u64,
-    /// `first_tx` of the first of several timeouts in a row: segments sent again since then are not
-    /// judged by counts.
+    /// `first_tx` of the episode that this one continues, if a timeout interrupted it; else its
+    /// own. Segments retransmitted since then are not examined by SACK counts.
     pub(super) judged_tx: u64,
     pub(super) resent: u32,
-    /// Segments whose repetition was what arrived.
+    /// Segments whose retransmission, not the original, arrived.
     pub(super) repaired: u32,
     pub(super) spurious: u32,
-    /// The timer began it.
+    /// True if a timeout began the episode.
     pub(super) timeout: bool,
-    /// Number of the first transmission after the first of the timeouts in a row, of which this one
-    /// is the last.
+    /// Number of the first transmission after the first of consecutive timeouts; this episode
+    /// follows the last of them.
     pub(super) series_tx: u64,
-    /// Something was delivered since it began.
+    /// True if anything was delivered since the episode began.
     pub(super) answered: bool,
-    /// Offset of the first segment that was sent again after that timeout, and when its only
-    /// transmission before had left.
+    /// First segment retransmitted after the first of consecutive timeouts: its offset, and the
+    /// time of its only transmission before.
     pub(super) original: Option<(u64, Instant)>,
-    /// The round trip of that transmission, which arrived after all.
+    /// RTT of that original transmission, which arrived after all.
     pub(super) late_rtt: Option<Duration>,
-    /// Its first segment goes whatever the window says (RFC 6675, section 5, step 4.3).
+    /// True until the first retransmission, which ignores the window (RFC 6675, section 5, step
+    /// 4.3).
     pub(super) forced: bool,
-    /// Segments that may be sent again until more answers come. Limits a timeout without selective
-    /// ACKs, and one that follows another without an answer.
+    /// Number of retransmissions allowed before the next delivery; `None` for no limit. Limits
+    /// timeouts without SACK, and consecutive timeouts.
     pub(super) credit: Option<u32>,
 }
 
 impl Episode {
-    /// Congestion controllers distinguish episodes by this.
+    /// Returns the cause, as reported to the congestion controller.
     pub(super) fn cause(&self) -> Cause {
         if self.timeout { Cause::Timeout } else { Cause::Loss }
     }
 
-    /// True if everything sent again so far had arrived before, given the newest transmission that
-    /// the receiver has: it has nothing that left since the episode began, and yet what was sent
-    /// again arrived.
+    /// True if the originals of all retransmissions have arrived: `largest_tx`, the newest
+    /// transmission that arrived, was sent before the episode.
     pub(super) fn is_disproved(&self, largest_tx: Option<u64>) -> bool {
         largest_tx.is_some_and(|largest| largest < self.first_tx)
     }
 
-    /// A run of segments arrived; `later` is the newest transmission that the receiver has, if the
-    /// run's last transmission left after it and so did not arrive itself.
+    /// Handles the delivery of a run of segments. `later` is `Some` if the original and not the
+    /// retransmission arrived: then it is the newest transmission that arrived, which was sent
+    /// before the run's last one.
     pub(super) fn on_delivered(&mut self, now: Instant, run: &SegmentRun, later: Option<u64>) {
         let segment = run.first();
         let in_flight = segment.fate == Fate::InFlight;
         if in_flight && segment.tx >= self.first_tx {
-            // As in slow start, a repaired hole makes room for two. A repetition that the receiver
-            // did not need makes room for none at first, which keeps repetitions few. With many
-            // holes that would repair one a round trip.
+            // As in slow start, a repaired hole allows two more retransmissions. A spurious one
+            // allows none, which limits spurious ones; but with many holes that would repair only
+            // one hole a round trip.
             let more = match later {
                 None => 2,
                 Some(_) if self.repaired >= MANY_HOLES => 1,
@@ -74,8 +76,8 @@ impl Episode {
             self.credit = self.credit.map(|credit| credit.saturating_add(count.saturating_mul(more)));
         }
         self.answered = true;
-        // What arrived instead may be what an earlier timeout of the series sent again: that one
-        // was none too early.
+        // The transmission that arrived may be a retransmission after an earlier one of the
+        // consecutive timeouts. Then that timeout was not spurious.
         let of_series = |largest: u64| (self.series_tx..self.first_tx).contains(&largest);
         if later.is_some_and(|largest| in_flight && !of_series(largest)) {
             self.spurious += 1;

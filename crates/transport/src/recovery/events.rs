@@ -13,10 +13,10 @@ pub(crate) struct Lost {
     /// Number of its last transmission.
     pub(crate) tx: u64,
     pub(crate) bytes: u32,
-    /// How the connection stood when it was sent, where that is still known.
+    /// Delivery-rate state at its last transmission; `None` if the record is gone.
     pub(crate) state: Option<SentState>,
     pub(crate) trigger: LossTrigger,
-    /// The receiver's socket had no room for it.
+    /// True if the receiver's socket dropped it (see [`ReceiverDrops`](super::receiver_drops)).
     pub(crate) to_socket: bool,
 }
 
@@ -26,52 +26,54 @@ impl Lost {
     }
 }
 
-/// Durations that timers are set from.
+/// Durations from which timers are set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timing {
     pub(crate) rto: Duration,
-    /// `None` until it was measured on the whole path.
+    /// `None` before the first valid sample.
     pub(crate) srtt: Option<Duration>,
-    /// The receiver may delay its ACK of all that is outstanding.
+    /// True if so little is outstanding that the receiver may delay its ACK.
     pub(crate) may_wait: bool,
 }
 
-/// A segment that was sent again.
+/// Retransmission of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resent {
     pub(crate) now: Instant,
-    /// `srtt` is absent while the receiver has no room: then the retransmission timer alone asks
-    /// again.
+    /// `srtt` is `None` while the receive window is closed, so that only the retransmission timer
+    /// runs and no probe.
     pub(crate) timing: Timing,
-    /// Time left until the receiver is given up.
+    /// Time left until the sender aborts the transfer.
     pub(crate) patience: Duration,
-    /// The segment before that.
+    /// Record of the segment before this retransmission.
     pub(crate) before: Segment,
 }
 
-/// A tail loss probe that left.
+/// Tail loss probe that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
     /// Number of its transmission.
     pub(crate) tx: u64,
-    /// One past the highest byte sent by then.
+    /// End of the data sent so far, stream offset.
     pub(crate) end: u64,
-    /// It repeated a segment.
+    /// True if it retransmitted a segment, false if it was new data.
     pub(crate) repeated: bool,
-    /// Duplicates that the receiver had reported by then.
+    /// Count of duplicate packets reported by the receiver so far.
     pub(crate) duplicates: u32,
 }
 
-/// Effect of an ACK on the receiver's window.
+/// Effect of an ACK on the receive window.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WindowUpdate {
     /// The window has room for a full packet.
     pub(crate) has_room: bool,
-    /// It had none before this ACK.
+    /// The window had no room before this ACK.
     pub(crate) was_closed: bool,
-    /// It opened, and the receiver had refused the oldest segment, which may leave again at once.
+    /// The window opened after the receiver dropped the oldest segment for lack of room; that
+    /// segment may be retransmitted at once.
     pub(crate) reopened: bool,
-    /// Time until the next zero-window probe, if this ACK answered the one before without room.
+    /// Time until the next zero-window probe, if this ACK answered a probe and the window is still
+    /// closed.
     pub(crate) persist: Option<Duration>,
 }
 
@@ -79,108 +81,109 @@ pub(crate) struct WindowUpdate {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckOutcome {
     pub(crate) now: Instant,
-    /// The cumulative edge moved.
+    /// The ACK advanced `snd_una`.
     pub(crate) moved: bool,
-    /// It is a duplicate ACK: edge and window as before, and the window has room (RFC 5681, section
-    /// 2).
+    /// The ACK is a duplicate: `snd_una` and window unchanged, and the window has room (RFC 5681,
+    /// section 2).
     pub(crate) repeats: bool,
     /// Bytes newly delivered, in order or not.
     pub(crate) bytes: u64,
-    /// Number of the newest transmission that the receiver has, where the wire says.
+    /// Number of the newest transmission that arrived (native).
     pub(crate) largest_tx: Option<u64>,
-    /// Packets that the receiver had already, so far.
+    /// The receiver's count of duplicate packets.
     pub(crate) duplicates: u32,
-    /// Drops in the receiver's socket so far, where the wire says.
+    /// The receiver's count of messages dropped by its socket (native).
     pub(crate) overflow: Option<u32>,
     pub(crate) window: WindowUpdate,
-    /// The round-trip sample that it gave.
+    /// RTT sample of this ACK.
     pub(crate) latest_rtt: Option<Duration>,
     pub(crate) mss: u64,
-    /// The timers restart from this if the window reopened.
+    /// If the window reopened: values for the restart of the timers.
     pub(crate) reopened: Option<Timing>,
 }
 
 impl AckOutcome {
-    /// The timers of data may change: something was delivered, or the window says when to probe it.
+    /// True if the timers of data may change: the ACK delivered data, or it sets the time of the
+    /// next zero-window probe.
     pub(crate) fn restarts_timers(&self) -> bool {
         self.moved || self.bytes > 0 || self.window.persist.is_some() || self.reopened.is_some()
     }
 }
 
-/// Segments that an ACK newly acknowledges.
+/// Run of segments newly acknowledged by an ACK.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delivered<'a> {
     pub(crate) now: Instant,
     pub(crate) run: &'a SegmentRun,
-    /// The newest transmission that the receiver has, where the wire says.
+    /// Number of the newest transmission that arrived (native).
     pub(crate) largest_tx: Option<u64>,
     /// Number of the next transmission.
     pub(crate) next_tx: u64,
     pub(crate) srtt: Duration,
 }
 
-/// Judgement of what is outstanding after an ACK.
+/// Result of loss detection after an ACK.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// Segments newly declared lost.
     pub(crate) lost: Vec<Lost>,
-    /// An episode of recovery began.
+    /// A recovery episode began.
     pub(crate) begins: bool,
-    /// Duplicate ACKs of the oldest segment so far, under a rule that counts them.
+    /// Number of duplicate ACKs of the oldest segment, if the rule counts them.
     pub(crate) dup_acks: Option<u32>,
-    /// Cause of the episode that was on, that which ended included.
+    /// Cause of the episode before this ACK, even if the ACK ends it.
     pub(crate) episode: Option<Cause>,
     /// The episode ended.
     pub(crate) ended: Option<Ended>,
 }
 
-/// How an episode, or an episode of probing, ended.
+/// End of a recovery episode or of a tail loss probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Everything that was lost is repaired.
+    /// All losses are repaired.
     Recovered,
-    /// The episode was unnecessary: every segment sent again had arrived.
+    /// The episode was spurious: the originals of all retransmissions arrived.
     Spurious {
-        /// The timer had fired too early.
+        /// A timeout began the episode.
         timeout: bool,
-        /// Round trip of the first segment sent again, measured from its only transmission before.
+        /// RTT of the original transmission of the first segment retransmitted.
         late_rtt: Option<Duration>,
     },
-    /// A probe repaired a loss.
+    /// The tail loss probe repaired a loss.
     RepairedByProbe,
 }
 
-/// Cause to which a retransmission timeout is put down.
+/// Presumed cause of a retransmission timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LostTo {
-    /// The receiver had no room: the packet was a zero-window probe, and nothing is lost.
+    /// Closed receive window: the packet was a zero-window probe, and nothing is lost.
     NoRoom,
-    /// The packet tried a size that the path may not carry, which is no sign of congestion.
+    /// Path MTU: the packet's size was not confirmed, so its loss is no sign of congestion.
     Size,
-    /// The network.
+    /// Loss in the network.
     Network,
 }
 
-/// State of the sender when a timer may be due.
+/// State of the sender at a timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeout<'a> {
     pub(crate) rtt: &'a Rtt,
-    /// As after an ACK that told nothing.
+    /// Outcome of an imaginary ACK without effect, for loss detection by time.
     pub(crate) quiet: AckOutcome,
-    /// The timeout once the timer has fired again.
+    /// RTO after one more back-off.
     pub(crate) next_rto: Duration,
     pub(crate) lost_to: LostTo,
 }
 
-/// Meaning of a timer that fired.
+/// Effect of timers that fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expired {
-    /// No event for congestion control.
+    /// No congestion event.
     Nothing,
-    /// Losses were found, and an episode begins.
+    /// Losses were detected, and an episode began.
     Episode,
-    /// The retransmission timer fired; `episode` if that begins an episode.
+    /// The retransmission timer fired; `episode` is true if that began an episode.
     Timeout { episode: bool },
-    /// The oldest segment was sent as often as it may be.
+    /// The oldest segment has reached its limit of transmissions.
     Exhausted,
 }

@@ -1,6 +1,5 @@
-//! The data in flight: the segments outstanding, the transmissions that carried them, and the
-//! delivery rate measured from both. On a wire that does not number transmissions there are
-//! segments alone.
+//! Data in flight: outstanding segments, the transmissions that carried them, and the delivery rate
+//! measured from both. The classic format does not number transmissions, so it has segments only.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -14,19 +13,19 @@ use crate::wire::Numbering;
 pub(crate) struct Flight {
     pub(crate) board: Scoreboard,
     pub(crate) sent: SentPackets,
-    /// Absent before the path is known, and where transmissions have no numbers.
+    /// `None` before the handshake completes, and in the classic format.
     rate: Option<DeliveryRate>,
-    /// Transmissions are numbered.
+    /// True if the format numbers transmissions (native).
     numbered: bool,
-    /// The newest transmission that the receiver reported.
+    /// Number of the newest transmission that arrived, as reported by the receiver.
     largest_tx: Option<u64>,
-    /// Segments are acknowledged one by one, never as a run.
+    /// Processes segments one by one, never as a run.
     #[cfg(test)]
     pub(crate) one_by_one: bool,
 }
 
 impl Flight {
-    /// An empty flight; the first transmission will have number `first_tx`.
+    /// Returns an empty flight; the first transmission will have number `first_tx`.
     pub(crate) fn new(numbering: Numbering, first_tx: u64) -> Self {
         Self {
             board: Scoreboard::new(numbering),
@@ -39,29 +38,28 @@ impl Flight {
         }
     }
 
-    /// The path is known: its delivery rate is measured from `now` on. False where the wire does
-    /// not allow it.
+    /// Starts to measure the delivery rate. Returns false if the format does not allow it.
     pub(crate) fn measure_from(&mut self, now: Instant) -> bool {
         self.rate = self.numbered.then(|| DeliveryRate::new(now));
         self.numbered
     }
 
-    /// The number that the next transmission will have.
+    /// Returns the number of the next transmission.
     pub(crate) fn next_tx(&self) -> u64 {
         self.sent.next_tx()
     }
 
-    /// Difference between the numbers of two transmissions in a row.
+    /// Returns the difference between the numbers of consecutive transmissions: 0 without numbers.
     pub(crate) fn tx_step(&self) -> u64 {
         u64::from(self.numbered)
     }
 
-    /// The newest transmission that the receiver reported.
+    /// Returns the number of the newest transmission that arrived, as reported by the receiver.
     pub(crate) fn largest_tx(&self) -> Option<u64> {
         self.largest_tx
     }
 
-    /// Notes that the receiver has transmission `tx`; gives the newest one before.
+    /// Records that transmission `tx` arrived. Returns the newest one before.
     pub(crate) fn on_reported(&mut self, tx: Option<u64>) -> Option<u64> {
         let before = self.largest_tx;
         self.largest_tx = before.max(tx);
@@ -76,9 +74,8 @@ impl Flight {
         self.rate.as_mut()
     }
 
-    /// Records `count` transmissions of `len` stream bytes each, which leave together, the first
-    /// from `offset` on; without an offset they carry none. The scoreboard learns of new segments
-    /// afterwards.
+    /// Records a batch of `count` transmissions of `len` stream bytes each, from `offset` on;
+    /// `None` for packets without stream bytes. Call before the scoreboard records new segments.
     pub(crate) fn on_transmitted(&mut self, now: Instant, offset: Option<u64>, len: u64, count: u64) {
         if let Some(rate) = &mut self.rate {
             let state = rate.on_sent(now, len, self.board.in_flight());
@@ -93,18 +90,18 @@ impl Flight {
         self.board.push_run(now, len, count, |n| tx + n * step);
     }
 
-    /// When transmission `tx` left, if there is a record of it.
+    /// Returns the send time of transmission `tx`, if recorded.
     pub(crate) fn sent_at(&self, tx: u64) -> Option<Instant> {
         let packet = self.sent.get(tx)?;
         Some(self.rate.as_ref()?.sent_at(&packet.state))
     }
 
-    /// State of the connection when transmission `tx` left, if there is a record of it.
+    /// Returns the delivery-rate state at transmission `tx`, if recorded.
     pub(crate) fn state_of(&self, tx: u64) -> Option<SentState> {
         self.sent.get(tx).map(|packet| packet.state)
     }
 
-    /// Takes a cumulative ACK; see [`Scoreboard::acknowledge`].
+    /// Applies a cumulative ACK; see [`Scoreboard::acknowledge`].
     pub(crate) fn acknowledge(
         &mut self,
         now: Instant,
@@ -114,8 +111,8 @@ impl Flight {
         #[cfg(test)]
         let one_by_one = self.one_by_one;
         let Self { board, sent, rate, .. } = self;
-        // The edge of an ACK before may lie inside the first one, whose record is then longer than
-        // the segment.
+        // If an earlier ACK ended inside the first segment, the record is longer than what is left
+        // of the segment.
         let whole =
             |first: &Segment| sent.get(first.tx).is_some_and(|packet| packet.offset == Some(first.offset));
         let recorded = |run: &SegmentRun| rate.is_none() || (whole(run.first()) && sent.has(&run.txs()));
@@ -128,7 +125,7 @@ impl Flight {
         })
     }
 
-    /// Takes a SACK block; see [`Scoreboard::sack`].
+    /// Applies a SACK block; see [`Scoreboard::sack`].
     pub(crate) fn sack(
         &mut self,
         now: Instant,
@@ -147,13 +144,13 @@ impl Flight {
         self.board.mark_lost(offset);
     }
 
-    /// Forgets the oldest records whose segments are delivered or were sent again.
+    /// Removes the oldest records whose segments are delivered or retransmitted.
     pub(crate) fn forget_resolved(&mut self) {
         self.sent.forget_resolved(&self.board);
     }
 }
 
-/// Tells the estimator that the transmissions of `run` arrived.
+/// Reports the delivery of `run` to the delivery-rate estimator.
 fn measure(now: Instant, rate: Option<&mut DeliveryRate>, sent: &SentPackets, run: &SegmentRun) {
     let Some(rate) = rate else { return };
     if run.count() > 1 {

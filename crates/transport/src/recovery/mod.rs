@@ -1,5 +1,5 @@
-//! Loss recovery: which segments are lost, which are sent again and when ([`LossRecovery`]), the
-//! segments outstanding ([`Flight`]), and the round-trip estimator.
+//! Loss recovery: loss detection and retransmission ([`LossRecovery`]), outstanding segments
+//! ([`Flight`]), and the RTT estimator.
 
 mod base_only;
 mod dup_acks;
@@ -33,17 +33,17 @@ pub use scoreboard::Scoreboard;
 pub(crate) use scoreboard::{Fate, Segment, SegmentRun};
 pub(crate) use sent_packets::{SentPacket, SentPackets};
 
-/// Rules by which losses are found and repaired.
+/// Rules of loss detection and retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossDetection {
-    /// By time: RACK and the tail loss probe (RFC 8985).
+    /// RACK and the tail loss probe (RFC 8985).
     Rack,
-    /// By what was selectively acknowledged above (RFC 6675).
+    /// SACK-based recovery (RFC 6675).
     Sack,
-    /// By duplicate and partial ACKs (RFC 5681, RFC 6582).
+    /// NewReno: duplicate and partial ACKs (RFC 5681, RFC 6582).
     NewReno,
-    /// The oldest packet alone, by the timer or on exactly the third duplicate ACK: the course's
-    /// rule.
+    /// Only the oldest packet is ever retransmitted, on timeout or on exactly the third duplicate
+    /// ACK: the rule of the classic format's reference sender.
     BaseOnly,
 }
 
@@ -77,116 +77,114 @@ impl FromStr for LossDetection {
     }
 }
 
-/// Why a segment is sent again, and which one.
+/// A retransmission that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Repeat {
-    /// Its offset.
+    /// Stream offset of the segment.
     pub(crate) offset: u64,
     pub(crate) reason: Resend,
     pub(crate) leave: Leave,
 }
 
-/// When a segment may be sent again.
+/// Condition for a retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// Whatever the congestion window says.
+    /// At once, even if the congestion window is full.
     Forced,
-    /// As the congestion window allows.
+    /// When the congestion window has room.
     InWindow,
-    /// Not before something else that was sent again is answered.
+    /// After an earlier retransmission is acknowledged.
     AfterAnswer,
 }
 
 pub(crate) use crate::observer::Resend;
 
-/// Rules of loss recovery: which segments are lost, which are sent again and when, and the timers
-/// of data.
+/// Loss recovery: detects losses, chooses retransmissions, and owns the timers of data.
 ///
-/// For each ACK: [`on_ack_begins`](Self::on_ack_begins), [`on_delivered`](Self::on_delivered) for
-/// every run of segments that it acknowledges, [`on_ack`](Self::on_ack), and [`rearm`](Self::rearm)
-/// once the congestion controller has answered.
+/// Calls for each ACK, in this order: [`on_ack_begins`](Self::on_ack_begins),
+/// [`on_delivered`](Self::on_delivered) for every run of newly acknowledged segments,
+/// [`on_ack`](Self::on_ack), and after the congestion controller [`rearm`](Self::rearm).
 pub(crate) trait LossRecovery: fmt::Debug + Send {
-    /// New segments left. `timing.may_wait` says that nothing else is in flight.
+    /// New segments were sent. `timing.may_wait` is true if nothing else is in flight.
     fn on_sent(&mut self, now: Instant, timing: &Timing);
 
-    /// The segment that transmission `tx` carried was cut into smaller ones before it is sent
-    /// again.
+    /// The segment of transmission `tx` was divided into smaller ones, which will be retransmitted.
     fn on_recut(&mut self, _tx: u64) {}
 
-    /// A segment was sent again.
+    /// A segment was retransmitted.
     fn on_resent(&mut self, resent: &Resent);
 
-    /// A tail loss probe left.
+    /// A tail loss probe was sent.
     fn on_probe_sent(&mut self, _probe: Probe) {}
 
-    /// Transmission `tx` tries a larger datagram: its loss is no sign of congestion.
+    /// Transmission `tx` is a path MTU probe: its loss is no sign of congestion.
     fn excuse(&mut self, tx: Option<u64>);
 
-    /// The handshake is over; early data may be in flight.
+    /// The handshake completed. Early data may be in flight.
     fn on_open(&mut self, _now: Instant, _timing: &Timing, _board: &Scoreboard) {}
 
-    /// The receiver acknowledges a single segment at the latest after `delay`.
+    /// Sets the receiver's maximum ACK delay.
     fn set_max_ack_delay(&mut self, _delay: Duration) {}
 
-    /// An ACK is about to tell what was delivered. If it is `full`, it has as many SACK blocks as
-    /// fit.
+    /// An ACK will be processed. `full` is true if it has the maximum number of SACK blocks, so
+    /// that it may omit some.
     fn on_ack_begins(&mut self, _now: Instant, _srtt: Duration, _full: bool, _next_tx: u64) {}
 
-    /// A run of segments is newly acknowledged.
+    /// A run of segments was newly acknowledged.
     fn on_delivered(&mut self, _delivered: &Delivered<'_>) {}
 
-    /// Judges what is outstanding after an ACK.
+    /// Detects losses after an ACK.
     fn on_ack(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) -> Verdict;
 
     /// Restarts the timers after an ACK.
     fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard);
 
-    /// A timer may be due.
+    /// Handles the timers that are due.
     fn on_timeout(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> (Expired, Vec<Lost>);
 
-    /// The segment to send again next.
+    /// Returns the next retransmission.
     fn next(&self, board: &Scoreboard) -> Option<Repeat>;
 
-    /// When the next timer fires.
+    /// Returns the deadline of the next timer.
     fn deadline(&self) -> Option<Instant>;
 
-    /// When each of [`Timer::ALL`](crate::Timer) fires; the last one is not of data.
+    /// Returns the deadline of each of [`Timer::ALL`](crate::Timer); the last one, of SYN and FIN,
+    /// is always `None`.
     fn timers(&self) -> [Option<Instant>; 4];
 
-    /// Stops all timers: no answer is awaited.
+    /// Stops all timers.
     fn stop(&mut self);
 
-    /// True if lost segments are marked and repaired as the congestion window allows; false if only
-    /// the oldest segment is ever sent again.
+    /// True if any lost segment is retransmitted when the congestion window allows it; false if
+    /// only the oldest segment ever is.
     fn marks_losses(&self) -> bool;
 
-    /// True if an ACK that moves the cumulative edge does nothing but restart the timer, so that of
-    /// several only the last one counts.
+    /// True if an ACK that advances `snd_una` only restarts the timer, so that the last of several
+    /// ACKs suffices.
     fn coalesces_acks(&self) -> bool {
         false
     }
 
-    /// True if segments were seen to arrive later than a smoothed round trip because others
-    /// overtook them.
+    /// True if reordering delayed segments by more than `srtt` lately.
     fn reorders(&self) -> bool {
         false
     }
 
-    /// True if a tail loss probe is to leave: new data if the receiver's window allows, else the
-    /// last segment.
+    /// True if a tail loss probe is due: new data if the receive window has room, else the last
+    /// segment again.
     fn probe_pending(&self) -> bool {
         false
     }
 
-    /// True if ACKs tell that something beyond the oldest segment arrived.
+    /// True if duplicate ACKs show that data beyond the oldest segment arrived.
     fn repeats_base(&self) -> bool {
         false
     }
 }
 
-/// The rules that `rule` names. `reference` selects the course's variant of
-/// [`LossDetection::BaseOnly`], which declares nothing lost; `attempts` limits how often one
-/// segment is sent.
+/// Returns an implementation of `rule`. `reference` selects the reference sender's variant of
+/// [`LossDetection::BaseOnly`], which declares nothing lost. `attempts` limits the transmissions of
+/// one segment.
 pub(crate) fn build(
     rule: LossDetection,
     reordering: Reordering,

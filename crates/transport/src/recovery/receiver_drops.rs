@@ -1,28 +1,30 @@
-//! Losses that the receiver's socket accounts for. It reports how many messages its full receive
-//! buffer dropped (`SO_RXQ_OVFL`); each of them was a run of coalesced datagrams that had left one
-//! after the other.
+//! Losses in the receiver's socket. Native ACKs report how many messages the full receive buffer
+//! dropped (`SO_RXQ_OVFL`). Each message is a run of coalesced datagrams with consecutive
+//! transmission numbers. Such losses are no sign of congestion.
 
-/// Datagrams of one message at most: what receive offload joins.
+/// Largest number of datagrams that GRO coalesces into one message.
 const JOINED: u32 = 64;
 
-/// Drops that the receiver reported, and the losses put down to them.
+/// Drops reported by the receiver, and the losses attributed to them.
 #[derive(Debug, Default)]
 pub(crate) struct ReceiverDrops {
-    /// Messages refused, modulo 2^32, as told last.
+    /// Newest reported count of dropped messages, modulo 2^32.
     told: u32,
-    /// Drops to which no loss was put down yet.
+    /// Dropped messages to which no loss is attributed yet.
     messages: u32,
-    /// Transmissions before this one had left when they were told.
+    /// Number of the next transmission when the drops were reported: only earlier ones can be among
+    /// them.
     until: u64,
-    /// The newest one that was put down to a message, and how many were to the same.
+    /// Newest transmission attributed to a message, and the number of transmissions attributed to
+    /// that message.
     last: Option<(u64, u32)>,
 }
 
 impl ReceiverDrops {
-    /// The receiver's count is `messages`; `next_tx` leaves next.
+    /// Handles the receiver's count `messages`; `next_tx` is the number of the next transmission.
     pub(crate) fn on_told(&mut self, messages: u32, next_tx: u64) {
         let more = messages.wrapping_sub(self.told);
-        // What seems to be half of all numbers is an ACK that was overtaken.
+        // A step of over 2^31 is a step back: this ACK was reordered.
         if more == 0 || more > u32::MAX / 2 {
             return;
         }
@@ -31,24 +33,24 @@ impl ReceiverDrops {
         self.until = next_tx;
     }
 
-    /// Of what may still be found lost, the oldest transmission is this one: what was told of those
-    /// before it and accounted for none of them was another sender's.
+    /// Forgets reported drops that can explain no more loss, given the oldest outstanding
+    /// transmission: they hit another sender of the same receiver.
     pub(crate) fn settle(&mut self, oldest: Option<u64>) {
         if oldest.is_none_or(|tx| tx >= self.until) {
             self.messages = 0;
         }
     }
 
-    /// True if the loss is put down to the socket that a probe repaired before anything was found
-    /// to be lost.
+    /// Attributes a loss that a tail loss probe repaired. Returns true if a drop was reported for
+    /// it.
     pub(crate) fn covers_repaired(&mut self) -> bool {
         let covered = self.messages > 0;
         self.messages -= u32::from(covered);
         covered
     }
 
-    /// True if the loss of transmission `tx` is put down to the socket. To be asked in the order in
-    /// which they left.
+    /// Attributes the loss of transmission `tx`. Returns true if a drop was reported for it. Call
+    /// in the order of transmission.
     pub(crate) fn covers(&mut self, tx: u64) -> bool {
         if let Some((last, count)) = self.last
             && last.checked_add(1) == Some(tx)
@@ -58,7 +60,7 @@ impl ReceiverDrops {
             return true;
         }
         if tx >= self.until {
-            // Drops before it belong to losses that were never found, or to another sender.
+            // The earlier drops belong to losses that were never detected, or to another sender.
             self.messages = 0;
         }
         let covered = self.messages > 0;

@@ -1,36 +1,38 @@
-//! Round-trip estimator and retransmission timeout by the letter of RFC 6298.
+//! RTT estimator and retransmission timeout of RFC 6298.
 //!
-//! Knows no packets: which samples are valid (Karn) is the scoreboard's business.
+//! The scoreboard decides which samples are valid (Karn's algorithm).
 
 use std::time::Duration;
 
-/// Clock granularity `G`: `rttvar` never counts as less than a quarter of it.
+/// Clock granularity `G`: lower limit of the term 4 * `rttvar`.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// How the retransmission timeout follows the round-trip times.
+/// Rule for the retransmission timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RtoPolicy {
-    /// The course's: RFC 6298's gains with `rttvar` of at least 10 ms, no back-off.
+    /// Rule of the classic format's reference sender: gains of RFC 6298, `rttvar` of at least 10
+    /// ms, no back-off.
     Reference,
-    /// RFC 6298 to the letter, with its back-off, but for the lower bound of 1 s.
+    /// RFC 6298 with its back-off, but other limits.
     Rfc6298 {
-        /// The bound used instead.
+        /// Lower limit of the timeout; RFC 6298 has 1 s.
         min: Duration,
-        /// The back-off ends here and not at 60 s, so that a path that comes back is found soon.
+        /// Upper limit of the back-off; RFC 6298 has 60 s. A short limit finds a path soon after an
+        /// outage.
         backoff_max: Duration,
     },
 }
 
-/// Bounds of the timeout.
+/// Limits of the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RtoConfig {
-    /// Before the first sample (RFC 6298, rule 2.1).
+    /// Timeout before the first sample (RFC 6298, rule 2.1).
     pub initial: Duration,
-    /// Lower bound. RFC 6298 (rule 2.4) asks for 1 s; networks in use know 200 ms.
+    /// Lower limit. RFC 6298 (rule 2.4) has 1 s; Linux uses 200 ms.
     pub min: Duration,
-    /// Upper bound (rule 2.5).
+    /// Upper limit (rule 2.5).
     pub max: Duration,
-    /// The back-off goes no further than this, unless the timeout without it is longer.
+    /// Upper limit of the back-off, unless the timeout without back-off is longer.
     pub backoff_max: Duration,
 }
 
@@ -45,32 +47,32 @@ impl Default for RtoConfig {
     }
 }
 
-/// `srtt`, `rttvar`, and the timeout that follows from them and from how often it fired.
+/// RTT estimator with the number of consecutive timeouts.
 #[derive(Debug, Clone)]
 pub(crate) struct RtoEstimator {
     config: RtoConfig,
-    /// `srtt` and `rttvar`, once there was a sample.
+    /// `srtt` and `rttvar`; `None` before the first sample.
     smoothed: Option<(Duration, Duration)>,
     latest_rtt: Option<Duration>,
     min_rtt: Option<Duration>,
-    /// How often the timeout has doubled.
+    /// Number of timeouts since the last sample; each doubles the timeout.
     backoff: u32,
 }
 
 impl RtoEstimator {
-    /// An estimator without samples.
+    /// Returns an estimator without samples.
     pub(crate) fn new(config: RtoConfig) -> Self {
         Self { config, smoothed: None, latest_rtt: None, min_rtt: None, backoff: 0 }
     }
 
-    /// Takes one valid sample, the only one of its round trip or one of few. It ends the back-off.
+    /// Processes a valid sample, one of few in its RTT. Ends the back-off.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
         self.on_sample_of_many(rtt, 1);
     }
 
-    /// Takes one of about `samples` samples of a round trip (0 counts as 1), whose gains are
-    /// divided by that number so that the history stays as long as with one (RFC 7323, appendix G).
-    /// Ends the back-off.
+    /// Processes one of about `samples` samples per RTT (0 counts as 1). The gains are divided by
+    /// `samples`, so that the history is as long as with one sample (RFC 7323, appendix G). Ends
+    /// the back-off.
     pub(crate) fn on_sample_of_many(&mut self, rtt: Duration, samples: u32) {
         self.latest_rtt = Some(rtt);
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
@@ -86,32 +88,31 @@ impl RtoEstimator {
         });
     }
 
-    /// The timer fired although nothing was lost, only late: its answer took `rtt`. The timeout is
-    /// to bear that the next time (RFC 4015, section 3.2, step 9). It ends the back-off, as any
-    /// sample does.
+    /// Handles a spurious timeout: the original's ACK arrived after `rtt`. Raises the timeout above
+    /// that (RFC 4015, section 3.2, step 9). Ends the back-off, as any sample does.
     pub(crate) fn on_spurious_timeout(&mut self, rtt: Duration) {
         self.smoothed = self.smoothed.map(|(srtt, rttvar)| (srtt.max(rtt), rttvar.max(rtt / 2)));
         self.backoff = 0;
     }
 
-    /// The samples so far were wrong; the next one is the first.
+    /// Discards all samples.
     pub(crate) fn forget(&mut self) {
         *self = Self::new(self.config);
     }
 
-    /// The timer fired: the timeout doubles (rule 5.5).
+    /// Doubles the timeout after it fired (rule 5.5).
     pub(crate) fn on_timeout(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// The timeout in force, back-off included.
+    /// Returns the timeout, back-off included.
     pub(crate) fn rto(&self) -> Duration {
         let factor = 1_u32.checked_shl(self.backoff).unwrap_or(u32::MAX);
         let base = self.base_rto();
         base.saturating_mul(factor).min(self.config.backoff_max.max(base)).min(self.config.max)
     }
 
-    /// The timeout without back-off.
+    /// Returns the timeout without back-off.
     pub(crate) fn base_rto(&self) -> Duration {
         let rto = match self.smoothed {
             None => self.config.initial,
@@ -120,18 +121,18 @@ impl RtoEstimator {
         rto.min(self.config.max)
     }
 
-    /// How often the timer fired since the last sample.
+    /// Returns the number of timeouts since the last sample.
     #[cfg(test)]
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// Smoothed round-trip time; `None` before the first sample.
+    /// Returns the smoothed RTT; `None` before the first sample.
     pub(crate) fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| srtt)
     }
 
-    /// Its mean deviation; `None` before the first sample.
+    /// Returns the mean deviation of the RTT; `None` before the first sample.
     pub(crate) fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, rttvar)| rttvar)
     }
@@ -155,7 +156,7 @@ impl Default for RtoEstimator {
     }
 }
 
-/// `old` moved by one part in `parts` towards `new`.
+/// Moves `old` towards `new` by 1 / `parts` of the difference.
 fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
     let step = new.abs_diff(old) / parts;
     if new >= old { old + step } else { old.saturating_sub(step) }

@@ -1,24 +1,24 @@
-//! Round-trip times and the retransmission timeout, by one of two policies: RFC 6298's letter
-//! (`recovery/rto.rs`), or as the reference sender keeps them: RFC 6298's gains, but `srtt` is
-//! updated before `rttvar`, and `rttvar` counts as at least 10 ms from the first sample on.
+//! RTT and retransmission timeout by one of two rules: RFC 6298 ([`RtoEstimator`]), or that of the
+//! classic format's reference sender ([`ReferenceRtt`]), which updates `srtt` before `rttvar` and
+//! uses an `rttvar` of at least 10 ms after the first sample.
 //!
-//! Knows no packets: which samples are valid (Karn) is the scoreboard's business.
+//! The scoreboard decides which samples are valid (Karn's algorithm).
 
 use std::time::Duration;
 
 use super::rto::{RtoConfig, RtoEstimator, RtoPolicy};
 
-/// `rttvar` counts as at least this many nanoseconds once data has been acknowledged.
+/// Lower limit of `rttvar` in the timeout after the first data sample, nanoseconds.
 const RTTVAR_FLOOR: u64 = 10_000_000;
 
-/// The timeout is no less than this until the first sample (RFC 6298, rule 2.1).
+/// Lower limit of the timeout before the first valid sample (RFC 6298, rule 2.1).
 const RTO_UNSAMPLED: Duration = Duration::from_secs(1);
-/// The timeout is no less than this until the first sample if the SYN was sent again (RFC 6298,
+/// Lower limit of the timeout before the first valid sample if the SYN was retransmitted (RFC 6298,
 /// rule 5.7).
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
-/// `srtt`, `rttvar` and the timeout that follows from them, in nanoseconds: there may be a sample
-/// for each packet, and whole numbers are cheaper than `Duration`.
+/// Estimator of the reference sender. Values are nanoseconds: there may be a sample for each
+/// packet, and integers cost less than `Duration`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReferenceRtt {
     srtt: u64,
@@ -26,19 +26,19 @@ pub(crate) struct ReferenceRtt {
     rto: u64,
 }
 
-/// Times count as no more than this, 36 years: so nothing here overflows.
+/// Upper limit of a time, nanoseconds (36 years), so that no sum overflows.
 const LONGEST: u64 = u64::MAX / 16;
 
 impl ReferenceRtt {
-    /// Starts from the handshake: `srtt` = R, `rttvar` = R / 2, hence an RTO of exactly 3 R, but
-    /// not under `min_rto`.
+    /// Starts with the handshake RTT R: `srtt` = R, `rttvar` = R / 2, so the RTO is 3 R, at least
+    /// `min_rto`.
     pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration) {
         self.srtt = nanos(rtt);
         self.rttvar = self.srtt / 2;
         self.rto = (self.srtt * 3).max(nanos(min_rto));
     }
 
-    /// Takes one valid sample.
+    /// Processes a valid sample.
     pub(crate) fn on_sample(&mut self, rtt: Duration) {
         let rtt = nanos(rtt);
         self.srtt = (self.srtt * 7 + rtt) / 8;
@@ -46,19 +46,19 @@ impl ReferenceRtt {
         self.rto = self.srtt + self.rttvar.max(RTTVAR_FLOOR) * 4;
     }
 
-    /// Smoothed round-trip time; zero before the handshake.
+    /// Returns the smoothed RTT; zero before the handshake.
     pub(crate) fn srtt(&self) -> Duration {
-        Duration::from_nanos(self.srtt)
+    Duration::from_nanos(self.srtt)
     }
 
-    /// Its mean deviation; zero before the handshake.
+    /// Returns the mean deviation of the RTT; zero before the handshake.
     pub(crate) fn rttvar(&self) -> Duration {
-        Duration::from_nanos(self.rttvar)
+    Duration::from_nanos(self.rttvar)
     }
 
-    /// The retransmission timeout in force.
+    /// Returns the retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
-        Duration::from_nanos(self.rto)
+    Duration::from_nanos(self.rto)
     }
 }
 
@@ -66,7 +66,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).map_or(LONGEST, |nanos| nanos.min(LONGEST))
 }
 
-/// The policy in force, and what both know.
+/// RTT estimator of a connection.
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "the names are the RFCs'")]
 pub(crate) struct Rtt {
@@ -75,18 +75,18 @@ pub(crate) struct Rtt {
     quality: RttQuality,
 }
 
-/// How far what is known of the round trip can be relied on.
+/// Reliability of the RTT estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RttQuality {
-    /// There was no answer yet.
+    /// No estimate: no answer arrived yet.
     Nothing,
-    /// It was measured.
+    /// At least one valid sample.
     Sampled,
-    /// It was measured before the path was complete: a receiver that emulates a link lays it when
-    /// it has the cookie. The next sample is the first.
+    /// One sample from before the cookie exchange. A receiver that emulates a link adds its delay
+    /// only afterwards, so the next sample replaces this one.
     Provisional,
-    /// It comes from a handshake in which the SYN was sent again: its answer may be to any of them
-    /// (Karn), or there is none to this SYN yet. The next sample is the first.
+    /// One ambiguous sample: the SYN was retransmitted, and the answer may belong to any of its
+    /// transmissions (Karn). The next sample replaces this one.
     Guessed,
 }
 
@@ -107,7 +107,7 @@ impl Rtt {
         Self { policy, min_rtt: None, quality: RttQuality::Nothing }
     }
 
-    /// The handshake gave the first sample, from the last SYN on.
+    /// Starts with the handshake RTT, measured from the last SYN.
     pub(crate) fn on_handshake(&mut self, rtt: Duration, min_rto: Duration, quality: RttQuality) {
         self.min_rtt = (quality == RttQuality::Sampled).then_some(rtt);
         match &mut self.policy {
@@ -122,19 +122,19 @@ impl Rtt {
         }
     }
 
-    /// True once the handshake gave a round-trip time.
+    /// True after the handshake.
     pub(crate) fn is_known(&self) -> bool {
         self.quality != RttQuality::Nothing
     }
 
-    /// The SYN was sent again.
+    /// The SYN was retransmitted.
     pub(crate) fn on_syn_again(&mut self) {
         if self.quality == RttQuality::Provisional {
             self.quality = RttQuality::Guessed;
         }
     }
 
-    /// Takes one valid sample, of about `samples` a round trip.
+    /// Processes a valid sample, one of about `samples` per RTT.
     pub(crate) fn on_sample(&mut self, rtt: Duration, samples: u32) {
         if std::mem::replace(&mut self.quality, RttQuality::Sampled) != RttQuality::Sampled
             && let Policy::Rfc6298(estimator) = &mut self.policy
@@ -148,21 +148,21 @@ impl Rtt {
         }
     }
 
-    /// The timer fired before an answer that took `rtt`.
+    /// Handles a spurious timeout: the original's ACK arrived after `rtt`.
     pub(crate) fn on_spurious_timeout(&mut self, rtt: Duration) {
         if let Policy::Rfc6298(estimator) = &mut self.policy {
             estimator.on_spurious_timeout(rtt);
         }
     }
 
-    /// The timer fired; the reference does not back off.
+    /// Backs off after a timeout; the reference sender does not.
     pub(crate) fn on_timeout(&mut self) {
         if let Policy::Rfc6298(estimator) = &mut self.policy {
             estimator.on_timeout();
         }
     }
 
-    /// Its mean deviation; zero before the handshake.
+    /// Returns the mean deviation of the RTT; zero before the handshake.
     pub(crate) fn rttvar(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rttvar(),
@@ -170,7 +170,7 @@ impl Rtt {
         }
     }
 
-    /// Smoothed round-trip time; zero before the handshake.
+    /// Returns the smoothed RTT; zero before the handshake.
     pub(crate) fn srtt(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.srtt(),
@@ -178,17 +178,17 @@ impl Rtt {
         }
     }
 
-    /// Smoothed round-trip time, once it was measured on the whole path.
+    /// Returns the smoothed RTT; `None` before the first valid sample.
     pub(crate) fn sampled(&self) -> Option<Duration> {
         (self.quality == RttQuality::Sampled).then(|| self.srtt())
     }
 
-    /// Smallest sample.
+    /// Returns the smallest sample.
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt
     }
 
-    /// The timeout after the timer has fired once more.
+    /// Returns the timeout after one more back-off.
     pub(crate) fn backed_off(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rto(),
@@ -200,7 +200,7 @@ impl Rtt {
         }
     }
 
-    /// The retransmission timeout in force.
+    /// Returns the retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
         match &self.policy {
             Policy::Reference(estimator) => estimator.rto(),
@@ -208,7 +208,7 @@ impl Rtt {
         }
     }
 
-    /// A timeout, but no less than what holds until there is a sample.
+    /// Raises `rto` to the lower limit that holds before the first valid sample.
     fn at_least(&self, rto: Duration) -> Duration {
         rto.max(match self.quality {
             RttQuality::Nothing | RttQuality::Sampled => Duration::ZERO,

@@ -1,6 +1,5 @@
-//! Record of sent packets, by transmission number: the segment that each carried, when it left and
-//! the state of the connection then. Packets that left together have one record, from which each
-//! one's follows by its place. Only for wires that number transmissions.
+//! Records of sent packets by transmission number: the segment that each carried, and the
+//! delivery-rate state at that time. Packets of one batch share a record. Native format only.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -13,25 +12,25 @@ use crate::congestion::SentState;
 pub(crate) struct SentPacket {
     /// Offset of the segment; `None` for a transmission without stream bytes.
     pub(crate) offset: Option<u64>,
-    /// When it left and how the connection stood, for a delivery-rate sample.
+    /// Delivery-rate state and send time.
     pub(crate) state: SentState,
 }
 
-/// Transmissions of the same length that left at one time, of one segment after the other.
+/// Transmissions of one batch: same length, same time, consecutive segments.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    /// Number of the first.
+    /// Number of the first transmission.
     tx: u64,
     /// At least 1.
     count: u64,
-    /// Stream bytes of each.
+    /// Stream bytes of each transmission.
     len: u64,
     first: SentPacket,
 }
 
 impl Run {
-    /// Record of the packet `index` places after the first; beyond the end, the record that the
-    /// next one would have.
+    /// Returns the record of packet `index`. If `index` is `count`: the record with which another
+    /// packet would extend the run.
     fn nth(&self, index: u64) -> SentPacket {
         let bytes = index * self.len;
         SentPacket {
@@ -44,33 +43,33 @@ impl Run {
         self.tx + self.count
     }
 
-    /// The run without its first `count` packets, which are fewer than all.
+    /// Returns the run without its first `count` packets. `count` is less than the length.
     fn without(&self, count: u64) -> Self {
         Self { tx: self.tx + count, count: self.count - count, first: self.nth(count), ..*self }
     }
 }
 
-/// Transmissions that may still be of interest.
+/// Records of the transmissions that may still be acknowledged or declared lost.
 #[derive(Debug)]
 pub(crate) struct SentPackets {
-    /// Their numbers leave out none.
+    /// Ascending, without gaps in the numbers.
     runs: VecDeque<Run>,
     next_tx: u64,
 }
 
 impl SentPackets {
-    /// The first transmission will have this number.
+    /// Returns an empty record. The first transmission will have number `first`.
     pub(crate) fn new(first: u64) -> Self {
         Self { runs: VecDeque::new(), next_tx: first }
     }
 
-    /// The number that the next transmission will have.
+    /// Returns the number of the next transmission.
     pub(crate) fn next_tx(&self) -> u64 {
         self.next_tx
     }
 
-    /// Records `count` packets, at least one, that left together, each with the next `len` stream
-    /// bytes; `first` describes the first of them.
+    /// Records a batch of `count` packets (at least one), each with the next `len` stream bytes;
+    /// `first` is the record of the first.
     pub(crate) fn push_run(&mut self, first: SentPacket, len: u64, count: u64) {
         match self.runs.back_mut() {
             Some(run) if run.len == len && run.nth(run.count) == first => run.count += count,
@@ -84,13 +83,13 @@ impl SentPackets {
         Some(run.nth(tx - run.tx))
     }
 
-    /// True if all of these are here.
+    /// True if all of `txs` are recorded.
     pub(crate) fn has(&self, txs: &RangeInclusive<u64>) -> bool {
         self.runs.front().is_some_and(|run| run.tx <= *txs.start()) && *txs.end() < self.next_tx
     }
 
-    /// Of these, which are here: those that left together at a time, their stream bytes and the
-    /// state of the last one.
+    /// Iterates over the recorded transmissions of `txs`, batch by batch: the stream bytes of the
+    /// batch, and the state of its last packet.
     pub(crate) fn together(&self, txs: RangeInclusive<u64>) -> impl Iterator<Item = (u64, SentState)> {
         let (oldest, newest) = txs.into_inner();
         let from = self.index(oldest).unwrap_or(self.runs.len());
@@ -100,13 +99,13 @@ impl SentPackets {
         })
     }
 
-    /// Number and record of the oldest.
+    /// Returns the number and the record of the oldest transmission.
     pub(crate) fn first(&self) -> Option<(u64, SentPacket)> {
         self.runs.front().map(|run| (run.tx, run.first))
     }
 
-    /// Forgets the oldest ones, below number `before`, as long as their segments lie below offset
-    /// `una`.
+    /// Removes the oldest records, up to number `before`, as long as their segments lie below
+    /// offset `una`.
     pub(crate) fn forget_acknowledged(&mut self, una: u64, before: u64) {
         while let Some(run) = self.runs.front().filter(|run| run.tx < before) {
             let passed = match run.first.offset {
@@ -121,7 +120,7 @@ impl SentPackets {
         }
     }
 
-    /// Forgets the oldest ones as long as their segments are delivered or were sent again.
+    /// Removes the oldest records as long as their segments are delivered or retransmitted.
     pub(crate) fn forget_resolved(&mut self, board: &Scoreboard) {
         if self.runs.is_empty() {
             return;
@@ -138,12 +137,12 @@ impl SentPackets {
         }
     }
 
-    /// Forgets the oldest.
+    /// Removes the oldest record.
     pub(crate) fn pop(&mut self) {
         self.pop_of_run(1);
     }
 
-    /// Forgets `count` packets of the oldest run, or all of it.
+    /// Removes `count` packets of the oldest run, or all of it.
     fn pop_of_run(&mut self, count: u64) {
         match self.runs.front_mut() {
             Some(run) if count < run.count => *run = run.without(count),
@@ -151,7 +150,7 @@ impl SentPackets {
         }
     }
 
-    /// Where the run is that has this number.
+    /// Returns the index of the run with transmission `tx`.
     fn index(&self, tx: u64) -> Option<usize> {
         let oldest = self.runs.front().filter(|run| run.tx <= tx)?;
         if tx < oldest.end() {

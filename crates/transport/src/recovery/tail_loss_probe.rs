@@ -1,43 +1,42 @@
-//! The tail loss probe (RFC 8985, section 7): when ACKs stop coming, one segment is sent (new, or
-//! the last one again) so that the loss of the last segments is repaired by their ACK and not by
-//! the retransmission timer. Owns whether a probe is out.
+//! Tail loss probe (RFC 8985, section 7): if no ACK arrives for about two RTTs, the sender sends
+//! one segment (new, or the last one again). Its ACK reveals the loss of the last segments before
+//! the retransmission timer fires.
 
 use std::time::Duration;
 
 use super::Probe;
 
-/// How much later than its time an answer may come because either side's timers are coarse: a timer
-/// of the receiver may be a millisecond late, and so may the sender be at its socket. On a path of
-/// less than that, two round trips are none.
+/// Allowance for late timers: 1 ms at the receiver and 1 ms at the sender. On shorter paths two
+/// RTTs would be less.
 const MARGIN: Duration = Duration::from_millis(2);
 
-/// A probe and what became of it.
+/// Probe state.
 #[derive(Debug, Default)]
 pub(crate) struct TailLossProbe {
-    /// A probe is due and was not sent.
+    /// A probe is due and not yet sent.
     pub(crate) pending: bool,
-    /// The probe that is out.
+    /// Probe that was sent and not yet acknowledged.
     out: Option<Probe>,
 }
 
 /// Outcome of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It repaired no loss.
+    /// Nothing was lost.
     Harmless,
-    /// The probe repaired a loss, which a congestion controller must hear of (section 7.4.2).
+    /// The probe repaired a loss, which counts as congestion (section 7.4.2).
     Repaired,
 }
 
 impl TailLossProbe {
-    /// The probe timeout (section 7.2): two round trips, of which the second is at least
-    /// [`MARGIN`], and the receiver's delay if it may wait with all that is out: one segment, or as
-    /// many as the sender lets it.
+    /// Returns the probe timeout (section 7.2): `srtt`, plus at least [`MARGIN`] or again `srtt`,
+    /// plus the maximum ACK delay if `may_wait` (so little is outstanding that the receiver may
+    /// delay its ACK).
     pub(crate) fn timeout(srtt: Duration, may_wait: bool, max_ack_delay: Duration) -> Duration {
         srtt + srtt.max(MARGIN) + if may_wait { max_ack_delay } else { Duration::ZERO }
     }
 
-    /// True if there may be another one.
+    /// True if no probe is pending or unacknowledged.
     pub(crate) fn is_ready(&self) -> bool {
         !self.pending && self.out.is_none()
     }
@@ -47,8 +46,9 @@ impl TailLossProbe {
         self.out = Some(probe);
     }
 
-    /// An ACK came: of everything below `una`, with the newest transmission received and how many
-    /// duplicates the receiver has counted so far.
+    /// Handles an ACK of everything below `una`. `largest_tx` is the newest transmission that
+    /// arrived, `duplicates` the receiver's count of duplicate packets. Returns the outcome of the
+    /// probe, if it is decided.
     pub(crate) fn on_ack(&mut self, una: u64, largest_tx: u64, duplicates: u32) -> Option<Ending> {
         self.pending = false;
         let probe = self.out?;
@@ -60,14 +60,14 @@ impl TailLossProbe {
         Some(if probe.repeated && !twice { Ending::Repaired } else { Ending::Harmless })
     }
 
-    /// Takes an ACK during a recovery, which finds all losses itself: another probe may leave once
-    /// the receiver has this one.
+    /// Handles an ACK during recovery, where the outcome of a probe does not matter: the arrival of
+    /// the probe allows another one.
     pub(crate) fn on_ack_in_recovery(&mut self, largest_tx: u64) {
         self.pending = false;
         self.out.take_if(|probe| probe.tx <= largest_tx);
     }
 
-    /// The retransmission timer fired, or a recovery began: they take over.
+    /// Cancels the probe: the retransmission timer fired, or recovery began.
     pub(crate) fn cancel(&mut self) {
         *self = Self::default();
     }

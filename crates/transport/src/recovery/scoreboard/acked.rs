@@ -1,4 +1,4 @@
-//! Effect of an ACK on the outstanding segments: the cumulative edge and selective blocks.
+//! Effect of an ACK on the outstanding segments: cumulative ACK and SACK blocks.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -10,16 +10,16 @@ use crate::wire::Numbering;
 /// Result of an ACK.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Acked {
-    /// The cumulative edge moved.
+    /// The ACK advanced `snd_una`.
     pub moved: bool,
     /// Bytes newly delivered.
     pub bytes: u64,
-    /// The last segment that the cumulative edge passed was sent at this time; absent if the first
-    /// one that it passed had been sent again (Karn).
+    /// Send time of the newest segment that this ACK acknowledged cumulatively, for an RTT sample.
+    /// `None` if the oldest one was retransmitted (Karn).
     pub karn: Option<Instant>,
 }
 
-/// Selectively acknowledged ranges of whole segments, as offsets beyond `snd_una`. A receiver
+/// Selectively acknowledged ranges of whole segments, as stream offsets above `snd_una`. A receiver
 /// repeats its blocks (RFC 2018, section 4), so the lookup of a known block must be cheap.
 #[derive(Debug)]
 pub(crate) struct Sacked {
@@ -31,7 +31,8 @@ pub(crate) struct Sacked {
 }
 
 impl Sacked {
-    /// Starts empty. There is at most one range to two segments, and segments are bounded.
+    /// Returns an empty set. It needs no limit: segments are limited, and two of them make at most
+    /// one range.
     pub(crate) fn new() -> Self {
         Self { ranges: RangeSet::new(usize::MAX), bytes: 0, near: 0 }
     }
@@ -48,7 +49,7 @@ impl Sacked {
         self.ranges.range_of(offset).map(|range| range.end)
     }
 
-    /// Adds whole segments.
+    /// Adds a range of whole segments.
     pub(crate) fn insert(&mut self, range: Range<u64>) {
         self.bytes += self.ranges.insert(range).expect("as many ranges may be held as can be counted");
     }
@@ -71,9 +72,9 @@ impl Sacked {
 }
 
 impl Scoreboard {
-    /// Takes a cumulative ACK in `snd_una ..= snd_nxt` and tells `on_delivered` the segments that
-    /// it newly acknowledges: one by one, or all together if the caller passes on the
-    /// [`Scoreboard::plain_run`]. A segment in which the edge lies is told of when its rest is
+    /// Applies a cumulative ACK in `snd_una ..= snd_nxt` and calls `on_delivered` for the newly
+    /// acknowledged segments: once if `run` is the [`Scoreboard::plain_run`] of this ACK, else once
+    /// for each segment. A segment acknowledged in part is reported when the rest of it is
     /// acknowledged.
     pub fn acknowledge(
         &mut self,
@@ -113,9 +114,9 @@ impl Scoreboard {
         self.move_edge(ack, count, acked)
     }
 
-    /// The segments that a cumulative ACK covers, if all of them left once, by transmissions that
-    /// follow each other and with as many bytes each, and nothing is marked sacked or lost. The
-    /// last one may be shorter.
+    /// Returns the segments that a cumulative ACK covers if they form a run: sent once, by
+    /// consecutive transmissions, of equal length except for a shorter last one, with no segment
+    /// marked sacked or lost.
     pub fn plain_run(&self, ack: u64) -> Option<SegmentRun> {
         if ack <= self.snd_una || self.sacked() > 0 || !self.lost.is_empty() {
             return None;
@@ -131,8 +132,8 @@ impl Scoreboard {
         (once && in_turn && alike).then_some(SegmentRun { first, last, count: count as u64 })
     }
 
-    /// `count` segments were taken off, of which `acked` tells; the edge may lie inside the next
-    /// one.
+    /// Finishes a cumulative ACK after `count` segments were removed: trims the next segment if the
+    /// ACK ends inside it.
     fn move_edge(&mut self, ack: u64, count: usize, mut acked: Acked) -> Acked {
         if let Some((bytes, fate)) = self.trim(ack) {
             acked.moved = true;
@@ -145,11 +146,11 @@ impl Scoreboard {
         acked
     }
 
-    /// Takes what lies below a cumulative ACK inside the oldest segment off it: a receiver may have
-    /// had room for no more. Gives how much that was, and what was known of it.
+    /// Removes the part of the oldest segment below `ack`; a receiver may have room for part of a
+    /// segment. Returns its length and fate.
     fn trim(&mut self, ack: u64) -> Option<(u64, Fate)> {
         let base = self.segments.front_mut().filter(|_| self.numbering == Numbering::Bytes)?;
-        // Less than the length of the segment, which does not end below the edge.
+        // Fits: the segment ends above `ack`.
         let part = u32::try_from(ack.saturating_sub(base.offset)).unwrap_or(0);
         if part == 0 || part >= base.len {
             return None;
@@ -166,7 +167,7 @@ impl Scoreboard {
         Some((u64::from(part), base.fate))
     }
 
-    /// Segments that a cumulative ACK covers.
+    /// Returns the number of whole segments that a cumulative ACK covers.
     fn covered(&self, ack: u64) -> usize {
         let count = match self.numbering {
             Numbering::Packets => usize::try_from(ack.saturating_sub(self.snd_una)).unwrap_or(usize::MAX),
@@ -186,9 +187,9 @@ impl Scoreboard {
         };
     }
 
-    /// Takes a selective ACK of `block` (offsets); gives the bytes newly delivered and tells them
-    /// as [`Scoreboard::acknowledge`] does. Costs what is new in it: what is known is passed over
-    /// in one step.
+    /// Applies a SACK block (stream offsets) and calls `on_delivered` for each newly acknowledged
+    /// segment. Returns their bytes. The cost depends on the new segments only: known ranges are
+    /// skipped in one step.
     pub fn sack(&mut self, block: &Range<u64>, mut on_delivered: impl FnMut(&SegmentRun)) -> u64 {
         if self.sacked.knows(block) {
             return 0;

@@ -1,8 +1,8 @@
-//! One record per segment in flight: what is acknowledged, what is lost, what a sample may be taken
-//! from. Owns `snd_una`, `snd_nxt` and `pipe`. Knows no bytes but their offsets, and no timer.
+//! Scoreboard: one record per outstanding segment, with its fate and send time. Owns `snd_una`,
+//! `snd_nxt` and `pipe`. Has no timers.
 //!
-//! Segments are numbered as the wire numbers them ([`Numbering`]); everything else is by offset in
-//! the stream.
+//! Segment numbers follow the format ([`Numbering`]: packets or bytes); everything else is a stream
+//! offset.
 
 mod acked;
 mod segment;
@@ -21,19 +21,20 @@ pub struct Scoreboard {
     numbering: Numbering,
     segments: VecDeque<Segment>,
     snd_una: u64,
-    /// Offset of the first byte that was never sent.
+    /// Stream offset of the next new byte.
     next_offset: u64,
     /// Offsets of the segments that are [`Fate::Lost`].
     lost: BTreeSet<u64>,
-    /// Where the segments are that are [`Fate::Sacked`].
+    /// Ranges of the segments that are [`Fate::Sacked`].
     sacked: Sacked,
     in_flight: u64,
-    /// Bytes that duplicate ACKs tell to be delivered without saying which; part of `in_flight`.
+    /// Bytes of `in_flight` that duplicate ACKs show to be delivered, without naming the segments
+    /// (NewReno).
     assumed: u64,
 }
 
 impl Scoreboard {
-    /// One of a stream that has not begun, whose wire numbers segments so.
+    /// Returns the scoreboard of a new stream.
     pub fn new(numbering: Numbering) -> Self {
         Self {
             numbering,
@@ -53,8 +54,8 @@ impl Scoreboard {
         self.push_run(now, len, 1, |_| tx);
     }
 
-    /// Records the first transmission of the next `count` segments of `len` bytes each; `tx` gives
-    /// the number of each from its place.
+    /// Records the first transmission of the next `count` segments of `len` bytes each; `tx` maps
+    /// the index of a segment to its transmission number.
     pub fn push_run(&mut self, now: Instant, len: u32, count: u64, tx: impl Fn(u64) -> u64) {
         let (first, bytes) = (self.next_offset, u64::from(len));
         let segment = |n| {
@@ -66,7 +67,8 @@ impl Scoreboard {
         self.in_flight += count * bytes;
     }
 
-    /// Declares the segment at `offset` lost, if it is in flight; gives its bytes.
+    /// Declares the segment at `offset` lost if it is in flight. Returns its length in bytes, else
+    /// 0.
     pub fn mark_lost(&mut self, offset: u64) -> u64 {
         let Some(segment) = self.find_mut(offset) else { return 0 };
         if segment.fate != Fate::InFlight {
@@ -79,7 +81,7 @@ impl Scoreboard {
         len
     }
 
-    /// Takes back that what was not yet sent again is lost.
+    /// Marks the lost segments that were not retransmitted as in flight again.
     pub(crate) fn unmark_lost(&mut self) {
         while let Some(offset) = self.lost.pop_first() {
             if let Some(segment) = self.find_mut(offset) {
@@ -89,13 +91,13 @@ impl Scoreboard {
         }
     }
 
-    /// The lowest segment that is lost and was not sent again.
+    /// Returns the oldest segment that is lost and not retransmitted.
     pub(crate) fn first_lost(&self) -> Option<&Segment> {
         self.find(*self.lost.first()?)
     }
 
-    /// Cuts the segment at `offset` into pieces of at most `len` bytes, for a path that takes no
-    /// longer ones; all pieces share its past.
+    /// Divides the segment at `offset` into pieces of at most `len` bytes, for a path with a
+    /// smaller MTU. The pieces inherit its record.
     pub(crate) fn recut(&mut self, offset: u64, len: u32) {
         let Some(index) = self.index(offset) else { return };
         let whole = self.segments[index];
@@ -118,7 +120,7 @@ impl Scoreboard {
         }
     }
 
-    /// Records that the segment at `offset` was sent again.
+    /// Records a retransmission of the segment at `offset`.
     pub fn resend(&mut self, now: Instant, offset: u64, tx: u64) {
         let Some(segment) = self.find_mut(offset) else { return };
         segment.sent_at = now;
@@ -132,7 +134,7 @@ impl Scoreboard {
         }
     }
 
-    /// The segment that begins at `offset`.
+    /// Returns the segment that begins at `offset`.
     pub(crate) fn find(&self, offset: u64) -> Option<&Segment> {
         self.index(offset).map(|i| &self.segments[i])
     }
@@ -146,10 +148,10 @@ impl Scoreboard {
         self.segments.get(at).is_some_and(|segment| segment.offset == offset).then_some(at)
     }
 
-    /// Index of the first segment that begins at `offset` or above.
+    /// Returns the index of the first segment that begins at `offset` or above.
     fn position(&self, offset: u64) -> usize {
         let Some(base) = self.segments.front() else { return 0 };
-        // Nearly always all segments are of one length, and then this guess is right.
+        // This guess is right if all segments have one length, as they nearly always do.
         let ahead = offset.saturating_sub(base.offset) / u64::from(base.len.max(1));
         match usize::try_from(ahead).ok().and_then(|guess| Some((guess, self.segments.get(guess)?))) {
             Some((guess, segment)) if segment.offset == offset => guess,
@@ -157,28 +159,28 @@ impl Scoreboard {
         }
     }
 
-    /// The one with this number, where packets are numbered.
+    /// Returns the segment with this packet number (classic).
     pub(crate) fn numbered(&self, number: u64) -> Option<&Segment> {
         debug_assert_eq!(self.numbering, Numbering::Packets);
         self.segments.get(usize::try_from(number.checked_sub(self.snd_una)?).ok()?)
     }
 
-    /// The oldest segment.
+    /// Returns the oldest segment.
     pub(crate) fn base(&self) -> Option<&Segment> {
         self.segments.front()
     }
 
-    /// All of them, oldest first.
+    /// Iterates over all segments, oldest first.
     pub(crate) fn segments(&self) -> impl DoubleEndedIterator<Item = &Segment> {
         self.segments.iter()
     }
 
-    /// Segments that begin at `offset` or above, oldest first.
+    /// Iterates over the segments that begin at `offset` or above, oldest first.
     pub(crate) fn segments_from(&self, offset: u64) -> impl Iterator<Item = &Segment> {
         self.segments.range(self.position(offset)..)
     }
 
-    /// Selectively acknowledged segments, newest first.
+    /// Iterates over the selectively acknowledged segments, newest first.
     pub(crate) fn sacked_segments_down(&self) -> impl Iterator<Item = &Segment> {
         self.sacked.ranges().rev().flat_map(|range| {
             let below = self.segments.range(..self.position(range.end)).rev();
@@ -186,17 +188,18 @@ impl Scoreboard {
         })
     }
 
-    /// Number of the oldest segment not acknowledged.
+    /// Returns the number of the oldest unacknowledged segment.
     pub(crate) fn snd_una(&self) -> u64 {
         self.snd_una
     }
 
-    /// Its offset; that of the next new byte if there is none.
+    /// Returns the stream offset of the oldest unacknowledged byte; that of the next new byte if
+    /// there is none.
     pub(crate) fn una_offset(&self) -> u64 {
         self.segments.front().map_or(self.next_offset, |base| base.offset)
     }
 
-    /// Number of the next new segment.
+    /// Returns the number of the next new segment.
     pub(crate) fn snd_nxt(&self) -> u64 {
         match self.numbering {
             Numbering::Packets => self.snd_una + self.segments.len() as u64,
@@ -204,7 +207,8 @@ impl Scoreboard {
         }
     }
 
-    /// Number of the segment at `offset`, which is the oldest where numbers are not offsets.
+    /// Returns the number of the segment at `offset`. If packets are numbered, that must be the
+    /// oldest segment.
     pub(crate) fn number(&self, offset: u64) -> u64 {
         match self.numbering {
             Numbering::Packets => self.snd_una,
@@ -212,7 +216,7 @@ impl Scoreboard {
         }
     }
 
-    /// Numbers that a segment of `len` bytes takes.
+    /// Returns how many sequence numbers a segment of `len` bytes occupies.
     pub(crate) fn span(&self, len: usize) -> u64 {
         match self.numbering {
             Numbering::Packets => 1,
@@ -225,52 +229,52 @@ impl Scoreboard {
         self.segments.is_empty()
     }
 
-    /// Numbers sent and not acknowledged (`FlightSize` of RFC 5681, in the wire's unit).
+    /// Returns `snd_nxt` - `snd_una` (`FlightSize` of RFC 5681), in packets or bytes.
     pub(crate) fn flight_size(&self) -> u64 {
         self.snd_nxt() - self.snd_una
     }
 
-    /// Bytes believed to be in the network (`pipe` of RFC 6675).
+    /// Returns the estimate of bytes in the network (`pipe` of RFC 6675).
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight - self.assumed.min(self.in_flight)
     }
 
-    /// Bytes that duplicate ACKs told to be delivered, and no ACK yet which.
+    /// Returns the bytes that duplicate ACKs show to be delivered, without naming the segments.
     pub(crate) fn assumed(&self) -> u64 {
         self.assumed
     }
 
-    /// A duplicate ACK tells of one more delivered segment, of `bytes`, without saying which.
+    /// Counts `bytes` of one more segment that a duplicate ACK shows to be delivered.
     pub(crate) fn assume_delivered(&mut self, bytes: u64) {
         self.assumed = (self.assumed + bytes).min(self.in_flight);
     }
 
-    /// Assumed bytes turned out to be among those acknowledged.
+    /// Subtracts assumed bytes that are now acknowledged.
     pub(crate) fn forget_assumed(&mut self, bytes: u64) {
         self.assumed = self.assumed.saturating_sub(bytes);
     }
 
-    /// Bytes outstanding: in flight, lost and selectively acknowledged.
+    /// Returns the outstanding bytes: in flight, lost and selectively acknowledged.
     pub(crate) fn outstanding(&self) -> u64 {
         self.next_offset - self.una_offset()
     }
 
-    /// Bytes outstanding that no ACK reported as delivered: in flight or lost.
+    /// Returns the outstanding bytes that no ACK reported as delivered: in flight or lost.
     pub(crate) fn undelivered(&self) -> u64 {
         self.outstanding() - self.sacked() - self.assumed.min(self.in_flight)
     }
 
-    /// Bytes selectively acknowledged.
+    /// Returns the bytes selectively acknowledged.
     pub(crate) fn sacked(&self) -> u64 {
         self.sacked.bytes()
     }
 
-    /// Offset of the first byte never sent.
+    /// Returns the stream offset of the next new byte.
     pub(crate) fn next_offset(&self) -> u64 {
         self.next_offset
     }
 
-    /// Recounts what is kept by increments.
+    /// Recounts the sums, with debug assertions on.
     pub(crate) fn check(&self) {
         if cfg!(debug_assertions) && self.segments.len() < 64 {
             let count =

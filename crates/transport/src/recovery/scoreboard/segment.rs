@@ -1,4 +1,4 @@
-//! The record of a segment that is outstanding.
+//! Record of an outstanding segment.
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 /// Fate of a segment's last transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// In the network, as far as is known.
+    /// Presumably in the network.
     InFlight,
     /// Selectively acknowledged.
     Sacked,
@@ -14,7 +14,7 @@ pub(crate) enum Fate {
     Lost,
 }
 
-/// A segment that was sent and is not cumulatively acknowledged.
+/// Segment that was sent and is not cumulatively acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
     /// Offset of its first byte in the stream.
@@ -31,14 +31,14 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// One past its last byte.
+    /// Returns the stream offset after its last byte.
     pub(crate) fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
 }
 
-/// Segments that an ACK newly acknowledges together: a single one, or several in a row that left
-/// once each, by transmissions in a row.
+/// Segments that one ACK newly acknowledges: one, or consecutive ones that were sent once each by
+/// consecutive transmissions.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentRun {
     pub(super) first: Segment,
@@ -52,12 +52,12 @@ impl SegmentRun {
         Self { first: segment, last: segment, count: 1 }
     }
 
-    /// The oldest of them, as it was before.
+    /// Returns the oldest segment, as before the ACK.
     pub(crate) fn first(&self) -> &Segment {
         &self.first
     }
 
-    /// The newest of them, as it was before.
+    /// Returns the newest segment, as before the ACK.
     pub(crate) fn last(&self) -> &Segment {
         &self.last
     }
@@ -66,18 +66,19 @@ impl SegmentRun {
         self.count
     }
 
-    /// Bytes of all of them.
+    /// Returns the total length, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.last.end() - self.first.offset
     }
 
-    /// Numbers of their transmissions, on a wire that has such numbers.
+    /// Returns the transmission numbers (native).
     pub(crate) fn txs(&self) -> RangeInclusive<u64> {
         self.first.tx..=self.last.tx
     }
 
-    /// Number and time of the newest transmission below `tx`, if they left once each. Those that
-    /// left in several batches count as the first or the last of them.
+    /// Returns the number and the send time of the newest transmission below `tx`; `None` for a
+    /// retransmitted segment. If the run was sent in several batches, the time is that of the first
+    /// or of the last batch.
     pub(crate) fn newest_below(&self, tx: u64) -> Option<(u64, Instant)> {
         let newest = self.last.tx.min(tx.checked_sub(1)?);
         if self.first.sent_count > 1 || newest < self.first.tx {
@@ -87,7 +88,7 @@ impl SegmentRun {
         Some((newest, segment.sent_at))
     }
 
-    /// Each of them.
+    /// Iterates over the segments.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + use<> {
         let Self { first, last, count } = *self;
         (0..count).map(move |n| {
