@@ -47,9 +47,9 @@ struct Episode {
     recover: u64,
     /// The first loss was a timeout.
     timeout: bool,
-    }
+}
 
-    /// Base whose presumed loss began an episode, until an ACK acknowledges it.
+/// Base whose presumed loss began an episode, until an ACK acknowledges it.
 #[derive(Debug, Clone, Copy)]
 struct Suspect {
     /// Number of the first transmission after the loss was declared.

@@ -1,5 +1,6 @@
-//! Recovery that marks segments lost and sends them again as the congestion window allows. Owns the
-//! timers and the episode; which segments are lost is said by the detector.
+//! Loss recovery by RACK-TLP, RFC 6675 or `NewReno`: marks segments lost and retransmits them when
+//! the congestion window allows. Owns the timers and the episode; a detector decides which segments
+//! are lost.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::LossTrigger;
 
-/// Longest delay of the ACK of a single segment, unless the receiver announces another one.
+/// Default of the receiver's maximum ACK delay.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
 #[derive(Debug)]
@@ -25,25 +26,23 @@ enum Detector {
     NewReno(DupAcks),
 }
 
-/// Loss recovery by RACK-TLP, SACK counts or `NewReno`: timers, probes and the episode that is on.
 #[derive(Debug)]
 pub(crate) struct Engine {
     detector: Detector,
     probe: TailLossProbe,
-    /// How long the receiver may wait before it acknowledges a single segment.
+    /// The receiver's maximum ACK delay.
     max_ack_delay: Duration,
     episode: Option<Episode>,
     rto_at: Option<Instant>,
-    /// The timer fired, and nothing was delivered since.
+    /// True if the retransmission timer fired and nothing was delivered since.
     silent: bool,
     probe_at: Option<Instant>,
     reordering_at: Option<Instant>,
-    /// A transmission whose loss says nothing of congestion: it tried a size that the path may not
-    /// carry.
+    /// Transmission number of a path MTU probe, whose loss is no sign of congestion.
     excused: Option<u64>,
-    /// Drops in the receiver's socket, which are no loss of the network.
+    /// Drops in the receiver's socket, which are no sign of congestion.
     drops: ReceiverDrops,
-    /// Losses found since the last verdict.
+    /// Losses detected since the last verdict.
     lost: Vec<Lost>,
 }
 
@@ -85,7 +84,7 @@ impl LossRecovery for Engine {
                 episode.original.get_or_insert((before.offset, before.sent_at));
             }
             if std::mem::take(&mut episode.forced) && !episode.timeout {
-                // Its answer is due a round trip from now, whatever was waited for before.
+                // The timer ran for the original, whose ACK will not come.
                 self.rto_at = Some(*now + timing.rto);
             }
             episode.resent += 1;
@@ -134,7 +133,8 @@ impl LossRecovery for Engine {
             None => {
                 rack.on_delivered(now, segment, srtt);
                 if run.count() > 1 {
-                    // Those between tell nothing that these two do not.
+                    // The first and the last segment suffice: the others lie between them in both
+                    // offset and time.
                     rack.on_delivered(now, run.last(), srtt);
                 }
             }
@@ -145,8 +145,8 @@ impl LossRecovery for Engine {
 
     fn on_ack(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) -> Verdict {
         if ack.window.was_closed {
-            // The probe asked for room and was not sent because something may be lost (RFC 9293,
-            // section 3.8.6.1, against RFC 8985, section 7.4.2).
+            // It was a zero-window probe (RFC 9293, section 3.8.6.1), so its ACK reveals no loss
+            // (RFC 8985, section 7.4.2).
             self.probe.cancel();
         }
         if let Some(wait) = ack.window.persist {
@@ -168,10 +168,10 @@ impl LossRecovery for Engine {
         Verdict { lost: std::mem::take(&mut self.lost), begins, dup_acks: None, episode, ended }
     }
 
-    /// Restarts the timers after an ACK that delivered something. An ACK that leaves the base where
-    /// it was restarts the retransmission timer only if the base left again after all that the
-    /// receiver has. Else selective ACKs of later data would put off the timeout of a lost
-    /// retransmission for as long as data flows (RFC 6298, rule 5.3).
+    /// Restarts the timers after an ACK that delivered data. If `snd_una` did not advance, the
+    /// retransmission timer restarts only if the base was sent after everything that arrived.
+    /// Otherwise SACKs of later data would delay the timeout of a lost retransmission as long as
+    /// data flows (RFC 6298, rule 5.3).
     fn rearm(&mut self, ack: &AckOutcome, timing: &Timing, board: &Scoreboard) {
         if ack.bytes == 0 && !ack.moved {
             return;
@@ -237,7 +237,7 @@ impl LossRecovery for Engine {
 }
 
 impl Engine {
-    /// Losses that count as congestion were found; gives true if an episode begins.
+    /// Handles losses that count as congestion. Returns true if an episode begins.
     fn on_loss(&mut self, flight: &Flight) -> bool {
         if let Detector::Rack(rack) = &mut self.detector {
             rack.on_loss();
@@ -245,33 +245,32 @@ impl Engine {
         self.begin(flight, false)
     }
 
-    /// True if of the losses found since there were `before` any is the network's and not excused.
+    /// True if any loss from index `before` on counts as congestion: neither dropped by the
+    /// receiver's socket nor a path MTU probe.
     fn is_congestion(&mut self, before: usize) -> bool {
         let mut found = false;
         for lost in &mut self.lost[before..] {
-            // NewReno finds one hole after the other within an episode, which a loss that begins
-            // none would not give it.
+            // NewReno detects further holes only within an episode, so each loss must begin one.
             let asks = !matches!(self.detector, Detector::NewReno(_));
             lost.to_socket = asks && self.drops.covers(lost.tx);
             found |= !lost.to_socket && Some(lost.tx) != self.excused;
             if let (Detector::Rack(rack), true) = (&mut self.detector, lost.to_socket) {
-                // It was not late: those after it need no longer be waited for than after any other
-                // loss.
+                // Lost and not reordered, so reordering gets no more time than after other losses.
                 rack.on_loss();
             }
         }
         found
     }
 
-    /// The end of an episode, or of an episode of probing, that this ACK tells of.
+    /// Ends the episode or the tail loss probe if this ACK decides it.
     fn ended(&mut self, ack: &AckOutcome, board: &mut Scoreboard) -> Option<Ended> {
         if let Some(episode) = self.episode {
             let done = board.una_offset() >= episode.recover;
-            // Where all arrived before anything was sent again, nothing was lost.
+            // If all data arrived before any retransmission, nothing was lost.
             let proven = episode.resent > 0 || (done && !episode.timeout);
             let spurious = proven && episode.spurious >= episode.resent;
-            // Everything sent again so far had arrived before: what is still marked was judged as
-            // hastily.
+            // The originals of all retransmissions arrived, so the segments still marked lost are
+            // presumably in flight as well.
             if spurious && (done || episode.is_disproved(ack.largest_tx)) {
                 board.unmark_lost();
                 self.end_episode(true);
@@ -313,7 +312,8 @@ impl Engine {
         self.arm_probe(now, timing);
     }
 
-    /// The receiver was without room and has some now: the segment that it refused may leave.
+    /// Handles a window that reopened: retransmits the segment that the receiver dropped for lack
+    /// of room.
     fn reopen(&mut self, now: Instant, timing: &Timing, flight: &mut Flight) {
         let Some(base) = flight.board.base().map(|base| base.offset) else { return };
         flight.mark_lost(base);
@@ -327,17 +327,17 @@ impl Engine {
         self.restart(now, timing, &flight.board);
     }
 
-    /// Fires what is due. After a probe the retransmission timer waits for the timeout in force,
-    /// and once it fired for the backed-off one.
+    /// Handles due timers. A probe restarts the retransmission timer with the RTO, a timeout with
+    /// the backed-off RTO.
     fn expire(&mut self, timeout: &Timeout<'_>, flight: &mut Flight) -> Expired {
         let Timeout { rtt, quiet: ack, next_rto, .. } = timeout;
         let now = ack.now;
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        // The probe first: where both are due, it goes in place of a timeout.
+        // If both are due, the probe replaces the timeout.
         if due(self.probe_at) {
             self.probe_at = None;
             self.probe.pending = !flight.board.is_empty();
-            // Within a recovery, a probe comes before the timer and does not move it.
+            // During recovery a probe does not restart the retransmission timer.
             if self.episode.is_none() {
                 self.rto_at = Some(now + rtt.rto());
             }
@@ -381,16 +381,15 @@ impl Engine {
                 sent.forget_resolved(board);
             }
             Detector::NewReno(dup_acks) => {
-                // After a timeout nothing is told of the holes but by another one (RFC 6582,
-                // section 4).
+                // After a timeout, partial ACKs reveal no holes (RFC 6582, section 4).
                 let repairs = self.episode.is_some_and(|episode| !episode.timeout);
                 let partial = ack.moved && repairs;
                 if ack.moved {
                     dup_acks.reset();
                     board.forget_assumed(ack.bytes.saturating_sub(ack.mss));
                 } else if ack.repeats && !board.is_empty() && !self.episode.is_some_and(|e| e.timeout) {
-                    // After a timeout they tell of what was sent before it, and nothing of that is
-                    // counted any more.
+                    // After a timeout, duplicate ACKs are for data sent before it, which no longer
+                    // counts as in flight.
                     board.assume_delivered(ack.mss);
                 }
                 let third = ack.repeats && dup_acks.on_duplicate() && !in_recovery;
@@ -406,14 +405,15 @@ impl Engine {
         }
     }
 
-    /// Begins an episode unless one is on; a timeout begins a new one always.
+    /// Begins an episode unless one is active; a timeout always begins a new one. Returns true if
+    /// it began.
     fn begin(&mut self, flight: &Flight, timeout: bool) -> bool {
         if self.episode.is_some() && !timeout {
             return false;
         }
         self.probe.cancel();
         self.probe_at = None;
-        // The timer backs off to a second only: what leaves by it must not load a path that carries
+        // The back-off ends at one second, so retransmissions must not load a path that delivers
         // nothing.
         let blind = timeout && (self.silent || matches!(self.detector, Detector::NewReno(_)));
         let series = self.episode.filter(|before| timeout && before.timeout && !before.answered);
@@ -444,13 +444,12 @@ impl Engine {
         }
     }
 
-    /// Marks the base lost, and each segment that has been in flight for longer than a round trip
-    /// (RACK: and the reordering window). Later ones may still be answered, and selective ACKs tell
-    /// of their loss (RFC 8985, section 6.3). Without selective ACKs, or before there is a sample,
-    /// all are marked.
+    /// Marks the base lost, and every segment sent more than `srtt` ago (RACK: its RTT and the
+    /// reordering window). Later ones may still be acknowledged, and SACKs reveal their loss (RFC
+    /// 8985, section 6.3). Without SACK, or before the first RTT sample, all are marked.
     ///
-    /// Selectively acknowledged segments stay so: receivers may not take them back (PROTOCOL.md,
-    /// N3), and RFC 6675, section 5.1, clears the marks for no other reason.
+    /// Selectively acknowledged segments stay acknowledged: RFC 6675, section 5.1, clears the marks
+    /// only because receivers may renege, which native receivers may not (PROTOCOL.md, N3).
     fn mark_timed_out(&mut self, ack: &AckOutcome, rtt: &Rtt, flight: &mut Flight) {
         let Flight { board, sent, .. } = flight;
         let base = board.una_offset();
@@ -481,11 +480,12 @@ impl Engine {
 
     fn arm_probe(&mut self, now: Instant, timing: &Timing) {
         let probes = matches!(self.detector, Detector::Rack(_));
-        // RFC 8985, section 7.2, would wait for 1 s where nothing was measured, which the first
-        // timeout does, too.
+        // Without an RTT sample RFC 8985, section 7.2, has a probe after 1 s, but the RTO is 1 s as
+        // well.
         if let Some(srtt) = timing.srtt.filter(|_| probes && self.probe.is_ready()) {
             let timeout = TailLossProbe::timeout(srtt, timing.may_wait, self.max_ack_delay);
-            // Never later than the timer, which it then goes in place of (RFC 8985, section 7.2).
+            // Not after the retransmission timer: a probe due at the same time replaces it (RFC
+            // 8985, section 7.2).
             let at = now + timeout;
             self.probe_at = match self.rto_at {
                 Some(rto_at) if rto_at <= at => Some(rto_at).filter(|_| self.episode.is_none()),

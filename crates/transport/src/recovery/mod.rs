@@ -40,7 +40,7 @@ pub enum LossDetection {
     Rack,
     /// SACK-based recovery (RFC 6675).
     Sack,
-    /// NewReno: duplicate and partial ACKs (RFC 5681, RFC 6582).
+    /// `NewReno`: duplicate and partial ACKs (RFC 5681, RFC 6582).
     NewReno,
     /// Only the oldest packet is ever retransmitted, on timeout or on exactly the third duplicate
     /// ACK: the rule of the classic format's reference sender.

@@ -1,35 +1,35 @@
-//! RACK (RFC 8985, section 6): a transmission is lost if one that left later was delivered, and it
-//! has had a round trip and the time that reordering may take. Owns what is known of the newest
-//! delivery and of reordering. Knows no timer: it says when to look again.
+//! RACK (RFC 8985, section 6): a transmission is lost if a later one was delivered and more than an
+//! RTT and the reordering window have passed since it was sent. Owns the newest delivery and the
+//! measure of reordering. Has no timer: it returns the time of the next check.
 
 use std::time::{Duration, Instant};
 
 use crate::congestion::SentState;
 use crate::recovery::{AckOutcome, Fate, Rtt, Scoreboard, Segment, SentPackets};
 
-/// Recoveries for which a widened reordering window is kept (RFC 8985, section 6.2 step 4).
+/// Number of recoveries for which a widened reordering window stays (RFC 8985, section 6.2, step
+/// 4).
 const PERSIST: u32 = 16;
-/// Selectively acknowledged bytes, in full segments, from which on an unseen reordering is given no
-/// time (`DupThresh` of RFC 8985, section 6.2 step 4).
+/// Full segments selectively acknowledged from which on the reordering window is zero if no
+/// reordering was seen (`DupThresh` of RFC 8985, section 6.2, step 4).
 const DUP_THRESHOLD: u64 = 3;
-/// Time that reordering is given at most, or a smoothed round trip where that is longer. It is half
-/// of the least retransmission timeout.
+/// Upper limit of the reordering window, or `srtt` if that is longer: half of the minimum RTO of
+/// 200 ms.
 const MAX_LATE: Duration = Duration::from_millis(100);
 
-/// Time that segments have to overtake each other before reordering was seen.
+/// Reordering window before any reordering was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reordering {
-    /// A quarter of the smallest round-trip time, until a segment that was given it was lost
-    /// nonetheless; from then on as RFC 8985 has it. So where nothing is lost, reordering within
-    /// that time never causes a retransmission, and where something is, the first repair alone
-    /// begins later.
+    /// A quarter of the minimum RTT until the first loss, then as [`Reordering::OnceSeen`]. Without
+    /// loss, reordering within that time causes no retransmission; with loss, only the first repair
+    /// is later than in RFC 8985.
     UntilLoss,
-    /// RFC 8985, section 6.2 step 4, to the letter: none during a recovery or once three segments
-    /// are selectively acknowledged. The first reordering is then taken for a loss.
+    /// RFC 8985, section 6.2, step 4: zero during recovery and after three segments were
+    /// selectively acknowledged. The first reordering counts as a loss.
     OnceSeen,
 }
 
-/// Inputs of the detector beside the scoreboard.
+/// Inputs of the detector besides the scoreboard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
     pub(crate) now: Instant,
@@ -55,42 +55,43 @@ impl Times {
     }
 }
 
-/// The detector's state; names as in the RFC.
+/// RACK detector.
 #[derive(Debug)]
 pub(crate) struct Rack {
-    /// Reordering is given time although none was seen.
+    /// True if the reordering window is a quarter of the minimum RTT although no reordering was
+    /// seen.
     patient: bool,
-    /// It was before the recovery that is on.
+    /// Value of `patient` before the current recovery.
     was_patient: bool,
-    /// While it is: the oldest transmission in flight that a later one overtook, and since when
-    /// that is known.
+    /// With `patient`: the oldest transmission in flight with a later one delivered, and the time
+    /// at which that was first seen.
     overtaken: Option<(u64, Instant)>,
-    /// Number of the newest transmission that was delivered, when it left, and when its delivery
-    /// was known.
+    /// Newest transmission delivered: its number, send time, and the time of its ACK.
     newest: Option<(u64, Instant, Instant)>,
-    /// One past the highest byte delivered.
+    /// End of the highest segment delivered, stream offset (`RACK.fack`).
     fack: u64,
-    /// Both before the ACK that is being taken: what one ACK tells of arrived in an order that it
-    /// does not tell.
+    /// `fack` and `newest` before the current ACK: the order of arrival of segments within one ACK
+    /// is unknown.
     prior_fack: u64,
     prior_newest: Option<(u64, Instant, Instant)>,
     reordering_seen: bool,
-    /// How much longer than the round trip of a later one a segment took at most, in the recoveries
-    /// that [`PERSIST`] counts and in those before.
+    /// Largest lateness of reordered segments against later ones: in the current series of
+    /// [`PERSIST`] recoveries and in the one before.
     late: [Duration; 2],
     recoveries: u32,
-    /// The window that was last in force.
+    /// Reordering window at the last check.
     given: Duration,
-    /// When the last ACK came, and by when at the earliest the one that is being taken could have
-    /// told what it tells.
+    /// Arrival of the last ACK, and the earliest time at which the current ACK's news may have
+    /// arrived at the receiver.
     ack_at: Option<Instant>,
     known_at: Option<Instant>,
-    /// ACKs were too short to tell everything of the transmissions before this one.
+    /// Transmissions before this number may be missing in earlier ACKs, whose SACK blocks were
+    /// full.
     untold: u64,
-    /// The reordering window in quarters of the smallest round-trip time, less one
-    /// (`reo_wnd_mult`).
+    /// Reordering window in quarters of the minimum RTT, minus one (`RACK.reo_wnd_mult` - 1).
     widened: u32,
-    /// It is not widened again before this transmission was delivered (`dsack_round`).
+    /// The window is not widened again by segments retransmitted before this transmission
+    /// (`RACK.dsack_round`).
     widened_until: Option<u64>,
     persist: u32,
 }
@@ -119,20 +120,20 @@ impl Rack {
         }
     }
 
-    /// An ACK is about to tell what was delivered. If it is `full`, it has as many blocks as there
-    /// may be, and what arrived of the transmissions before `next_tx` may be told by a later one.
+    /// Prepares for an ACK. If it is `full`, it has the maximum number of SACK blocks, and arrivals
+    /// of transmissions before `next_tx` may be reported late.
     pub(crate) fn on_ack_begins(&mut self, now: Instant, srtt: Duration, full: bool, next_tx: u64) {
         if full {
             self.untold = next_tx;
         }
-        // ACKs may have been lost meanwhile: then what this one tells may have been known long ago.
+        // ACKs may have been lost since the last one; then this ACK's news are older than it.
         let prior = self.ack_at.replace(now);
         self.known_at = Some(prior.map_or(now, |prior| now.min(prior + srtt / 4)));
         self.prior_fack = self.fack;
         self.prior_newest = self.newest;
     }
 
-    /// A segment was delivered, by its last transmission.
+    /// Handles the delivery of a segment by its last transmission.
     pub(crate) fn on_delivered(&mut self, now: Instant, segment: &Segment, srtt: Duration) {
         self.fack = self.fack.max(segment.end());
         if segment.end() <= self.prior_fack && segment.sent_count == 1 && segment.tx >= self.untold {
@@ -144,7 +145,7 @@ impl Rack {
         }
     }
 
-    /// A transmission that left at `sent_at` arrived after a later one had.
+    /// Records the lateness of a transmission sent at `sent_at` that arrived after a later one.
     fn on_late(&mut self, sent_at: Instant, srtt: Duration) {
         if let (Some((_, newest_sent_at, delivered_at)), Some(known_at)) = (self.prior_newest, self.known_at)
         {
@@ -153,13 +154,13 @@ impl Rack {
         }
     }
 
-    /// A segment that had been sent again was delivered by an earlier transmission than its last
-    /// one: it had been given too little time. `again_tx` is the last one, `next_tx` will be the
-    /// next of all: what left again before that was sent with the window as it was, and widens it
-    /// no further. Section 6.2, step 4, which is not told which transmission arrived, waits until
-    /// `SND.UNA` is beyond all of it, a round trip or, while a hole holds that, more.
+    /// Handles a spurious retransmission: a segment was delivered by an earlier transmission than
+    /// its last one, `again`. Widens the reordering window, but only once for all segments
+    /// retransmitted before `next_tx`, because the old window applied to them. (RFC 8985, section
+    /// 6.2, step 4, cannot tell transmissions apart and waits until `SND.UNA` has passed all of
+    /// them.)
     ///
-    /// It was late by the time that it had been given and by what passed since it left again.
+    /// The lateness is the old window plus the time since the retransmission.
     pub(crate) fn on_spurious(&mut self, now: Instant, again: &Segment, next_tx: u64) {
         self.reordering_seen = true;
         self.persist = PERSIST;
@@ -172,7 +173,7 @@ impl Rack {
         }
     }
 
-    /// A recovery ended; if it was `spurious`, nothing had been lost.
+    /// Handles the end of a recovery; `spurious` if nothing was lost.
     pub(crate) fn on_recovered(&mut self, spurious: bool) {
         self.patient |= spurious && self.was_patient;
         self.was_patient = false;
@@ -187,33 +188,33 @@ impl Rack {
         }
     }
 
-    /// A segment was lost by the network.
+    /// Handles a loss in the network.
     pub(crate) fn on_loss(&mut self) {
         self.was_patient |= self.patient;
         self.patient = false;
     }
 
-    /// Segments came later than a smoothed round trip because others overtook them.
+    /// True if reordering delayed segments by more than `srtt` lately.
     pub(crate) fn reorders(&self) -> bool {
         self.late.iter().any(|late| !late.is_zero())
     }
 
-    /// How much later than the newest delivery a transmission may still arrive (section 6.2 step
-    /// 4).
+    /// Returns the reordering window (section 6.2, step 4); `sacked` is the number of bytes
+    /// selectively acknowledged.
     pub(crate) fn reordering_window(&self, times: &Times, sacked: u64) -> Duration {
         let expected = self.patient || self.reordering_seen;
         if !expected && (times.in_recovery || sacked >= DUP_THRESHOLD * times.mss) {
             return Duration::ZERO;
         }
-        // What is known of the first round trips is their mean deviation, half of the handshake's
-        // to begin with.
+        // Before there is experience, `rttvar` measures the variation; it starts at half of the
+        // handshake RTT.
         let varies = if self.patient { times.rttvar } else { Duration::ZERO };
         let by_rounds = (times.min_rtt / 4 * (self.widened + 1)).max(varies).min(times.srtt);
         by_rounds.max(self.expected_late(times.srtt).min(times.srtt.max(MAX_LATE)))
     }
 
-    /// How late a segment may come by what was measured. The first few segments show a part of
-    /// that.
+    /// Returns the lateness to expect from the measured one. A short history shows only part of it,
+    /// so it counts double.
     fn expected_late(&self, srtt: Duration) -> Duration {
         let learnt = self.late[0].max(self.late[1]) * 5 / 4;
         match self.late {
@@ -223,23 +224,26 @@ impl Rack {
         }
     }
 
-    /// Round trip of the newest delivery (`RACK.rtt`), at least `srtt` once reordering was seen.
+    /// Returns the RTT of the newest delivery (`RACK.rtt`), at least `srtt` once reordering was seen.
     fn rtt(&self, srtt: Duration) -> Option<Duration> {
         let (_, sent_at, delivered_at) = self.newest?;
         let rtt = delivered_at.saturating_duration_since(sent_at);
         Some(if self.reordering_seen { rtt.max(srtt) } else { rtt })
     }
 
-    /// Age from which on a transmission is lost when the retransmission timer fires (section 6.3);
-    /// `None` before the first delivery. In a queue that grows, `srtt` is far below it.
+    /// Returns the age from which on a transmission counts as lost when the retransmission timer
+    /// fires (section 6.3); `None` before the first delivery. While a queue grows, `srtt` is far
+    /// below the newest RTT.
     pub(crate) fn timeout_age(&self, times: &Times, sacked: u64) -> Option<Duration> {
         Some(self.rtt(times.srtt)? + self.reordering_window(times, sacked))
     }
 
-    /// When a segment is lost unless it is delivered before. A queue that has grown shorter since
-    /// it left makes the newest delivery's round trip shorter than its own. Where nothing was lost
-    /// yet, that is not mistaken for loss either: its time begins when it is seen to be late, if
-    /// that is within a round trip (what a probe tells is later).
+    /// Returns the time at which a segment counts as lost.
+    ///
+    /// If the queue has become shorter since the segment was sent, the RTT of the newest delivery
+    /// is too short for it. So with `patient` the reordering window begins only when a later
+    /// transmission was first seen to be delivered, but at most `srtt` later (a tail loss probe
+    /// reveals it later still).
     fn due(&mut self, segment: &Segment, rtt: Duration, reordering: Duration, times: &Times) -> Instant {
         let due = segment.sent_at + rtt + reordering;
         if !self.patient {
@@ -250,8 +254,8 @@ impl Rack {
         due.max(since.min(due + times.srtt) + reordering)
     }
 
-    /// Tells `on_lost` the offset of each segment whose last transmission is lost, and gives the
-    /// time at which the next one would be.
+    /// Marks lost segments and calls `on_lost` for each. Returns the time at which the next segment
+    /// counts as lost.
     pub(crate) fn detect(
         &mut self,
         times: &Times,
@@ -268,7 +272,7 @@ impl Rack {
             && tx < newest
         {
             let state = packet.state;
-            // The cumulative edge may lie inside the segment, which then begins there.
+            // A cumulative ACK inside the segment moved its begin to `snd_una`.
             let segment = packet.offset.and_then(|offset| board.find(offset.max(board.una_offset())));
             if let Some(segment) = segment.filter(|s| s.tx == tx && s.fate == Fate::InFlight) {
                 let due = self.due(segment, rtt, reordering, times);
@@ -281,7 +285,7 @@ impl Rack {
             }
             sent_packets.pop();
         }
-        // What was cut again, or taken back from the lost, has no record of its own.
+        // Segments that were divided, or marked lost and restored, have no record of their own.
         let base = *board.base().filter(|base| base.fate == Fate::InFlight && base.tx < newest)?;
         let due = self.due(&base, rtt, reordering, times);
         if due > times.now {

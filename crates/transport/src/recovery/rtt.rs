@@ -48,17 +48,17 @@ impl ReferenceRtt {
 
     /// Returns the smoothed RTT; zero before the handshake.
     pub(crate) fn srtt(&self) -> Duration {
-    Duration::from_nanos(self.srtt)
+        Duration::from_nanos(self.srtt)
     }
 
     /// Returns the mean deviation of the RTT; zero before the handshake.
     pub(crate) fn rttvar(&self) -> Duration {
-    Duration::from_nanos(self.rttvar)
+        Duration::from_nanos(self.rttvar)
     }
 
     /// Returns the retransmission timeout.
     pub(crate) fn rto(&self) -> Duration {
-    Duration::from_nanos(self.rto)
+        Duration::from_nanos(self.rto)
     }
 }
 

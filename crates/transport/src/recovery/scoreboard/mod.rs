@@ -29,7 +29,7 @@ pub struct Scoreboard {
     sacked: Sacked,
     in_flight: u64,
     /// Bytes of `in_flight` that duplicate ACKs show to be delivered, without naming the segments
-    /// (NewReno).
+    /// (`NewReno`).
     assumed: u64,
 }
 
