@@ -19,6 +19,8 @@ pub use turns::{Ended, Member};
 /// Batches sent between two reads of input. ACKs free memory only then. Reading after one or two
 /// batches was not faster.
 const BETWEEN_LOOKS: usize = 4;
+/// Sockets whose input is read before the first batch is sent.
+const MAX_EVENTS: usize = 64;
 
 /// Machines that run on one thread.
 pub struct Many<E, A> {
@@ -31,12 +33,10 @@ pub struct Many<E, A> {
 
 impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
     /// Creates an empty loop.
-    ///
-    /// As the operating system reports.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             turns: Turns::new(),
-            watch: PollSet::new()?,
+            watch: PollSet::new(MAX_EVENTS)?,
             busy_poll: BusyPoll::new(Policy::Brief),
             left: 0,
         })
@@ -48,8 +48,6 @@ impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
     }
 
     /// Adds a member.
-    ///
-    /// As the operating system reports.
     pub fn add(&mut self, member: Member<E, Connected, A>) -> io::Result<()> {
         let socket = member.socket.io().socket();
         self.watch.add(self.turns.next_key(), socket)?;
@@ -58,9 +56,8 @@ impl<E: Endpoint<Peer = ()>, A: Application<E>> Many<E, A> {
         Ok(())
     }
 
-    /// Runs all members until each has ended, on the calling thread.
-    ///
-    /// Waiting failed. The failure of a member is not that of the others.
+    /// Runs all members until each has ended, on the calling thread. Fails only if waiting does; the
+    /// failure of a member is in its [`Ended`].
     pub fn run(mut self) -> io::Result<Vec<Ended<E, Connected, A>>> {
         let (mut ended, mut ready) = (Vec::new(), Vec::new());
         while self.left > 0 {

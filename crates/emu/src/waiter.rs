@@ -1,9 +1,16 @@
-//! Waiting of a relay for a packet, a due time or the end.
+//! Waiting of a relay for a packet, a due time or the end. Measured:
+//! docs/measurements/2026-11-21-emulator.md.
 
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdt_udp::{BusyPoll, Policy, clock};
+#[cfg(target_os = "linux")]
+use rdt_udp::{PollSet, Waker};
 
 /// Time before a deadline at which sleeping stops, because the kernel wakes threads late.
 pub const SPIN: Duration = Duration::from_micros(60);
@@ -31,9 +38,6 @@ impl From<Waiting> for Policy {
 pub trait Wait {
     /// Waits until a port has something, `deadline` is near, or the end is requested, and returns
     /// false for the end. May return early.
-    ///
-    /// # Errors
-    /// As the operating system reports.
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<bool>;
 }
 
@@ -50,9 +54,6 @@ pub(crate) enum Readiness {
 pub(crate) trait PollPorts {
     /// Polls until a port has something, the end is requested, or `timeout` passed; may return
     /// early.
-    ///
-    /// # Errors
-    /// As the operating system reports.
     fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness>;
 }
 
@@ -91,8 +92,42 @@ impl<L: PollPorts> Wait for Waiter<L> {
     }
 }
 
+/// Two ports that are descriptors. The waker of the set requests the end.
 #[cfg(target_os = "linux")]
-pub(crate) use descriptors::{Descriptors, Stop};
+pub(crate) struct Descriptors {
+    set: PollSet<OwnedFd>,
+    ready: Vec<usize>,
+    stopped: bool,
+}
 
 #[cfg(target_os = "linux")]
-mod descriptors;
+impl Descriptors {
+    pub(crate) fn new(ports: &[Arc<OwnedFd>; 2]) -> io::Result<Self> {
+        let mut set = PollSet::new(ports.len() + 1)?;
+        for (key, port) in ports.iter().enumerate() {
+            set.add(key, Arc::clone(port))?;
+        }
+        Ok(Self { set, ready: Vec::new(), stopped: false })
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        self.set.waker()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl PollPorts for Descriptors {
+    fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
+        self.ready.clear();
+        self.stopped = self.stopped || self.set.poll(timeout, &mut self.ready)?;
+        Ok(match self.ready.is_empty() {
+            _ if self.stopped => Readiness::Stop,
+            true => Readiness::Nothing,
+            false => Readiness::Packet,
+        })
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

@@ -23,10 +23,8 @@ use crate::waiter::Waiting;
 const ONE_CLIENT: Limits = Limits { most: 1, idle: Duration::from_secs(60) };
 /// RTT of the path under load, so that packets wait for their due times.
 const SHORT_RTT: Duration = Duration::from_millis(1);
-/// Any free port of the loopback.
 const FREE_ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
-/// Measures the throughput of datagrams of this size.
 pub(super) fn measure(size: u16) -> io::Result<Throughput> {
     let flood = load_generator::Flood { size, pps: None, ms: MEASUREMENT_MS };
     let (end, ()) = carry(PathConfig::symmetric(SHORT_RTT, None), flood, ())?;
@@ -51,7 +49,6 @@ fn path(asked: Asked) -> PathConfig {
     PathConfig { forward: path.forward.overhead(HEADERS_IPV4), reverse: path.reverse.overhead(HEADERS_IPV4) }
 }
 
-/// Runs a proxy with this path under load.
 fn carry<T: Observer>(path: PathConfig, flood: load_generator::Flood, observer: T) -> io::Result<(End, T)> {
     let target = UdpIo::bind(FREE_ADDRESS.into(), UdpOptions::default()).map_err(io::Error::other)?;
     let sockets =
@@ -63,7 +60,7 @@ fn carry<T: Observer>(path: PathConfig, flood: load_generator::Flood, observer: 
     let reading = thread::spawn(move || load_generator::receive(target, || is_over.load(Ordering::Relaxed)));
     let sending = thread::spawn(move || {
         let sent = flood.send(listen);
-        stop.set();
+        stop.wake();
         sent
     });
     let served = serve(sockets, Path::new(path, 0).into(), observer, Waiting::default());

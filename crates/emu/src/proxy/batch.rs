@@ -8,7 +8,6 @@ use rdt_udp::DatagramIo;
 /// Packets of a batch, at most.
 const MAX_BATCH_PACKETS: usize = 64;
 
-/// Packet in a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     tag: u32,

@@ -7,9 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rdt_udp::{Connected, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
-
-use super::watch::{Watch, Watched};
+use rdt_udp::{Connected, PollSet, Remote, SocketError, UdpIo, UdpOptions, UdpStats};
 
 /// Longest interval of the checks for idle clients.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,12 +30,10 @@ pub(crate) struct Client {
     pub(crate) remote: Remote,
     /// Socket towards the target.
     pub(crate) io: Connected,
-    _watched: Watched,
     /// Time of the last packet from the client or for it.
     last: Instant,
 }
 
-/// Table of clients.
 pub(crate) struct Clients {
     target: SocketAddr,
     limits: Limits,
@@ -54,7 +50,6 @@ pub(crate) struct Clients {
 /// Counters of all clients, past ones included.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
-    /// Clients.
     pub(crate) clients: u64,
     /// Packets of rejected clients.
     pub(crate) turned_away: u64,
@@ -76,9 +71,7 @@ impl Totals {
     }
 }
 
-/// Reason why a client is rejected.
 pub(crate) enum Refusal {
-    /// The limit is reached.
     Full,
     Socket(SocketError),
 }
@@ -99,7 +92,7 @@ impl Clients {
     }
 
     /// Returns the tag of the client that sent a packet at `at`, and registers a new client.
-    pub(crate) fn admit(&mut self, remote: Remote, at: Instant, watch: &Watch) -> Result<u32, Refusal> {
+    pub(crate) fn admit(&mut self, remote: Remote, at: Instant, set: &mut PollSet) -> Result<u32, Refusal> {
         if let Some(tag) = self.tags.get(&remote) {
             if let Some(client) = self.open.get_mut(tag) {
                 client.last = client.last.max(at);
@@ -110,19 +103,19 @@ impl Clients {
             return Err(Refusal::Full);
         }
         let tag = self.next_tag;
-        let client = self.open(remote, tag, at, watch).map_err(Refusal::Socket)?;
+        let client = self.open(remote, tag, at, set).map_err(Refusal::Socket)?;
         self.open.insert(tag, client);
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(tag, remote.addr);
         self.tags.insert(remote, tag);
         self.totals.clients += 1;
-        // Tags have 31 bits, because larger keys of [`Watch`] are other sockets. After 2^31 clients
+        // Tags have 31 bits, because larger keys of the set are other sockets. After 2^31 clients
         // the first is long gone.
         self.next_tag = (tag + 1) & (u32::MAX >> 1);
         self.next_check.get_or_insert(at + self.check_interval());
         Ok(tag)
     }
 
-    fn open(&self, remote: Remote, tag: u32, at: Instant, watch: &Watch) -> Result<Client, SocketError> {
+    fn open(&self, remote: Remote, tag: u32, at: Instant, set: &mut PollSet) -> Result<Client, SocketError> {
         let any = match self.target {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
@@ -136,13 +129,10 @@ impl Clients {
                 ..UdpOptions::default()
             },
         )?;
-        let watched = watch
-            .add(io.socket(), tag as usize)
-            .map_err(|error| SocketError::Bind { address: any, error })?;
-        Ok(Client { remote, io: Connected::new(io, self.target), _watched: watched, last: at })
+        set.add(tag as usize, io.socket()).map_err(|error| SocketError::Bind { address: any, error })?;
+        Ok(Client { remote, io: Connected::new(io, self.target), last: at })
     }
 
-    /// Counts packets of a rejected client.
     pub(crate) fn turn_away(&mut self, packets: u64) {
         self.totals.turned_away += packets;
     }
@@ -158,13 +148,12 @@ impl Clients {
         }
     }
 
-    /// Returns the time of the next check for idle clients.
     pub(crate) fn next_check(&self) -> Option<Instant> {
         self.next_check
     }
 
     /// Removes idle clients, if a check is due. Returns true if it was.
-    pub(crate) fn check(&mut self, now: Instant) -> bool {
+    pub(crate) fn check(&mut self, now: Instant, set: &mut PollSet) -> bool {
         if self.next_check.is_none_or(|check| now < check) {
             return false;
         }
@@ -174,6 +163,8 @@ impl Clients {
             let stays = now.saturating_duration_since(client.last) < idle;
             if !stays {
                 totals.add(client);
+                // Cannot fail: the socket is open.
+                let _ = set.remove(*tag as usize);
                 tags.remove(&client.remote);
                 gone.push(*tag);
             }
@@ -195,7 +186,6 @@ impl Clients {
         Arc::clone(&self.addresses)
     }
 
-    /// Returns the counters so far.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = self.totals;
         for client in self.open.values() {

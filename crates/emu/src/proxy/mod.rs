@@ -16,7 +16,6 @@
 //! | sockets | `sockets.rs` | all sockets: readiness, errors, counters |
 //! | ports | `ports.rs` | the sockets as ports of a relay |
 //! | batch | `batch.rs` | batches of departing packets |
-//! | watch | `watch.rs` | waiting on many sockets |
 
 mod address;
 mod batch;
@@ -25,7 +24,6 @@ mod ports;
 mod sockets;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -37,7 +35,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use rdt_emulator::{Direction, Path, parse_duration};
-use rdt_udp::clock;
+use rdt_udp::{Waker, clock};
 
 use crate::account::Account;
 use crate::calibration::{CalibrationArgs, Mode};
@@ -57,7 +55,6 @@ pub(crate) use clients::Limits;
 use rdt_program::{exit, signals};
 use sockets::Counts;
 pub(crate) use sockets::ProxySockets;
-use watch::Stop;
 
 /// Bytes of the headers of UDP over IPv4: 20 (RFC 791, section 3.1) and 8 (RFC 768).
 pub(crate) const HEADERS_IPV4: u32 = 28;
@@ -94,8 +91,8 @@ pub(crate) struct ProxyArgs {
     /// share one path, like a router
     #[arg(long)]
     per_client: bool,
-    /// Clients at a time, 1 to 1000, each with up to 2 MiB of memory; packets of further clients
-    /// are dropped
+    /// Clients at a time, 1 to 1000, each with up to 2 MiB of memory and, if the system grants
+    /// them, socket buffers of 8 MiB; packets of further clients are dropped
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
     max_clients: u16,
     /// Forget a client after this time without a packet from it or for it
@@ -161,10 +158,10 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<u8, Failure> {
 
 /// Returns a signal handler. The first signal stops the relay. A later one exits at once, because
 /// the reader of the report may be slow.
-fn ending(stop: Stop) -> impl FnMut() + Send {
+fn ending(stop: Waker) -> impl FnMut() + Send {
     let mut first = None;
     move || {
-        stop.set();
+        stop.wake();
         let now = clock::now();
         if now.saturating_duration_since(*first.get_or_insert(now)) > SAME_REQUEST {
             process::exit(exit::INTERRUPTED.into());

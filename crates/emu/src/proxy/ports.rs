@@ -29,10 +29,8 @@ pub(crate) struct Far {
     refused: u64,
 }
 
-/// Readiness of both ports.
 pub(crate) struct SharedPoll(Shared);
 
-/// Returns both ports, and their readiness.
 pub(crate) fn of(sockets: &Shared) -> (Near, Far, SharedPoll) {
     let copy = || Rc::clone(sockets);
     (Near { sockets: copy(), refused: 0 }, Far { sockets: copy(), refused: 0 }, SharedPoll(copy()))

@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use rdt_emulator::{Direction, Ecn, Packet};
 use rdt_program::Printer;
-use rdt_udp::{DatagramIo, Received, SocketError, UdpIo, UdpOptions, UdpStats};
+use rdt_udp::{DatagramIo, PollSet, Received, SocketError, UdpIo, UdpOptions, UdpStats, Waker};
 
 use super::batch::{Batch, send_run};
 use super::clients::{Addresses, Clients, Limits, Refusal, Totals};
-use super::watch::{Stop, Watch, Watched};
 use crate::host::LossAlarm;
 use crate::port::Buffers;
 use crate::waiter::Readiness;
@@ -38,13 +37,12 @@ enum Trouble {
     Client,
 }
 
-/// Sockets of a proxy.
 pub(crate) struct ProxySockets {
     target: SocketAddr,
     listener: UdpIo,
-    _watched: Watched,
-    watch: Watch,
-    /// The listener is readable.
+    set: PollSet,
+    /// Keys of the last poll.
+    keys: Vec<usize>,
     listener_ready: bool,
     /// Tags of clients whose sockets are readable.
     ready: VecDeque<u32>,
@@ -59,11 +57,9 @@ pub(crate) struct ProxySockets {
     lost_told: [u64; 2],
     told: BTreeSet<Trouble>,
     overflow: LossAlarm,
-    /// Log for the user.
     warnings: Printer,
 }
 
-/// Counters of the sockets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) listener: UdpStats,
@@ -92,13 +88,13 @@ impl ProxySockets {
         warnings: Printer,
     ) -> Result<Self, SocketError> {
         let listener = UdpIo::bind(listen, UdpOptions { by_reference: false, ..UdpOptions::default() })?;
-        let watch = Watch::new().map_err(SocketError::Receive)?;
-        let watched = watch.add(listener.socket(), LISTENER).map_err(SocketError::Receive)?;
+        let mut set = PollSet::new(limits.most + 2).map_err(SocketError::Receive)?;
+        set.add(LISTENER, listener.socket()).map_err(SocketError::Receive)?;
         Ok(Self {
             target,
             listener,
-            _watched: watched,
-            watch,
+            set,
+            keys: Vec::new(),
             listener_ready: true,
             ready: VecDeque::new(),
             clients: Clients::new(target, limits),
@@ -124,15 +120,14 @@ impl ProxySockets {
     }
 
     /// Returns a handle that ends the relay.
-    pub(crate) fn stop(&self) -> Stop {
-        self.watch.stop()
+    pub(crate) fn stop(&self) -> Waker {
+        self.set.waker()
     }
 
     fn counts(&self) -> Counts {
         Counts { listener: self.listener.stats(), totals: self.clients.totals() }
     }
 
-    /// Reads packets of the clients.
     pub(crate) fn receive_near(
         &mut self,
         budget: usize,
@@ -140,13 +135,13 @@ impl ProxySockets {
         take: Take<'_>,
     ) -> io::Result<usize> {
         let mut read = 0;
-        let Self { listener, clients, watch, told, warnings, target, .. } = self;
+        let Self { listener, clients, set, told, warnings, target, .. } = self;
         while self.listener_ready && read < budget {
             let Some(batch) = listener.recv() else {
                 self.listener_ready = false;
                 break;
             };
-            match clients.admit(batch.peer, batch.at, watch) {
+            match clients.admit(batch.peer, batch.at, set) {
                 Ok(tag) => read += hand_over(&batch, tag, buffers, take),
                 Err(refusal) => {
                     let count = batch.bytes.len().div_ceil(batch.stride.max(1)).max(1);
@@ -247,15 +242,15 @@ impl ProxySockets {
         self.listener_stuck || !self.stuck.is_empty()
     }
 
-    /// Waits for readable sockets.
     pub(crate) fn poll_ports(&mut self, timeout: Option<Duration>) -> io::Result<Readiness> {
         let retry = (self.listener_stuck || !self.stuck.is_empty()) && self.resume();
         let timeout = timeout.into_iter().chain(retry.then_some(FULL_SOCKET_RETRY)).min();
-        let mut seen = Readiness::Nothing;
-        for key in self.watch.wait(timeout)? {
-            seen = Readiness::Packet;
-            match u32::try_from(key) {
-                Ok(tag) if key < LISTENER => {
+        self.keys.clear();
+        // All sockets fit in one poll, so packets that arrived before the stop are reported with it.
+        let stopped = self.set.poll(timeout, &mut self.keys)?;
+        for key in &self.keys {
+            match u32::try_from(*key) {
+                Ok(tag) if *key < LISTENER => {
                     if !self.ready.contains(&tag) {
                         self.ready.push_back(tag);
                     }
@@ -263,7 +258,11 @@ impl ProxySockets {
                 _ => self.listener_ready = true,
             }
         }
-        Ok(if self.watch.is_stopped() { Readiness::Stop } else { seen })
+        Ok(match self.keys.is_empty() {
+            _ if stopped => Readiness::Stop,
+            true => Readiness::Nothing,
+            false => Readiness::Packet,
+        })
     }
 
     /// Returns the time by which [`poll_gone`](Self::poll_gone) must be called.
@@ -273,7 +272,7 @@ impl ProxySockets {
 
     /// Returns the tag of a removed client. Also checks counters at intervals, and warns of errors.
     pub(crate) fn poll_gone(&mut self, now: Instant) -> Option<u32> {
-        if self.clients.check(now) {
+        if self.clients.check(now, &mut self.set) {
             let counts = self.counts();
             if counts.totals.sockets.unreachable > 0 {
                 self.tell_once(Trouble::PortUnreachable, |target| {

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Proxy on its own thread.
 struct Running {
     address: SocketAddr,
-    stop: Stop,
+    stop: Waker,
     thread: JoinHandle<io::Result<(End, ())>>,
 }
 
@@ -39,7 +39,7 @@ impl Running {
     }
 
     fn end(self) -> End {
-        self.stop.set();
+        self.stop.wake();
         let (end, ()) = self.thread.join().unwrap().unwrap();
         for account in &end.accounts {
             assert!(account.ledger.balances(), "{account:?}");
@@ -296,7 +296,7 @@ fn answers_come_from_requested_address() {
         target.send_to(b"!", from).unwrap();
         assert_eq!(client.recv_from(&mut [0; 9]).unwrap().1, asked);
     }
-    stop.set();
+    stop.wake();
     assert!(other.join().unwrap());
 }
 

@@ -1,6 +1,6 @@
 //! Outer process of `run`: relays packets, forwards signals and prints the report.
 
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Child;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use rdt_emulator::Path;
 use rdt_program::{Printer, exit};
-use rdt_udp::clock;
+use rdt_udp::{Waker, clock};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::address::Block;
@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::host::LossAlarm;
 use crate::output::{Circumstances, Watchers};
 use crate::relay::Relay;
-use crate::waiter::{Descriptors, Stop, Waiter, Waiting};
+use crate::waiter::{Descriptors, Waiter, Waiting};
 use crate::{stderr_log, talk};
 
 /// Smallest MTU of IPv6, bytes: RFC 8200, section 5.
@@ -35,11 +35,9 @@ const MIN_MTU_IPV6: u32 = 1280;
 /// Exit code if the first inner process was killed: 128 + SIGKILL.
 const EXIT_CODE_KILLED: u8 = 137;
 
-/// Warning when the enclosing run cannot be used.
 const NOT_NESTED: &str = "this network has a device rdt0 but is not the near end of a run: this run is not nested, and has its \
                      own far end";
 
-/// Runs the command and gives its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8, Failure> {
     if args.ipv6 && args.device_mtu < MIN_MTU_IPV6 {
         return Err(Failure::Usage(format!("--device-mtu: IPv6 needs {MIN_MTU_IPV6} bytes")));
@@ -123,9 +121,9 @@ impl Inside {
             }
             Enclosing::Device => {
                 warnings.print(NOT_NESTED);
-                (None, Block::outermost())
+                (None, Block::OUTERMOST)
             }
-            Enclosing::Host => (None, Block::outermost()),
+            Enclosing::Host => (None, Block::OUTERMOST),
         };
         let terminal = Foreground::look();
         let (control, theirs) = Control::pair().map_err(Failure::system("no control socket"))?;
@@ -136,7 +134,7 @@ impl Inside {
             ipv6: args.ipv6,
             foreground: terminal.is_for_command(),
             near: block.near(),
-            peer: Block::outermost().far(),
+            peer: Block::OUTERMOST.far(),
             server: args.server.clone(),
             command: args.command.clone(),
         };
@@ -166,7 +164,7 @@ impl Inside {
             let mut fds = [
                 PollFd::new(&*signals, PollFlags::IN),
                 PollFd::new(&self.control, PollFlags::IN),
-                PollFd::new(relay.ended.fd(), PollFlags::IN),
+                PollFd::new(&relay.ended, PollFlags::IN),
             ];
             match poll(&mut fds, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -231,7 +229,6 @@ fn lost(what: &str) -> Failure {
     Failure::Inside(exit::OS, format!("cannot set up the network: {what}"))
 }
 
-/// Result of a relay.
 struct Finished {
     accounts: [Account; 2],
     watchers: Watchers<IpPackets>,
@@ -239,9 +236,9 @@ struct Finished {
 
 /// Relay on its own thread.
 struct Worker {
-    stop: Stop,
-    /// Set when the thread ends.
-    ended: Stop,
+    stop: Waker,
+    /// Closed at its other end when the thread ends.
+    ended: PipeReader,
     /// Result of the relay, and its accounts.
     thread: JoinHandle<(io::Result<()>, Finished)>,
 }
@@ -253,16 +250,16 @@ impl Worker {
         watchers: impl FnOnce() -> Result<Watchers<IpPackets>, Failure>,
         waiting: Waiting,
     ) -> Result<Self, Failure> {
-        let stop = Stop::new().map_err(Failure::system("no event descriptor"))?;
-        let ended = Stop::new().map_err(Failure::system("no event descriptor"))?;
-        let (to_stop, over) = (stop.clone(), ended.clone());
+        let descriptors = Descriptors::new(&devices).map_err(Failure::system("no event descriptor"))?;
+        let stop = descriptors.waker();
+        let (ended, running) = io::pipe().map_err(Failure::system("no pipe"))?;
         // Last step that can fail: from here on the observers are always finished.
         let watchers = watchers()?;
         let thread = thread::spawn(move || {
-            let [near, far] = devices.clone().map(TunPort::new);
+            let [near, far] = devices.map(TunPort::new);
             let mut relay = Relay::new(path, near, far, watchers);
-            let result = relay.run(&mut Waiter::new(waiting, Descriptors::new(devices, to_stop)));
-            over.set();
+            let result = relay.run(&mut Waiter::new(waiting, descriptors));
+            drop(running);
             let (accounts, watchers) = relay.finish();
             (result, Finished { accounts, watchers })
         });
@@ -270,7 +267,7 @@ impl Worker {
     }
 
     fn finish(self) -> io::Result<(io::Result<()>, Finished)> {
-        self.stop.set();
+        self.stop.wake();
         self.thread.join().map_err(|_| io::Error::other("its thread panicked"))
     }
 }

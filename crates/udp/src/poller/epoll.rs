@@ -1,9 +1,11 @@
 //! Poller of many sockets on Linux: one `epoll` with an eventfd. A poll costs by the number of
 //! ready sockets, not of all.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,26 +15,25 @@ use rustix::io::Errno;
 
 use super::ppoll::{self, Waker};
 
-/// Largest number of sockets reported by one poll; the next one reports the others.
-const MAX_EVENTS: usize = 64;
-/// Key of wake-ups.
 const WAKE_UP_KEY: u64 = u64::MAX;
+/// Limit on the sockets that one poll can report.
+const MAX_EVENTS: usize = 1024;
 
-/// Polls many sockets. Each has a key, a small number.
-pub struct PollSet {
+/// Polls many sockets or other descriptors, each with a key.
+pub struct PollSet<S = UdpSocket> {
     epoll: OwnedFd,
     wake_ups: Arc<OwnedFd>,
-    sockets: Vec<Option<Arc<UdpSocket>>>,
-    events: Vec<Event>,
+    sockets: BTreeMap<usize, Arc<S>>,
+    max_events: usize,
 }
 
-impl PollSet {
-    /// Creates an empty set.
-    pub fn new() -> io::Result<Self> {
+impl<S: AsFd> PollSet<S> {
+    /// Creates an empty set. One poll reports at most `max_events` sockets; the next one reports
+    /// others.
+    pub fn new(max_events: usize) -> io::Result<Self> {
         let (epoll, wake_ups) = (epoll::create(CreateFlags::CLOEXEC)?, ppoll::wake_ups()?);
         epoll::add(&epoll, &wake_ups, EventData::new_u64(WAKE_UP_KEY), EventFlags::IN)?;
-        let (sockets, events) = (Vec::new(), Vec::with_capacity(MAX_EVENTS));
-        Ok(Self { epoll, wake_ups, sockets, events })
+        Ok(Self { epoll, wake_ups, sockets: BTreeMap::new(), max_events: max_events.min(MAX_EVENTS) })
     }
 
     /// Returns a handle that ends waits.
@@ -41,23 +42,22 @@ impl PollSet {
     }
 
     /// Adds a socket under a new key.
-    pub fn add(&mut self, key: usize, socket: Arc<UdpSocket>) -> io::Result<()> {
+    pub fn add(&mut self, key: usize, socket: Arc<S>) -> io::Result<()> {
         epoll::add(&self.epoll, &*socket, EventData::new_u64(key as u64), EventFlags::IN)?;
-        self.sockets.resize(self.sockets.len().max(key + 1), None);
-        self.sockets[key] = Some(socket);
+        self.sockets.insert(key, socket);
         Ok(())
     }
 
     /// Sets whether writability of a socket is reported too.
     pub fn set_write_interest(&mut self, key: usize, wanted: bool) -> io::Result<()> {
-        let Some(socket) = &self.sockets[key] else { return Ok(()) };
+        let Some(socket) = self.sockets.get(&key) else { return Ok(()) };
         let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
         Ok(epoll::modify(&self.epoll, &**socket, EventData::new_u64(key as u64), flags)?)
     }
 
     /// Removes a socket.
     pub fn remove(&mut self, key: usize) -> io::Result<()> {
-        let Some(socket) = self.sockets[key].take() else { return Ok(()) };
+        let Some(socket) = self.sockets.remove(&key) else { return Ok(()) };
         Ok(epoll::delete(&self.epoll, &*socket)?)
     }
 
@@ -67,14 +67,15 @@ impl PollSet {
         if timeout != Some(Duration::ZERO) {
             self.sleep(timeout)?;
         }
-        self.events.clear();
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; MAX_EVENTS];
         // `epoll_wait` has a resolution of 1 ms, so the sleep is a `ppoll` of the epoll descriptor.
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&NO_WAIT)) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let events = match epoll::wait(&self.epoll, &mut events[..self.max_events], Some(&NO_WAIT)) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
-        }
+        };
         let mut woken = false;
-        for event in &self.events {
+        for event in events {
             match event.data.u64() {
                 WAKE_UP_KEY => woken = true,
                 key => ready.extend(usize::try_from(key)),

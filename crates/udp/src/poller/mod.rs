@@ -89,7 +89,7 @@ mod tests {
 
                 /// Three sockets, whose keys are 0 to 2.
                 fn watch() -> (PollSet, Vec<Arc<UdpSocket>>) {
-                    let mut watch = PollSet::new().unwrap();
+                    let mut watch = PollSet::new(64).unwrap();
                     let sockets: Vec<_> =
                         (0..3).map(|_| Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap())).collect();
                     for (key, socket) in sockets.iter().enumerate() {
