@@ -13,8 +13,8 @@ use rdt_transport::{
 };
 
 use crate::{
-    Application, Connected, Fill, Flow, Remote, SocketError, Source, UdpIo, UdpOptions, Waiter, clock,
-    file_source, run, send_memory, send_rest, truesize,
+    Application, Connected, Flow, Remote, SocketError, Source, UdpIo, UdpOptions, Waiter, clock, file_source,
+    fill, run, send_memory, send_rest, truesize,
 };
 
 /// Time that a receiver stays after the transfer, to answer repeated FINs whose answer was lost.
@@ -47,9 +47,6 @@ pub enum BlockingError {
 ///
 /// The FIN-ACK carries the receiver's CRC-32. A native receiver compares it itself; for the classic
 /// format compare the returned value with [`SenderStats::crc`].
-///
-/// # Errors
-/// See [`BlockingError`].
 pub fn send_file(
     receiver: SocketAddr,
     file: File,
@@ -76,9 +73,6 @@ pub fn send_file(
 ///
 /// The sender is told that the transfer is stored once `sink` has taken and flushed every byte.
 /// Other senders are refused. Waits for a sender without limit.
-///
-/// # Errors
-/// See [`BlockingError`].
 pub fn receive_one(mut io: UdpIo, sink: &mut dyn Write) -> Result<u64, BlockingError> {
     let receiver =
         ReceiverConfig { keep_payload: true, ack: AckPolicy::Batch, ..ReceiverConfig::reference() };
@@ -109,29 +103,6 @@ struct Sending {
     end: Option<Result<u32, BlockingError>>,
 }
 
-impl Sending {
-    fn fill(&mut self, sender: &mut Sender) -> Result<(), BlockingError> {
-        while let Some(source) = &mut self.source {
-            let spare = sender.spare()?;
-            if spare.is_empty() {
-                break;
-            }
-            match source.read_into(spare)? {
-                Fill::Bytes(n) => sender.advance(n),
-                Fill::Pending => {
-                    sender.push();
-                    break;
-                }
-                Fill::End => {
-                    self.source = None;
-                    sender.finish()?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Application<Sender> for Sending {
     fn pump(&mut self, _now: Instant, sender: &mut Sender) -> Flow {
         while let Some(event) = sender.poll_event() {
@@ -142,10 +113,10 @@ impl Application<Sender> for Sending {
             }
         }
         if self.end.is_none()
-            && let Err(error) = self.fill(sender)
+            && let Err(error) = fill(&mut self.source, sender)
         {
             sender.abort();
-            self.end = Some(Err(error));
+            self.end = Some(Err(error.into()));
         }
         if self.end.is_some() { Flow::Done } else { Flow::Wait(None) }
     }

@@ -12,8 +12,6 @@
 
 mod blocking;
 mod event_loop;
-#[cfg(test)]
-mod fakes;
 mod run;
 mod source;
 pub mod truesize;
@@ -25,4 +23,7 @@ pub use rdt_udp::{
     Waiter, Waker, clock, current_cpu, prefill_batch_pool, start_on_other_cpu,
 };
 pub use run::{Application, Flow, Refill, Socket, run, send_memory, send_rest};
-pub use source::{DwordArray, Fill, Piped, Source, file_source};
+pub use source::{DwordArray, Fill, Piped, Source, file_source, fill};
+
+#[cfg(test)]
+mod tests;

@@ -72,8 +72,6 @@ pub fn send_memory(socket: &mut Connected) -> FramePool {
 }
 
 /// Runs `endpoint` over `socket` until `application` is done.
-///
-/// The socket became unusable.
 pub fn run<E, S, A>(
     endpoint: &mut E,
     socket: &mut S,
@@ -135,7 +133,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fakes::{FakeSocket, Machine};
+    use crate::tests::{FakeSocket, Machine};
 
     /// Application that gives the next answer of its script, which may give the machine work.
     struct Script<F>(Vec<F>, usize);

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
 use rdt_payload as payload;
-use rdt_transport::Spare;
+use rdt_transport::{Sender, Spare};
 
 use crate::Waker;
 
@@ -31,14 +31,9 @@ pub enum Fill {
 /// Stream of bytes that does not block.
 pub trait Source: Send {
     /// Reads the next bytes into `out`, which is not empty.
-    ///
-    /// Error of the underlying file or pipe.
     fn read(&mut self, out: &mut [u8]) -> io::Result<Fill>;
 
     /// Reads into the free memory of a sender.
-    ///
-    /// # Errors
-    /// As [`Source::read`].
     fn read_into(&mut self, out: Spare<'_>) -> io::Result<Fill> {
         let mut total = 0;
         for piece in out {
@@ -56,6 +51,29 @@ pub trait Source: Send {
         }
         Ok(Fill::Bytes(total))
     }
+}
+
+/// Moves bytes from `source` into an open sender, as many as there are or fit. Ends the stream with
+/// the source, which is then `None`.
+pub fn fill(source: &mut Option<Box<dyn Source>>, sender: &mut Sender) -> io::Result<()> {
+    while let Some(input) = source
+        && let Ok(spare) = sender.spare()
+        && !spare.is_empty()
+    {
+        match input.read_into(spare)? {
+            Fill::Bytes(n) => sender.advance(n),
+            Fill::Pending => {
+                sender.push();
+                break;
+            }
+            Fill::End => {
+                *source = None;
+                // Cannot fail: the sender is open.
+                let _ = sender.finish();
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The first bytes of the course's payload.
@@ -114,8 +132,6 @@ impl Source for File {
 
 /// Opens a file as a source. Regular files are read directly; pipes and devices by a thread of
 /// their own, because reading them may block.
-///
-/// Error of reading the file type.
 pub fn file_source(file: File, waker: Waker) -> io::Result<Box<dyn Source>> {
     if file.metadata()?.is_file() { Ok(Box::new(file)) } else { Ok(Box::new(Piped::new(file, waker))) }
 }

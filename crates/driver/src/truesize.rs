@@ -7,8 +7,8 @@ use rdt_transport::SocketBuffer;
 
 /// Bytes in flight of all peers together above which throughput does not grow. A thread that shares
 /// its processor sends a window in one go and keeps it in memory until it is acknowledged; more
-/// than this fits no cache, and no processor is busier for it. Measured: docs/PERFORMANCE.md, "Many
-/// connections".
+/// than this fits no cache, and no processor is busier for it. Measured:
+/// docs/measurements/2026-11-22-connections.md.
 const USEFUL_BYTES: u64 = 20 << 20;
 /// Bytes in flight that are worth waking one peer up for: 1.5 times what one system call takes.
 const USEFUL_PEER_BYTES: u64 = 144 << 10;

@@ -3,13 +3,12 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rdt_driver::{Application, Fill, Flow, Source};
+use rdt_driver::{Application, Flow, Source, fill};
 use rdt_program::Stop;
 use rdt_transport::{Endpoint as _, Phase, Sender, SenderEvent, TransferError, Wire};
 
 use crate::output::status::{Status, next_line};
 
-/// Outcome of a transfer.
 pub(crate) enum Outcome {
     Finished { crc: u32 },
     Failed { phase: Phase, error: TransferError },
@@ -17,7 +16,6 @@ pub(crate) enum Outcome {
     Interrupted,
 }
 
-/// Application of a sender.
 pub(crate) struct SenderApp {
     pub(crate) host: String,
     pub(crate) source: Option<Box<dyn Source>>,
@@ -33,28 +31,6 @@ pub(crate) struct SenderApp {
 }
 
 impl SenderApp {
-    fn fill(&mut self, sender: &mut Sender) -> Result<(), io::Error> {
-        while let Some(source) = &mut self.source {
-            // The sender was opened before the event loop began.
-            let Ok(spare) = sender.spare() else { return Ok(()) };
-            if spare.is_empty() {
-                return Ok(());
-            }
-            match source.read_into(spare)? {
-                Fill::Bytes(n) => sender.advance(n),
-                Fill::Pending => {
-                    sender.push();
-                    return Ok(());
-                }
-                Fill::End => {
-                    self.source = None;
-                    let _ = sender.finish();
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn on_event(&mut self, now: Instant, sender: &Sender, event: SenderEvent) {
         match event {
             SenderEvent::Connected { rtt } => {
@@ -85,7 +61,7 @@ impl Application<Sender> for SenderApp {
             self.end = Some(Outcome::Interrupted);
         }
         if self.end.is_none()
-            && let Err(error) = self.fill(sender)
+            && let Err(error) = fill(&mut self.source, sender)
         {
             self.end = Some(Outcome::Unreadable(error));
         }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::*;
-use crate::fakes::{FakeSocket, Machine};
+use crate::tests::{FakeSocket, Machine};
 use crate::{Flow, Refill, UdpIo, UdpOptions};
 
 /// Application with a fixed answer. Gives the machine one datagram to send at each refill,

@@ -37,7 +37,6 @@ struct Slot<E, S, A> {
     queued: bool,
     /// Last answer of the application.
     flow: Flow,
-    /// The socket is full.
     blocked: bool,
 }
 
@@ -62,7 +61,6 @@ where
         Self { slots: Vec::new(), deadlines: Vec::new(), queue: VecDeque::new(), ended: Vec::new() }
     }
 
-    /// Returns the key of the next member.
     pub(super) fn next_key(&self) -> usize {
         self.slots.len()
     }
