@@ -5,20 +5,20 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rdt_emulator::parse_duration;
+use rdt_emulator::{Delivery, Direction, Dropped, LateDrop, Packet, parse_duration};
 use rdt_program::{Printer, exit};
 use rdt_udp::clock;
 use serde_json::{Value, json};
 
-use crate::account::Account;
+use crate::account::{Account, Accounts};
 use crate::capture::frame::Frame;
 use crate::capture::{Capture, Captured};
 use crate::failure::Failure;
 use crate::host::{self, Alarm};
 use crate::json_stream::{self, JsonStream, Out};
+use crate::observer::Observer;
 use crate::{STDOUT, json, report, talk};
 
-/// Shortest interval of a JSON stream.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone, clap::Args)]
@@ -49,7 +49,63 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Observers of a relay.
-pub(crate) type Watchers<F> = (Alarm, (Option<JsonStream>, Option<Capture<F>>));
+pub(crate) struct Watchers<F> {
+    alarm: Alarm,
+    stream: Option<JsonStream>,
+    capture: Option<Capture<F>>,
+}
+
+impl<F: Frame> Observer for Watchers<F> {
+    fn on_arrival(&mut self, direction: Direction, at: Instant, packet: &Packet) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_arrival(direction, at, packet);
+        }
+    }
+
+    fn on_drop(&mut self, direction: Direction, at: Instant, dropped: &Dropped) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_drop(direction, at, dropped);
+        }
+    }
+
+    fn on_late_drop(&mut self, direction: Direction, dropped: &LateDrop) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_late_drop(direction, dropped);
+        }
+    }
+
+    fn on_overlooked(&mut self, direction: Direction, packets: u64) {
+        if let Some(capture) = &mut self.capture {
+            capture.on_overlooked(direction, packets);
+        }
+    }
+
+    fn on_delivery(&mut self, direction: Direction, at: Instant, delivery: &Delivery) {
+        self.alarm.on_delivery(direction, at, delivery);
+        if let Some(capture) = &mut self.capture {
+            capture.on_delivery(direction, at, delivery);
+        }
+    }
+
+    fn on_turn(&mut self, at: Instant, accounts: &Accounts<'_>) {
+        self.alarm.on_turn(at, accounts);
+        if let Some(stream) = &mut self.stream {
+            stream.on_turn(at, accounts);
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.on_turn(at, accounts);
+        }
+    }
+
+    fn late_drops(&self) -> usize {
+        self.capture.as_ref().map_or(0, Observer::late_drops)
+    }
+
+    fn next_turn(&self) -> Option<Instant> {
+        let stream = self.stream.as_ref().and_then(Observer::next_turn);
+        stream.into_iter().chain(self.capture.as_ref().and_then(Observer::next_turn)).min()
+    }
+}
 
 /// Inputs of the final report besides the accounts.
 #[derive(Debug)]
@@ -80,11 +136,10 @@ impl OutputArgs {
             Capture::create(path, frame, &format!("seed {seed}")).map_err(cannot)
         });
         let capture = capture.transpose()?;
-        let live = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
-        Ok((Alarm::new(warnings), (live, capture)))
+        let stream = self.json_out()?.map(|out| JsonStream::start(self.json_stream, out));
+        Ok(Watchers { alarm: Alarm::new(warnings), stream, capture })
     }
 
-    /// Opens the output of JSON, if the options ask for any.
     fn json_out(&self) -> Result<Option<Out>, Failure> {
         match &self.json_to {
             Some(path) => match File::create(path) {
@@ -99,7 +154,7 @@ impl OutputArgs {
     /// Prints all reports, forward first, and returns the exit code.
     pub(crate) fn finish<F: Frame>(
         &self,
-        (_, (live, capture)): Watchers<F>,
+        Watchers { stream, capture, .. }: Watchers<F>,
         accounts: &[Account; 2],
         circumstances: &Circumstances,
     ) -> u8 {
@@ -117,9 +172,9 @@ impl OutputArgs {
         if code == 0 && captured.as_ref().is_some_and(Captured::is_incomplete) {
             code = exit::IO;
         }
-        if let Some(live) = live {
+        if let Some(stream) = stream {
             let end = summary(accounts, captured.as_ref(), circumstances, code);
-            let written = live.finish().and_then(|mut out| json_stream::line(&mut out, &end));
+            let written = stream.finish().and_then(|mut out| json_stream::line(&mut out, &end));
             let to = self.json_to.as_ref().map_or_else(|| STDOUT.into(), |path| path.to_string_lossy());
             if let Err(failure) = Failure::writing(&to, written) {
                 talk(&failure.to_string());
