@@ -12,7 +12,6 @@ use rdt_transport::{ConfigError, Phase, TransferError};
 /// The receiver's checksum differs from the sender's.
 pub(crate) const CHECKSUM: u8 = 7;
 
-/// The exit codes of `rdt-send`, for `--help`.
 pub(crate) const SEND_CODES: &str = "\
 Exit codes:
     0  everything arrived, and the checksums agree or the receiver did not check (a line says so)
@@ -27,7 +26,6 @@ Exit codes:
    69  no socket can be had            74  the output cannot be written
   130  interrupted";
 
-/// The exit codes of `rdt-recv`, for `--help`.
 pub(crate) const RECV_CODES: &str = "\
 Exit codes:
     0  ended by --once, or by Ctrl-C while no transfer was under way, and all were stored
@@ -66,7 +64,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Failed write to the standard output.
     pub(crate) fn stdout(error: io::Error) -> Self {
         Self::Output { name: "the standard output".into(), error }
     }

@@ -20,7 +20,6 @@ const ACK_TRUESIZE: usize = 832;
 /// Time limit for sending the last packets at exit while the socket is full.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Options with GSO and GRO set.
 pub(crate) fn offload(gso: Switch, gro: Switch) -> UdpOptions {
     UdpOptions { gso: gso == Switch::On, gro: gro == Switch::On, ..UdpOptions::default() }
 }
@@ -38,7 +37,6 @@ pub(crate) fn of_sender(config: &SenderConfig, asked: Option<usize>, options: Ud
     }
 }
 
-/// Options of each thread of a receiver.
 pub(crate) fn of_receiver(threads: usize, asked: Option<usize>, options: UdpOptions) -> UdpOptions {
     UdpOptions {
         receive_buffer: asked.unwrap_or(MAX_DATA_BUFFER.min(MAX_BUFFER_ALL_THREADS / threads.max(1))),

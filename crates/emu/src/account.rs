@@ -64,7 +64,6 @@ impl Lane {
         Self { direction, lateness: DelayHistogram::default(), refused: 0 }
     }
 
-    /// Copies the account so far.
     pub(crate) fn account(&self, paths: &Paths) -> Account {
         Account {
             ledger: paths.ledger(self.direction),

@@ -127,7 +127,6 @@ pub(crate) struct RunArgs {
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct InsideArgs {
-    /// Stage of the start.
     #[arg(long)]
     pub(crate) stage: crate::run::Stage,
     /// Descriptor of the control socket to `run`.
@@ -154,10 +153,9 @@ pub(crate) struct InsideArgs {
 
 #[cfg(target_os = "linux")]
 impl InsideArgs {
-    /// Formats the arguments for the command line.
     pub(crate) fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec![
-            format!("--stage={}", self.stage.name()).into(),
+            format!("--stage={:?}", self.stage).to_lowercase().into(),
             format!("--control={}", self.control).into(),
             format!("--mtu={}", self.mtu).into(),
             format!("--near={}", self.near).into(),

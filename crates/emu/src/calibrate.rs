@@ -45,7 +45,6 @@ pub(crate) struct CalibrateArgs {
     no_save: bool,
 }
 
-/// Throughput of a measurement.
 #[derive(Debug)]
 struct Throughput {
     /// Datagram payload, bytes.
@@ -125,7 +124,6 @@ impl Capacity {
     }
 }
 
-/// Runs `rdt-emu calibrate`, and returns the exit code.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     let file = if args.no_save { None } else { Some(file()?) };
     talk("this takes up to 50 s; other load on this host makes the figures worse");
@@ -177,7 +175,6 @@ fn effect(namespace: Bounds, proxy: Bounds) -> String {
     format!("{}, {}", of("run", namespace), of("proxy", proxy))
 }
 
-/// Results of all measurements.
 #[derive(Debug)]
 struct Figures {
     /// Lateness of rare packets with [`Waiting::Spin`] and [`Waiting::Sleep`].
@@ -238,7 +235,6 @@ impl Figures {
     }
 }
 
-/// Formats a line of the table.
 fn row(name: &str, rate: &str, packets: &str, lateness: &Value) -> String {
     let [p50, p99, p999] = ["p50", "p99", "p99.9"].map(|key| match &lateness[key] {
         Value::String(text) => text.clone(),

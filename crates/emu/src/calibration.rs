@@ -24,9 +24,7 @@ use crate::talk;
 pub(crate) use bounds::{Bounds, mbps};
 pub(crate) use host::Host;
 
-/// Version of the file format.
 const FORMAT_VERSION: u64 = 2;
-/// Age limit of a calibration.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 #[derive(Debug, Clone, clap::Args)]
@@ -69,7 +67,6 @@ fn highest_rate(path: &PathConfig) -> Option<Bitrate> {
     [&path.forward, &path.reverse].into_iter().filter_map(LinkConfig::highest_rate).max()
 }
 
-/// Mode of emulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Proxy with at most this many paths.
@@ -78,7 +75,6 @@ pub(crate) enum Mode {
     Namespace,
 }
 
-/// Verdict of a calibration on a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
@@ -91,7 +87,6 @@ enum Verdict {
 /// Reason why a saved calibration is not used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
-    /// Error of the operating system.
     #[error("{0}")]
     Unreadable(String),
     #[error("it is not a file of `rdt-emu calibrate`")]

@@ -83,9 +83,6 @@ impl Captured {
 
 impl<F: Frame> Capture<F> {
     /// Creates the file, and replaces an existing one. `comment` describes the capture.
-    ///
-    /// # Errors
-    /// The file cannot be created.
     pub fn create(path: &Path, frame: F, comment: &str) -> io::Result<Self> {
         let writer = Writer::start(path)?;
         let mut chunk = Chunk::default();

@@ -7,7 +7,6 @@ use rdt_program::exit::{CANNOT_CREATE, CONFIG, IO, OS, UNAVAILABLE, USAGE};
 #[cfg(target_os = "linux")]
 use rdt_program::exit::{NOT_FOUND, NOT_RUN};
 
-/// Error with its own exit code.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -20,7 +19,6 @@ pub(crate) enum Failure {
     Beyond(String),
     #[error("cannot create {}: {}", .0.display(), .1)]
     Create(PathBuf, io::Error),
-    /// Destination and error.
     #[error("cannot write {0}: {1}")]
     Write(String, io::Error),
     #[error("{step}: {error}")]
@@ -48,7 +46,6 @@ impl Failure {
         }
     }
 
-    /// Returns the exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => USAGE,

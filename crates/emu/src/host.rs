@@ -11,7 +11,6 @@ use crate::observer::Observer;
 
 /// Limit of the 99th percentile of lateness.
 const MAX_P99_LATENESS: Duration = Duration::from_millis(1);
-/// Interval of the checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which a lasting problem is reported again.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);

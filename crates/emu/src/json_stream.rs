@@ -31,7 +31,6 @@ pub struct JsonStream {
     writer: JoinHandle<io::Result<Out>>,
 }
 
-/// Schedule of the accounts.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
     next: Instant,
@@ -56,9 +55,6 @@ impl JsonStream {
     }
 
     /// Waits until everything is written, and returns the output.
-    ///
-    /// # Errors
-    /// An account could not be written.
     pub fn finish(self) -> io::Result<Out> {
         drop(self.to_writer);
         self.writer.join().unwrap_or_else(|_| Err(io::Error::other("its thread ended by itself")))
@@ -83,9 +79,6 @@ impl Observer for JsonStream {
 }
 
 /// Writes an object as a line.
-///
-/// # Errors
-/// Errors of `out`.
 pub fn line(out: &mut dyn Write, object: &Value) -> io::Result<()> {
     out.write_all(format!("{object}\n").as_bytes())?;
     out.flush()

@@ -80,7 +80,6 @@ pub fn rdt_emu(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Runs a subcommand, and returns its exit code.
 fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Proxy(args) => proxy::proxy(&args),
@@ -121,7 +120,6 @@ fn stderr_log() -> Result<Printer, Failure> {
     Printer::spawn(WARNING_QUEUE, print).map_err(Failure::system("cannot start a thread"))
 }
 
-/// Prints a line to the standard output.
 #[cfg(target_os = "linux")]
 fn tell(line: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();

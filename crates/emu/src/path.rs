@@ -15,13 +15,11 @@ use crate::failure::Failure;
 
 /// Flag that names a file with a description.
 const FILE: &str = "path";
-/// Heading of the flags in `--help`.
 const HEADING: &str = "Path (-forward or -reverse limits a key to one direction: --rate-reverse 1mbit)";
 /// Size limit of a description file, bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
 /// Size limit of a trace, bytes: ten hours at 10 Mbit/s.
 const MAX_TRACE: u64 = 256 << 20;
-/// Suffixes of each key's flag.
 const SCOPES: [(Scope, &str); 3] =
     [(Scope::Both, ""), (Scope::Forward, "-forward"), (Scope::Reverse, "-reverse")];
 
@@ -72,7 +70,6 @@ impl Described {
         self.path.to_path_config(read).map_err(|error: SpecError| usage(&error))
     }
 
-    /// Returns the requested seed, or a random one.
     pub(crate) fn seed(&self) -> u64 {
         self.path.seed().unwrap_or_else(rand::random)
     }

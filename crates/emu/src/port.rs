@@ -11,10 +11,8 @@ pub trait Port {
     /// number read. Fewer than `budget` means that the port is empty. Coalesced packets (GRO) may
     /// add up to 63.
     ///
-    /// Buffers come from `buffers`.
-    ///
-    /// # Errors
-    /// An error that ends this port. A packet that the system refuses is not an error.
+    /// Buffers come from `buffers`. An error ends this port; a packet that the system refuses is
+    /// none.
     fn receive(
         &mut self,
         budget: usize,
@@ -24,16 +22,10 @@ pub trait Port {
 
     /// Passes a packet to the system, or queues it until the next [`flush`](Self::flush). May
     /// exchange the packet's buffer for another.
-    ///
-    /// # Errors
-    /// An error that ends this port.
     fn send(&mut self, packet: &mut Delivery) -> io::Result<Sent>;
 
     /// Sends the queued packets, and returns the number that the system refused. Called when no
     /// more packets are due.
-    ///
-    /// # Errors
-    /// An error that ends this port.
     fn flush(&mut self) -> io::Result<u64> {
         Ok(0)
     }

@@ -57,9 +57,6 @@ impl<N: Port, F: Port, T: Observer> Relay<N, F, T> {
     }
 
     /// Carries packets until `wait` reports the end.
-    ///
-    /// # Errors
-    /// Errors of the ports and of waiting.
     pub fn run(&mut self, wait: &mut impl Wait) -> io::Result<()> {
         loop {
             let read = self.turn()?;

@@ -20,9 +20,6 @@ pub struct Console {
 impl Console {
     /// Creates a console that prints on a thread of its own and never waits for its reader, except
     /// at the end.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn in_background() -> io::Result<Self> {
         let printer = Printer::spawn(QUEUE_LINES, |text| print(&mut io::stdout(), text))?;
         Ok(Self { background: Some(printer), ..Self::default() })
@@ -54,9 +51,6 @@ impl Console {
     }
 
     /// Waits until everything is printed, and reports dropped lines.
-    ///
-    /// # Errors
-    /// First error of any line.
     pub fn finish(&self) -> io::Result<()> {
         self.flush();
         if let dropped @ 1.. = self.dropped() {

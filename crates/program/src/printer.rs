@@ -31,9 +31,6 @@ enum Job {
 
 impl Printer {
     /// Starts a thread that passes each text to `write`. At most `capacity` texts wait for it.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn spawn(
         capacity: usize,
         write: impl FnMut(&str) -> io::Result<()> + Send + 'static,

@@ -11,17 +11,11 @@ use crate::exit;
 
 /// Calls `handler` on a thread of its own each time that Ctrl-C, a closed terminal or another
 /// process asks this process to end.
-///
-/// # Errors
-/// A handler is set already, or the system refuses.
 pub fn on_interrupt(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(handler)
 }
 
 /// Does the same, and on Linux for Ctrl-\\ (SIGQUIT) too.
-///
-/// # Errors
-/// As [`on_interrupt`].
 pub fn on_interrupt_or_quit(handler: impl FnMut() + Send + 'static) -> Result<(), ctrlc::Error> {
     on_interrupt(handler)?;
     #[cfg(target_os = "linux")]

@@ -11,10 +11,8 @@ use rdt_udp::prefill_batch_pool;
 const WORKER_MEMORY_BYTES: usize = 2 << 20;
 
 /// Runs `work` for each worker on a thread of its own, and returns the results in order. Calls
-/// `announce` when all threads are ready and before any works.
-///
-/// # Errors
-/// A thread or its memory is not available. Then no worker has run.
+/// `announce` when all threads are ready and before any works. Fails before any worker has run if a
+/// thread or its memory is not available.
 pub fn run<W: Send, T: Send>(
     workers: Vec<W>,
     work: impl Fn(W) -> T + Sync,

@@ -8,7 +8,6 @@ use rdt_transport::LinkProperties;
 use rdt_transport::wire::LinkWanted;
 use rdt_transport::wire::native::LinkRequest;
 
-/// Path of one peer.
 #[derive(Debug)]
 pub(crate) struct PeerPath {
     pub(crate) path: Path,

@@ -219,7 +219,6 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.paths.insert(peer, PeerPath::new(wanted, self.config.peer_link_memory_limit, seed));
     }
 
-    /// Copies a datagram into a packet for a link.
     fn packet(&mut self, datagram: Datagram<'_>) -> emulator::Packet {
         let mut bytes = self.pool.pop().unwrap_or_default();
         bytes.clear();

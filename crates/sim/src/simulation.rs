@@ -23,7 +23,8 @@ enum Event {
     Wire(WireId, Direction),
 }
 
-/// Nodes, wires and a clock.
+/// Nodes, wires and a clock. Methods panic if an identifier is not of this simulation, or names a node
+/// of the other kind.
 pub struct Simulation {
     epoch: Instant,
     now: Instant,
@@ -68,9 +69,6 @@ impl Simulation {
     }
 
     /// Adds a sender that connects immediately and transfers `bytes` bytes to `server`.
-    ///
-    /// # Errors
-    /// If the configuration is not valid.
     pub fn add_sender(
         &mut self,
         config: SenderConfig,
@@ -82,12 +80,6 @@ impl Simulation {
     }
 
     /// Restarts the program of a sender, with the same address and server.
-    ///
-    /// # Errors
-    /// If the configuration is not valid.
-    ///
-    /// # Panics
-    /// If `id` is not a sender.
     pub fn restart_sender(
         &mut self,
         id: NodeId,
@@ -102,18 +94,12 @@ impl Simulation {
     }
 
     /// Restarts the program of a server: it has no peers then.
-    ///
-    /// # Panics
-    /// If `id` is not a server.
     pub fn restart_server(&mut self, id: NodeId, config: ServerConfig) {
         *self.server_mut(id) = ServerNode::new(Server::new(config));
         self.network.woken.push_back(id);
     }
 
     /// Aborts all unfinished transfers of a server, as at shutdown. The server keeps running.
-    ///
-    /// # Panics
-    /// If `id` is not a server.
     pub fn abort_transfers(&mut self, id: NodeId) {
         self.server_mut(id).server.abort_unfinished();
         self.network.woken.push_back(id);
@@ -121,9 +107,6 @@ impl Simulation {
 
     /// Stalls the application of a server, which reads and confirms nothing until virtual time
     /// `until`.
-    ///
-    /// # Panics
-    /// If `id` is not a server.
     pub fn stall_server(&mut self, id: NodeId, until: Duration) {
         let until = self.epoch + until;
         self.server_mut(id).asleep_until = Some(until);
@@ -141,10 +124,7 @@ impl Simulation {
         self.network.ecn_rewrite = Some(rewrite);
     }
 
-    /// Adds a wire for [`Simulation::route`].
-    ///
-    /// # Panics
-    /// If the path contains packets.
+    /// Adds a wire for [`Simulation::route`]. Its path holds no packet yet.
     pub fn add_wire(&mut self, path: Path) -> WireId {
         self.network.add_wire(path)
     }
@@ -152,35 +132,23 @@ impl Simulation {
     /// Routes datagrams from `from` to `to` over the wire's forward link, and from `to` to `from`
     /// over its reverse link. Any number of pairs may share a wire; a pair without one is connected
     /// without delay or loss.
-    ///
-    /// # Panics
-    /// If these are not two different nodes and a wire of this simulation.
     pub fn route(&mut self, from: NodeId, to: NodeId, wire: WireId) {
         self.network.route((from, to), wire);
     }
 
     /// Sets the read policy of a server's application, which reads immediately by default.
-    ///
-    /// # Panics
-    /// If `server` is not a server.
     pub fn set_read_policy(&mut self, server: NodeId, policy: ReadPolicy) {
         let epoch = self.epoch;
         self.server_mut(server).set_read_policy(policy, epoch);
     }
 
     /// Sets the read policy for the data of one peer.
-    ///
-    /// # Panics
-    /// If `server` is not a server.
     pub fn set_peer_read_policy(&mut self, server: NodeId, peer: NodeId, policy: ReadPolicy) {
         let epoch = self.epoch;
         self.server_mut(server).set_peer_read_policy(peer, policy, epoch);
     }
 
     /// Returns a wire, for its ledgers.
-    ///
-    /// # Panics
-    /// If `id` is not a wire of this simulation.
     pub fn wire(&self, id: WireId) -> &Path {
         self.network.wire(id)
     }

@@ -16,10 +16,7 @@ thread_local! {
     static POOL: RefCell<Vec<TransmitBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Allocates a batch for the sockets that this thread will drive.
-///
-/// # Errors
-/// [`io::ErrorKind::OutOfMemory`].
+/// Allocates a batch for the sockets that this thread will drive; fails only for lack of memory.
 pub fn prefill_batch_pool() -> io::Result<()> {
     if POOL.with_borrow(Vec::is_empty) {
         let batch = TransmitBuf::owning(zeroed(TransmitBuf::SIZE)?);
@@ -35,7 +32,6 @@ pub(crate) struct PooledBatch {
 }
 
 impl PooledBatch {
-    /// Creates a batch without memory.
     pub(crate) fn new() -> Self {
         Self { batch: TransmitBuf::owning(Box::default()), attached: false }
     }
@@ -81,9 +77,6 @@ impl DerefMut for PooledBatch {
 }
 
 /// Allocates `len` zeroed bytes (`len` is not 0). Pages that are never written take no memory.
-///
-/// # Errors
-/// [`io::ErrorKind::OutOfMemory`].
 #[expect(unsafe_code, reason = "the standard library has no fallible zeroed allocation")]
 pub(crate) fn zeroed(len: usize) -> io::Result<Box<[u8]>> {
     assert!(len > 0, "memory has a size");

@@ -24,7 +24,6 @@ pub enum SocketError {
     Receive(io::Error),
 }
 
-/// Class of a failed send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendFailure {
     /// The send buffer is full: keep the batch.
@@ -61,7 +60,6 @@ pub(crate) fn classify(error: &io::Error, batched: bool) -> SendFailure {
     }
 }
 
-/// Class of a failed read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadFailure {
     /// No datagram to read.
@@ -73,7 +71,6 @@ pub(crate) enum ReadFailure {
     Fatal,
 }
 
-/// Classifies a failed read.
 pub(crate) fn classify_read(error: &io::Error) -> ReadFailure {
     use io::ErrorKind;
     match error.kind() {

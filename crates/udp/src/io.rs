@@ -143,8 +143,6 @@ impl UdpIo {
     }
 
     /// Returns the local address.
-    ///
-    /// As the operating system reports.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.kernel.socket.local_addr()
     }
@@ -196,7 +194,6 @@ impl UdpIo {
         self.next += 1;
     }
 
-    /// Returns the number of port-unreachable errors so far.
     pub(crate) fn refused(&self) -> u64 {
         self.stats.refused
     }
@@ -337,7 +334,6 @@ impl DatagramIo for UdpIo {
     }
 }
 
-/// Returns the number of datagrams in a message.
 fn datagrams(meta: &RecvMeta) -> usize {
     meta.len.div_ceil(meta.stride.max(1)).max(1)
 }

@@ -16,7 +16,6 @@ const MAX_MESSAGES: usize = 32;
 /// for each IP version address (32, 40) and ECN codepoint (24). A dual-stack socket may get some of
 /// them twice.
 const CONTROL_BYTES: usize = 224;
-/// Size of a socket address, bytes.
 #[expect(clippy::cast_possible_truncation, reason = "128")]
 const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
@@ -151,7 +150,6 @@ unsafe fn read_control(header: &libc::msghdr, meta: &mut RecvMeta, overflow: &mu
     }
 }
 
-/// Control message written by the kernel.
 struct Message(*const libc::cmsghdr);
 
 impl Message {
@@ -169,7 +167,6 @@ impl Message {
     }
 }
 
-/// Returns the source address of a message.
 #[expect(unsafe_code, reason = "libc's addresses are read through pointers")]
 fn address(name: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
     match libc::c_int::from(name.ss_family) {

@@ -110,7 +110,6 @@ enum Step {
     /// Datagrams sent, or counted as lost.
     Done(usize),
     Retry,
-    /// The socket is full.
     Full,
 }
 
@@ -118,7 +117,6 @@ enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ZerocopySend {
     Sent,
-    /// The socket is full.
     Full,
     /// The batch must be copied.
     Copy,
@@ -161,7 +159,6 @@ impl SendBatch {
         self.gso && self.file.as_ref().is_some_and(|file| !file.is_closed())
     }
 
-    /// Returns the calls that failed.
     pub(crate) fn given_up(&self) -> GivenUp {
         self.given_up
     }
@@ -207,15 +204,12 @@ impl SendBatch {
         }
     }
 
-    /// Returns the batch.
     pub(crate) fn batch(&self) -> &TransmitBuf {
         &self.batch
     }
 
-    /// Sends the batch. If the socket is full, the rest is kept.
-    ///
-    /// # Errors
-    /// The first datagram of the socket was refused. Later refusals only count as lost.
+    /// Sends the batch. If the socket is full, the rest is kept. Fails if the first datagram of the
+    /// socket is refused; later refusals only count as lost.
     pub(crate) fn send(
         &mut self,
         kernel: &impl Kernel,
@@ -226,9 +220,6 @@ impl SendBatch {
     }
 
     /// Sends the rest of an unsent batch.
-    ///
-    /// # Errors
-    /// As [`SendBatch::send`].
     pub(crate) fn resume(&mut self, kernel: &impl Kernel, stats: &mut UdpStats) -> io::Result<()> {
         match self.stuck {
             Some((peer, from)) => self.send_from(kernel, stats, peer, from),

@@ -104,7 +104,6 @@ impl UdpStats {
         }
     }
 
-    /// Counts datagrams as lost.
     pub(crate) fn count_lost(&mut self, reason: SendFailure, datagrams: usize) {
         *match reason {
             SendFailure::NoBuffers => &mut self.lost_no_buffers,

@@ -21,9 +21,6 @@ impl Waiter {
     /// Waits on `socket`. Within `spin` of a deadline, [`Waiter::wait`] returns at once and the
     /// caller spins: the kernel wakes a thread late. Zero is right where some 10 us of delay do no
     /// harm.
-    ///
-    /// # Errors
-    /// As the operating system reports.
     pub fn new(socket: Arc<UdpSocket>, spin: Duration) -> io::Result<Self> {
         Ok(Self { poller: Poller::new(socket)?, spin, busy_poll: BusyPoll::new(Policy::Brief) })
     }
@@ -35,9 +32,6 @@ impl Waiter {
 
     /// Waits until the socket is readable (or, if asked for, writable), `deadline` is near, or the
     /// waker is used. May return early.
-    ///
-    /// # Errors
-    /// As the operating system reports.
     pub fn wait(&mut self, deadline: Option<Instant>, writable: bool) -> io::Result<()> {
         let begin = clock::now();
         let sleep_until = deadline.map(|deadline| deadline.checked_sub(self.spin).unwrap_or(begin));

@@ -34,7 +34,6 @@ const FRAMES: usize = 32;
 /// Joining takes two.
 const FRAMES_BEFORE_JOIN: u32 = 1024;
 
-/// Memory of the frames.
 pub(crate) trait Pages: Send + Sync {
     /// Replaces all pages by fresh small ones; returns false if that fails.
     fn renew(&self) -> bool;
@@ -52,7 +51,6 @@ pub(crate) trait Pages: Send + Sync {
     fn retire(self: Arc<Self>, frames: Vec<Arc<Frame>>);
 }
 
-/// Page size of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PageSize {
     /// Small pages; frames sent since the last retransmission.

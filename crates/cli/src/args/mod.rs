@@ -34,10 +34,8 @@ pub(crate) enum Switch {
 /// ACK policy for packets in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AckEvery {
-    /// One ACK for each packet.
     #[value(name = "1")]
     One,
-    /// One ACK for each received batch.
     Batch,
 }
 

@@ -48,9 +48,6 @@ pub(crate) struct NativeArgs {
 
 impl NativeArgs {
     /// Writes the options into `config`. `window` is W: without `--cc` it selects a fixed window.
-    ///
-    /// # Errors
-    /// If two options contradict each other.
     pub(crate) fn apply(&self, config: &mut SenderConfig, window: Option<u32>) -> Result<(), Failure> {
         let congestion = self.cc.unwrap_or_else(|| window.map_or_else(Algorithm::default, Algorithm::Fixed));
         config.congestion = congestion;

@@ -18,7 +18,6 @@ const MIN_RWND: u64 = 64 << 10;
 const MIN_GIVE_UP: Duration = Duration::from_secs(1);
 /// Smallest `--memory` of a receiver, in bytes.
 const MIN_RECV_MEMORY: u64 = 1 << 20;
-/// Largest `--threads`.
 const MAX_THREADS: usize = 256;
 /// `--socket-buffer`, in bytes.
 const SOCKET_BUFFER: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;

@@ -17,7 +17,6 @@ const MAX_LATENESS_P99: Duration = Duration::from_millis(1);
 const MIN_IDLE_SHARE: f64 = 0.05;
 const MIN_IDLE: Duration = Duration::from_millis(50);
 
-/// Lines about the links.
 pub(crate) fn link_lines(stats: &ServerStats) -> Vec<String> {
     let mut lines = vec![ledger_line("forward", &stats.forward), ledger_line("reverse", &stats.reverse)];
     let late = &stats.lateness;
@@ -65,7 +64,6 @@ pub(crate) fn idle_share(config: &SenderConfig, stats: &SenderStats, forward: &L
     (share > MIN_IDLE_SHARE && idle > MIN_IDLE.as_secs_f64()).then_some(share)
 }
 
-/// Line about [`idle_share`].
 pub(crate) fn idle_line(share: f64) -> String {
     format!(
         "the link stood idle for {:.0} % of the transfer though the window would have filled it: this host, or where the data came from, was the limit and not the link",
@@ -126,7 +124,6 @@ pub(crate) fn stats_json(stats: &ServerStats) -> Value {
     })
 }
 
-/// All counters of a socket.
 pub(crate) fn socket_json(stats: &UdpStats, offload: Offload) -> Value {
     json!({
         "sent": stats.sent,
@@ -164,7 +161,6 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
     })
 }
 
-/// Name of a wire format.
 pub(crate) fn wire_name(wire: Wire) -> &'static str {
     match wire {
         Wire::Classic => "classic",

@@ -17,7 +17,6 @@ use super::counters::{ledger_json, wire_name};
 use super::format::{megabytes, micros, rate_bps};
 use crate::resources;
 
-/// Output format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogStyle {
     Quiet,
@@ -38,7 +37,6 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// A log without output.
     pub(crate) fn quiet() -> Self {
         Self { style: LogStyle::Quiet, console: Console::default() }
     }
@@ -64,7 +62,6 @@ impl EventLog {
         }
     }
 
-    /// Prints the summary object.
     pub(crate) fn summary(&self, value: &Value) {
         if let LogStyle::Json { .. } = self.style {
             self.console.line(&value.to_string());
@@ -83,7 +80,6 @@ pub(crate) struct Finished {
 
 pub(crate) struct PeerLog {
     log: EventLog,
-    /// Wire format of each peer.
     wires: BTreeMap<Remote, Wire>,
 }
 
@@ -149,7 +145,6 @@ impl PeerLog {
         }));
     }
 
-    /// Logs a transfer that could not be stored.
     pub(crate) fn lost(&self, peer: Remote, error: &io::Error) {
         talk(&format!("rdt-recv: cannot store the transfer of {}: {error}", name(peer)));
         self.json_failure(peer, error, &Value::Null);

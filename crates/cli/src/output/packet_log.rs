@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use rdt_program::Console;
 use rdt_transport::{Observer, Resend, Trace};
 
-/// Observer that prints a line for each packet.
 pub(crate) struct PacketLog {
     pub(crate) console: Console,
     pub(crate) start: Instant,
@@ -18,7 +17,6 @@ fn rto(rto: Duration) -> String {
     format!("RTO {:.3}", rto.as_secs_f64())
 }
 
-/// Limit on attempts, if there is one.
 fn limit(of: u32) -> String {
     if of == u32::MAX { String::new() } else { format!(" of {of}") }
 }

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::counters::{link_lines, socket_json, stats_json};
 use super::sockets::{overflow_line, received_line};
 
-/// Counters of the embedded receiver.
 pub(crate) struct ReceiverReport {
     /// Seed of its link; `None` without a link.
     pub(crate) seed: Option<u64>,

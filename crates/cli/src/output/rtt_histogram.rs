@@ -11,10 +11,8 @@ use rdt_transport::{Interest, Observer, Trace};
 const MAX_RTT_NS: u64 = 600_000_000_000;
 /// Precision: bits after the leading one, about two decimal digits.
 const PRECISION_BITS: u32 = 7;
-/// Number of buckets.
 const BUCKETS: usize = bucket(MAX_RTT_NS) + 1;
 
-/// RTT histogram of one transfer.
 #[derive(Default)]
 pub(crate) struct RttHistogram(Arc<Samples>);
 
@@ -58,7 +56,6 @@ impl RttHistogram {
     }
 }
 
-/// Observer that records RTT samples.
 pub(crate) struct Recorder(Arc<Samples>);
 
 impl Recorder {

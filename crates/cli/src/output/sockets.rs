@@ -6,7 +6,6 @@ use std::io;
 use rdt_driver::{Offload, SendCall, UdpStats};
 use rdt_transport::ReceiverStats;
 
-/// Line about sent batches and buffer sizes.
 pub(crate) fn sent_line(stats: &UdpStats, offload: &Offload) -> Option<String> {
     let each = mean(stats.sent, stats.send_calls)?;
     let call = match offload.send_call {
@@ -21,7 +20,6 @@ pub(crate) fn sent_line(stats: &UdpStats, offload: &Offload) -> Option<String> {
     ))
 }
 
-/// Line about received batches.
 pub(crate) fn received_line(stats: &UdpStats, offload: &Offload) -> Option<String> {
     let each = mean(stats.received, stats.received_messages)?;
     let joined = if offload.receive_segments > 1 { "gro" } else { "no gro" };

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::output::format::{g, micros, rate_bps, short};
 
-/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Lines in the formats of the course; `quiet`: only the last two.
@@ -20,7 +19,6 @@ pub(crate) enum Style {
     Json { quiet: bool },
 }
 
-/// Prints the lines of one transfer.
 pub(crate) struct Status {
     console: Console,
     style: Style,
@@ -226,7 +224,6 @@ impl Status {
         }
     }
 
-    /// Prints the summary object.
     pub(crate) fn summary(&self, value: &Value) {
         if matches!(self.style, Style::Json { .. }) {
             self.console.line(&value.to_string());

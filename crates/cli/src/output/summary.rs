@@ -32,7 +32,6 @@ impl ChecksumCheck {
     }
 }
 
-/// State of a finished or failed transfer.
 pub(crate) struct Summary<'a> {
     pub(crate) host: &'a str,
     pub(crate) address: SocketAddr,

@@ -24,7 +24,6 @@ const COST_PER_PEER: usize = BYTES_PER_POLL / 256;
 /// Results of the writer thread handled before the socket is polled again.
 const RESULTS_PER_POLL: usize = 256;
 
-/// Application of a receiver.
 pub(crate) struct ReceiverApp {
     peer_log: PeerLog,
     store: Store,

@@ -31,7 +31,6 @@ pub(crate) const SPIN_BEFORE_DEADLINE: Duration = Duration::from_micros(60);
 /// The version as the reference prints its own.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
-/// Runs the program.
 pub(crate) fn command(args: &RecvArgs) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     let sockets = bind(args)?;
@@ -172,7 +171,6 @@ pub(crate) fn draw_seed() -> u64 {
     rand::random::<u64>() >> (u64::BITS - f64::MANTISSA_DIGITS)
 }
 
-/// Server, socket and application of one thread.
 struct Worker {
     server: Server<Remote>,
     io: UdpIo,
@@ -181,7 +179,6 @@ struct Worker {
     stop: Stop,
 }
 
-/// Counters and failure of a finished worker.
 struct WorkerEnd {
     stats: ServerStats,
     socket: UdpStats,

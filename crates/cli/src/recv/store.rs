@@ -16,10 +16,8 @@ use files::{Files, Names, parent, temporary};
 pub(crate) use writer::WriteResult;
 use writer::{Sink, Writer};
 
-/// Destination of transfers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Data is dropped.
     Discard,
     /// This file; each finished transfer replaces it.
     File(PathBuf),
@@ -60,17 +58,14 @@ pub(crate) struct Transfer {
     pub(crate) peer: Remote,
 }
 
-/// Result of storing a transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
-    /// Its file, if any.
     pub(crate) path: Option<PathBuf>,
     /// With `--sync`: why the directory could not be synced, so that a power loss may remove the
     /// file.
     pub(crate) unsynced: Option<io::Error>,
 }
 
-/// An open transfer.
 #[derive(Debug, Clone, Copy)]
 struct Incoming {
     transfer: Transfer,
@@ -95,9 +90,6 @@ pub(crate) struct Store {
 impl Store {
     /// `sync`: fsync before a transfer is reported as stored. `wake` is called when [`Store::poll`]
     /// has a result, when a full queue has room again, and when the writer thread ends.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
     pub(crate) fn new(output: Output, sync: bool, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let is_stdout = output == Output::Stdout;
         let writer = match output {
@@ -110,7 +102,6 @@ impl Store {
         Ok(Self { writer: Some(writer?), is_stdout, ..Self::discard() })
     }
 
-    /// A store that drops all data.
     pub(crate) fn discard() -> Self {
         Self { writer: None, incoming: BTreeMap::new(), count: 0, is_stdout: false, stdout_taken: false }
     }
@@ -142,7 +133,6 @@ impl Store {
         Ok(self.writer.as_mut().map_or(bytes.len(), |writer| writer.write(transfer, bytes)))
     }
 
-    /// False if the queue is full.
     pub(crate) fn has_room(&self) -> bool {
         self.writer.as_ref().is_none_or(Writer::has_room)
     }
@@ -179,12 +169,10 @@ impl Store {
         }
     }
 
-    /// Next result of the writer thread.
     pub(crate) fn poll(&mut self) -> Option<WriteResult> {
         self.writer.as_mut()?.poll()
     }
 
-    /// True if the writer thread has ended.
     pub(crate) fn has_died(&self) -> bool {
         self.writer.as_ref().is_some_and(Writer::has_died)
     }
@@ -203,13 +191,11 @@ impl Store {
         self.is_stdout
     }
 
-    /// True with [`Output::Stdout`].
     pub(crate) fn is_stdout(&self) -> bool {
         self.is_stdout
     }
 }
 
-/// The standard output.
 #[derive(Debug)]
 struct Stdout;
 

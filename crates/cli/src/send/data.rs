@@ -10,7 +10,6 @@ use rdt_payload as payload;
 use crate::output::status::Status;
 use crate::{Failure, SendArgs};
 
-/// Data to send.
 pub(crate) enum Data {
     Power(u8),
     Bytes(u64),

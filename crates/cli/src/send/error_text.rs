@@ -21,7 +21,6 @@ pub(super) struct ErrorContext<'a> {
 }
 
 impl ErrorContext<'_> {
-    /// Returns the sentence for an error.
     pub(super) fn sentence(&self, error: &TransferError) -> String {
         let Self { host, address, config, stats, socket, .. } = self;
         match error {
@@ -99,7 +98,6 @@ impl ErrorContext<'_> {
     }
 }
 
-/// Sentence for a CLOSE of the receiver.
 fn closed(receiver: &str, reason: CloseReason, arrived: &str) -> String {
     if reason == CloseReason::NoConnection {
         return format!(

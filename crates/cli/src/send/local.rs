@@ -19,7 +19,6 @@ use crate::recv::app::ReceiverApp;
 use crate::recv::store::Store;
 use crate::{Failure, resources};
 
-/// Embedded receiver.
 pub(crate) struct LocalReceiver {
     pub(crate) address: SocketAddr,
     /// Fill level of its receive buffer.
@@ -72,7 +71,6 @@ impl LocalReceiver {
         Ok(Self { address, occupancy, stop, thread })
     }
 
-    /// Stops the receiver and returns its counters.
     pub(crate) fn finish(self) -> Result<ReceiverReport, SocketError> {
         self.stop.set();
         self.thread.join().unwrap_or_else(|_| {

@@ -28,7 +28,6 @@ use local::LocalReceiver;
 use rdt_program::Console;
 use transfer::{Pace, Remote, Transfer};
 
-/// Runs the program.
 pub(crate) fn command(args: &SendArgs) -> Result<(), Failure> {
     let form = Form::new(args)?;
     let target = &form.host.value;

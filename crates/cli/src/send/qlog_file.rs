@@ -16,7 +16,6 @@ use crate::Failure;
 /// Write buffer, in bytes.
 const BUFFER: usize = 256 * 1024;
 
-/// An open qlog file.
 pub(crate) struct QlogFile {
     path: PathBuf,
     log: Qlog<BufWriter<File>>,
@@ -60,9 +59,6 @@ pub(crate) fn finish(file: Option<QlogFile>, failure: Option<Failure>) -> Option
 }
 
 /// Refuses a path that the program reads or prints to: creating the qlog would truncate that file.
-///
-/// # Errors
-/// If the path is in use.
 pub(crate) fn check(path: &Path, data: &Data) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Err(Failure::Usage(

@@ -39,7 +39,6 @@ pub(crate) struct Remote<'a> {
     pub(crate) options: UdpOptions,
 }
 
-/// Sender, socket and application of one transfer.
 pub(crate) struct Transfer {
     pub(crate) host: String,
     pub(crate) address: SocketAddr,
@@ -222,7 +221,6 @@ impl Transfer {
     }
 }
 
-/// Attaches the observers that the options ask for.
 fn observe(
     sender: &mut Sender,
     packet_log: Option<PacketLog>,

@@ -11,7 +11,6 @@ use crate::proxy::HEADERS_IPV4;
 
 /// RTT of the path: with a one-way delay of 50 ms, the relay holds traffic in flight.
 pub(super) const RTT: Duration = Duration::from_millis(100);
-/// Interval of the delivery counts.
 pub(super) const COUNT_INTERVAL: Duration = Duration::from_millis(50);
 /// Duration of a trial, ms.
 const TRIAL_MS: u64 = 1200;
@@ -28,7 +27,6 @@ const CANDIDATE_RATIO: f64 = 0.85;
 const MIN_DELIVERED_SHARE: f64 = 0.99;
 /// Offered load relative to the rate: above 1, so that the link always has a packet to send.
 const OFFERED_SHARE: f64 = 1.03;
-/// Bytes of each datagram.
 const DATAGRAM_BYTES: u16 = 1400;
 
 /// Rate of a trial, and the load that saturates it.
@@ -75,7 +73,6 @@ impl Held {
     }
 }
 
-/// Result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) held: Option<Held>,

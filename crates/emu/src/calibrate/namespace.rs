@@ -32,7 +32,6 @@ pub(super) fn hold(asked: Asked) -> Result<Option<max_rate::Delivered>, String> 
     Ok(max_rate::delivered(&output.told, 0).filter(|_| output.kept_up()))
 }
 
-/// Output of a run.
 struct Output {
     /// Standard output: lines of JSON.
     told: String,
@@ -66,7 +65,6 @@ fn flooded(flood: Flood, options: &[&str]) -> Result<Output, String> {
     Ok(Output { told, said })
 }
 
-/// Quotes a path for the shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }

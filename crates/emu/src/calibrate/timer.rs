@@ -17,7 +17,6 @@ use crate::port::{Buffers, Port, Sent};
 use crate::relay::Relay;
 use crate::waiter::{PollPorts, Readiness, Waiter, Waiting};
 
-/// Interval of the packets.
 const INTERVAL: Duration = Duration::from_millis(1);
 /// One-way delay of the path: packets are due halfway between two arrivals.
 const DELAY: Duration = Duration::from_micros(10_500);

@@ -23,19 +23,15 @@ pub(super) struct Chunk {
     pub(super) packets: u64,
 }
 
-/// Handle of the writer thread.
 pub(super) struct Writer {
     to_thread: SyncSender<Chunk>,
     used: Receiver<Vec<u8>>,
     thread: JoinHandle<Written>,
 }
 
-/// Result of writing.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// Packets in the file.
     pub(super) packets: u64,
-    /// Error that ended the writing.
     pub(super) error: Option<io::Error>,
 }
 

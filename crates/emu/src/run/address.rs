@@ -5,17 +5,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Block of the outermost network. Its namespaces have no other network, so it cannot collide with
-/// addresses of the host.
-const OUTERMOST_BLOCK: Block = Block { base: 10 << 24, prefix: 8 };
 /// Address bits that number the runs inside a network; 0 is the network's own link.
 const CHILD_BITS: u8 = 4;
 /// Runs that fit inside one network, beside each other.
 pub(crate) const MAX_CHILDREN: u32 = (1 << CHILD_BITS) - 1;
 /// Prefix length of the smallest block.
 const MAX_BLOCK_PREFIX: u8 = 28;
-/// Prefix length of a link.
-const LINK_PREFIX: u8 = 30;
+/// Prefix length of a link, bits.
+pub(crate) const LINK_PREFIX: u8 = 30;
 /// Prefix of unique local addresses (RFC 4193); the IPv4 address is the last 32 bits.
 const V6_PREFIX: u128 = 0xfd72_6474 << 96;
 
@@ -28,9 +25,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// Block of a network that is not nested. Its namespaces have no other network, so it cannot
+    /// collide with addresses of the host.
+    pub(crate) const OUTERMOST: Self = Self { base: 10 << 24, prefix: 8 };
+
     /// Returns the block of the network with this near end.
     pub(crate) fn with_near_end(near: Ipv4Addr) -> Option<Self> {
-        let mut block = OUTERMOST_BLOCK;
+        let mut block = Self::OUTERMOST;
         // Children are numbered from 1, so the first 0 is that of a network's own link.
         while let Some(child) = block.child(block.number_in(near)).filter(|child| child.base != block.base) {
             block = child;
@@ -41,11 +42,6 @@ impl Block {
     /// Returns the number of the run inside this network to which the address would belong.
     const fn number_in(self, address: Ipv4Addr) -> u32 {
         (address.to_bits() >> (32 - self.prefix - CHILD_BITS)) & MAX_CHILDREN
-    }
-
-    /// Returns the block of a network that is not nested.
-    pub(crate) const fn outermost() -> Self {
-        OUTERMOST_BLOCK
     }
 
     /// Returns the block of run `number` (1 to [`MAX_CHILDREN`]) inside this network; `None` at the
@@ -63,7 +59,6 @@ impl Block {
         Ipv4Addr::from_bits(self.base + 2)
     }
 
-    /// Returns the address of the far end.
     pub(crate) const fn far(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.base + 1)
     }
@@ -72,11 +67,6 @@ impl Block {
     pub(crate) const fn network(self) -> (Ipv4Addr, u8) {
         (Ipv4Addr::from_bits(self.base), self.prefix)
     }
-}
-
-/// Returns the prefix length of a link, bits.
-pub(crate) const fn link_prefix() -> u8 {
-    LINK_PREFIX
 }
 
 /// Returns the IPv6 address that belongs to an IPv4 address.
@@ -95,7 +85,7 @@ mod tests {
 
     #[test]
     fn blocks_nest_and_do_not_overlap() {
-        let outer = Block::outermost();
+        let outer = Block::OUTERMOST;
         assert_eq!(outer.near(), Ipv4Addr::new(10, 0, 0, 2));
         assert_eq!(outer.far(), Ipv4Addr::new(10, 0, 0, 1));
         let inner = outer.child(1).unwrap();
@@ -110,7 +100,7 @@ mod tests {
     #[test]
     fn block_is_found_by_its_near_end() {
         for number in [1, MAX_CHILDREN] {
-            let mut block = Block::outermost();
+            let mut block = Block::OUTERMOST;
             for depth in 0..=5 {
                 assert_eq!(Block::with_near_end(block.near()), Some(block));
                 assert_eq!(Block::with_near_end(block.far()), None, "no near end");

@@ -73,7 +73,7 @@ mod tests {
             let addresses: Vec<_> = addresses.iter().map(|address| address.parse().ok()).collect();
             Enclosing::known_by(&addresses)
         };
-        let run = |ipv6| Enclosing::Run(EnclosingRun { block: Block::outermost().child(1).unwrap(), ipv6 });
+        let run = |ipv6| Enclosing::Run(EnclosingRun { block: Block::OUTERMOST.child(1).unwrap(), ipv6 });
         assert_eq!(known_by(&[]), Enclosing::Host);
         assert_eq!(known_by(&["a packet socket's", "10.16.0.2"]), run(false));
         assert_eq!(known_by(&["", "10.16.0.2", "fe80::1", "fd72:6474::a10:2"]), run(true));

@@ -88,7 +88,7 @@ impl Init<'_> {
         let block = self.block()?;
         let mut far = None;
         let mut devices: Vec<OwnedFd> = Vec::new();
-        if block == Block::outermost() {
+        if block == Block::OUTERMOST {
             devices.push(shape.new_namespace(block.far())?);
             far = Some(present_network()?);
             self.drops.push(Drops::here());

@@ -57,16 +57,6 @@ pub(crate) enum Stage {
     Init,
 }
 
-impl Stage {
-    /// Returns the name of the stage on the command line.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Enter => "enter",
-            Self::Init => "init",
-        }
-    }
-}
-
 /// Runs the hidden `inside` command. Reports errors to the outer process.
 pub(crate) fn inside(args: &InsideArgs) -> u8 {
     let Ok(control) = Control::inherited(args.control) else {

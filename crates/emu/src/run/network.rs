@@ -84,7 +84,7 @@ impl Shape {
             sysctl(&format!("ipv6/conf/{name}/addr_gen_mode"), "1");
         }
         netlink.set_up(device, Some((self.mtu, DEVICE_QUEUE_PACKETS)))?;
-        let prefix = address::link_prefix();
+        let prefix = address::LINK_PREFIX;
         netlink.add_address(device, address.into(), prefix)?;
         if self.ipv6 {
             netlink.add_address(device, address::v6(address).into(), address::v6_prefix(prefix))?;
@@ -149,7 +149,6 @@ fn dropped(table: &str) -> Option<u64> {
     numbers.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// Sets a kernel parameter, if that is possible.
 fn sysctl(name: &str, value: &str) {
     if let Err(error) = fs::write(format!("/proc/sys/net/{name}"), value) {
         tracing::debug!(%error, "net.{name} stays as it is");

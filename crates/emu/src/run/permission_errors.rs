@@ -11,19 +11,14 @@ use crate::failure::Failure;
 pub(crate) enum Step {
     /// Joining the network of the enclosing run.
     Join,
-    /// Starting this program again.
     Again,
     /// Creating a user namespace, as another user than root.
     UserNamespace,
     /// Becoming root in the user namespace.
     Root,
-    /// Creating process and mount namespaces.
     Processes,
-    /// Creating a network namespace.
     Network,
-    /// Opening /dev/net/tun.
     OpenTun,
-    /// Creating a TUN device.
     MakeTun,
     /// Setting addresses, routes and MTU.
     Configure,
@@ -131,7 +126,6 @@ enum Obstacle {
     Filter,
 }
 
-/// Obstacles found on this host.
 struct Host(Vec<Obstacle>);
 
 impl Host {
@@ -148,7 +142,6 @@ impl Host {
         Self(looks.into_iter().filter_map(|(obstacle, there)| there.then_some(obstacle)).collect())
     }
 
-    /// Returns the likeliest reason, and the remedy.
     fn reason(&self, step: Step, error: &io::Error) -> String {
         let has = |obstacle| self.0.contains(&obstacle);
         let limit = |name| format!("the limit user.{name} is 0; as root run `sysctl user.{name}=10000`");

@@ -10,7 +10,6 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 /// Signals that request the end of a program.
 const REQUESTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
-/// Received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) number: u8,
@@ -40,7 +39,6 @@ impl Signals {
         self.came.push_back(Came { number, from_terminal: false });
     }
 
-    /// Returns the next signal, if there is one.
     pub(crate) fn next(&mut self) -> Option<Came> {
         self.read();
         self.came.pop_front()

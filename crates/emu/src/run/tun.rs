@@ -20,7 +20,6 @@ pub(crate) const CLONE_DEVICE: &str = "/dev/net/tun";
 /// Longest IP packet, bytes.
 const MAX_PACKET: usize = 65_535;
 
-/// Opens the device file.
 pub(crate) fn open() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(CLONE_DEVICE, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
 }

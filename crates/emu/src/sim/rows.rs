@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use crate::account::Account;
 use crate::json;
 
-/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Csv,
@@ -39,7 +38,6 @@ pub(super) enum Outcome {
     Dropped(DropCause),
 }
 
-/// Writer of rows.
 pub(super) struct Rows<W> {
     out: W,
     format: Format,
@@ -50,7 +48,6 @@ impl<W: Write> Rows<W> {
         Self { out, format }
     }
 
-    /// Prints the header.
     pub(super) fn head(&mut self) -> io::Result<()> {
         match self.format {
             Format::Csv => {

@@ -14,7 +14,6 @@ const MAX_PACKET_BYTES: u64 = 65_535;
 /// Longest schedule: 100 years, which can be added to any clock.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Planned {
     /// Time since the start.
@@ -36,7 +35,6 @@ pub(super) struct Schedule {
 #[derive(Debug, Clone)]
 pub(super) struct Burst {
     first: Planned,
-    /// Remaining packets.
     count: u64,
     /// End of the burst: no packet at or after this time.
     until: Duration,
@@ -45,7 +43,6 @@ pub(super) struct Burst {
     remainder: u64,
 }
 
-/// Interval between packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Gap {
     /// Time that the bytes of the first packet take at this rate.

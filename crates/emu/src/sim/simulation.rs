@@ -15,11 +15,9 @@ use crate::account::Account;
 /// Late drops kept per link: more waiting packets than one push can drop, unless they are empty.
 const MAX_LATE_DROPS: usize = 1 << 20;
 
-/// Path, and the packets that were sent into it.
 pub(super) struct Simulation {
     path: Path,
     begin: Instant,
-    /// The time of the last event.
     elapsed: Duration,
     /// Forward, reverse.
     sent: [Sent; 2],

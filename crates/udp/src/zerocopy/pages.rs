@@ -25,7 +25,6 @@ const _: () = assert!(FRAMES * Frame::SIZE <= FILE_BYTES, "the frames lie in one
 /// Anonymous file (memfd), and its mapping.
 pub(crate) struct File {
     memory: OwnedFd,
-    /// Address of the mapping.
     address: usize,
     /// The kernel refused to send from it, or to replace its pages.
     closed: AtomicBool,

@@ -11,12 +11,10 @@ use tempfile::NamedTempFile;
 use super::writer::Sink;
 use super::{Stored, Transfer};
 
-/// Prefix of the temporary files.
 const PREFIX: &str = ".rdt-partial-";
 /// Names tried in a directory before giving up.
 const MAX_NAME_SUFFIX: u32 = 100_000;
 
-/// Names of the finished files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Names {
     /// Always this one: each transfer replaces the one before.
@@ -34,10 +32,8 @@ impl Names {
     }
 }
 
-/// Syncs a directory.
 type SyncDirectory = fn(&Path) -> io::Result<()>;
 
-/// The files of transfers.
 #[derive(Debug)]
 pub(super) struct Files {
     names: Names,
@@ -89,7 +85,6 @@ impl Sink for Files {
     }
 }
 
-/// Directory of a path.
 pub(super) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -97,7 +92,6 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Creates a temporary file.
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX);

@@ -54,7 +54,6 @@ struct State {
     ends: Ends,
 }
 
-/// Which ends of the queue are open.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     #[default]

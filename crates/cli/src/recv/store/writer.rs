@@ -11,13 +11,10 @@ use super::{Stored, Transfer};
 
 /// Output of the writer thread. Calls may block.
 pub(super) trait Sink: Send + 'static {
-    /// Writes the next bytes of a transfer.
     fn write(&mut self, transfer: Transfer, bytes: &[u8]) -> io::Result<()>;
 
-    /// Completes a transfer.
     fn finish(&mut self, transfer: Transfer) -> io::Result<Stored>;
 
-    /// Discards a transfer.
     fn abort(&mut self, transfer: Transfer);
 }
 
@@ -76,7 +73,6 @@ impl Writer {
         self.queue.push(Job::Abort(transfer));
     }
 
-    /// Next result.
     pub(super) fn poll(&mut self) -> Option<WriteResult> {
         self.results.try_recv().ok()
     }
@@ -103,7 +99,6 @@ impl Drop for Writer {
     }
 }
 
-/// State of the thread.
 struct Worker<S, W: Fn()> {
     queue: Arc<Queue>,
     sink: S,
