@@ -1,14 +1,14 @@
-//! The queue in front of the serialiser: its limit, ECN marking, and the queue disciplines.
+//! The queue before the serialiser: its limit, ECN marking, and the queue disciplines.
 //!
-//! A place in the queue is freed by model time: a packet stops counting at the instant at which it
-//! leaves, however late the link is called.
+//! A packet stops counting towards the limit at the model time of its departure, however late the
+//! link is called.
 //!
 //! # A new discipline
 //!
 //! Write one file with its configuration ([`DisciplineConfig`]: name, parameters, text form) and
-//! its machine ([`Aqm`]: decisions). Register it in this file: `mod` and `pub use`, a variant of
-//! [`Discipline`], and its line in [`Discipline::all`] and in [`Discipline::config`]. Parser, help
-//! texts and error texts follow from these.
+//! its state machine ([`Aqm`]: decisions). Register it in this file: `mod` and `pub use`, a variant
+//! of [`Discipline`], and its line in [`Discipline::all`] and in [`Discipline::config`]. Parser,
+//! help texts and error messages are derived from these.
 
 mod aqm;
 mod codel;
@@ -37,31 +37,34 @@ pub use notation::DisciplineError;
 pub use pie::PieConfig;
 pub use red::RedConfig;
 
-/// Queue discipline: which packets are dropped or marked. All disciplines keep the [`QueueLimit`].
+/// Queue discipline: which packets are dropped or marked. With every discipline the [`QueueLimit`]
+/// applies too.
 ///
-/// [`FromStr`](std::str::FromStr) and [`Display`](std::fmt::Display) use a name, then a colon and
-/// parameters: `codel:target=5ms,interval=100ms,ecn`. Parameters left out have their defaults.
+/// The text form ([`FromStr`](std::str::FromStr), [`Display`](std::fmt::Display)) is a name, then a
+/// colon and parameters: `codel:target=5ms,interval=100ms,ecn`. Omitted parameters have their
+/// defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Discipline {
-    /// `drop-tail`: an arriving packet without room is dropped.
+    /// `drop-tail`: if an arriving packet finds no room, it is dropped.
     #[default]
     DropTail,
-    /// `drop-head`: if an arriving packet finds no room, the packets that have waited longest are
+    /// `drop-head`: if an arriving packet finds no room, the oldest packets in the queue are
     /// dropped.
     DropHead,
-    /// Controlled Delay, RFC 8289: drops on departure while packets wait too long.
-    /// `codel:target=5ms,interval=100ms,ecn`
+    /// Controlled Delay, RFC 8289: drops departing packets while the queueing delay stays above a
+    /// target. `codel:target=5ms,interval=100ms,ecn`
     CoDel(CoDelConfig),
-    /// Random Early Detection: drops arriving packets at random, more often the longer the average
-    /// queue. `red:min=30kb,max=90kb,p=0.1,weight=0.002,gentle=no,ecn`
+    /// Random Early Detection: drops arriving packets at random, with a probability that increases
+    /// with the average queue. `red:min=30kb,max=90kb,p=0.1,weight=0.002,gentle=no,ecn`
     Red(RedConfig),
-    /// PIE, RFC 8033: drops arriving packets at random, at the rate that keeps the queueing delay
-    /// at a target. `pie:target=15ms,tupdate=15ms,burst=150ms,alpha=0.125,beta=1.25,ecn`
+    /// PIE, RFC 8033: drops arriving packets at random, with a probability that a controller
+    /// adjusts to hold the queueing delay at a target.
+    /// `pie:target=15ms,tupdate=15ms,burst=150ms,alpha=0.125,beta=1.25,ecn`
     Pie(PieConfig),
 }
 
 impl Discipline {
-    /// Every discipline with its default parameters, in the order of help texts.
+    /// Returns all disciplines with their default parameters, in the order of help texts.
     fn all() -> [Self; 5] {
         [
             Self::DropTail,
@@ -82,16 +85,16 @@ impl Discipline {
         }
     }
 
-    /// The discipline in front of a wire of this rate. `None` for drop-tail: the link is that by
-    /// itself.
+    /// Creates the state machine of the discipline for a link of this rate. `None` for drop-tail,
+    /// which the link implements without a state machine.
     pub(crate) fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue> {
         self.config().build(rate)
     }
 }
 
 impl ManagedQueue {
-    /// Drop-tail whose packets wait in a [`Fifo`], so that the order of service can be decided
-    /// later.
+    /// Creates a drop-tail queue that stores its packets in a [`Fifo`], so that a path can decide
+    /// the order of service of two links.
     pub(crate) fn drop_tail() -> Self {
         Self::on_departure(DropTail)
     }

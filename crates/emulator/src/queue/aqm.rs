@@ -1,10 +1,11 @@
-//! Interface between a link and a queue discipline other than drop-tail.
+//! Interface between a link and queue disciplines other than drop-tail.
 //!
-//! A discipline decides in one of two places, which fixes where its packets wait ([`Waiting`]):
+//! A discipline decides at one of two times, which determines whether it stores packets
+//! ([`Waiting`]):
 //!
-//! - **On arrival** (RED, PIE). The fate of a packet and its due time are settled when it enters.
-//! - **On departure** (drop-head, CoDel). Packets wait in a [`Fifo`] until the serialiser asks for
-//!   one.
+//! - **On arrival** (RED, PIE). Whether a packet is dropped and when it is due is final when it
+//!   arrives.
+//! - **On departure** (drop-head, CoDel). Packets wait in a [`Fifo`] until the serialiser is free.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,20 +15,20 @@ use crate::draw::{Draws, Stage};
 use crate::packet::{Ecn, Service};
 use crate::queue::{Fifo, QueuedPacket, Signal};
 
-/// A queue discipline other than drop-tail. The defaults are those of drop-tail: they drop and mark
-/// nothing.
+/// Decisions of a queue discipline. The default methods are those of drop-tail: they drop and mark
+/// no packet.
 ///
-/// The link applies the queue's limit and the threshold of [`Marking`](crate::Marking) itself.
+/// The link itself applies the queue limit and the threshold of [`Marking`](crate::Marking).
 pub(crate) trait Aqm: fmt::Debug + Send + Sync {
-    /// A packet arrives at `now`, whether or not there is room for it. `backlog` bytes on the wire
-    /// wait.
+    /// Called when a packet arrives at `now`, before the queue limit is checked. `backlog` is the
+    /// bytes on the wire of the waiting packets.
     fn on_arrival(&mut self, now: Instant, backlog: u64) {
         let _ = (now, backlog);
     }
 
-    /// The limit leaves no room for an arriving packet. Takes a packet to drop in its place from
-    /// the queue ([`DropCause::Head`](crate::DropCause::Head)); the link calls again until there is
-    /// room. `None` drops the arriving packet.
+    /// Called when the queue limit does not admit an arriving packet. Removes a packet from the
+    /// queue, which the link drops ([`DropCause::Head`](crate::DropCause::Head)). The link calls
+    /// again until the arriving packet fits. `None` drops the arriving packet.
     ///
     /// Called only if the discipline decides on departure.
     fn on_full(&mut self, queue: &mut Fifo) -> Option<QueuedPacket> {
@@ -35,21 +36,22 @@ pub(crate) trait Aqm: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Drops or marks an arriving packet for which there is room.
+    /// Decides whether an arriving packet that the queue limit admits is dropped or marked. `None`:
+    /// neither.
     fn on_enqueue(&mut self, arrival: &Arrival) -> Option<Signal> {
         let _ = arrival;
         None
     }
 
-    /// The packet was accepted and will be served at these times.
+    /// Called with the service times of an admitted packet.
     ///
     /// Called only if the discipline decides on arrival.
     fn on_scheduled(&mut self, service: Service) {
         let _ = service;
     }
 
-    /// The serialiser is free at `now`. Takes the packet that leaves, and hands those that it drops
-    /// before it to `drop`.
+    /// Called when the serialiser is free at `now`. Removes the packet to send from the queue.
+    /// Passes each packet that it drops before that one to `drop`.
     ///
     /// Called only if the discipline decides on departure.
     fn on_dequeue(
@@ -63,60 +65,57 @@ pub(crate) trait Aqm: fmt::Debug + Send + Sync {
     }
 }
 
-/// An arriving packet for which the limit leaves room.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) now: Instant,
-    /// Bytes on the wire that wait ahead of it.
+    /// Bytes on the wire of the packets that wait before it.
     pub(crate) backlog: u64,
     pub(crate) ecn: Ecn,
     pub(crate) draws: Draws,
 }
 
 impl Arrival {
-    /// The draw of this packet for an early drop, uniform over all of `u64`.
+    /// Returns the packet's draw for an early drop, uniform over all `u64` values.
     pub(crate) const fn draw(&self) -> u64 {
         self.draws.at(Stage::EarlyDrop)
     }
 }
 
-/// A packet that a discipline hands to the serialiser.
 #[derive(Debug)]
 pub(crate) struct Departure {
     pub(crate) packet: QueuedPacket,
     pub(crate) is_marked: bool,
 }
 
-/// A discipline together with the packets that wait for it.
 #[derive(Debug)]
 pub(crate) struct ManagedQueue {
     pub(crate) aqm: Box<dyn Aqm>,
     pub(crate) waiting: Waiting,
 }
 
-/// Packets in front of the serialiser.
+/// Packets waiting for the serialiser, depending on when the discipline decides.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// Sizes and times of packets whose fate was settled on arrival. The link holds the packets.
+    /// The discipline decides on arrival. Sizes and times of waiting packets; the link stores the
+    /// packets with their due times.
     Settled(Backlog),
-    /// Packets whose fate is decided on departure.
+    /// The discipline decides on departure. The waiting packets.
     Undecided(Fifo),
 }
 
 impl ManagedQueue {
-    /// A discipline that decides on arrival.
     pub(crate) fn on_arrival(aqm: impl Aqm + 'static) -> Self {
         Self { aqm: Box::new(aqm), waiting: Waiting::Settled(Backlog::default()) }
     }
 
-    /// A discipline that decides on departure.
     pub(crate) fn on_departure(aqm: impl Aqm + 'static) -> Self {
         Self { aqm: Box::new(aqm), waiting: Waiting::Undecided(Fifo::default()) }
     }
 }
 
 impl Waiting {
-    /// Bytes on the wire that wait at `now`, which never goes back.
+    /// Returns the bytes on the wire of the packets that wait at `now`. Successive calls must not
+    /// go back in time.
     pub(crate) fn bytes_at(&mut self, now: Instant) -> u64 {
         match self {
             Self::Settled(backlog) => backlog.bytes_at(now),
@@ -125,20 +124,21 @@ impl Waiting {
     }
 }
 
-/// Sizes of the accepted packets whose service has not started.
+/// Sizes of the admitted packets whose service has not started.
 ///
-/// This differs from what counts against the queue's limit if packets on the wire count too
-/// ([`Occupancy`](crate::Occupancy)): no discipline can shorten those.
+/// Unlike the queue limit, the backlog never includes packets on the wire
+/// ([`Occupancy`](crate::Occupancy)), because no discipline can influence those.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// Start of service and size in bytes on the wire, in order of arrival.
+    /// Start of service, and size in bytes on the wire, of each packet in order of arrival.
     packets: VecDeque<(Instant, u64)>,
-    /// The sum of the sizes.
+    /// Sum of the sizes of `packets`, in bytes on the wire.
     bytes: u64,
 }
 
 impl Backlog {
-    /// Bytes on the wire that wait at `now`, which never goes back.
+    /// Returns the bytes on the wire of the packets that wait at `now`. Successive calls must not
+    /// go back in time.
     pub(crate) fn bytes_at(&mut self, now: Instant) -> u64 {
         while let Some(&(starts, bytes)) = self.packets.front()
             && starts <= now
@@ -149,8 +149,8 @@ impl Backlog {
         self.bytes
     }
 
-    /// Adds a packet of `bytes` bytes on the wire whose service begins at `starts`, no earlier than
-    /// that of the packets ahead of it.
+    /// Adds a packet of `bytes` bytes on the wire. Its service begins at `starts`, which must not
+    /// be before that of the packet added last.
     pub(crate) fn push(&mut self, starts: Instant, bytes: u64) {
         self.packets.push_back((starts, bytes));
         self.bytes += bytes;

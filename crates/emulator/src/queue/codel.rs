@@ -1,6 +1,6 @@
 //! Controlled Delay: RFC 8289.
 //!
-//! The decision is made when the serialiser asks for a packet: drop if the queueing delay has
+//! CoDel decides when the serialiser is free: it drops a departing packet if the queueing delay has
 //! stayed above a target for an interval.
 
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::units::parse_duration;
 /// Settings of CoDel. The defaults are those of RFC 8289, sections 4.2 and 4.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// Acceptable queueing delay, 5 ms by default.
+    /// Target queueing delay: 5 ms by default.
     pub target: Duration,
-    /// How long the queueing delay may stay above the target: about the longest usual round-trip
-    /// time, 100 ms by default.
+    /// Time for which the queueing delay may stay above the target before packets are dropped: 100
+    /// ms by default, about the longest round-trip time expected.
     pub interval: Duration,
     /// True if ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
@@ -63,30 +63,30 @@ impl DisciplineConfig for CoDelConfig {
     }
 }
 
-/// The state of section 5.2; names as there.
+/// State of RFC 8289, section 5.2, with its names.
 #[derive(Debug)]
 struct CoDel {
     config: CoDelConfig,
-    /// When the queueing delay will have been above the target for an interval. `None` while it is
-    /// below.
+    /// Time at which the queueing delay will have been above the target for an interval. `None`
+    /// while the delay is below the target.
     first_above: Option<Instant>,
-    /// True if the machine is in the drop state.
     dropping: bool,
-    /// The next drop while in the drop state. Kept for some time afterwards.
+    /// In the drop state, time of the next drop. Afterwards, when the next drop would have been.
+    /// `None` before the first drop state.
     drop_next: Option<Instant>,
-    /// Packets dropped since the machine entered the drop state.
+    /// Packets dropped or marked in the current or last drop state; it may start above 1.
     count: u32,
-    /// The value that `count` had when the machine last entered the drop state.
+    /// Value of `count` at the start of the current or last drop state.
     last_count: u32,
 }
 
-/// A packet taken from the queue, and whether it may be dropped.
 struct Head {
     packet: QueuedPacket,
     ok_to_drop: bool,
 }
 
-/// After this many intervals without drops the rate of dropping starts from its lowest value.
+/// A new drop state that starts more than this number of intervals after the last drop state starts
+/// with the lowest drop rate.
 const COUNT_MEMORY_INTERVALS: u32 = 16;
 
 impl CoDel {
@@ -94,12 +94,12 @@ impl CoDel {
         Self { config, first_above: None, dropping: false, drop_next: None, count: 0, last_count: 0 }
     }
 
-    /// Takes the first packet, and checks whether the queueing delay was too long for an interval
-    /// (`dodequeue` in section 5.6).
+    /// Removes the oldest packet, and checks whether the queueing delay has been above the target
+    /// for an interval (`dodequeue` in section 5.6).
     ///
-    /// While at most one packet of the largest size stays behind, the delay is acceptable. A packet
-    /// that leaves no other behind is therefore never dropped. The RFC uses the MTU for that size;
-    /// the largest packet seen needs no configuration.
+    /// If at most one packet of the largest size remains in the queue, the delay counts as below
+    /// the target. The last packet of the queue is therefore never dropped. The RFC uses the MTU as
+    /// that size; the largest packet so far needs no configuration.
     fn take(&mut self, now: Instant, queue: &mut Fifo) -> Option<Head> {
         let Some(packet) = queue.pop() else {
             self.first_above = None;
@@ -120,7 +120,8 @@ impl CoDel {
         self.drop_next = Some(control_law(self.drop_next.unwrap_or(now), self.config.interval, self.count));
     }
 
-    /// Starts to drop, at the last rate if that was recent (section 5.5).
+    /// Enters the drop state. Continues with about the drop rate of the last drop state if that was
+    /// recent (section 5.5).
     fn enter_drop_state(&mut self, now: Instant) {
         self.dropping = true;
         let memory = self.config.interval.saturating_mul(COUNT_MEMORY_INTERVALS);
@@ -148,10 +149,10 @@ impl Aqm for CoDel {
         let mut is_marked = false;
         if self.dropping {
             self.dropping = head.ok_to_drop;
-            // A long backlog can require several drops at one time.
+            // Several drops can be due at the same time.
             while self.dropping && self.drop_next.is_none_or(|at| at <= now) {
-                // The last drop before the state is left counts too: the next drop state starts
-                // from this count.
+                // Counts before `dodequeue`, so that the drop that ends the drop state counts too:
+                // the next drop state derives its start value from `count`.
                 self.count = self.count.saturating_add(1);
                 if self.marks(&head.packet) {
                     is_marked = true;
@@ -177,8 +178,8 @@ impl Aqm for CoDel {
     }
 }
 
-/// The next drop after `at`: an interval later, divided by the square root of the drops so far.
-/// TCP's throughput then falls in proportion to the time (section 5.6).
+/// Returns the time of the next drop: `at` plus the interval divided by the square root of `count`.
+/// TCP's throughput then decreases linearly with time (section 5.6).
 fn control_law(at: Instant, interval: Duration, count: u32) -> Instant {
     #[expect(clippy::cast_precision_loss, reason = "an interval is far below 2^53 ns, which is 104 days")]
     let spacing = nanos(interval) as f64 / f64::from(count).sqrt();

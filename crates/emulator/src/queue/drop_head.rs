@@ -1,7 +1,8 @@
-//! Drop-head: if the queue is full, the packet that has waited longest is dropped.
+//! Drop-head: if the queue is full, its oldest packet is dropped.
 //!
-//! The sender learns of the loss a queueing delay earlier than with drop-tail: T. V. Lakshman, A.
-//! Neidhardt, T. J. Ott, "The Drop from Front Strategy in TCP and in TCP over ATM", INFOCOM 1996.
+//! The sender detects the loss earlier than with drop-tail, by the queueing delay: T. V. Lakshman,
+//! A. Neidhardt, T. J. Ott, "The Drop from Front Strategy in TCP and in TCP over ATM", INFOCOM
+//! 1996.
 
 use crate::bitrate::Bitrate;
 use crate::queue::aqm::{Aqm, ManagedQueue};
@@ -9,7 +10,7 @@ use crate::queue::fifo::{Fifo, QueuedPacket};
 use crate::queue::notation::{DisciplineConfig, Parameters};
 use crate::queue::{Discipline, DisciplineError};
 
-/// Both the configuration, which has no parameters, and the machine, which has no state.
+/// Configuration, without parameters, and state machine, without state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DropHead;
 

@@ -1,7 +1,7 @@
 //! Drop-tail: a packet that would exceed the queue's limit is dropped on arrival.
 //!
-//! All disciplines keep the limit, so this file also counts the packets that occupy the queue. It
-//! holds sizes and times, no packets.
+//! The queue limit applies to all disciplines. This file counts the packets towards it; it stores
+//! their sizes and times, not the packets.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,11 +12,11 @@ use crate::queue::aqm::{Aqm, ManagedQueue};
 use crate::queue::notation::{DisciplineConfig, Parameters};
 use crate::queue::{Discipline, DisciplineError, Marking, Occupancy, QueueLimit, Signal};
 
-/// Drop-tail as a [`Discipline`]. [`BoundedQueue`] does the work.
+/// Drop-tail as a [`Discipline`]. [`BoundedQueue`] makes its decisions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DropTail;
 
-/// The defaults: the limit alone drops packets.
+/// All methods have their defaults, because only the queue limit drops packets.
 impl Aqm for DropTail {}
 
 impl DisciplineConfig for DropTail {
@@ -33,29 +33,31 @@ impl DisciplineConfig for DropTail {
     }
 }
 
-/// The packets that count against a queue's limit, by the times at which they leave.
+/// Counts the packets towards the queue limit until their times of departure.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundedQueue {
     limit: QueueLimit,
     occupancy: Occupancy,
     marking: Option<Marking>,
-    /// The time at which each counted packet leaves and stops counting, in ascending order. That is
-    /// the order of arrival unless packets overtake others on the wire.
+    /// Time at which each counted packet stops counting, ascending: the start of its service or, if
+    /// packets on the wire count too, its delivery. If packets overtake others, that is not the
+    /// order of arrival.
     leaves: VecDeque<Instant>,
-    /// The size of each counted packet in bytes on the wire, in the same order. Empty unless a
-    /// limit is in bytes.
+    /// Sizes of the packets in `leaves`, in bytes on the wire and the same order. Empty unless
+    /// `counts_bytes`.
     sizes: VecDeque<u64>,
     counts_bytes: bool,
-    /// Packets that count without a known time of leaving, so that they are in neither list.
+    /// Packets that count and are not in `leaves`: their service is not scheduled yet, because the
+    /// discipline decides on departure.
     held: usize,
-    /// The sum of their sizes in bytes on the wire.
+    /// Sum of the sizes of these packets, in bytes on the wire.
     held_bytes: u64,
-    /// The sum over `sizes`. It cannot overflow: the payloads are in memory, and overheads below
-    /// 2^32 each would take more than 2^32 packets.
+    /// Sum of `sizes`. It cannot overflow: the payloads are in memory, and overheads below 2^32
+    /// bytes would need more than 2^32 packets.
     bytes: u64,
 }
 
-/// Bytes that the queue needs for each packet. A limit in bytes takes 8 more.
+/// Memory that the queue uses for each packet, in bytes. 8 bytes more if a limit is in bytes.
 pub(crate) const QUEUE_ENTRY_BYTES: usize = size_of::<Instant>();
 
 impl BoundedQueue {
@@ -73,16 +75,17 @@ impl BoundedQueue {
         }
     }
 
-    /// Sets the marking threshold. The queue must be empty.
+    /// Sets the marking threshold. The queue must be empty, because it may have to store sizes from
+    /// now on.
     pub(crate) fn marking(self, marking: Option<Marking>) -> Self {
         let counts_bytes = [Some(self.limit), marking.map(|marking| marking.threshold)];
         let counts_bytes = counts_bytes.iter().flatten().any(|limit| limit.bytes.is_some());
         Self { marking, counts_bytes, ..self }
     }
 
-    /// True if a packet of `bytes` bytes on the wire that arrives at `now` may enter, if its
-    /// service would start at `starts`. If so, [`BoundedQueue::enter`] may follow before the next
-    /// call.
+    /// Returns whether the queue limit admits a packet of `bytes` bytes on the wire that arrives at
+    /// `now` and whose service would start at `starts`. If so, the caller may call
+    /// [`BoundedQueue::enter`] or [`BoundedQueue::hold`].
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -93,7 +96,8 @@ impl BoundedQueue {
         self.keeps(self.limit, now, starts, bytes)
     }
 
-    /// Returns whether the packet could enter if no packet were held.
+    /// Returns whether the queue limit would admit the packet if all packets of
+    /// [`BoundedQueue::hold`] left.
     pub(crate) fn could_admit(&mut self, now: Instant, starts: Instant, bytes: u64) -> bool {
         let held = (std::mem::take(&mut self.held), std::mem::take(&mut self.held_bytes));
         let admits = self.admits(now, starts, bytes);
@@ -101,20 +105,21 @@ impl BoundedQueue {
         admits
     }
 
-    /// Counts a packet of `bytes` bytes on the wire until [`BoundedQueue::leave_held`].
+    /// Counts a packet of `bytes` bytes on the wire until the caller calls
+    /// [`BoundedQueue::leave_held`].
     pub(crate) const fn hold(&mut self, bytes: u64) {
         self.held += 1;
         self.held_bytes += bytes;
     }
 
-    /// Stops counting a held packet of `bytes` bytes on the wire.
+    /// Stops counting a packet of `bytes` bytes on the wire that [`BoundedQueue::hold`] counts.
     pub(crate) const fn leave_held(&mut self, bytes: u64) {
         self.held -= 1;
         self.held_bytes -= bytes;
     }
 
-    /// The congestion signal for a packet that was just admitted. The arguments are those of
-    /// [`BoundedQueue::admits`] and the packet's codepoint.
+    /// Returns the congestion signal of the marking threshold for a packet that
+    /// [`BoundedQueue::admits`] has just admitted. `None` if the packet is not above the threshold.
     pub(crate) fn signal(&self, now: Instant, starts: Instant, bytes: u64, ecn: Ecn) -> Option<Signal> {
         if self.marking.is_none() { None } else { self.marking_signal(now, starts, bytes, ecn) }
     }
@@ -125,7 +130,7 @@ impl BoundedQueue {
         if self.keeps(marking.threshold, now, starts, bytes) { None } else { marking.signal(ecn) }
     }
 
-    /// Counts a packet of `bytes` bytes on the wire until it leaves.
+    /// Counts a packet until the start of its service or its delivery, depending on the occupancy.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -148,7 +153,7 @@ impl BoundedQueue {
         }
     }
 
-    /// Counts a packet that leaves before packets that arrived earlier.
+    /// Counts a packet that stops counting before packets that arrived earlier.
     #[cold]
     fn overtake(&mut self, leaves: Instant, bytes: u64) {
         let after = self.leaves.partition_point(|other| *other <= leaves);
@@ -159,7 +164,7 @@ impl BoundedQueue {
         }
     }
 
-    /// Returns whether a packet as in [`BoundedQueue::admits`] keeps this limit.
+    /// Returns whether a packet, described as for [`BoundedQueue::admits`], is within `limit`.
     fn keeps(&self, limit: QueueLimit, now: Instant, starts: Instant, bytes: u64) -> bool {
         match self.occupancy {
             Occupancy::Waiting => starts <= now || limit.allows(self.packets() + 1, self.bytes() + bytes),
@@ -167,18 +172,19 @@ impl BoundedQueue {
         }
     }
 
-    /// Packets that counted at the last call.
+    /// Returns the number of packets that count. Departed packets count until the next
+    /// [`BoundedQueue::admits`].
     pub(crate) fn packets(&self) -> usize {
         self.leaves.len() + self.held
     }
 
-    /// Bytes on the wire that counted then. A queue without a limit in bytes knows those of held
-    /// packets only.
+    /// Returns the bytes on the wire of the packets that count. Without a limit in bytes only those
+    /// of `hold`.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes + self.held_bytes
     }
 
-    /// Stops counting the packets that have left by `now`.
+    /// Stops counting the packets whose times in `leaves` are not after `now`.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"

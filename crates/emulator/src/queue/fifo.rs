@@ -1,4 +1,4 @@
-//! First-in, first-out queue of packets whose discipline decides on departure.
+//! First-in, first-out queue of packets, for disciplines that decide on departure.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -6,16 +6,15 @@ use std::time::Instant;
 use crate::mtu::Frames;
 use crate::packet::Packet;
 
-/// A packet in the queue.
 #[derive(Debug)]
 pub(crate) struct QueuedPacket {
-    /// Arrival at the link.
+    /// Time at which the packet arrived at the link.
     pub(crate) enters: Instant,
-    /// Seed of the packet's draws. Second copies have another one.
+    /// Seed of the packet's random draws. That of a second copy differs from the link's seed.
     pub(crate) seed: u64,
-    /// Number of the packet's draws.
+    /// Number of the packet on its link, an input of its random draws.
     pub(crate) index: u64,
-    /// The packet on the wire.
+    /// Frames in which the packet will be sent.
     pub(crate) frames: Frames,
     pub(crate) packet: Packet,
 }
@@ -24,9 +23,9 @@ pub(crate) struct QueuedPacket {
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
     waiting: VecDeque<QueuedPacket>,
-    /// The sum over all queued packets, in bytes on the wire.
+    /// Length of all queued packets, in bytes on the wire.
     bytes: u64,
-    /// The largest packet ever queued, in bytes on the wire.
+    /// Length of the largest packet queued since the start of the link, in bytes on the wire.
     largest: u64,
 }
 
@@ -38,24 +37,22 @@ impl Fifo {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes the oldest packet.
+    /// Removes and returns the oldest packet.
     pub(crate) fn pop(&mut self) -> Option<QueuedPacket> {
         let head = self.waiting.pop_front()?;
         self.bytes -= head.frames.bytes() as u64;
         Some(head)
     }
 
-    /// Arrival of the oldest packet.
+    /// Returns when the oldest packet arrived. `None` if the queue is empty.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.waiting.front().map(|head| head.enters)
     }
 
-    /// Bytes on the wire of all queued packets.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes on the wire of the largest packet ever queued; 0 before the first.
     pub(crate) const fn largest(&self) -> u64 {
         self.largest
     }

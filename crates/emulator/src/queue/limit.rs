@@ -1,17 +1,17 @@
-//! Limit and occupancy of a queue.
+//! Limit of a queue, and which packets count towards it.
 
 use std::time::Duration;
 
 use crate::bitrate::Bitrate;
 use crate::time::nanos;
 
-/// Limit on the packets and bytes that count at once; see [`Occupancy`](crate::Occupancy). If both
-/// are given, both apply.
+/// Limit on the packets and on the bytes of a queue. If both are set, both apply.
+/// [`Occupancy`](crate::Occupancy) defines which packets count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueLimit {
-    /// Limit in packets, or `None`.
+    /// Limit in packets. `None`: no such limit.
     pub packets: Option<u32>,
-    /// Limit in bytes on the wire (payload and overhead), or `None`.
+    /// Limit in bytes on the wire: payload, overhead and framing. `None`: no such limit.
     pub bytes: Option<u64>,
 }
 
@@ -19,19 +19,19 @@ impl QueueLimit {
     /// No limit.
     pub const UNLIMITED: Self = Self { packets: None, bytes: None };
 
-    /// At most `packets` packets.
+    /// Returns a limit of `packets` packets.
     pub const fn packets(packets: u32) -> Self {
         Self { packets: Some(packets), bytes: None }
     }
 
-    /// At most `bytes` bytes on the wire.
+    /// Returns a limit of `bytes` bytes on the wire.
     pub const fn bytes(bytes: u64) -> Self {
         Self { packets: None, bytes: Some(bytes) }
     }
 
-    /// The limit of this size on a path with this rate and round-trip time.
+    /// Converts `size` to a limit, for a link of this rate on a path of this round-trip time.
     ///
-    /// `None` if the size is a multiple of the bandwidth-delay product and there is no rate.
+    /// `None` if `size` is a multiple of the bandwidth-delay product and `rate` is `None`.
     pub fn of_size(size: QueueSize, rate: Option<Bitrate>, rtt: Duration) -> Option<Self> {
         match size {
             QueueSize::Packets(packets) => Some(Self::packets(packets)),
@@ -40,45 +40,49 @@ impl QueueLimit {
         }
     }
 
-    /// Returns whether this number of packets and bytes keeps both limits.
+    /// Returns whether this number of packets and bytes exceeds neither limit.
     pub(super) fn allows(self, packets: usize, bytes: u64) -> bool {
         self.packets.is_none_or(|limit| packets as u64 <= u64::from(limit))
             && self.bytes.is_none_or(|limit| bytes <= limit)
     }
 }
 
-/// The packets that count against the [`QueueLimit`].
+/// Which packets count towards the [`QueueLimit`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Occupancy {
-    /// Packets that wait for the serialiser; neither the one in service nor those on the wire.
+    /// Packets that wait for the serialiser. The packet being serialised and packets on the wire do
+    /// not count.
     ///
-    /// A packet that finds the serialiser idle never waits and is always admitted. Any other is
-    /// admitted if the limit is kept with it. With a limit of n packets, a burst into an idle link
-    /// keeps n + 1: one in service and n waiting.
+    /// A packet that finds the serialiser idle is always admitted. Any other packet is admitted if
+    /// the queue with this packet does not exceed the limit. With a limit of n packets, n + 1
+    /// packets of a burst into an idle link are admitted: one starts service and n wait.
     #[default]
     Waiting,
-    /// Packets not delivered yet: waiting, in service or on the wire.
+    /// All packets that have not reached the far end: waiting, being serialised or on the wire.
     ///
-    /// A packet is admitted if the packets ahead of it keep the limit. With a limit of n packets, a
-    /// burst into an empty path keeps n + 1 at any rate, and the path never holds more.
+    /// A packet is admitted if the packets ahead of it do not exceed the limit. With a limit of n
+    /// packets, the link therefore contains at most n + 1 packets, whatever its rate.
     WaitingAndInFlight,
 }
 
-/// Size of a queue in one of three units; [`parse_queue_size`](crate::parse_queue_size) reads it.
+/// Size of a queue in one of three units. [`parse_queue_size`](crate::parse_queue_size) parses its
+/// text form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueSize {
-    /// Packets.
+    /// Size in packets.
     Packets(u32),
-    /// Bytes on the wire.
+    /// Size in bytes on the wire.
     Bytes(u64),
-    /// Millionths of the bandwidth-delay product, the product of rate and round-trip time.
+    /// Size in millionths of the bandwidth-delay product, which is rate times round-trip time.
     BdpMillionths(u64),
 }
 
-/// Millionths of `rate` times `rtt`, in whole bytes rounded down, at most `u64::MAX`.
+/// Returns `millionths` / 1e6 of the product of `rate` and `rtt`, in bytes rounded down, at most
+/// `u64::MAX`.
 fn bdp(millionths: u64, rate: Bitrate, rtt: Duration) -> u64 {
-    // 8e18 (millibit/s) * ns * millionths are a byte. The first two factors fit in 128 bits. If all
-    // three do not, the result exceeds 64 bits too, because 2^128 / 8e18 is 4.25e19.
+    // One byte is 8e18 (millibit/s) * ns * millionths. The product of the first two factors fits in
+    // 128 bits. If the product of all three does not, the result exceeds 64 bits too, because 2^128
+    // / 8e18 is 4.25e19, more than 2^64.
     let product = u128::from(rate.as_millibps()) * u128::from(nanos(rtt));
     let bytes = product.checked_mul(millionths.into()).map(|all| all / 8_000_000_000_000_000_000);
     bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX)

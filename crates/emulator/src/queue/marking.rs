@@ -1,26 +1,28 @@
-//! ECN marking above a threshold, and the congestion signals of a queue.
+//! ECN marking above a queue threshold, and the congestion signals of a queue.
 
 use crate::packet::Ecn;
 use crate::queue::QueueLimit;
 
-/// Marking of packets above a threshold.
+/// ECN marking of packets that arrive above a queue threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marking {
-    /// A packet that would exceed this, if it were the [`QueueLimit`], is marked
-    /// [`Ecn::Ce`](crate::Ecn::Ce). This is the step of RFC 8257 (section 3.1). Unlike an average,
-    /// it reflects the queue that the packet itself found.
+    /// A packet that the queue would drop if this were its [`QueueLimit`] is marked
+    /// [`Ecn::Ce`](crate::Ecn::Ce). This is the step marking of RFC 8257 (section 3.1). It depends
+    /// on the queue at the packet's arrival, not on an average.
     pub threshold: QueueLimit,
-    /// Treatment of a packet that should be marked and is [`Ecn::NotEct`](crate::Ecn::NotEct).
+    /// Treatment of a packet above the threshold that is not ECN-capable
+    /// ([`Ecn::NotEct`](crate::Ecn::NotEct)).
     pub incapable: Incapable,
 }
 
 impl Marking {
-    /// Marks above `threshold`. Packets that are not ECN-capable pass until the queue is full.
+    /// Returns a marking above `threshold` that has no effect on packets that are not ECN-capable.
     pub const fn above(threshold: QueueLimit) -> Self {
         Self { threshold, incapable: Incapable::Pass }
     }
 
-    /// The signal of a packet with this codepoint that exceeds the threshold.
+    /// Returns the signal for a packet above the threshold with this codepoint. `None` if the
+    /// packet is admitted without a mark.
     pub(super) const fn signal(self, ecn: Ecn) -> Option<Signal> {
         match (ecn.is_capable(), self.incapable) {
             (true, _) => Some(Signal::Mark),
@@ -29,24 +31,24 @@ impl Marking {
         }
     }
 
-    /// Drops packets that are not ECN-capable instead of marking them (RFC 3168, section 5).
+    /// Drops the packets above the threshold that are not ECN-capable (RFC 3168, section 5).
     #[must_use]
     pub const fn dropping_others(self) -> Self {
         Self { incapable: Incapable::Drop, ..self }
     }
 }
 
-/// Treatment of packets that are not ECN-capable.
+/// Treatment of packets above the marking threshold that are not ECN-capable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Incapable {
-    /// They pass until the queue is full.
+    /// They are admitted until the queue is full.
     #[default]
     Pass,
-    /// They are dropped instead of marked.
+    /// They are dropped.
     Drop,
 }
 
-/// Congestion signal to the sender of a packet.
+/// Congestion signal that a queue gives the sender of a packet: a CE mark or a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Mark,

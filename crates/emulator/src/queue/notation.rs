@@ -1,6 +1,6 @@
-//! Text form of queue disciplines: a name, then a colon and parameters separated by commas.
+//! Text form of queue disciplines: a name, then a colon and comma-separated parameters.
 //!
-//! Letter case does not matter. Each discipline names and reads its own parameters
+//! Letter case is ignored. Each discipline defines and parses its own parameters
 //! ([`DisciplineConfig`]).
 
 use std::fmt;
@@ -12,31 +12,32 @@ use crate::queue::Discipline;
 use crate::queue::aqm::ManagedQueue;
 use crate::units::{UnitError, one_of};
 
-/// Configuration of one discipline: its text form and its machine. The defaults fit a discipline
-/// without parameters.
+/// Configuration of one discipline: its text form and its state machine. The default methods are
+/// those of a discipline without parameters.
 pub(super) trait DisciplineConfig {
-    /// The text before the colon, in lower case.
+    /// Returns the text before the colon, in lower case.
     fn name(&self) -> &'static str;
 
-    /// The names of the parameters, as the end of an error sentence.
+    /// Returns the names of the parameters, as the end of an error sentence.
     fn parameters(&self) -> &'static str {
         "none"
     }
 
-    /// This configuration with the parameters given.
+    /// Returns this configuration changed by `parameters`.
     fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError>;
 
-    /// All parameters, such that [`read`](Self::read) returns an equal configuration.
+    /// Returns the text of all parameters, from which [`read`](Self::read) returns an equal
+    /// configuration.
     fn write(&self) -> String {
         String::new()
     }
 
-    /// The machine in front of a wire of this rate (`None` is infinitely fast), or `None` if
-    /// drop-tail needs no machine.
+    /// Creates the state machine for a link of this rate (`None`: no limit). Returns `None` for
+    /// drop-tail, which needs no state machine.
     fn build(&self, rate: Option<Bitrate>) -> Option<ManagedQueue>;
 }
 
-/// Why a text is not a queue discipline.
+/// Error of [`Discipline`]'s `FromStr`: why a text is not a queue discipline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DisciplineError {
@@ -76,7 +77,7 @@ pub enum DisciplineError {
     },
 }
 
-/// Letter case is ignored; see [`Discipline`].
+/// Parses the text form that [`Discipline`] describes. Letter case is ignored.
 impl FromStr for Discipline {
     type Err = DisciplineError;
 
@@ -95,13 +96,14 @@ impl FromStr for Discipline {
 }
 
 impl Discipline {
-    /// The names of all disciplines, as the end of a sentence.
+    /// Returns the names of all disciplines, as the end of an error sentence.
     pub(crate) fn names() -> String {
         one_of(Self::all().map(|discipline| discipline.config().name()))
     }
 }
 
-/// All parameters, so that the text reads back as the same: `codel:target=5ms,interval=100ms`.
+/// Writes the discipline with all its parameters: `codel:target=5ms,interval=100ms`. The text
+/// parses to an equal value.
 impl fmt::Display for Discipline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let config = self.config();
@@ -112,11 +114,11 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// The parameters after the colon.
+/// The parameters after the colon that have not been read yet.
 pub(super) struct Parameters<'a> {
     discipline: &'static str,
     known: &'static str,
-    /// Each name with its value, which may be empty.
+    /// Name and value of each parameter; a flag has an empty value.
     given: Vec<(&'a str, &'a str)>,
 }
 
@@ -134,13 +136,12 @@ impl<'a> Parameters<'a> {
         Ok(Self { discipline, known, given })
     }
 
-    /// The value of a parameter that is given.
+    /// Removes a parameter and returns its value. `None` if the text does not have it.
     fn take(&mut self, name: &str) -> Option<&'a str> {
         let place = self.given.iter().position(|(given, _)| *given == name)?;
         Some(self.given.remove(place).1)
     }
 
-    /// Reads a quantity into `place`, if it is given.
     pub(super) fn quantity<T>(
         &mut self,
         name: &'static str,
@@ -153,7 +154,7 @@ impl<'a> Parameters<'a> {
         Ok(())
     }
 
-    /// Reads `name`, `name=yes` or `name=no` into `place`, if it is given.
+    /// Parses `name`, `name=yes` or `name=no` into `place`, if the text has one of them.
     pub(super) fn flag(&mut self, name: &'static str, place: &mut bool) -> Result<(), DisciplineError> {
         *place = match self.take(name) {
             None => return Ok(()),
@@ -168,7 +169,8 @@ impl<'a> Parameters<'a> {
         DisciplineError::Value { discipline: self.discipline, parameter, reason }
     }
 
-    /// Returns `discipline`, unless a parameter is left that it does not have.
+    /// Returns `discipline`, or an error if a parameter has not been read because the discipline
+    /// does not have it.
     fn finish(self, discipline: Discipline) -> Result<Discipline, DisciplineError> {
         match self.given.first() {
             None => Ok(discipline),
@@ -181,7 +183,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// A time in the largest unit of which it is a whole number.
+/// Writes a time in the largest unit of which it is a whole multiple.
 pub(super) struct Time(pub(super) Duration);
 
 impl fmt::Display for Time {
@@ -194,7 +196,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A size in the largest decimal unit of which it is a whole number.
+/// Writes a size in the largest decimal unit of which it is a whole multiple.
 pub(super) struct Bytes(pub(super) u64);
 
 impl fmt::Display for Bytes {

@@ -1,10 +1,10 @@
 //! PIE, Proportional Integral controller Enhanced: RFC 8033.
 //!
-//! The queueing delay is known exactly, so it is not estimated (section 5.2).
+//! The link knows the queueing delay exactly, so the estimation of section 5.2 is not needed.
 //!
-//! Of the optional elements of section 5, marks (5.1) and the cap on the adjustment (5.5) are
-//! implemented. The controller is always active (not 5.3), and draws are independent (not 5.4), so
-//! that the share dropped equals the probability.
+//! Of the optional elements of section 5, ECN marks (5.1) and the cap on the adjustment (5.5) are
+//! implemented. The controller is always active (not 5.3). Draws are independent (not 5.4), so that
+//! the share of dropped packets equals the probability.
 
 use std::time::{Duration, Instant};
 
@@ -20,20 +20,22 @@ use crate::units::{UnitError, parse_duration};
 /// Settings of PIE. The defaults are those of RFC 8033.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PieConfig {
-    /// Target queueing delay, `QDELAY_REF`: 15 ms by default.
+    /// Target queueing delay, `QDELAY_REF` in the RFC: 15 ms by default.
     pub target: Duration,
-    /// Interval between updates of the probability, `T_UPDATE`: 15 ms by default, at least
-    /// [`PieConfig::MIN_TUPDATE`].
+    /// Interval between updates of the drop probability, `T_UPDATE` in the RFC: 15 ms by default,
+    /// at least [`PieConfig::MIN_TUPDATE`].
     pub tupdate: Duration,
-    /// Duration for which a burst into an uncongested queue is accepted, `MAX_BURST`: 150 ms by
-    /// default.
+    /// Time for which no packet of a burst into an uncongested queue is dropped, `MAX_BURST` in the
+    /// RFC: 150 ms by default.
     pub max_burst: Duration,
-    /// Gain on the distance from the target at each update, in 1/s: 1/8 by default.
+    /// Increase of the drop probability at each update for each second of queueing delay above the
+    /// target, in 1/s: 1/8 by default.
     pub alpha: f64,
-    /// Gain on the change of the queueing delay at each update, in 1/s: 1 + 1/4 by default.
+    /// Increase of the drop probability at each update for each second by which the queueing delay
+    /// increased since the last update, in 1/s: 1 + 1/4 by default.
     pub beta: f64,
-    /// True if ECN-capable packets are marked instead of dropped, while the probability is below 10
-    /// % (section 5.1).
+    /// True if ECN-capable packets are marked instead of dropped while the drop probability is
+    /// below 10 % (section 5.1).
     pub ecn: bool,
 }
 
@@ -51,7 +53,7 @@ impl Default for PieConfig {
 }
 
 impl PieConfig {
-    /// The shortest interval between updates: 100 us.
+    /// Shortest interval between updates: 100 us.
     pub const MIN_TUPDATE: Duration = Duration::from_micros(100);
 }
 
@@ -91,34 +93,36 @@ impl DisciplineConfig for PieConfig {
     }
 }
 
-/// A finite number of at least zero, in 1/s.
+/// Parses a gain in 1/s: a finite number of at least zero.
 fn parse_gain(input: &str) -> Result<f64, UnitError> {
     let malformed = || UnitError::Malformed { input: input.to_owned(), expected: "a number such as 0.125" };
     let value: f64 = input.trim().parse().map_err(|_| malformed())?;
     if value.is_finite() && value >= 0.0 { Ok(value.abs()) } else { Err(malformed()) }
 }
 
-/// The state of section 4; names as there.
+/// State of RFC 8033, section 4, with its names.
 #[derive(Debug)]
 struct Pie {
     config: PieConfig,
-    /// From 0 to 1.
+    /// Drop probability, from 0 to 1.
     drop_prob: f64,
-    /// The queueing delay at the last update.
+    /// Queueing delay at the last update.
     qdelay_old: Duration,
     burst_allowance: Duration,
-    /// `None` before the first packet.
+    /// Time of the next update. `None` before the first packet.
     next_update: Option<Instant>,
-    /// Start and end of service of the last accepted packet.
+    /// Start and end of service of the last admitted packet. `None` before the first.
     last_service: Option<(Instant, Instant)>,
 }
 
-/// Below this probability packets are marked: `mark_ecnth` in section 5.1.
+/// Drop probability below which ECN-capable packets are marked instead: `mark_ecnth` in section
+/// 5.1.
 const MARK_ECNTH: f64 = 0.1;
-/// A backlog of two packets of this size in bytes is never dropped from: `MEAN_PKTSIZE` of section
-/// 4.1. The RFC leaves its value open; this is that of RFC 8034, appendix A.
+/// If the backlog is not more than two packets of this size, no packet is dropped: `MEAN_PKTSIZE`
+/// in section 4.1. RFC 8033 gives no value; this one is from RFC 8034, appendix A.
 const MEAN_PKTSIZE_BYTES: u64 = 1_024;
-/// After a longer pause only this many updates are made: earlier ones leave nothing in the state.
+/// Limit on the updates made at once after a pause between packets. So many updates with an empty
+/// queue decay the probability to zero, so earlier ones have no effect.
 const MAX_CATCH_UP_UPDATES: u64 = 4_096;
 
 impl Pie {
@@ -134,7 +138,8 @@ impl Pie {
         }
     }
 
-    /// The signal for a packet that arrives at `now` and finds `backlog` bytes waiting.
+    /// Returns the signal for a packet that arrives at `now` behind `backlog` waiting bytes. `None`
+    /// if the packet is neither dropped nor marked.
     fn signal(&mut self, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
         self.catch_up(now);
         if !self.burst_allowance.is_zero() || !self.drops_early(backlog, draw) {
@@ -144,7 +149,8 @@ impl Pie {
         Some(if is_marked { Signal::Mark } else { Signal::Drop })
     }
 
-    /// Section 4.1: at random, unless the queue is short in time or in packets.
+    /// Decides at random whether a packet is dropped. No packet is if the queueing delay or the
+    /// backlog is small (section 4.1).
     fn drops_early(&self, backlog: u64, draw: u64) -> bool {
         let is_short = self.qdelay_old < self.config.target / 2 && self.drop_prob < 0.2;
         if is_short || backlog <= 2 * MEAN_PKTSIZE_BYTES {
@@ -153,8 +159,8 @@ impl Pie {
         Probability::new(self.drop_prob).is_some_and(|probability| probability.happens(draw))
     }
 
-    /// Makes the updates due by `now`, counted from the first packet, each with the queueing delay
-    /// at its own time.
+    /// Makes all updates due by `now`, each with the queueing delay at its own time. The first is
+    /// due an interval after the first packet.
     fn catch_up(&mut self, now: Instant) {
         let tupdate = self.config.tupdate;
         let mut at = self.next_update.unwrap_or_else(|| saturating_add(now, tupdate));
@@ -166,7 +172,7 @@ impl Pie {
             self.update(self.waiting_time(at));
             let next = saturating_add(at, tupdate);
             if next == at {
-                // The last instant of the platform.
+                // The times saturate at the platform's last instant.
                 break;
             }
             at = next;
@@ -174,7 +180,8 @@ impl Pie {
         self.next_update = Some(at);
     }
 
-    /// The queueing delay of a packet that would arrive at `at`. Zero if no packet waits then.
+    /// Returns the queueing delay that a packet arriving at `at` would have. Zero if no packet
+    /// waits at that time.
     fn waiting_time(&self, at: Instant) -> Duration {
         match self.last_service {
             Some((start, end)) if start > at => end.saturating_duration_since(at),
@@ -182,7 +189,8 @@ impl Pie {
         }
     }
 
-    /// Sections 4.2 and 4.4, and the cap of 5.5.
+    /// Updates drop probability and burst allowance (sections 4.2 and 4.4, with the cap of section
+    /// 5.5).
     fn update(&mut self, qdelay: Duration) {
         let PieConfig { target, tupdate, max_burst, alpha, beta, .. } = self.config;
         let difference = |a: Duration, b: Duration| a.as_secs_f64() - b.as_secs_f64();
@@ -195,7 +203,7 @@ impl Pie {
         if qdelay.is_zero() && self.qdelay_old.is_zero() {
             self.drop_prob *= 0.98;
         }
-        // A gain that is not a number makes the probability not a number, which becomes 0 here.
+        // A gain of NaN makes the probability NaN, which this line turns into 0.
         self.drop_prob = if self.drop_prob > 0.0 { self.drop_prob.min(1.0) } else { 0.0 };
 
         let is_calm = qdelay < target / 2 && self.qdelay_old < target / 2;
@@ -218,7 +226,8 @@ impl Aqm for Pie {
     }
 }
 
-/// Factor on the adjustment while the probability is small (section 4.2).
+/// Returns the factor on the adjustment, which is below 1 while the drop probability is small
+/// (section 4.2).
 fn scale(drop_prob: f64) -> f64 {
     let steps =
         [(0.000_001, 2_048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];

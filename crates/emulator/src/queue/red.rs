@@ -11,26 +11,26 @@ use crate::queue::notation::{Bytes, DisciplineConfig, Parameters};
 use crate::queue::{Discipline, DisciplineError, Signal};
 use crate::units::{parse_bytes, parse_probability};
 
-/// Settings of RED. The defaults are 5 and 15 packets of 1500 bytes, 10 %, a weight of 0.002, and
-/// gentle, as S. Floyd recommends ("RED: Discussions of Setting Parameters", 1997).
+/// Settings of RED. The defaults are those that S. Floyd recommends ("RED: Discussions of Setting
+/// Parameters", 1997): thresholds of 5 and 15 packets of 1500 bytes, 10 %, a weight of 0.002,
+/// gentle.
 ///
-/// The size of a packet does not affect its probability of being dropped (RFC 7141).
+/// The drop probability of a packet does not depend on its size (RFC 7141).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RedConfig {
-    /// The average queue below which no packet is dropped, in bytes on the wire.
+    /// Average queue below which no packet is dropped, in bytes on the wire.
     pub min: u64,
-    /// The average queue at which the probability is `max_p`, in bytes on the wire. More than
+    /// Average queue at which the drop probability is `max_p`, in bytes on the wire. More than
     /// `min`.
     pub max: u64,
-    /// The probability at `max`.
+    /// Drop probability at an average queue of `max`. It rises linearly from 0 at `min`.
     pub max_p: Probability,
-    /// Weight of a new sample in the average.
+    /// Weight of a new sample in the moving average of the queue.
     pub weight: Probability,
-    /// True if the probability rises from `max_p` at `max` to 1 at twice `max`. Otherwise it is 1
-    /// from `max` on.
+    /// True if the drop probability rises from `max_p` at `max` to 1 at `2 * max`. Otherwise it is
+    /// 1 from `max` on.
     pub gentle: bool,
-    /// True if ECN-capable packets are marked instead of dropped. At a probability of 1 all packets
-    /// are dropped.
+    /// True if ECN-capable packets are marked instead of dropped, unless the probability is 1.
     pub ecn: bool,
 }
 
@@ -49,7 +49,8 @@ impl Default for RedConfig {
 }
 
 impl RedConfig {
-    /// The drop probability of an average queue in bytes: `p_b` of the paper.
+    /// Returns the drop probability, from 0 to 1, at an average queue of `average` bytes: `p_b` in
+    /// the paper.
     pub fn probability(&self, average: f64) -> f64 {
         let (min, max, max_p) = (precise(self.min), precise(self.max), self.max_p.as_f64());
         if average < min {
@@ -101,22 +102,21 @@ impl DisciplineConfig for RedConfig {
     }
 }
 
-/// State of one queue.
 #[derive(Debug)]
 struct Red {
     config: RedConfig,
-    /// Serialisation time of a small packet, the unit in which the average ages while the wire is
-    /// idle. `None` is zero.
+    /// Serialisation time of a small packet. While the link is idle, the average decays by one step
+    /// in this time. `None` if the link has no rate.
     typical: Option<Duration>,
-    /// The average queue in bytes.
+    /// Moving average of the queue, in bytes on the wire.
     average: f64,
-    /// Packets since the last drop or mark, while the average is above `min`.
+    /// Packets since the last drop or mark. `None` while the average is not above `min`.
     count: Option<u32>,
-    /// End of service of the last accepted packet.
+    /// End of service of the last admitted packet. `None` before the first.
     busy_until: Option<Instant>,
 }
 
-/// Size of the small packet in bytes, as in the simulator ns.
+/// Size of the small packet for `typical`, as in the network simulator ns.
 const SMALL_PACKET_BYTES: usize = 500;
 
 impl Red {
@@ -126,14 +126,15 @@ impl Red {
         Self { config, typical, average: 0.0, count: None, busy_until: None }
     }
 
-    /// The signal for a packet that arrived and finds room.
+    /// Returns the signal for a packet that the queue limit admits. `None` if the packet is neither
+    /// dropped nor marked.
     fn signal(&mut self, ecn: Ecn, draw: u64) -> Option<Signal> {
         let probability = self.config.probability(self.average);
         if probability <= 0.0 {
             self.count = None;
             return None;
         }
-        // The first packet above `min` is number 0.
+        // The first packet with an average above `min` is number 0.
         let count = self.count.map_or(0, |count| count.saturating_add(1));
         self.count = Some(count);
         if !spread(probability, count).happens(draw) {
@@ -146,11 +147,11 @@ impl Red {
 }
 
 impl Aqm for Red {
-    /// Updates the average. A packet without room is a sample too: the longest queues have no
-    /// others.
+    /// Updates the average (section 4 of the paper). Packets that the queue limit drops are samples
+    /// too, because while the queue is full no other packets arrive.
     ///
-    /// Section 4 of the paper: a moving average. While the wire is idle it ages as if small packets
-    /// had arrived all the time and found an empty queue.
+    /// For an idle time the average decays as if small packets had arrived back to back and found
+    /// an empty queue.
     fn on_arrival(&mut self, now: Instant, backlog: u64) {
         let weight = self.config.weight.as_f64();
         let idle = match self.busy_until {
@@ -176,8 +177,8 @@ impl Aqm for Red {
     }
 }
 
-/// The probability `p_a` of the paper. With it the number of packets between two drops is uniform
-/// from 1 to 1 / `probability`.
+/// Returns the probability `p_a` of the paper, which makes the number of packets between two drops
+/// uniform from 1 to 1 / `probability`.
 fn spread(probability: f64, count: u32) -> Probability {
     let rest = 1.0 - f64::from(count) * probability;
     if rest <= probability {
@@ -186,7 +187,8 @@ fn spread(probability: f64, count: u32) -> Probability {
     Probability::new(probability / rest).unwrap_or(Probability::ONE)
 }
 
-/// `base` to the power of `exponent`. The standard library's result may differ between platforms.
+/// Returns `base` to the power of `exponent`. The result of the standard library's `powf` may
+/// differ between platforms.
 fn power(base: f64, exponent: u128) -> f64 {
     let (mut result, mut square, mut rest) = (1.0, base, exponent);
     while rest > 0 {

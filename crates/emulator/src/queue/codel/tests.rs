@@ -1,19 +1,19 @@
-//! Decisions at worked times, with packets of 1000 bytes, a target of 5 ms and an interval of 100
-//! ms.
+//! Tests with drop times computed by hand, for packets of 1000 bytes, a target of 5 ms and an
+//! interval of 100 ms.
 
 use super::*;
 use crate::mtu::Frames;
 use crate::packet::{Ecn, Packet};
 use crate::testing::{epoch, just_before, ms, ns};
 
-/// A queue and the fates of its packets.
+/// A CoDel queue, and what it did to its packets.
 struct Bench {
     codel: CoDel,
     fifo: Fifo,
     start: Instant,
-    /// When packets were dropped, in nanoseconds.
+    /// Time of each drop, in nanoseconds since the start.
     dropped: Vec<u64>,
-    /// When packets were marked, in nanoseconds.
+    /// Time of each mark, in nanoseconds since the start.
     marked: Vec<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Bench {
         }
     }
 
-    /// Dequeues a packet, and returns its queueing delay.
+    /// Dequeues a packet and returns its queueing delay, or `None` if the queue is empty.
     fn ask(&mut self, at: Duration) -> Option<Duration> {
         let (now, since) = (self.start + at, nanos(at));
         let departure = self.codel.on_dequeue(now, &mut self.fifo, &mut |_| self.dropped.push(since))?;
@@ -42,7 +42,7 @@ impl Bench {
         Some(now - departure.packet.enters)
     }
 
-    /// Dequeues a packet every millisecond from `from` to `to`.
+    /// Dequeues a packet every millisecond, from `from` to `to` ms after the start.
     fn ask_from(&mut self, from: u64, to: u64) {
         for at in from..=to {
             self.ask(ms(at));
@@ -75,16 +75,17 @@ fn drops_begin_after_interval_and_follow_law() {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 1_000, Ecn::NotEct);
     bench.ask_from(1, 500);
-    // The delay is above the target from 5 ms on, so the first drop is at 105 ms and the next 100
-    // ms later. The control law gives the rest, each at the next whole millisecond: 205, 275.71,
-    // 333.45, 383.45, 428.17, 468.99.
+    // The delay is above the target from 5 ms on, so the first drop is at 105 ms. By the control
+    // law the next are due at 205, 275.71, 333.45, 383.45, 428.17 and 468.99 ms, and happen at the
+    // next whole millisecond.
     assert_eq!(bench.dropped_ms(), [105, 205, 276, 334, 384, 429, 469]);
 }
 
 #[test]
 fn short_excess_delay_causes_no_drop() {
     let mut bench = Bench::new(CoDelConfig::default());
-    // A burst of 90 packets leaves within 90 ms. Another follows a packet that waited for 4 ms.
+    // A burst of 90 packets departs within 90 ms. Another burst follows after a packet with a delay
+    // of 4 ms.
     bench.arrive(ms(0), 90, Ecn::NotEct);
     bench.ask_from(1, 90);
     bench.arrive(ms(91), 91, Ecn::NotEct);
@@ -111,7 +112,7 @@ fn last_two_packets_are_not_dropped() {
         bench.arrive(ms(at - 150), 1, Ecn::NotEct);
     }
     assert!(bench.dropped.is_empty());
-    // With two packets left behind, the first is judged.
+    // If two packets remain behind it, a packet counts as above the target.
     bench.arrive(ms(850), 2, Ecn::NotEct);
     bench.ask(ms(1_000));
     bench.arrive(ms(1_000), 1, Ecn::NotEct);
@@ -126,12 +127,12 @@ fn overdue_drops_happen_at_once() {
     for at in [5, 105, 400] {
         bench.ask(ms(at));
     }
-    // The drops of 205, 275.7, 333.4 and 383.4 ms; the next is due at 428 ms.
+    // At 400 ms the drops due at 205, 275.7, 333.4 and 383.4 ms happen; the next is due at 428 ms.
     assert_eq!(bench.dropped_ms(), [105, 400, 400, 400, 400]);
     assert_eq!(bench.fifo.len(), 100 - 5 - 3);
 }
 
-/// A machine that was in the drop state with a count of 4 until 340 ms, and left it at 341 ms.
+/// Returns a queue that left the drop state at 341 ms, with a count of 4.
 fn after_a_drop_state() -> Bench {
     let mut bench = Bench::new(CoDelConfig::default());
     bench.arrive(ms(0), 1_000, Ecn::NotEct);
@@ -149,7 +150,7 @@ fn one_packet_below_target_ends_drop_state() {
     let mut bench = after_a_drop_state();
     bench.arrive(ms(341), 300, Ecn::NotEct);
     bench.ask_from(342, 445);
-    // The next drop needs a whole interval above the target, from 346 ms on.
+    // The delay must be above the target for an interval from 346 ms on before the next drop.
     assert_eq!(bench.dropped.len(), 4);
     bench.ask(ms(446));
     assert_eq!(bench.dropped_ms().last(), Some(&446));
@@ -160,7 +161,8 @@ fn recent_drop_rate_is_resumed() {
     let mut bench = after_a_drop_state();
     bench.arrive(ms(341), 1_000, Ecn::NotEct);
     bench.ask_from(342, 600);
-    // The count rose from 1 to 4, so it restarts with 3: 57.7 ms, and then 50 and 44.7.
+    // The count rose from 1 to 4 in the last drop state, so this one starts with 3: the spacings
+    // are 57.7, 50 and 44.7 ms.
     assert_eq!(bench.dropped_ms()[4..], [446, 504, 554, 599]);
     assert_eq!(bench.codel.last_count, 3);
 }
@@ -168,21 +170,21 @@ fn recent_drop_rate_is_resumed() {
 #[test]
 fn last_drop_of_state_counts() {
     let mut bench = Bench::new(CoDelConfig::default());
-    // The last old packet is the one dropped at 276 ms. Behind it are new ones.
+    // The last packet of the old burst is dropped at 276 ms. The packets behind it are new.
     bench.arrive(ms(0), 278, Ecn::NotEct);
     bench.ask_from(1, 274);
     bench.arrive(ms(274), 1_000, Ecn::NotEct);
     bench.ask_from(275, 276);
     assert_eq!((bench.codel.dropping, bench.codel.count), (false, 3));
     bench.ask_from(277, 460);
-    // The delay is above the target from 279 ms on. The count rose from 1 to 3, so it restarts with
-    // 2: 70.7 ms.
+    // The delay is above the target from 279 ms on. The count rose from 1 to 3, so the second drop
+    // state starts with 2: the spacing is 70.7 ms.
     assert_eq!(bench.dropped_ms(), [105, 205, 276, 379, 450]);
 }
 
 #[test]
 fn drop_rate_restarts_after_sixteen_intervals() {
-    // The next drop would have been due at 383.4 ms.
+    // `drop_next` is 383.4 ms, and 16 intervals later the drop rate starts from its lowest value.
     for (enters, second) in [(1_877, 2_040), (1_879, 2_084)] {
         let mut bench = after_a_drop_state();
         bench.arrive(ms(enters), 1_000, Ecn::NotEct);
@@ -233,6 +235,6 @@ fn empty_queue_and_extreme_settings_are_safe() {
     let mut bench = Bench::new(CoDelConfig { target: ms(0), interval: ms(0), ecn: false });
     bench.arrive(ms(0), 100, Ecn::NotEct);
     bench.ask_from(1, 4);
-    // All drops are due at once. They stop at a packet that leaves at most one behind.
+    // All drops are due at once. They end at a packet with at most one packet behind it.
     assert_eq!(bench.fifo.len(), 0);
 }

@@ -5,7 +5,7 @@ use crate::bitrate::Bitrate;
 use crate::queue::QueueSize;
 use crate::testing::{epoch, ms};
 
-/// A queue whose packets take 1 ms each at the serialiser and then 10 ms on the wire.
+/// A queue whose packets need 1 ms each at the serialiser and then 10 ms on the wire.
 struct Bench {
     queue: BoundedQueue,
     start: Instant,
@@ -18,7 +18,7 @@ impl Bench {
         Self { queue: BoundedQueue::new(limit, occupancy), start, free_at: start }
     }
 
-    /// Offers one packet `at` milliseconds after the start.
+    /// Offers a packet `at` milliseconds after the start, and returns whether the queue admits it.
     fn offer(&mut self, at: u64, bytes: u64) -> bool {
         let now = self.start + ms(at);
         let starts = self.free_at.max(now);
@@ -30,7 +30,8 @@ impl Bench {
         admitted
     }
 
-    /// The number of packets admitted of a burst of 1000, `at` milliseconds after the start.
+    /// Offers a burst of 1000 packets `at` milliseconds after the start, and returns the number
+    /// admitted.
     fn burst(&mut self, at: u64) -> usize {
         (0..1_000).filter(|_| self.offer(at, 100)).count()
     }
@@ -56,7 +57,7 @@ fn burst_into_empty_path_keeps_limit_plus_one() {
 fn waiting_packet_stops_counting_at_service_start() {
     let mut bench = Bench::new(QueueLimit::packets(2), Occupancy::Waiting);
     assert_eq!(bench.burst(0), 3);
-    // At 1 ms service of the second packet starts. At 3 ms the third has ended and no packet waits.
+    // At 1 ms the service of the second packet starts. At 4 ms no packet waits.
     assert_eq!(bench.burst(1), 1);
     assert_eq!(bench.burst(4), 3);
 }
@@ -65,7 +66,7 @@ fn waiting_packet_stops_counting_at_service_start() {
 fn path_packet_stops_counting_at_delivery() {
     let mut bench = Bench::new(QueueLimit::packets(2), Occupancy::WaitingAndInFlight);
     assert_eq!(bench.burst(0), 3);
-    // The deliveries are due at 11, 12 and 13 ms.
+    // The packets are due at 11, 12 and 13 ms.
     assert_eq!(bench.burst(10), 0);
     assert_eq!(bench.burst(11), 1);
     assert_eq!(bench.burst(13), 2);
@@ -74,7 +75,7 @@ fn path_packet_stops_counting_at_delivery() {
 #[test]
 fn packets_on_wire_are_not_waiting() {
     let mut bench = Bench::new(QueueLimit::packets(1), Occupancy::Waiting);
-    // One packet per service time: ten of them are on the wire, none ever waits.
+    // At one packet for each service time, ten packets are on the wire and no packet waits.
     assert!((0..100).all(|at| bench.offer(at, 100)));
     assert_eq!(bench.queue.packets(), 0);
 }
@@ -97,7 +98,7 @@ fn oversized_packet_passes_idle_link() {
 #[test]
 fn path_occupancy_bounds_bytes_ahead() {
     let mut bench = Bench::new(QueueLimit::bytes(250), Occupancy::WaitingAndInFlight);
-    // 0, 100 and 200 bytes are ahead of the first three, 300 of the fourth.
+    // The first three packets find 0, 100 and 200 bytes ahead, the fourth 300.
     assert_eq!(bench.burst(0), 3);
 }
 
@@ -139,7 +140,8 @@ fn packet_and_byte_sizes_need_no_rate() {
     assert_eq!(QueueLimit::of_size(QueueSize::Bytes(9), None, ms(0)), Some(QueueLimit::bytes(9)));
 }
 
-/// The signals for a burst of 8 packets, from a queue of at most 5 packets that marks above 2.
+/// Returns the signals for the admitted packets of a burst of 8, with a queue limit of 5 packets
+/// and a marking threshold of 2.
 fn signals(marking: Marking, occupancy: Occupancy, ecn: Ecn) -> Vec<Option<Signal>> {
     let mut queue = BoundedQueue::new(QueueLimit::packets(5), occupancy).marking(Some(marking));
     let now = epoch();

@@ -1,4 +1,5 @@
-//! The controller with worked numbers, and the share of drops over many packets.
+//! Tests of the controller with numbers computed by hand, and of the share of drops over many
+//! packets.
 
 use super::*;
 use crate::draw::{Direction, Stage, draw};
@@ -8,7 +9,8 @@ fn nth_draw(n: u64) -> u64 {
     draw(9, Direction::Forward, Stage::EarlyDrop, n)
 }
 
-/// A machine with this probability, no burst allowance, and a long queue at the last update.
+/// Returns a controller with this drop probability, no burst allowance, and a long queue at the
+/// last update.
 fn settled(drop_prob: f64) -> Pie {
     let mut pie = Pie::new(PieConfig::default());
     pie.drop_prob = drop_prob;
@@ -59,8 +61,8 @@ fn probability_follows_error_and_trend() {
     assert!(close(updated(0.0, 100, 115), 0.031_25 / 2_048.0));
     assert!(close(updated(0.005, 100, 115), 0.005 + 0.031_25 / 8.0));
     assert!(close(updated(0.05, 100, 115), 0.05 + 0.031_25 / 2.0));
-    // At the target and steady the probability stays. Below the target it falls, but not below
-    // zero.
+    // With a steady delay at the target the probability does not change. Below the target it falls,
+    // but not below zero.
     assert!(close(updated(0.05, 15, 15), 0.05));
     assert!(close(updated(0.05, 15, 7), 0.05 - 0.011 / 2.0));
     assert!(updated(0.005, 500, 0).abs() < f64::EPSILON);
@@ -83,7 +85,7 @@ fn probability_decays_while_queue_is_empty() {
     pie.qdelay_old = Duration::ZERO;
     pie.update(Duration::ZERO);
     assert!(close(pie.drop_prob, (0.5 - 0.001_875) * 0.98));
-    // It decays only after two such updates in a row.
+    // The probability decays only if two consecutive updates have no queueing delay.
     let mut pie = settled(0.5);
     pie.qdelay_old = ms(1);
     pie.update(Duration::ZERO);
@@ -95,8 +97,8 @@ fn queue_delay_is_exact_at_each_update() {
     let start = epoch();
     let mut pie = Pie::new(PieConfig::default());
     pie.signal(start, 0, Ecn::NotEct, 0);
-    // The last packet is served from 40 to 50 ms. A packet that arrives at 15 ms would wait for 35
-    // ms, at 30 ms for 20.
+    // The last packet is served from 40 to 50 ms. A packet that arrived at 15 ms would wait for 35
+    // ms, and one at 30 ms for 20 ms.
     pie.last_service = Some((start + ms(40), start + ms(50)));
     let old = [14, 15, 30, 44, 45].map(|at| {
         pie.signal(start + ms(at), 0, Ecn::NotEct, 0);
@@ -131,7 +133,7 @@ fn burst_allowance_admits_burst_into_calm_queue() {
     let mut pie = Pie::new(PieConfig { alpha: 1e6, ..PieConfig::default() });
     let mut first = None;
     for at in 0..300 {
-        // Half a second of queueing delay at any time, so every update makes the largest step.
+        // The queueing delay is always half a second, so every update makes the largest step.
         pie.last_service = Some((start + ms(at + 490), start + ms(at + 500)));
         if pie.signal(start + ms(at), 1_000_000, Ecn::NotEct, 0).is_some() {
             first.get_or_insert(at);
@@ -139,7 +141,7 @@ fn burst_allowance_admits_burst_into_calm_queue() {
     }
     assert_eq!(first, Some(150), "ten updates of 15 ms");
 
-    // After two updates with a short queue, the allowance is restored.
+    // Two updates with a short queue restore the allowance.
     assert_eq!(pie.burst_allowance, Duration::ZERO);
     pie.drop_prob = 0.0;
     pie.qdelay_old = ms(7);

@@ -1,4 +1,4 @@
-//! The probability curve, the average, and the share of drops over many packets.
+//! Tests of the probability curve, the average, and the share of drops over many packets.
 
 use super::*;
 use crate::draw::{Direction, Stage, draw};
@@ -8,7 +8,8 @@ fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
 
-/// The probability rises to 10 % from 10,000 to 30,000 bytes. The average is the last sample.
+/// Returns settings in which the drop probability rises to 10 % from 10,000 to 30,000 bytes. With a
+/// weight of 1 the average is the last sample.
 fn config() -> RedConfig {
     RedConfig { min: 10_000, max: 30_000, weight: Probability::ONE, ..RedConfig::default() }
 }
@@ -17,14 +18,14 @@ fn nth_draw(n: u64) -> u64 {
     draw(5, Direction::Forward, Stage::EarlyDrop, n)
 }
 
-/// A machine in front of a wire that is busy for a day.
+/// Returns the state of a queue whose serialiser is busy for a day.
 fn busy(config: RedConfig, now: Instant) -> Red {
     let mut red = Red::new(config, Some(Bitrate::from_bps(1_000_000)));
     red.busy_until = Some(now + Duration::from_secs(86_400));
     red
 }
 
-/// The signal for an arriving packet that finds room.
+/// Returns the signal for an arriving packet that the queue limit admits.
 fn meet(red: &mut Red, now: Instant, backlog: u64, ecn: Ecn, draw: u64) -> Option<Signal> {
     red.on_arrival(now, backlog);
     red.signal(ecn, draw)
@@ -80,13 +81,13 @@ fn average_moves_by_weight() {
 #[test]
 fn idle_wire_ages_average_by_small_packets() {
     let now = epoch();
-    // 500 bytes take 4 ms at 1 Mbit/s: 10 of them in just over 40 ms.
+    // A packet of 500 bytes takes 4 ms at 1 Mbit/s, so just over 40 ms of idle time are 10 packets.
     let mut red = busy(RedConfig { weight: probability(0.5), ..config() }, now);
     red.average = 8_192.0;
     red.busy_until = Some(now + ms(10));
     meet(&mut red, now + ms(53), 0, Ecn::NotEct, u64::MAX);
     assert!(close(red.average, 8.0), "{}", red.average);
-    // After a year the average is zero.
+    // After an idle year the average is zero.
     meet(&mut red, now + Duration::from_secs(31_536_000), 0, Ecn::NotEct, u64::MAX);
     assert!(close(red.average, 0.0));
 }
@@ -109,7 +110,7 @@ fn power_matches_repeated_multiplication() {
     assert!(close(power(0.999, u128::MAX), 0.0));
 }
 
-/// The numbers of the packets with a signal, of `count` packets that find this backlog.
+/// Returns which of `count` packets that arrive with this backlog get a signal, by number.
 fn told(red: &mut Red, now: Instant, backlog: u64, count: u64) -> Vec<u64> {
     (0..count).filter(|&n| meet(red, now, backlog, Ecn::NotEct, nth_draw(n)).is_some()).collect()
 }
@@ -123,8 +124,8 @@ fn drop_share_follows_curve() {
     {
         let mut red = busy(config(), now);
         let dropped = told(&mut red, now, backlog, PACKETS.into());
-        // The distance between drops is uniform from 1 to 1/p - 1 (section 4 of the paper). Its
-        // mean is 1/(2p) and its variance a twelfth of (1/p)^2.
+        // The number of packets between drops is uniform from 1 to 1/p - 1 (section 4 of the
+        // paper), with mean 1/(2p) and variance (1/p)^2 / 12.
         let count = f64::from(u32::try_from(dropped.len()).unwrap());
         let mean = f64::from(PACKETS) / count;
         let sigma = (1.0 / p) / 12.0_f64.sqrt() / count.sqrt();
