@@ -1,40 +1,41 @@
-//! The medium of an 802.11 cell: a serialiser whose time goes to the sequence of frames rather than
-//! to bytes.
+//! The medium of an 802.11 cell: a serialiser whose service times are the airtimes of frame
+//! exchanges.
 //!
 //! `config.rs` computes the frames of a packet and their airtime. This file decides when the medium
-//! is free for one direction of a path, given the turns of the other.
+//! is free for one direction of a path. A *turn* is the airtime that one direction uses for one
+//! packet.
 //!
 //! # One medium, two links
 //!
-//! A link settles the fate of a packet on arrival, and no due time moves afterwards. In a cell,
-//! however, the next sender is decided when the medium becomes free: a packet of the other
-//! direction that arrives later may be sent earlier. The links therefore report their turns to each
-//! other ([`Turn`], passed on by [`Path::push`](crate::Path::push) and
-//! [`Path::pop`](crate::Path::pop)):
+//! A link with RED or PIE computes the due time of a packet on arrival and never changes it. In a
+//! real cell, however, the next sender is decided when the medium becomes free, so a packet of the
+//! other direction that arrives later may be sent earlier. The links therefore report their turns
+//! to each other ([`Turn`]) through [`Path::push`](crate::Path::push) and
+//! [`Path::pop`](crate::Path::pop):
 //!
-//! - A turn of the other direction that begins before the end of our last settled one delays our
-//!   *next* packet by its length. Packets already settled keep their times.
-//! - Turns that begin later are the queue of the other direction. Each of our packets waits until
-//!   one of them is over and then goes; the rest of that queue follows.
+//! - A turn of the other direction that begins before the end of our last scheduled turn delays our
+//!   *next* packet by its length. The times of packets already scheduled do not change.
+//! - Turns that begin later are the queue of the other direction. Each of our packets waits for the
+//!   end of one of these turns and is then sent before the rest of that queue.
 //!
-//! A lone acknowledgement thus waits for the frame on the air and not for the queue behind it. Two
-//! full queues alternate. Both directions together take the airtime that one queue for both would
-//! take.
+//! A single acknowledgement thus waits for the frame being sent and not for the queue behind it.
+//! Two full queues alternate. Both directions together use as much airtime as one queue of all
+//! their packets.
 //!
-//! Not exact is the wait of packets that were settled before the other direction arrived: it is too
-//! short by the turns that pass meanwhile. Over random loads below saturation, the mean wait of a
-//! direction is 6 % below the exact one at the median and 20 % at worst; `wifi/tests` compares
-//! them. A queue of frames of different lengths counts as frames of the length of the last.
+//! This scheme is inexact for packets that were scheduled before a packet of the other direction
+//! arrived: their wait is too short by the turns in between. For random loads below saturation, the
+//! mean wait of a direction is 6 % too short at the median and 20 % at worst (`wifi/tests`). A
+//! queue of frames of different lengths counts as frames of the length of the last.
 //!
-//! If neither direction has RED or PIE, packets wait for the decision and the times are exact: the
-//! path serves one packet at a time, in the direction whose turn starts first. If both could start
-//! at the same time, the direction that did not send last goes first.
+//! If neither direction has RED or PIE, packets wait in the link until their turn, so all times are
+//! exact: the path serves one packet at a time, in the direction whose turn starts first. If both
+//! could start at the same time, the direction that did not have the last turn sends first.
 //!
 //! # Not modelled
 //!
-//! Transmission errors and the rate control that follows them (use [`Loss`](crate::Loss) for the
-//! residual loss), 802.11 fragments, power saving, beacons, and everything since 802.11e: traffic
-//! classes, aggregation, block acknowledgements.
+//! Transmission errors and rate adaptation (use [`Loss`](crate::Loss) for the residual loss),
+//! 802.11 fragments, power saving, beacons, and the features of 802.11e and later: traffic classes,
+//! aggregation, block acknowledgements.
 
 mod config;
 mod contention;
@@ -53,40 +54,39 @@ pub use config::{BackOff, WifiConfig};
 pub use parse::WifiError;
 pub use phy::{Preamble, SlotTime, WifiRate, WifiStandard};
 
-/// Airtime that one link takes.
+/// Airtime that one link uses for one or several packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     starts: Instant,
-    /// The next turn may begin.
+    /// Time from which the next turn may begin.
     ends: Instant,
-    /// Airtime: less than `ends - starts` if these are several turns with gaps between.
+    /// Airtime used. Less than `ends - starts` if this is several turns with gaps between them.
     takes: Duration,
 }
 
-/// The shared medium as one direction sees it.
+/// State of the shared medium for one direction of a path.
 #[derive(Debug, Clone)]
 pub(crate) struct Medium {
     costs: Costs,
-    /// The seed of back-offs, if they are drawn.
+    /// Seed of random back-offs. `None`: each back-off has the mean length.
     seed: Option<u64>,
-    /// Packets served.
+    /// Number of packets served so far, the index of the next back-off draw.
     served: u64,
-    /// End of the last settled turn, delayed by the turns that the other direction took meanwhile.
+    /// End of our last scheduled turn, delayed by the turns of the other direction that began
+    /// before it. `None` before the first packet.
     free_at: Option<Instant>,
-    /// Turns of the other direction that begin after ours.
+    /// Scheduled turns of the other direction that begin after our last one. `None`: there are
+    /// none.
     other_turns: Option<Queue>,
-    /// End of the last known turn of the other direction.
+    /// End of the last scheduled turn of the other direction. `None` before its first packet.
     other_until: Option<Instant>,
-    /// Airtime not yet reported to the other direction.
+    /// Airtime not yet reported to the other direction. `None`: all is reported.
     unreported: Option<Turn>,
 }
 
-/// Consecutive turns.
 #[derive(Debug, Clone, Copy)]
 struct Queue {
-    /// End of the last turn.
     until: Instant,
-    /// Length of each turn.
     each: Duration,
 }
 
@@ -108,10 +108,10 @@ impl Medium {
         }
     }
 
-    /// When the turn of a packet that enters at `now` would start.
+    /// Returns when the turn of a packet that enters at `now` would start.
     ///
-    /// A station that has been idle for longer than a back-off sends at once (10.3.4.2): the
-    /// back-off follows a frame and delays the next one.
+    /// A turn includes the back-off after its frame, which delays the next frame. A station that
+    /// has been idle for longer than a back-off therefore sends immediately (10.3.4.2).
     pub(crate) fn next_start(&self, now: Instant) -> Instant {
         let free = self.free_at.map_or(now, |free_at| free_at.max(now));
         match self.other_turns {
@@ -120,7 +120,6 @@ impl Medium {
         }
     }
 
-    /// Serves a packet of `bytes` bytes that enters at `now`.
     pub(crate) fn serve(&mut self, now: Instant, bytes: usize) -> Service {
         let start = self.next_start(now);
         let contenders = match self.other_until {
@@ -143,12 +142,12 @@ impl Medium {
         Service { start, end: saturating_add(start, arrives), busy: takes }
     }
 
-    /// The airtime taken since the last call.
     pub(crate) const fn take_turn(&mut self) -> Option<Turn> {
         self.unreported.take()
     }
 
-    /// The other direction takes this turn.
+    /// Records a turn of the other direction, which delays our next packet or joins the other
+    /// queue.
     pub(crate) fn on_other_turn(&mut self, turn: Turn) {
         self.other_until = self.other_until.max(Some(turn.ends));
         match &mut self.free_at {
@@ -159,19 +158,20 @@ impl Medium {
 }
 
 impl Queue {
-    /// The end of the turn in progress at a time before the last one ends, or of the one that
-    /// begins then.
+    /// Returns the end of the turn that is in progress or begins at `at`, which must be before
+    /// `until`.
     fn turn_ends_after(self, at: Instant) -> Instant {
         let left = self.until.saturating_duration_since(at).as_nanos();
         let each = self.each.as_nanos().max(1);
-        // The rest is whole turns and the remainder of the one in progress. Both fit in 64 bits.
+        // The remaining time is the rest of the turn in progress and whole turns after it.
         let rest = left - (left - 1) / each * each;
         saturating_add(at, Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX)))
     }
 }
 
-/// The child of a path's seed that draws back-offs in the forward direction; the one below draws in
-/// the reverse direction. Connections are children of seeds too, with numbers far below.
+/// Child number of a path's seed for the random back-offs of the forward direction; this number
+/// less 1 is for the reverse direction. Connections are children of seeds too, numbered from 0, so
+/// the numbers do not collide.
 const BACK_OFF_SEED_CHILD: u64 = u64::MAX - 1;
 
 #[cfg(test)]

@@ -1,34 +1,33 @@
-//! Constant UDP streams through the links that a lab measured, in virtual time.
+//! Repeats a lab's measurements of constant UDP streams over Ethernet and 802.11 in virtual time.
 //!
-//! `oracles/udp-rate-sweep.csv`: `iperf -u` for 60 s at each rate, means of three trials, from a
-//! laptop through a Linksys WRT54GL to another host, one metre apart. The lab's notes state no
-//! more. The other conditions are assumptions; with others a saturated cell carries the rates in
-//! parentheses:
+//! The measurements are in `oracles/udp-rate-sweep.csv`: `iperf -u` for 60 s at each rate, means of
+//! three trials, from a laptop through a Linksys WRT54GL to another host, one metre apart. The
+//! lab's notes state no other conditions. The following are assumed; each parenthesis has the rate
+//! of a saturated cell under another assumption:
 //!
 //! - datagrams of 1470 bytes over IPv4, the default of iperf 2;
-//! - one station, whose frames use the medium once: the server has one address in the wired and the
-//!   wireless part of the lab, so it was on a wire (twice: half the rate);
+//! - one station, and each packet is one frame on the medium, because the server was on a wire: its
+//!   address is the same in the wired and the wireless part of the lab (two frames: half the rate);
 //! - 11 and 54 Mbit/s, the highest rates, because the distance is one metre;
 //! - ACKs at the highest mandatory rate (802.11b with a long preamble: 6.25 Mbit/s; at 2 Mbit/s
 //!   6.11, all rows still within 10 %; at 1 Mbit/s 5.93, one row 12 % short);
 //! - the long preamble, which every 802.11b station supports (the short one: 6.96 Mbit/s; with ACKs
 //!   at 2 Mbit/s 6.78, all rows still within 10 %);
 //! - no protection in 802.11g, as the notes mention no 802.11b station;
-//! - a slot of 20 us in 802.11g, the one assumption that decides the result: with 9 us a cell
-//!   carries 29.9 Mbit/s, a fifth to three tenths above the measurement. It is plausible: an access
-//!   point keeps the long slot for any station nearby that needs it, and the lab's table for the
-//!   mode "b+g", where that is the rule, is equal to the last digit. (A slot of 9 us with a CTS at
-//!   11 Mbit/s and the short preamble would give 23.0, within 10 % as well.)
+//! - a slot of 20 us in 802.11g, the only assumption that decides the result: with 9 us the rate is
+//!   29.9 Mbit/s, 20 to 30 % above the measurement. The long slot is plausible, because an access
+//!   point uses it while any nearby station needs it, and because the lab's table for the mode
+//!   "b+g", which requires it, is the same to the last digit. (A slot of 9 us, a CTS at 11 Mbit/s
+//!   and the short preamble would give 23.0 Mbit/s, within 10 % as well.)
 
 use std::time::{Duration, Instant};
 
 use rdt_emulator::{Bitrate, Delivery, Direction, Dropped, Link, LinkConfig, Path, QueueLimit, WifiConfig};
 
-/// Bytes of IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers.
 const HEADERS: u32 = 20 + 8;
-/// The default datagram of iperf 2, in bytes.
+/// Default payload of iperf 2 datagrams, in bytes.
 const PAYLOAD: u16 = 1_470;
-/// Duration of each stream.
 const DURATION: Duration = Duration::from_secs(20);
 
 #[expect(
@@ -39,14 +38,14 @@ fn epoch() -> Instant {
     Instant::now()
 }
 
-/// The link of a row of the table.
+/// Returns the link of a medium named in the table.
 fn link(medium: &str) -> LinkConfig {
     let config = LinkConfig::new(None, Duration::ZERO).queue(QueueLimit::packets(1_000));
     match medium {
         "802.11b" => config.overhead(HEADERS).wifi(WifiConfig::b()),
         "802.11g" => config.overhead(HEADERS).wifi(WifiConfig::g()),
         "802.11g, short slot" => config.overhead(HEADERS).wifi("wifi-g:slot=short".parse().expect("a cell")),
-        // IEEE Std 802.3: preamble 8, addresses and type 14, FCS 4, gap 12.
+        // In bytes (IEEE Std 802.3): preamble 8, addresses and type 14, FCS 4, gap 12.
         "ethernet100" => {
             let rate = Some(Bitrate::from_bps(100_000_000));
             LinkConfig { rate, ..config.overhead(HEADERS + 8 + 14 + 4 + 12) }
@@ -55,7 +54,7 @@ fn link(medium: &str) -> LinkConfig {
     }
 }
 
-/// A link alone, or as one direction of a path.
+/// A single link, or a path of which one direction is used.
 enum Through {
     Link(Box<Link>),
     Path(Box<Path>),
@@ -77,12 +76,12 @@ impl Through {
     }
 }
 
-/// Sends payload at a constant rate in Mbit/s through a link, and returns the delivered rate.
+/// Sends payload at the rate `offered`, in Mbit/s, through a link, and returns the delivered rate.
 fn delivered(config: LinkConfig, offered: f64) -> f64 {
     arriving(Through::Link(Link::new(config, 1, Direction::Forward).into()), offered)
 }
 
-/// Does the same through both directions of a path, of which one is idle.
+/// Sends like [`delivered`], but through one direction of a path whose other direction is idle.
 fn delivered_by_path(config: LinkConfig, offered: f64) -> f64 {
     arriving(Through::Path(Path::new(config, 1).into()), offered)
 }
@@ -155,8 +154,7 @@ fn saturated_cell_matches_lab_average() {
     }
 }
 
-/// With the other slot the cell carries the rate of the standard's arithmetic, far from the
-/// measurement.
+/// With the short slot the rate is that of the standard's arithmetic, far above the measurement.
 #[test]
 fn short_slot_follows_arithmetic_not_lab() {
     let short = link("802.11g, short slot");

@@ -1,6 +1,6 @@
-//! Settings of an 802.11 cell, and the airtime of a packet in it.
+//! Settings of an 802.11 cell, and the airtime of a packet in the cell.
 //!
-//! Clauses are those of IEEE Std 802.11-2020.
+//! Clause numbers refer to IEEE Std 802.11-2020.
 
 use std::num::NonZeroU8;
 use std::time::Duration;
@@ -10,11 +10,10 @@ use super::contention::{Contention, PER_MILLION};
 use super::phy::{Preamble, Radio, SlotTime, Timing, WifiRate, WifiStandard, duration};
 use crate::bitrate::Bitrate;
 
-/// An 802.11 cell through which a link sends.
+/// Settings of the 802.11 cell through which a link sends.
 ///
 /// [`WifiConfig::a`], [`b`](Self::b) and [`g`](Self::g) are cells of one station and its access
-/// point without transmission errors. [`str::parse`] reads them with options, as in
-/// `wifi-b:preamble=short,stations=2`.
+/// point. The text form adds options: `wifi-b:preamble=short,stations=2`.
 ///
 /// ```
 /// use rdt_emulator::WifiConfig;
@@ -28,70 +27,73 @@ use crate::bitrate::Bitrate;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WifiConfig {
-    /// The physical layer.
+    /// Physical layer.
     pub standard: WifiStandard,
-    /// The rate of data frames.
+    /// Bit rate of data frames.
     pub rate: WifiRate,
-    /// The highest basic rate: ACK, RTS and CTS, which all stations must receive, are sent at the
-    /// highest mandatory rate that is neither above this nor above `rate` (10.6.6.5).
+    /// Highest basic rate of the cell. ACK, RTS and CTS frames, which all stations must receive,
+    /// are sent at the highest mandatory rate that exceeds neither this rate nor `rate` (10.6.6.5).
     pub basic_rate: WifiRate,
-    /// The preamble of frames at 802.11b rates.
+    /// Preamble of frames at 802.11b rates.
     pub preamble: Preamble,
-    /// The slot time of 802.11g.
+    /// Slot time of 802.11g.
     pub slot: SlotTime,
-    /// Data frames longer than this, in bytes with header and FCS, are preceded by RTS and CTS.
+    /// Length in bytes, with MAC header and FCS, above which RTS and CTS precede a data frame.
+    /// `None`: no RTS and CTS.
     pub rts_threshold: Option<u32>,
-    /// The rate of the CTS-to-self before each OFDM frame, which keeps 802.11b stations from
-    /// sending (the protection mechanism for non-ERP receivers). An RTS is sent at this rate
-    /// instead, if there is one.
+    /// Bit rate of the CTS-to-self before each OFDM frame, which prevents 802.11b stations from
+    /// sending (the protection mechanism for non-ERP receivers). With RTS and CTS, these frames use
+    /// the rate and replace the CTS-to-self. `None`: no protection.
     pub protection: Option<WifiRate>,
-    /// Saturated stations, this one included, with frames as long as ours.
+    /// Number of stations, including this one, that always have a frame to send. Their frames are
+    /// as long as ours.
     pub stations: NonZeroU8,
-    /// True if the far end is a station too, so that the access point sends each frame a second
-    /// time.
+    /// True if the far end is a station of the same cell, so that the access point sends each frame
+    /// again.
     pub via_access_point: bool,
-    /// The back-off before each frame.
+    /// Length of the random back-off between frames: its mean, or drawn for each frame.
     pub back_off: BackOff,
 }
 
-/// Back-off of a station.
+/// How the model chooses the back-off of a station.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackOff {
-    /// Always the mean.
+    /// Every back-off has the mean length.
     #[default]
     Mean,
-    /// Uniform from zero to twice the mean, in as many steps as the contention window has.
+    /// Each back-off is drawn, uniform from zero to twice the mean, in as many steps as the
+    /// contention window has slots.
     Drawn,
 }
 
-/// Bytes around an IP packet: the header with three addresses and the FCS (9.3.2.1), and LLC with
-/// SNAP (RFC 1042).
+/// Bytes that a data frame adds to an IP packet: MAC header with three addresses, FCS (9.3.2.1),
+/// and LLC with SNAP (RFC 1042).
 pub(super) const MAC_OVERHEAD_BYTES: u32 = 24 + 4 + LLC_SNAP_BYTES;
 
-/// The largest MSDU in bytes, LLC and SNAP included (9.2.3, table 9-25).
+/// Largest payload of a frame (MSDU), which includes LLC and SNAP (9.2.3, table 9-25).
 const MAX_MSDU_BYTES: u32 = 2_304;
-/// Bytes of LLC (IEEE Std 802.2: 3) and SNAP (IEEE Std 802: 5).
+/// LLC header (IEEE Std 802.2: 3 bytes) and SNAP header (IEEE Std 802: 5 bytes).
 const LLC_SNAP_BYTES: u32 = 8;
 
-/// Bytes of ACK and CTS (9.3.1.3, 9.3.1.4).
+/// Length of an ACK or CTS frame (9.3.1.3, 9.3.1.4).
 const ACK_BYTES: u32 = 14;
-/// Bytes of RTS (9.3.1.2).
+/// Length of an RTS frame (9.3.1.2).
 const RTS_BYTES: u32 = 20;
 
 impl WifiConfig {
-    /// 802.11a at 54 Mbit/s.
+    /// Returns a cell of 802.11a at 54 Mbit/s.
     pub const fn a() -> Self {
         Self::new(WifiStandard::A, WifiRate::MBPS_54, WifiRate::MBPS_24)
     }
 
-    /// 802.11b at 11 Mbit/s, with ACKs at 11 Mbit/s and the long preamble that every station
-    /// supports.
+    /// Returns a cell of 802.11b at 11 Mbit/s, with ACKs at 11 Mbit/s and the long preamble, which
+    /// every station supports.
     pub const fn b() -> Self {
         Self::new(WifiStandard::B, WifiRate::MBPS_11, WifiRate::MBPS_11)
     }
 
-    /// 802.11g at 54 Mbit/s. The cell admits 802.11b stations, so it has the long slot, but none is
-    /// present, so there is no protection.
+    /// Returns a cell of 802.11g at 54 Mbit/s. It has the long slot, because it admits 802.11b
+    /// stations, but no protection, because none of them is present.
     pub const fn g() -> Self {
         Self::new(WifiStandard::G, WifiRate::MBPS_54, WifiRate::MBPS_24)
     }
@@ -111,11 +113,11 @@ impl WifiConfig {
         }
     }
 
-    /// The longest IP packet that one frame carries, in bytes. It limits the link's
-    /// [`Mtu`](crate::Mtu).
+    /// Length of the longest IP packet that fits in a frame, in bytes. It is an upper bound of the
+    /// link's [`Mtu`](crate::Mtu).
     pub const MTU: u32 = MAX_MSDU_BYTES - LLC_SNAP_BYTES;
 
-    /// Returns whether such a cell can exist.
+    /// Checks that the standard has the rates and options of these settings.
     pub fn check(&self) -> Result<(), WifiError> {
         let standard = self.standard;
         for rate in [self.rate, self.basic_rate] {
@@ -142,17 +144,18 @@ impl WifiConfig {
         }
     }
 
-    /// Airtime of a packet of `bytes` bytes in a saturated cell: DIFS, back-off, RTS and CTS if
-    /// used, the frame, SIFS and ACK. The turns of other stations and of the access point are
-    /// included.
+    /// Returns the airtime of an IP packet of `bytes` bytes in a cell whose stations always have a
+    /// frame to send: DIFS, back-off, RTS and CTS if used, the frame, SIFS and ACK. It includes the
+    /// frames of other stations, and the repetition by the access point, for each packet.
     ///
-    /// A fragment counts as a packet. Packets over 4 GiB count as 4 GiB.
+    /// Each IP fragment has the airtime of a packet. Packets over 4 GiB count as 4 GiB.
     pub fn airtime(&self, bytes: usize) -> Duration {
         let cost = Costs::new(*self).of(bytes, Contenders::OneWay, None);
         duration(cost.total)
     }
 
-    /// The rate at which packets of `bytes` bytes pass a saturated cell.
+    /// Returns the rate at which a cell delivers IP packets of `bytes` bytes if its stations always
+    /// have a frame to send.
     pub fn throughput(&self, bytes: usize) -> Bitrate {
         let bits = bytes as u128 * 8 * 1_000_000_000;
         let rate = bits / self.airtime(bytes).as_nanos().max(1);
@@ -163,7 +166,6 @@ impl WifiConfig {
         Radio { standard: self.standard, preamble: self.preamble }
     }
 
-    /// The rate of ACK, RTS and CTS.
     fn control_rate(&self) -> WifiRate {
         let limit = self.rate.min(self.basic_rate);
         let usable = |rate: &WifiRate| {
@@ -174,7 +176,6 @@ impl WifiConfig {
         WifiRate::ALL.into_iter().rev().find(usable).unwrap_or(limit)
     }
 
-    /// The frames that carry a packet of `bytes` bytes.
     fn exchange(&self, bytes: u32) -> Exchange {
         let (radio, sifs) = (self.radio(), Timing::new(self.standard, self.slot).sifs);
         let frame_bytes = bytes.saturating_add(MAC_OVERHEAD_BYTES);
@@ -189,40 +190,40 @@ impl WifiConfig {
         };
         let arrives = lead + radio.frame(self.rate, frame_bytes);
         let ends = arrives + sifs + radio.frame(control, ACK_BYTES);
-        // After a collision a station waits for the response as long as that would take
-        // (10.3.2.3.7): with RTS, for the CTS only.
+        // After a collision a station waits for the response for the time that the response would
+        // take (10.3.2.3.7). With RTS that is the CTS, otherwise the ACK.
         Exchange { arrives, ends, collides: if reserves { lead - sifs } else { ends } }
     }
 }
 
-/// Times in ns after a station begins to send.
+/// Times of a frame exchange, in ns after the station begins to send.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
     /// End of the data frame.
     arrives: u64,
-    /// End of the acknowledgement.
+    /// End of the ACK frame.
     ends: u64,
-    /// End of a collision, when both stations have noticed it.
+    /// End of a collision, when both stations have detected it.
     collides: u64,
 }
 
-/// True if the other direction of the path sends too.
+/// Whether only this direction of the path sends, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contenders {
     OneWay,
     BothWays,
 }
 
-/// Costs of a packet, in ns from the time at which its station may send.
+/// In ns after the time at which the packet's station may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Until the packet has arrived.
+    /// Time until the packet arrives at the far end.
     pub(super) arrives: u64,
-    /// Until the station may send again: with the acknowledgement, DIFS and the next back-off.
+    /// Time until the station may send again: after the ACK, DIFS and the next back-off.
     pub(super) total: u64,
 }
 
-/// The costs in a cell that are known beforehand.
+/// Parts of the airtime that are the same for all packets, computed once.
 #[derive(Debug, Clone)]
 pub(super) struct Costs {
     config: WifiConfig,
@@ -243,10 +244,12 @@ impl Costs {
         }
     }
 
-    /// The cost of a packet of `bytes` bytes. `draw` determines the back-off if it is drawn.
+    /// Returns the airtime of an IP packet of `bytes` bytes. `draw` determines a random back-off;
+    /// `None` uses the mean.
     ///
-    /// No step overflows: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, collisions of 256 stations take
-    /// about as long again, and 255 stations have such a turn twice.
+    /// No step overflows 64 bits: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, the collisions of 256
+    /// stations about double that, and the frames of 255 stations, repeated by the access point,
+    /// multiply it by 510.
     pub(super) fn of(&self, bytes: usize, contenders: Contenders, draw: Option<u64>) -> Cost {
         let exchange = self.config.exchange(u32::try_from(bytes).unwrap_or(u32::MAX));
         let (contention, ours) = match contenders {
@@ -258,15 +261,15 @@ impl Costs {
         let idle = draw.map_or(contention.idle, |draw| self.drawn(contention.idle, draw));
         let turn = exchange.ends + collisions + difs + idle;
         let (first_hop, hops) = if self.config.via_access_point { (turn, 2) } else { (0, 1) };
-        // Each other station has one turn between two of ours. If both directions send, two of ours
-        // share it.
+        // Each other station sends one frame between two of ours. If both directions of the path
+        // send, each has half of that cost.
         let others = u64::from(self.config.stations.get()) - 1;
         let total = turn * hops;
         Cost { arrives: first_hop + exchange.arrives, total: total + total * others / ours }
     }
 
-    /// A back-off between zero and twice the mean, uniform in steps of a slot if no other station
-    /// sends.
+    /// Returns a back-off in ns that is uniform from 0 to `2 * mean`, in `cw_min` steps. Each step
+    /// is a slot if there is no other station.
     fn drawn(&self, mean: u64, draw: u64) -> u64 {
         let window = u64::from(self.timing.cw_min);
         2 * mean * (draw % (window + 1)) / window

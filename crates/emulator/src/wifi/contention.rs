@@ -1,30 +1,31 @@
-//! The cost of contention between stations.
+//! Airtime that contention between stations costs.
 //!
-//! It follows the fixed point of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed
-//! Coordination Function", IEEE JSAC 18(3), March 2000: saturated stations collide with a constant
-//! probability, independent of the past, and retry a frame until it arrives.
+//! The model is that of G. Bianchi, "Performance Analysis of the IEEE 802.11 Distributed
+//! Coordination Function", IEEE JSAC 18(3), March 2000: stations always have a frame to send,
+//! collide with a constant probability, and repeat a frame until it arrives.
 
 use super::phy::Timing;
 
-/// Mean cost of one delivered frame besides the frame itself.
+/// Mean contention for each delivered frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Contention {
-    /// Idle slots, in ns altogether.
+    /// Mean time of idle slots for each delivered frame, in ns.
     pub(super) idle: u64,
-    /// Collisions, in millionths.
+    /// Mean number of collisions for each delivered frame, in millionths.
     pub(super) collisions: u64,
 }
 
-/// Fixed-point scale of [`Contention::collisions`].
+/// One collision, in the unit of [`Contention::collisions`].
 pub(super) const PER_MILLION: u64 = 1_000_000;
 
 impl Contention {
-    /// The cost among this many stations, at least one.
+    /// Returns the mean contention among `stations` stations, which must be at least 1.
     ///
-    /// A single station never collides, and waits for half of `aCWmin` slots.
+    /// A single station has no collisions, and half of `aCWmin` idle slots on average.
     pub(super) fn among(stations: u32, timing: Timing) -> Self {
         let attempt = attempt_probability(stations, timing);
-        // Equations 10 and 11, as mean numbers of slots for each slot that carries a frame.
+        // From equations 10 and 11: mean numbers of idle slots and of collisions for each slot with
+        // a successful transmission.
         let silent = power(1.0 - attempt, stations);
         let success = f64::from(stations) * attempt * power(1.0 - attempt, stations - 1);
         let idle = silent / success * f64::from(u32::try_from(timing.slot).unwrap_or(u32::MAX));
@@ -33,8 +34,8 @@ impl Contention {
     }
 }
 
-/// The probability that a station sends in a slot: equation 7, with the collision probability of
-/// equation 9. Their difference decreases with the probability, so bisection finds the fixed point.
+/// Returns the probability that a station sends in a slot: the solution of equations 7 and 9. Their
+/// difference is monotonic in the collision probability, so bisection finds it.
 fn attempt_probability(stations: u32, timing: Timing) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -49,14 +50,16 @@ fn attempt_probability(stations: u32, timing: Timing) -> f64 {
     attempt_given(low, timing)
 }
 
-/// Equation 7 with the geometric sum written out, which is defined at a half too.
+/// Returns the probability that a station sends in a slot, given the collision probability. This is
+/// equation 7 with its geometric series as a sum, which is also defined at a probability of 1/2.
 fn attempt_given(collision: f64, timing: Timing) -> f64 {
     let window = f64::from(timing.cw_min + 1);
     let sum: f64 = (0..timing.stages()).map(|stage| power(2.0 * collision, stage)).sum();
     2.0 / (1.0 + window + collision * window * sum)
 }
 
-/// Multiplications only, so that every platform finds the same result.
+/// Returns `base` to the power of `exponent` by multiplications only, so that the result is the
+/// same on every platform.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
@@ -93,8 +96,8 @@ mod tests {
         assert!(collisions.is_sorted_by(|a, b| a < b), "{collisions:?}");
     }
 
-    /// Simulates the back-off of 10.3.3 slot by slot: a station at zero sends, and a collision
-    /// doubles its range.
+    /// Simulates the back-off of 10.3.3 slot by slot: a station whose count reaches zero sends, and
+    /// a collision doubles the range of its next back-off.
     fn played(stations: usize, timing: Timing, seed: u64) -> (f64, f64) {
         const SUCCESSES: u32 = 100_000;
 

@@ -7,7 +7,7 @@ use super::config::{BackOff, WifiConfig};
 use super::phy::{Preamble, SlotTime, WifiRate, WifiStandard};
 use crate::units::{UnitError, parse_bitrate, parse_bytes};
 
-/// Why a text or a configuration is not an 802.11 cell.
+/// Why a text or a configuration is not a valid 802.11 cell.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WifiError {
@@ -20,7 +20,7 @@ pub enum WifiError {
         /// The text as given.
         input: String,
     },
-    /// The option does not exist.
+    /// An option does not exist.
     #[error(
         "'{word}' is not an option of an 802.11 cell: the options are rate=, basic=, preamble=, slot=, rts, \
          protection, stations=, via-ap and backoff="
@@ -29,50 +29,50 @@ pub enum WifiError {
         /// The option as given.
         word: String,
     },
-    /// The option does not have this value.
+    /// An option has a value that does not exist for it.
     #[error("'{word}' is not {expected}")]
     BadValue {
         /// The option as given.
         word: String,
-        /// The values that it has, with examples.
+        /// The valid values of the option, with examples.
         expected: &'static str,
     },
-    /// The value of the option is malformed.
+    /// The value of an option is not a valid quantity.
     #[error("in '{word}': {source}")]
     BadQuantity {
         /// The option as given.
         word: String,
-        /// The error in its value.
+        /// The error in the value.
         source: UnitError,
     },
-    /// The option is given twice.
+    /// An option is given twice.
     #[error("'{word}' repeats an option")]
     Twice {
-        /// The second occurrence.
+        /// The second occurrence of the option.
         word: String,
     },
-    /// The standard does not have the rate.
+    /// The standard does not have the configured rate.
     #[error("{standard} has no rate of {rate}: {}", rates(*standard))]
     NoSuchRate {
-        /// The standard.
+        /// The configured standard.
         standard: WifiStandard,
-        /// The missing rate.
+        /// The rate that the standard does not have.
         rate: WifiRate,
     },
-    /// The standard does not have the option.
+    /// The standard does not have a configured option.
     #[error("{standard} has no {what}")]
     NotThere {
-        /// The standard.
+        /// The configured standard.
         standard: WifiStandard,
-        /// The missing option.
+        /// The option that the standard does not have.
         what: &'static str,
     },
-    /// The rate of protection is not one of 802.11b.
+    /// The rate of protection is not an 802.11b rate.
     #[error(
         "stations of 802.11b do not understand protection at {rate}: it is sent at 1, 2, 5.5 or 11 Mbit/s"
     )]
     NoProtection {
-        /// The rate.
+        /// The configured rate of protection.
         rate: WifiRate,
     },
 }
@@ -85,7 +85,7 @@ const fn rates(standard: WifiStandard) -> &'static str {
     }
 }
 
-/// Reads a standard, and options that differ from [`WifiConfig::a`], [`b`](WifiConfig::b) or
+/// Parses a standard, and options that change [`WifiConfig::a`], [`b`](WifiConfig::b) or
 /// [`g`](WifiConfig::g):
 ///
 /// | option | sets |
@@ -100,7 +100,7 @@ const fn rates(standard: WifiStandard) -> &'static str {
 /// | `via-ap` | [`WifiConfig::via_access_point`] |
 /// | `backoff=mean`, `backoff=drawn` | [`WifiConfig::back_off`] |
 ///
-/// Letter case is ignored. A `rate` below the basic rate lowers that too.
+/// Letter case is ignored.
 impl FromStr for WifiConfig {
     type Err = WifiError;
 
@@ -158,9 +158,7 @@ impl WifiConfig {
     }
 }
 
-/// One option of a cell.
 struct Word<'a> {
-    /// The whole option as given.
     whole: &'a str,
     key: &'a str,
     value: Option<&'a str>,

@@ -1,20 +1,20 @@
-//! Physical layers of 802.11: the airtime of a frame, and the gaps around it.
+//! Physical layers of 802.11: the airtime of a frame, and the gaps between frames.
 //!
-//! Clauses are those of IEEE Std 802.11-2020.
+//! Clause numbers refer to IEEE Std 802.11-2020.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::bitrate::Bitrate;
 
-/// Physical layer.
+/// Physical layer of an 802.11 cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WifiStandard {
     /// 5 GHz, 6 to 54 Mbit/s: OFDM, clause 17.
     A,
     /// 2.4 GHz, 1 to 11 Mbit/s: HR/DSSS, clause 16, with the lower rates of clause 15.
     B,
-    /// 2.4 GHz, all of these rates: ERP, clause 18.
+    /// 2.4 GHz, all rates of 802.11a and 802.11b: ERP, clause 18.
     G,
 }
 
@@ -28,10 +28,10 @@ impl fmt::Display for WifiStandard {
     }
 }
 
-/// Bit rate of a frame.
+/// Bit rate of an 802.11 frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WifiRate(
-    /// In units of 500 kbit/s, as the Supported Rates element counts (9.4.2.3).
+    /// In units of 500 kbit/s, as in the Supported Rates element (9.4.2.3).
     u8,
 );
 
@@ -77,23 +77,23 @@ impl WifiRate {
         Self::MBPS_54,
     ];
 
-    /// The rate of this speed, if there is one.
+    /// Returns the 802.11 rate that equals `bitrate`, or `None` if there is none.
     pub fn of(bitrate: Bitrate) -> Option<Self> {
         Self::ALL.into_iter().find(|rate| rate.bitrate() == bitrate)
     }
 
-    /// The speed.
+    /// Returns the rate in bits per second.
     pub const fn bitrate(self) -> Bitrate {
         Bitrate::from_bps(self.0 as u64 * 500_000)
     }
 
-    /// Returns whether this is a DSSS rate of 802.11b. The other rates are OFDM.
+    /// Returns whether this is a DSSS rate of 802.11b. All other rates are OFDM.
     pub const fn is_dsss(self) -> bool {
         matches!(self, Self::MBPS_1 | Self::MBPS_2 | Self::MBPS_5_5 | Self::MBPS_11)
     }
 
-    /// Returns whether every station with rates of this kind must support this one (clauses 16 and
-    /// 17).
+    /// Returns whether this rate is mandatory for all DSSS stations (clause 16) or all OFDM
+    /// stations (clause 17).
     pub(super) const fn is_mandatory(self) -> bool {
         self.is_dsss() || matches!(self, Self::MBPS_6 | Self::MBPS_12 | Self::MBPS_24)
     }
@@ -105,40 +105,40 @@ impl fmt::Display for WifiRate {
     }
 }
 
-/// Preamble of frames at 802.11b rates.
+/// Physical-layer preamble of frames at 802.11b rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Preamble {
-    /// Supported by every station. Frames at 1 Mbit/s always have it.
+    /// Long preamble, which every station supports. Frames at 1 Mbit/s always have it.
     #[default]
     Long,
-    /// Half as long.
+    /// Short preamble, which takes half the time of the long one.
     Short,
 }
 
-/// Slot time of 802.11g. The other standards have only one.
+/// Slot time of 802.11g. 802.11a and 802.11b have fixed slot times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SlotTime {
-    /// 20 us, required as long as a station in this cell or an overlapping one needs it (9.4.1.4).
+    /// 20 us, required while a station in this cell or an overlapping one needs it (9.4.1.4).
     #[default]
     Long,
     /// 9 us.
     Short,
 }
 
-/// Gaps between frames, in ns, and the range of the back-off.
+/// Gaps between frames, in ns, and the range of the random back-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timing {
     pub(super) slot: u64,
     pub(super) sifs: u64,
-    /// `aCWmin`: the first back-off of a frame is a uniform number of slots from 0 to this.
+    /// `aCWmin`: the first back-off of a frame is uniform from 0 to this number of slots.
     pub(super) cw_min: u32,
 }
 
-/// `aCWmax` of all three standards.
+/// `aCWmax` of all three standards: the largest back-off, in slots.
 pub(super) const CW_MAX: u32 = 1023;
 
 impl Timing {
-    /// From the tables of PHY characteristics of clauses 16, 17 and 18.
+    /// Values from the tables of PHY characteristics in clauses 16, 17 and 18.
     pub(super) const fn new(standard: WifiStandard, slot: SlotTime) -> Self {
         match (standard, slot) {
             (WifiStandard::A, _) => Self { slot: 9 * NS_PER_US, sifs: 16 * NS_PER_US, cw_min: 15 },
@@ -152,18 +152,18 @@ impl Timing {
         }
     }
 
-    /// DIFS is SIFS and two slots (10.3.7).
+    /// Returns DIFS in ns: SIFS and two slots (10.3.7).
     pub(super) const fn difs(self) -> u64 {
         self.sifs + 2 * self.slot
     }
 
-    /// Number of times that the range of the back-off doubles before it reaches `aCWmax` (10.3.3).
+    /// Returns how often the range of the back-off doubles from `aCWmin` to `aCWmax` (10.3.3).
     pub(super) const fn stages(self) -> u32 {
         ((CW_MAX + 1) / (self.cw_min + 1)).ilog2()
     }
 }
 
-/// Settings of a station that determine the airtime of a frame.
+/// Settings of a station that, with rate and length, determine the airtime of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Radio {
     pub(super) standard: WifiStandard,
@@ -171,18 +171,18 @@ pub(super) struct Radio {
 }
 
 impl Radio {
-    /// Airtime of a frame of `bytes` bytes, header and FCS included, in ns.
+    /// Returns the airtime, in ns, of a frame of `bytes` bytes including MAC header and FCS.
     ///
     /// It fits in 64 bits: 2^32 bytes at 1 Mbit/s are 3.5e13 ns.
     pub(super) fn frame(self, rate: WifiRate, bytes: u32) -> u64 {
         if rate.is_dsss() { self.dsss(rate, bytes) } else { self.ofdm(rate, bytes) }
     }
 
-    /// Preamble and header, and the bytes rounded up to a microsecond, as the header counts them
-    /// (16.3.4).
+    /// Airtime of a DSSS frame, in ns: preamble and PHY header, then the bytes, rounded up to a
+    /// microsecond (16.3.4).
     fn dsss(self, rate: WifiRate, bytes: u32) -> u64 {
-        // SYNC and SFD of 144 bits and a header of 48 at 1 Mbit/s; or 72 at 1 Mbit/s and 48 at 2
-        // (16.2.2).
+        // In microseconds. Long: preamble of 144 bits and header of 48 bits at 1 Mbit/s. Short:
+        // preamble of 72 bits at 1 Mbit/s and header of 48 bits at 2 Mbit/s (16.2.2).
         let head = match self.preamble {
             Preamble::Short if rate != WifiRate::MBPS_1 => 72 + 24,
             _ => 144 + 48,
@@ -190,30 +190,29 @@ impl Radio {
         (head + (u64::from(bytes) * 16).div_ceil(rate.0.into())) * NS_PER_US
     }
 
-    /// 17.4.3; clause 18 adds the signal extension.
+    /// Airtime of an OFDM frame, in ns (17.4.3; 802.11g adds the signal extension of clause 18).
     fn ofdm(self, rate: WifiRate, bytes: u32) -> u64 {
-        /// The preamble, and one symbol for SIGNAL (17.3.2).
+        /// Microseconds of the preamble and of the SIGNAL symbol (17.3.2).
         const HEAD: u64 = 16 + 4;
         const SYMBOL: u64 = 4;
-        /// SERVICE before the bytes and tail bits after them (17.3.5.2, 17.3.5.3).
+        /// Bits of the SERVICE field before the bytes, and tail bits after them (17.3.5.2,
+        /// 17.3.5.3).
         const EXTRA_BITS: u64 = 16 + 6;
-        /// Idle time after a frame in the 2.4 GHz band, for the decoder, because SIFS is shorter
-        /// (10.3.8).
+        /// Microseconds without a signal after a frame at 2.4 GHz: more time for the decoder,
+        /// because SIFS is shorter there (10.3.8).
         const SIGNAL_EXTENSION: u64 = 6;
 
-        // A symbol of 4 us carries 2 bits for each unit of 500 kbit/s (Table 17-4).
+        // A symbol of 4 us carries 2 data bits for each 500 kbit/s of the rate (table 17-4).
         let symbols = (EXTRA_BITS + u64::from(bytes) * 8).div_ceil(u64::from(rate.0) * 2);
         let extension = if self.standard == WifiStandard::G { SIGNAL_EXTENSION } else { 0 };
         (HEAD + symbols * SYMBOL + extension) * NS_PER_US
     }
 }
 
-/// A time in ns.
 pub(super) const fn duration(nanos: u64) -> Duration {
     Duration::from_nanos(nanos)
 }
 
-/// Nanoseconds in a microsecond.
 pub(super) const NS_PER_US: u64 = 1_000;
 
 #[cfg(test)]
@@ -247,10 +246,10 @@ mod tests {
 
     #[test]
     fn a_last_symbol_is_sent_whole() {
-        // 216 bits a symbol at 54 Mbit/s: 22 and 24 bytes fill a symbol up to two bits.
+        // A symbol at 54 Mbit/s carries 216 bits: 22 bits and 24 bytes fill it up to 2 bits.
         let ofdm = |bytes| micros(WifiStandard::A, Preamble::Long, WifiRate::MBPS_54, bytes);
         assert_eq!([ofdm(24), ofdm(25)], [24, 28]);
-        // 8/11 us a byte: 11 bytes are 8 us, and one byte more is rounded up to a microsecond.
+        // A byte takes 8/11 us, so 11 bytes take 8 us. A 12th byte is rounded up to a microsecond.
         let dsss = |bytes| micros(WifiStandard::B, Preamble::Long, WifiRate::MBPS_11, bytes);
         assert_eq!([dsss(11), dsss(12)], [200, 201]);
     }

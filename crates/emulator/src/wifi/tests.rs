@@ -1,4 +1,4 @@
-//! Airtime against published figures. `sharing` tests the two directions of a path.
+//! Tests of airtimes against published figures. `sharing` tests two directions in one cell.
 
 use std::num::NonZeroU8;
 
@@ -8,7 +8,8 @@ use crate::testing::epoch;
 
 mod sharing;
 
-/// Kilobits of `payload` a second in packets of `packet` bytes, in a saturated cell.
+/// Returns the payload rate in kbit/s of a saturated cell, for packets of `packet` bytes with
+/// `payload` bytes each.
 fn kbps(cell: &str, payload: usize, packet: usize) -> u128 {
     let cell: WifiConfig = cell.parse().unwrap();
     payload as u128 * 8 * 1_000_000 / cell.airtime(packet).as_nanos()
@@ -18,20 +19,20 @@ fn micros(cell: &str, packet: usize) -> f64 {
     cell.parse::<WifiConfig>().unwrap().airtime(packet).as_secs_f64() * 1e6
 }
 
-/// J. Jun, P. Peddabachagari, M. Sichitiu, "Theoretical Maximum Throughput of IEEE 802.11 and its
-/// Applications", IEEE NCA
-/// 2003. The paper adds 34 bytes to the payload, two fewer than here, has ACKs of 802.11b at 1
-///   Mbit/s, and does not round to a microsecond.
+/// Compares with J. Jun, P. Peddabachagari, M. Sichitiu, "Theoretical Maximum Throughput of IEEE
+/// 802.11 and its Applications", IEEE NCA 2003. The paper adds 34 bytes to the payload, two fewer
+/// than here, sends ACKs of 802.11b at 1 Mbit/s, and does not round up to a microsecond.
 #[test]
 fn airtime_matches_theoretical_maximum_throughput() {
-    // 50 DIFS + 310 back-off + 192 + 8 * (34 + 1500) / 11 + 10 SIFS + 304 ACK.
+    // In us: 50 DIFS + 310 back-off + 192 preamble + 8 * (34 + 1500) / 11 + 10 SIFS + 304 ACK.
     let b = 50.0 + 310.0 + 192.0 + 8.0 * 1_534.0 / 11.0 + 10.0 + 304.0;
     assert!((micros("wifi-b:basic=1mbit", 1_498) - b).abs() < 1.0);
     assert_eq!(kbps("wifi-b:basic=1mbit", 1_500, 1_498) / 10, 605);
-    // In addition 352 RTS + 10 + 304 CTS + 10.
+    // In addition 352 RTS + 10 SIFS + 304 CTS + 10 SIFS.
     assert!((micros("wifi-b:basic=1mbit,rts", 1_498) - (b + 676.0)).abs() < 1.0);
     assert_eq!(kbps("wifi-b:basic=1mbit,rts", 1_500, 1_498) / 10, 451);
-    // 34 DIFS + 67.5 back-off + 20 + 57 * 4 + 16 SIFS + 28 ACK, and with 28 RTS + 16 + 28 CTS + 16.
+    // 34 DIFS + 67.5 back-off + 20 preamble + 57 * 4 symbols + 16 SIFS + 28 ACK. With RTS also 28
+    // RTS + 16 SIFS + 28 CTS + 16 SIFS.
     assert_eq!(cost("wifi-a", 1_498), us_tenths(3_935));
     assert_eq!(kbps("wifi-a", 1_500, 1_498) / 10, 3_049);
     assert_eq!(cost("wifi-a:rts", 1_498), us_tenths(3_935 + 880));
@@ -47,15 +48,16 @@ const fn us_tenths(tenths: u64) -> Duration {
 
 #[test]
 fn protected_80211g_packet_costs_gaps_and_frames() {
-    // 50 DIFS + 150 back-off + 20 + 57 * 4 + 6 + 10 SIFS + 34 ACK.
+    // In us: 50 DIFS + 150 back-off + 20 preamble + 57 * 4 symbols + 6 extension + 10 SIFS + 34
+    // ACK.
     assert_eq!(cost("wifi-g", 1_498), us_tenths(4_980));
     // 28 DIFS + 67.5 back-off, the rest as above.
     assert_eq!(cost("wifi-g:slot=short", 1_498), us_tenths(3_935));
-    // CTS of 14 bytes at 11 Mbit/s, 192 + 11 or 96 + 11, and SIFS.
+    // CTS of 14 bytes at 11 Mbit/s, with the long (192 + 11) or short preamble (96 + 11), and SIFS.
     assert_eq!(cost("wifi-g:protection", 1_498), us_tenths(4_980 + 2_130));
     assert_eq!(cost("wifi-g:protection,preamble=short", 1_498), us_tenths(4_980 + 1_170));
-    // RTS of 20 bytes and CTS, both at the rate of the protection, each with SIFS: 192 + 15, 192 +
-    // 11.
+    // RTS of 20 bytes and CTS, both at the rate of the protection (192 + 15, 192 + 11), each with
+    // SIFS.
     assert_eq!(cost("wifi-g:protection,rts", 1_498), us_tenths(4_980 + 2_070 + 2_030 + 200));
     // An 802.11b frame needs no protection.
     assert_eq!(cost("wifi-g:rate=11mbit,protection", 99), cost("wifi-g:rate=11mbit", 99));
@@ -63,7 +65,8 @@ fn protected_80211g_packet_costs_gaps_and_frames() {
 
 #[test]
 fn control_rate_is_highest_mandatory_within_limits() {
-    // The difference is SIFS and ACK: 16 + 28, 32, 44 us.
+    // The turns differ in the data frame and in the ACK (28, 32 or 44 us), which follows a SIFS of
+    // 16 us.
     for (rate, ack, symbols) in [("54mbit", 28, 57), ("18mbit", 32, 171), ("9mbit", 44, 342)] {
         let data = 20 + symbols * 4;
         let expected = us_tenths(1_015 + (data + 16 + ack) * 10);
@@ -80,9 +83,9 @@ fn rts_threshold_exempts_short_frames() {
     assert_eq!(cost("wifi-b:rts=1000", 965), cost("wifi-b:rts", 965));
 }
 
-/// The lab on the wireless MTU, with 802.11a and IPv6 (48 bytes with UDP). Its payload in Mbit/s
-/// was 30.9 and 32.7 times payload over payload and 80, and each step of 258 bytes added 1.7 to 2
-/// Mbit/s.
+/// Compares with a lab on the wireless MTU, with 802.11a, IPv6 and UDP (48 bytes of headers). With
+/// a payload of p bytes it measured 30.9 and 32.7 Mbit/s times p / (p + 80). Each step of 258 bytes
+/// added 1.7 to 2 Mbit/s.
 #[test]
 fn longer_mtu_gain_matches_measurement() {
     let payloads = [1_452, 1_710, 1_968, 2_226];
@@ -95,9 +98,9 @@ fn longer_mtu_gain_matches_measurement() {
     }
 }
 
-/// Fragmentation in that lab: the wire behind the cell has an MTU of 1500, so longer payloads
-/// cross it as a packet of 1496 bytes and one with the rest, with 48 bytes of headers each.
-/// Throughput dropped, then rose again with the length of the second.
+/// Fragmentation in the same lab: the wire behind the cell has an MTU of 1500, so longer payloads
+/// are sent as a packet of 1496 bytes and a second packet, with 48 bytes of headers each. The
+/// throughput dropped, then rose with the length of the second packet.
 #[test]
 fn two_fragments_cost_two_packets() {
     let rate = |payload: usize| {
@@ -119,7 +122,7 @@ fn via_access_point_doubles_airtime() {
 
 #[test]
 fn stations_share_airtime_and_lose_collisions() {
-    // The throughput of all stations together, in thousandths of that of one alone.
+    // Throughput of all stations together, in thousandths of the throughput of a single station.
     let together = |stations: u8| {
         let cell = WifiConfig { stations: NonZeroU8::new(stations).unwrap(), ..WifiConfig::b() };
         cost("wifi-b", 1_498).as_nanos() * 1_000 * u128::from(stations) / cell.airtime(1_498).as_nanos()

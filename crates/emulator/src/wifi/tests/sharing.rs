@@ -1,4 +1,4 @@
-//! One medium, two directions.
+//! Tests of two directions that share one medium.
 
 use std::collections::VecDeque;
 
@@ -21,9 +21,9 @@ fn packet_on_free_medium_departs_at_once() {
     let mut path = path("wifi-b", 9);
     let now = epoch();
     path.push(Direction::Forward, now, vec![0; 1_470]).unwrap();
-    // 192 + 8 * (1498 + 36) / 11.
+    // In us: 192 preamble + 8 * (1498 + 36) / 11.
     assert_eq!(path.forward.next_wakeup(), Some(now + us_tenths(13_080)));
-    // The next one waits for 10 + 203 + 50 + 310 after it.
+    // The next frame starts 10 SIFS + 203 ACK + 50 DIFS + 310 back-off later.
     path.push(Direction::Forward, now, vec![0; 1_470]).unwrap();
     path.forward.pop(now + ms(9)).unwrap();
     assert_eq!(path.forward.next_wakeup(), Some(now + us_tenths(13_080 + 5_730 + 13_080)));
@@ -42,7 +42,7 @@ fn lone_ack_waits_for_current_frame_only() {
     let due = path.pop(Direction::Reverse, now + turn * 3).unwrap().due - now;
     assert!(due > turn / 2 && due < turn * 2, "{due:?}");
 
-    // The airtime of one direction delays the next packet of the other by as much.
+    // The airtime of one direction delays the next packet of the other direction by the same time.
     let queued = turn * 999;
     let mut last = Duration::ZERO;
     while let Some(delivery) = path.pop(Direction::Forward, start + queued * 2) {
@@ -51,7 +51,7 @@ fn lone_ack_waits_for_current_frame_only() {
     assert!(last > queued + turn / 2 + cost("wifi-b", 40), "{last:?} after {queued:?}");
 }
 
-/// Keeps both queues full for 10 s and returns what each direction delivers, in packets.
+/// Keeps both queues full for 10 s and returns the number of packets that each direction delivers.
 fn both_full(cell: &str, sizes: [usize; 2]) -> [u64; 2] {
     let mut path = path(cell, 20);
     let start = epoch();
@@ -72,7 +72,7 @@ fn two_saturated_directions_halve_airtime() {
         let config: WifiConfig = cell.parse().unwrap();
         let turn = Costs::new(config).of(1_498, Contenders::BothWays, None).total;
         let expected = 10_000_000_000 / turn;
-        // A queue of 20 packets is more than the difference at the end.
+        // The difference is at most about a queue of 20 packets.
         assert!(forward.abs_diff(reverse) <= 25, "{cell}: {forward} {reverse}");
         assert!(
             (forward + reverse).abs_diff(expected) <= expected / 50,
@@ -90,7 +90,8 @@ fn short_and_long_frames_get_equal_turns() {
     assert!(long.abs_diff(10_000_000_000 / pair) <= long / 20, "{long}");
 }
 
-/// The delays of two simultaneous bursts of 50 packets of 1500 bytes, one in each direction.
+/// Returns the due times of two bursts of 50 packets of 1500 bytes that are pushed at the same
+/// time, one in each direction.
 fn bursts(disciplines: [&str; 2], step: Duration) -> [Vec<Duration>; 2] {
     let [forward, reverse] = disciplines.map(|discipline| {
         LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
@@ -129,7 +130,7 @@ fn waiting_packets_share_medium_for_late_caller() {
         let mut all = due.concat();
         all.sort_unstable();
         assert!(all.len() > 95, "{discipline:?}: {}", all.len());
-        // One frame at a time in turns, with no unused airtime between them.
+        // The directions alternate, one frame at a time, without unused airtime.
         assert!(all.windows(2).all(|pair| pair[1] >= pair[0] + turn), "{discipline:?}: {all:?}");
         let whole = turn * u32::try_from(all.len()).unwrap();
         assert!(all[all.len() - 1].abs_diff(whole) < turn, "{discipline:?}: {all:?}");
@@ -138,17 +139,18 @@ fn waiting_packets_share_medium_for_late_caller() {
     }
 }
 
-/// A packet of a random schedule, in ns since its start.
+/// A packet of a random schedule, with times in ns since the start of the schedule.
 struct Sent {
     way: usize,
     enters: u64,
-    /// Start of its turn, as decided when it entered.
+    /// Start of the packet's turn, as decided when the packet entered.
     starts: u64,
     takes: u64,
 }
 
-/// Bursts in both directions, most of them in the first, with gaps up to `gap` microseconds for
-/// each packet. A packet takes 1.35 ms on average, so the medium is saturated at 2700.
+/// Returns random bursts in both directions, most of them in the first. The time between packets is
+/// up to `gap` microseconds. A packet has 1.35 ms of airtime on average, so a `gap` of 2700
+/// saturates the medium.
 fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     let mut numbers = Numbers::new(seed);
     let epoch = epoch();
@@ -164,8 +166,8 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
             airs[1 - way].on_other_turn(turn);
             let [enters, starts] = [now, start].map(|at| nanos_since(epoch, at));
             sent.push(Sent { way, enters, starts, takes: nanos(turn.takes) });
-            // Both directions take the airtime that one queue for both would take, no less and no
-            // more.
+            // Both directions together must use exactly the airtime of one queue of all their
+            // packets.
             one_queue = one_queue.max(now) + turn.takes;
             let last = airs.iter().filter_map(|air| air.free_at).max();
             assert_eq!(last, Some(one_queue), "seed {seed}, packet {}", sent.len());
@@ -175,8 +177,8 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
     sent
 }
 
-/// The total wait of each direction if the next sender is decided when the medium is free: the
-/// other direction, if it has a packet.
+/// Returns the total wait of each direction if the next sender is decided when the medium becomes
+/// free. The directions alternate while both have packets.
 fn waits_turn_by_turn(sent: &[Sent]) -> [u64; 2] {
     let mut queues = [0, 1].map(|way| sent.iter().filter(|sent| sent.way == way).collect::<VecDeque<_>>());
     let (mut free, mut last, mut waits) = (0, 0, [0; 2]);
@@ -213,8 +215,8 @@ fn settled_turns_wait_nearly_as_exact_ones() {
     assert!(percent(0).0 >= 79 && percent(50).0 >= 94 && percent(100).0 < 110, "{relative:?}");
 }
 
-/// The due times of a random schedule, in ns and each with its direction, with these disciplines
-/// and no drops.
+/// Runs a random schedule with these disciplines and without drops. Returns the due time in ns and
+/// the direction of each packet.
 fn dues(seed: u64, disciplines: [&str; 2]) -> Vec<(u64, Direction)> {
     let [forward, reverse] = disciplines.map(|discipline| {
         LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
