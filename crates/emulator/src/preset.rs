@@ -1,26 +1,27 @@
-//! Paths by name. Their texts, with the sources of the figures, are in `presets/`.
+//! Predefined paths, selected by name. `presets/` has their specifications and the sources of their
+//! figures.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A path by name.
+/// A predefined path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Preset {
     /// ADSL with a slower uplink.
     Dsl,
-    /// A mobile network.
+    /// A mobile network (LTE).
     Lte,
-    /// A geostationary satellite.
+    /// A geostationary satellite link.
     Satellite,
     /// IEEE 802.11a at 54 Mbit/s.
     WifiA,
     /// IEEE 802.11b at 11 Mbit/s.
     WifiB,
-    /// IEEE 802.11g at 54 Mbit/s in a cell that admits stations of 802.11b.
+    /// IEEE 802.11g at 54 Mbit/s in a cell that admits 802.11b stations, so its slots are long.
     WifiG,
     /// Fast Ethernet.
     Ethernet100,
-    /// The link that the receiver of the classic protocol emulates.
+    /// The path that the receiver of the classic wire format emulates.
     Classic,
 }
 
@@ -37,7 +38,7 @@ impl Preset {
         Self::Classic,
     ];
 
-    /// The name in a specification.
+    /// Returns the name that a specification uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dsl => "dsl",
@@ -51,7 +52,7 @@ impl Preset {
         }
     }
 
-    /// The TOML text, with the sources of its figures.
+    /// Returns the specification in TOML, with the sources of its figures as comments.
     pub const fn toml(self) -> &'static str {
         match self {
             Self::Dsl => include_str!("presets/dsl.toml"),
@@ -81,7 +82,7 @@ impl FromStr for Preset {
     }
 }
 
-/// The name of a preset that does not exist.
+/// Error: no preset has the requested name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no preset '{name}'; there are {}", Preset::ALL.map(Preset::name).join(", "))]
 pub struct UnknownPreset {

@@ -1,7 +1,8 @@
-//! Paths as text: the keys and values of a TOML text, which are also command-line flags.
+//! Text form of paths: keys and values in TOML, or the same keys as command-line flags.
 //!
-//! A specification is built in layers (a preset, a text, flags) and becomes a [`PathConfig`]. This
-//! module opens no file: the caller reads the traces that a specification names.
+//! The caller builds a specification in layers (a preset, then a TOML text, then flags) and
+//! converts it to a [`PathConfig`]. This module opens no file: the caller reads the trace files
+//! that a specification names.
 
 mod document;
 mod error;
@@ -22,18 +23,19 @@ use values::Value;
 pub use error::SpecError;
 pub use key::{Key, LinkKey, UnknownKey};
 
-/// The directions to which a key applies.
+/// Directions of a path to which a key applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Both directions, or the path as a whole.
+    /// To both directions, or to the path as a whole.
     Both,
-    /// From the side that opened the path.
+    /// To the direction from the side that opened the path.
     Forward,
-    /// Back to the side that opened the path.
+    /// To the direction back to the side that opened the path.
     Reverse,
 }
 
-/// A path in the notation of `docs/PATHS.md`. The default is a perfect wire each way.
+/// Specification of a path in the notation of `docs/PATHS.md`. The default links have no effect on
+/// packets.
 ///
 /// ```
 /// use rdt_emulator::spec::{PathSpec, Scope};
@@ -55,40 +57,41 @@ pub struct PathSpec {
     reverse: LinkSpec,
 }
 
-/// A key, its value, and their place in the input.
+/// A key and its value, and their place in the input.
 #[derive(Debug, Clone)]
 struct Assignment {
     scope: Scope,
     key: Key,
     text: String,
-    /// An error without a message, which holds the place.
+    /// Error without a message at this place, to which [`SpecError::because`] adds one.
     place: SpecError,
 }
 
 impl PathSpec {
-    /// Reads a TOML text. Missing keys have their defaults.
+    /// Parses a TOML text. Missing keys have their defaults.
     pub fn from_toml(text: &str) -> Result<Self, SpecError> {
         let mut path = Self::default();
         path.assign(document::read(text)?)?;
         Ok(path)
     }
 
-    /// The path of a preset.
+    /// Returns the specification of a preset.
     pub fn preset(preset: Preset) -> Result<Self, SpecError> {
         Self::from_toml(preset.toml())
     }
 
-    /// Sets one key, as a flag does: `--rate-reverse 1mbit` has the scope [`Scope::Reverse`], the
+    /// Sets one key, as a flag does: `--rate-reverse 1mbit` is the scope [`Scope::Reverse`], the
     /// key `rate` and the value `1mbit`.
     ///
-    /// The value replaces an earlier one of that key in that scope. A preset replaces everything
-    /// except the seed.
+    /// The value replaces the earlier value of that key in that scope. The key `preset` replaces
+    /// all values except the seed.
     pub fn set(&mut self, scope: Scope, key: &str, value: &str) -> Result<(), SpecError> {
         self.set_all([(scope, key, value)])
     }
 
-    /// Sets several keys, such as all flags of a command line, in any order. A preset applies
-    /// first, and keys of one direction override those of both. On an error nothing is set.
+    /// Sets several keys, such as all flags of a command line. Their order does not matter: a
+    /// preset is set first, then keys of both directions, then keys of one direction. On an error
+    /// no key is set.
     pub fn set_all<'a>(
         &mut self,
         settings: impl IntoIterator<Item = (Scope, &'a str, &'a str)>,
@@ -105,20 +108,21 @@ impl PathSpec {
         Ok(())
     }
 
-    /// Sets the header bytes of the directions that have no `headers` key, for a caller that knows
-    /// them.
+    /// Sets the header bytes of the directions in which the key `headers` is not set, for a caller
+    /// that knows the packets' headers.
     pub fn assume_headers(&mut self, bytes: u32) {
         for link in [&mut self.forward, &mut self.reverse] {
             link.headers.get_or_insert(values::Bytes(bytes));
         }
     }
 
-    /// The seed, if one is given. Otherwise a program draws one and prints it.
+    /// Returns the seed. `None` if the specification has none; the programs then choose and print
+    /// one.
     pub const fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// The names of the trace files that [`to_path_config`](Self::to_path_config) reads.
+    /// Returns the names of the trace files that [`to_path_config`](Self::to_path_config) needs.
     pub fn trace_files(&self) -> Vec<&str> {
         let mut files: Vec<_> =
             [&self.forward, &self.reverse].into_iter().filter_map(|it| it.trace()).collect();
@@ -126,8 +130,8 @@ impl PathSpec {
         files
     }
 
-    /// The configuration of the links. `read_trace` returns the text of a trace file, or a sentence
-    /// that says why it cannot.
+    /// Converts the specification to a configuration. `read_trace` returns the text of the trace
+    /// file with this name, or an error sentence.
     pub fn to_path_config(
         &self,
         mut read_trace: impl FnMut(&str) -> Result<String, String>,
@@ -141,13 +145,13 @@ impl PathSpec {
         Ok(PathConfig { forward, reverse: config(&self.reverse, "reverse")? })
     }
 
-    /// A TOML text that describes the same path: all values that are not defaults, with a table for
-    /// each direction where they differ.
+    /// Returns a TOML text that describes the same path: all values that are not defaults, and a
+    /// table for each direction with the values in which they differ.
     pub fn to_toml(&self) -> String {
         document::write(self.seed, &self.forward, &self.reverse)
     }
 
-    /// Applies the assignments of one layer.
+    /// Sets the keys of one layer, in the order that [`set_all`](Self::set_all) describes.
     fn assign(&mut self, mut assignments: Vec<Assignment>) -> Result<(), SpecError> {
         let has_rtt = assignments.iter().any(|it| it.key == Key::Rtt);
         let delay = assignments.iter().find(|it| it.key == Key::Link(LinkKey::Delay));
@@ -167,7 +171,7 @@ impl PathSpec {
         Ok(())
     }
 
-    /// Applies one assignment. The error is a sentence about the text.
+    /// Sets one key. The error is a sentence about `text`.
     fn assign_one(&mut self, scope: Scope, key: Key, text: &str) -> Result<(), String> {
         let explained = |error: String| format!("{error} (it is {})", key.allowed());
         match (key, scope) {
@@ -204,7 +208,7 @@ impl PathSpec {
     }
 }
 
-/// The TOML text.
+/// Writes the TOML text of [`PathSpec::to_toml`].
 impl fmt::Display for PathSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_toml())

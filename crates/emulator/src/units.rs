@@ -1,8 +1,8 @@
 //! Parsers of rates, times, sizes and probabilities.
 //!
-//! A unit is required wherever two readings are plausible: a rate of `10` or a time of `100` is
-//! refused, with the fix in the message. Letter case is ignored, and a space before the unit is
-//! allowed.
+//! A number without a unit is an error wherever its unit is not obvious: a rate of `10` or a time
+//! of `100`. The message proposes texts with a unit. Letter case is ignored, and a space before the
+//! unit is allowed.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::bitrate::Bitrate;
 use crate::probability::Probability;
 use crate::queue::QueueSize;
 
-/// Why a text is not the quantity expected.
+/// Error of a parser: why the text is not the expected quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnitError {
-    /// The text does not follow the notation.
+    /// The text does not have the form of the expected quantity.
     #[error("'{input}' is not {expected}")]
     Malformed {
         /// The text as given.
         input: String,
-        /// The quantity that was expected, with examples.
+        /// The expected quantity, with examples.
         expected: &'static str,
     },
     /// The text is a bare number where a unit is required.
@@ -27,10 +27,10 @@ pub enum UnitError {
     MissingUnit {
         /// The text as given.
         input: String,
-        /// The number with each possible unit.
+        /// Proposed texts: the number with each possible unit.
         fix: String,
     },
-    /// The text follows the notation, but the quantity is out of range.
+    /// The text has the right form, but the quantity is out of range.
     #[error("'{input}' is out of range: {range}")]
     OutOfRange {
         /// The text as given.
@@ -40,9 +40,9 @@ pub enum UnitError {
     },
 }
 
-/// Reads a rate per second: `300bit`, `500kbit`, `10mbit`, `1.5gbit`, with an optional `/s`.
+/// Parses a bit rate: `300bit`, `500kbit`, `10mbit`, `1.5gbit`, with an optional `/s`.
 ///
-/// The prefixes are powers of 1000. A rate between zero and one millibit per second becomes one
+/// Prefixes are powers of 1000. A rate between zero and one millibit per second becomes one
 /// millibit per second.
 pub fn parse_bitrate(input: &str) -> Result<Bitrate, UnitError> {
     let text = input.trim();
@@ -51,18 +51,18 @@ pub fn parse_bitrate(input: &str) -> Result<Bitrate, UnitError> {
     if positive { Ok(Bitrate::from_millibps(rounded)) } else { Err(RATE.out_of_range(input)) }
 }
 
-/// Reads a time: `20ns`, `250us`, `100ms`, `1.5s`, `10min`, to the nearest nanosecond.
+/// Parses a duration, to the nearest nanosecond: `20ns`, `250us`, `100ms`, `1.5s`, `10min`.
 pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
     TIME.read(input, input.trim()).map(Duration::from_nanos)
 }
 
-/// Reads a size in bytes: `1500`, `1500b`, `10mb` (powers of 1000), `64kib`, `1gib` (powers of
-/// 1024), to the nearest byte.
+/// Parses a size, to the nearest byte: `1500`, `1500b`, `10mb` (powers of 1000), `64kib`, `1gib`
+/// (powers of 1024).
 pub fn parse_bytes(input: &str) -> Result<u64, UnitError> {
     SIZE.read(input, input.trim())
 }
 
-/// Reads a probability: `0.05`, `1e-5` or `5%`.
+/// Parses a probability: `0.05`, `1e-5` or `5%`.
 pub fn parse_probability(input: &str) -> Result<Probability, UnitError> {
     let (number, divisor) = match input.trim().strip_suffix('%') {
         Some(percentage) => (percentage.trim_end(), 100.0),
@@ -78,10 +78,10 @@ pub fn parse_probability(input: &str) -> Result<Probability, UnitError> {
     })
 }
 
-/// Reads the size of a queue: packets (`25p`), bytes (`64kb`, `1mib`) or multiples of the
-/// bandwidth-delay product (`1bdp`, `0.5bdp`), to the nearest millionth of one.
+/// Parses the size of a queue: packets (`25p`), bytes (`64kb`, `1mib`) or multiples of the
+/// bandwidth-delay product (`1bdp`, `0.5bdp`), to the nearest millionth of a product.
 ///
-/// A bare number is refused, because it could mean packets or bytes.
+/// A number without a unit is an error, because it could mean packets or bytes.
 pub fn parse_queue_size(input: &str) -> Result<QueueSize, UnitError> {
     let text = input.trim();
     let (number, unit) = split(text);
@@ -102,7 +102,7 @@ pub fn parse_queue_size(input: &str) -> Result<QueueSize, UnitError> {
     }
 }
 
-/// Alternatives as the end of a sentence: `drop-tail, codel or pie`.
+/// Joins alternatives for the end of an error sentence: `drop-tail, codel or pie`.
 pub(crate) fn one_of<const N: usize>(names: [&str; N]) -> String {
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
@@ -111,15 +111,15 @@ pub(crate) fn one_of<const N: usize>(names: [&str; N]) -> String {
     }
 }
 
-/// Notation of one kind of quantity.
 struct Notation {
-    /// The kind of quantity, with examples.
+    /// Kind of quantity with examples, for error messages.
     expected: &'static str,
-    /// The valid range.
+    /// Valid range, for error messages.
     range: &'static str,
-    /// Each unit and its value in the resolution of the result, smallest first.
+    /// Each unit with its size, smallest unit first. Sizes are in the unit of the parsed result,
+    /// for example nanoseconds.
     units: &'static [(&'static str, u64)],
-    /// The value of a number without a unit, if that is allowed.
+    /// Size of the unit that a bare number has. `None`: a unit is required.
     bare: Option<u64>,
 }
 
@@ -170,7 +170,7 @@ const BDP: Notation = Notation {
 
 const QUEUE_BYTES: Notation = Notation { expected: QUEUE, bare: None, ..SIZE };
 
-/// The number at the beginning, and the unit after it without the space between.
+/// Splits a text into its leading number and the unit, without the space between them.
 fn split(text: &str) -> (&str, &str) {
     let unit_start = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_start);
@@ -183,7 +183,8 @@ fn missing_unit<'a>(input: &str, number: &str, units: impl Iterator<Item = &'a s
 }
 
 impl Notation {
-    /// The quantity in `text`, in the resolution of this notation; errors quote `input`.
+    /// Parses the quantity in `text`, in the unit of the result. Errors quote `input`, the text
+    /// before trimming.
     fn read(&self, input: &str, text: &str) -> Result<u64, UnitError> {
         let (number, unit) = split(text);
         let malformed = || self.malformed(input);
@@ -216,14 +217,15 @@ impl Notation {
     }
 }
 
-/// `whole.fraction * worth` to the nearest integer, or `None` beyond 64 bits.
+/// Returns `whole.fraction * worth` to the nearest integer, or `None` if it exceeds 64 bits.
 ///
-/// Both parts are decimal digits or empty. Digits after the eighteenth are ignored: no unit exceeds
-/// 1e12, so they are less than a millionth of the result's resolution.
+/// Both parts are decimal digits or empty. Digits of the fraction after the 18th are ignored: no
+/// unit exceeds 1e12, so they change the result by less than a millionth of its unit.
 fn scale(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
     const PLACES: usize = 18;
 
-    // 64 bits for the whole part times 40 for the unit, and 60 times 40 for the fraction.
+    // The products fit in 128 bits: 64 + 40 bits for whole part times unit, 60 + 40 for fraction
+    // times unit.
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let fraction: u64 = format!("{fraction:0<PLACES$.PLACES$}").parse().ok()?;
     let one = 10_u128.pow(18);

@@ -1,7 +1,7 @@
-//! TOML form of a path.
+//! Reads and writes the TOML form of a path.
 //!
-//! Keys of the path and of both directions come first, then a table for each direction. Errors name
-//! line and column.
+//! Keys of the whole path and of both directions come first, then a table for each direction.
+//! Errors have a line and a column.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -11,7 +11,7 @@ use super::key::{Key, LinkKey, TABLES};
 use super::link::LinkSpec;
 use super::{Assignment, Scope};
 
-/// The assignments of a text, in its order.
+/// Parses a TOML text to its assignments, in the order of the text.
 pub(super) fn read(text: &str) -> Result<Vec<Assignment>, SpecError> {
     let document = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
@@ -42,7 +42,6 @@ pub(super) fn read(text: &str) -> Result<Vec<Assignment>, SpecError> {
 
 type Name<'a> = Spanned<std::borrow::Cow<'a, str>>;
 
-/// The entries in the order of the text.
 fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Name<'i>, &'t Spanned<DeValue<'i>>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
@@ -75,7 +74,7 @@ fn assignment(
     }
 }
 
-/// A string, or a number as a string.
+/// Returns a TOML string, or a TOML number as a string. `None` for other types.
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -88,7 +87,6 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// A text that describes the same path.
 pub(super) fn write(seed: Option<u64>, forward: &LinkSpec, reverse: &LinkSpec) -> String {
     let usual = LinkSpec::default();
     let mut both = String::new();
@@ -114,7 +112,7 @@ pub(super) fn write(seed: Option<u64>, forward: &LinkSpec, reverse: &LinkSpec) -
     tables.fold(both, |text, (table, _)| text + &table)
 }
 
-/// Adds a line. A number that TOML can hold needs no quotes.
+/// Adds a line with a key and its value. A value that is a TOML integer gets no quotes.
 fn push(lines: &mut String, name: &str, text: &str) {
     let is_number = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
     let value = if is_number { text.to_owned() } else { quoted(text) };
@@ -124,7 +122,6 @@ fn push(lines: &mut String, name: &str, text: &str) {
     lines.push('\n');
 }
 
-/// A basic string of TOML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {

@@ -1,31 +1,34 @@
-//! Errors in a path, with their place.
+//! Errors in the specification of a path, with their place in the input.
 
 use std::fmt;
 
 use super::Scope;
 
-/// A sentence about an error in a path. It begins with the place.
+/// An error in the specification of a path. Its text is a sentence that begins with the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SpecError {
-    /// Line and column, from 1, the column in characters.
+    /// Line and column in the TOML text, from 1, the column in characters. `None` if the error is
+    /// not in a TOML text.
     position: Option<(usize, usize)>,
-    /// The key or flag.
+    /// The key or flag. `None` if the TOML text has a syntax error or an unknown key.
     subject: Option<String>,
     message: String,
 }
 
 impl SpecError {
-    /// Line and column in a TOML text, from 1, the column in characters.
+    /// Returns line and column in the TOML text, both from 1, the column in characters. `None` if
+    /// the error is not in a TOML text.
     pub const fn position(&self) -> Option<(usize, usize)> {
         self.position
     }
 
-    /// The key with its table (`reverse.rate`) or the flag (`--rate-reverse`).
+    /// Returns the key with its table (`reverse.rate`) or the flag (`--rate-reverse`). `None` if
+    /// the TOML text has a syntax error or an unknown key.
     pub fn subject(&self) -> Option<&str> {
         self.subject.as_deref()
     }
 
-    /// An error at byte `offset` of `text`, without a message.
+    /// Returns an error at byte `offset` of a TOML text, without a message.
     pub(super) fn at_offset(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -34,7 +37,7 @@ impl SpecError {
         Self { position: Some((line, column)), subject: None, message: String::new() }
     }
 
-    /// An error at a flag, without a message.
+    /// Returns an error at the flag of a key, without a message.
     pub(super) fn at_flag(scope: Scope, key: &str) -> Self {
         let direction = match scope {
             Scope::Both => "",
@@ -44,17 +47,15 @@ impl SpecError {
         Self::of(format!("--{key}{direction}"))
     }
 
-    /// An error about a key, without a message.
+    /// Returns an error about a key or flag, without a place and a message.
     pub(super) fn of(subject: String) -> Self {
         Self { position: None, subject: Some(subject), message: String::new() }
     }
 
-    /// Adds the key.
     pub(super) fn about(self, subject: String) -> Self {
         Self { subject: Some(subject), ..self }
     }
 
-    /// Adds the message.
     pub(super) fn because(self, message: impl fmt::Display) -> Self {
         Self { message: message.to_string(), ..self }
     }

@@ -1,4 +1,5 @@
-//! Keys of a path, which are also the flags: names, help texts, and suggestions for misspelt keys.
+//! Keys of a path, which are also command-line flags: names, help texts, and suggestions for
+//! misspelt keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +8,17 @@ use crate::preset::Preset;
 use crate::queue::Discipline;
 use crate::units::one_of;
 
-/// A key of a path. [`Key::Link`] can apply to both directions or to one; the others apply to the
-/// path.
+/// A key of a path. A [`Key::Link`] applies to both directions or to one of them, other keys to the
+/// whole path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// A path by name, which the other keys then change.
+    /// Name of a preset, which the other keys change.
     Preset,
-    /// Seed of all draws.
+    /// Seed of all random draws.
     Seed,
-    /// The sum of both propagation delays.
+    /// Sum of both propagation delays.
     Rtt,
-    /// A key of each direction.
+    /// A key that sets a property of a direction.
     Link(LinkKey),
 }
 
@@ -42,19 +43,18 @@ pub enum LinkKey {
     Framing,
 }
 
-/// Texts of a key.
 struct Entry {
     name: &'static str,
-    /// The name of its value in a help text.
+    /// Placeholder of the value in a help text.
     value_name: &'static str,
     about: &'static str,
-    /// The values that are accepted, as the end of a sentence. Names of presets and disciplines go
-    /// before it.
+    /// Accepted values, as the end of a sentence. [`Key::allowed`] puts the names of presets or
+    /// disciplines before it.
     allowed: &'static str,
 }
 
 impl LinkKey {
-    /// All keys of a direction, in the order of help texts and of TOML.
+    /// All keys of a direction, in the order of help texts and of written TOML.
     pub const ALL: [Self; 15] = [
         Self::Rate,
         Self::Delay,
@@ -169,28 +169,28 @@ impl LinkKey {
 }
 
 impl Key {
-    /// All keys, in the order of help texts.
+    /// Returns all keys, in the order of help texts.
     pub fn all() -> impl Iterator<Item = Self> {
         [Self::Preset, Self::Seed, Self::Rtt].into_iter().chain(LinkKey::ALL.map(Self::Link))
     }
 
-    /// The name in TOML. The flag is `--` and this name, followed by `-forward` or `-reverse` for
-    /// one direction.
+    /// Returns the key's name in TOML. The flag is `--` and this name, followed by `-forward` or
+    /// `-reverse` for one direction.
     pub const fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// The name of the value in a help text.
+    /// Returns the placeholder of the value in a help text.
     pub const fn value_name(self) -> &'static str {
         self.entry().value_name
     }
 
-    /// A one-line help text.
+    /// Returns a one-line help text.
     pub const fn about(self) -> &'static str {
         self.entry().about
     }
 
-    /// The accepted values, as the end of a sentence.
+    /// Returns the accepted values, as the end of a sentence.
     pub fn allowed(self) -> String {
         let names = match self {
             Self::Preset => one_of(Preset::ALL.map(Preset::name)),
@@ -200,7 +200,7 @@ impl Key {
         names + self.entry().allowed
     }
 
-    /// Returns whether it can apply to one direction.
+    /// Returns whether the key can apply to one direction only.
     pub const fn is_per_direction(self) -> bool {
         matches!(self, Self::Link(_))
     }
@@ -228,13 +228,13 @@ impl FromStr for Key {
     }
 }
 
-/// A key that does not exist.
+/// Error: the key does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownKey {
     name: String,
 }
 
-/// Names of keys in other programs.
+/// Names that other programs use, each with our key.
 const SYNONYMS: [(&str, &str); 10] = [
     ("backward", "reverse"),
     ("aqm", "discipline"),
@@ -248,11 +248,11 @@ const SYNONYMS: [(&str, &str); 10] = [
     ("trace", "rate"),
 ];
 
-/// The tables of TOML, which stand among the keys.
+/// Names of the TOML tables, which share the namespace of the keys.
 pub(super) const TABLES: [&str; 2] = ["forward", "reverse"];
 
 impl UnknownKey {
-    /// The existing key that was probably meant.
+    /// Returns the key or table that the user probably meant. `None` if no name is similar.
     fn suggestion(&self) -> Option<&'static str> {
         let name = self.name.to_ascii_lowercase();
         if let Some((_, key)) = SYNONYMS.iter().find(|(synonym, _)| *synonym == name) {
@@ -260,7 +260,7 @@ impl UnknownKey {
         }
         let keys = Key::all().map(Key::name).chain(TABLES);
         let (distance, nearest) = keys.map(|key| (strsim::osa_distance(&name, key), key)).min()?;
-        // A third of the letters may differ, and two letters in a short name.
+        // Up to a third of the letters may differ, but at least two.
         (distance <= (nearest.len() / 3).max(2)).then_some(nearest)
     }
 }

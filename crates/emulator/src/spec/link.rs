@@ -1,4 +1,4 @@
-//! Text form of one direction, and its [`LinkConfig`].
+//! Values of the keys of one direction, and their conversion to a [`LinkConfig`].
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use crate::queue::{Discipline, Marking, Occupancy, QueueLimit, QueueSize};
 use crate::rate::{Trace, VaryingRate};
 use crate::schedule::Schedule;
 
-/// The values of all keys of one direction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct LinkSpec {
     pub(super) rate: RateSpec,
@@ -30,20 +29,20 @@ pub(super) struct LinkSpec {
     pub(super) duplicate: Probability,
     pub(super) corrupt: Probability,
     pub(super) reorder: Option<Reorder>,
-    /// `None` if not given: 0 bytes, or the number that the caller assumes.
+    /// `None` if the key is not set: 0 bytes, unless
+    /// [`PathSpec::assume_headers`](super::PathSpec::assume_headers) sets it.
     pub(super) headers: Option<Bytes>,
     pub(super) framing: Bytes,
 }
 
-/// The smallest queue of `auto`, in bytes.
+/// Lower bound of the queue limit for the value `auto`: 64 KiB.
 const MIN_AUTO_QUEUE_BYTES: u64 = 64 << 10;
-/// The smallest queue given in bandwidth-delay products, in bytes: one packet.
+/// Lower bound of a queue limit given in bandwidth-delay products: one packet.
 const MIN_BDP_QUEUE_BYTES: u64 = 1_500;
-/// One bandwidth-delay product.
 const ONE_BDP: QueueSize = QueueSize::BdpMillionths(1_000_000);
 
 impl LinkSpec {
-    /// Reads the value of a key. The error is a sentence about the text.
+    /// Parses the value of a key. The error is a sentence about `text`.
     pub(super) fn set(&mut self, key: LinkKey, text: &str) -> Result<(), String> {
         match key {
             LinkKey::Rate => read_into(&mut self.rate, text),
@@ -64,7 +63,7 @@ impl LinkSpec {
         }
     }
 
-    /// The value of a key, as [`set`](Self::set) reads it.
+    /// Returns the value of a key as text that [`set`](Self::set) parses.
     pub(super) fn text(&self, key: LinkKey) -> String {
         match key {
             LinkKey::Rate => self.rate.write(),
@@ -80,13 +79,13 @@ impl LinkSpec {
             LinkKey::Duplicate => self.duplicate.write(),
             LinkKey::Corrupt => self.corrupt.write(),
             LinkKey::Reorder => self.reorder.write(),
-            // Unlike 0, an empty text leaves the number to the caller.
+            // Empty if the key is not set. `0` would prevent `assume_headers`.
             LinkKey::Headers => self.headers.as_ref().map(Value::write).unwrap_or_default(),
             LinkKey::Framing => self.framing.write(),
         }
     }
 
-    /// The trace file, if the rate is one.
+    /// Returns the name of the trace file, if a trace gives the rate.
     pub(super) fn trace(&self) -> Option<&str> {
         match &self.rate {
             RateSpec::Trace(file) => Some(file),
@@ -94,8 +93,8 @@ impl LinkSpec {
         }
     }
 
-    /// The configuration on a path with this round-trip time. The only possible error is in the
-    /// trace.
+    /// Returns the configuration of the link; `rtt` is the path's round-trip time. An error is
+    /// about the trace file.
     pub(super) fn to_config(
         &self,
         rtt: Duration,

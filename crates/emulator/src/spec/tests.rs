@@ -1,4 +1,4 @@
-//! Configurations of valid paths, and errors of invalid ones.
+//! Tests of the configurations of valid specifications, and of the errors of invalid ones.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn config(text: &str) -> PathConfig {
     PathSpec::from_toml(text).and_then(|path| path.to_path_config(no_files)).unwrap()
 }
 
-/// The error of an invalid text.
+/// Returns the error sentence for an invalid TOML text.
 fn complaint(text: &str) -> String {
     PathSpec::from_toml(text).unwrap_err().to_string()
 }
@@ -85,7 +85,7 @@ fn each_key_sets_its_config_field() {
             .jitter(Jitter::normal(ms(2)).unordered())
             .loss(Loss::GilbertElliott(bursts))
             .outage(Outage::periodic(ms(10_000), ms(500), ms(3_000)))
-            // Half of 8 Mbit/s times 20 ms.
+            // Half of the bandwidth-delay product, 8 Mbit/s times 20 ms.
             .queue(QueueLimit::bytes(10_000))
             .discipline("codel:target=7ms,ecn".parse().unwrap())
             .occupancy(Occupancy::WaitingAndInFlight)
@@ -336,7 +336,8 @@ fn classic_preset_equals_classic_link() {
     assert_eq!(path, PathConfig::classic(classic));
 }
 
-/// UDP payload in Mbit/s (datagrams of 1470 bytes, IPv4) of a saturated preset.
+/// Returns the rate of UDP payload, in Mbit/s, on a saturated preset with IPv4 datagrams of 1470
+/// bytes.
 fn goodput(preset: Preset) -> f64 {
     let config = PathSpec::preset(preset).unwrap().to_path_config(no_files).unwrap().forward;
     let mut link = crate::Link::new(config, 1, crate::Direction::Forward);
@@ -345,7 +346,8 @@ fn goodput(preset: Preset) -> f64 {
     1_470.0 * 8.0 / time.as_secs_f64() / 1e6
 }
 
-/// The means that a laboratory course measured beyond saturation: 95.9, 6.43 and 23.9 Mbit/s.
+/// Compares with the mean rates that a laboratory course measured above saturation: 95.9, 6.43 and
+/// 23.9 Mbit/s.
 #[test]
 fn local_network_presets_match_measured_throughput() {
     for (preset, measured) in [(Preset::Ethernet100, 95.9), (Preset::WifiB, 6.43), (Preset::WifiG, 23.9)] {
@@ -369,7 +371,7 @@ fn paths_document_covers_all_keys() {
     for example in examples {
         PathSpec::from_toml(example).unwrap();
     }
-    // Each row of a table of keys: the key, then examples in code.
+    // Each row of a table of keys has the key, then examples as code.
     for row in page.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
         let key = cells[1].trim_matches('`');

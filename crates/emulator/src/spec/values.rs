@@ -1,4 +1,4 @@
-//! Text forms of the values of keys. Reading and writing are inverse.
+//! Text forms of the values of keys. Parsing a written text returns an equal value.
 
 mod delay;
 mod loss;
@@ -16,23 +16,22 @@ pub(super) use mtu::MtuSpec;
 pub(super) use queue::{MarkSpec, QueueSpec};
 pub(super) use rate::RateSpec;
 
-/// A value with a text form.
 pub(super) trait Value: Sized {
-    /// Reads the value. The error is a sentence that quotes the wrong part.
+    /// Parses the value. The error is a sentence that quotes the wrong part of `text`.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// The text that [`read`](Self::read) reads as this value.
+    /// Returns a text that [`read`](Self::read) parses to an equal value.
     fn write(&self) -> String;
 }
 
-/// The text of a missing value.
+/// Text of an effect that is off or of a limit that does not exist.
 const NONE: &str = "none";
 
 fn is_none(text: &str) -> bool {
     text.eq_ignore_ascii_case(NONE)
 }
 
-/// Removes the last word of a text, if it is this one.
+/// Returns `text` without its last word, if that word is `word`.
 fn strip_last<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (rest, last) = text.rsplit_once(char::is_whitespace)?;
     last.eq_ignore_ascii_case(word).then_some(rest.trim_end())
@@ -48,7 +47,7 @@ impl Value for Probability {
     }
 }
 
-/// A size in bytes.
+/// A size in bytes, below 4 GiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bytes(pub(super) u32);
 
@@ -63,7 +62,8 @@ impl Value for Bytes {
     }
 }
 
-/// A first value and later ones, each from a time on, in ascending order: `0s:10mbit,5s:2mbit`.
+/// A first value and later values, each valid from a time on, in ascending order:
+/// `0s:10mbit,5s:2mbit`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Steps<T> {
     pub(super) first: T,
@@ -95,7 +95,7 @@ impl<T: Value> Value for Steps<T> {
     }
 }
 
-/// A value, and the time before it if there is one.
+/// Parses a value with an optional time before it: `5s:2mbit`.
 fn timed<T: Value>(text: &str) -> Result<(Option<Duration>, T), String> {
     match text.split_once(':') {
         Some((at, value)) => Ok((Some(Duration::read(at.trim())?), T::read(value.trim())?)),

@@ -1,11 +1,12 @@
-//! Round trips of random paths, and random texts that must not panic.
+//! Tests that random specifications survive writing and parsing, and that random texts cause no
+//! panic.
 
 use super::*;
 use crate::queue::{Discipline, QueueSize};
 use crate::spec::values::{Bytes, MarkSpec, MtuSpec, QueueSpec, RateSpec, Steps};
 use crate::testing::Numbers;
 
-/// Source of random values of each kind.
+/// Source of random values for every key.
 struct Values(Numbers);
 
 impl Values {
@@ -18,7 +19,7 @@ impl Values {
         choices.into_iter().nth(place).unwrap()
     }
 
-    /// A number of any order of magnitude.
+    /// Returns a number of a random order of magnitude.
     fn any(&mut self) -> u64 {
         let shift = self.below(64);
         self.below(u64::MAX) >> shift
@@ -139,7 +140,7 @@ impl Values {
         }
     }
 
-    /// A path whose directions have about half of their values in common.
+    /// Returns a path whose directions have about half of their values in common.
     fn path(&mut self) -> PathSpec {
         let forward = self.link();
         let mut reverse = self.link();
@@ -180,7 +181,7 @@ fn flags_and_toml_give_the_same_path() {
     }
 }
 
-/// The pieces of the random texts.
+/// Words of which the random texts consist.
 const PIECES: [&str; 36] = [
     "rate",
     "=",

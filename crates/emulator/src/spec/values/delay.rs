@@ -1,4 +1,4 @@
-//! Times, jitter (`5ms`, `normal 2ms unordered`) and reordering (`1% by 5ms`).
+//! Text forms of times, jitter (`5ms`, `normal 2ms unordered`) and reordering (`1% by 5ms`).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Value for Duration {
         parse_duration(text).map_err(|error| error.to_string())
     }
 
-    /// The largest unit of which it is a whole number.
+    /// Writes the time in the largest unit of which it is a whole multiple.
     fn write(&self) -> String {
         let nanos = self.as_nanos();
         let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];

@@ -1,4 +1,5 @@
-//! Loss models: `1%`, `1% max-run=3`, `gilbert-elliott p=1% r=25%`, `every 100`, `packets 7,30-35`.
+//! Text forms of loss models: `1%`, `1% max-run=3`, `gilbert-elliott p=1% r=25%`, `every 100`,
+//! `packets 7,30-35`.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -11,7 +12,7 @@ const EVERY: &str = "every";
 const PACKETS: &str = "packets";
 const MAX_RUN: &str = "max-run=";
 
-/// The longest script in packets, so that a mistyped range cannot exhaust the memory.
+/// Limit on the packets of a script, so that a mistyped range cannot exhaust the memory.
 const MAX_SCRIPT_PACKETS: usize = 1_000_000;
 
 impl Value for Loss {
@@ -101,7 +102,7 @@ fn script(text: &str) -> Result<Vec<u64>, String> {
     Ok(indices)
 }
 
-/// Ascending numbers, with runs as ranges.
+/// Writes ascending numbers, with consecutive numbers as a range: `7,30-35`.
 fn ranges(indices: &[u64]) -> String {
     let runs = indices.chunk_by(|one, next| one.checked_add(1) == Some(*next));
     let texts = runs.filter_map(|run| match run {

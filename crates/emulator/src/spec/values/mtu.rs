@@ -1,9 +1,9 @@
-//! MTU: `1500`, `1500 fragment`, `1500, 10s:1280, 20s:none`.
+//! Text form of an MTU: `1500`, `1500 fragment`, `1500, 10s:1280, 20s:none`.
 
 use super::{Bytes, NONE, Steps, Value, is_none, strip_last};
 use crate::mtu::{Mtu, Oversize};
 
-/// A limit that may change, and the treatment of longer packets.
+/// MTU with its changes, and the treatment of longer packets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in super::super) struct MtuSpec {
     pub(in super::super) limit: Steps<Option<Bytes>>,
@@ -13,7 +13,7 @@ pub(in super::super) struct MtuSpec {
 const FRAGMENT: &str = "fragment";
 const DROP: &str = "drop";
 
-/// The smallest MTU that IPv6 allows, in bytes: RFC 8200, section 5.
+/// Smallest MTU that IPv6 allows: RFC 8200, section 5.
 const MIN_IPV6_MTU_BYTES: u32 = 1_280;
 
 impl MtuSpec {

@@ -1,4 +1,4 @@
-//! Outages: `10s-12s, 30s-31s`, or `500ms every 10s from 3s`.
+//! Text form of outages: `10s-12s, 30s-31s`, or `500ms every 10s from 3s`.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn periodic(text: &str, down: &str, rest: &str) -> Result<Outage, String> {
     Ok(Outage::Periodic { period, down, offset: Duration::read(offset.trim())? })
 }
 
-/// The error if two intervals overlap, which is probably a typing mistake.
+/// Returns an error sentence if two intervals overlap, which is probably a typing mistake.
 fn overlap(intervals: &[(Duration, Duration)]) -> Option<String> {
     let mut sorted = intervals.to_vec();
     sorted.sort_unstable();

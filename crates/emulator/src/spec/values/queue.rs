@@ -1,25 +1,24 @@
-//! Size of the queue (`auto`, `25p`, `64kb`, `1bdp`), discipline, occupancy, and marking threshold.
+//! Text forms of queue size (`auto`, `25p`, `64kb`, `1bdp`), discipline, occupancy, and marking
+//! threshold.
 
 use super::{NONE, Value, is_none};
 use crate::queue::{Discipline, DisciplineError, Incapable, Occupancy, QueueSize};
 use crate::units::parse_queue_size;
 
-/// Size of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in super::super) enum QueueSpec {
-    /// One bandwidth-delay product, but at least 64 KiB.
+    /// `auto`: one bandwidth-delay product, but at least 64 KiB.
     #[default]
     Auto,
-    /// No limit.
+    /// `none`: no limit.
     Unlimited,
-    /// The size given.
+    /// A given size.
     Size(QueueSize),
 }
 
-/// Marking above a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct MarkSpec {
-    /// The queue that a packet may fill without a mark.
+    /// Threshold: a packet that would exceed it, if it were the queue limit, is marked.
     pub(in super::super) above: QueueSize,
     pub(in super::super) incapable: Incapable,
 }

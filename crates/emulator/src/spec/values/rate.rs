@@ -1,18 +1,17 @@
-//! Rates: `10mbit`, `none`, steps, a trace file, or an 802.11 cell.
+//! Text form of a rate: `10mbit`, `none`, steps, a trace file (`trace:NAME`), or an 802.11 cell.
 
 use super::{NONE, Steps, Value, is_none};
 use crate::bitrate::Bitrate;
 use crate::units::parse_bitrate;
 use crate::wifi::{WifiConfig, WifiError};
 
-/// The rate of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) enum RateSpec {
-    /// Rates in steps, or no limit.
+    /// A rate, or several in steps. `None` is no limit.
     Steps(Steps<Option<Bitrate>>),
-    /// The name of a file in mahimahi's format.
+    /// Name of a trace file in mahimahi's format.
     Trace(String),
-    /// An 802.11 cell, and its text.
+    /// An 802.11 cell, and its text as given.
     Wifi(WifiConfig, String),
 }
 
