@@ -1,6 +1,4 @@
 //! Settings of one link.
-//!
-//! Under the defaults a link is a perfect wire.
 
 use std::time::Duration;
 
@@ -17,13 +15,14 @@ use crate::wifi::WifiConfig;
 
 /// Default memory limit of a link, in bytes: 1 GiB.
 ///
-/// This holds over 800 ms of traffic at 10 Gbit/s, more than any plausible path. A misconfigured
-/// path still cannot exhaust the machine's memory.
+/// 1 GiB is over 800 ms of traffic at 10 Gbit/s, longer than any plausible path. The limit stops a
+/// misconfigured path from exhausting the host's memory.
 pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
 
-/// Settings of a link. The default is a perfect wire: no loss, no delay, no limit but on memory.
+/// Settings of a link. By default it has no loss, no delay, and no limit except on memory.
 ///
-/// Every method but [`new`](Self::new) returns the same link with one thing changed:
+/// Every method except [`new`](Self::new) and [`highest_rate`](Self::highest_rate) returns the
+/// settings with one of them changed:
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,45 +39,47 @@ pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
 pub struct LinkConfig {
     /// Loss model.
     pub loss: Loss,
-    /// When the link is down. Packets that arrive then are dropped.
+    /// Times at which the link is down: it drops packets that arrive then.
     pub outage: Outage,
-    /// The longest packet that passes whole. Longer ones are dropped or fragmented.
+    /// Link MTU, in bytes of the packet with `overhead`. Longer packets are dropped or fragmented.
     pub mtu: Mtu,
-    /// Serialisation rate, or `None` for no limit.
+    /// Serialisation rate. `None`: serialisation takes no time.
     pub rate: Option<Bitrate>,
-    /// Replaces `rate` if the rate varies.
+    /// Rate that varies with time, which replaces `rate`. `None`: the rate is constant.
     pub varying: Option<VaryingRate>,
-    /// Propagation delay, from the end of serialisation to delivery.
+    /// Propagation delay, from the end of a packet's serialisation to its delivery.
     pub delay: Duration,
     /// Variation of `delay` from packet to packet.
     pub jitter: Option<Jitter>,
-    /// Packets held back for others to overtake.
+    /// Random extra delay of single packets, so that later packets overtake them.
     pub reorder: Option<Reorder>,
-    /// Limit on the queue's occupancy.
+    /// Limit on the packets and bytes that count as `occupancy`.
     pub queue: QueueLimit,
-    /// The packets that count as occupancy.
+    /// Which packets count towards `queue`.
     pub occupancy: Occupancy,
-    /// Queue discipline.
+    /// Queue discipline: which packets are dropped or marked.
     pub discipline: Discipline,
-    /// Threshold above which packets are marked, with any discipline.
+    /// Queue threshold above which arriving packets are marked CE, in addition to the marks of
+    /// `discipline`.
     pub marking: Option<Marking>,
-    /// Probability that a second copy follows an admitted packet.
+    /// Probability that the link duplicates an admitted packet.
     ///
-    /// The copy waits, is served and travels as a packet of its own. It has the same number and
-    /// other draws. It is neither lost on arrival nor duplicated, but the queue may drop it.
+    /// The copy passes queue, serialiser and delay as a separate packet. It has the packet's number
+    /// but other random draws. It is neither lost on arrival nor duplicated, but the queue may drop
+    /// it.
     pub duplicate: Probability,
     /// Probability that one bit of an admitted packet is flipped.
     pub corrupt: Probability,
-    /// Header bytes of each packet besides its payload. They count against the MTU.
+    /// Header bytes added to the payload of each packet. They count towards the MTU.
     pub overhead: u32,
-    /// Bytes of link-layer framing of each packet or fragment: 14 for the Ethernet header, 38 with
-    /// preamble, checksum and gap. They do not count against the MTU.
+    /// Link-layer bytes added to each packet or fragment: 14 for the Ethernet header, 38 with
+    /// preamble, checksum and gap. They do not count towards the MTU.
     pub framing: u32,
-    /// Limit on the memory that the link holds, in bytes as
+    /// Limit on the memory of the packets inside the link, in bytes as
     /// [`Link::held_bytes`](crate::Link::held_bytes) counts them.
     ///
-    /// The limit protects the machine and is not part of the model. It covers all packets held,
-    /// also those that are due and not yet popped.
+    /// The limit protects the host and is not part of the model. It includes packets that are due
+    /// and not yet popped.
     pub memory_limit: u64,
 }
 
@@ -89,8 +90,8 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link of this rate (`None` for no limit) and propagation delay that is a perfect wire
-    /// otherwise.
+    /// Returns the settings of a link with this rate (`None` for no limit) and propagation delay,
+    /// and without any other effect.
     pub fn new(rate: impl Into<Option<Bitrate>>, delay: Duration) -> Self {
         Self {
             loss: Loss::None,
@@ -125,13 +126,13 @@ impl LinkConfig {
         Self { outage, ..self }
     }
 
-    /// Sets the longest packet that passes whole.
+    /// Sets the MTU.
     #[must_use]
     pub fn mtu(self, mtu: Mtu) -> Self {
         Self { mtu, ..self }
     }
 
-    /// Changes the rate at each of these times, which count from the start of the link.
+    /// Changes the rate at each of these times since the start of the link.
     #[must_use]
     pub fn rate_steps(self, steps: impl IntoIterator<Item = (Duration, Bitrate)>) -> Self {
         let steps = steps.into_iter().map(|(at, rate)| (at, Some(rate)));
@@ -139,54 +140,56 @@ impl LinkConfig {
         Self { varying, ..self }
     }
 
-    /// Sends at the opportunities of a trace. [`LinkConfig::rate`] becomes its mean rate.
+    /// Sends packets at the delivery opportunities of `trace`. Sets [`LinkConfig::rate`] to the
+    /// mean rate of the trace.
     #[must_use]
     pub fn trace(self, trace: Trace) -> Self {
         let rate = Some(trace.mean_rate());
         Self { rate, varying: Some(VaryingRate::Trace(trace)), ..self }
     }
 
-    /// Sends through an 802.11 cell: a packet takes the airtime of an IP packet of its size with
-    /// overhead. [`LinkConfig::rate`] becomes the throughput of 1500-byte packets in a saturated
-    /// cell.
+    /// Sends packets through an 802.11 cell. Each uses the airtime of an IP packet of its payload
+    /// and `overhead` bytes. Sets [`LinkConfig::rate`] to the throughput of 1500-byte packets in a
+    /// saturated cell.
     #[must_use]
     pub fn wifi(self, wifi: WifiConfig) -> Self {
         Self { rate: Some(wifi.throughput(1_500)), varying: Some(VaryingRate::Wifi(wifi)), ..self }
     }
 
-    /// The highest rate at any time, over a second if the rate is a trace. `None` if the rate is
-    /// never limited. Times without a limit do not count.
+    /// Returns the highest limited rate of the link at any time. Of a trace it is the highest rate
+    /// over one second. `None` if the link never has a limited rate.
     pub fn highest_rate(&self) -> Option<Bitrate> {
         self.varying.as_ref().and_then(VaryingRate::highest).or(self.rate)
     }
 
-    /// Sets the variation of the delay.
+    /// Sets the variation of the propagation delay from packet to packet.
     #[must_use]
     pub fn jitter(self, jitter: Jitter) -> Self {
         Self { jitter: Some(jitter), ..self }
     }
 
-    /// Delays a packet by `extra` with this probability, so that later packets overtake it.
+    /// Delays each packet by `extra` with this probability, so that later packets overtake it.
     #[must_use]
     pub fn reorder(self, probability: Probability, extra: Duration) -> Self {
         Self { reorder: Some(Reorder { probability, extra }), ..self }
     }
 
-    /// Sets the limit on the queue's occupancy.
+    /// Sets the limit on the packets and bytes that count as occupancy.
     #[must_use]
     pub fn queue(self, queue: QueueLimit) -> Self {
         Self { queue, ..self }
     }
 
-    /// Sets the queue's limit to this size, on a path with this round-trip time. A multiple of the
-    /// bandwidth-delay product is no limit if the link has no rate.
+    /// Sets the queue's limit to `size`; `rtt` is the path's round-trip time. If `size` is a
+    /// multiple of the bandwidth-delay product and the link has no rate, the queue becomes
+    /// unlimited.
     #[must_use]
     pub fn queue_size(self, size: QueueSize, rtt: Duration) -> Self {
         let queue = QueueLimit::of_size(size, self.rate, rtt).unwrap_or(QueueLimit::UNLIMITED);
         Self { queue, ..self }
     }
 
-    /// Sets which packets count as occupancy.
+    /// Sets which packets count towards the queue's limit.
     #[must_use]
     pub fn occupancy(self, occupancy: Occupancy) -> Self {
         Self { occupancy, ..self }
@@ -198,37 +201,37 @@ impl LinkConfig {
         Self { discipline, ..self }
     }
 
-    /// Sets the marking threshold.
+    /// Sets the queue threshold above which arriving packets are marked CE.
     #[must_use]
     pub fn marking(self, marking: Marking) -> Self {
         Self { marking: Some(marking), ..self }
     }
 
-    /// Duplicates packets with this probability.
+    /// Duplicates each packet with this probability.
     #[must_use]
     pub fn duplicate(self, duplicate: Probability) -> Self {
         Self { duplicate, ..self }
     }
 
-    /// Flips one bit of a packet with this probability.
+    /// Flips one bit of each packet with this probability.
     #[must_use]
     pub fn corrupt(self, corrupt: Probability) -> Self {
         Self { corrupt, ..self }
     }
 
-    /// Sets the header bytes of each packet.
+    /// Sets the header bytes added to the payload of each packet.
     #[must_use]
     pub fn overhead(self, overhead: u32) -> Self {
         Self { overhead, ..self }
     }
 
-    /// Sets the framing bytes of each frame.
+    /// Sets the link-layer bytes added to each packet or fragment.
     #[must_use]
     pub fn framing(self, framing: u32) -> Self {
         Self { framing, ..self }
     }
 
-    /// Sets the memory limit, in bytes.
+    /// Sets the limit on the memory of the packets inside the link, in bytes.
     #[must_use]
     pub fn memory_limit(self, memory_limit: u64) -> Self {
         Self { memory_limit, ..self }

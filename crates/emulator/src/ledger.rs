@@ -1,7 +1,7 @@
-//! Counters of one link: the fate of every packet.
+//! Counters of one link: what happened to every packet.
 //!
-//! Invariant: the packets sent and duplicated are delivered, dropped for a named cause, discarded,
-//! or still inside.
+//! Invariant: sent + duplicated packets = delivered + dropped by each cause + discarded + in
+//! flight. The same holds for bytes.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use std::time::Duration;
 /// Why a link dropped a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropCause {
-    /// The loss model dropped it on arrival.
+    /// The loss model dropped the packet on arrival.
     Loss,
-    /// The link was down when it arrived.
+    /// The link was down when the packet arrived.
     Outage,
-    /// It was longer than the link's MTU.
+    /// The packet was longer than the link's MTU.
     TooLong,
-    /// The queue had no room for it.
+    /// The queue had no room for the packet.
     QueueFull,
-    /// It had waited longest when the queue had no room for another packet
+    /// The packet was the oldest in the queue when the queue had no room for an arriving packet
     /// ([`Discipline::DropHead`](crate::Discipline::DropHead)).
     Head,
-    /// The queue was above its marking threshold ([`Marking`](crate::Marking)) and the packet could
-    /// not be marked.
+    /// The queue was above its marking threshold ([`Marking`](crate::Marking)) and the packet was
+    /// not ECN-capable.
     Congestion,
-    /// CoDel, RED or PIE (see [`Discipline`](crate::Discipline)) dropped it as a congestion signal,
-    /// although the queue had room.
+    /// CoDel, RED or PIE (see [`Discipline`](crate::Discipline)) dropped the packet as a congestion
+    /// signal, although the queue had room.
     Aqm,
-    /// The link's memory limit would have been exceeded, although the queue had room.
+    /// The packet would have exceeded the link's memory limit, although the queue had room.
     Memory,
 }
 
 impl DropCause {
-    /// All causes, in the order in which a link checks for them.
+    /// All causes, in the order in which a link checks them.
     pub const ALL: [Self; 8] = [
         Self::Loss,
         Self::Outage,
@@ -59,19 +59,18 @@ impl fmt::Display for DropCause {
     }
 }
 
-/// Counters of one link, or of several merged.
+/// Counters of one link, or sums of several links ([`Ledger::merge`]).
 ///
-/// Bytes are payload bytes as pushed, without the overhead on the wire.
+/// Bytes are payload bytes as pushed, without overhead and framing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Packets pushed into the link.
     pub sent: u64,
     /// Payload bytes of the packets pushed into the link.
     pub sent_bytes: u64,
-    /// Second copies that the link made of admitted packets. They are then delivered, dropped or
-    /// discarded like other packets.
+    /// Second copies that the link made of admitted packets. The counters below include the copies.
     pub duplicated: u64,
-    /// Payload bytes of the second copies.
+    /// Payload bytes of these second copies.
     pub duplicated_bytes: u64,
     /// Packets delivered at the far end.
     pub delivered: u64,
@@ -113,31 +112,33 @@ pub struct Ledger {
     pub discarded: u64,
     /// Payload bytes inside the link when it was discarded.
     pub discarded_bytes: u64,
-    /// Packets inside now: waiting, in service, on the wire, or due and not yet popped.
+    /// Packets inside the link now: waiting, being serialised, on the wire, or due and not yet
+    /// popped.
     pub in_flight: u64,
-    /// Payload bytes of the packets inside now.
+    /// Payload bytes of the packets inside the link now.
     pub in_flight_bytes: u64,
-    /// Admitted packets with a flipped bit. If the discipline decides on departure, packets count
-    /// when they leave the queue.
+    /// Admitted packets in which the link flipped a bit. They count when their service is
+    /// scheduled: on arrival, or on departure from the queue if the discipline decides then.
     pub corrupted: u64,
-    /// Admitted packets that were held back for reordering, counted at the same time.
+    /// Admitted packets that got the extra delay of [`Reorder`](crate::Reorder). They count at the
+    /// same time as `corrupted`.
     pub reordered: u64,
-    /// Admitted packets that were sent in fragments.
+    /// Admitted packets that the link sent in fragments.
     pub fragmented: u64,
-    /// Fragments of these packets.
+    /// Number of fragments of the `fragmented` packets.
     pub fragments: u64,
-    /// Admitted packets whose codepoint this link changed to [`Ecn::Ce`](crate::Ecn::Ce).
+    /// Admitted packets whose ECN codepoint this link changed to [`Ecn::Ce`](crate::Ecn::Ce).
     pub marked: u64,
-    /// The largest number of packets that counted against the queue limit at once (see
-    /// [`Occupancy`](crate::Occupancy)); of merged ledgers, the largest.
+    /// Highest number of packets that counted towards the queue limit at the same time (see
+    /// [`Occupancy`](crate::Occupancy)). Of merged ledgers, the highest of any link.
     pub max_occupancy: u64,
-    /// Serialisation time of all admitted packets. Waiting packets are included, unless the
+    /// Sum of the serialisation times of admitted packets. It includes waiting packets, unless the
     /// discipline decides on departure.
     pub busy: Duration,
 }
 
 impl Ledger {
-    /// Packets dropped for `cause`.
+    /// Returns the number of packets dropped for `cause`.
     pub const fn dropped(&self, cause: DropCause) -> u64 {
         match cause {
             DropCause::Loss => self.dropped_loss,
@@ -151,7 +152,7 @@ impl Ledger {
         }
     }
 
-    /// Payload bytes dropped for `cause`.
+    /// Returns the payload bytes dropped for `cause`.
     pub const fn dropped_bytes(&self, cause: DropCause) -> u64 {
         match cause {
             DropCause::Loss => self.dropped_loss_bytes,
@@ -174,20 +175,21 @@ impl Ledger {
                 == self.delivered_bytes + dropped_bytes + self.discarded_bytes + self.in_flight_bytes
     }
 
-    /// Adds the counters of another link. Two that balance still balance together.
+    /// Adds the counters of another link. If both ledgers balance, the sum balances too.
     pub fn merge(&mut self, other: &Self) {
         self.replace(&Self::default(), other);
     }
 
-    /// Replaces `before`, earlier counters of one link that are part of this sum, by `after`. A sum
-    /// of many links is thus updated without reading the others.
+    /// Updates this sum of several links after one of them changed: subtracts its earlier counters,
+    /// `before`, and adds its present ones, `after`.
     pub fn replace(&mut self, before: &Self, after: &Self) {
         macro_rules! add_up {
             ($($count:ident)*) => {
-                // A new field must be named here.
+                // Exhaustive, so that a new field does not compile until it is added to the list
+                // below.
                 let Self { $($count: _,)* max_occupancy: _, busy: _ } = before;
-                // In this order: `in_flight` may have decreased, so the difference could be
-                // negative.
+                // Add before subtracting: `in_flight` may have decreased, so `after - before` could
+                // underflow.
                 $(self.$count = self.$count + after.$count - before.$count;)*
             };
         }
@@ -202,7 +204,7 @@ impl Ledger {
         self.busy = self.busy.saturating_add(after.busy.saturating_sub(before.busy));
     }
 
-    /// Counts the packets inside as discarded, because the link is discarded.
+    /// Counts the packets inside the link as discarded. For a link that is about to be discarded.
     pub fn abandon(&mut self) {
         self.discarded += std::mem::take(&mut self.in_flight);
         self.discarded_bytes += std::mem::take(&mut self.in_flight_bytes);
@@ -220,7 +222,7 @@ impl Ledger {
         self.duplicated_bytes += bytes;
     }
 
-    /// Counts a drop of the packet just sent, or of one that no longer counts as inside.
+    /// Counts a drop of a packet that does not count as in flight.
     pub(crate) fn on_dropped(&mut self, cause: DropCause, bytes: u64) {
         let (packets, total) = match cause {
             DropCause::Loss => (&mut self.dropped_loss, &mut self.dropped_loss_bytes),
@@ -236,8 +238,8 @@ impl Ledger {
         *total += bytes;
     }
 
-    /// Counts an admitted packet with its time at the serialiser and the packets that count against
-    /// the limit.
+    /// Counts an admitted packet. `busy` is its serialisation time and `occupancy` the packets that
+    /// count towards the queue limit, this one included.
     pub(crate) fn on_admitted(&mut self, bytes: u64, busy: Duration, occupancy: usize) {
         self.in_flight += 1;
         self.in_flight_bytes += bytes;
@@ -245,30 +247,29 @@ impl Ledger {
         self.on_occupied(occupancy);
     }
 
-    /// Records the number of packets that count against the limit, the one just admitted included.
+    /// `occupancy` includes the packet just admitted.
     pub(crate) fn on_occupied(&mut self, occupancy: usize) {
         self.max_occupancy = self.max_occupancy.max(occupancy as u64);
     }
 
-    /// Counts the packet just admitted as sent in this many fragments.
     pub(crate) fn on_fragmented(&mut self, fragments: u32) {
         self.fragmented += 1;
         self.fragments += u64::from(fragments);
     }
 
-    /// Counts the serialisation time of a packet that was admitted with an unknown one.
+    /// Adds a packet's serialisation time. Separate from `on_admitted` if the discipline decides on
+    /// departure.
     pub(crate) fn on_served(&mut self, busy: Duration) {
         self.busy = self.busy.saturating_add(busy);
     }
 
-    /// Counts a drop of an admitted packet.
+    /// Counts a drop of a packet that was admitted before.
     pub(crate) fn on_dropped_inside(&mut self, cause: DropCause, bytes: u64) {
         self.in_flight -= 1;
         self.in_flight_bytes -= bytes;
         self.on_dropped(cause, bytes);
     }
 
-    /// Counts a delivered packet.
     pub(crate) fn on_delivered(&mut self, bytes: u64) {
         self.in_flight -= 1;
         self.in_flight_bytes -= bytes;

@@ -1,10 +1,10 @@
-//! A network link as a state machine: a packet goes in with a time and comes out with the exact
-//! nanosecond at which a real link would have delivered it.
+//! A network link as a state machine. The caller pushes a packet with its arrival time and pops it
+//! with the exact nanosecond at which the modelled link delivers it.
 //!
-//! The crate opens no socket, reads no clock and keeps no random generator. Time is always an
+//! The crate opens no socket, reads no clock and has no random generator. Time is always an
 //! argument. Whether packet `n` is lost is a pure function of a seed and `n`. The same link
-//! therefore behaves identically in a virtual-time simulation, behind a real-time proxy and inside
-//! a server. A run can be repeated from its seed.
+//! therefore behaves identically in a virtual-time simulation, in a real-time proxy and in a
+//! server, and a seed repeats a run.
 //!
 //! # The model
 //!
@@ -24,8 +24,8 @@
 //!                               now         previous end     + 8 * size/rate   + delay
 //! ```
 //!
-//! Each of these effects is off by default and has draws of its own. Turning one on changes what
-//! the others do to no packet.
+//! Each of these effects is off by default and has its own random draws. Enabling one effect
+//! changes no decision of the others.
 //!
 //! | at | effect | counted as |
 //! |----|--------|------------|
@@ -40,15 +40,17 @@
 //! | propagation | [`Reorder`]: a packet is held back | `reordered` |
 //! | propagation | corruption: one bit is flipped | `corrupted` |
 //!
-//! With drop-tail, RED and PIE a packet's fate is settled when it arrives. Drop-head and CoDel
-//! decide when a packet leaves the queue, so packets wait inside the link. The link serves them by
-//! model time whenever it is called: the outcome does not depend on how late that is.
+//! With drop-tail, RED and PIE the link computes a packet's drop or due time when the packet
+//! arrives. Drop-head and CoDel decide when a packet leaves the queue, so the link stores waiting
+//! packets. Each call serves them at their times in the model, so the outcome does not depend on
+//! how late the call is.
 //!
-//! Beyond the [`Ledger`], a link can measure queueing delays ([`Link::measure_queue_delays`]) and
-//! keep the packets that it drops after it accepted them ([`Link::keep_dropped`]).
+//! Besides the counters of the [`Ledger`], a link can measure queueing delays
+//! ([`Link::measure_queue_delays`]) and return packets that it drops after the push succeeded
+//! ([`Link::keep_dropped`]).
 //!
-//! A [`Path`] is two links, one each way. To chain links, push into the second what the first
-//! delivers, at the time at which it was due.
+//! A [`Path`] is two links, one in each direction. To chain links, push each packet that the first
+//! delivers into the second, at its due time.
 //!
 //! # Example
 //!

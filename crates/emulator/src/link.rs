@@ -1,7 +1,7 @@
-//! One direction of a network path: the order of the stages, and the packets inside.
+//! One direction of a network path: runs the stages in order and stores the packets inside.
 //!
-//! The stages are loss, impairments, queue, serialiser and delay. Each decides in a file of its
-//! own; this file passes values between them and keeps the ledger.
+//! The stages are loss, impairments, queue, serialiser and delay. Each has its own file; this file
+//! passes values between them and updates the ledger.
 
 mod aqm;
 mod delivery;
@@ -31,26 +31,25 @@ pub use delivery::{Delivery, Dropped, LateDrop, MIN_PACKET_CHARGE_BYTES};
 /// # Contract
 ///
 /// - [`push`](Self::push) decides whether a packet is dropped and, if not, the nanosecond at which
-///   it is due. Nothing that happens later changes either.
-/// - Exception: if the [`Discipline`](crate::Discipline) decides on departure (drop-head, CoDel), a
-///   packet may still be dropped while it waits. That depends on later packets.
-/// - [`pop`](Self::pop) only collects. Popping late or early changes no due time and frees no room
-///   in the queue; it only frees memory.
-/// - Exception: if the discipline decides on departure, a pop commits the link to the departures
-///   that lead to the packets due by then. A later push for an earlier time than such a departure
-///   enters at the time of the departure. With a delay of d, a packet that is pushed less than d
-///   behind the pops is not late.
-/// - Packets come out in the order of their due times; two with the same due time come out in the
-///   order in which they entered. Without reordering or unordered jitter that is the order of entry
-///   for all packets.
-/// - The caller waits until [`next_wakeup`](Self::next_wakeup), which changes only by a push or a
-///   pop. No packet is due before. If the discipline decides on departure, it may be that no packet
-///   is due then either; the pop then moves the wake-up to a later time.
-/// - Links that share an 802.11 cell are pushed and popped through their [`Path`](crate::Path)
-///   only.
-/// - Times of schedules and traces are counted for 584 years.
-/// - No argument makes a method panic. A due time beyond the last instant of the platform becomes
-///   that instant.
+///   it is due. Later calls change neither.
+/// - Exception: if the [`Discipline`](crate::Discipline) decides on departure (drop-head, CoDel),
+///   later packets determine whether a waiting packet is dropped and when it is due.
+/// - [`pop`](Self::pop) only removes packets that are due. When it is called changes no due time
+///   and no place in the queue; it only frees memory.
+/// - Exception: if the discipline decides on departure, a pop at time t performs the departures
+///   from the queue up to t - d, where d is the shortest delay. A packet that is pushed afterwards
+///   with an earlier time enters at the time of the last departure. Pushes with times after t - d
+///   are unaffected.
+/// - Packets are popped in the order of their due times, and packets with equal due times in the
+///   order in which they entered. Without reordering and unordered jitter all packets are popped in
+///   the order in which they entered.
+/// - The caller pops again at [`next_wakeup`](Self::next_wakeup), which only a push or a pop
+///   changes. No packet is due earlier. If the discipline decides on departure, a pop at that time
+///   may return none and set a later wake-up.
+/// - Links that share an 802.11 cell must be pushed and popped through their [`Path`](crate::Path).
+/// - Schedules and traces cover the first 584 years after the start.
+/// - No argument causes a panic. A due time beyond the platform's last `Instant` becomes that
+///   instant.
 #[derive(Debug)]
 pub struct Link {
     seed: u64,
@@ -59,33 +58,32 @@ pub struct Link {
     loss_state: LossState,
     impairments: Option<Box<Impairments>>,
     queue: BoundedQueue,
-    /// The discipline and its packets. `None` for drop-tail.
+    /// Queue discipline with its waiting packets. `None` for drop-tail.
     managed: Option<Box<ManagedQueue>>,
     serialiser: Serialiser,
     delay: Delay,
-    /// Header bytes of each packet.
     overhead: u32,
-    /// Framing bytes of each frame.
     framing: u32,
-    /// Bytes, as [`charge`] counts them.
+    /// In bytes, as [`charge`] counts them.
     memory_limit: u64,
-    /// All packets with a known due time that are not yet popped, in the order in which they come
-    /// out.
+    /// Packets whose due time is known and that are not yet popped, in the order of due times.
     inside: VecDeque<Delivery>,
-    /// The sum of [`charge`] over all packets held.
+    /// Sum of [`charge`] over all packets inside the link, in bytes.
     held_bytes: u64,
-    /// Origin of the times of schedules.
+    /// Origin of the times of outages, MTU and rates. `None` before [`Link::start`] and the first
+    /// push.
     start: Option<Instant>,
-    /// No packet enters earlier: the time of the last push, or of a later departure that a pop has
-    /// settled. `None` before the first push.
+    /// Earliest time at which the next packet can enter: that of the last push, or of a later
+    /// departure from the queue. `None` before the first push.
     reached: Option<Instant>,
     ledger: Ledger,
-    /// Measurements that an observer enabled.
+    /// Optional measurements; `None` if the caller enabled none.
     watch: Option<Box<Watch>>,
 }
 
 impl Link {
-    /// An empty, idle link. `seed` and `direction` determine the draws of its packets.
+    /// Creates a link without packets. `seed` and `direction` determine the random draws of its
+    /// packets.
     pub fn new(config: LinkConfig, seed: u64, direction: Direction) -> Self {
         Self {
             seed,
@@ -109,26 +107,28 @@ impl Link {
         }
     }
 
-    /// Sets the origin of the times of outages, MTU and rates, unless an earlier call or push has
-    /// set it.
+    /// Sets the origin of the times of outages, MTU and rates. Has no effect after the first call
+    /// or push.
     ///
-    /// The links of a path should start together ([`Path::start`](crate::Path::start)). If the
-    /// first push comes before `at`, times count from that push.
+    /// Both links of a path should start at the same time ([`Path::start`](crate::Path::start)). If
+    /// the first push has an earlier time than `at`, its time becomes the origin.
     pub fn start(&mut self, at: Instant) {
         if self.reached.is_none() {
             self.start.get_or_insert(at);
         }
     }
 
-    /// The packet enters at `now`, or at the time of the last push if that was later.
+    /// Inserts a packet that arrives at `now`, or at the time of the last push if `now` is earlier.
     ///
-    /// If the link drops the packet, the error returns the buffer with the cause. For packets
-    /// dropped later see [`keep_dropped`](Self::keep_dropped).
+    /// # Errors
+    ///
+    /// If the link drops the packet on arrival, the error has the cause and the packet's buffer.
+    /// For packets dropped later see [`keep_dropped`](Self::keep_dropped).
     pub fn push(&mut self, now: Instant, packet: impl Into<Packet>) -> Result<(), Dropped> {
         self.push_packet(now, packet.into())
     }
 
-    /// The next packet whose due time is not after `now`.
+    /// Removes and returns the next packet whose due time is not after `now`.
     pub fn pop(&mut self, now: Instant) -> Option<Delivery> {
         if self.managed.is_some() {
             self.settle(now);
@@ -143,52 +143,52 @@ impl Link {
         Some(delivery)
     }
 
-    /// When the next packet is due, or `None` if the link is empty.
+    /// Returns when the caller should pop again: no packet is due earlier. `None` if the link is
+    /// empty.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let due = self.inside.front().map(|delivery| delivery.due);
         if self.managed.is_some() { self.next_of_both(due) } else { due }
     }
 
-    /// Counters of the packets so far.
+    /// Returns the counters of the link's packets so far.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The final counters. Packets still inside are discarded and counted as such.
+    /// Discards the link and returns its final counters. Packets still inside count as discarded.
     pub fn into_ledger(self) -> Ledger {
         let mut ledger = self.ledger;
         ledger.abandon();
         ledger
     }
 
-    /// Memory charged for the packets inside, in bytes: for each its payload, but at least
-    /// [`MIN_PACKET_CHARGE_BYTES`].
+    /// Returns the memory charged for the packets inside the link, in bytes. Each packet is charged
+    /// its payload bytes, but at least [`MIN_PACKET_CHARGE_BYTES`].
     pub const fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// Changes the memory limit, in bytes. Packets inside stay. With a limit below their memory, no
-    /// packet enters until enough have been popped.
+    /// Sets the memory limit, in bytes. It drops no packet inside the link. While the packets
+    /// inside exceed the limit, the link drops arriving packets.
     pub const fn set_memory_limit(&mut self, bytes: u64) {
         self.memory_limit = bytes;
     }
 
-    /// The airtime taken since the last call, if the link sends through an 802.11 cell.
+    /// Returns the airtime used since the last call. `None` if the link used none or is not 802.11.
     pub(crate) fn take_turn(&mut self) -> Option<Turn> {
         self.serialiser.take_turn()
     }
 
-    /// The other direction takes this turn on the shared medium.
+    /// Delays this direction by a turn of the other direction on the shared 802.11 medium.
     pub(crate) fn on_other_turn(&mut self, turn: Turn) {
         self.serialiser.on_other_turn(turn);
     }
 
-    /// Returns whether the link sends through an 802.11 cell, which the other direction may share.
     pub(crate) fn uses_wifi(&self) -> bool {
         self.serialiser.is_wifi()
     }
 
-    /// The shortest delay of a packet after its service.
+    /// Returns the shortest delay that a packet can have after its serialisation.
     pub(crate) fn least_delay(&self) -> Duration {
         self.delay.least()
     }
@@ -206,7 +206,8 @@ impl Link {
         result
     }
 
-    /// The time at which a packet pushed at `now` enters.
+    /// Returns the time at which a packet pushed at `now` enters. The first packet may set the
+    /// origin of schedules.
     fn enter(&mut self, now: Instant) -> Instant {
         let entered = if let Some(reached) = self.reached {
             reached.max(now)
@@ -220,11 +221,11 @@ impl Link {
         entered
     }
 
-    /// The frames of a packet of `len` payload bytes, or why it does not reach the queue.
+    /// Returns the frames of a packet of `len` payload bytes, or the cause if it is dropped before
+    /// the queue.
     ///
-    /// The loss model comes first, so that it sees the same packets with any other configuration.
-    /// Fragments after the first are lost independently. The other fragments of a lost packet use
-    /// no link time either.
+    /// The loss model comes first, so that its decisions depend on no other effect. A packet is
+    /// lost if any of its fragments is lost. Fragments of a lost packet use no link time.
     fn arrive(&mut self, now: Instant, draws: Draws, len: usize) -> Result<Frames, DropCause> {
         if self.loss_state.decide(&self.loss, draws) {
             return Err(DropCause::Loss);
@@ -240,7 +241,6 @@ impl Link {
         if is_lost { Err(DropCause::Loss) } else { Ok(frames.framed(self.framing)) }
     }
 
-    /// Offers a packet to the queue, and its second copy if it is duplicated.
     #[cold]
     fn offer_impaired(
         &mut self,
@@ -254,7 +254,7 @@ impl Link {
         if let Some(copy) = copy {
             self.ledger.on_duplicated(copy.bytes.len() as u64);
             let (ecn, tag) = (copy.ecn, copy.tag);
-            // A dropped copy is kept only if an observer asked for late drops.
+            // The push has succeeded, so a dropped copy can be reported as a late drop only.
             if let Err(Dropped { cause, packet: bytes }) = self.offer(now, draws.of_duplicate(), frames, copy)
             {
                 let packet = Packet { bytes, ecn, tag };
@@ -264,8 +264,8 @@ impl Link {
         Ok(())
     }
 
-    /// Accepts a packet unless the limit or the memory limit drops it. With drop-tail and a rate
-    /// known beforehand its times are final here.
+    /// Admits a packet unless the queue limit or the memory limit drops it. With drop-tail, its
+    /// times at the serialiser and its due time are final after this call.
     #[inline]
     fn offer(&mut self, now: Instant, draws: Draws, frames: Frames, packet: Packet) -> Result<(), Dropped> {
         if let Some(managed) = self.managed.take() {
@@ -276,7 +276,8 @@ impl Link {
             Ok(is_marked) => is_marked,
             Err(cause) => return Err(self.reject(cause, packet)),
         };
-        // Last, so that this cause always means that the model would have carried the packet.
+        // After the queue's checks, so that `Memory` counts only packets that the model would have
+        // admitted.
         if !self.has_memory(len) {
             return Err(self.reject(DropCause::Memory, packet));
         }
@@ -285,7 +286,7 @@ impl Link {
         Ok(())
     }
 
-    /// True if an arriving packet is marked, or why the queue does not admit it.
+    /// Returns whether an arriving packet gets a CE mark, or the cause if the queue drops it.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -303,12 +304,11 @@ impl Link {
         }
     }
 
-    /// Returns whether the memory limit allows one more packet of `len` payload bytes.
     const fn has_memory(&self, len: usize) -> bool {
         self.held_bytes.saturating_add(charge(len)) <= self.memory_limit
     }
 
-    /// Serves a packet that entered at `enters`, and inserts it among the packets on their way.
+    /// Serialises a packet that entered at `enters`, and stores it until its due time.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -346,7 +346,7 @@ impl Link {
         service
     }
 
-    /// Returns whether a packet that draws by this seed is a second copy.
+    /// Returns whether a packet whose draws use this seed is a second copy.
     const fn is_copy(&self, seed: u64) -> bool {
         seed != self.seed
     }
@@ -363,7 +363,6 @@ impl Link {
         Dropped { cause, packet: packet.bytes }
     }
 
-    /// Inserts a packet in the order of due times.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -378,7 +377,8 @@ impl Link {
         }
     }
 
-    /// Inserts a packet before those that are due later. They entered last, so few have to move.
+    /// Inserts a packet before the packets that are due later. These are at the end, so few have to
+    /// move.
     #[cold]
     fn overtake(&mut self, delivery: Delivery) {
         let after = self.inside.partition_point(|other| other.due <= delivery.due);

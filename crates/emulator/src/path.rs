@@ -1,4 +1,4 @@
-//! Two links, one each way, and common configurations.
+//! A path of two links, one in each direction, and common configurations.
 
 use std::time::{Duration, Instant};
 
@@ -15,23 +15,25 @@ use crate::time::saturating_add;
 /// Both directions of a path between two hosts.
 #[derive(Debug)]
 pub struct Path {
-    /// From the side that opened the path.
+    /// Link from the side that opened the path.
     pub forward: Link,
-    /// Back to the side that opened the path.
+    /// Link back to the side that opened the path.
     pub reverse: Link,
-    /// The direction that last used the medium, if both share it.
+    /// Direction of the last turn on an 802.11 medium that both links share.
     last: Direction,
 }
 
 impl Path {
-    /// An empty path. The directions draw independently although they share `seed`.
+    /// Creates a path without packets. The random draws of the two directions are independent
+    /// although both use `seed`.
     ///
     /// A [`LinkConfig`] alone applies to both directions.
     pub fn new(config: impl Into<PathConfig>, seed: u64) -> Self {
         let config = config.into();
         let mut forward = Link::new(config.forward, seed, Direction::Forward);
         let mut reverse = Link::new(config.reverse, seed, Direction::Reverse);
-        // The order of turns is known only if both links know which packets wait.
+        // The path can order the turns on a shared medium only if both links store their waiting
+        // packets. RED and PIE do not store them.
         let is_cell = forward.uses_wifi() && reverse.uses_wifi();
         if is_cell && !forward.decides_on_arrival() && !reverse.decides_on_arrival() {
             forward.decide_on_departure();
@@ -40,7 +42,7 @@ impl Path {
         Self { forward, reverse, last: Direction::Reverse }
     }
 
-    /// The link of a direction.
+    /// Returns the link of a direction.
     pub const fn link_mut(&mut self, direction: Direction) -> &mut Link {
         match direction {
             Direction::Forward => &mut self.forward,
@@ -50,8 +52,8 @@ impl Path {
 
     /// Pushes a packet into the link of a direction; see [`Link::push`].
     ///
-    /// The other link then accounts for the airtime of the packet: two links through 802.11 cells
-    /// ([`LinkConfig::wifi`]) are one half-duplex cell.
+    /// If both links are 802.11 ([`LinkConfig::wifi`]), they share one half-duplex cell, so the
+    /// packet's airtime also delays the other link.
     pub fn push(
         &mut self,
         direction: Direction,
@@ -64,14 +66,12 @@ impl Path {
         result
     }
 
-    /// The next packet of a direction that is due by `now`; see [`Link::pop`].
+    /// Removes and returns the next packet of a direction that is due by `now`; see [`Link::pop`].
     ///
-    /// In a shared cell whose packets wait for their turn, a pop serves both directions up to `now`
-    /// less the shorter of the two delays, one frame after the other. Packets wait for their turn
-    /// with [`Discipline::CoDel`](crate::Discipline::CoDel) and
-    /// [`Discipline::DropHead`](crate::Discipline::DropHead), and with
-    /// [`Discipline::DropTail`](crate::Discipline::DropTail) unless the other direction has RED or
-    /// PIE.
+    /// In a shared 802.11 cell, a direction with CoDel or drop-head stores its packets until their
+    /// turns on the medium. So does one with drop-tail, unless the other direction has RED or PIE.
+    /// A pop serves the stored packets of both directions whose turns start by `now` less the
+    /// shorter of the two delays, in the order of the turns.
     pub fn pop(&mut self, direction: Direction, now: Instant) -> Option<Delivery> {
         self.settle(now, self.forward.least_delay().min(self.reverse.least_delay()));
         self.link_mut(direction).pop(now)
@@ -83,8 +83,8 @@ impl Path {
         self.reverse.start(at);
     }
 
-    /// Serves packets of both directions whose turn on the shared medium starts by `now` less
-    /// `ahead`, in the order of these turns. Links that share no medium settle on their own.
+    /// Serves the packets of both directions whose turn on the shared medium starts by `now -
+    /// ahead`, in the order of the turns. Without a shared medium each link serves its own packets.
     fn settle(&mut self, now: Instant, ahead: Duration) {
         if !self.forward.uses_wifi() || !self.reverse.uses_wifi() {
             return;
@@ -98,8 +98,8 @@ impl Path {
         }
     }
 
-    /// The start and direction of the next turn. If both directions could start at the same time,
-    /// the one that did not use the medium last goes first.
+    /// Returns the start and direction of the next turn on the shared medium. If both directions
+    /// could start at the same time, the direction that did not have the last turn sends first.
     fn next_turn(&self) -> Option<(Instant, Direction)> {
         let of = |link: &Link, direction| link.next_service().map(|start| (start, direction));
         let forward = of(&self.forward, Direction::Forward);
@@ -107,7 +107,7 @@ impl Path {
         forward.into_iter().chain(reverse).min_by_key(|(start, direction)| (*start, *direction == self.last))
     }
 
-    /// Reports the airtime of this direction to the other.
+    /// Reports the airtime that this direction used to the other direction.
     fn report_turn(&mut self, direction: Direction) {
         let (link, other) = match direction {
             Direction::Forward => (&mut self.forward, &mut self.reverse),
@@ -120,16 +120,16 @@ impl Path {
     }
 }
 
-/// Settings of both directions. The default is a perfect wire each way.
+/// Settings of both links of a path. By default neither has any effect on packets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PathConfig {
-    /// From the side that opened the path.
+    /// Link from the side that opened the path.
     pub forward: LinkConfig,
-    /// Back to the side that opened the path.
+    /// Link back to the side that opened the path.
     pub reverse: LinkConfig,
 }
 
-/// One link configuration for both directions.
+/// Uses the same link configuration for both directions.
 impl From<LinkConfig> for PathConfig {
     fn from(link: LinkConfig) -> Self {
         Self { forward: link.clone(), reverse: link }
@@ -137,28 +137,29 @@ impl From<LinkConfig> for PathConfig {
 }
 
 impl PathConfig {
-    /// A path of two different links, such as one with a slow reverse direction.
+    /// Returns a path of two different links, for example with a slow reverse direction.
     pub const fn asymmetric(forward: LinkConfig, reverse: LinkConfig) -> Self {
         Self { forward, reverse }
     }
 
-    /// The sum of both propagation delays.
+    /// Returns the sum of both propagation delays.
     pub fn rtt(&self) -> Duration {
         self.forward.delay.saturating_add(self.reverse.delay)
     }
 
-    /// Sets the queues to this size. A multiple of the bandwidth-delay product uses the rate of the
-    /// direction and the round-trip time. Without a rate it is no limit.
+    /// Sets the queue limit of both links to `size`. A multiple of the bandwidth-delay product uses
+    /// each link's own rate and the path's round-trip time; the queue of a link without a rate
+    /// becomes unlimited.
     #[must_use]
     pub fn queue_size(self, size: QueueSize) -> Self {
         let rtt = self.rtt();
         Self { forward: self.forward.queue_size(size, rtt), reverse: self.reverse.queue_size(size, rtt) }
     }
 
-    /// A path of the given round-trip time, with the same rate (`None` for no limit) each way.
+    /// Returns a path with this round-trip time and the same rate (`None` for no limit) in each
+    /// direction.
     ///
-    /// No packet is lost, and the queues, which count waiting packets only, are unlimited. Set
-    /// [`LinkConfig::queue`] and [`LinkConfig::loss`] for anything else.
+    /// No packet is lost and the queues are unlimited.
     pub fn symmetric(rtt: Duration, rate: impl Into<Option<Bitrate>>) -> Self {
         let rate = rate.into();
         let (forward, reverse) = halves(rtt);
@@ -166,7 +167,7 @@ impl PathConfig {
         Self { forward: link(forward), reverse: link(reverse) }
     }
 
-    /// The path that the receiver of the classic protocol emulates; see [`ClassicLink`].
+    /// Returns the path that the receiver of the classic wire format emulates; see [`ClassicLink`].
     pub fn classic(classic: ClassicLink) -> Self {
         let (forward, reverse) = halves(classic.rtt);
         let link = |delay, loss| {
@@ -180,29 +181,29 @@ impl PathConfig {
     }
 }
 
-/// The path that a classic sender asks its receiver to emulate.
+/// Path that a sender of the classic wire format requests its receiver to emulate.
 ///
-/// Rate and buffer apply to each direction separately. Serialisation counts UDP payload bytes
-/// without headers. The buffer counts packets that wait and packets on the wire: an empty path
+/// Each direction has its own rate and buffer. Serialisation counts UDP payload bytes without
+/// headers. Waiting packets and packets on the wire count towards the buffer, so that an empty link
 /// accepts a burst of `buffer` + 1 packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassicLink {
-    /// The sum of both propagation delays.
+    /// Sum of both propagation delays.
     pub rtt: Duration,
-    /// The rate of each direction.
+    /// Serialisation rate of each direction.
     pub rate: Bitrate,
-    /// Probability of loss in the forward direction.
+    /// Loss probability of each packet in the forward direction.
     pub loss_forward: Probability,
-    /// Probability of loss in the reverse direction.
+    /// Loss probability of each packet in the reverse direction.
     pub loss_reverse: Probability,
-    /// The buffer of each direction in packets.
+    /// Limit on the packets waiting or on the wire, for each direction.
     pub buffer: u32,
-    /// The memory limit of each direction in bytes; see [`LinkConfig::memory_limit`].
+    /// Memory limit of each direction, in bytes; see [`LinkConfig::memory_limit`].
     pub memory_limit: u64,
 }
 
-/// The delay of each direction. An odd nanosecond goes to the reverse direction, so that the sum is
-/// exact.
+/// Splits `rtt` into the delays of both directions. The reverse direction is a nanosecond longer if
+/// `rtt` is odd, so that the sum is exact.
 pub(crate) fn halves(rtt: Duration) -> (Duration, Duration) {
     let forward = rtt / 2;
     (forward, rtt.saturating_sub(forward))

@@ -1,9 +1,8 @@
-//! The path of a packet through a link whose discipline is not drop-tail; [`Link::offer`] is that
-//! of drop-tail.
+//! How a packet passes a link whose discipline is not drop-tail; [`Link::offer`] handles drop-tail.
 //!
-//! A discipline that decides on arrival settles the whole fate of a packet then. With one that
-//! decides on departure, packets wait in a [`Fifo`] and are served by model time: before a packet
-//! enters, all packets leave whose service starts by then, each at its own time.
+//! If the discipline decides on arrival, a packet's drop or due time is final when it arrives. If
+//! it decides on departure, packets wait in a [`Fifo`]. Before a packet enters, the link serves all
+//! packets whose service starts by then in the model, each at its own time.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,6 @@ use crate::queue::{Aqm, Arrival, Departure, Fifo, ManagedQueue, QueuedPacket, Si
 use crate::time::saturating_add;
 
 impl Link {
-    /// Offers a packet to the discipline, and puts the discipline back into the link.
     #[cold]
     pub(super) fn offer_managed(
         &mut self,
@@ -31,7 +29,7 @@ impl Link {
         result
     }
 
-    /// Accepts a packet unless the limit, the discipline or the memory limit drops it.
+    /// Admits a packet unless the queue limit, the discipline or the memory limit drops it.
     fn enqueue(
         &mut self,
         managed: &mut ManagedQueue,
@@ -70,7 +68,8 @@ impl Link {
         Ok(())
     }
 
-    /// Schedules a packet if its fate is settled, or lets it wait.
+    /// Schedules the service of an admitted packet, or appends it to the queue if the discipline
+    /// decides on departure.
     fn accept(
         &mut self,
         ManagedQueue { aqm, waiting }: &mut ManagedQueue,
@@ -102,15 +101,15 @@ impl Link {
                     packet,
                 });
                 self.ledger.on_admitted(len as u64, Duration::ZERO, 0);
-                // If the serialiser is idle, the packet leaves at once.
+                // If the serialiser is idle, this serves the packet immediately.
                 self.serve(&mut **aqm, queue, now, Duration::ZERO);
                 self.ledger.on_occupied(self.queue.packets());
             }
         }
     }
 
-    /// Drops queued packets until an arriving one finds room. Drops none if it would find no room
-    /// in an empty queue either.
+    /// Drops queued packets until an arriving packet fits. Drops none if the arriving packet would
+    /// not fit even into an empty queue.
     fn make_room(&mut self, aqm: &mut dyn Aqm, queue: &mut Fifo, now: Instant, frames: Frames) {
         let starts = self.serialiser.next_start(now);
         let bytes = frames.bytes() as u64;
@@ -124,7 +123,8 @@ impl Link {
         }
     }
 
-    /// Serves the queued packets that may be due by `now`.
+    /// Serves the queued packets that could be due by `now`, which start service a shortest delay
+    /// earlier.
     #[cold]
     pub(super) fn settle(&mut self, now: Instant) {
         let Some(mut managed) = self.managed.take() else { return };
@@ -136,8 +136,7 @@ impl Link {
         debug_assert!(self.ledger.balances(), "{:?}", self.ledger);
     }
 
-    /// Serves all packets whose service starts by `now` less `ahead`, each at its own time. No
-    /// packet enters before the last of these starts any more.
+    /// Serves all packets whose service starts by `now - ahead`, each at its own time in the model.
     fn serve(&mut self, aqm: &mut dyn Aqm, queue: &mut Fifo, now: Instant, ahead: Duration) {
         while let Some(oldest) = queue.oldest() {
             let start = self.serialiser.next_start(oldest);
@@ -148,7 +147,8 @@ impl Link {
         }
     }
 
-    /// Serves the packet that the discipline hands over at `start`.
+    /// Serves the packet that the discipline selects at `start`. Later packets can no longer enter
+    /// before `start`.
     fn serve_at(&mut self, start: Instant, aqm: &mut dyn Aqm, queue: &mut Fifo) {
         self.reached = self.reached.map(|reached| reached.max(start));
         let mut drop = |packet| self.drop_queued(start, DropCause::Aqm, packet);
@@ -157,30 +157,29 @@ impl Link {
         }
     }
 
-    /// The earliest wake-up, if the first packet on its way is due at `due`.
+    /// Returns the next wake-up, given the due time of the first packet that has been served.
     #[cold]
     pub(super) fn next_of_both(&self, due: Option<Instant>) -> Option<Instant> {
-        // With the order kept, queued packets are due after those on their way.
+        // Without reordering, queued packets are due after packets already served.
         if due.is_some() && self.delay.keeps_order() {
             return due;
         }
-        // The shortest delay: no queued packet is due earlier.
         let queued = self.next_service().map(|start| saturating_add(start, self.delay.least()));
         due.into_iter().chain(queued).min()
     }
 
-    /// Returns whether the discipline decides on arrival, which settles the times of packets too.
     pub(crate) fn decides_on_arrival(&self) -> bool {
         self.managed.as_deref().is_some_and(|managed| matches!(managed.waiting, Waiting::Settled(_)))
     }
 
-    /// Lets the packets of a drop-tail queue wait for their service. Only the order of service
-    /// depends on it.
+    /// Stores the waiting packets of a drop-tail queue, so that a path with a shared 802.11 medium
+    /// can decide the order of service.
     pub(crate) fn decide_on_departure(&mut self) {
         self.managed.get_or_insert_with(|| Box::new(ManagedQueue::drop_tail()));
     }
 
-    /// When service of the next queued packet can start. `None` if no packet is queued.
+    /// Returns when the service of the oldest queued packet can start. `None` if no packet is
+    /// queued.
     pub(crate) fn next_service(&self) -> Option<Instant> {
         match &self.managed.as_deref()?.waiting {
             Waiting::Undecided(queue) => Some(self.serialiser.next_start(queue.oldest()?)),
@@ -188,7 +187,6 @@ impl Link {
         }
     }
 
-    /// Serves the next queued packet.
     pub(crate) fn serve_next(&mut self) {
         let Some(start) = self.next_service() else { return };
         let Some(mut managed) = self.managed.take() else { return };
@@ -199,7 +197,6 @@ impl Link {
         self.managed = Some(managed);
     }
 
-    /// Moves a packet that left the queue to the serialiser.
     fn depart(&mut self, packet: QueuedPacket, is_marked: bool) {
         self.release(&packet);
         let QueuedPacket { enters, seed, index, frames, packet } = packet;
@@ -208,7 +205,6 @@ impl Link {
         self.ledger.on_served(service.busy);
     }
 
-    /// Drops a packet that left the queue.
     fn drop_queued(&mut self, at: Instant, cause: DropCause, packet: QueuedPacket) {
         self.release(&packet);
         let QueuedPacket { seed, packet, .. } = packet;
@@ -216,7 +212,7 @@ impl Link {
         self.keep_drop(LateDrop { at, cause, packet, is_copy: self.is_copy(seed) });
     }
 
-    /// A packet left the queue: it no longer counts against the limit and the memory.
+    /// Stops counting a packet that left the queue towards the queue limit and the memory limit.
     fn release(&mut self, packet: &QueuedPacket) {
         self.held_bytes -= charge(packet.packet.bytes.len());
         self.queue.leave_held(packet.frames.bytes() as u64);

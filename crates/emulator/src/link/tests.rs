@@ -29,12 +29,12 @@ fn bernoulli(probability: f64) -> Loss {
     Loss::Bernoulli(Probability::new(probability).unwrap())
 }
 
-/// Pushes `count` packets of `len` bytes at `now` and returns how many were accepted.
+/// Pushes `count` packets of `len` bytes at `now` and returns the number admitted.
 fn burst(link: &mut Link, now: Instant, count: usize, len: usize) -> usize {
     (0..count).filter(|_| link.push(now, vec![0; len]).is_ok()).count()
 }
 
-/// Pops all packets, at a late time.
+/// Pops all packets, each at its due time.
 fn drain(link: &mut Link) -> Vec<Delivery> {
     std::iter::from_fn(|| link.next_wakeup().and_then(|due| link.pop(due))).collect()
 }
@@ -222,7 +222,7 @@ fn burst_into_empty_path_keeps_limit_plus_one() {
             assert_eq!(burst(&mut link, now, 1_000, 500), kept, "limit {limit} at {bps:?} bit/s");
             assert_eq!(link.ledger().max_occupancy, kept as u64);
 
-            // A packet stops counting when it is due, popped or not.
+            // A packet stops counting towards the limit at its due time, even if it is not popped.
             let due = link.next_wakeup().unwrap();
             let just_before = due.checked_sub(ns(1)).unwrap();
             assert_eq!(burst(&mut link, just_before, 1, 500), 0);
@@ -233,7 +233,8 @@ fn burst_into_empty_path_keeps_limit_plus_one() {
 
 #[test]
 fn packets_on_wire_do_not_count_as_waiting() {
-    // A bandwidth-delay product of 250 packets passes through a queue of one.
+    // The link contains a bandwidth-delay product of 250 packets, none of which waits. The queue's
+    // limit is one packet.
     let mut link = link(LinkConfig { delay: ms(1_000), queue: QueueLimit::packets(1), ..rate(1_000_000) });
     let start = epoch();
     for n in 0..250 {
@@ -270,7 +271,7 @@ fn memory_limit_counts_packets_until_popped() {
     let dropped = link.push(now, vec![0; 1_000]).unwrap_err();
     assert_eq!((dropped.cause, dropped.packet.len()), (DropCause::Memory, 1_000));
 
-    // The packet is due but not popped, so it is still in memory.
+    // The first packet is due but not popped, so it still counts towards the memory limit.
     assert!(link.push(now + ms(2), vec![0; 1_000]).is_err());
     link.pop(now + ms(2)).unwrap();
     assert_eq!(link.held_bytes(), 2_000);

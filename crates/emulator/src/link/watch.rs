@@ -1,6 +1,4 @@
-//! Measurements of a link beyond the ledger: queueing delays and late drops.
-//!
-//! They change no packet's fate.
+//! Optional measurements of a link besides its ledger: queueing delays and late drops.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,15 +7,14 @@ use std::time::Duration;
 use super::{LateDrop, Link};
 use crate::delay_histogram::DelayHistogram;
 
-/// By default nothing is measured.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     pub(super) delays: Option<DelayHistogram>,
-    /// Oldest first.
+    /// Late drops not yet popped, oldest first.
     pub(super) dropped: VecDeque<LateDrop>,
-    /// Limit on the number of kept drops.
+    /// Limit on the length of `dropped`. 0: none is stored.
     pub(super) most_dropped: usize,
-    /// Drops freed because of that limit.
+    /// Late drops removed from `dropped` because of that limit.
     pub(super) overlooked: u64,
 }
 
@@ -41,29 +38,30 @@ impl Watch {
 }
 
 impl Link {
-    /// Starts to measure the queueing delay of each packet. A histogram takes about 40 kB.
+    /// Starts to measure the queueing delay of each packet. The histogram uses about 40 kB of
+    /// memory.
     pub fn measure_queue_delays(&mut self) {
         self.watch.get_or_insert_default().delays.get_or_insert_default();
     }
 
-    /// Exchanges the histogram of [`measure_queue_delays`](Self::measure_queue_delays) for another,
-    /// or for none. Many links counted together can thus share one.
+    /// Exchanges the link's histogram of queueing delays with `delays`; `None` stops the
+    /// measurement. Several links can thus add to one histogram in turn.
     pub fn swap_queue_delays(&mut self, delays: &mut Option<DelayHistogram>) {
         mem::swap(&mut self.watch.get_or_insert_default().delays, delays);
     }
 
-    /// The queueing delays since [`measure_queue_delays`](Self::measure_queue_delays), or `None`
-    /// without it.
+    /// Returns the queueing delays since [`measure_queue_delays`](Self::measure_queue_delays).
+    /// `None` if the link does not measure them.
     pub fn queue_delays(&self) -> Option<&DelayHistogram> {
         self.watch.as_ref()?.delays.as_ref()
     }
 
-    /// Starts to keep packets that are dropped after [`push`](Self::push) accepted them, for
-    /// [`pop_dropped`](Self::pop_dropped). Beyond `most` packets the oldest are freed. They do not
-    /// count as held by the link.
+    /// Starts to store packets that are dropped after their [`push`](Self::push) succeeded, for
+    /// [`pop_dropped`](Self::pop_dropped). Stores at most `most` of them and frees the oldest
+    /// first. They do not count towards the memory limit.
     ///
-    /// By default, and with 0, they are freed. The [`Ledger`](crate::Ledger) counts them in any
-    /// case.
+    /// By default, and if `most` is 0, none is stored. The [`Ledger`](crate::Ledger) always counts
+    /// them.
     pub fn keep_dropped(&mut self, most: usize) {
         let watch = self.watch.get_or_insert_default();
         watch.most_dropped = most;
@@ -72,17 +70,17 @@ impl Link {
         watch.overlooked += beyond as u64;
     }
 
-    /// The next kept packet, in the order of the drops.
+    /// Removes and returns the oldest stored drop.
     pub fn pop_dropped(&mut self) -> Option<LateDrop> {
         self.watch.as_mut()?.dropped.pop_front()
     }
 
-    /// Packets freed because more than [`keep_dropped`](Self::keep_dropped) allows were dropped.
+    /// Returns the number of late drops freed because of the limit of
+    /// [`keep_dropped`](Self::keep_dropped).
     pub fn overlooked_drops(&self) -> u64 {
         self.watch.as_ref().map_or(0, |watch| watch.overlooked)
     }
 
-    /// Keeps a packet that was dropped although its push succeeded.
     pub(super) fn keep_drop(&mut self, drop: LateDrop) {
         if let Some(watch) = &mut self.watch {
             watch.on_dropped(drop);

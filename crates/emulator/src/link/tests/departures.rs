@@ -1,7 +1,7 @@
 //! Naive model of a link whose discipline decides on departure: a plain list of packets.
 //!
-//! Like [`model`](super::model) it recounts all packets on every operation and shares no arithmetic
-//! with the link.
+//! Like [`model`](super::model) it recounts all packets on every operation and uses no arithmetic
+//! of the link.
 
 use super::*;
 use crate::delay::Reorder;
@@ -67,12 +67,12 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
     }
 }
 
-/// A link and its model, given the same operations.
+/// A link and its model, which execute the same operations.
 struct Bench {
     link: Link,
     model: Model,
     start: Instant,
-    /// Nanoseconds since the start.
+    /// Current time in nanoseconds since the start.
     now: u64,
     step: String,
 }
@@ -88,7 +88,8 @@ impl Bench {
     fn step(&mut self, numbers: &mut Numbers) {
         match numbers.below(8) {
             0..=2 => self.push(self.now, numbers),
-            // Before the last operation, which may have been a pop that settled departures.
+            // A time before the last operation, which may have been a pop that performed later
+            // departures.
             3 => self.push(self.now.saturating_sub(numbers.below(1_000_000)), numbers),
             4 => self.now += numbers.below(3_000_000),
             5 => self.now += numbers.below(3),
@@ -136,20 +137,20 @@ impl Bench {
     }
 }
 
-/// All packets ever sent.
+/// Naive model: the records of all packets sent since the start.
 #[derive(Default)]
 struct Model {
     config: LinkConfig,
     seed: u64,
-    /// Packets pushed.
+    /// Number of packets pushed, without copies.
     packets: u64,
     sent: Vec<Record>,
     /// End of the last service, in nanoseconds times the rate in millibit/s: an exact fraction.
     end: u128,
-    /// No packet enters earlier, in nanoseconds.
+    /// Earliest time at which the next packet can enter, in nanoseconds since the start.
     reached: u64,
     codel: NaiveCoDel,
-    /// Time, cause and number of each drop.
+    /// Time in nanoseconds, cause and packet number of each drop.
     dropped: Vec<(u128, DropCause, u64)>,
     max_occupancy: u64,
 }
@@ -176,7 +177,7 @@ enum State {
     Dropped(DropCause),
 }
 
-/// Section 5 of RFC 8289 in whole nanoseconds.
+/// CoDel of RFC 8289, section 5, in whole nanoseconds.
 #[derive(Default)]
 struct NaiveCoDel {
     first_above: u64,
@@ -189,12 +190,12 @@ struct NaiveCoDel {
 
 impl NaiveCoDel {
     fn law(at: u64, interval: Duration, count: u64) -> u64 {
-        // Twice the interval over the square root, halved to round to the nearest.
+        // `2 * interval / sqrt(count)`, halved and rounded to the nearest nanosecond.
         at + u64::try_from((4 * interval.as_nanos().pow(2) / u128::from(count)).isqrt().div_ceil(2)).unwrap()
     }
 
-    /// Returns whether the packet may be dropped, given its queueing delay and the bytes behind it.
-    /// Times are shifted by a nanosecond, so that 0 means none.
+    /// Returns whether CoDel may drop a packet with this queueing delay and the bytes queued behind
+    /// it. Stored times are 1 ns too high, so that 0 means none.
     fn ok_to_drop(&mut self, config: CoDelConfig, now: u64, sojourn: u64, behind: u64) -> bool {
         if u128::from(sojourn) < config.target.as_nanos() || behind <= self.max_packet {
             self.first_above = 0;
@@ -250,14 +251,15 @@ impl Model {
         Ok(())
     }
 
-    /// Serves and drops packets as the arrival requires. Returns the cause if the packet is still
-    /// dropped.
+    /// Serves the packets due before an arrival, and drops from the head to make room. Returns the
+    /// cause if the arriving packet is dropped.
     fn refusal(&mut self, now: u64, record: &Record) -> Option<DropCause> {
         self.serve(now, 0);
         let waiting = self.waiting();
         let may_come = |model: &Self| !model.is_full(now, record);
         if self.config.discipline == Discipline::DropHead && !may_come(self) {
-            // As few as necessary. If all would not be enough, none.
+            // Drop as few packets as necessary, or none if the arriving packet would not fit even
+            // then.
             let states = |model: &mut Self, count: usize, state| {
                 waiting[..count].iter().for_each(|&place| model.sent[place].state = state);
             };
@@ -293,7 +295,7 @@ impl Model {
         most_packets.is_some_and(|most| packets > most.into()) || most_bytes.is_some_and(|most| bytes > most)
     }
 
-    /// Packets and bytes that count against the queue limit.
+    /// Returns the packets and bytes that count towards the queue limit.
     fn occupancy(&self, now: u64) -> (u64, u64) {
         let in_flight = self.config.occupancy == Occupancy::WaitingAndInFlight;
         let counted = |record: &&Record| match record.state {
@@ -305,7 +307,7 @@ impl Model {
         counted.fold((0, 0), |(packets, bytes), record| (packets + 1, bytes + self.wire(record)))
     }
 
-    /// Serves all packets whose service starts by `until` less `ahead`.
+    /// Serves all packets whose service starts by `until - ahead`.
     fn serve(&mut self, until: u64, ahead: u64) {
         while let Some(&first) = self.waiting().first() {
             let start = self.start(self.sent[first].entered);
@@ -321,7 +323,7 @@ impl Model {
         }
     }
 
-    /// The packet that CoDel serves at `now`.
+    /// Returns the index of the packet that CoDel sends at `now`, after its drops.
     fn dequeue(&mut self, config: CoDelConfig, now: u64) -> usize {
         let (mut head, mut ok) = self.look(config, now);
         if self.codel.dropping {
@@ -356,7 +358,7 @@ impl Model {
         head
     }
 
-    /// The first waiting packet, and whether it may be dropped.
+    /// Returns the index of the oldest waiting packet, and whether CoDel may drop it.
     fn look(&mut self, config: CoDelConfig, now: u64) -> (usize, bool) {
         let waiting = self.waiting();
         let behind = waiting[1..].iter().map(|&place| self.wire(&self.sent[place])).sum();
@@ -364,7 +366,7 @@ impl Model {
         (waiting[0], self.codel.ok_to_drop(config, now, sojourn, behind))
     }
 
-    /// Marks a packet and returns true, or drops it.
+    /// Marks a packet and returns true, or drops the packet and returns false.
     fn mark_or_drop(&mut self, config: CoDelConfig, now: u64, place: usize) -> bool {
         let record = &mut self.sent[place];
         if config.ecn && record.ecn != Ecn::NotEct {
@@ -399,8 +401,8 @@ impl Model {
         Some((record.due, record.len, record.number, record.ecn, self.is_corrupted(&record)))
     }
 
-    /// The packet on its way that is due first; of two with the same due time the one that left
-    /// first.
+    /// Returns the served packet that is due first. Of packets with the same due time, the one
+    /// served first.
     fn next_out(&self) -> Option<usize> {
         let sent = |place: &usize| self.sent[*place].state == State::Sent;
         (0..self.sent.len()).filter(sent).min_by_key(|&place| (self.sent[place].due, place))
@@ -417,17 +419,19 @@ impl Model {
         }
     }
 
-    /// The indices of the waiting packets, oldest first.
+    /// Returns the indices of the waiting packets, oldest first.
     fn waiting(&self) -> Vec<usize> {
         (0..self.sent.len()).filter(|&place| self.sent[place].state == State::Waiting).collect()
     }
 
-    /// Start of service of a packet that entered at `entered`, if it is the next.
+    /// Returns when the service of a packet that entered at `entered` starts, if it is the next to
+    /// be served.
     fn start(&self, entered: u64) -> u64 {
         self.times(entered, 0).0
     }
 
-    /// Start in nanoseconds, end as in [`Model::end`], and end in nanoseconds.
+    /// Returns the start of service in nanoseconds, its end in the unit of [`Model::end`], and its
+    /// end in nanoseconds.
     fn times(&self, entered: u64, bytes: u64) -> (u64, u128, u64) {
         let Some(rate) = self.config.rate else {
             return (entered, 0, entered);

@@ -1,4 +1,4 @@
-//! Whole links with disciplines other than drop-tail: common properties first, then each
+//! Tests of links with disciplines other than drop-tail: first what all have in common, then each
 //! discipline.
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::rate::Trace;
 
 const MBIT: u64 = 1_000_000;
 
-/// One of each, as text.
+/// Text forms of all disciplines, with and without ECN.
 const ALL: [&str; 8] = [
     "drop-tail",
     "drop-head",
@@ -24,7 +24,7 @@ fn discipline(text: &str) -> Discipline {
     text.parse().unwrap()
 }
 
-/// 10 Mbit/s and 20 ms: 1250 bytes take 1 ms.
+/// Returns a link of 10 Mbit/s and 20 ms, on which the serialisation of 1250 bytes takes 1 ms.
 fn plain() -> LinkConfig {
     LinkConfig::new(Bitrate::from_bps(10 * MBIT), ms(20))
 }
@@ -44,7 +44,7 @@ fn load(link: &mut Link, start: Instant, millis: u64, gap: Duration, ecn: Ecn) -
     delivered
 }
 
-/// Pops all packets at the link's wake-ups. Some of them deliver none.
+/// Pops all packets at the link's wake-ups. Some wake-ups deliver no packet.
 fn drain_all(link: &mut Link) -> Vec<Delivery> {
     let mut delivered = Vec::new();
     while let Some(at) = link.next_wakeup() {
@@ -108,7 +108,7 @@ fn packet_fate_does_not_depend_on_discipline() {
         let config = plain().loss(bernoulli(0.3)).duplicate(half).corrupt(half).discipline(discipline(text));
         let mut link = link(config);
         let start = epoch();
-        // A load at which only the loss model drops packets.
+        // At this load only the loss model drops packets.
         for n in 0..500 {
             let _ = link.push(start + ms(5) * n, Packet::from(vec![0; 10]).with_tag(n));
         }
@@ -119,7 +119,7 @@ fn packet_fate_does_not_depend_on_discipline() {
     for text in ALL {
         assert!(fates(text) == expected, "{text}");
     }
-    // The loss model finds the same packets if the queue drops packets too.
+    // The loss model drops the same packets if the queue drops packets too.
     let lost = |text: &str| -> Vec<u32> {
         let mut link =
             link(plain().loss(bernoulli(0.3)).queue(QueueLimit::packets(9)).discipline(discipline(text)));
@@ -208,8 +208,9 @@ fn codel_follows_control_law_at_double_load() {
         link.push(start + ns(500_000) * n, vec![0; 1_250]).unwrap();
         dropped.extend(std::iter::from_fn(|| link.pop_dropped()).map(|drop| (drop.at - start).as_millis()));
     }
-    // Packet n arrives after n/2 ms and leaves after n, so the delay reaches 5 ms when packet 10
-    // leaves. Each drop lets later packets leave 1 ms earlier, still at whole milliseconds.
+    // Packet n arrives at n/2 ms and departs at n ms, so the queueing delay reaches 5 ms when
+    // packet 10 departs. After each drop later packets depart 1 ms earlier, still at whole
+    // milliseconds.
     assert_eq!(dropped, [110, 210, 281, 339, 389, 434, 474]);
     assert_eq!(link.ledger().dropped_aqm, 7);
 }
@@ -220,7 +221,8 @@ fn codel_with_ecn_marks_instead_of_dropping() {
     let mut link = link(plain().discipline(discipline("codel:ecn")));
     let delivered = load(&mut link, start, 500, ns(500_000), Ecn::Ect0);
     let marked = delivered.iter().filter(|delivery| delivery.ecn == Ecn::Ce);
-    // A packet leaves 21 ms before it is due.
+    // A packet departs from the queue 21 ms before it is due: 1 ms of serialisation and 20 ms of
+    // delay.
     let times: Vec<_> = marked.map(|delivery| (delivery.due - start).as_millis() - 21).collect();
     assert_eq!(times[..7], [110, 210, 281, 339, 389, 434, 474]);
     assert_eq!((link.ledger().marked, link.ledger().dropped_aqm), (times.len() as u64, 0));
@@ -230,7 +232,8 @@ fn codel_with_ecn_marks_instead_of_dropping() {
 fn pie_keeps_delay_at_target() {
     let start = epoch();
     let mut link = link(plain().discipline(Discipline::Pie(PieConfig::default())));
-    // 20 s to find the rate, and then 40 s. The load is 1.25 times the rate, so a fifth is excess.
+    // 20 s until the drop probability is stable, then 40 s of measurement. The load is 1.25 times
+    // the rate, so a fifth must be dropped.
     load(&mut link, start, 20_000, ns(800_000), Ecn::NotEct);
     let before = *link.ledger();
     link.measure_queue_delays();
@@ -247,8 +250,8 @@ fn pie_keeps_delay_at_target() {
 #[test]
 fn red_settles_where_drops_match_excess() {
     let start = epoch();
-    // A load of 5 % above the rate: the drop rate is about twice the probability, which is 2.5 %
-    // halfway.
+    // The load is 5 % above the rate, so 5 % must be dropped. RED drops about twice its probability
+    // `p_b`, which is 2.5 % a quarter of the way from `min` to `max`.
     let config = RedConfig { min: 10_000, max: 50_000, ..RedConfig::default() };
     let mut link = link(plain().discipline(Discipline::Red(config)));
     load(&mut link, start, 20_000, ns(950_000), Ecn::NotEct);
@@ -258,7 +261,7 @@ fn red_settles_where_drops_match_excess() {
     let sent = link.ledger().sent - before.sent;
     let dropped = link.ledger().dropped_aqm - before.dropped_aqm;
     assert!((45..=55).contains(&(dropped * 1_000 / sent)), "{dropped} of {sent}");
-    // 20,000 bytes, a quarter of the way from 10,000 to 50,000, are 16 ms.
+    // A quarter of the way from 10,000 to 50,000 bytes is 20,000 bytes, which is a delay of 16 ms.
     let median = link.queue_delays().unwrap().quantile(0.5);
     assert!((ms(12)..=ms(20)).contains(&median), "{:?}", link.queue_delays());
 }
@@ -268,7 +271,7 @@ fn packets_on_wire_are_no_backlog_for_aqm() {
     for text in ["red:min=3kb,max=9kb,weight=1", "pie:target=1ms,burst=0ms"] {
         for occupancy in [Occupancy::Waiting, Occupancy::WaitingAndInFlight] {
             let mut link = link(plain().discipline(discipline(text)).occupancy(occupancy));
-            // At the rate itself: 20 packets are on the wire and none waits.
+            // The load equals the rate, so that 20 packets are on the wire and no packet waits.
             load(&mut link, epoch(), 1_000, ms(1), Ecn::NotEct);
             assert_eq!(link.ledger().delivered, 1_000, "{text}, {occupancy:?}");
         }
@@ -277,15 +280,16 @@ fn packets_on_wire_are_no_backlog_for_aqm() {
 
 #[test]
 fn red_samples_full_queue_too() {
-    // Of a burst of 40 packets 11 find room. The others are dropped and each finds 10 waiting.
+    // 11 packets of a burst of 40 are admitted. The others are dropped, and for each of them 10
+    // packets wait.
     let red = discipline("red:min=8kb,max=12kb,weight=0.1,gentle=no");
     let mut link = link(plain().queue(QueueLimit::packets(10)).discipline(red));
     let start = epoch();
     let mut push = |at| link.push(start + ms(at), vec![0; 1_250]).map_err(|dropped| dropped.cause);
     let full = (0..40).filter(|_| push(0) == Err(DropCause::QueueFull)).count();
     assert_eq!(full, 29);
-    // The average of those samples is above the upper threshold; that of the first 11 is less than
-    // half of it.
+    // The dropped packets raise the average above `max`. After the 11 admitted packets it was less
+    // than half of `max`.
     assert_eq!(push(1), Err(DropCause::Aqm));
 }
 
@@ -335,7 +339,7 @@ fn trace_serves_waiting_and_arriving_alike() {
         out.extend(drain_all(&mut link));
         out.iter().map(|delivery| (delivery.packet.len(), delivery.due - start)).collect::<Vec<_>>()
     };
-    // No packet is dropped, so both behave alike.
+    // With neither discipline a packet is dropped, so the results are equal.
     assert_eq!(run("drop-head"), run("drop-tail"));
     assert_eq!(run("codel:interval=1min"), run("drop-tail"));
 }
@@ -404,7 +408,7 @@ fn extremes_saturate_whatever_the_discipline() {
                 for n in 0..100 {
                     let _ = link.push(now + ns(n), vec![0; 65_535]);
                 }
-                // A wake-up may deliver no packet, but never twice at the same time.
+                // A pop at a wake-up may return no packet, but must then set a later wake-up.
                 let mut last = None;
                 while let Some(at) = link.next_wakeup() {
                     let before = link.ledger().in_flight;

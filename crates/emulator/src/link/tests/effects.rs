@@ -1,5 +1,5 @@
-//! Optional effects of a link: each alone with exact times. [`model`](super::model) checks all
-//! together.
+//! Tests of the optional effects of a link, each alone with exact times. [`model`](super::model)
+//! tests them together.
 
 use super::*;
 use crate::delay::Jitter;
@@ -13,12 +13,12 @@ fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
 
-/// A link of 1 Mbit/s: 500 bytes take 4 ms.
+/// Returns a link of 1 Mbit/s and 50 ms, on which the serialisation of 500 bytes takes 4 ms.
 fn plain() -> LinkConfig {
     LinkConfig::new(Bitrate::from_bps(1_000_000), ms(50))
 }
 
-/// The numbers of the delivered packets, in order.
+/// Returns the numbers (tags) of the delivered packets, in the order of delivery.
 fn order(link: &mut Link) -> Vec<u32> {
     drain(link).into_iter().map(|delivery| delivery.tag).collect()
 }
@@ -34,7 +34,7 @@ fn numbered(link: &mut Link, start: Instant, count: u32, gap: Duration) {
 fn outage_drops_arrivals_and_serves_waiting_packets() {
     let start = epoch();
     let mut link = link(plain().outage(Outage::once(ms(5), ms(10))));
-    // When the outage begins two packets are inside, and the second still waits.
+    // When the outage begins, two packets are inside the link, and the second still waits.
     numbered(&mut link, start, 6, ms(3));
     let dues: Vec<_> = drain(&mut link).iter().map(|d| (d.tag, d.due - start)).collect();
     assert_eq!(dues, [(0, ms(54)), (1, ms(58)), (4, ms(66)), (5, ms(70))]);
@@ -151,7 +151,8 @@ fn corruption_flips_one_bit_and_keeps_length() {
 
 #[test]
 fn held_back_packet_is_overtaken_within_extra_delay() {
-    // The draws tell which packets are held back.
+    // Which packets get the extra delay depends on their numbers only, so a second link finds them
+    // out.
     let reorder = |probability| plain().reorder(probability, ms(10));
     let mut probe = link(reorder(probability(0.2)));
     let start = epoch();
@@ -167,7 +168,7 @@ fn held_back_packet_is_overtaken_within_extra_delay() {
     let mut link = link(reorder(probability(0.2)));
     numbered(&mut link, start, 50, ms(4));
     let mut expected: Vec<u32> = (0..50).collect();
-    // Packets are due 4 ms apart, those held back 10 ms later.
+    // Packets are due 4 ms apart, those with the extra delay 10 ms later.
     expected.sort_by_key(|&n| 4 * n + if held_back[n as usize] { 10 } else { 0 });
     assert_eq!(order(&mut link), expected);
 }
@@ -215,8 +216,8 @@ fn path_occupancy_ends_at_due_time_despite_overtaking() {
         let due = link.next_wakeup().unwrap();
         assert_eq!(burst(&mut link, due.checked_sub(ns(1)).unwrap(), 1, 1), 0, "{free}");
         link.pop(due).unwrap();
-        // A packet that is due stops counting before the next is offered. The admitted packet may
-        // be due later or not.
+        // The due packet stops counting before the next packet is pushed, so one packet is admitted
+        // at each due time.
         assert_eq!(burst(&mut link, due, 2, 1), 1, "{free}");
     }
 }
@@ -230,7 +231,7 @@ fn capable_packets_above_threshold_are_marked() {
     let taken = sent.map(|ecn| link.push(now, Packet::from(vec![0; 500]).with_ecn(ecn)).is_ok());
     assert_eq!(taken, [true, true, true, true, true, true, true, false], "the queue is full in the end");
     let ecn: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.ecn).collect();
-    // One packet in service and two waiting are below the threshold.
+    // The first three packets, one in service and two waiting, are not above the threshold.
     assert_eq!(ecn, [Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
     assert_eq!(link.ledger().marked, 2, "one was marked already");
 }
@@ -264,8 +265,8 @@ fn rate_step_is_exact_for_late_caller() {
     let config = plain().rate_steps([(ms(6), Bitrate::from_bps(2_000_000))]);
     let mut link = link(config);
     burst(&mut link, start, 3, 500);
-    // Half of the second packet is sent at the old rate, the other half and the third packet at the
-    // new one.
+    // Half of the second packet is sent at the old rate; its other half and the third packet at the
+    // new rate.
     assert_eq!(due_times(&mut link, start), [ms(54), ms(57), ms(59)]);
 }
 
@@ -307,7 +308,8 @@ fn packet_fate_does_not_depend_on_other_effects() {
     assert!((100..500).contains(&lost.len()));
     assert_eq!(fates(everything, DropCause::Loss), lost);
 
-    // Among the delivered packets, each effect affects the same ones with any other effect enabled.
+    // Among the delivered packets, each effect applies to the same packets whatever other effects
+    // are enabled.
     let met = |config: LinkConfig, met: fn(&Ledger) -> u64| -> Vec<bool> {
         let mut link = link(config.duplicate(probability(0.2)).corrupt(probability(0.3)));
         let start = epoch();

@@ -1,15 +1,15 @@
-//! Fragmented packets: costs, arrival and loss.
+//! Tests of fragmented packets: bytes on the wire, due times and loss.
 
 use super::*;
 use crate::loss::GilbertElliott;
 use crate::mtu::{Mtu, Oversize};
 
-/// IPv6 (40) and UDP (8).
+/// IPv6 header (40) and UDP header (8).
 const HEADERS: u32 = 48;
-/// The Ethernet header, as the arithmetic below counts it.
+/// Ethernet header, without preamble and FCS, as in the lab's arithmetic below.
 const ETHERNET: u32 = 14;
 
-/// UDP over IPv6 over Ethernet, 1 Mbit/s: a byte takes 8 us.
+/// Returns a link of 1 Mbit/s, on which a byte takes 8 us, for UDP over IPv6 over Ethernet.
 fn lab() -> LinkConfig {
     rate(1_000_000).overhead(HEADERS).framing(ETHERNET).mtu(Mtu::new(1_500).oversize(Oversize::Fragment))
 }
@@ -18,7 +18,7 @@ fn cut(config: LinkConfig) -> LinkConfig {
     config.mtu(Mtu::new(1_300).oversize(Oversize::Fragment))
 }
 
-/// The share of the wire that is not payload, from the link's own times.
+/// Returns the share of the bytes on the wire that is not payload, computed from due times.
 fn overhead_share(payload: usize) -> f64 {
     let mut link = link(lab());
     link.push(epoch(), vec![0; payload]).unwrap();
@@ -28,10 +28,10 @@ fn overhead_share(payload: usize) -> f64 {
     (wire - payload) / wire
 }
 
-/// The arithmetic of a laboratory course on UDP over IPv6, with payloads of 1452, 1710, 1968 and
-/// 2226 bytes and an MTU of
-/// 1500. 14 (Ethernet) + 40 (IPv6) + 8 (UDP) = 62 bytes of headers are 4.1 % of the bytes sent. For
-///   1710 bytes, 2 * 14 + 2 * 48 (IPv6 with a fragment header) + 8 (UDP) = 132 bytes are 7.2 %.
+/// Compares with the arithmetic of a laboratory course on UDP over IPv6, for payloads of 1452,
+/// 1710, 1968 and 2226 bytes and an MTU of 1500 bytes. Without fragments, the headers of 14
+/// (Ethernet) + 40 (IPv6) + 8 (UDP) = 62 bytes are 4.1 % of the bytes sent. With 1710 bytes, 2 * 14
+/// + 2 * 48 (IPv6 with a fragment header) + 8 (UDP) = 132 bytes are 7.2 %.
 #[test]
 fn fragments_cost_matches_lab_arithmetic() {
     for (payload, headers, per_mille) in
@@ -50,7 +50,7 @@ fn packet_arrives_with_last_fragment() {
     let mut link = link(LinkConfig { delay: ms(5), ..lab() });
     link.push(start, vec![0; 1_710]).unwrap();
     link.push(start, vec![0; 1_452]).unwrap();
-    // 1842 and 1514 bytes on the wire.
+    // The packets have 1842 and 1514 bytes on the wire.
     assert_eq!(due_times(&mut link, start), [ns(19_736_000), ns(31_848_000)]);
     let ledger = link.ledger();
     assert_eq!((ledger.fragmented, ledger.fragments, ledger.delivered_bytes), (1, 2, 3_162));
@@ -79,7 +79,7 @@ fn unfragmentable_packet_is_dropped_as_too_long() {
     assert!(link.ledger().balances());
 }
 
-/// The lost packets among 20,000 of `len` bytes.
+/// Pushes 20,000 packets of `len` bytes and returns the numbers of the lost packets.
 fn lost(config: LinkConfig, len: usize) -> Vec<u32> {
     let now = epoch();
     let mut link = link(LinkConfig { rate: None, ..config });
@@ -100,7 +100,8 @@ fn packet_is_lost_with_any_fragment() {
         whole.iter().all(|n| three.binary_search(n).is_ok()),
         "the first fragment's fate is the packet's"
     );
-    // 1 - 0.9^3 = 0.271 of 20,000 within four standard deviations (62.9).
+    // A packet of three fragments is lost with a probability of 1 - 0.9^3 = 0.271. The bound is
+    // four standard deviations of 62.9.
     assert!(three.len().abs_diff(5_420) < 252, "{}", three.len());
 }
 

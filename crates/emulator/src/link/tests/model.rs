@@ -1,7 +1,7 @@
 //! Naive model of a link: a plain list of packets and whole-number fractions.
 //!
-//! It recounts all packets on every operation and shares no arithmetic with the link. Only the
-//! draws, which have tests of their own, come from the same function.
+//! It recounts all packets on every operation and uses no arithmetic of the link. Only the random
+//! draws come from the same functions, which have their own tests.
 
 use super::*;
 use crate::delay::{Jitter, JitterShape, Reorder};
@@ -29,8 +29,8 @@ fn link_agrees_with_naive_model() {
         total.merge(&bench.link.into_ledger());
     }
     assert!(total.balances(), "{total:?}");
-    // The operations cover every cause of a drop. Drops by other disciplines are covered in
-    // `departures` and `disciplines`.
+    // The operations cover every cause of a drop except those of other disciplines, which
+    // `departures` and `disciplines` cover.
     let causes = DropCause::ALL.iter().filter(|cause| !matches!(cause, DropCause::Head | DropCause::Aqm));
     let dropped = causes.map(|&cause| total.dropped(cause));
     assert!(dropped.chain([total.delivered, total.discarded]).all(|count| count > 100), "{total:?}");
@@ -63,7 +63,7 @@ fn random_config(numbers: &mut Numbers) -> LinkConfig {
     }
 }
 
-/// Adds every optional effect, each on about half of the packets.
+/// Enables optional effects of a link, each in about half of the calls.
 fn impaired(config: LinkConfig, numbers: &mut Numbers) -> LinkConfig {
     let mut maybe =
         |share: f64| if numbers.below(2) == 0 { Probability::ZERO } else { Probability::new(share).unwrap() };
@@ -86,12 +86,12 @@ fn impaired(config: LinkConfig, numbers: &mut Numbers) -> LinkConfig {
     }
 }
 
-/// A link and its model, given the same operations.
+/// A link and its model, which execute the same operations.
 struct Bench {
     link: Link,
     model: Model,
     start: Instant,
-    /// Nanoseconds since the start.
+    /// Current time in nanoseconds since the start.
     now: u64,
     step: String,
 }
@@ -106,7 +106,7 @@ impl Bench {
     fn step(&mut self, numbers: &mut Numbers) {
         match numbers.below(8) {
             0..=2 => self.push(self.now, numbers),
-            // Directly after the last packet, or some time before it.
+            // At the time of the last operation, or before it.
             3 => self.push(self.now.saturating_sub(numbers.below(1_000)), numbers),
             4 => self.now += numbers.below(3_000_000),
             5 => self.now += numbers.below(3),
@@ -121,8 +121,8 @@ impl Bench {
 
     fn push(&mut self, at: u64, numbers: &mut Numbers) {
         let bytes = vec![0; usize::try_from(numbers.below(1_600)).unwrap()];
-        // Derived from the length, so that the seeds draw the same other numbers as before ECN was
-        // added.
+        // Derived from the length and not drawn, so that the seeds still produce the operations for
+        // which they were chosen.
         let ecn = Ecn::from_bits((bytes.len() / 3 % 4).try_into().unwrap());
         let tag = u32::try_from(self.model.packets).unwrap();
         let expected = self.model.push(at, bytes.len() as u64, ecn);
@@ -161,25 +161,25 @@ impl Bench {
     }
 }
 
-/// A delivered packet.
+/// What a delivery must equal.
 #[derive(Debug, PartialEq)]
 struct Popped {
     due: u64,
     len: u64,
     number: u64,
     ecn: Ecn,
-    /// Bits that differ from those sent.
+    /// Number of bits that differ from the packet as pushed.
     flipped: u32,
 }
 
-/// All packets ever sent.
+/// Naive model: the records of all packets sent since the start.
 #[derive(Default)]
 struct Model {
     config: LinkConfig,
     seed: u64,
-    /// Packets pushed.
+    /// Number of packets pushed, without copies.
     packets: u64,
-    /// Pushed packets and their copies.
+    /// Records of the pushed packets and their second copies.
     sent: Vec<Record>,
     /// End of the last service, in nanoseconds times the rate in millibit/s: an exact fraction.
     end: u128,
@@ -275,7 +275,8 @@ impl Model {
         probability.happens(self.draw(stage, number, is_copy))
     }
 
-    /// Start in nanoseconds, end as in [`Model::end`], and end in nanoseconds.
+    /// Returns the start of service in nanoseconds, its end in the unit of [`Model::end`], and its
+    /// end in nanoseconds.
     fn times(&self, now: u64, len: u64) -> (u64, u128, u64) {
         let Some(rate) = self.config.rate else {
             return (now, 0, now);
@@ -292,7 +293,8 @@ impl Model {
         (nanos(start), end, nanos(end))
     }
 
-    /// Arrival of a packet whose service ends at `ends`, and whether it is held back.
+    /// Returns the due time of a packet whose service ends at `ends`, and whether it gets the extra
+    /// delay of [`Reorder`].
     fn due(&self, ends: u64, number: u64, is_copy: bool) -> (u64, bool) {
         let LinkConfig { delay, jitter, reorder, .. } = self.config;
         let mut due = ends + u64::try_from(delay.as_nanos()).unwrap();
@@ -339,7 +341,7 @@ impl Model {
         (self.held() + len.max(64) > memory_limit).then_some(DropCause::Memory)
     }
 
-    /// Returns whether an arriving packet would exceed a limit.
+    /// Returns whether an arriving packet exceeds `limit`.
     fn is_above(&self, limit: Option<QueueLimit>, now: u64, starts: u64, len: u64) -> bool {
         let waiting = self.config.occupancy == Occupancy::Waiting;
         let mut packets = self.counted(now).count() as u64;
@@ -359,7 +361,7 @@ impl Model {
         self.sent.iter().filter(|record| !matches!(record.state, State::Dropped(_)))
     }
 
-    /// The admitted packets that count against the queue limit at `now`.
+    /// Returns the admitted packets that count towards the queue limit at `now`.
     fn counted(&self, now: u64) -> impl Iterator<Item = &Record> {
         let leaves = |record: &Record| match self.config.occupancy {
             Occupancy::Waiting => record.starts,
@@ -376,7 +378,8 @@ impl Model {
         self.sent.iter().filter(|record| record.state == State::Inside)
     }
 
-    /// The next packet to be delivered: the first due, and of those the first that arrived.
+    /// Returns the index of the next packet to pop: the first due, and of packets with the same due
+    /// time the first that arrived.
     fn next_out(&self) -> Option<usize> {
         let inside = |place: &usize| self.sent[*place].state == State::Inside;
         (0..self.sent.len()).filter(inside).min_by_key(|&place| (self.sent[place].due, place))
