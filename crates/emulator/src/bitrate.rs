@@ -1,33 +1,32 @@
-//! Data rates, and the exact serialisation time of a packet.
+//! Data rates, and the exact serialisation time of a packet at a rate.
 
 use std::{fmt, num::NonZeroU64, time::Duration};
 
-/// Millibits in a bit.
 const MILLIBITS_PER_BIT: u64 = 1_000;
 
-/// A bit takes `1e9 / bps` nanoseconds, and `bps` is a thousandth of the stored value.
+/// Nanoseconds per bit, multiplied by the rate in millibit/s.
 const NS_TIMES_MILLIBITS: u128 = 1_000_000_000 * MILLIBITS_PER_BIT as u128;
 
 const NS_PER_SECOND: u128 = 1_000_000_000;
 
-/// A data rate in whole millibits per second, so that half a bit per second is exact.
+/// A data rate, stored in whole millibits per second, so that 0.5 bit/s is exact.
 ///
-/// It is never zero: a link without a limit has no rate (`Option<Bitrate>`), and one that passes no
-/// packet has a loss of 1. The highest rate is about 18 petabit/s.
+/// A rate is never zero. An unlimited link has `None` as its `Option<Bitrate>`, and a link that
+/// delivers no packet has a loss probability of 1. The highest rate is about 18 petabit/s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bitrate(NonZeroU64);
 
 impl Bitrate {
-    /// A rate of `bps` bits per second. Zero becomes one millibit per second, and rates beyond the
-    /// range become the highest.
+    /// Returns a rate of `bps` bits per second. Zero becomes one millibit per second, and a value
+    /// above the range becomes the highest rate.
     pub const fn from_bps(bps: u64) -> Self {
         Self::from_millibps(bps.saturating_mul(MILLIBITS_PER_BIT))
     }
 
-    /// A rate of `bps` bits per second, rounded to the nearest millibit per second but never to
-    /// zero.
+    /// Returns a rate of `bps` bits per second, rounded to the nearest millibit per second but
+    /// never to zero.
     ///
-    /// `None` if `bps` is not a number, not positive, or beyond the range.
+    /// `None` if `bps` is not a number, not positive, or above the range.
     pub fn from_bps_f64(bps: f64) -> Option<Self> {
         const BEYOND: f64 = 18_446_744_073_709_551_616.0; // 2^64
 
@@ -43,7 +42,7 @@ impl Bitrate {
         Some(Self::from_millibps(millibps as u64))
     }
 
-    /// A rate of `millibps` millibits per second. Zero becomes one.
+    /// Returns a rate of `millibps` millibits per second. Zero becomes one.
     pub(crate) const fn from_millibps(millibps: u64) -> Self {
         match NonZeroU64::new(millibps) {
             Some(millibps) => Self(millibps),
@@ -51,29 +50,29 @@ impl Bitrate {
         }
     }
 
-    /// The rate in millibits per second, which is never zero.
     pub(crate) const fn as_millibps(self) -> u64 {
         self.0.get()
     }
 
-    /// The rate in bits per second, to the precision of an `f64`.
+    /// Returns the rate in bits per second, to the precision of an `f64`.
     pub fn as_bps_f64(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "the result is an f64")]
         let millibps = self.0.get() as f64;
         millibps / 1e3
     }
 
-    /// The time of `bytes` bytes at this rate, rounded down to a nanosecond. `remainder` carries
-    /// the rounding to the next call.
+    /// Returns the serialisation time of `bytes` bytes at this rate, rounded down to a nanosecond.
+    /// `remainder` carries the rounded-off part to the next call.
     ///
-    /// `remainder` is in units of 1 / (rate in millibit/s) nanoseconds. Start it at zero when the
-    /// wire has been idle, and pass it on unchanged while packets follow without a gap. The sum of
-    /// the returned times is then within a nanosecond of the exact one for any number of packets.
+    /// `remainder` is in units of 1 / (rate in millibit/s) nanoseconds. Set it to zero for the
+    /// first packet after an idle time, and pass it on unchanged for packets that follow without a
+    /// gap. The sum of the returned times is then within a nanosecond of the exact sum for any
+    /// number of packets.
     ///
-    /// No step overflows. For a packet of up to 65,535 bytes the dividend is at most 65,535 * 8 *
-    /// 1e12 < 2^59, plus a remainder below 2^64: 65 of the 128 bits. Even `usize::MAX` bytes need
-    /// only 3 + 64 + 40 = 107 bits. The quotient for 65,535 bytes at the lowest rate is 5.3e17 ns,
-    /// about 17 years. A longer time than a [`Duration`] holds becomes [`Duration::MAX`].
+    /// No step overflows its 128 bits: the dividend for `usize::MAX` bytes has 3 + 64 + 40 = 107
+    /// bits, and the remainder is below the rate, which has 64. A time longer than
+    /// [`Duration::MAX`] becomes [`Duration::MAX`]. For comparison, 65,535 bytes at the lowest rate
+    /// are 5.3e17 ns, about 17 years.
     pub fn transmit_time(self, bytes: usize, remainder: &mut u64) -> Duration {
         let rate = u128::from(self.0.get());
         let dividend = bytes as u128 * 8 * NS_TIMES_MILLIBITS + u128::from(*remainder);
@@ -84,7 +83,7 @@ impl Bitrate {
     }
 }
 
-/// The largest unit that leaves at least 1 before the point, without rounding: `10 Mbit/s`.
+/// Writes the rate without rounding, in the largest unit in which it is at least 1: `10 Mbit/s`.
 impl fmt::Display for Bitrate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millibps = self.0.get();
@@ -111,7 +110,6 @@ impl fmt::Debug for Bitrate {
     }
 }
 
-/// `nanos` nanoseconds, or the longest duration if that is shorter.
 fn duration_from_nanos(nanos: u128) -> Duration {
     if let Ok(nanos) = u64::try_from(nanos) {
         return Duration::from_nanos(nanos);
@@ -148,7 +146,7 @@ mod tests {
 
     #[test]
     fn remainder_carries_rounding() {
-        // One byte at 3 bit/s is 2.666... s: three of them are 8 s to the nanosecond.
+        // A byte takes 2.666... s at 3 bit/s, and three bytes exactly 8 s.
         let rate = Bitrate::from_bps(3);
         let mut remainder = 0;
         let times = [0; 3].map(|_| rate.transmit_time(1, &mut remainder));

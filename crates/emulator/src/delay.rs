@@ -1,6 +1,6 @@
 //! Propagation delay, jitter and reordering.
 //!
-//! Packets stay in order unless the configuration asks for reordering.
+//! Packets arrive in the order in which they were sent unless the configuration enables reordering.
 
 use std::time::{Duration, Instant};
 
@@ -8,66 +8,68 @@ use crate::draw::{Draws, Stage};
 use crate::probability::Probability;
 use crate::time::{nanos, saturating_add};
 
-/// Variation of the delay from packet to packet.
+/// Variation of the propagation delay from packet to packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jitter {
-    /// Distribution of the variation.
+    /// Distribution of the difference from the configured delay.
     pub shape: JitterShape,
-    /// True if a packet waits for the one before it. Otherwise it may overtake that packet.
+    /// True if a packet arrives no earlier than the packet sent before it. Otherwise it may
+    /// overtake that packet.
     pub keeps_order: bool,
 }
 
 /// Distribution of the difference from the configured delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JitterShape {
-    /// Uniform from zero up to and excluding this. The configured delay is the shortest.
+    /// Uniform from zero to below this duration, so that the configured delay is the shortest.
     Uniform(Duration),
-    /// Nearly normal with mean zero and this standard deviation. A negative delay becomes zero.
+    /// Approximately normal with mean zero and this standard deviation. A negative delay becomes
+    /// zero.
     ///
-    /// It is the sum of four uniform numbers (J. Irwin and P. Hall, Biometrika 19, 1927), never
-    /// further from the mean than 3.47 standard deviations.
+    /// The difference is a sum of four uniform numbers (J. Irwin and P. Hall, Biometrika 19, 1927),
+    /// so it never exceeds 3.47 standard deviations.
     Normal(Duration),
 }
 
 impl Jitter {
-    /// Uniform from zero up to `spread`, in order.
+    /// Returns jitter that is uniform from zero to below `spread` and preserves the order of
+    /// packets.
     pub const fn uniform(spread: Duration) -> Self {
         Self { shape: JitterShape::Uniform(spread), keeps_order: true }
     }
 
-    /// Nearly normal around the configured delay with this standard deviation, in order.
+    /// Returns jitter that is approximately normal around the configured delay, with this standard
+    /// deviation, and preserves the order of packets.
     pub const fn normal(deviation: Duration) -> Self {
         Self { shape: JitterShape::Normal(deviation), keeps_order: true }
     }
 
-    /// Lets packets with a shorter delay overtake those with a longer one.
+    /// Lets packets with a shorter delay overtake packets with a longer one.
     #[must_use]
     pub const fn unordered(self) -> Self {
         Self { keeps_order: false, ..self }
     }
 }
 
-/// Packets delayed on purpose, so that later packets overtake them.
+/// Extra delay of randomly chosen packets, so that later packets overtake them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reorder {
-    /// Probability that a packet is held back.
+    /// Probability that a packet gets the extra delay.
     pub probability: Probability,
-    /// Additional delay of such a packet.
+    /// Extra delay of a chosen packet, added to its propagation delay.
     pub extra: Duration,
 }
 
-/// Propagation delay of a link, constant or varying.
 #[derive(Debug, Clone)]
 pub(crate) struct Delay {
     propagation: Duration,
     variation: Option<Box<Variation>>,
 }
 
-/// Arrival of a packet at the far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) due: Instant,
-    /// True if the packet was held back for later packets to overtake.
+    /// True if [`Reorder`] delayed the packet.
     pub(crate) held_back: bool,
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct Arrival {
 struct Variation {
     jitter: Option<Jitter>,
     reorder: Option<Reorder>,
-    /// Arrival of the last packet that was not held back.
+    /// Arrival time of the last packet that [`Reorder`] did not delay. `None` before the first.
     last: Option<Instant>,
 }
 
@@ -84,14 +86,13 @@ impl Delay {
         Self { propagation, variation: None }
     }
 
-    /// Adds jitter and reordering, if there are any.
     pub(crate) fn varied(self, jitter: Option<Jitter>, reorder: Option<Reorder>) -> Self {
         let variation = (jitter.is_some() || reorder.is_some())
             .then(|| Box::new(Variation { jitter, reorder, last: None }));
         Self { variation, ..self }
     }
 
-    /// The shortest delay that a packet can have.
+    /// Returns the shortest delay that a packet can have.
     pub(crate) fn least(&self) -> Duration {
         let jitter = self.variation.as_ref().and_then(|variation| variation.jitter);
         match jitter.map(|jitter| jitter.shape) {
@@ -100,19 +101,19 @@ impl Delay {
         }
     }
 
-    /// Returns whether packets arrive in the order in which they left.
+    /// Returns whether packets always arrive in the order in which they were sent.
     pub(crate) fn keeps_order(&self) -> bool {
         self.variation.as_ref().is_none_or(|variation| {
             variation.reorder.is_none() && variation.jitter.is_none_or(|jitter| jitter.keeps_order)
         })
     }
 
-    /// When the last bit arrives if it left at `sent_at` and the delay is constant.
+    /// Returns when a bit that is sent at `sent_at` arrives, without jitter and reordering.
     pub(crate) fn arrival(&self, sent_at: Instant) -> Instant {
         saturating_add(sent_at, self.propagation)
     }
 
-    /// When the last bit of the packet with these draws arrives, if it left at `sent_at`.
+    /// Returns the arrival of a packet whose last bit is sent at `sent_at`.
     pub(crate) fn travel(&mut self, sent_at: Instant, draws: Draws) -> Arrival {
         match &mut self.variation {
             None => Arrival { due: self.arrival(sent_at), held_back: false },
@@ -139,7 +140,8 @@ impl Variation {
 }
 
 impl JitterShape {
-    /// The delay of the packet with these draws, if the configured one is `propagation`.
+    /// Returns the delay with jitter of the packet with these draws; `propagation` is the
+    /// configured delay.
     fn applied(self, propagation: Duration, draws: Draws) -> Duration {
         let draw = draws.at(Stage::Jitter);
         match self {
@@ -163,18 +165,18 @@ enum Sign {
     Longer,
 }
 
-/// `bound` times the draw as a fraction of 2^64, rounded down: below `bound`, or zero if that is
-/// zero.
+/// Maps a uniform draw to a whole number from 0 to below `bound`: `bound * draw / 2^64`, rounded
+/// down. 0 if `bound` is 0.
 const fn share(draw: u64, bound: u64) -> u64 {
     ((draw as u128 * bound as u128) >> u64::BITS) as u64
 }
 
-/// A nearly normal number with mean zero: its sign and its size, rounded down.
+/// Returns sign and magnitude, rounded down, of an approximately normal number with mean zero.
 fn normal(draw: u64, deviation: u64) -> (Sign, u64) {
-    /// The mean of the sum of four numbers from 0 to 65,535.
+    /// Mean of the sum of four numbers that are uniform from 0 to 65,535.
     const MEAN: u64 = 2 * 65_535;
-    /// The standard deviation of the sum, times 1000: the variance of each is (2^32 - 1) / 12, so
-    /// this is 1000 * sqrt((2^32 - 1) / 3).
+    /// 1000 times the standard deviation of that sum. The variance of each number is (2^32 - 1) /
+    /// 12, so the sum's standard deviation is sqrt((2^32 - 1) / 3).
     const DEVIATION_MILLI: u128 = 37_837_227;
 
     let sum: u64 = (0..4).map(|part| (draw >> (16 * part)) & 0xffff).sum();

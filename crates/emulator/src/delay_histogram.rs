@@ -7,20 +7,20 @@ use hdrhistogram::Histogram;
 
 use crate::time::nanos;
 
-/// The longest delay that the histogram resolves, in nanoseconds (1 h). Longer ones count as this.
+/// Longest delay that a histogram distinguishes: 1 h, in nanoseconds. Longer delays count as 1 h.
 const MAX_DELAY_NS: u64 = 3_600_000_000_000;
 
-/// Distribution of delays, to two significant digits.
+/// Distribution of delays, to two significant decimal digits.
 ///
-/// [`Link::queue_delays`](crate::Link::queue_delays) fills one with the time from the arrival of a
-/// packet until its service begins; dropped packets do not count. A program fills one with the time
-/// by which it delivers packets late.
+/// [`Link::queue_delays`](crate::Link::queue_delays) returns one of the times from the arrival of a
+/// packet to the start of its serialisation, without dropped packets. The programs use another for
+/// the lateness of deliveries.
 #[derive(Clone)]
 pub struct DelayHistogram {
     histogram: Histogram<u64>,
 }
 
-/// Empty.
+/// Creates an empty histogram.
 impl Default for DelayHistogram {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_DELAY_NS, 2).expect("constant bounds are valid");
@@ -29,34 +29,35 @@ impl Default for DelayHistogram {
 }
 
 impl DelayHistogram {
-    /// Counts one packet with this delay.
+    /// Adds the delay of one packet.
     pub fn record(&mut self, delay: Duration) {
         self.histogram.saturating_record(nanos(delay));
     }
 
-    /// Adds the packets of another histogram.
+    /// Adds the delays of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        // The bounds are equal, so this cannot fail.
+        // All histograms have the same bounds, so this cannot fail.
         let _ = self.histogram.add(&other.histogram);
     }
 
-    /// Packets counted.
+    /// Returns the number of packets whose delays were added.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The delay that the share `q` (0 to 1) of the packets does not exceed, to two digits. Zero if
-    /// the histogram is empty.
+    /// Returns the quantile `q` (0 to 1) of the delays, to two digits. Zero if the histogram is
+    /// empty.
     pub fn quantile(&self, q: f64) -> Duration {
         Duration::from_nanos(self.histogram.value_at_quantile(q))
     }
 
-    /// The longest delay, to two digits.
+    /// Returns the longest delay, to two digits. Zero if the histogram is empty.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.histogram.max())
     }
 
-    /// Packets whose delay exceeds `limit`, to two digits of it.
+    /// Returns the number of packets whose delay exceeds `limit`. Delays that equal `limit` in the
+    /// first two digits may or may not count.
     pub fn longer_than(&self, limit: Duration) -> u64 {
         self.histogram.count_between(nanos(limit).saturating_add(1), u64::MAX)
     }

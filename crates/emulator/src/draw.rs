@@ -1,8 +1,7 @@
 //! The hash that replaces a random generator.
 //!
-//! The draw for packet `n` is a pure function of (seed, direction, stage, `n`). There is no
-//! generator to advance. A draw therefore depends neither on the time of the packet, nor on the
-//! other stages, nor on earlier draws.
+//! The draw for packet `n` is a pure function of (seed, direction, stage, `n`). It therefore does
+//! not depend on the packet's time, on the draws of other stages, or on earlier draws.
 //!
 //! Each step is the output function of `SplitMix64`: G. Steele, D. Lea, C. Flood, "Fast Splittable
 //! Pseudorandom Number Generators", OOPSLA 2014, with the multipliers found by D. Stafford (his
@@ -10,7 +9,7 @@
 
 /// Direction in which a link carries packets.
 ///
-/// The two links of a path may share one seed, because the direction is part of every draw.
+/// Both links of a path may use one seed, because the direction is an input of every draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the side that opened the path.
@@ -19,31 +18,31 @@ pub enum Direction {
     Reverse,
 }
 
-/// Purpose of a draw. Each stage draws independently of the others.
+/// Purpose of a draw. The draws of different stages are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Loss of the packet on arrival.
+    /// Whether the packet is lost on arrival.
     Loss,
-    /// Change of a loss model's state after the packet.
+    /// Whether a loss model changes its state after the packet.
     LossState,
-    /// A second copy of the packet.
+    /// Whether the packet is duplicated.
     Duplicate,
-    /// A flipped bit of the packet.
+    /// Whether one bit of the packet is flipped.
     Corrupt,
-    /// The position of the flipped bit.
+    /// Position of the flipped bit.
     CorruptBit,
-    /// The packet's jitter.
+    /// Jitter of the packet.
     Jitter,
-    /// Holding the packet back so that later ones overtake it.
+    /// Whether the packet gets an extra delay, so that later packets overtake it.
     Reorder,
-    /// A random drop or mark by the queue discipline.
+    /// Whether the queue discipline drops or marks the packet.
     EarlyDrop,
 }
 
-/// The draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over all of
-/// `u64`.
+/// Returns the draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over
+/// all `u64` values.
 ///
-/// Recorded runs repeat only while these values stay the same.
+/// The constants below must not change: seeds of recorded runs would no longer repeat them.
 pub(crate) const fn draw(seed: u64, direction: Direction, stage: Stage, index: u64) -> u64 {
     let direction = match direction {
         Direction::Forward => 0,
@@ -62,20 +61,18 @@ pub(crate) const fn draw(seed: u64, direction: Direction, stage: Stage, index: u
     hash(seed, PURPOSE_PACKET_DRAW | stage << 1 | direction, index)
 }
 
-/// The seed of the `n`-th child (0-based) of `seed`, such as one connection among many.
+/// Derives the seed of child `n` (0-based) of `seed`, for example of one connection among many.
 ///
-/// Children of one seed are independent of each other, of the seed itself, and of every packet's
-/// draw under it.
+/// The draws of the children are independent of each other and of those of `seed` itself.
 pub const fn child_seed(seed: u64, n: u64) -> u64 {
     hash(seed, PURPOSE_CHILD_SEED, n)
 }
 
-/// All draws of one packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draws {
     pub(crate) seed: u64,
     pub(crate) direction: Direction,
-    /// The packet's number, from 0.
+    /// Number of the packet on its link, from 0.
     pub(crate) index: u64,
 }
 
@@ -84,13 +81,13 @@ impl Draws {
         draw(self.seed, self.direction, stage, self.index)
     }
 
-    /// The draws of the packet's second copy, which has the same number.
+    /// Returns the inputs for the packet's second copy: the same number and another seed.
     pub(crate) const fn of_duplicate(self) -> Self {
         Self { seed: child_seed(self.seed, DUPLICATE_SEED_CHILD), ..self }
     }
 
-    /// The draws of the packet's fragment `n`. Fragment 0 has those of the packet, so that they do
-    /// not depend on fragmentation.
+    /// Returns the inputs for the packet's fragment `n`. Fragment 0 uses the packet's own draws, so
+    /// that these do not depend on fragmentation.
     pub(crate) const fn of_fragment(self, n: u32) -> Self {
         match n {
             0 => self,
@@ -99,30 +96,31 @@ impl Draws {
     }
 }
 
-/// The child of a link's seed that draws for second copies. Connections are children of seeds too,
-/// with numbers far below.
+/// Child number of a link's seed for the draws of second copies. Connections are children of seeds
+/// too, numbered from 0, so the numbers do not collide.
 const DUPLICATE_SEED_CHILD: u64 = u64::MAX;
 
-/// The child of a link's seed whose children draw for fragments.
+/// Child number of a link's seed; the children of that child are the seeds of fragments.
 const FRAGMENT_SEED_CHILD: u64 = u64::MAX - 1;
 
-/// Purposes of draws. The lower half of the word numbers the stages and directions.
+/// Purposes of a hash, in the upper 32 bits. The lower 32 bits have the stage and the direction.
 const PURPOSE_PACKET_DRAW: u64 = 1 << 32;
 const PURPOSE_CHILD_SEED: u64 = 2 << 32;
 
-/// The odd integer nearest to 2^64 divided by the golden ratio.
+/// Odd integer nearest to 2^64 divided by the golden ratio.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Mixes each input alone before it combines them.
+/// Hashes the inputs to a number that is uniform over all `u64` values. Each input is mixed before
+/// it is combined with the next.
 ///
-/// Adding `index` to a mixed seed would not do: all seeds would walk the same sequence from
-/// different places, and two of them could show the same draws shifted.
+/// If `index` were added to a mixed seed instead, all seeds would read the same sequence from
+/// different positions, so the draws of two seeds could be equal but shifted.
 const fn hash(seed: u64, purpose: u64, index: u64) -> u64 {
     let stream = mix(mix(seed.wrapping_add(GOLDEN_GAMMA)) ^ purpose);
     mix(stream ^ mix(index.wrapping_add(GOLDEN_GAMMA)))
 }
 
-/// A bijection in which every input bit flips each output bit about half of the time.
+/// Bijection in which each input bit changes each output bit with a probability of about one half.
 const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

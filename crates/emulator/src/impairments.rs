@@ -1,6 +1,7 @@
 //! Duplication, corruption, outages and MTU.
 //!
-//! Most links have none of these, so a link tests once for all of them.
+//! Most links have none of these effects. [`Impairments`] groups them so that a link needs one test
+//! for all.
 
 use std::time::Duration;
 
@@ -13,7 +14,6 @@ use crate::probability::Probability;
 use crate::rate::VaryingRate;
 use crate::wifi::WifiConfig;
 
-/// The rarer effects of one link.
 #[derive(Debug, Clone)]
 pub(crate) struct Impairments {
     outage: Outage,
@@ -23,7 +23,7 @@ pub(crate) struct Impairments {
 }
 
 impl Impairments {
-    /// `None` if `config` enables none of them.
+    /// Returns `None` if `config` enables none of these effects.
     pub(crate) fn new(config: &LinkConfig) -> Option<Self> {
         let LinkConfig { outage, duplicate, corrupt, .. } = config;
         let mtu = match config.varying {
@@ -37,8 +37,8 @@ impl Impairments {
         (!off).then(|| Self { outage: outage.clone(), mtu, duplicate: *duplicate, corrupt: *corrupt })
     }
 
-    /// The frames of a packet that arrives `elapsed` after the start, or why it may not enter.
-    /// `size` includes headers.
+    /// Returns the frames of a packet that arrives `elapsed` after the start of the link, or the
+    /// cause if it is dropped. `size` is in bytes with headers.
     pub(crate) fn frames(&self, elapsed: Duration, size: usize) -> Result<Frames, DropCause> {
         if self.outage.is_down(elapsed) {
             return Err(DropCause::Outage);
@@ -46,13 +46,11 @@ impl Impairments {
         self.mtu.frames(elapsed, size).ok_or(DropCause::TooLong)
     }
 
-    /// Returns whether the packet is duplicated.
     pub(crate) fn duplicates(&self, draws: Draws) -> bool {
         self.duplicate.happens(draws.at(Stage::Duplicate))
     }
 
-    /// Flips one bit if the packet's draw says so, and returns whether it did. The length never
-    /// changes.
+    /// Flips one bit of `bytes` if the packet's draw selects it, and returns whether it did.
     pub(crate) fn corrupts(&self, draws: Draws, bytes: &mut [u8]) -> bool {
         if bytes.is_empty() || !self.corrupt.happens(draws.at(Stage::Corrupt)) {
             return false;
@@ -62,10 +60,11 @@ impl Impairments {
     }
 }
 
-/// Flips the bit selected by a `draw` that is uniform over all of `u64`. `bytes` is not empty.
+/// Flips the bit selected by `draw`, which is uniform over all `u64` values. `bytes` must not be
+/// empty.
 fn flip(bytes: &mut [u8], draw: u64) {
-    // The draw as a fraction of 2^64, times the number of bits. A packet has far fewer than 2^64
-    // bits, so the bias is negligible and the product is below 2^128.
+    // The bit's position is `bits * draw / 2^64`. A packet has far fewer than 2^64 bits, so the
+    // bias is negligible and the product does not overflow 128 bits.
     let bits = bytes.len() as u128 * 8;
     #[expect(clippy::cast_possible_truncation, reason = "it is below the number of bits in memory")]
     let bit = ((u128::from(draw) * bits) >> u64::BITS) as usize;
@@ -91,7 +90,7 @@ mod tests {
         Draws { seed: 11, direction: Direction::Forward, index }
     }
 
-    /// Asserts that `hits` of `count` is `probability` within four standard deviations.
+    /// Asserts that `hits` is within four standard deviations of `count * probability`.
     fn assert_share(hits: u32, count: u32, probability: f64) {
         let (hits, count) = (f64::from(hits), f64::from(count));
         let sigma = (count * probability * (1.0 - probability)).sqrt();
@@ -156,7 +155,8 @@ mod tests {
             assert_eq!(changed.len(), 1, "packet {n}");
             flips[changed[0]] += 1;
         }
-        // Pearson's statistic has mean 95 and variance 190 for 96 equal cells of 1000.
+        // For 96 cells that expect 1000 each, Pearson's statistic has 95 degrees of freedom: mean
+        // 95, variance 190.
         let statistic: f64 = flips.iter().map(|&count| (f64::from(count) - 1_000.0).powi(2) / 1_000.0).sum();
         let deviation = (statistic - 95.0) / 190.0_f64.sqrt();
         assert!(deviation.abs() < 4.0, "{deviation} sigma: {flips:?}");

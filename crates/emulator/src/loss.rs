@@ -1,8 +1,8 @@
 //! Loss models: which packets are lost on arrival.
 //!
-//! A model sees the numbers of packets, neither contents nor times. The fate of packet `n` is a
-//! pure function of the seed and `n`. Models with memory are too: their memory is the same function
-//! of the packets before.
+//! A model uses the numbers of packets, not their contents or times. Whether packet `n` is lost is
+//! a pure function of the seed and `n`. This includes models with memory, whose state after each
+//! packet follows from the seed.
 
 mod gilbert_elliott;
 
@@ -13,36 +13,37 @@ use crate::probability::Probability;
 
 pub use gilbert_elliott::GilbertElliott;
 
-/// Loss model: the packets lost before they reach the queue. Lost packets use no link time.
+/// Loss model: which packets are lost before they reach the queue. Lost packets use no link time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Loss {
     /// No packet is lost.
     #[default]
     None,
-    /// Every packet is lost with this probability, independently of the others.
+    /// Each packet is lost with this probability, independently of other packets.
     Bernoulli(Probability),
-    /// Every packet is lost with this probability, unless the `max_run` packets before it were
-    /// lost.
+    /// Each packet is lost with this probability, unless all `max_run` packets before it were lost.
     ///
-    /// The total share of losses is therefore below `probability`: with `p` and a bound of `m` it
-    /// is `(p - p^(m+1)) / (1 - p^(m+1))`.
+    /// The overall loss rate is therefore below the probability `p`: with a bound of `m` it is `(p
+    /// - p^(m+1)) / (1 - p^(m+1))`.
     Bounded {
-        /// Probability of loss where the bound allows one.
+        /// Loss probability of a packet that the bound allows to be lost.
         probability: Probability,
-        /// The longest run of lost packets.
+        /// Largest number of consecutive packets that can be lost.
         max_run: NonZeroU32,
     },
     /// Loss in bursts; see [`GilbertElliott`].
     GilbertElliott(GilbertElliott),
-    /// The last packet of every `n` is lost: with 3, the packets with indices 2, 5, 8.
+    /// The last packet of every `n` is lost: with 3, the packets 2, 5 and 8, where the first packet
+    /// is 0.
     EveryNth(NonZeroU64),
-    /// The packets with these indices are lost. The first packet is 0. The list is in ascending
-    /// order: [`Loss::script`] and [`Link::new`](crate::Link::new) sort it.
+    /// The packets with these numbers are lost; the first packet is 0. The list must be ascending:
+    /// [`Loss::script`] and [`Link::new`](crate::Link::new) sort it.
     Script(Vec<u64>),
 }
 
 impl Loss {
-    /// Loses exactly the packets with these indices (0-based), given in any order.
+    /// Returns a model that loses exactly the packets with these numbers (0-based), given in any
+    /// order.
     pub fn script(indices: impl IntoIterator<Item = u64>) -> Self {
         let mut indices: Vec<_> = indices.into_iter().collect();
         indices.sort_unstable();
@@ -50,27 +51,27 @@ impl Loss {
         Self::Script(indices)
     }
 
-    /// Loses the last packet of every `n`; nothing if `n` is 0.
+    /// Returns a model that loses the last packet of every `n`, or no packet if `n` is 0.
     pub fn every_nth(n: u64) -> Self {
         NonZeroU64::new(n).map_or(Self::None, Self::EveryNth)
     }
 
-    /// Loses every packet with `probability`, but at most `max_run` in a row; none if that is 0.
+    /// Returns a model that loses each packet with `probability`, but at most `max_run` in a row.
+    /// If `max_run` is 0, no packet is lost.
     pub fn bounded(probability: Probability, max_run: u32) -> Self {
         NonZeroU32::new(max_run).map_or(Self::None, |max_run| Self::Bounded { probability, max_run })
     }
 
     /// Returns whether packet `index` (0-based) is lost.
     ///
-    /// Models with memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) replay all packets before
-    /// it, so this takes time in proportion to `index`. A link decides packet by packet instead.
+    /// Models with memory ([`Loss::Bounded`], [`Loss::GilbertElliott`]) replay all earlier packets,
+    /// which takes time in proportion to `index`. A link keeps the state of the model instead.
     pub fn decide(&self, seed: u64, direction: Direction, index: u64) -> bool {
         let mut memory = LossState::default();
         let first = if self.has_memory() { 0 } else { index };
         (first..=index).fold(false, |_, index| memory.decide(self, Draws { seed, direction, index }))
     }
 
-    /// Sorts a script.
     pub(crate) fn in_order(self) -> Self {
         match self {
             Self::Script(indices) => Self::script(indices),
@@ -83,20 +84,19 @@ impl Loss {
     }
 }
 
-/// Memory of a loss model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LossState {
-    /// State of a Gilbert-Elliott model.
+    /// True if the channel of a Gilbert-Elliott model will be in the bad state for the next packet.
     is_bad: bool,
-    /// State in which the last packet found the channel.
+    /// True if the channel was in the bad state for the last packet.
     was_bad: bool,
-    /// Number of losses in a row up to now.
+    /// Number of consecutive packets lost, up to the last packet.
     run: u32,
 }
 
 impl LossState {
-    /// Returns whether the packet with these `draws` is lost by `loss`. Must be called for every
-    /// packet once, in order.
+    /// Returns whether the model `loss` loses the packet with these `draws`. The caller must call
+    /// it once for each packet, in order.
     pub(crate) fn decide(&mut self, loss: &Loss, draws: Draws) -> bool {
         match loss {
             Loss::None => false,
@@ -112,17 +112,18 @@ impl LossState {
                 self.is_bad = model.next(self.is_bad, draws.at(Stage::LossState));
                 lost
             }
-            // `index + 1` would overflow for the last index.
+            // Not `(index + 1) % n == 0`, which would overflow at `u64::MAX`.
             Loss::EveryNth(n) => draws.index % n.get() == n.get() - 1,
             Loss::Script(indices) => indices.binary_search(&draws.index).is_ok(),
         }
     }
 
-    /// Returns whether a fragment of the last packet, other than its first, is lost.
+    /// Returns whether a fragment of the last packet is lost. [`LossState::decide`] has decided on
+    /// the first fragment.
     ///
-    /// A channel loses each fragment independently, in the state in which the packet found it. The
-    /// state advances packet by packet, so that it does not depend on fragmentation. Models that
-    /// count packets lose whole packets only.
+    /// Random models lose each fragment independently. A Gilbert-Elliott channel stays in the same
+    /// state for all fragments of a packet, so that its states do not depend on fragmentation.
+    /// Models that count packets decide on whole packets.
     pub(crate) fn decide_fragment(&self, loss: &Loss, draws: Draws) -> bool {
         match loss {
             Loss::Bernoulli(probability) => probability.happens(draws.at(Stage::Loss)),

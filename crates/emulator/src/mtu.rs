@@ -1,16 +1,16 @@
-//! Path MTU and fragmentation.
+//! MTU of a link, and fragmentation.
 //!
-//! The limit may change in time, as it does when a route changes. The link sends no ICMP: a sender
-//! has to detect the loss of long packets itself, as in a black hole (RFC 8899), where the messages
-//! of RFC 1191 and RFC 8201 are filtered.
+//! The MTU may change with time, as after a change of route. The link sends no ICMP messages (RFC
+//! 1191, RFC 8201), so a sender must detect the loss of long packets itself, as in a black hole
+//! (RFC 8899).
 
 use std::time::Duration;
 
 use crate::schedule::Schedule;
 
-/// The longest packet in bytes, with headers
+/// MTU of a link: the longest packet in bytes, with headers
 /// ([`LinkConfig::overhead`](crate::LinkConfig::overhead)) and without framing
-/// ([`LinkConfig::framing`](crate::LinkConfig::framing)). The default is no limit.
+/// ([`LinkConfig::framing`](crate::LinkConfig::framing)). By default there is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mtu {
     limit: Schedule<Option<u32>>,
@@ -20,60 +20,62 @@ pub struct Mtu {
 /// Treatment of a packet that is longer than the MTU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Oversize {
-    /// The packet is dropped.
+    /// The link drops the packet.
     #[default]
     Drop,
-    /// The packet is sent in fragments, as an IPv6 host does (RFC 8200, section 4.5).
+    /// The link sends the packet in fragments, as an IPv6 host does (RFC 8200, section 4.5).
     ///
-    /// Each fragment begins with the IPv6 header of 40 bytes and a fragment header of 8. Each but
-    /// the last carries a multiple of 8 bytes of the rest. The packet arrives with its last
-    /// fragment. All effects except loss apply to the packet as a whole.
+    /// Each fragment begins with an IPv6 header of 40 bytes and a fragment header of 8 bytes. Each
+    /// fragment except the last carries a multiple of 8 bytes of the remaining packet. The packet
+    /// is delivered when its last fragment arrives. All effects except loss apply to the packet as
+    /// a whole.
     Fragment,
 }
 
-/// The frames of one packet: one, or several if it is fragmented. All but the last have the same
-/// size.
+/// The frames of one packet: one frame, or one for each fragment. All frames except the last have
+/// the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frames {
-    /// At least 1.
+    /// Number of frames, at least 1.
     count: u32,
-    /// Bytes of each frame but the last.
+    /// Length of each frame except the last, in bytes.
     full: usize,
-    /// Bytes of the last frame.
+    /// Length of the last frame, in bytes.
     last: usize,
 }
 
 impl Mtu {
-    /// A limit of `bytes` bytes.
+    /// Returns an MTU of `bytes` bytes. Longer packets are dropped.
     pub const fn new(bytes: u32) -> Self {
         Self { limit: Schedule::constant(Some(bytes)), oversize: Oversize::Drop }
     }
 
-    /// No limit.
+    /// Returns an MTU without a limit.
     pub const fn unlimited() -> Self {
         Self { limit: Schedule::constant(None), oversize: Oversize::Drop }
     }
 
-    /// Changes the limit to `bytes` bytes at `at` after the start of the link. `None` is no limit.
+    /// Changes the MTU to `bytes` bytes from `at` after the start of the link. `None` removes the
+    /// limit.
     #[must_use]
     pub fn then(self, at: Duration, bytes: impl Into<Option<u32>>) -> Self {
         Self { limit: self.limit.then(at, bytes.into()), ..self }
     }
 
-    /// Sets the treatment of longer packets.
+    /// Sets the treatment of packets longer than the MTU.
     #[must_use]
     pub fn oversize(self, oversize: Oversize) -> Self {
         Self { oversize, ..self }
     }
 
-    /// Lowers the limit to at most `bytes`.
+    /// Returns this MTU with all its limits lowered to at most `bytes`.
     pub(crate) fn at_most(&self, bytes: u32) -> Self {
         let limit = self.limit.map(|limit| Some(limit.map_or(bytes, |limit| limit.min(bytes))));
         Self { limit, ..*self }
     }
 
-    /// The frames, without framing bytes, of a packet that arrives `elapsed` after the start.
-    /// `size` includes headers. `None` if the packet does not pass.
+    /// Returns the frames, without framing bytes, of a packet that arrives `elapsed` after the
+    /// start of the link. `size` is in bytes with headers. `None` if the packet is dropped.
     pub fn frames(&self, elapsed: Duration, size: usize) -> Option<Frames> {
         match (self.limit.at(elapsed), self.oversize) {
             (Some(limit), Oversize::Drop) if size as u64 > u64::from(limit) => None,
@@ -84,7 +86,7 @@ impl Mtu {
 }
 
 impl Frames {
-    /// One frame.
+    /// Returns the frame of a packet that is not fragmented.
     pub(crate) const fn whole(bytes: usize) -> Self {
         Self { count: 1, full: bytes, last: bytes }
     }
@@ -95,49 +97,49 @@ impl Frames {
         Self { full: self.full.saturating_add(framing), last: self.last.saturating_add(framing), ..self }
     }
 
-    /// Number of frames, at least 1.
+    /// Returns the number of frames, at least 1.
     pub const fn count(self) -> u32 {
         self.count
     }
 
-    /// Bytes of all frames.
+    /// Returns the length of all frames together, in bytes.
     pub const fn bytes(self) -> usize {
         self.full.saturating_mul(self.count as usize - 1).saturating_add(self.last)
     }
 
-    /// Bytes of each frame but the last.
+    /// Returns the lengths of all frames except the last, in bytes.
     pub(crate) fn before_last(self) -> impl Iterator<Item = usize> {
         (1..self.count).map(move |_| self.full)
     }
 
-    /// Bytes of the last frame.
+    /// Returns the length of the last frame, in bytes.
     pub(crate) const fn last(self) -> usize {
         self.last
     }
 }
 
-/// The IPv6 header, which every fragment repeats: RFC 8200, section 3.
+/// IPv6 header, which every fragment repeats: RFC 8200, section 3.
 const IPV6_HEADER_BYTES: u32 = 40;
-/// The fragment header: RFC 8200, section 4.5.
+/// Fragment header: RFC 8200, section 4.5.
 const FRAGMENT_HEADER_BYTES: u32 = 8;
-/// The longest IPv6 payload: its length field has 16 bits.
+/// Longest IPv6 payload, because the length field of the header has 16 bits.
 const MAX_IPV6_PAYLOAD_BYTES: u32 = 65_535;
 
-/// The fragments of a packet of `size` bytes, which is more than `limit`. `None` if the packet is
-/// too long for IPv6, or if the limit leaves no room for data.
+/// Fragments a packet of `size` bytes, which must be more than the MTU `limit`. Returns `None` if
+/// the packet is too long for IPv6, or if `limit` leaves no room for data.
 fn fragments(size: usize, limit: u32) -> Option<Frames> {
     let payload = u32::try_from(size)
         .ok()?
         .checked_sub(IPV6_HEADER_BYTES)
         .filter(|&it| it <= MAX_IPV6_PAYLOAD_BYTES)?;
-    // The last fragment may fill its frame; the others carry multiples of 8 bytes.
+    // The last fragment may use the whole MTU; the others carry multiples of 8 bytes.
     let last = limit.checked_sub(IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES)?;
     let others = last / 8 * 8;
     if others == 0 {
         return None;
     }
-    // The packet is longer than the limit, so its payload is more than `last`. There are at most
-    // 65,535 / 8 fragments with 48 bytes of headers, which is far below 2^32.
+    // No overflow of 32 bits: there are at most 65,535 / 8 fragments, each with 48 bytes of
+    // headers.
     let before_last = payload.saturating_sub(last).div_ceil(others);
     let headers = IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES;
     let last = payload - before_last * others + headers;
@@ -175,7 +177,7 @@ mod tests {
         assert_eq!(Mtu::unlimited().at_most(9), Mtu::new(9));
     }
 
-    /// Fragments one after the other, as a host does.
+    /// Cuts a packet sequentially, as a host does, and returns the lengths of the fragments.
     fn cut(size: usize, limit: usize) -> Vec<usize> {
         let mut left = size - 40;
         let mut fragments = Vec::new();

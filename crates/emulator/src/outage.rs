@@ -1,42 +1,43 @@
-//! Outages: times at which a link takes no packets.
+//! Outages: times at which a link drops arriving packets.
 //!
-//! Only the arrival of a packet counts. Packets that wait or are on the wire continue, as in a
-//! router whose input was disconnected.
+//! Packets that are already waiting or on the wire are still delivered, as in a router whose input
+//! was disconnected.
 
 use std::time::Duration;
 
-/// When a link takes no packets. Times count from the start of the link
+/// Times at which a link drops arriving packets, counted from the start of the link
 /// ([`Link::start`](crate::Link::start)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Outage {
-    /// Never.
+    /// No outage.
     #[default]
     None,
-    /// For the first `down` of every `period`. The first period begins at `offset`.
+    /// The link is down for the first `down` of every `period`. The first period begins at
+    /// `offset`.
     Periodic {
-        /// Time between the starts of two outages. Zero means no outage.
+        /// Time from the start of one outage to the start of the next. Zero: no outage.
         period: Duration,
-        /// Duration of each outage. From `period` on it never ends.
+        /// Duration of each outage. If it is not shorter than `period`, the link stays down.
         down: Duration,
         /// Start of the first outage.
         offset: Duration,
     },
-    /// From the first time of each pair, up to and excluding the second.
+    /// The link is down from the first time of each pair to just before the second.
     Intervals(Vec<(Duration, Duration)>),
 }
 
 impl Outage {
-    /// Down for `down` of every `period`, beginning at `offset`.
+    /// Returns outages of `down` at the start of every `period`, the first at `offset`.
     pub const fn periodic(period: Duration, down: Duration, offset: Duration) -> Self {
         Self::Periodic { period, down, offset }
     }
 
-    /// Down once, from `from` up to and excluding `to`.
+    /// Returns a single outage, from `from` to just before `to`.
     pub fn once(from: Duration, to: Duration) -> Self {
         Self::Intervals(vec![(from, to)])
     }
 
-    /// Returns whether the link is down for a packet that arrives `elapsed` after the start.
+    /// Returns whether the link is down at `elapsed` after its start.
     pub fn is_down(&self, elapsed: Duration) -> bool {
         match self {
             Self::None => false,

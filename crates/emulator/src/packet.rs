@@ -1,8 +1,8 @@
-//! Packets, their ECN codepoint, and the times at which they pass the stages of a link.
+//! Packets, their ECN codepoints, and their times at the stages of a link.
 
 use std::time::{Duration, Instant};
 
-/// ECN codepoint: RFC 3168, section 5. The two ECT codepoints differ, as RFC 8311 and RFC 9331
+/// ECN codepoint: RFC 3168, section 5. ECT(0) and ECT(1) are distinct, as RFC 8311 and RFC 9331
 /// require.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -10,7 +10,7 @@ pub enum Ecn {
     /// The sender does not support ECN.
     #[default]
     NotEct = 0b00,
-    /// The sender supports ECN and asks for the marks of RFC 9331 (L4S).
+    /// The sender supports ECN and requests the marking of RFC 9331 (L4S).
     Ect1 = 0b01,
     /// The sender supports ECN.
     Ect0 = 0b10,
@@ -19,7 +19,8 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The codepoint in the two low bits of a traffic class. The other bits are ignored.
+    /// Returns the codepoint in the two low bits of an IP traffic class. The other bits are
+    /// ignored.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::NotEct,
@@ -29,37 +30,37 @@ impl Ecn {
         }
     }
 
-    /// The two low bits of a traffic class.
+    /// Returns the codepoint as the two low bits of an IP traffic class.
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
-    /// Returns whether a congested queue may mark the packet.
+    /// Returns whether a queue may mark a packet with this codepoint CE.
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 }
 
-/// A packet to push into a link. Bytes alone become one that is [`Ecn::NotEct`] with tag 0.
+/// A packet to push into a link. A conversion from `Vec<u8>` sets [`Ecn::NotEct`] and tag 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packet {
     /// The payload.
     pub bytes: Vec<u8>,
-    /// The codepoint of the sender.
+    /// ECN codepoint that the sender set.
     pub ecn: Ecn,
-    /// A value for the caller, returned with the packet and its copies. It can identify one of
-    /// several owners that share the link.
+    /// Value that the link returns with the packet and its copies. It can identify one of several
+    /// callers that use the same link.
     pub tag: u32,
 }
 
 impl Packet {
-    /// Sets the codepoint.
+    /// Sets the ECN codepoint.
     #[must_use]
     pub fn with_ecn(self, ecn: Ecn) -> Self {
         Self { ecn, ..self }
     }
 
-    /// Sets the tag.
+    /// Sets the tag, which the link returns with the packet.
     #[must_use]
     pub fn with_tag(self, tag: u32) -> Self {
         Self { tag, ..self }
@@ -77,19 +78,20 @@ impl From<Vec<u8>> for Packet {
 pub(crate) struct Service {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
-    /// Time in service. It exceeds `end - start` if the packet arrives before the next may follow
-    /// (802.11), and where instants saturate.
+    /// Time for which the packet occupies the serialiser. On 802.11 it exceeds `end - start`,
+    /// because the ACK and the next back-off follow. It also exceeds `end - start` if the instants
+    /// saturate.
     pub(crate) busy: Duration,
 }
 
 /// Times of one packet in the link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Passage {
-    /// Arrival at the link.
+    /// Time at which the packet arrives at the link.
     pub(crate) enters: Instant,
-    /// Start of service.
+    /// Time at which its serialisation starts.
     pub(crate) starts: Instant,
-    /// Arrival of the last bit at the far end.
+    /// Time at which its last bit arrives at the far end.
     pub(crate) due: Instant,
 }
 

@@ -1,33 +1,34 @@
-//! Probabilities.
+//! Probabilities of random events such as loss.
 
 use std::fmt;
 
-/// A number from 0 to 1, both included.
+/// Probability of a random event, from 0 to 1 inclusive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
 pub struct Probability(f64);
 
 impl Probability {
-    /// An impossible event.
+    /// Probability of an event that never happens.
     pub const ZERO: Self = Self(0.0);
 
-    /// A certain event.
+    /// Probability of an event that always happens.
     pub const ONE: Self = Self(1.0);
 
-    /// `None` unless `value` is a number from 0 to 1.
+    /// Returns the probability `value`. `None` unless it is a number from 0 to 1.
     pub fn new(value: f64) -> Option<Self> {
-        // The absolute value only turns -0 into 0.
+        // `abs` turns -0.0 into 0.0 and changes no other value.
         (0.0..=1.0).contains(&value).then_some(Self(value.abs()))
     }
 
-    /// The value, from 0 to 1.
+    /// Returns the probability as a number from 0 to 1.
     pub const fn as_f64(self) -> f64 {
         self.0
     }
 
-    /// Returns whether the event happens, given a `draw` uniform over all of `u64`.
+    /// Returns whether the event happens, given a random `draw` that is uniform over all `u64`
+    /// values.
     ///
-    /// The upper 53 bits of the draw become a number from 0 up to but excluding 1 in steps of
-    /// 2^-53. A probability of 0 therefore never happens, and one of 1 always does.
+    /// The event happens if the upper 53 bits of the draw, as a fraction from 0 to below 1, are
+    /// less than the probability. It therefore never happens at 0 and always at 1.
     pub(crate) fn happens(self, draw: u64) -> bool {
         const STEP: f64 = f64::EPSILON / 2.0; // 2^-53
 
@@ -37,7 +38,7 @@ impl Probability {
     }
 }
 
-/// A plain fraction: `0.05`.
+/// Writes a decimal fraction: `0.05`.
 impl fmt::Display for Probability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)

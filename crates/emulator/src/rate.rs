@@ -1,7 +1,7 @@
-//! The serialiser: one packet at a time, at a fixed or varying rate.
+//! The serialiser: sends one packet at a time, at a fixed or varying rate.
 //!
-//! It works from event times alone: service starts when the previous one ended in model time. A
-//! late caller does not slow the link down.
+//! All times are model times: the service of a packet starts when that of the previous packet
+//! ended, so a late call does not slow the link down.
 
 mod steps;
 mod trace;
@@ -19,40 +19,44 @@ use steps::Steps;
 
 pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError};
 
-/// A rate whose variation is known beforehand, so that a packet's departure is final when it
-/// arrives. Times count from the start of the link ([`Link::start`](crate::Link::start)).
+/// A rate that varies with time, counted from the start of the link
+/// ([`Link::start`](crate::Link::start)). The whole course of the rate is known beforehand, so that
+/// the due time of a packet is known when the packet arrives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VaryingRate {
-    /// Rates in steps (`None` is no limit). A packet in service continues at the new rate.
+    /// Rates that change in steps; `None` is no limit. A packet in service continues at the new
+    /// rate.
     Steps(Schedule<Option<Bitrate>>),
-    /// Opportunities to send a fixed number of bytes each; see [`Trace`].
+    /// Recorded delivery opportunities of a fixed number of bytes each; see [`Trace`].
     Trace(Trace),
     /// Airtime in an 802.11 cell; see [`WifiConfig`].
     Wifi(WifiConfig),
 }
 
 impl VaryingRate {
-    /// The highest rate at any time, of a trace over a second. `None` if it is not known here.
+    /// Returns the highest limited rate at any time, for a trace the highest over one second.
+    /// `None` if no step is limited, and for 802.11.
     pub(crate) fn highest(&self) -> Option<Bitrate> {
         match self {
             Self::Steps(steps) => steps.values().flatten().max(),
             Self::Trace(trace) => Some(trace.highest_rate()),
-            // The link's rate is the throughput of full packets.
+            // `LinkConfig::wifi` sets the link's rate to the cell's throughput.
             Self::Wifi(_) => None,
         }
     }
 }
 
-/// A wire of fixed rate, of varying rate, or without a limit.
+/// Serialiser of one link, of fixed or varying rate or without a limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Serialiser {
-    /// `None` for no limit.
+    /// `None`: serialisation takes no time.
     rate: Option<Bitrate>,
-    /// End of the last service, rounded down to a nanosecond. `None` before the first.
+    /// End of the last packet's service, rounded down to a nanosecond. `None` before the first
+    /// packet.
     busy_until: Option<Instant>,
-    /// The remainder of that rounding, in the unit of [`Bitrate::transmit_time`].
+    /// What the rounding of `busy_until` cut off, in the unit of [`Bitrate::transmit_time`].
     remainder: u64,
-    /// Replaces `rate` if the rate varies.
+    /// Rate that varies with time, which replaces `rate`. `None`: the rate is constant.
     varying: Option<Box<Varying>>,
 }
 
@@ -68,7 +72,8 @@ impl Serialiser {
         Self { rate, busy_until: None, remainder: 0, varying: None }
     }
 
-    /// Replaces the rate by a varying one. `seed` and `direction` serve the draws of back-offs.
+    /// Replaces the rate by a varying one, if there is one. `seed` and `direction` determine the
+    /// random 802.11 back-offs.
     pub(crate) fn varying(self, varying: Option<VaryingRate>, seed: u64, direction: Direction) -> Self {
         let varying = varying.map(|varying| {
             Box::new(match varying {
@@ -80,7 +85,8 @@ impl Serialiser {
         Self { varying, ..self }
     }
 
-    /// Sets the origin of the times of a varying rate. Must be called before the first packet.
+    /// Sets the origin of the times of a varying rate. The caller must do so before the first
+    /// packet.
     pub(crate) fn start(&mut self, at: Instant) {
         match self.varying.as_deref_mut() {
             None | Some(Varying::Medium(_)) => {}
@@ -89,7 +95,7 @@ impl Serialiser {
         }
     }
 
-    /// When service of a packet that enters at `now` would start.
+    /// Returns when the service of a packet that enters at `now` would start.
     #[inline]
     pub(crate) fn next_start(&self, now: Instant) -> Instant {
         if let Some(varying) = &self.varying {
@@ -98,7 +104,7 @@ impl Serialiser {
         self.busy_until.map_or(now, |end| end.max(now))
     }
 
-    /// Serves the frames of a packet that enters at `now`, one after the other.
+    /// Serialises the frames of a packet that enters at `now`, one after the other.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -112,7 +118,7 @@ impl Serialiser {
         Service { start, end: last.end, busy: last.busy.saturating_add(before) }
     }
 
-    /// Serves a frame of `bytes` bytes on the wire that enters at `now`.
+    /// Serialises a frame of `bytes` bytes on the wire that enters at `now`.
     #[expect(
         clippy::inline_always,
         reason = "for every packet of a drop-tail link; the other callers are rare"
@@ -126,7 +132,8 @@ impl Serialiser {
         let Some(rate) = self.rate else {
             return Service { start, end: start, busy: Duration::ZERO };
         };
-        // After an idle time the wire starts again at `now`, which is a whole nanosecond.
+        // After an idle time service starts at `now`, a whole nanosecond, so no remainder carries
+        // over.
         if self.busy_until.is_none_or(|end| end < now) {
             self.remainder = 0;
         }
@@ -137,19 +144,16 @@ impl Serialiser {
     }
 }
 
-/// Access to the 802.11 medium, which both directions of a path share.
+/// Coordination of the 802.11 medium, which both directions of a path share.
 impl Serialiser {
-    /// Returns whether the link sends through an 802.11 cell.
     pub(crate) fn is_wifi(&self) -> bool {
         matches!(self.varying.as_deref(), Some(Varying::Medium(_)))
     }
 
-    /// The airtime taken since the last call. `None` on a wire.
     pub(crate) fn take_turn(&mut self) -> Option<Turn> {
         if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() { air.take_turn() } else { None }
     }
 
-    /// The other direction takes this turn. No effect on a wire.
     pub(crate) fn on_other_turn(&mut self, turn: Turn) {
         if let Some(Varying::Medium(air)) = self.varying.as_deref_mut() {
             air.on_other_turn(turn);
@@ -157,7 +161,7 @@ impl Serialiser {
     }
 }
 
-/// Cold, so that links of fixed rate stay fast.
+/// Cold, so that the code of links with a fixed rate stays compact.
 impl Varying {
     #[cold]
     fn next_start(&self, now: Instant) -> Instant {
@@ -219,7 +223,7 @@ mod tests {
         let mut wire = serialiser(3);
         assert_eq!(wire.serve(now, 1).end, now + ns(2_666_666_666));
         assert_eq!(wire.serve(now, 1).end, now + ns(5_333_333_333));
-        // In that nanosecond the wire is still busy for its last third.
+        // Service ends a third of a nanosecond later, so the next packet continues the exact sum.
         let service = wire.serve(now + ns(5_333_333_333), 1);
         assert_eq!((service.start, service.end), (now + ns(5_333_333_333), now + ms(8_000)));
 

@@ -4,28 +4,30 @@
 
 use std::time::Duration;
 
-/// A first value and its successors, each from a time on.
+/// A first value and later values, each valid from a time on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schedule<T> {
     first: T,
-    /// In ascending order of time, each time once.
+    /// Time and new value of each change, in ascending order of time. No time occurs twice.
     changes: Vec<(Duration, T)>,
 }
 
 impl<T: Copy> Schedule<T> {
-    /// A constant value.
+    /// Returns a schedule whose value never changes.
     pub const fn constant(value: T) -> Self {
         Self { first: value, changes: Vec::new() }
     }
 
-    /// `first`, and each value from its time on.
+    /// Returns a schedule that begins with `first` and has each value of `changes` from its time
+    /// on.
     ///
-    /// The changes may be in any order. Of several changes at one time the last in the list counts.
+    /// The changes may be in any order. Of several changes at the same time the last in the list
+    /// applies.
     pub fn new(first: T, changes: impl IntoIterator<Item = (Duration, T)>) -> Self {
         changes.into_iter().fold(Self::constant(first), |schedule, (at, value)| schedule.then(at, value))
     }
 
-    /// Adds one change.
+    /// Adds a change to `value` at the time `at`, or replaces an earlier change at that time.
     #[must_use]
     pub fn then(mut self, at: Duration, value: T) -> Self {
         match self.changes.binary_search_by_key(&at, |change| change.0) {
@@ -35,7 +37,7 @@ impl<T: Copy> Schedule<T> {
         self
     }
 
-    /// The value at a time since the start. A change is in effect at its own time.
+    /// Returns the value at `elapsed` since the start. A change at exactly that time is in effect.
     pub fn at(&self, elapsed: Duration) -> T {
         match self.changes.partition_point(|change| change.0 <= elapsed) {
             0 => self.first,
@@ -43,18 +45,18 @@ impl<T: Copy> Schedule<T> {
         }
     }
 
-    /// Replaces the values and keeps the times.
+    /// Applies `change` to every value; the times stay the same.
     pub(crate) fn map(&self, mut change: impl FnMut(T) -> T) -> Self {
         let changes = self.changes.iter().map(|&(at, value)| (at, change(value))).collect();
         Self { first: change(self.first), changes }
     }
 
-    /// All values, in order.
     pub(crate) fn values(&self) -> impl Iterator<Item = T> {
         std::iter::once(self.first).chain(self.changes.iter().map(|change| change.1))
     }
 
-    /// The value after the first `changes` changes, and the time of the next one if there is one.
+    /// Returns the value after the first `changes` changes, and the time of the next change. `None`
+    /// if there is no next change.
     pub(crate) fn stretch(&self, changes: usize) -> (T, Option<Duration>) {
         let value = changes.checked_sub(1).map_or(self.first, |last| self.changes[last].1);
         (value, self.changes.get(changes).map(|change| change.0))

@@ -1,10 +1,10 @@
-//! Helpers of the unit tests: a starting time and a repeatable source of numbers.
+//! Helpers of the unit tests: a starting time, durations, and a seeded source of numbers.
 
 use std::time::{Duration, Instant};
 
 use crate::draw::child_seed;
 
-/// An arbitrary instant: the tests depend on differences only.
+/// Starting time of a test. It is arbitrary, because tests depend on differences of times only.
 #[expect(
     clippy::disallowed_methods,
     reason = "the only constructor of Instant; no test depends on its value"
@@ -21,12 +21,12 @@ pub(crate) const fn ns(nanoseconds: u64) -> Duration {
     Duration::from_nanos(nanoseconds)
 }
 
-/// The last nanosecond before `time`, which is not zero.
+/// Returns the last nanosecond before `time`, which must not be zero.
 pub(crate) const fn just_before(time: Duration) -> Duration {
     time.saturating_sub(ns(1))
 }
 
-/// Repeatable source of numbers for randomised tests.
+/// Seeded source of numbers for randomised tests.
 pub(crate) struct Numbers {
     seed: u64,
     drawn: u64,
@@ -37,7 +37,7 @@ impl Numbers {
         Self { seed, drawn: 0 }
     }
 
-    /// The next number below `bound`. The bias of the remainder is negligible.
+    /// Returns the next number below `bound`. The bias of the modulo is negligible.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.drawn += 1;
         child_seed(self.seed, self.drawn) % bound

@@ -2,28 +2,28 @@
 
 use std::time::{Duration, Instant};
 
-/// `at + by`, or the last instant of the platform if that lies beyond it.
+/// Returns `at + by`, or the platform's last instant if the sum is beyond it.
 ///
-/// The result never decreases when either argument grows, so packets whose times saturate keep
-/// their order.
+/// The result never decreases if an argument increases, so packets whose times saturate stay in
+/// order.
 pub(crate) fn saturating_add(at: Instant, by: Duration) -> Instant {
     at.checked_add(by).unwrap_or_else(|| last_instant(at))
 }
 
-/// Nanoseconds from `origin` to `at`: zero if `at` is earlier, at most `u64::MAX` (584 years).
+/// Returns the nanoseconds from `origin` to `at`: 0 if `at` is earlier, and at most `u64::MAX` (584
+/// years).
 pub(crate) fn nanos_since(origin: Instant, at: Instant) -> u64 {
     nanos(at.saturating_duration_since(origin))
 }
 
-/// `duration` in nanoseconds, at most `u64::MAX`.
 pub(crate) const fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
 
-/// The last instant of the platform, found from `from`.
+/// Finds the platform's last instant, starting at `from`.
 ///
-/// The standard library does not name it. The distance to it is built from its binary digits, most
-/// significant first: seconds below 2^64, then nanoseconds below 2^30 (a second has fewer).
+/// The standard library has no constant for it. The search adds every power of two that does not
+/// overflow, in descending order: seconds below 2^64, then nanoseconds below 2^30.
 #[cold]
 fn last_instant(from: Instant) -> Instant {
     let seconds = (0..u64::BITS).rev().map(|bit| Duration::from_secs(1 << bit));

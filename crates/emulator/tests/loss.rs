@@ -1,4 +1,4 @@
-//! Loss over as many packets as a user would send to check it.
+//! Tests of the loss rate over a number of packets that a user could send to check it.
 
 use std::time::{Duration, Instant};
 

@@ -21,7 +21,7 @@ fn draws(index: u64) -> Draws {
 
 const COUNT: u64 = 100_000;
 
-/// Travel times of `COUNT` packets that leave one `gap` after the other.
+/// Returns the delays of `COUNT` packets that are sent one every `gap`.
 fn travels(wire: &mut Delay, gap: Duration) -> Vec<Duration> {
     let mut sent_at = epoch();
     (0..COUNT)
@@ -32,7 +32,7 @@ fn travels(wire: &mut Delay, gap: Duration) -> Vec<Duration> {
         .collect()
 }
 
-/// Mean and standard deviation in nanoseconds.
+/// Returns mean and standard deviation of `times`, in nanoseconds.
 fn moments(times: &[Duration]) -> (f64, f64) {
     let times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e9).collect();
     let count = f64::from(u32::try_from(times.len()).unwrap());
@@ -102,7 +102,8 @@ fn jitter_keeps_order_by_default() {
         let (ordered, free) = (dues(shape), dues(shape.unordered()));
         assert!(ordered.is_sorted());
         assert!(!free.is_sorted());
-        // A packet kept in order waits for the latest packet before it, and for no other.
+        // With the order preserved, a packet arrives at the latest due time of the packets up to
+        // it.
         let mut latest = free[0];
         for (n, &due) in free.iter().enumerate() {
             latest = latest.max(due);

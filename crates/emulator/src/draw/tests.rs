@@ -1,5 +1,6 @@
-//! Statistical tests of the hash with fixed inputs, so their results are fixed too. The bounds are
-//! about five standard deviations wide: a sound hash meets them for practically any inputs.
+//! Statistical tests of the hash with fixed inputs, so that the results are reproducible. The
+//! bounds are about five standard deviations, so a good hash is within them for practically any
+//! inputs.
 
 use super::*;
 
@@ -14,7 +15,8 @@ fn reverse(seed: u64, index: u64) -> u64 {
     draw(seed, Direction::Reverse, Stage::Loss, index)
 }
 
-/// Pearson's statistic of counts that should all be equal, in standard deviations from its mean.
+/// Returns Pearson's statistic of counts that should all be equal, as its distance from the mean in
+/// standard deviations.
 fn chi_square_deviation(counts: &[u32]) -> f64 {
     let cells = f64::from(u32::try_from(counts.len()).unwrap());
     let mean = f64::from(counts.iter().sum::<u32>()) / cells;
@@ -23,8 +25,8 @@ fn chi_square_deviation(counts: &[u32]) -> f64 {
     (statistic - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// Tests that the pairs (`a(n)`, `b(n)`) fill a 16 by 16 table of their top four bits evenly, and
-/// another of their bottom four. Dependence shows as an uneven table.
+/// Asserts that `a(n)` and `b(n)` are independent: the pairs of their top four bits, and of their
+/// bottom four bits, are uniform over a table of 16 by 16 cells.
 fn assert_independent(name: &str, a: impl Fn(u64) -> u64, b: impl Fn(u64) -> u64) {
     for shift in [60, 0] {
         let mut table = vec![0; 256];
@@ -113,7 +115,7 @@ fn child_seeds_are_independent() {
 
 #[test]
 fn stages_draw_independently() {
-    // Further stages, to test the purpose word that separates stages.
+    // Further pairs of stages, because the stage is only part of one input word of the hash.
     for stage in 1..4 {
         assert_independent(
             &format!("stage {stage}"),
@@ -131,7 +133,7 @@ fn each_input_bit_flips_half_the_output() {
         let flipped: u32 = (0..1_000).map(|n| (forward(SEED, n) ^ change(n)).count_ones()).sum();
         f64::from(flipped) / 64_000.0
     };
-    // 64,000 fair bits: a standard deviation of 0.002.
+    // The share of ones in 64,000 random bits has a standard deviation of 0.002.
     for bit in 0..64 {
         let by_seed = flips(&|n| forward(SEED ^ (1 << bit), n));
         let by_index = flips(&|n| forward(SEED, n ^ (1 << bit)));

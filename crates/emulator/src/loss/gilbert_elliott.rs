@@ -1,4 +1,5 @@
-//! Gilbert-Elliott loss model: loss in bursts, by a channel with a good and a bad state.
+//! Gilbert-Elliott loss model: a channel with a good and a bad state, which loses packets in
+//! bursts.
 //!
 //! The chain is that of E. N. Gilbert, "Capacity of a Burst-Noise Channel", Bell System Technical
 //! Journal 39 (1960), with losses in the good state added by E. O. Elliott: "Estimates of Error
@@ -7,41 +8,40 @@
 
 use crate::probability::Probability;
 
-/// A channel with a good and a bad state. It starts good and may change state after each packet.
+/// A channel with a good and a bad state. It starts in the good state and may change after each
+/// packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GilbertElliott {
-    /// Probability of the change from good to bad after a packet.
+    /// Probability of a change from good to bad after a packet.
     pub p: Probability,
-    /// Probability of the change from bad to good after a packet. The channel is bad for `1 / r`
-    /// packets on average.
+    /// Probability of a change from bad to good after a packet. A bad period lasts `1 / r` packets
+    /// on average.
     pub r: Probability,
-    /// Probability of loss while the channel is good.
+    /// Loss probability of a packet in the good state.
     pub loss_good: Probability,
-    /// Probability of loss while the channel is bad.
+    /// Loss probability of a packet in the bad state.
     pub loss_bad: Probability,
 }
 
 impl GilbertElliott {
-    /// A channel that loses no packet while it is good and all while it is bad.
+    /// Returns a channel that loses no packet in the good state and every packet in the bad state.
     pub const fn all_or_nothing(p: Probability, r: Probability) -> Self {
         Self { p, r, loss_good: Probability::ZERO, loss_bad: Probability::ONE }
     }
 
-    /// The share of packets lost in the long run: the loss of each state weighted with the share of
-    /// time in it, `r / (p + r)` and `p / (p + r)`.
+    /// Returns the long-term loss rate, from 0 to 1. The channel is good for the share `r / (p +
+    /// r)` of the packets and bad for the rest.
     pub fn mean_loss(&self) -> f64 {
         let (p, r) = (self.p.as_f64(), self.r.as_f64());
-        // A channel that never changes stays good.
+        // With `p` and `r` both 0, the channel never leaves its initial good state.
         let bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
         self.loss_good.as_f64() * (1.0 - bad) + self.loss_bad.as_f64() * bad
     }
 
-    /// Returns whether a packet with this draw is lost in this state.
     pub(super) fn loses(&self, is_bad: bool, draw: u64) -> bool {
         if is_bad { self.loss_bad.happens(draw) } else { self.loss_good.happens(draw) }
     }
 
-    /// Returns whether the channel is bad after a packet with this draw.
     pub(super) fn next(&self, is_bad: bool, draw: u64) -> bool {
         if is_bad { !self.r.happens(draw) } else { self.p.happens(draw) }
     }

@@ -19,7 +19,7 @@ fn a_script_loses_exactly_its_packets() {
     assert_eq!(script, Loss::Script(vec![7, 8, 30]));
 }
 
-/// Deviation of the losses among 100,000 packets from 30 percent, in standard deviations.
+/// Returns the deviation from 30 % of the losses among 100,000 packets, in standard deviations.
 fn deviation(seed: u64, direction: Direction) -> f64 {
     let (count, probability) = (100_000_u32, 0.3);
     let model = bernoulli(probability);
@@ -38,8 +38,7 @@ fn bernoulli_loses_its_share_within_three_sigma() {
 
 #[test]
 fn bernoulli_variance_matches_independent_losses() {
-    // The sum of k squared deviations has mean k and variance 2k. It must be neither too large nor
-    // too small.
+    // The sum of k squared deviations has mean k and variance 2k.
     let runs = 100_u32;
     let squares: f64 = (0..runs).map(|seed| deviation(seed.into(), FORWARD).powi(2)).sum();
     let excess = (squares - f64::from(runs)) / (2.0 * f64::from(runs)).sqrt();
@@ -62,13 +61,14 @@ fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
 
-/// The fates of the first `count` packets, decided in order as a link does.
+/// Returns, for each of the first `count` packets, whether it is lost. Decides in order, as a link
+/// does.
 fn fates(loss: &Loss, seed: u64, count: u64) -> Vec<bool> {
     let mut memory = LossState::default();
     (0..count).map(|index| memory.decide(loss, Draws { seed, direction: FORWARD, index })).collect()
 }
 
-/// The lengths of the runs of losses.
+/// Returns the lengths of the runs of consecutive losses.
 fn runs(fates: &[bool]) -> Vec<usize> {
     fates.split(|&lost| !lost).map(<[bool]>::len).filter(|&len| len > 0).collect()
 }
@@ -113,7 +113,7 @@ fn bound_only_removes_losses() {
     let bounded = fates(&Loss::bounded(probability(0.6), 2), 8, 5_000);
     assert!(free.iter().zip(&bounded).all(|(free, bounded)| *free || !bounded));
     assert!(lost(&bounded) < lost(&free));
-    // A bound that is never reached changes no loss.
+    // A bound that no run reaches changes no loss.
     assert_eq!(fates(&Loss::bounded(probability(0.6), u32::MAX), 8, 5_000), free);
 }
 
@@ -122,9 +122,10 @@ fn bounded_loss_has_documented_share() {
     let (p, max_run) = (0.5_f64, 2);
     let share = (p - p.powi(3)) / (1.0 - p.powi(3));
     let lost = lost(&fates(&Loss::bounded(probability(p), max_run), 8, 90_000));
-    // A cycle is a run and the packet that ends it: 0, 1 or 2 lost with probabilities 1/2, 1/4 and
-    // 1/4, so 7/4 packets of which 3/4 are lost, with variance 11/16. By the theorem on renewal
-    // rewards the losses among n packets have variance n / (7/4) * 11/16 * (1 - share)^2.
+    // A cycle is a run of losses and the packet that ends it. It has 0, 1 or 2 losses with
+    // probabilities 1/2, 1/4 and 1/4, so on average 3/4 losses (variance 11/16) in 7/4 packets. By
+    // the renewal-reward theorem the losses among n packets have a variance of n / (7/4) * 11/16 *
+    // (1 - share)^2.
     let count = 90_000.0_f64;
     let sigma = (count / 1.75 * (11.0 / 16.0)).sqrt() * (1.0 - share);
     let deviation = (lost - count * share) / sigma;
@@ -146,8 +147,8 @@ fn gilbert_elliott_loses_mean_within_four_sigma() {
         let (p, r) = (model.p.as_f64(), model.r.as_f64());
         let (good, bad) = (model.loss_good.as_f64(), model.loss_bad.as_f64());
         let (share_bad, memory) = (p / (p + r), 1.0 - p - r);
-        // The number of packets in the bad state has the variance of independent ones times
-        // (1 + memory) / (1 - memory); the losses within the states add their own.
+        // The number of packets in the bad state has the variance of independent packets times (1 +
+        // memory) / (1 - memory). The random losses within each state add `within`.
         let between = (bad - good).powi(2) * share_bad * (1.0 - share_bad) * (1.0 + memory) / (1.0 - memory);
         let within = share_bad * bad * (1.0 - bad) + (1.0 - share_bad) * good * (1.0 - good);
         let sigma = (f64::from(count) * (between + within)).sqrt();

@@ -1,8 +1,8 @@
-//! A rate that changes at given times.
+//! Serialiser whose rate changes at given times.
 //!
-//! Work is counted in a unit that every rate divides exactly: the work of one millibit per second
-//! in one nanosecond. The remainder of a rounded end therefore carries over to the next packet at
-//! any rate.
+//! Work is counted in (millibit/s) * ns, so that the work done in any whole number of nanoseconds
+//! at any rate is a whole number. The work that rounding leaves therefore carries over to the next
+//! packet exactly, even if the rate changes.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,20 @@ use crate::packet::Service;
 use crate::schedule::Schedule;
 use crate::time::{nanos, nanos_since, saturating_add};
 
-/// Work in a byte: 8 bits of 1000 millibits, each for 1e9 ns at one millibit per second.
+/// Work of a byte, in (millibit/s) * ns: 8 bits of 1000 millibits, each of which takes 1e9 ns at 1
+/// millibit/s.
 const WORK_PER_BYTE: u128 = 8 * 1_000 * 1_000_000_000;
 
-/// A wire whose rate follows a schedule.
+/// State of a serialiser whose rate follows a schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
     schedule: Schedule<Option<Bitrate>>,
     origin: Option<Instant>,
-    /// End of the last service, in nanoseconds since the origin, rounded down.
+    /// End of the last packet's service, in nanoseconds since the origin, rounded down.
     busy_until: u64,
-    /// Work left over at that time, as the remainder of the rounding.
+    /// Work of the last packet that is not done at `busy_until`, because that time is rounded down.
     remainder: u128,
-    /// Number of changes of the schedule at or before `busy_until`.
+    /// Number of the schedule's changes at or before `busy_until`.
     changes: usize,
 }
 
@@ -46,7 +47,8 @@ impl Steps {
         let start = self.next_start(now);
         let now = nanos_since(origin, now);
         if self.busy_until < now {
-            // After an idle time the wire starts again.
+            // After an idle time service starts at a whole nanosecond, so no remainder carries
+            // over.
             self.remainder = 0;
         }
         let from = self.busy_until.max(now);
@@ -55,10 +57,10 @@ impl Steps {
         Service { start, end, busy: Duration::from_nanos(self.busy_until - from) }
     }
 
-    /// Does this much work, beginning at `from`, in addition to the remainder.
+    /// Advances `busy_until` to the end of `work` plus the remainder, beginning at `from`.
     fn work(&mut self, mut from: u64, work: u128) {
-        // A packet of `usize::MAX` bytes is 2^64 * 2^43, and the remainder is below a rate of 64
-        // bits.
+        // The sum fits in 128 bits: the work of `usize::MAX` bytes is below 2^64 * 2^43, and the
+        // remainder is below a rate, which has 64 bits.
         let mut work = work + self.remainder;
         loop {
             let (rate, next) = self.schedule.stretch(self.changes);
@@ -73,8 +75,8 @@ impl Steps {
             };
             let room = next.map(|next| u128::from(next - from) * rate);
             match (next, room) {
-                // If the end, rounded down, is before the change, then the whole rest is done
-                // before the change too.
+                // The work lasts beyond the next change of rate, so do as much as fits before the
+                // change.
                 (Some(next), Some(room)) if work > room => {
                     work -= room;
                     from = next;
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn packet_in_service_continues_at_new_rate() {
-        // 500 bytes: 2 ms at 1 Mbit/s for the first half, 1 ms at 2 Mbit/s for the second.
+        // The first half of 500 bytes takes 2 ms at 1 Mbit/s, the second half 1 ms at 2 Mbit/s.
         let now = epoch();
         let mut wire = steps(rate(1_000_000), &[(ms(2), rate(2_000_000))]);
         wire.start(now);
@@ -116,7 +118,8 @@ mod tests {
 
     #[test]
     fn one_packet_can_see_several_rates() {
-        // 1000 bits in each of the first two milliseconds, then 2000 in 20 ms.
+        // 1000 bits in 1 ms at 1 Mbit/s, 1000 bits in 2 ms at 500 kbit/s, and 2000 bits in 20 ms at
+        // 100 kbit/s.
         let now = epoch();
         let mut wire = steps(rate(1_000_000), &[(ms(1), rate(500_000)), (ms(3), rate(100_000))]);
         assert_eq!(wire.serve(now, 500).end, now + ms(23));
@@ -167,15 +170,16 @@ mod tests {
                 let bytes = numbers.below(1_600);
                 sent += u128::from(bytes) * WORK_PER_BYTE;
                 let end = wire.serve(start, usize::try_from(bytes).unwrap()).end - start;
-                // The exact end is in this nanosecond: less work is done before it, and enough
-                // after it.
+                // The exact end is within this nanosecond: at its start the work is not yet done,
+                // at its end it is.
                 assert!(integral(&schedule, end) <= sent, "seed {seed}, packet {n}");
                 assert!(integral(&schedule, end + ns(1)) > sent, "seed {seed}, packet {n}");
             }
         }
     }
 
-    /// The work of a wire with this schedule up to a time, stretch by stretch.
+    /// Returns the work that a busy serialiser with this schedule does until a time, summed over
+    /// the steps.
     fn integral(schedule: &Schedule<Option<Bitrate>>, until: Duration) -> u128 {
         let (mut done, mut from, mut n) = (0, Duration::ZERO, 0);
         loop {

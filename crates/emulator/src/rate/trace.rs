@@ -1,6 +1,7 @@
-//! Recorded traces: times at which a fixed number of bytes can be sent.
+//! Recorded traces: a list of delivery opportunities, times at each of which a fixed number of
+//! bytes can be sent.
 //!
-//! Format and meaning are those of mahimahi (R. Netravali et al., "Mahimahi: Accurate
+//! File format and behaviour are those of mahimahi (R. Netravali et al., "Mahimahi: Accurate
 //! Record-and-Replay for HTTP", USENIX ATC 2015; mm-link(1)), so that its traces can be used.
 
 use std::sync::Arc;
@@ -10,32 +11,34 @@ use crate::bitrate::Bitrate;
 use crate::packet::Service;
 use crate::time::{nanos_since, saturating_add};
 
-/// Bytes that can be sent at one opportunity: a full packet with the TUN header that mahimahi
-/// counts on each (`PACKET_SIZE` of its `link_queue.hh`).
+/// Bytes that can be sent at one opportunity: a full packet and the TUN header that mahimahi adds
+/// to each packet (`PACKET_SIZE` in its `link_queue.hh`).
 pub const TRACE_OPPORTUNITY_BYTES: u64 = FULL_PACKET_BYTES + TUN_HEADER_BYTES;
-/// Bytes of a packet that takes one opportunity: the Ethernet payload.
+/// Bytes of a packet that uses one whole opportunity: the payload of an Ethernet frame.
 const FULL_PACKET_BYTES: u64 = 1_500;
-/// Bytes that mahimahi's TUN device puts before each packet, flags and protocol (`struct tun_pi`).
-/// Its links count them: 34 packets of 40 bytes share an opportunity, not 37.
+/// Bytes that mahimahi's TUN device puts before each packet: flags and protocol (`struct tun_pi`).
+/// Its links count these bytes, so that 34 packets of 40 bytes use up an opportunity, not 37.
 const TUN_HEADER_BYTES: u64 = 4;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Times at which [`TRACE_OPPORTUNITY_BYTES`] can be sent, repeated with the last time as the
-/// period.
+/// Times at each of which [`TRACE_OPPORTUNITY_BYTES`] can be sent. The trace repeats, with its last
+/// time as the period.
 ///
-/// Waiting packets share the opportunities byte by byte, with 4 bytes added to each packet. A large
-/// packet departs with its last byte. Unused bytes of an opportunity are lost.
+/// A packet uses its own bytes and 4 more. Several small packets can share an opportunity, and a
+/// large packet uses several and departs at the last. Bytes of an opportunity that no waiting
+/// packet uses are lost.
 ///
-/// A packet uses an opportunity *after* its arrival. It therefore always waits, and counts against
-/// the queue's limit even on an idle link.
+/// A packet uses only opportunities *after* its arrival. Every packet therefore waits and counts
+/// towards the queue's limit, even on an idle link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// In nanoseconds, ascending. The last is not zero.
+    /// Times of the opportunities since the start of a period, in nanoseconds, ascending. The last
+    /// is the period and not zero.
     opportunities: Arc<[u64]>,
 }
 
-/// Why a text is not a trace.
+/// Error of [`Trace::parse`]: why a text is not a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -47,7 +50,7 @@ pub enum TraceError {
         /// The text of the line.
         text: String,
     },
-    /// A time is before the one of the line above.
+    /// A time is earlier than that of the line before.
     #[error("line {line} of the trace goes back in time")]
     Unordered {
         /// Line number, from 1.
@@ -59,8 +62,8 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// Reads one number of milliseconds a line, in ascending order. Each line is one opportunity;
-    /// equal times are allowed. Blank lines and a byte-order mark are ignored.
+    /// Parses a trace: each line is the time of one opportunity in whole milliseconds, in ascending
+    /// order. Equal times are allowed. Blank lines and a byte-order mark are ignored.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut times: Vec<u64> = Vec::new();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -79,14 +82,15 @@ impl Trace {
         }
     }
 
-    /// The mean rate of packets of 1500 bytes.
+    /// Returns the mean rate that the trace gives packets of 1500 bytes.
     pub fn mean_rate(&self) -> Bitrate {
-        // Fewer than 2^61 opportunities fit in memory, so this is below 2^61 * 2^14 * 2^40.
+        // The product fits in 128 bits: fewer than 2^61 opportunities fit in memory, and the other
+        // factors are below 2^14 and 2^30.
         let work = self.opportunities.len() as u128 * u128::from(FULL_PACKET_BYTES) * 8 * 1_000_000_000;
         Bitrate::from_bps(u64::try_from(work / u128::from(self.period())).unwrap_or(u64::MAX))
     }
 
-    /// The highest rate over a second, but at least the mean rate.
+    /// Returns the highest rate over one second, but at least the mean rate.
     pub(crate) fn highest_rate(&self) -> Bitrate {
         const SECOND: u64 = 1_000 * NS_PER_MS;
         let count = self.opportunities.len() as u64;
@@ -97,34 +101,35 @@ impl Trace {
         Bitrate::from_bps(most.saturating_mul(FULL_PACKET_BYTES * 8)).max(self.mean_rate())
     }
 
-    /// The period in nanoseconds, not zero.
+    /// Returns the time after which the trace repeats, in nanoseconds. It is not zero.
     fn period(&self) -> u64 {
         self.opportunities.last().copied().unwrap_or(1)
     }
 
-    /// The time of opportunity `n` (from 0), in nanoseconds since the start, at most `u64::MAX`.
+    /// Returns the time of opportunity `n` (0-based, over all periods), in nanoseconds since the
+    /// start, at most `u64::MAX`.
     fn time(&self, n: u64) -> u64 {
         let count = self.opportunities.len() as u64;
         let in_period = usize::try_from(n % count).map_or(0, |place| self.opportunities[place]);
         (n / count).saturating_mul(self.period()).saturating_add(in_period)
     }
 
-    /// The first opportunity after `elapsed` nanoseconds.
+    /// Returns the number of the first opportunity later than `elapsed` nanoseconds.
     fn first_after(&self, elapsed: u64) -> u64 {
-        // The last opportunity of the previous period is not after `elapsed`, and the last of this
-        // period is.
+        // `phase` is below the period, which is the time of the last opportunity, so the result is
+        // an opportunity of this period.
         let (period, phase) = (elapsed / self.period(), elapsed % self.period());
         let passed = self.opportunities.partition_point(|&time| time <= phase) as u64;
         period.saturating_mul(self.opportunities.len() as u64).saturating_add(passed)
     }
 }
 
-/// Position in a trace.
+/// Serialiser of a link whose rate is a trace: the trace and the position in it.
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
     trace: Trace,
     origin: Option<Instant>,
-    /// Bytes of all opportunities since the first that were used or have passed.
+    /// Number of the next unused byte, counted over the bytes of all opportunities since the start.
     used: u64,
 }
 
@@ -137,7 +142,7 @@ impl Reader {
         self.origin = Some(at);
     }
 
-    /// When the first byte of a packet that enters at `now` is sent.
+    /// Returns when the first byte of a packet that enters at `now` would be sent.
     pub(super) fn next_start(&self, now: Instant) -> Instant {
         let origin = self.origin.unwrap_or(now);
         self.instant(origin, self.first_byte(nanos_since(origin, now)))
@@ -149,11 +154,12 @@ impl Reader {
         self.used = first.saturating_add(bytes as u64).saturating_add(TUN_HEADER_BYTES);
         let last = self.used.saturating_sub(1).max(first);
         let (start, end) = (self.instant(origin, first), self.instant(origin, last));
-        // Opportunities take no time.
+        // An opportunity is an instant, so serialisation takes no time.
         Service { start, end, busy: Duration::ZERO }
     }
 
-    /// The first byte that a packet can use if it arrives after `elapsed` nanoseconds.
+    /// Returns the number of the first byte that a packet can use if it arrives `elapsed`
+    /// nanoseconds after the start.
     fn first_byte(&self, elapsed: u64) -> u64 {
         if self.trace.time(self.used / TRACE_OPPORTUNITY_BYTES) > elapsed {
             return self.used;
@@ -161,7 +167,6 @@ impl Reader {
         self.trace.first_after(elapsed).saturating_mul(TRACE_OPPORTUNITY_BYTES)
     }
 
-    /// The time at which a byte is sent.
     fn instant(&self, origin: Instant, byte: u64) -> Instant {
         saturating_add(origin, Duration::from_nanos(self.trace.time(byte / TRACE_OPPORTUNITY_BYTES)))
     }
@@ -182,7 +187,7 @@ mod tests {
     fn parse_reads_one_millisecond_per_line() {
         let trace = Trace::parse("1\n 1 \n\n3\r\n").unwrap();
         assert_eq!(*trace.opportunities, [1_000_000, 1_000_000, 3_000_000]);
-        // 4500 bytes in 3 ms.
+        // Three packets of 1500 bytes in 3 ms.
         assert_eq!(trace.mean_rate(), Bitrate::from_bps(12_000_000));
         assert_eq!(Trace::parse("\u{feff}1\n1\n3"), Ok(trace));
     }
@@ -228,7 +233,7 @@ mod tests {
         let start = epoch();
         let mut reader = reader("0\n1\n1\n4\n", start);
         let ends = [0; 10].map(|_| (reader.serve(start, 1_500).end - start).as_millis());
-        // The opportunity at 0 has passed when the first packet enters.
+        // The packets enter at 0, and the opportunity at that time is not after their arrival.
         assert_eq!(ends, [1, 1, 4, 4, 5, 5, 8, 8, 9, 9]);
     }
 
@@ -257,7 +262,8 @@ mod tests {
         assert_eq!(reader.next_start(start), start + ms(1));
         let service = reader.serve(start, 501);
         assert_eq!((service.start, service.end), (start + ms(1), start + ms(2)));
-        // At 2 ms 1499 bytes are left. Five whole opportunities follow, the last of them at 21 ms.
+        // The opportunity at 2 ms has 1499 unused bytes. Five whole opportunities follow, the last
+        // at 21 ms.
         assert_eq!(reader.serve(start, 1_499 + 5 * 1_504 - 4).end, start + ms(21));
         assert_eq!(reader.serve(start, 1).end, start + ms(22));
     }
