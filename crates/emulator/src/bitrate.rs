@@ -23,8 +23,7 @@ impl Bitrate {
         Self::from_millibps(bps.saturating_mul(MILLIBITS_PER_BIT))
     }
 
-    /// Returns a rate of `bps` bits per second, rounded to the nearest millibit per second but
-    /// never to zero.
+    /// Returns a rate of `bps` bits per second, rounded to a millibit per second but never to zero.
     ///
     /// `None` if `bps` is not a number, not positive, or above the range.
     pub fn from_bps_f64(bps: f64) -> Option<Self> {
@@ -64,15 +63,13 @@ impl Bitrate {
     /// Returns the serialisation time of `bytes` bytes at this rate, rounded down to a nanosecond.
     /// `remainder` carries the rounded-off part to the next call.
     ///
-    /// `remainder` is in units of 1 / (rate in millibit/s) nanoseconds. Set it to zero for the
-    /// first packet after an idle time, and pass it on unchanged for packets that follow without a
-    /// gap. The sum of the returned times is then within a nanosecond of the exact sum for any
-    /// number of packets.
+    /// `remainder` is in units of 1 / (rate in millibit/s) nanoseconds. Set it to zero after an
+    /// idle time, and pass it on unchanged for packets that follow without a gap. The sum of the
+    /// returned times is then within a nanosecond of the exact sum.
     ///
     /// No step overflows its 128 bits: the dividend for `usize::MAX` bytes has 3 + 64 + 40 = 107
-    /// bits, and the remainder is below the rate, which has 64. A time longer than
-    /// [`Duration::MAX`] becomes [`Duration::MAX`]. For comparison, 65,535 bytes at the lowest rate
-    /// are 5.3e17 ns, about 17 years.
+    /// bits, and the remainder is below the rate, which has 64. The result saturates at
+    /// [`Duration::MAX`].
     pub fn transmit_time(self, bytes: usize, remainder: &mut u64) -> Duration {
         let rate = u128::from(self.0.get());
         let dividend = bytes as u128 * 8 * NS_TIMES_MILLIBITS + u128::from(*remainder);

@@ -59,14 +59,13 @@ pub struct LinkConfig {
     pub occupancy: Occupancy,
     /// Queue discipline: which packets are dropped or marked.
     pub discipline: Discipline,
-    /// Queue threshold above which arriving packets are marked CE, in addition to the marks of
+    /// Queue threshold above which arriving packets are marked CE, besides the marks of
     /// `discipline`.
     pub marking: Option<Marking>,
     /// Probability that the link duplicates an admitted packet.
     ///
-    /// The copy passes queue, serialiser and delay as a separate packet. It has the packet's number
-    /// but other random draws. It is neither lost on arrival nor duplicated, but the queue may drop
-    /// it.
+    /// The copy passes queue, serialiser and delay as a separate packet with its own random draws.
+    /// It is neither lost on arrival nor duplicated, but the queue may drop it.
     pub duplicate: Probability,
     /// Probability that one bit of an admitted packet is flipped.
     pub corrupt: Probability,
@@ -78,8 +77,7 @@ pub struct LinkConfig {
     /// Limit on the memory of the packets inside the link, in bytes as
     /// [`Link::held_bytes`](crate::Link::held_bytes) counts them.
     ///
-    /// The limit protects the host and is not part of the model. It includes packets that are due
-    /// and not yet popped.
+    /// The limit protects the host and is not part of the model. Due packets count until popped.
     pub memory_limit: u64,
 }
 
@@ -90,8 +88,8 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// Returns the settings of a link with this rate (`None` for no limit) and propagation delay,
-    /// and without any other effect.
+    /// Returns the settings of a link with this rate (`None`: no limit) and delay and no other
+    /// effect.
     pub fn new(rate: impl Into<Option<Bitrate>>, delay: Duration) -> Self {
         Self {
             loss: Loss::None,
@@ -140,8 +138,7 @@ impl LinkConfig {
         Self { varying, ..self }
     }
 
-    /// Sends packets at the delivery opportunities of `trace`. Sets [`LinkConfig::rate`] to the
-    /// mean rate of the trace.
+    /// Sends packets at the opportunities of `trace`. Sets [`LinkConfig::rate`] to its mean rate.
     #[must_use]
     pub fn trace(self, trace: Trace) -> Self {
         let rate = Some(trace.mean_rate());

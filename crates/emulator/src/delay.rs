@@ -13,8 +13,7 @@ use crate::time::{nanos, saturating_add};
 pub struct Jitter {
     /// Distribution of the difference from the configured delay.
     pub shape: JitterShape,
-    /// True if a packet arrives no earlier than the packet sent before it. Otherwise it may
-    /// overtake that packet.
+    /// True if no packet arrives before a packet that was sent earlier. Otherwise it may overtake.
     pub keeps_order: bool,
 }
 
@@ -23,8 +22,7 @@ pub struct Jitter {
 pub enum JitterShape {
     /// Uniform from zero to below this duration, so that the configured delay is the shortest.
     Uniform(Duration),
-    /// Approximately normal with mean zero and this standard deviation. A negative delay becomes
-    /// zero.
+    /// Nearly normal with mean zero and this standard deviation. A negative delay becomes zero.
     ///
     /// The difference is a sum of four uniform numbers (J. Irwin and P. Hall, Biometrika 19, 1927),
     /// so it never exceeds 3.47 standard deviations.
@@ -32,8 +30,7 @@ pub enum JitterShape {
 }
 
 impl Jitter {
-    /// Returns jitter that is uniform from zero to below `spread` and preserves the order of
-    /// packets.
+    /// Returns jitter that is uniform from zero to below `spread` and preserves the packets' order.
     pub const fn uniform(spread: Duration) -> Self {
         Self { shape: JitterShape::Uniform(spread), keeps_order: true }
     }
@@ -140,8 +137,7 @@ impl Variation {
 }
 
 impl JitterShape {
-    /// Returns the delay with jitter of the packet with these draws; `propagation` is the
-    /// configured delay.
+    /// Returns the delay with jitter of a packet; `propagation` is the configured delay.
     fn applied(self, propagation: Duration, draws: Draws) -> Duration {
         let draw = draws.at(Stage::Jitter);
         match self {
@@ -165,8 +161,7 @@ enum Sign {
     Longer,
 }
 
-/// Maps a uniform draw to a whole number from 0 to below `bound`: `bound * draw / 2^64`, rounded
-/// down. 0 if `bound` is 0.
+/// Maps a uniform draw to a whole number from 0 to below `bound`, or to 0 if `bound` is 0.
 const fn share(draw: u64, bound: u64) -> u64 {
     ((draw as u128 * bound as u128) >> u64::BITS) as u64
 }

@@ -45,8 +45,7 @@ impl DelayHistogram {
         self.histogram.len()
     }
 
-    /// Returns the quantile `q` (0 to 1) of the delays, to two digits. Zero if the histogram is
-    /// empty.
+    /// Returns the quantile `q` (0 to 1) of the delays, to two digits. Zero if there are none.
     pub fn quantile(&self, q: f64) -> Duration {
         Duration::from_nanos(self.histogram.value_at_quantile(q))
     }

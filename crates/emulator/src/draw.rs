@@ -39,8 +39,7 @@ pub(crate) enum Stage {
     EarlyDrop,
 }
 
-/// Returns the draw for packet `index` (0-based) at one `stage` of one `direction`, uniform over
-/// all `u64` values.
+/// Returns the draw for packet `index` (0-based) at a stage, uniform over all `u64` values.
 ///
 /// The constants below must not change: seeds of recorded runs would no longer repeat them.
 pub(crate) const fn draw(seed: u64, direction: Direction, stage: Stage, index: u64) -> u64 {
@@ -110,8 +109,7 @@ const PURPOSE_CHILD_SEED: u64 = 2 << 32;
 /// Odd integer nearest to 2^64 divided by the golden ratio.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Hashes the inputs to a number that is uniform over all `u64` values. Each input is mixed before
-/// it is combined with the next.
+/// Hashes the inputs to a uniform `u64`. Each input is mixed before it is combined with the next.
 ///
 /// If `index` were added to a mixed seed instead, all seeds would read the same sequence from
 /// different positions, so the draws of two seeds could be equal but shifted.

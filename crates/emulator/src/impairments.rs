@@ -1,7 +1,6 @@
 //! Duplication, corruption, outages and MTU.
 //!
-//! Most links have none of these effects. [`Impairments`] groups them so that a link needs one test
-//! for all.
+//! Most links have none of these effects, so a link makes one test for all of them.
 
 use std::time::Duration;
 
@@ -60,8 +59,7 @@ impl Impairments {
     }
 }
 
-/// Flips the bit selected by `draw`, which is uniform over all `u64` values. `bytes` must not be
-/// empty.
+/// Flips the bit selected by `draw`, a uniform `u64`. `bytes` must not be empty.
 fn flip(bytes: &mut [u8], draw: u64) {
     // The bit's position is `bits * draw / 2^64`. A packet has far fewer than 2^64 bits, so the
     // bias is negligible and the product does not overflow 128 bits.
@@ -155,8 +153,7 @@ mod tests {
             assert_eq!(changed.len(), 1, "packet {n}");
             flips[changed[0]] += 1;
         }
-        // For 96 cells that expect 1000 each, Pearson's statistic has 95 degrees of freedom: mean
-        // 95, variance 190.
+        // Pearson's statistic of 96 equal cells has mean 95 and variance 190.
         let statistic: f64 = flips.iter().map(|&count| (f64::from(count) - 1_000.0).powi(2) / 1_000.0).sum();
         let deviation = (statistic - 95.0) / 190.0_f64.sqrt();
         assert!(deviation.abs() < 4.0, "{deviation} sigma: {flips:?}");

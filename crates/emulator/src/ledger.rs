@@ -112,16 +112,15 @@ pub struct Ledger {
     pub discarded: u64,
     /// Payload bytes inside the link when it was discarded.
     pub discarded_bytes: u64,
-    /// Packets inside the link now: waiting, being serialised, on the wire, or due and not yet
-    /// popped.
+    /// Packets inside the link: waiting, being serialised, on the wire, or due and not popped.
     pub in_flight: u64,
-    /// Payload bytes of the packets inside the link now.
+    /// Payload bytes of the packets inside the link.
     pub in_flight_bytes: u64,
     /// Admitted packets in which the link flipped a bit. They count when their service is
     /// scheduled: on arrival, or on departure from the queue if the discipline decides then.
     pub corrupted: u64,
-    /// Admitted packets that got the extra delay of [`Reorder`](crate::Reorder). They count at the
-    /// same time as `corrupted`.
+    /// Admitted packets with the extra delay of [`Reorder`](crate::Reorder), counted like
+    /// `corrupted`.
     pub reordered: u64,
     /// Admitted packets that the link sent in fragments.
     pub fragmented: u64,
@@ -185,11 +184,9 @@ impl Ledger {
     pub fn replace(&mut self, before: &Self, after: &Self) {
         macro_rules! add_up {
             ($($count:ident)*) => {
-                // Exhaustive, so that a new field does not compile until it is added to the list
-                // below.
+                // Exhaustive: a new field does not compile until it is added to the list below.
                 let Self { $($count: _,)* max_occupancy: _, busy: _ } = before;
-                // Add before subtracting: `in_flight` may have decreased, so `after - before` could
-                // underflow.
+                // Add first: `in_flight` may have decreased, so `after - before` could underflow.
                 $(self.$count = self.$count + after.$count - before.$count;)*
             };
         }
@@ -257,8 +254,7 @@ impl Ledger {
         self.fragments += u64::from(fragments);
     }
 
-    /// Adds a packet's serialisation time. Separate from `on_admitted` if the discipline decides on
-    /// departure.
+    /// Adds a packet's serialisation time, which may be unknown when the packet is admitted.
     pub(crate) fn on_served(&mut self, busy: Duration) {
         self.busy = self.busy.saturating_add(busy);
     }

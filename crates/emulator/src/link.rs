@@ -48,8 +48,7 @@ pub use delivery::{Delivery, Dropped, LateDrop, MIN_PACKET_CHARGE_BYTES};
 ///   may return none and set a later wake-up.
 /// - Links that share an 802.11 cell must be pushed and popped through their [`Path`](crate::Path).
 /// - Schedules and traces cover the first 584 years after the start.
-/// - No argument causes a panic. A due time beyond the platform's last `Instant` becomes that
-///   instant.
+/// - No argument causes a panic. Due times saturate at the platform's last `Instant`.
 #[derive(Debug)]
 pub struct Link {
     seed: u64,
@@ -70,8 +69,7 @@ pub struct Link {
     inside: VecDeque<Delivery>,
     /// Sum of [`charge`] over all packets inside the link, in bytes.
     held_bytes: u64,
-    /// Origin of the times of outages, MTU and rates. `None` before [`Link::start`] and the first
-    /// push.
+    /// Origin of outage, MTU and rate times. `None` before [`Link::start`] and the first push.
     start: Option<Instant>,
     /// Earliest time at which the next packet can enter: that of the last push, or of a later
     /// departure from the queue. `None` before the first push.
@@ -82,8 +80,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Creates a link without packets. `seed` and `direction` determine the random draws of its
-    /// packets.
+    /// Creates an empty link. `seed` and `direction` determine the random draws of its packets.
     pub fn new(config: LinkConfig, seed: u64, direction: Direction) -> Self {
         Self {
             seed,
@@ -107,8 +104,7 @@ impl Link {
         }
     }
 
-    /// Sets the origin of the times of outages, MTU and rates. Has no effect after the first call
-    /// or push.
+    /// Sets the origin of outage, MTU and rate times. Has no effect after the first call or push.
     ///
     /// Both links of a path should start at the same time ([`Path::start`](crate::Path::start)). If
     /// the first push has an earlier time than `at`, its time becomes the origin.
@@ -143,8 +139,7 @@ impl Link {
         Some(delivery)
     }
 
-    /// Returns when the caller should pop again: no packet is due earlier. `None` if the link is
-    /// empty.
+    /// Returns when to pop again: no packet is due earlier. `None` if the link is empty.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let due = self.inside.front().map(|delivery| delivery.due);
         if self.managed.is_some() { self.next_of_both(due) } else { due }
@@ -206,8 +201,7 @@ impl Link {
         result
     }
 
-    /// Returns the time at which a packet pushed at `now` enters. The first packet may set the
-    /// origin of schedules.
+    /// Returns the time at which a packet pushed at `now` enters. The first one may set the origin.
     fn enter(&mut self, now: Instant) -> Instant {
         let entered = if let Some(reached) = self.reached {
             reached.max(now)
@@ -221,8 +215,8 @@ impl Link {
         entered
     }
 
-    /// Returns the frames of a packet of `len` payload bytes, or the cause if it is dropped before
-    /// the queue.
+    /// Returns the frames of a packet of `len` payload bytes, or why it is dropped before the
+    /// queue.
     ///
     /// The loss model comes first, so that its decisions depend on no other effect. A packet is
     /// lost if any of its fragments is lost. Fragments of a lost packet use no link time.
@@ -276,8 +270,7 @@ impl Link {
             Ok(is_marked) => is_marked,
             Err(cause) => return Err(self.reject(cause, packet)),
         };
-        // After the queue's checks, so that `Memory` counts only packets that the model would have
-        // admitted.
+        // Last, so that `Memory` counts only packets that the model would have admitted.
         if !self.has_memory(len) {
             return Err(self.reject(DropCause::Memory, packet));
         }
@@ -377,8 +370,7 @@ impl Link {
         }
     }
 
-    /// Inserts a packet before the packets that are due later. These are at the end, so few have to
-    /// move.
+    /// Inserts a packet before packets that are due later. Few of them have to move.
     #[cold]
     fn overtake(&mut self, delivery: Delivery) {
         let after = self.inside.partition_point(|other| other.due <= delivery.due);

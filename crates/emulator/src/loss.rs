@@ -23,8 +23,8 @@ pub enum Loss {
     Bernoulli(Probability),
     /// Each packet is lost with this probability, unless all `max_run` packets before it were lost.
     ///
-    /// The overall loss rate is therefore below the probability `p`: with a bound of `m` it is `(p
-    /// - p^(m+1)) / (1 - p^(m+1))`.
+    /// The overall loss rate is therefore below the probability `p`. With a bound of `m` it is
+    /// `(p - p^(m+1)) / (1 - p^(m+1))`.
     Bounded {
         /// Loss probability of a packet that the bound allows to be lost.
         probability: Probability,
@@ -33,8 +33,7 @@ pub enum Loss {
     },
     /// Loss in bursts; see [`GilbertElliott`].
     GilbertElliott(GilbertElliott),
-    /// The last packet of every `n` is lost: with 3, the packets 2, 5 and 8, where the first packet
-    /// is 0.
+    /// The last packet of every `n` is lost: with 3, the packets 2, 5 and 8, counted from 0.
     EveryNth(NonZeroU64),
     /// The packets with these numbers are lost; the first packet is 0. The list must be ascending:
     /// [`Loss::script`] and [`Link::new`](crate::Link::new) sort it.
@@ -42,8 +41,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Returns a model that loses exactly the packets with these numbers (0-based), given in any
-    /// order.
+    /// Returns a model that loses exactly the packets with these numbers (0-based, in any order).
     pub fn script(indices: impl IntoIterator<Item = u64>) -> Self {
         let mut indices: Vec<_> = indices.into_iter().collect();
         indices.sort_unstable();
@@ -118,8 +116,7 @@ impl LossState {
         }
     }
 
-    /// Returns whether a fragment of the last packet is lost. [`LossState::decide`] has decided on
-    /// the first fragment.
+    /// Returns whether a fragment of the last packet, other than its first, is lost.
     ///
     /// Random models lose each fragment independently. A Gilbert-Elliott channel stays in the same
     /// state for all fragments of a packet, so that its states do not depend on fragmentation.

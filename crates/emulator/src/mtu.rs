@@ -32,8 +32,7 @@ pub enum Oversize {
     Fragment,
 }
 
-/// The frames of one packet: one frame, or one for each fragment. All frames except the last have
-/// the same size.
+/// The frames of one packet: one, or one for each fragment. All but the last have the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frames {
     /// Number of frames, at least 1.
@@ -55,8 +54,7 @@ impl Mtu {
         Self { limit: Schedule::constant(None), oversize: Oversize::Drop }
     }
 
-    /// Changes the MTU to `bytes` bytes from `at` after the start of the link. `None` removes the
-    /// limit.
+    /// Changes the MTU to `bytes` bytes, or to no limit (`None`), from `at` after the link's start.
     #[must_use]
     pub fn then(self, at: Duration, bytes: impl Into<Option<u32>>) -> Self {
         Self { limit: self.limit.then(at, bytes.into()), ..self }
@@ -91,7 +89,6 @@ impl Frames {
         Self { count: 1, full: bytes, last: bytes }
     }
 
-    /// Adds framing bytes to each frame.
     pub(crate) const fn framed(self, framing: u32) -> Self {
         let framing = framing as usize;
         Self { full: self.full.saturating_add(framing), last: self.last.saturating_add(framing), ..self }
@@ -107,7 +104,6 @@ impl Frames {
         self.full.saturating_mul(self.count as usize - 1).saturating_add(self.last)
     }
 
-    /// Returns the lengths of all frames except the last, in bytes.
     pub(crate) fn before_last(self) -> impl Iterator<Item = usize> {
         (1..self.count).map(move |_| self.full)
     }
@@ -138,8 +134,7 @@ fn fragments(size: usize, limit: u32) -> Option<Frames> {
     if others == 0 {
         return None;
     }
-    // No overflow of 32 bits: there are at most 65,535 / 8 fragments, each with 48 bytes of
-    // headers.
+    // No overflow of 32 bits: at most 65,535 / 8 fragments, each with 48 bytes of headers.
     let before_last = payload.saturating_sub(last).div_ceil(others);
     let headers = IPV6_HEADER_BYTES + FRAGMENT_HEADER_BYTES;
     let last = payload - before_last * others + headers;

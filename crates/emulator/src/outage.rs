@@ -1,7 +1,6 @@
 //! Outages: times at which a link drops arriving packets.
 //!
-//! Packets that are already waiting or on the wire are still delivered, as in a router whose input
-//! was disconnected.
+//! Packets already inside the link are delivered, as by a router whose input was disconnected.
 
 use std::time::Duration;
 
@@ -12,8 +11,7 @@ pub enum Outage {
     /// No outage.
     #[default]
     None,
-    /// The link is down for the first `down` of every `period`. The first period begins at
-    /// `offset`.
+    /// The link is down for the first `down` of every `period`. Periods begin at `offset`.
     Periodic {
         /// Time from the start of one outage to the start of the next. Zero: no outage.
         period: Duration,

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// ECN codepoint: RFC 3168, section 5. ECT(0) and ECT(1) are distinct, as RFC 8311 and RFC 9331
-/// require.
+/// ECN codepoint: RFC 3168, section 5; ECT(0) and ECT(1) are distinct (RFC 8311, RFC 9331).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {
@@ -19,8 +18,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Returns the codepoint in the two low bits of an IP traffic class. The other bits are
-    /// ignored.
+    /// Returns the codepoint in the two low bits of an IP traffic class, ignoring the others.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::NotEct,
@@ -78,9 +76,8 @@ impl From<Vec<u8>> for Packet {
 pub(crate) struct Service {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
-    /// Time for which the packet occupies the serialiser. On 802.11 it exceeds `end - start`,
-    /// because the ACK and the next back-off follow. It also exceeds `end - start` if the instants
-    /// saturate.
+    /// Time for which the packet occupies the serialiser. It exceeds `end - start` on 802.11, where
+    /// ACK and back-off follow, and if the instants saturate.
     pub(crate) busy: Duration,
 }
 

@@ -24,8 +24,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Creates a path without packets. The random draws of the two directions are independent
-    /// although both use `seed`.
+    /// Creates an empty path. Both directions use `seed`, but their random draws are independent.
     ///
     /// A [`LinkConfig`] alone applies to both directions.
     pub fn new(config: impl Into<PathConfig>, seed: u64) -> Self {
@@ -83,8 +82,8 @@ impl Path {
         self.reverse.start(at);
     }
 
-    /// Serves the packets of both directions whose turn on the shared medium starts by `now -
-    /// ahead`, in the order of the turns. Without a shared medium each link serves its own packets.
+    /// Serves the packets of both directions whose turns on a shared medium start by `now - ahead`,
+    /// in the order of the turns.
     fn settle(&mut self, now: Instant, ahead: Duration) {
         if !self.forward.uses_wifi() || !self.reverse.uses_wifi() {
             return;
@@ -156,8 +155,7 @@ impl PathConfig {
         Self { forward: self.forward.queue_size(size, rtt), reverse: self.reverse.queue_size(size, rtt) }
     }
 
-    /// Returns a path with this round-trip time and the same rate (`None` for no limit) in each
-    /// direction.
+    /// Returns a path with this round-trip time and the same rate (`None`: no limit) each way.
     ///
     /// No packet is lost and the queues are unlimited.
     pub fn symmetric(rtt: Duration, rate: impl Into<Option<Bitrate>>) -> Self {

@@ -1,5 +1,4 @@
-//! Predefined paths, selected by name. `presets/` has their specifications and the sources of their
-//! figures.
+//! Predefined paths. `presets/` has their specifications and the sources of their figures.
 
 use std::fmt;
 use std::str::FromStr;

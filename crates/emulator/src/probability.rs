@@ -24,8 +24,7 @@ impl Probability {
         self.0
     }
 
-    /// Returns whether the event happens, given a random `draw` that is uniform over all `u64`
-    /// values.
+    /// Returns whether the event happens, given a `draw` that is uniform over all `u64` values.
     ///
     /// The event happens if the upper 53 bits of the draw, as a fraction from 0 to below 1, are
     /// less than the probability. It therefore never happens at 0 and always at 1.

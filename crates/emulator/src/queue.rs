@@ -1,7 +1,6 @@
 //! The queue before the serialiser: its limit, ECN marking, and the queue disciplines.
 //!
-//! A packet stops counting towards the limit at the model time of its departure, however late the
-//! link is called.
+//! A packet stops counting towards the limit when it departs in the model, however late the call.
 //!
 //! # A new discipline
 //!
@@ -37,8 +36,7 @@ pub use notation::DisciplineError;
 pub use pie::PieConfig;
 pub use red::RedConfig;
 
-/// Queue discipline: which packets are dropped or marked. With every discipline the [`QueueLimit`]
-/// applies too.
+/// Queue discipline: which packets are dropped or marked. The [`QueueLimit`] applies to all.
 ///
 /// The text form ([`FromStr`](std::str::FromStr), [`Display`](std::fmt::Display)) is a name, then a
 /// colon and parameters: `codel:target=5ms,interval=100ms,ecn`. Omitted parameters have their
@@ -48,8 +46,7 @@ pub enum Discipline {
     /// `drop-tail`: if an arriving packet finds no room, it is dropped.
     #[default]
     DropTail,
-    /// `drop-head`: if an arriving packet finds no room, the oldest packets in the queue are
-    /// dropped.
+    /// `drop-head`: if an arriving packet finds no room, the oldest queued packets are dropped.
     DropHead,
     /// Controlled Delay, RFC 8289: drops departing packets while the queueing delay stays above a
     /// target. `codel:target=5ms,interval=100ms,ecn`

@@ -24,7 +24,7 @@ pub use trace::{TRACE_OPPORTUNITY_BYTES, Trace, TraceError};
 /// the due time of a packet is known when the packet arrives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VaryingRate {
-    /// Rates that change in steps; `None` is no limit. A packet in service continues at the new
+    /// Rates that change in steps (`None`: no limit). A packet in service continues at the new
     /// rate.
     Steps(Schedule<Option<Bitrate>>),
     /// Recorded delivery opportunities of a fixed number of bytes each; see [`Trace`].
@@ -51,8 +51,7 @@ impl VaryingRate {
 pub(crate) struct Serialiser {
     /// `None`: serialisation takes no time.
     rate: Option<Bitrate>,
-    /// End of the last packet's service, rounded down to a nanosecond. `None` before the first
-    /// packet.
+    /// End of the last packet's service, rounded down to a nanosecond. `None` before the first.
     busy_until: Option<Instant>,
     /// What the rounding of `busy_until` cut off, in the unit of [`Bitrate::transmit_time`].
     remainder: u64,
@@ -72,8 +71,7 @@ impl Serialiser {
         Self { rate, busy_until: None, remainder: 0, varying: None }
     }
 
-    /// Replaces the rate by a varying one, if there is one. `seed` and `direction` determine the
-    /// random 802.11 back-offs.
+    /// Sets a varying rate, if there is one. `seed` and `direction` determine 802.11 back-offs.
     pub(crate) fn varying(self, varying: Option<VaryingRate>, seed: u64, direction: Direction) -> Self {
         let varying = varying.map(|varying| {
             Box::new(match varying {
@@ -85,8 +83,7 @@ impl Serialiser {
         Self { varying, ..self }
     }
 
-    /// Sets the origin of the times of a varying rate. The caller must do so before the first
-    /// packet.
+    /// Sets the origin of the times of a varying rate. Must be called before the first packet.
     pub(crate) fn start(&mut self, at: Instant) {
         match self.varying.as_deref_mut() {
             None | Some(Varying::Medium(_)) => {}
@@ -132,8 +129,7 @@ impl Serialiser {
         let Some(rate) = self.rate else {
             return Service { start, end: start, busy: Duration::ZERO };
         };
-        // After an idle time service starts at `now`, a whole nanosecond, so no remainder carries
-        // over.
+        // After an idle time service starts at a whole nanosecond, so there is no remainder.
         if self.busy_until.is_none_or(|end| end < now) {
             self.remainder = 0;
         }

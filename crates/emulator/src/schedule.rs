@@ -18,11 +18,9 @@ impl<T: Copy> Schedule<T> {
         Self { first: value, changes: Vec::new() }
     }
 
-    /// Returns a schedule that begins with `first` and has each value of `changes` from its time
-    /// on.
+    /// Returns a schedule of `first` and of each value in `changes` from its time on.
     ///
-    /// The changes may be in any order. Of several changes at the same time the last in the list
-    /// applies.
+    /// The changes may be in any order. Of several at the same time the last in the list applies.
     pub fn new(first: T, changes: impl IntoIterator<Item = (Duration, T)>) -> Self {
         changes.into_iter().fold(Self::constant(first), |schedule, (at, value)| schedule.then(at, value))
     }
@@ -55,8 +53,8 @@ impl<T: Copy> Schedule<T> {
         std::iter::once(self.first).chain(self.changes.iter().map(|change| change.1))
     }
 
-    /// Returns the value after the first `changes` changes, and the time of the next change. `None`
-    /// if there is no next change.
+    /// Returns the value after the first `changes` changes, and the time of the next, if there is
+    /// one.
     pub(crate) fn stretch(&self, changes: usize) -> (T, Option<Duration>) {
         let value = changes.checked_sub(1).map_or(self.first, |last| self.changes[last].1);
         (value, self.changes.get(changes).map(|change| change.0))

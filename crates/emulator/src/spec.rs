@@ -34,8 +34,7 @@ pub enum Scope {
     Reverse,
 }
 
-/// Specification of a path in the notation of `docs/PATHS.md`. The default links have no effect on
-/// packets.
+/// Specification of a path in the notation of `docs/PATHS.md`. By default links have no effect.
 ///
 /// ```
 /// use rdt_emulator::spec::{PathSpec, Scope};
@@ -116,8 +115,7 @@ impl PathSpec {
         }
     }
 
-    /// Returns the seed. `None` if the specification has none; the programs then choose and print
-    /// one.
+    /// Returns the seed. `None` if the specification has none; the programs then choose one.
     pub const fn seed(&self) -> Option<u64> {
         self.seed
     }

@@ -4,14 +4,12 @@ use std::time::{Duration, Instant};
 
 /// Returns `at + by`, or the platform's last instant if the sum is beyond it.
 ///
-/// The result never decreases if an argument increases, so packets whose times saturate stay in
-/// order.
+/// Monotonic in both arguments, so packets whose times saturate stay in order.
 pub(crate) fn saturating_add(at: Instant, by: Duration) -> Instant {
     at.checked_add(by).unwrap_or_else(|| last_instant(at))
 }
 
-/// Returns the nanoseconds from `origin` to `at`: 0 if `at` is earlier, and at most `u64::MAX` (584
-/// years).
+/// Returns the nanoseconds from `origin` to `at`: 0 if `at` is earlier, at most 584 years.
 pub(crate) fn nanos_since(origin: Instant, at: Instant) -> u64 {
     nanos(at.saturating_duration_since(origin))
 }

@@ -42,8 +42,7 @@ pub enum UnitError {
 
 /// Parses a bit rate: `300bit`, `500kbit`, `10mbit`, `1.5gbit`, with an optional `/s`.
 ///
-/// Prefixes are powers of 1000. A rate between zero and one millibit per second becomes one
-/// millibit per second.
+/// Prefixes are powers of 1000. A lower positive rate becomes one millibit per second.
 pub fn parse_bitrate(input: &str) -> Result<Bitrate, UnitError> {
     let text = input.trim();
     let rounded = RATE.read(input, text.strip_suffix("/s").unwrap_or(text))?;
@@ -116,8 +115,7 @@ struct Notation {
     expected: &'static str,
     /// Valid range, for error messages.
     range: &'static str,
-    /// Each unit with its size, smallest unit first. Sizes are in the unit of the parsed result,
-    /// for example nanoseconds.
+    /// Each unit with its size in units of the result (for example nanoseconds), smallest first.
     units: &'static [(&'static str, u64)],
     /// Size of the unit that a bare number has. `None`: a unit is required.
     bare: Option<u64>,
@@ -183,8 +181,7 @@ fn missing_unit<'a>(input: &str, number: &str, units: impl Iterator<Item = &'a s
 }
 
 impl Notation {
-    /// Parses the quantity in `text`, in the unit of the result. Errors quote `input`, the text
-    /// before trimming.
+    /// Parses the quantity in `text`. Errors quote `input`, the text before trimming.
     fn read(&self, input: &str, text: &str) -> Result<u64, UnitError> {
         let (number, unit) = split(text);
         let malformed = || self.malformed(input);
@@ -224,8 +221,7 @@ impl Notation {
 fn scale(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
     const PLACES: usize = 18;
 
-    // The products fit in 128 bits: 64 + 40 bits for whole part times unit, 60 + 40 for fraction
-    // times unit.
+    // The products fit in 128 bits: whole part 64 + unit 40 bits, fraction 60 + unit 40.
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let fraction: u64 = format!("{fraction:0<PLACES$.PLACES$}").parse().ok()?;
     let one = 10_u128.pow(18);

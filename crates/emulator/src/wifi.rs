@@ -1,5 +1,4 @@
-//! The medium of an 802.11 cell: a serialiser whose service times are the airtimes of frame
-//! exchanges.
+//! The medium of an 802.11 cell: a serialiser whose service times are airtimes of frames.
 //!
 //! `config.rs` computes the frames of a packet and their airtime. This file decides when the medium
 //! is free for one direction of a path. A *turn* is the airtime that one direction uses for one
@@ -75,8 +74,7 @@ pub(crate) struct Medium {
     /// End of our last scheduled turn, delayed by the turns of the other direction that began
     /// before it. `None` before the first packet.
     free_at: Option<Instant>,
-    /// Scheduled turns of the other direction that begin after our last one. `None`: there are
-    /// none.
+    /// Scheduled turns of the other direction that begin after our last one, if there are any.
     other_turns: Option<Queue>,
     /// End of the last scheduled turn of the other direction. `None` before its first packet.
     other_until: Option<Instant>,
@@ -146,8 +144,7 @@ impl Medium {
         self.unreported.take()
     }
 
-    /// Records a turn of the other direction, which delays our next packet or joins the other
-    /// queue.
+    /// Records a turn of the other direction, which may delay our next packet.
     pub(crate) fn on_other_turn(&mut self, turn: Turn) {
         self.other_until = self.other_until.max(Some(turn.ends));
         match &mut self.free_at {
@@ -158,8 +155,7 @@ impl Medium {
 }
 
 impl Queue {
-    /// Returns the end of the turn that is in progress or begins at `at`, which must be before
-    /// `until`.
+    /// Returns the end of the turn in progress at `at`, which must be before `until`.
     fn turn_ends_after(self, at: Instant) -> Instant {
         let left = self.until.saturating_duration_since(at).as_nanos();
         let each = self.each.as_nanos().max(1);

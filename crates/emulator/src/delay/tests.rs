@@ -102,8 +102,7 @@ fn jitter_keeps_order_by_default() {
         let (ordered, free) = (dues(shape), dues(shape.unordered()));
         assert!(ordered.is_sorted());
         assert!(!free.is_sorted());
-        // With the order preserved, a packet arrives at the latest due time of the packets up to
-        // it.
+        // With the order preserved, a packet is due with the latest packet up to it.
         let mut latest = free[0];
         for (n, &due) in free.iter().enumerate() {
             latest = latest.max(due);

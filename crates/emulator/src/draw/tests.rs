@@ -1,6 +1,5 @@
-//! Statistical tests of the hash with fixed inputs, so that the results are reproducible. The
-//! bounds are about five standard deviations, so a good hash is within them for practically any
-//! inputs.
+//! Statistical tests of the hash with fixed inputs. The bounds are about five standard deviations,
+//! so a good hash is within them for practically any inputs.
 
 use super::*;
 
@@ -15,8 +14,7 @@ fn reverse(seed: u64, index: u64) -> u64 {
     draw(seed, Direction::Reverse, Stage::Loss, index)
 }
 
-/// Returns Pearson's statistic of counts that should all be equal, as its distance from the mean in
-/// standard deviations.
+/// Returns how many standard deviations Pearson's statistic of equal cells is above its mean.
 fn chi_square_deviation(counts: &[u32]) -> f64 {
     let cells = f64::from(u32::try_from(counts.len()).unwrap());
     let mean = f64::from(counts.iter().sum::<u32>()) / cells;

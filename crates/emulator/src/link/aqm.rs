@@ -123,8 +123,7 @@ impl Link {
         }
     }
 
-    /// Serves the queued packets that could be due by `now`, which start service a shortest delay
-    /// earlier.
+    /// Serves the queued packets that could be due by `now`, given the shortest delay.
     #[cold]
     pub(super) fn settle(&mut self, now: Instant) {
         let Some(mut managed) = self.managed.take() else { return };
@@ -147,8 +146,8 @@ impl Link {
         }
     }
 
-    /// Serves the packet that the discipline selects at `start`. Later packets can no longer enter
-    /// before `start`.
+    /// Serves the packet that the discipline selects at `start`. No packet enters before then any
+    /// more.
     fn serve_at(&mut self, start: Instant, aqm: &mut dyn Aqm, queue: &mut Fifo) {
         self.reached = self.reached.map(|reached| reached.max(start));
         let mut drop = |packet| self.drop_queued(start, DropCause::Aqm, packet);
@@ -178,8 +177,7 @@ impl Link {
         self.managed.get_or_insert_with(|| Box::new(ManagedQueue::drop_tail()));
     }
 
-    /// Returns when the service of the oldest queued packet can start. `None` if no packet is
-    /// queued.
+    /// Returns when service of the oldest queued packet can start. `None` if none is queued.
     pub(crate) fn next_service(&self) -> Option<Instant> {
         match &self.managed.as_deref()?.waiting {
             Waiting::Undecided(queue) => Some(self.serialiser.next_start(queue.oldest()?)),

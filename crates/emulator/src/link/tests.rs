@@ -233,8 +233,7 @@ fn burst_into_empty_path_keeps_limit_plus_one() {
 
 #[test]
 fn packets_on_wire_do_not_count_as_waiting() {
-    // The link contains a bandwidth-delay product of 250 packets, none of which waits. The queue's
-    // limit is one packet.
+    // A bandwidth-delay product of 250 packets is on the wire; the queue's limit is one packet.
     let mut link = link(LinkConfig { delay: ms(1_000), queue: QueueLimit::packets(1), ..rate(1_000_000) });
     let start = epoch();
     for n in 0..250 {

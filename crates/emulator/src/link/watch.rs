@@ -38,8 +38,7 @@ impl Watch {
 }
 
 impl Link {
-    /// Starts to measure the queueing delay of each packet. The histogram uses about 40 kB of
-    /// memory.
+    /// Starts to measure the queueing delay of each packet. The histogram uses about 40 kB.
     pub fn measure_queue_delays(&mut self) {
         self.watch.get_or_insert_default().delays.get_or_insert_default();
     }
@@ -60,8 +59,7 @@ impl Link {
     /// [`pop_dropped`](Self::pop_dropped). Stores at most `most` of them and frees the oldest
     /// first. They do not count towards the memory limit.
     ///
-    /// By default, and if `most` is 0, none is stored. The [`Ledger`](crate::Ledger) always counts
-    /// them.
+    /// By default, and if `most` is 0, none is stored; the [`Ledger`](crate::Ledger) counts them.
     pub fn keep_dropped(&mut self, most: usize) {
         let watch = self.watch.get_or_insert_default();
         watch.most_dropped = most;

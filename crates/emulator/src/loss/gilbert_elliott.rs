@@ -1,5 +1,4 @@
-//! Gilbert-Elliott loss model: a channel with a good and a bad state, which loses packets in
-//! bursts.
+//! Gilbert-Elliott loss model: a channel with a good and a bad state, so that losses are bursty.
 //!
 //! The chain is that of E. N. Gilbert, "Capacity of a Burst-Noise Channel", Bell System Technical
 //! Journal 39 (1960), with losses in the good state added by E. O. Elliott: "Estimates of Error
@@ -8,14 +7,13 @@
 
 use crate::probability::Probability;
 
-/// A channel with a good and a bad state. It starts in the good state and may change after each
-/// packet.
+/// A channel with a good and a bad state. It starts good and may change after each packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GilbertElliott {
     /// Probability of a change from good to bad after a packet.
     pub p: Probability,
-    /// Probability of a change from bad to good after a packet. A bad period lasts `1 / r` packets
-    /// on average.
+    /// Probability of a change from bad to good after a packet. Mean length of a bad period:
+    /// `1 / r`.
     pub r: Probability,
     /// Loss probability of a packet in the good state.
     pub loss_good: Probability,
@@ -29,8 +27,8 @@ impl GilbertElliott {
         Self { p, r, loss_good: Probability::ZERO, loss_bad: Probability::ONE }
     }
 
-    /// Returns the long-term loss rate, from 0 to 1. The channel is good for the share `r / (p +
-    /// r)` of the packets and bad for the rest.
+    /// Returns the long-term loss rate, from 0 to 1. The channel is bad for a share `p / (p + r)`
+    /// of the packets.
     pub fn mean_loss(&self) -> f64 {
         let (p, r) = (self.p.as_f64(), self.r.as_f64());
         // With `p` and `r` both 0, the channel never leaves its initial good state.

@@ -61,8 +61,7 @@ fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap()
 }
 
-/// Returns, for each of the first `count` packets, whether it is lost. Decides in order, as a link
-/// does.
+/// Returns for each of the first `count` packets whether a link would lose it.
 fn fates(loss: &Loss, seed: u64, count: u64) -> Vec<bool> {
     let mut memory = LossState::default();
     (0..count).map(|index| memory.decide(loss, Draws { seed, direction: FORWARD, index })).collect()

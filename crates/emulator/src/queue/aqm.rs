@@ -1,10 +1,9 @@
 //! Interface between a link and queue disciplines other than drop-tail.
 //!
-//! A discipline decides at one of two times, which determines whether it stores packets
+//! A discipline decides at one of two times. Only in the second case it stores packets
 //! ([`Waiting`]):
 //!
-//! - **On arrival** (RED, PIE). Whether a packet is dropped and when it is due is final when it
-//!   arrives.
+//! - **On arrival** (RED, PIE). A packet's drop or due time is final when it arrives.
 //! - **On departure** (drop-head, CoDel). Packets wait in a [`Fifo`] until the serialiser is free.
 
 use std::collections::VecDeque;
@@ -15,8 +14,7 @@ use crate::draw::{Draws, Stage};
 use crate::packet::{Ecn, Service};
 use crate::queue::{Fifo, QueuedPacket, Signal};
 
-/// Decisions of a queue discipline. The default methods are those of drop-tail: they drop and mark
-/// no packet.
+/// Decisions of a queue discipline. The default methods drop and mark no packet, like drop-tail.
 ///
 /// The link itself applies the queue limit and the threshold of [`Marking`](crate::Marking).
 pub(crate) trait Aqm: fmt::Debug + Send + Sync {
@@ -36,8 +34,7 @@ pub(crate) trait Aqm: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Decides whether an arriving packet that the queue limit admits is dropped or marked. `None`:
-    /// neither.
+    /// Decides whether a packet that the queue limit admits is dropped or marked. `None`: neither.
     fn on_enqueue(&mut self, arrival: &Arrival) -> Option<Signal> {
         let _ = arrival;
         None
@@ -114,8 +111,7 @@ impl ManagedQueue {
 }
 
 impl Waiting {
-    /// Returns the bytes on the wire of the packets that wait at `now`. Successive calls must not
-    /// go back in time.
+    /// Returns the waiting bytes on the wire at `now`, which must not go back between calls.
     pub(crate) fn bytes_at(&mut self, now: Instant) -> u64 {
         match self {
             Self::Settled(backlog) => backlog.bytes_at(now),
@@ -137,8 +133,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Returns the bytes on the wire of the packets that wait at `now`. Successive calls must not
-    /// go back in time.
+    /// Returns the waiting bytes on the wire at `now`, which must not go back between calls.
     pub(crate) fn bytes_at(&mut self, now: Instant) -> u64 {
         while let Some(&(starts, bytes)) = self.packets.front()
             && starts <= now
@@ -149,8 +144,7 @@ impl Backlog {
         self.bytes
     }
 
-    /// Adds a packet of `bytes` bytes on the wire. Its service begins at `starts`, which must not
-    /// be before that of the packet added last.
+    /// Adds a packet of `bytes` bytes on the wire whose service begins at `starts`, in order.
     pub(crate) fn push(&mut self, starts: Instant, bytes: u64) {
         self.packets.push_back((starts, bytes));
         self.bytes += bytes;

@@ -172,14 +172,13 @@ impl BoundedQueue {
         }
     }
 
-    /// Returns the number of packets that count. Departed packets count until the next
-    /// [`BoundedQueue::admits`].
+    /// Returns the number of packets that counted at the last [`BoundedQueue::admits`].
     pub(crate) fn packets(&self) -> usize {
         self.leaves.len() + self.held
     }
 
-    /// Returns the bytes on the wire of the packets that count. Without a limit in bytes only those
-    /// of `hold`.
+    /// Returns the bytes on the wire that counted then; without a limit in bytes, those of `hold`
+    /// only.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes + self.held_bytes
     }

@@ -50,8 +50,7 @@ impl QueueLimit {
 /// Which packets count towards the [`QueueLimit`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Occupancy {
-    /// Packets that wait for the serialiser. The packet being serialised and packets on the wire do
-    /// not count.
+    /// Packets that wait for the serialiser, without those being serialised or on the wire.
     ///
     /// A packet that finds the serialiser idle is always admitted. Any other packet is admitted if
     /// the queue with this packet does not exceed the limit. With a limit of n packets, n + 1
@@ -65,8 +64,7 @@ pub enum Occupancy {
     WaitingAndInFlight,
 }
 
-/// Size of a queue in one of three units. [`parse_queue_size`](crate::parse_queue_size) parses its
-/// text form.
+/// Size of a queue in one of three units; see [`parse_queue_size`](crate::parse_queue_size).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueSize {
     /// Size in packets.
@@ -77,8 +75,7 @@ pub enum QueueSize {
     BdpMillionths(u64),
 }
 
-/// Returns `millionths` / 1e6 of the product of `rate` and `rtt`, in bytes rounded down, at most
-/// `u64::MAX`.
+/// Returns `rate * rtt * millionths / 1e6` in bytes, rounded down, at most `u64::MAX`.
 fn bdp(millionths: u64, rate: Bitrate, rtt: Duration) -> u64 {
     // One byte is 8e18 (millibit/s) * ns * millionths. The product of the first two factors fits in
     // 128 bits. If the product of all three does not, the result exceeds 64 bits too, because 2^128

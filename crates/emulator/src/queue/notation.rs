@@ -1,7 +1,6 @@
 //! Text form of queue disciplines: a name, then a colon and comma-separated parameters.
 //!
-//! Letter case is ignored. Each discipline defines and parses its own parameters
-//! ([`DisciplineConfig`]).
+//! Letter case is ignored. Each discipline parses its own parameters ([`DisciplineConfig`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,8 +25,7 @@ pub(super) trait DisciplineConfig {
     /// Returns this configuration changed by `parameters`.
     fn read(&self, parameters: &mut Parameters<'_>) -> Result<Discipline, DisciplineError>;
 
-    /// Returns the text of all parameters, from which [`read`](Self::read) returns an equal
-    /// configuration.
+    /// Returns the text of all parameters, which [`read`](Self::read) parses to an equal value.
     fn write(&self) -> String {
         String::new()
     }
@@ -102,8 +100,7 @@ impl Discipline {
     }
 }
 
-/// Writes the discipline with all its parameters: `codel:target=5ms,interval=100ms`. The text
-/// parses to an equal value.
+/// Writes the discipline with all its parameters: `codel:target=5ms,interval=100ms`.
 impl fmt::Display for Discipline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let config = self.config();
@@ -169,8 +166,8 @@ impl<'a> Parameters<'a> {
         DisciplineError::Value { discipline: self.discipline, parameter, reason }
     }
 
-    /// Returns `discipline`, or an error if a parameter has not been read because the discipline
-    /// does not have it.
+    /// Returns `discipline`, or an error if the text has a parameter that the discipline has not
+    /// read.
     fn finish(self, discipline: Discipline) -> Result<Discipline, DisciplineError> {
         match self.given.first() {
             None => Ok(discipline),

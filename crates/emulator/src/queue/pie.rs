@@ -25,8 +25,8 @@ pub struct PieConfig {
     /// Interval between updates of the drop probability, `T_UPDATE` in the RFC: 15 ms by default,
     /// at least [`PieConfig::MIN_TUPDATE`].
     pub tupdate: Duration,
-    /// Time for which no packet of a burst into an uncongested queue is dropped, `MAX_BURST` in the
-    /// RFC: 150 ms by default.
+    /// Time for which a burst into an uncongested queue is not dropped, `MAX_BURST`: 150 ms by
+    /// default.
     pub max_burst: Duration,
     /// Increase of the drop probability at each update for each second of queueing delay above the
     /// target, in 1/s: 1/8 by default.
@@ -34,8 +34,7 @@ pub struct PieConfig {
     /// Increase of the drop probability at each update for each second by which the queueing delay
     /// increased since the last update, in 1/s: 1 + 1/4 by default.
     pub beta: f64,
-    /// True if ECN-capable packets are marked instead of dropped while the drop probability is
-    /// below 10 % (section 5.1).
+    /// True if ECN-capable packets are marked instead while the drop probability is below 10 %.
     pub ecn: bool,
 }
 
@@ -115,8 +114,7 @@ struct Pie {
     last_service: Option<(Instant, Instant)>,
 }
 
-/// Drop probability below which ECN-capable packets are marked instead: `mark_ecnth` in section
-/// 5.1.
+/// Below this drop probability ECN-capable packets are marked: `mark_ecnth` in section 5.1.
 const MARK_ECNTH: f64 = 0.1;
 /// If the backlog is not more than two packets of this size, no packet is dropped: `MEAN_PKTSIZE`
 /// in section 4.1. RFC 8033 gives no value; this one is from RFC 8034, appendix A.
@@ -180,8 +178,8 @@ impl Pie {
         self.next_update = Some(at);
     }
 
-    /// Returns the queueing delay that a packet arriving at `at` would have. Zero if no packet
-    /// waits at that time.
+    /// Returns the queueing delay of a packet arriving at `at`. Zero if no packet waits at that
+    /// time.
     fn waiting_time(&self, at: Instant) -> Duration {
         match self.last_service {
             Some((start, end)) if start > at => end.saturating_duration_since(at),
@@ -189,8 +187,7 @@ impl Pie {
         }
     }
 
-    /// Updates drop probability and burst allowance (sections 4.2 and 4.4, with the cap of section
-    /// 5.5).
+    /// Updates drop probability and burst allowance (sections 4.2, 4.4 and 5.5).
     fn update(&mut self, qdelay: Duration) {
         let PieConfig { target, tupdate, max_burst, alpha, beta, .. } = self.config;
         let difference = |a: Duration, b: Duration| a.as_secs_f64() - b.as_secs_f64();
@@ -226,8 +223,7 @@ impl Aqm for Pie {
     }
 }
 
-/// Returns the factor on the adjustment, which is below 1 while the drop probability is small
-/// (section 4.2).
+/// Returns the factor on the adjustment, below 1 while the probability is small (section 4.2).
 fn scale(drop_prob: f64) -> f64 {
     let steps =
         [(0.000_001, 2_048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];

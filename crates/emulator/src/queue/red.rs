@@ -20,15 +20,14 @@ use crate::units::{parse_bytes, parse_probability};
 pub struct RedConfig {
     /// Average queue below which no packet is dropped, in bytes on the wire.
     pub min: u64,
-    /// Average queue at which the drop probability is `max_p`, in bytes on the wire. More than
-    /// `min`.
+    /// Average queue at which the drop probability is `max_p`, in bytes. More than `min`.
     pub max: u64,
     /// Drop probability at an average queue of `max`. It rises linearly from 0 at `min`.
     pub max_p: Probability,
     /// Weight of a new sample in the moving average of the queue.
     pub weight: Probability,
-    /// True if the drop probability rises from `max_p` at `max` to 1 at `2 * max`. Otherwise it is
-    /// 1 from `max` on.
+    /// True if the probability rises from `max_p` at `max` to 1 at `2 * max`, and does not jump to
+    /// 1.
     pub gentle: bool,
     /// True if ECN-capable packets are marked instead of dropped, unless the probability is 1.
     pub ecn: bool,
@@ -49,8 +48,7 @@ impl Default for RedConfig {
 }
 
 impl RedConfig {
-    /// Returns the drop probability, from 0 to 1, at an average queue of `average` bytes: `p_b` in
-    /// the paper.
+    /// Returns the drop probability at an average queue of `average` bytes: `p_b` in the paper.
     pub fn probability(&self, average: f64) -> f64 {
         let (min, max, max_p) = (precise(self.min), precise(self.max), self.max_p.as_f64());
         if average < min {
@@ -126,8 +124,7 @@ impl Red {
         Self { config, typical, average: 0.0, count: None, busy_until: None }
     }
 
-    /// Returns the signal for a packet that the queue limit admits. `None` if the packet is neither
-    /// dropped nor marked.
+    /// Returns whether a packet that the queue limit admits is dropped or marked. `None`: neither.
     fn signal(&mut self, ecn: Ecn, draw: u64) -> Option<Signal> {
         let probability = self.config.probability(self.average);
         if probability <= 0.0 {
@@ -150,8 +147,7 @@ impl Aqm for Red {
     /// Updates the average (section 4 of the paper). Packets that the queue limit drops are samples
     /// too, because while the queue is full no other packets arrive.
     ///
-    /// For an idle time the average decays as if small packets had arrived back to back and found
-    /// an empty queue.
+    /// During idle time the average decays as if small packets arrived and found an empty queue.
     fn on_arrival(&mut self, now: Instant, backlog: u64) {
         let weight = self.config.weight.as_f64();
         let idle = match self.busy_until {
@@ -187,8 +183,7 @@ fn spread(probability: f64, count: u32) -> Probability {
     Probability::new(probability / rest).unwrap_or(Probability::ONE)
 }
 
-/// Returns `base` to the power of `exponent`. The result of the standard library's `powf` may
-/// differ between platforms.
+/// Returns `base` to the power of `exponent`; the result of `powf` may differ between platforms.
 fn power(base: f64, exponent: u128) -> f64 {
     let (mut result, mut square, mut rest) = (1.0, base, exponent);
     while rest > 0 {

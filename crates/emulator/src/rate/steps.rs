@@ -11,8 +11,7 @@ use crate::packet::Service;
 use crate::schedule::Schedule;
 use crate::time::{nanos, nanos_since, saturating_add};
 
-/// Work of a byte, in (millibit/s) * ns: 8 bits of 1000 millibits, each of which takes 1e9 ns at 1
-/// millibit/s.
+/// Work of a byte, in (millibit/s) * ns: 8000 millibits, each of which is 1e9 such units.
 const WORK_PER_BYTE: u128 = 8 * 1_000 * 1_000_000_000;
 
 /// State of a serialiser whose rate follows a schedule.
@@ -47,8 +46,7 @@ impl Steps {
         let start = self.next_start(now);
         let now = nanos_since(origin, now);
         if self.busy_until < now {
-            // After an idle time service starts at a whole nanosecond, so no remainder carries
-            // over.
+            // After an idle time service starts at a whole nanosecond.
             self.remainder = 0;
         }
         let from = self.busy_until.max(now);
@@ -75,8 +73,7 @@ impl Steps {
             };
             let room = next.map(|next| u128::from(next - from) * rate);
             match (next, room) {
-                // The work lasts beyond the next change of rate, so do as much as fits before the
-                // change.
+                // The work lasts beyond the next change of rate: do what fits before the change.
                 (Some(next), Some(room)) if work > room => {
                     work -= room;
                     from = next;
@@ -118,8 +115,7 @@ mod tests {
 
     #[test]
     fn one_packet_can_see_several_rates() {
-        // 1000 bits in 1 ms at 1 Mbit/s, 1000 bits in 2 ms at 500 kbit/s, and 2000 bits in 20 ms at
-        // 100 kbit/s.
+        // 1000 bits at 1 Mbit/s in 1 ms, 1000 at 500 kbit/s in 2 ms, 2000 at 100 kbit/s in 20 ms.
         let now = epoch();
         let mut wire = steps(rate(1_000_000), &[(ms(1), rate(500_000)), (ms(3), rate(100_000))]);
         assert_eq!(wire.serve(now, 500).end, now + ms(23));
@@ -170,16 +166,14 @@ mod tests {
                 let bytes = numbers.below(1_600);
                 sent += u128::from(bytes) * WORK_PER_BYTE;
                 let end = wire.serve(start, usize::try_from(bytes).unwrap()).end - start;
-                // The exact end is within this nanosecond: at its start the work is not yet done,
-                // at its end it is.
+                // The exact end is within this nanosecond.
                 assert!(integral(&schedule, end) <= sent, "seed {seed}, packet {n}");
                 assert!(integral(&schedule, end + ns(1)) > sent, "seed {seed}, packet {n}");
             }
         }
     }
 
-    /// Returns the work that a busy serialiser with this schedule does until a time, summed over
-    /// the steps.
+    /// Returns the work that a busy serialiser with this schedule does until a time.
     fn integral(schedule: &Schedule<Option<Bitrate>>, until: Duration) -> u128 {
         let (mut done, mut from, mut n) = (0, Duration::ZERO, 0);
         loop {

@@ -1,5 +1,4 @@
-//! Recorded traces: a list of delivery opportunities, times at each of which a fixed number of
-//! bytes can be sent.
+//! Recorded traces: times (opportunities) at each of which a fixed number of bytes can be sent.
 //!
 //! File format and behaviour are those of mahimahi (R. Netravali et al., "Mahimahi: Accurate
 //! Record-and-Replay for HTTP", USENIX ATC 2015; mm-link(1)), so that its traces can be used.
@@ -33,8 +32,7 @@ const NS_PER_MS: u64 = 1_000_000;
 /// towards the queue's limit, even on an idle link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Times of the opportunities since the start of a period, in nanoseconds, ascending. The last
-    /// is the period and not zero.
+    /// Times of the opportunities in nanoseconds, ascending. The last is the period and not zero.
     opportunities: Arc<[u64]>,
 }
 
@@ -106,8 +104,7 @@ impl Trace {
         self.opportunities.last().copied().unwrap_or(1)
     }
 
-    /// Returns the time of opportunity `n` (0-based, over all periods), in nanoseconds since the
-    /// start, at most `u64::MAX`.
+    /// Returns the time of opportunity `n` (0-based) in nanoseconds since the start, saturating.
     fn time(&self, n: u64) -> u64 {
         let count = self.opportunities.len() as u64;
         let in_period = usize::try_from(n % count).map_or(0, |place| self.opportunities[place]);
@@ -116,8 +113,7 @@ impl Trace {
 
     /// Returns the number of the first opportunity later than `elapsed` nanoseconds.
     fn first_after(&self, elapsed: u64) -> u64 {
-        // `phase` is below the period, which is the time of the last opportunity, so the result is
-        // an opportunity of this period.
+        // `phase` is below the time of the last opportunity, so the result is in this period.
         let (period, phase) = (elapsed / self.period(), elapsed % self.period());
         let passed = self.opportunities.partition_point(|&time| time <= phase) as u64;
         period.saturating_mul(self.opportunities.len() as u64).saturating_add(passed)
@@ -158,8 +154,7 @@ impl Reader {
         Service { start, end, busy: Duration::ZERO }
     }
 
-    /// Returns the number of the first byte that a packet can use if it arrives `elapsed`
-    /// nanoseconds after the start.
+    /// Returns the first byte that a packet can use if it arrives `elapsed` ns after the start.
     fn first_byte(&self, elapsed: u64) -> u64 {
         if self.trace.time(self.used / TRACE_OPPORTUNITY_BYTES) > elapsed {
             return self.used;
@@ -262,8 +257,8 @@ mod tests {
         assert_eq!(reader.next_start(start), start + ms(1));
         let service = reader.serve(start, 501);
         assert_eq!((service.start, service.end), (start + ms(1), start + ms(2)));
-        // The opportunity at 2 ms has 1499 unused bytes. Five whole opportunities follow, the last
-        // at 21 ms.
+        // 1499 bytes of the opportunity at 2 ms are unused. Five whole ones follow, the last at 21
+        // ms.
         assert_eq!(reader.serve(start, 1_499 + 5 * 1_504 - 4).end, start + ms(21));
         assert_eq!(reader.serve(start, 1).end, start + ms(22));
     }

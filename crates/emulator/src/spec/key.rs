@@ -1,5 +1,4 @@
-//! Keys of a path, which are also command-line flags: names, help texts, and suggestions for
-//! misspelt keys.
+//! Keys of a path, which are also flags: names, help texts, suggestions for misspelt keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,8 +7,7 @@ use crate::preset::Preset;
 use crate::queue::Discipline;
 use crate::units::one_of;
 
-/// A key of a path. A [`Key::Link`] applies to both directions or to one of them, other keys to the
-/// whole path.
+/// A key of a path. A [`Key::Link`] applies to one or both directions, other keys to the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
     /// Name of a preset, which the other keys change.

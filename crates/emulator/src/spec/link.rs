@@ -93,8 +93,8 @@ impl LinkSpec {
         }
     }
 
-    /// Returns the configuration of the link; `rtt` is the path's round-trip time. An error is
-    /// about the trace file.
+    /// Returns the link's configuration; `rtt` is that of the path. An error is about the trace
+    /// file.
     pub(super) fn to_config(
         &self,
         rtt: Duration,

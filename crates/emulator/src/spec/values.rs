@@ -62,8 +62,7 @@ impl Value for Bytes {
     }
 }
 
-/// A first value and later values, each valid from a time on, in ascending order:
-/// `0s:10mbit,5s:2mbit`.
+/// A first value and later values, each from a time on, ascending: `0s:10mbit,5s:2mbit`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Steps<T> {
     pub(super) first: T,

@@ -38,18 +38,16 @@ pub struct WifiConfig {
     pub preamble: Preamble,
     /// Slot time of 802.11g.
     pub slot: SlotTime,
-    /// Length in bytes, with MAC header and FCS, above which RTS and CTS precede a data frame.
-    /// `None`: no RTS and CTS.
+    /// Frame length in bytes, with MAC header and FCS, above which RTS and CTS are sent. `None`:
+    /// never.
     pub rts_threshold: Option<u32>,
     /// Bit rate of the CTS-to-self before each OFDM frame, which prevents 802.11b stations from
     /// sending (the protection mechanism for non-ERP receivers). With RTS and CTS, these frames use
     /// the rate and replace the CTS-to-self. `None`: no protection.
     pub protection: Option<WifiRate>,
-    /// Number of stations, including this one, that always have a frame to send. Their frames are
-    /// as long as ours.
+    /// Number of stations that always have a frame to send, as long as ours; includes this station.
     pub stations: NonZeroU8,
-    /// True if the far end is a station of the same cell, so that the access point sends each frame
-    /// again.
+    /// True if the far end is in the same cell, so that the access point sends each frame again.
     pub via_access_point: bool,
     /// Length of the random back-off between frames: its mean, or drawn for each frame.
     pub back_off: BackOff,
@@ -61,8 +59,7 @@ pub enum BackOff {
     /// Every back-off has the mean length.
     #[default]
     Mean,
-    /// Each back-off is drawn, uniform from zero to twice the mean, in as many steps as the
-    /// contention window has slots.
+    /// Uniform from zero to twice the mean, in as many steps as the contention window has slots.
     Drawn,
 }
 
@@ -113,8 +110,8 @@ impl WifiConfig {
         }
     }
 
-    /// Length of the longest IP packet that fits in a frame, in bytes. It is an upper bound of the
-    /// link's [`Mtu`](crate::Mtu).
+    /// Length in bytes of the longest IP packet in a frame, a limit of the link's
+    /// [`Mtu`](crate::Mtu).
     pub const MTU: u32 = MAX_MSDU_BYTES - LLC_SNAP_BYTES;
 
     /// Checks that the standard has the rates and options of these settings.
@@ -154,8 +151,7 @@ impl WifiConfig {
         duration(cost.total)
     }
 
-    /// Returns the rate at which a cell delivers IP packets of `bytes` bytes if its stations always
-    /// have a frame to send.
+    /// Returns the rate of IP packets of `bytes` bytes if all stations always have a frame to send.
     pub fn throughput(&self, bytes: usize) -> Bitrate {
         let bits = bytes as u128 * 8 * 1_000_000_000;
         let rate = bits / self.airtime(bytes).as_nanos().max(1);
@@ -244,8 +240,8 @@ impl Costs {
         }
     }
 
-    /// Returns the airtime of an IP packet of `bytes` bytes. `draw` determines a random back-off;
-    /// `None` uses the mean.
+    /// Returns the airtime of a packet of `bytes` bytes. `draw` sets the back-off; `None`: the
+    /// mean.
     ///
     /// No step overflows 64 bits: 2^32 bytes at 1 Mbit/s are 3.5e13 ns, the collisions of 256
     /// stations about double that, and the frames of 255 stations, repeated by the access point,

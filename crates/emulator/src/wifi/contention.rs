@@ -24,8 +24,7 @@ impl Contention {
     /// A single station has no collisions, and half of `aCWmin` idle slots on average.
     pub(super) fn among(stations: u32, timing: Timing) -> Self {
         let attempt = attempt_probability(stations, timing);
-        // From equations 10 and 11: mean numbers of idle slots and of collisions for each slot with
-        // a successful transmission.
+        // From equations 10 and 11: mean numbers for each slot with a successful transmission.
         let silent = power(1.0 - attempt, stations);
         let success = f64::from(stations) * attempt * power(1.0 - attempt, stations - 1);
         let idle = silent / success * f64::from(u32::try_from(timing.slot).unwrap_or(u32::MAX));
@@ -58,8 +57,7 @@ fn attempt_given(collision: f64, timing: Timing) -> f64 {
     2.0 / (1.0 + window + collision * window * sum)
 }
 
-/// Returns `base` to the power of `exponent` by multiplications only, so that the result is the
-/// same on every platform.
+/// Returns `base` to the power of `exponent`; the result of `powf` may differ between platforms.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }

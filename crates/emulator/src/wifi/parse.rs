@@ -85,8 +85,7 @@ const fn rates(standard: WifiStandard) -> &'static str {
     }
 }
 
-/// Parses a standard, and options that change [`WifiConfig::a`], [`b`](WifiConfig::b) or
-/// [`g`](WifiConfig::g):
+/// Parses the name of a standard and options that change its default settings:
 ///
 /// | option | sets |
 /// |------|---------|

@@ -92,8 +92,7 @@ impl WifiRate {
         matches!(self, Self::MBPS_1 | Self::MBPS_2 | Self::MBPS_5_5 | Self::MBPS_11)
     }
 
-    /// Returns whether this rate is mandatory for all DSSS stations (clause 16) or all OFDM
-    /// stations (clause 17).
+    /// Returns whether the rate is mandatory for DSSS (clause 16) or OFDM stations (clause 17).
     pub(super) const fn is_mandatory(self) -> bool {
         self.is_dsss() || matches!(self, Self::MBPS_6 | Self::MBPS_12 | Self::MBPS_24)
     }
@@ -178,8 +177,7 @@ impl Radio {
         if rate.is_dsss() { self.dsss(rate, bytes) } else { self.ofdm(rate, bytes) }
     }
 
-    /// Airtime of a DSSS frame, in ns: preamble and PHY header, then the bytes, rounded up to a
-    /// microsecond (16.3.4).
+    /// Airtime of a DSSS frame in ns; the bytes are rounded up to a microsecond (16.3.4).
     fn dsss(self, rate: WifiRate, bytes: u32) -> u64 {
         // In microseconds. Long: preamble of 144 bits and header of 48 bits at 1 Mbit/s. Short:
         // preamble of 72 bits at 1 Mbit/s and header of 48 bits at 2 Mbit/s (16.2.2).
@@ -195,8 +193,7 @@ impl Radio {
         /// Microseconds of the preamble and of the SIGNAL symbol (17.3.2).
         const HEAD: u64 = 16 + 4;
         const SYMBOL: u64 = 4;
-        /// Bits of the SERVICE field before the bytes, and tail bits after them (17.3.5.2,
-        /// 17.3.5.3).
+        /// Bits of the SERVICE field and tail bits (17.3.5.2, 17.3.5.3).
         const EXTRA_BITS: u64 = 16 + 6;
         /// Microseconds without a signal after a frame at 2.4 GHz: more time for the decoder,
         /// because SIFS is shorter there (10.3.8).

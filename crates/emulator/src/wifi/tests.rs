@@ -8,8 +8,7 @@ use crate::testing::epoch;
 
 mod sharing;
 
-/// Returns the payload rate in kbit/s of a saturated cell, for packets of `packet` bytes with
-/// `payload` bytes each.
+/// Returns the payload rate of a saturated cell in kbit/s; `packet` is the IP packet in bytes.
 fn kbps(cell: &str, payload: usize, packet: usize) -> u128 {
     let cell: WifiConfig = cell.parse().unwrap();
     payload as u128 * 8 * 1_000_000 / cell.airtime(packet).as_nanos()
@@ -48,16 +47,14 @@ const fn us_tenths(tenths: u64) -> Duration {
 
 #[test]
 fn protected_80211g_packet_costs_gaps_and_frames() {
-    // In us: 50 DIFS + 150 back-off + 20 preamble + 57 * 4 symbols + 6 extension + 10 SIFS + 34
-    // ACK.
+    // 50 DIFS + 150 back-off + 20 preamble + 57 * 4 symbols + 6 extension + 10 SIFS + 34 ACK.
     assert_eq!(cost("wifi-g", 1_498), us_tenths(4_980));
     // 28 DIFS + 67.5 back-off, the rest as above.
     assert_eq!(cost("wifi-g:slot=short", 1_498), us_tenths(3_935));
     // CTS of 14 bytes at 11 Mbit/s, with the long (192 + 11) or short preamble (96 + 11), and SIFS.
     assert_eq!(cost("wifi-g:protection", 1_498), us_tenths(4_980 + 2_130));
     assert_eq!(cost("wifi-g:protection,preamble=short", 1_498), us_tenths(4_980 + 1_170));
-    // RTS of 20 bytes and CTS, both at the rate of the protection (192 + 15, 192 + 11), each with
-    // SIFS.
+    // RTS of 20 bytes (192 + 15) and CTS (192 + 11) at the rate of the protection, with SIFS.
     assert_eq!(cost("wifi-g:protection,rts", 1_498), us_tenths(4_980 + 2_070 + 2_030 + 200));
     // An 802.11b frame needs no protection.
     assert_eq!(cost("wifi-g:rate=11mbit,protection", 99), cost("wifi-g:rate=11mbit", 99));
@@ -65,8 +62,7 @@ fn protected_80211g_packet_costs_gaps_and_frames() {
 
 #[test]
 fn control_rate_is_highest_mandatory_within_limits() {
-    // The turns differ in the data frame and in the ACK (28, 32 or 44 us), which follows a SIFS of
-    // 16 us.
+    // The turns differ in the data frame and in the ACK after a SIFS of 16 us.
     for (rate, ack, symbols) in [("54mbit", 28, 57), ("18mbit", 32, 171), ("9mbit", 44, 342)] {
         let data = 20 + symbols * 4;
         let expected = us_tenths(1_015 + (data + 16 + ack) * 10);

@@ -1,7 +1,6 @@
 //! Naive model of a link whose discipline decides on departure: a plain list of packets.
 //!
-//! Like [`model`](super::model) it recounts all packets on every operation and uses no arithmetic
-//! of the link.
+//! Like [`model`](super::model), it recounts all packets on every operation.
 
 use super::*;
 use crate::delay::Reorder;
@@ -88,8 +87,7 @@ impl Bench {
     fn step(&mut self, numbers: &mut Numbers) {
         match numbers.below(8) {
             0..=2 => self.push(self.now, numbers),
-            // A time before the last operation, which may have been a pop that performed later
-            // departures.
+            // Before the last operation, which may have been a pop with later departures.
             3 => self.push(self.now.saturating_sub(numbers.below(1_000_000)), numbers),
             4 => self.now += numbers.below(3_000_000),
             5 => self.now += numbers.below(3),
@@ -258,8 +256,7 @@ impl Model {
         let waiting = self.waiting();
         let may_come = |model: &Self| !model.is_full(now, record);
         if self.config.discipline == Discipline::DropHead && !may_come(self) {
-            // Drop as few packets as necessary, or none if the arriving packet would not fit even
-            // then.
+            // Drop as few packets as necessary, or none if even an empty queue has no room.
             let states = |model: &mut Self, count: usize, state| {
                 waiting[..count].iter().for_each(|&place| model.sent[place].state = state);
             };
@@ -401,8 +398,7 @@ impl Model {
         Some((record.due, record.len, record.number, record.ecn, self.is_corrupted(&record)))
     }
 
-    /// Returns the served packet that is due first. Of packets with the same due time, the one
-    /// served first.
+    /// Returns the served packet that is due first; of equal due times, the one served first.
     fn next_out(&self) -> Option<usize> {
         let sent = |place: &usize| self.sent[*place].state == State::Sent;
         (0..self.sent.len()).filter(sent).min_by_key(|&place| (self.sent[place].due, place))
@@ -424,8 +420,7 @@ impl Model {
         (0..self.sent.len()).filter(|&place| self.sent[place].state == State::Waiting).collect()
     }
 
-    /// Returns when the service of a packet that entered at `entered` starts, if it is the next to
-    /// be served.
+    /// Returns when service of a packet that entered at `entered` starts, if it is the next.
     fn start(&self, entered: u64) -> u64 {
         self.times(entered, 0).0
     }

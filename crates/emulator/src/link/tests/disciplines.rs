@@ -1,5 +1,4 @@
-//! Tests of links with disciplines other than drop-tail: first what all have in common, then each
-//! discipline.
+//! Tests of links with queue disciplines: first what all have in common, then each discipline.
 
 use super::*;
 use crate::delay::{Jitter, Reorder};
@@ -221,8 +220,7 @@ fn codel_with_ecn_marks_instead_of_dropping() {
     let mut link = link(plain().discipline(discipline("codel:ecn")));
     let delivered = load(&mut link, start, 500, ns(500_000), Ecn::Ect0);
     let marked = delivered.iter().filter(|delivery| delivery.ecn == Ecn::Ce);
-    // A packet departs from the queue 21 ms before it is due: 1 ms of serialisation and 20 ms of
-    // delay.
+    // A packet departs 21 ms before it is due: 1 ms of serialisation and 20 ms of delay.
     let times: Vec<_> = marked.map(|delivery| (delivery.due - start).as_millis() - 21).collect();
     assert_eq!(times[..7], [110, 210, 281, 339, 389, 434, 474]);
     assert_eq!((link.ledger().marked, link.ledger().dropped_aqm), (times.len() as u64, 0));
@@ -280,16 +278,14 @@ fn packets_on_wire_are_no_backlog_for_aqm() {
 
 #[test]
 fn red_samples_full_queue_too() {
-    // 11 packets of a burst of 40 are admitted. The others are dropped, and for each of them 10
-    // packets wait.
+    // Of a burst of 40 packets 11 are admitted. Each of the others finds 10 packets waiting.
     let red = discipline("red:min=8kb,max=12kb,weight=0.1,gentle=no");
     let mut link = link(plain().queue(QueueLimit::packets(10)).discipline(red));
     let start = epoch();
     let mut push = |at| link.push(start + ms(at), vec![0; 1_250]).map_err(|dropped| dropped.cause);
     let full = (0..40).filter(|_| push(0) == Err(DropCause::QueueFull)).count();
     assert_eq!(full, 29);
-    // The dropped packets raise the average above `max`. After the 11 admitted packets it was less
-    // than half of `max`.
+    // The dropped packets raised the average, from less than half of `max` to above `max`.
     assert_eq!(push(1), Err(DropCause::Aqm));
 }
 

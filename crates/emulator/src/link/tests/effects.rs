@@ -1,5 +1,4 @@
-//! Tests of the optional effects of a link, each alone with exact times. [`model`](super::model)
-//! tests them together.
+//! Optional effects of a link, each alone. [`model`](super::model) tests them together.
 
 use super::*;
 use crate::delay::Jitter;
@@ -151,8 +150,7 @@ fn corruption_flips_one_bit_and_keeps_length() {
 
 #[test]
 fn held_back_packet_is_overtaken_within_extra_delay() {
-    // Which packets get the extra delay depends on their numbers only, so a second link finds them
-    // out.
+    // A second link finds out which packets get the extra delay: it depends on their numbers only.
     let reorder = |probability| plain().reorder(probability, ms(10));
     let mut probe = link(reorder(probability(0.2)));
     let start = epoch();
@@ -216,8 +214,7 @@ fn path_occupancy_ends_at_due_time_despite_overtaking() {
         let due = link.next_wakeup().unwrap();
         assert_eq!(burst(&mut link, due.checked_sub(ns(1)).unwrap(), 1, 1), 0, "{free}");
         link.pop(due).unwrap();
-        // The due packet stops counting before the next packet is pushed, so one packet is admitted
-        // at each due time.
+        // At each due time one packet stops counting, so one packet is admitted.
         assert_eq!(burst(&mut link, due, 2, 1), 1, "{free}");
     }
 }
@@ -265,8 +262,7 @@ fn rate_step_is_exact_for_late_caller() {
     let config = plain().rate_steps([(ms(6), Bitrate::from_bps(2_000_000))]);
     let mut link = link(config);
     burst(&mut link, start, 3, 500);
-    // Half of the second packet is sent at the old rate; its other half and the third packet at the
-    // new rate.
+    // The second half of the second packet and the third packet are sent at the new rate.
     assert_eq!(due_times(&mut link, start), [ms(54), ms(57), ms(59)]);
 }
 
@@ -308,8 +304,7 @@ fn packet_fate_does_not_depend_on_other_effects() {
     assert!((100..500).contains(&lost.len()));
     assert_eq!(fates(everything, DropCause::Loss), lost);
 
-    // Among the delivered packets, each effect applies to the same packets whatever other effects
-    // are enabled.
+    // Each effect applies to the same delivered packets whatever other effects are enabled.
     let met = |config: LinkConfig, met: fn(&Ledger) -> u64| -> Vec<bool> {
         let mut link = link(config.duplicate(probability(0.2)).corrupt(probability(0.3)));
         let start = epoch();

@@ -121,8 +121,8 @@ impl Bench {
 
     fn push(&mut self, at: u64, numbers: &mut Numbers) {
         let bytes = vec![0; usize::try_from(numbers.below(1_600)).unwrap()];
-        // Derived from the length and not drawn, so that the seeds still produce the operations for
-        // which they were chosen.
+        // Derived and not drawn, so that the seeds still produce the operations that they were
+        // chosen for.
         let ecn = Ecn::from_bits((bytes.len() / 3 % 4).try_into().unwrap());
         let tag = u32::try_from(self.model.packets).unwrap();
         let expected = self.model.push(at, bytes.len() as u64, ecn);
@@ -293,8 +293,7 @@ impl Model {
         (nanos(start), end, nanos(end))
     }
 
-    /// Returns the due time of a packet whose service ends at `ends`, and whether it gets the extra
-    /// delay of [`Reorder`].
+    /// Returns the due time of a packet whose service ends at `ends`, and whether it is reordered.
     fn due(&self, ends: u64, number: u64, is_copy: bool) -> (u64, bool) {
         let LinkConfig { delay, jitter, reorder, .. } = self.config;
         let mut due = ends + u64::try_from(delay.as_nanos()).unwrap();
@@ -378,8 +377,7 @@ impl Model {
         self.sent.iter().filter(|record| record.state == State::Inside)
     }
 
-    /// Returns the index of the next packet to pop: the first due, and of packets with the same due
-    /// time the first that arrived.
+    /// Returns the packet that is due first; of equal due times, the packet that arrived first.
     fn next_out(&self) -> Option<usize> {
         let inside = |place: &usize| self.sent[*place].state == State::Inside;
         (0..self.sent.len()).filter(inside).min_by_key(|&place| (self.sent[place].due, place))

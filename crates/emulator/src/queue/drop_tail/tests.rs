@@ -30,8 +30,7 @@ impl Bench {
         admitted
     }
 
-    /// Offers a burst of 1000 packets `at` milliseconds after the start, and returns the number
-    /// admitted.
+    /// Offers a burst of 1000 packets, `at` ms after the start, and returns the number admitted.
     fn burst(&mut self, at: u64) -> usize {
         (0..1_000).filter(|_| self.offer(at, 100)).count()
     }
@@ -140,8 +139,8 @@ fn packet_and_byte_sizes_need_no_rate() {
     assert_eq!(QueueLimit::of_size(QueueSize::Bytes(9), None, ms(0)), Some(QueueLimit::bytes(9)));
 }
 
-/// Returns the signals for the admitted packets of a burst of 8, with a queue limit of 5 packets
-/// and a marking threshold of 2.
+/// Returns the signals for a burst of 8 packets, with a queue limit of 5 and a threshold of 2
+/// packets.
 fn signals(marking: Marking, occupancy: Occupancy, ecn: Ecn) -> Vec<Option<Signal>> {
     let mut queue = BoundedQueue::new(QueueLimit::packets(5), occupancy).marking(Some(marking));
     let now = epoch();

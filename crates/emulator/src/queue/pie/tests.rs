@@ -1,5 +1,4 @@
-//! Tests of the controller with numbers computed by hand, and of the share of drops over many
-//! packets.
+//! The controller with numbers computed by hand, and the share of drops over many packets.
 
 use super::*;
 use crate::draw::{Direction, Stage, draw};
@@ -9,8 +8,7 @@ fn nth_draw(n: u64) -> u64 {
     draw(9, Direction::Forward, Stage::EarlyDrop, n)
 }
 
-/// Returns a controller with this drop probability, no burst allowance, and a long queue at the
-/// last update.
+/// Returns a controller with this drop probability, no burst allowance, and a long queue.
 fn settled(drop_prob: f64) -> Pie {
     let mut pie = Pie::new(PieConfig::default());
     pie.drop_prob = drop_prob;
@@ -61,8 +59,7 @@ fn probability_follows_error_and_trend() {
     assert!(close(updated(0.0, 100, 115), 0.031_25 / 2_048.0));
     assert!(close(updated(0.005, 100, 115), 0.005 + 0.031_25 / 8.0));
     assert!(close(updated(0.05, 100, 115), 0.05 + 0.031_25 / 2.0));
-    // With a steady delay at the target the probability does not change. Below the target it falls,
-    // but not below zero.
+    // The probability is constant with a steady delay at the target, and falls below the target.
     assert!(close(updated(0.05, 15, 15), 0.05));
     assert!(close(updated(0.05, 15, 7), 0.05 - 0.011 / 2.0));
     assert!(updated(0.005, 500, 0).abs() < f64::EPSILON);

@@ -1,5 +1,4 @@
-//! Tests that random specifications survive writing and parsing, and that random texts cause no
-//! panic.
+//! Random specifications, written and parsed again, and random texts, which must not panic.
 
 use super::*;
 use crate::queue::{Discipline, QueueSize};

@@ -1,5 +1,5 @@
-//! Text forms of loss models: `1%`, `1% max-run=3`, `gilbert-elliott p=1% r=25%`, `every 100`,
-//! `packets 7,30-35`.
+//! Text of loss models: `1%`, `1% max-run=3`, `gilbert-elliott p=1% r=25%`, `every 100`,
+//! `packets 7,9-12`.
 
 use std::num::{NonZeroU32, NonZeroU64};
 

@@ -1,5 +1,4 @@
-//! Text forms of queue size (`auto`, `25p`, `64kb`, `1bdp`), discipline, occupancy, and marking
-//! threshold.
+//! Text forms of queue size (`auto`, `25p`, `64kb`, `1bdp`), discipline, occupancy, and marking.
 
 use super::{NONE, Value, is_none};
 use crate::queue::{Discipline, DisciplineError, Incapable, Occupancy, QueueSize};

@@ -90,8 +90,7 @@ fn short_and_long_frames_get_equal_turns() {
     assert!(long.abs_diff(10_000_000_000 / pair) <= long / 20, "{long}");
 }
 
-/// Returns the due times of two bursts of 50 packets of 1500 bytes that are pushed at the same
-/// time, one in each direction.
+/// Returns the delays of two simultaneous bursts of 50 packets, one in each direction.
 fn bursts(disciplines: [&str; 2], step: Duration) -> [Vec<Duration>; 2] {
     let [forward, reverse] = disciplines.map(|discipline| {
         LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
@@ -166,8 +165,7 @@ fn random_schedule(seed: u64, gap: u64) -> Vec<Sent> {
             airs[1 - way].on_other_turn(turn);
             let [enters, starts] = [now, start].map(|at| nanos_since(epoch, at));
             sent.push(Sent { way, enters, starts, takes: nanos(turn.takes) });
-            // Both directions together must use exactly the airtime of one queue of all their
-            // packets.
+            // Both directions together must use the airtime of one queue of all their packets.
             one_queue = one_queue.max(now) + turn.takes;
             let last = airs.iter().filter_map(|air| air.free_at).max();
             assert_eq!(last, Some(one_queue), "seed {seed}, packet {}", sent.len());
@@ -215,8 +213,7 @@ fn settled_turns_wait_nearly_as_exact_ones() {
     assert!(percent(0).0 >= 79 && percent(50).0 >= 94 && percent(100).0 < 110, "{relative:?}");
 }
 
-/// Runs a random schedule with these disciplines and without drops. Returns the due time in ns and
-/// the direction of each packet.
+/// Runs a random schedule without drops. Returns the due time in ns and direction of each packet.
 fn dues(seed: u64, disciplines: [&str; 2]) -> Vec<(u64, Direction)> {
     let [forward, reverse] = disciplines.map(|discipline| {
         LinkConfig::default().wifi(WifiConfig::b()).discipline(discipline.parse().unwrap())
