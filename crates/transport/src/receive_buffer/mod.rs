@@ -48,7 +48,7 @@ pub struct Limits {
 /// Result of [`ReceiveBuffer::insert`], in packets or bytes. The first four add up to the segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// New and kept.
+    /// New and accepted.
     pub new: u64,
     /// Received before.
     pub duplicate: u64,
@@ -58,10 +58,10 @@ pub struct Arrival {
     pub no_room: u64,
     /// Distance by which `rcv_nxt` moved.
     pub advanced: u64,
-    /// Data was held beyond a hole before. If `rcv_nxt` moved, the segment filled a hole, or a part
-    /// of it.
+    /// Data was buffered beyond a hole before. If `rcv_nxt` advanced, the segment filled the hole
+    /// or a part of it.
     pub had_hole: bool,
-    /// The data refused was the next in order: the application has too much unread.
+    /// The refused data was the next in order: too much is unread.
     pub next_refused: bool,
 }
 
@@ -79,19 +79,19 @@ enum Beyond {
 }
 
 impl ReceiveBuffer {
-    /// A stream of bytes that begins at offset `start`, with at most `max_ranges` ranges beyond
-    /// holes.
+    /// Returns the buffer of a stream of bytes (native) that begins at offset `start`, with at most
+    /// `max_ranges` ranges beyond holes.
     pub fn of_bytes(start: u64, max_ranges: usize, keep: Keep) -> Self {
         Self { ordered: Ordered::new(start, keep), beyond: Beyond::Ranges(Ranges::new(max_ranges)) }
     }
 
-    /// A stream of packets that begins with number `first`. Packets less than `range` ahead of the
-    /// next expected one are accepted.
+    /// Returns the buffer of a stream of packets (classic) that begins with number `first`. Packets
+    /// less than `range` ahead of the next expected one are accepted.
     pub(crate) fn of_packets(first: u64, range: u64, keep: Keep) -> Self {
         Self { ordered: Ordered::new(0, keep), beyond: Beyond::Slots(Slots::new(first, range)) }
     }
 
-    /// Takes a segment.
+    /// Inserts a segment.
     #[inline]
     pub fn insert(&mut self, segment: Segment<'_>, limits: Limits) -> Arrival {
         match &mut self.beyond {
@@ -100,8 +100,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the next unread bytes in order, as far as they lie in one piece. Empty only if there
-    /// are none, so read until it is empty.
+    /// Returns the next unread in-order bytes up to the end of their chunk. Empty only if there are
+    /// none, so read until it is empty.
     pub fn data(&self) -> &[u8] {
         self.ordered.data()
     }
@@ -115,7 +115,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// No more data will arrive: frees the memory kept for it.
+    /// Frees the memory for further data: none will arrive.
     pub(crate) fn end(&mut self) {
         self.ordered.chunks.end();
         if let Beyond::Slots(slots) = &mut self.beyond {

@@ -23,7 +23,7 @@ impl Ranges {
         Self { held: RangeSet::new(max_ranges), crcs: RunCrcs::default() }
     }
 
-    /// Takes a segment. Counts of the arrival are in bytes.
+    /// Inserts a segment. The counts in the result are bytes.
     pub(super) fn insert(&mut self, ordered: &mut Ordered, segment: Segment<'_>, limits: Limits) -> Arrival {
         let Segment { seq, payload, crc } = segment;
         let (payload, beyond) = payload.split_at(length(limits.right_edge.saturating_sub(seq), payload));

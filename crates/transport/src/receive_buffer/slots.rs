@@ -13,7 +13,7 @@ use super::{Arrival, Limits, Segment};
 const PACKET: u64 = 32;
 /// Memory accounted for a slot, in bytes.
 const SLOT: u64 = 16;
-/// Chunks may take as many bytes beside twice those that they hold.
+/// Bytes of chunks allowed in addition to twice the bytes that they hold.
 const SLACK: u64 = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Slots {
         }
     }
 
-    /// Takes a packet. Counts of the arrival are in packets.
+    /// Inserts a packet. The counts in the result are packets.
     pub(super) fn insert(&mut self, ordered: &mut Ordered, segment: Segment<'_>, limits: Limits) -> Arrival {
         let Segment { seq, payload, .. } = segment;
         let mut arrival = Arrival { had_hole: self.held_packets > 0, ..Arrival::default() };

@@ -1,16 +1,17 @@
 //! ACK frequency of selective ACKs: every n-th packet (RFC 9293, section 3.8.6.3; RFC 5681, section
 //! 4.2), at once for urgent packets, otherwise when the ACK delay is over.
 //!
-//! An ACK is made only when the machine is polled, so all packets of one turn share one ACK. Owns
-//! the echoed fields: the largest packet number, its arrival time, and the packet counts.
+//! ACKs are created only when the endpoint is polled, so all packets of one turn share one ACK.
+//! Owns the echoed fields: the largest transmission number, its arrival time, and the packet
+//! counts.
 
 use std::time::{Duration, Instant};
 
 use super::sack_list::MAX_BLOCKS;
 use crate::Ecn;
 
-/// Limit on urgent packets that wait for one ACK. Each may begin a SACK block, and the sender
-/// declares lost what does not fit into the blocks.
+/// Limit of urgent packets that wait for one ACK. Each may begin a SACK block, and the sender
+/// declares data lost that is missing in the blocks.
 const MAX_URGENT: u32 = 16;
 const _: () = assert!(MAX_URGENT as usize <= MAX_BLOCKS / 2);
 
@@ -24,7 +25,7 @@ pub struct AckConfig {
 }
 
 impl AckConfig {
-    /// Limits frequency and delay to what the peer asks for.
+    /// Applies the peer's request where it asks for more frequent or earlier ACKs.
     #[must_use]
     pub(crate) fn within(self, every: u32, max_delay: Duration) -> Self {
         Self { every: self.every.min(every), max_delay: self.max_delay.min(max_delay) }
@@ -41,37 +42,35 @@ impl Default for AckConfig {
 /// Position of a packet in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// It moved `rcv_nxt`, and there was no hole.
+    /// It advanced `rcv_nxt`, and there was no hole.
     Next,
     /// It lies beyond a hole.
     BeyondHole,
     /// It filled a hole, wholly or in part.
     FilledHole,
-    /// It has no new data, so the sender repeated it needlessly.
+    /// It has no new data: a spurious retransmission.
     Duplicate,
 }
 
 /// A packet to acknowledge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packet {
-    /// Its packet number; a retransmission has a new one.
+    /// Its transmission number; a retransmission has a new one.
     pub tx: u64,
-    /// Its ECN codepoint. CE is acknowledged at once, so that the sender slows down in time (RFC
-    /// 9000, section 13.2.1).
+    /// Its ECN codepoint. CE is acknowledged at once (RFC 9000, section 13.2.1).
     pub ecn: Ecn,
     /// Its position in the stream.
     pub order: Order,
     /// It requests an immediate ACK.
     pub asks: bool,
-    /// Number of packets that an ACK may wait for. An urgent packet waits for half of it. 0: as
-    /// configured.
+    /// Packets per ACK that it requests; half of that for an urgent packet. 0: as configured.
     pub every: u16,
 }
 
 /// Echoed fields of an ACK. Counts are of packets since the start of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AckFields {
-    /// Largest packet number received.
+    /// Largest transmission number received.
     pub largest_tx: u64,
     /// Time since its arrival, which the sender subtracts from the RTT sample.
     pub delay: Duration,
@@ -93,7 +92,7 @@ struct Largest {
     at: Instant,
 }
 
-/// Packets not yet acknowledged, and the counts.
+/// ACK state: packets not yet acknowledged, and the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Acks {
     config: AckConfig,
@@ -114,7 +113,7 @@ pub(crate) struct Acks {
 }
 
 impl Acks {
-    /// No packet has arrived.
+    /// Returns the state before the first packet.
     pub(crate) fn new(config: AckConfig) -> Self {
         Self {
             config,
@@ -131,7 +130,7 @@ impl Acks {
         }
     }
 
-    /// Takes the arrival of a packet.
+    /// Handles the arrival of a packet.
     pub(crate) fn on_packet(&mut self, now: Instant, packet: Packet) {
         self.packets += 1;
         self.duplicates += u64::from(packet.order == Order::Duplicate);
@@ -189,12 +188,12 @@ impl Acks {
         })
     }
 
-    /// Returns how many packets may wait for an ACK, now that this one arrived.
+    /// Returns the number of packets that one ACK may cover, after the arrival of `packet`.
     ///
-    /// If the sender asked for one ACK per n packets, an urgent packet waits for n / 2. So a loss
-    /// of every other packet at most doubles the ACKs, and a hole is reported once: later packets
-    /// in order are acknowledged at the ordinary rate. A packet that others overtook is
-    /// acknowledged at once, since its sender is about to declare it lost.
+    /// If the sender requests one ACK per n packets, an urgent packet causes one after n / 2. So
+    /// the loss of every other packet at most doubles the ACKs. After a hole is reported, packets
+    /// beyond it are acknowledged at the ordinary rate. A reordered packet is acknowledged at once,
+    /// since its sender is about to declare it lost.
     fn patience(&mut self, packet: &Packet) -> u32 {
         let named = packet.every > 0;
         let in_order = packet.order == Order::Next || packet.order == Order::BeyondHole && named;
@@ -209,8 +208,8 @@ impl Acks {
         if named && !overtaken && self.urgent < MAX_URGENT { every.div_ceil(2) } else { 1 }
     }
 
-    /// A packet number that does not follow the largest shows loss or reordering, even without a
-    /// hole in the stream: a retransmission may be lost, too.
+    /// True if the transmission number does not follow the largest: loss or reordering, even
+    /// without a hole in the stream, because a retransmission may be lost, too.
     fn is_out_of_order(&self, tx: u64) -> bool {
         self.largest.is_some_and(|largest| largest.tx.checked_add(1) != Some(tx))
     }

@@ -19,7 +19,7 @@ pub(super) struct End {
 pub(super) struct Fin {
     pub(super) seq: u64,
     pub(super) seal: Option<Seal>,
-    /// True if the sender understands an ACK as an answer to its FIN.
+    /// True if the sender accepts an ACK, not only a FIN-ACK, as an answer to its FIN.
     pub(super) understands_ack: bool,
 }
 
@@ -29,13 +29,13 @@ impl Receiver {
             (State::Finished { seq: finished, crc }, _) if seq == finished => {
                 self.reply(Answer::FinAck { ack: seq, crc });
             }
-            // Repeated, and not a duplicate of the same instant: show that the receiver is alive
-            // while storing takes time.
+            // A retransmission, and not a duplicate that arrived with the first FIN. The answer
+            // shows that the receiver is alive while the application stores.
             (State::Finishing { seq: finishing, since }, _) if seq == finishing && now > since => {
                 match seal {
                     Some(Seal { tx, .. }) => self.stream.on_control(now, tx, ecn, true),
                     None if understands_ack => self.reply(Answer::Ack { ack: seq, wnd: 0 }),
-                    // Other implementations take any answer for the FIN-ACK, and its window for the
+                    // The reference sender treats any answer as the FIN-ACK, and its window as the
                     // checksum.
                     None => {}
                 }
@@ -55,12 +55,12 @@ impl Receiver {
         }
     }
 
-    /// True if everything below `seq` has arrived, and nothing else.
+    /// True if all data below `seq` has arrived, and none above.
     fn is_complete(&self, seq: u64) -> bool {
         seq == self.rcv_nxt() && self.stream.buffer.is_contiguous()
     }
 
-    /// Ends the transfer if the FIN arrived before and its last data is here now.
+    /// Ends the transfer if the FIN and all data have arrived.
     pub(super) fn finish_if_complete(&mut self, now: Instant) {
         let State::Open { end: Some(End { seq, crc }) } = self.state else { return };
         if !self.is_complete(seq) {

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use crate::wire::Numbering;
 
-/// Packets that may always be in flight. Where every second packet is acknowledged, a single one
-/// would wait for its ACK.
+/// Lower limit of the window, packets. With one ACK per two packets, a single one would wait for
+/// the ACK delay.
 const MIN_PACKETS: u64 = 2;
 /// A sender that uses a new window within this many shortest RTTs was blocked by the window.
 const PROMPT_RTTS: u32 = 2;
 /// Multiple of the measured bandwidth-delay product that may be in flight: slow start doubles the
 /// window in a round trip, and a router's queue may hold as much as its links.
 const BDP_GAIN: u64 = 4;
-/// Shortest RTTs after which a higher delivery rate of the past is forgotten, if data arrived all
-/// that time.
+/// Time, in minimum RTTs of continuous arrivals, after which a higher delivery rate of the past is
+/// forgotten.
 const FORGET_AFTER_RTTS: u128 = 8;
 
 /// Share of the socket's receive buffer that one peer may fill.
@@ -32,9 +32,9 @@ pub(crate) struct BufferShare {
     pub is_scarce: bool,
     /// Returns the bytes charged to the buffer for a datagram with this many bytes of payload.
     pub charge: fn(u64) -> u64,
-    /// Part of an RTT that idle hosts take, to wake up and to batch.
+    /// Part of an RTT spent in idle hosts, by wake-ups and batching.
     pub min_host_delay: Duration,
-    /// Part of an RTT that the hosts take at their present load; at least `min_host_delay`.
+    /// Part of an RTT spent in the hosts at their present load; at least `min_host_delay`.
     pub host_delay: Duration,
 }
 
@@ -119,8 +119,8 @@ impl FlightLimit {
             .min(u64::from(u32::MAX))
     }
 
-    /// Takes the arrival of a packet with `payload` bytes that ends at number `end`; `arrived` is
-    /// the end of what arrived before it.
+    /// Handles the arrival of a packet with `payload` bytes that ends at number `end`; `arrived` is
+    /// the end of the data that arrived before.
     pub(crate) fn on_arrival(&mut self, now: Instant, end: u64, payload: u64, arrived: u64) {
         let Some(share) = self.share else { return };
         if payload > self.largest {
@@ -141,8 +141,8 @@ impl FlightLimit {
         }
     }
 
-    /// Takes an offer that moves the right edge from `before` to `edge`; `bounded` if this limit
-    /// kept it from being larger.
+    /// Handles an offer that moves the right edge from `before` to `edge`. `bounded` is true if
+    /// this limit made the offer smaller.
     pub(crate) fn on_offer(&mut self, now: Instant, before: u64, edge: u64, arrived: u64, bounded: bool) {
         let Some(share) = self.share else { return };
         if edge > before && self.probe.is_none() {

@@ -1,4 +1,4 @@
-//! Flow control: what is accepted from the peer, and the window that is offered to it.
+//! Flow control: the data that is accepted from the peer, and the window offered to it.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +17,16 @@ const FULL_PACKET: u64 = 1464;
 #[derive(Debug)]
 pub(super) struct FlowControl {
     window: Window,
-    /// Bound by the socket's buffer.
+    /// Limit by the socket's receive buffer.
     pub(super) limit: FlightLimit,
-    /// Bytes that may be held, unread or beyond holes, as last set by the listener.
+    /// Limit of the bytes unread or beyond holes, as last set by the listener.
     memory: u64,
-    /// The next expected data was refused, and none was accepted in order since.
+    /// True if the next expected data was dropped for lack of memory, and none was accepted in
+    /// order since.
     refused: bool,
 }
 
-/// The window, in the numbers of the wire.
+/// Window in packets (classic) or bytes (native).
 #[derive(Debug)]
 enum Window {
     Packets(PacketWindow),
@@ -44,8 +45,8 @@ impl FlowControl {
         Self { window, limit: FlightLimit::new(numbering, packet), memory: LEAST_UNREAD, refused: false }
     }
 
-    /// Puts a segment into the buffer if the limits allow it. `memory` is how many bytes may be
-    /// held beyond holes.
+    /// Inserts a segment into the buffer if the limits allow it. `memory` limits the bytes beyond
+    /// holes.
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -64,7 +65,7 @@ impl FlowControl {
                 (arrived, window.edge(), window.limits(memory, state))
             }
             Window::Bytes(window) => {
-                // Bytes that were offered fit, although they may begin and end within chunks.
+                // Offered bytes always fit, although they may begin and end inside chunks.
                 window.set_memory(memory.saturating_sub(2 * (CHUNK + SLOT)).max(LEAST_UNREAD));
                 let right_edge = window.right_edge();
                 (window.arrived(), right_edge, Limits { right_edge, memory, unread: LEAST_UNREAD })
@@ -74,7 +75,7 @@ impl FlowControl {
         match &mut self.window {
             Window::Packets(_) => {
                 if arrival.new > 0 {
-                    // A packet beyond the offered edge is no evidence of how much a network holds.
+                    // A packet beyond the offered edge says nothing about the path's capacity.
                     self.limit.on_arrival(now, seq.saturating_add(1).min(edge), len, arrived);
                 }
             }
@@ -90,7 +91,7 @@ impl FlowControl {
         arrival
     }
 
-    /// Returns the right edge to offer in an ACK that is sent now.
+    /// Returns the right edge to offer in the ACK sent now.
     pub(super) fn offer(&mut self, now: Instant, buffer: &ReceiveBuffer) -> u64 {
         let (arrived, before) = (self.arrived(buffer), self.right_edge());
         let state = self.state(buffer);
@@ -108,14 +109,13 @@ impl FlowControl {
         edge
     }
 
-    /// Returns the window for a selective ACK that is sent now. If the next bytes were refused they
-    /// would be refused again: a window of 0 makes the sender probe.
+    /// Returns the window for the selective ACK sent now. It is 0 after the next expected bytes
+    /// were dropped for lack of memory, so that the sender probes instead of retransmitting.
     pub(super) fn window(&mut self, now: Instant, buffer: &ReceiveBuffer) -> u64 {
         if self.refused { 0 } else { self.offer(now, buffer).saturating_sub(buffer.rcv_nxt()) }
     }
 
-    /// Returns the cumulative ACK and the window in packets to announce, if the peer waits for the
-    /// application to read.
+    /// Returns the cumulative ACK and the window in packets for a window update, if one is due.
     pub(super) fn window_update(&mut self, buffer: &ReceiveBuffer) -> Option<(u64, u64)> {
         let state = self.state(buffer);
         match &mut self.window {
@@ -126,23 +126,24 @@ impl FlowControl {
         }
     }
 
-    /// The application has read some bytes. True if a selective ACK should announce the window.
+    /// Handles a read by the application. Returns true if a selective ACK should announce the
+    /// window.
     pub(super) fn on_read(&mut self, now: Instant, buffer: &ReceiveBuffer) -> bool {
         let Window::Bytes(window) = &mut self.window else { return false };
         window.on_read(now, buffer.read_offset());
-        // A sender whose data was refused waits for this, wherever the edge is.
+        // A sender whose data was dropped waits for this ACK, even if the right edge is unchanged.
         let caught_up = self.refused && buffer.unread() <= self.memory / 2;
         self.refused &= !caught_up;
         caught_up || window.should_update()
     }
 
-    /// Returns how much of the socket's buffer the peer was offered and has not filled, in bytes of
-    /// kernel accounting.
+    /// Returns the part of the socket's receive buffer that is offered to the peer and not yet
+    /// filled, in bytes of kernel accounting (truesize).
     pub(super) fn offered(&self, buffer: &ReceiveBuffer) -> u64 {
         self.limit.held(self.arrived(buffer), self.right_edge())
     }
 
-    /// Returns the round-trip time measured by the window, where bytes are numbered.
+    /// Returns the RTT measured by the window (native).
     pub(super) fn rtt(&self) -> Option<Duration> {
         match &self.window {
             Window::Packets(_) => None,
@@ -157,7 +158,7 @@ impl FlowControl {
         }
     }
 
-    /// Returns the number after the farthest packet or byte that arrived.
+    /// Returns the number after the highest packet or byte that arrived.
     fn arrived(&self, buffer: &ReceiveBuffer) -> u64 {
         match &self.window {
             Window::Packets(_) => buffer.arrived(),
@@ -171,8 +172,8 @@ impl FlowControl {
     }
 }
 
-/// Bytes accepted before a window is offered: at least ten packets, and no more than will be
-/// offered.
+/// Returns the number of bytes accepted before a window is offered (early data): at least ten
+/// packets, and no more than the initial window.
 fn unasked(config: &ReceiverConfig) -> u64 {
     let window = config.stream_window.initial.min(config.stream_window.max);
     FIRST_WINDOW.min(window).max(LEAST_FIRST_WINDOW)

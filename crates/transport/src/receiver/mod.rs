@@ -30,11 +30,10 @@ pub use stats::ReceiverStats;
 use stream::Stream;
 pub use window::WindowConfig;
 
-/// Limit on queued replies. Beyond it the oldest is dropped, as if the network had lost it.
+/// Limit of queued replies. A full queue drops the oldest, as the network might.
 const MAX_REPLIES: usize = 4096;
 
-/// Unread bytes that each peer may have, however little memory other peers leave, so that none
-/// starves.
+/// Unread bytes allowed to each peer even if other peers use up the memory, so that none starves.
 const LEAST_UNREAD: u64 = 128 << 10;
 
 /// Idle timeout of a classic peer, whose address is not validated; as in the reference
@@ -50,11 +49,11 @@ enum State {
     Listening,
     /// Data may arrive, up to `end` if the FIN has arrived.
     Open { end: Option<End> },
-    /// Everything arrived, but its checksum is not the sender's.
+    /// All data arrived, but its checksum differs from the sender's.
     Broken,
-    /// The FIN was accepted at `since`. Its answer waits for the application.
+    /// The FIN was accepted at `since`. The FIN-ACK waits for the application's confirmation.
     Finishing { seq: u64, since: Instant },
-    /// The FIN was answered. It is answered again if repeated.
+    /// The FIN-ACK was sent. A retransmitted FIN gets another one.
     Finished { seq: u64, crc: u32 },
 }
 
@@ -63,29 +62,29 @@ enum State {
 pub enum ReceiverEvent {
     /// The listener admitted a new peer.
     Connected,
-    /// A transfer begins. An earlier one that was not finished is void.
+    /// A transfer began. An unfinished earlier one of this peer is discarded.
     Started,
-    /// There are bytes to read. Repeated only for bytes that arrive after the application read
-    /// some.
+    /// Bytes can be read. Not repeated before the application has read some.
     Readable,
-    /// Everything arrived. The FIN is answered once the application confirms
-    /// (`Receiver::confirm`), so that it may refuse what it could not store.
+    /// All data arrived. The FIN-ACK is sent when the application confirms
+    /// ([`Listener::confirm`](crate::Listener::confirm)), so that data that could not be stored is
+    /// never acknowledged.
     Finished {
-        /// Bytes of the transfer.
+        /// Length of the transfer, bytes.
         bytes: u64,
-        /// Their CRC-32; 0 if it is not computed.
+        /// CRC-32 of the transfer; 0 if it is not computed.
         crc: u32,
-        /// From the first to the last data packet.
+        /// Time from the first to the last data packet.
         elapsed: Duration,
     },
     /// The peer was idle for too long, or the application closed it.
     Closed {
-        /// True if a transfer was under way.
+        /// True if a transfer was unfinished.
         unfinished: bool,
     },
 }
 
-/// The receiving machine of one peer.
+/// Receiver of one peer.
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
@@ -94,20 +93,21 @@ pub struct Receiver {
     wire: Wire,
     state: State,
     stream: Stream,
-    /// Share of the socket's buffer; `None` for no limit.
+    /// Share of the socket's receive buffer; `None` for no limit.
     share: Option<BufferShare>,
     replies: VecDeque<Answer>,
-    /// Arrival of the newest packet in order whose plain ACK was not made yet
+    /// Arrival of the newest packet in order that a pending classic ACK will acknowledge
     /// ([`AckPolicy::Batch`]).
     ack_due: Option<Instant>,
-    /// ACK frequency and delay: as configured, or as the sender asks if it wants more.
+    /// ACK frequency and delay: as configured, or as the sender requests if that is more frequent.
     acks: AckConfig,
-    /// Blocks of the longest ACK that the sender accepts.
+    /// Largest number of SACK blocks that the sender accepts in an ACK.
     max_blocks: usize,
     /// Drops in the socket's receive queue (`SO_RXQ_OVFL`), as last reported by the listener.
     /// `None` if that queue does not limit the window.
     overflow: Option<u32>,
-    /// Drops before the transfer began, if the sender asks for their count.
+    /// Value of `overflow` at the start of the transfer; `None` if the sender did not request the
+    /// count.
     overflow_before: Option<u32>,
     events: VecDeque<ReceiverEvent>,
     readable_sent: bool,
@@ -117,7 +117,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that waits for its SYN.
+    /// Returns a receiver that waits for a SYN.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
             idle: NATIVE_IDLE,
@@ -145,15 +145,15 @@ impl Receiver {
         self.idle = idle;
     }
 
-    /// Sets the share of the socket's buffer that the peer may have in flight. Initially there is
-    /// no limit.
+    /// Sets the part of the socket's receive buffer that the peer may fill. Initially there is no
+    /// limit.
     pub(crate) fn set_share(&mut self, share: BufferShare) {
         self.share = Some(share);
         self.stream.flow.limit.set_share(share);
     }
 
-    /// Returns how much of the socket's buffer the peer was offered and has not filled, in bytes of
-    /// kernel accounting; 0 if no more data is expected.
+    /// Returns the part of the socket's receive buffer that is offered to the peer and not yet
+    /// filled, in bytes of kernel accounting (truesize); 0 if no more data is expected.
     pub(crate) fn offered(&self) -> u64 {
         if matches!(self.state, State::Open { .. }) {
             self.stream.flow.offered(&self.stream.buffer)
@@ -168,14 +168,14 @@ impl Receiver {
         self.overflow = messages;
     }
 
-    /// True if [`Receiver::poll_reply`] would make its reply at that time, with the window of that
-    /// time.
+    /// True if [`Receiver::poll_reply`] would create an ACK with the current window. A queued reply
+    /// has an older window.
     pub(crate) fn may_offer(&self) -> bool {
         self.ack_due.is_some() || self.replies.is_empty() && self.acknowledges()
     }
 
-    /// Takes one packet. `memory` is how many bytes may be held, beyond holes or unread; 128 KiB
-    /// may be unread in any case.
+    /// Processes a packet. `memory` limits the bytes buffered beyond holes or unread; 128 KiB may
+    /// be unread in any case.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>, ecn: Ecn, memory: u64) {
         if !matches!(packet, Packet::Data(_)) {
             self.make_due_ack();
@@ -209,10 +209,10 @@ impl Receiver {
         Some(wire::encode_ack(connection_id, &ack, blocks, out))
     }
 
-    /// Writes the plain ACKs that [`Receiver::poll_reply`] would return next, until another reply
-    /// comes first or the batch is full. Returns how many.
+    /// Writes queued classic ACKs into `out`, up to the first other reply or until `out` is full.
+    /// Returns their number.
     pub(crate) fn fill_acks(&mut self, out: &mut TransmitBuf) -> u64 {
-        // The ACK that is due replaces the newest one.
+        // A pending ACK may replace the newest queued one.
         let Some(len) = self.wire.plain_ack_len().filter(|_| self.ack_due.is_none()) else { return 0 };
         let mut count = 0;
         while let Some(&Answer::Ack { ack, wnd }) = self.replies.front()
@@ -232,7 +232,8 @@ impl Receiver {
             || self.acknowledges() && self.stream.selective.as_ref().is_some_and(|acks| acks.may_ack(now))
     }
 
-    /// Returns when [`Receiver::poll_reply`] will return a packet if nothing else happens.
+    /// Returns the time at which [`Receiver::poll_reply`] will return a packet if nothing else
+    /// happens.
     pub fn deadline(&self) -> Option<Instant> {
         self.stream.selective.as_ref()?.deadline().filter(|_| self.acknowledges())
     }
@@ -247,13 +248,13 @@ impl Receiver {
         self.events.pop_front()
     }
 
-    /// Bytes in order that the application has not consumed.
+    /// Returns the number of in-order bytes that the application has not read.
     pub(crate) fn unread(&self) -> u64 {
         self.stream.buffer.unread()
     }
 
-    /// Returns the next unread bytes in order, as far as they lie in one piece. Empty only if there
-    /// are none.
+    /// Returns the next unread in-order bytes up to the end of their chunk. Empty only if there are
+    /// none.
     pub fn data(&self) -> &[u8] {
         self.stream.buffer.data()
     }
@@ -266,7 +267,7 @@ impl Receiver {
             acks.on_read();
         }
         self.readable_sent = false;
-        // An ACK that is due will carry the window anyway.
+        // A pending ACK will carry the window anyway.
         if matches!(self.state, State::Open { .. })
             && self.ack_due.is_none()
             && let Some((ack, wnd)) = flow.window_update(buffer)
@@ -275,7 +276,7 @@ impl Receiver {
         }
     }
 
-    /// Answers the FIN: the application has stored the transfer of [`ReceiverEvent::Finished`].
+    /// Sends the FIN-ACK: the application has stored the transfer of [`ReceiverEvent::Finished`].
     pub(crate) fn confirm(&mut self) {
         if let State::Finishing { seq, .. } = self.state {
             let crc = self.stream.buffer.crc();
@@ -284,7 +285,7 @@ impl Receiver {
         }
     }
 
-    /// True if everything arrived, but its checksum is not the sender's.
+    /// True if all data arrived, but its checksum differs from the sender's.
     pub(crate) fn is_broken(&self) -> bool {
         self.state == State::Broken
     }
@@ -330,12 +331,13 @@ impl Receiver {
         }
     }
 
-    /// A SYN without a connection ID restarts the transfer, even in mid-transfer. The application
-    /// is not told if no data has arrived yet. A SYN that repeats the connection ID is a copy.
+    /// Handles a SYN. With the current connection ID it is a retransmission. Without connection ID
+    /// (classic) it restarts the transfer at any time; if no data has arrived yet, no event is
+    /// reported.
     fn on_syn(&mut self, now: Instant, open: &Open) {
         let copy = open.wire.connection_id().is_some() && open.wire == self.wire;
         match self.state {
-            // The application is storing the transfer. The peer will repeat the SYN.
+            // The application is storing the transfer. The peer will retransmit the SYN.
             State::Finishing { .. } => return self.stats.unexpected += 1,
             State::Open { .. } | State::Finished { .. } if copy => {}
             State::Open { .. }
@@ -356,8 +358,7 @@ impl Receiver {
                 self.events.push_back(ReceiverEvent::Started);
             }
         }
-        // Data that followed an earlier copy of the SYN may have been accepted already, beyond what
-        // is offered.
+        // Data after an earlier transmission of the SYN may already have arrived beyond the window.
         let Stream { buffer, flow, .. } = &mut self.stream;
         let wnd = flow.offer(now, buffer) - open.seq;
         self.reply(Answer::SynAck { ack: open.seq, wnd, attempt: open.attempt });
@@ -376,13 +377,13 @@ impl Receiver {
         }
     }
 
-    /// Adopts what the sender asks for in its SYN. ACKs become no rarer and no later than
+    /// Adopts the sender's requests in its SYN. ACKs become no less frequent and no later than
     /// configured.
     fn adopt(&mut self, wishes: Option<Wishes>) {
         let configured = self.config.acks;
         self.acks = wishes.map_or(configured, |want| configured.within(want.ack_every, want.ack_delay));
         self.overflow_before = self.overflow.filter(|_| wishes.is_some_and(|want| want.overflow));
-        // An ACK must fit the path MTU, which the sender's largest datagram may reflect.
+        // An ACK must fit the path MTU, which may be as small as the sender's datagram limit.
         let longest = |want: Wishes| want.max_datagram.min(SMALLEST_PATH);
         self.max_blocks = wishes.map_or(MAX_SACK_BLOCKS, |want| most_blocks(longest(want)));
     }
@@ -419,7 +420,7 @@ impl Receiver {
                 self.last_data_at = Some(now);
                 self.report_readable();
             }
-            // Answered, so that the sender knows that the receiver is alive, and its window.
+            // Acknowledged, so that the sender learns the window and that the receiver is alive.
             Arrival { next_refused: true, .. } => self.stats.no_memory += 1,
             Arrival { duplicate: 1.., .. } => self.stats.duplicates += 1,
             Arrival { no_room: 1.., .. } => return self.stats.no_memory += 1,
@@ -442,14 +443,14 @@ impl Receiver {
         }
     }
 
-    /// Makes the plain ACK that is due, so that it precedes any other reply.
+    /// Queues the pending classic ACK, so that it precedes any other reply.
     fn make_due_ack(&mut self) {
         if let Some(came_at) = self.ack_due.take() {
             self.answer(came_at);
         }
     }
 
-    /// Makes the plain ACK for a packet (classic).
+    /// Queues the classic ACK of a packet.
     fn answer(&mut self, now: Instant) {
         let Stream { buffer, flow, selective } = &mut self.stream;
         if selective.is_none() {

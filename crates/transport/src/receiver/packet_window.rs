@@ -1,20 +1,19 @@
-//! The receive window where the wire numbers packets (classic). Each answer offers it; its right
-//! edge never moves back (RFC 9293, section 3.8.6), even while the application leaves unread what
-//! arrives.
+//! Receive window in packets (classic). Each ACK offers it. Its right edge never moves back (RFC
+//! 9293, section 3.8.6), even if the application stops reading.
 
 use super::WindowPolicy;
 use crate::receive_buffer::{Limits, ReceiveBuffer};
 
-/// Bytes that an application may leave unread in any case, if there is memory: enough for the
-/// pauses of a disk that writes some hundred megabytes a second.
+/// Unread bytes always allowed if there is memory: enough for the pauses of a disk that writes some
+/// hundred megabytes per second.
 const MIN_UNREAD_LIMIT: u64 = 16 << 20;
 
 #[derive(Debug)]
 pub(super) struct PacketWindow {
     policy: WindowPolicy,
-    /// Number after the last packet that was ever offered.
+    /// Largest right edge offered so far, packet number.
     edge: u64,
-    /// The last window was smaller than the policy's, because of unread data.
+    /// True if unread data made the last window smaller than the policy's.
     narrowed: bool,
 }
 
@@ -22,11 +21,12 @@ pub(super) struct PacketWindow {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reception<'a> {
     pub(super) buffer: &'a ReceiveBuffer,
-    /// Bytes that may be held, unread or beyond holes.
+    /// Limit of the bytes unread or beyond holes.
     pub(super) memory: u64,
-    /// Number up to which the socket's buffer has room.
+    /// Right edge up to which the socket's receive buffer has room.
     pub(super) most: u64,
-    /// The next expected packet was refused, and none was accepted in order since.
+    /// True if the next expected packet was dropped for lack of memory, and none was accepted in
+    /// order since.
     pub(super) refused: bool,
 }
 
@@ -39,11 +39,10 @@ impl PacketWindow {
         self.edge
     }
 
-    /// Limits for the next packet if `memory` bytes may be held beyond holes.
+    /// Returns the limits for the next packet. `memory` limits the bytes beyond holes.
     pub(super) fn limits(&self, memory: u64, state: Reception<'_>) -> Limits {
         let (backlog, buffer) = (self.backlog(state), state.buffer);
-        // An application that keeps up has less than half of the memory unread, so its packets
-        // always fit.
+        // With less than half of the memory unread, every packet fits.
         if backlog == 0 {
             return Limits { right_edge: u64::MAX, memory, unread: u64::MAX };
         }
@@ -52,14 +51,14 @@ impl PacketWindow {
         Limits { right_edge: u64::MAX, memory, unread: state.memory.saturating_sub(buffer.held_memory()) }
     }
 
-    /// Returns the right edge to offer now. While the application is behind, the window ends where
-    /// packets as large as the largest so far would fill the memory.
+    /// Returns the right edge to offer. While the application is behind, the window has room for
+    /// packets of the largest size so far.
     pub(super) fn offer(&mut self, state: Reception<'_>) -> u64 {
         let full = self.full_window(state);
         let window = match self.backlog(state) {
             0 => full,
-            // A sender counts how often it repeated a packet within the window. Make it probe
-            // instead.
+            // A sender limits the retransmissions of a packet within the window. A closed window
+            // makes it probe without that limit.
             _ if state.refused => 0,
             backlog => {
                 let room = self.unread_limit(state).saturating_sub(backlog);
@@ -72,7 +71,8 @@ impl PacketWindow {
         edge
     }
 
-    /// True if the sender waits for a larger window, and the application has caught up.
+    /// True if the last window was narrowed by unread data, and the application is no longer
+    /// behind.
     pub(super) fn should_update(&self, state: Reception<'_>) -> bool {
         self.narrowed && self.backlog(state) == 0
     }
@@ -95,7 +95,7 @@ impl PacketWindow {
     /// the limit unread; else 0.
     fn backlog(&self, state: Reception<'_>) -> u64 {
         let unread = state.buffer.unread();
-        // The smallest limit, which needs no look at the window.
+        // Less than half of the smallest possible limit: skip the computation of the limit.
         if unread <= state.memory.min(MIN_UNREAD_LIMIT) / 2 {
             return 0;
         }

@@ -28,12 +28,12 @@ impl Default for SackList {
 }
 
 impl SackList {
-    /// An empty list.
+    /// Returns an empty list.
     pub fn new() -> Self {
         Self { recent: Vec::with_capacity(MAX_BLOCKS), round: 0, report: Vec::with_capacity(MAX_BLOCKS) }
     }
 
-    /// Takes the arrival of bytes, new or not, that are now in `block`.
+    /// Handles the arrival of bytes, new or not, that are now in `block`.
     pub fn on_arrival(&mut self, block: &Range<u64>) {
         if self.recent.first().is_some_and(|newest| block.contains(newest)) {
             return;

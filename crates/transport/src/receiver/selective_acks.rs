@@ -22,20 +22,20 @@ pub(super) struct SelectiveAcks {
     sacks: SackList,
     /// Blocks of the newest ACK.
     blocks: Vec<SackBlock>,
-    /// Blocks of the longest ACK that the sender accepts.
+    /// Largest number of SACK blocks that the sender accepts in an ACK.
     max_blocks: usize,
     /// Bytes of stream in a packet of full size.
     mss: u64,
-    /// The application read since the window was last updated.
+    /// True if the application read since the window was last updated.
     read: bool,
-    /// The window of the newest ACK, in bytes.
+    /// Window of the newest ACK, bytes.
     window: u64,
     reopened: Option<Reopened>,
     largest_tx: u64,
 }
 
 /// Repetition of an ACK that reopens a window. Zero-window probes back off (RFC 9293, section
-/// 3.8.6.1), so a sender that misses this ACK would ask again only after a long time.
+/// 3.8.6.1), so a sender that misses this ACK would probe only after a long time.
 #[derive(Debug, Clone, Copy)]
 struct Reopened {
     /// Time of the next repetition.
@@ -61,7 +61,7 @@ impl SelectiveAcks {
         }
     }
 
-    /// A data packet arrived. `arrival` is what the buffer made of it.
+    /// Handles the arrival of a data packet, after the buffer processed it with result `arrival`.
     pub(super) fn on_data(
         &mut self,
         now: Instant,
@@ -73,7 +73,7 @@ impl SelectiveAcks {
         let &Arrival { new, advanced, duplicate, next_refused, .. } = arrival;
         let refused = new == 0 && (duplicate == 0 || next_refused);
         let order = match new {
-            // Refused data did not arrive before, so it is no duplicate.
+            // Dropped data is new, and no duplicate.
             0 if refused => Order::Next,
             0 => Order::Duplicate,
             _ if advanced == 0 => Order::BeyondHole,
@@ -86,18 +86,18 @@ impl SelectiveAcks {
         {
             self.sacks.on_arrival(&block);
         }
-        // If no bytes are kept, all that is in order counts as read.
+        // If the payload is not kept, in-order bytes count as read.
         self.read |= new > 0 && !buffer.keeps_payload();
         let tx = piece.tx.unwrap_or(self.largest_tx);
         self.on_packet(now, Packet { tx, ecn, order, asks: piece.asks || refused, every: piece.ack_every });
     }
 
-    /// A packet without data arrived. It is acknowledged at once if `ack_now`.
+    /// Handles the arrival of a packet without data. With `ack_now` it is acknowledged at once.
     pub(super) fn on_control(&mut self, now: Instant, tx: u64, ecn: Ecn, ack_now: bool) {
         self.on_packet(now, Packet { tx, ecn, order: Order::Next, asks: ack_now, every: 0 });
     }
 
-    /// The application has read some bytes.
+    /// Handles a read by the application.
     pub(super) fn on_read(&mut self) {
         self.read = true;
     }
@@ -117,7 +117,7 @@ impl SelectiveAcks {
         self.read || self.acks.is_due(now) || self.is_reopening_due(now)
     }
 
-    /// Returns when the next ACK is due, if none is due yet.
+    /// Returns the time at which the next ACK is due, if none is due yet.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let reopening = self.reopened.map(|reopened| reopened.at);
         [self.acks.deadline(), reopening].into_iter().flatten().min()
@@ -169,8 +169,8 @@ impl SelectiveAcks {
         self.reopened.is_some_and(|reopened| reopened.at <= now)
     }
 
-    /// An ACK offers this window. If the one before left no room for a packet, its sender waits for
-    /// this ACK.
+    /// Records the window of an ACK. If the previous window had no room for a packet, the sender
+    /// waits for this ACK, so it will be repeated.
     fn on_window(&mut self, now: Instant, window: u64, rtt: Option<Duration>) {
         let was_closed = std::mem::replace(&mut self.window, window) < self.mss;
         self.reopened = match self.reopened {
@@ -179,7 +179,7 @@ impl SelectiveAcks {
                 (left > 1).then(|| Reopened { at: now + 2 * wait, wait: 2 * wait, left: left - 1 })
             }
             None if was_closed => {
-                // An answer takes a round trip.
+                // The first new data arrives after an RTT.
                 let wait = REOPEN_INTERVAL.max(2 * rtt.unwrap_or_default());
                 Some(Reopened { at: now + wait, wait, left: MAX_REOPEN_REPEATS })
             }

@@ -1,5 +1,4 @@
-//! The stream of one transfer: its buffer, its flow control, and its selective ACKs if the wire has
-//! them.
+//! Stream of one transfer: its receive buffer, flow control, and selective ACKs (native).
 
 use std::time::Instant;
 
@@ -14,12 +13,13 @@ use crate::wire::{Numbering, Piece};
 pub(super) struct Stream {
     pub(super) buffer: ReceiveBuffer,
     pub(super) flow: FlowControl,
-    /// `None` if each data packet is answered with a cumulative ACK (classic).
+    /// `None` in the classic format, which acknowledges cumulatively.
     pub(super) selective: Option<Box<SelectiveAcks>>,
 }
 
 impl Stream {
-    /// A stream that begins at `first`. Selective ACKs have at most `max_blocks` blocks.
+    /// Returns a stream that begins at number `first`. Selective ACKs have at most `max_blocks`
+    /// blocks.
     pub(super) fn new(config: &ReceiverConfig, numbering: Numbering, first: u64, max_blocks: usize) -> Self {
         let keep = Keep { payload: config.keep_payload, checksum: config.checksum };
         let flow = FlowControl::new(config, numbering, first);
@@ -35,7 +35,7 @@ impl Stream {
         }
     }
 
-    /// Takes a data packet. `memory` is how many bytes may be held beyond holes.
+    /// Processes a data packet. `memory` limits the bytes beyond holes.
     pub(super) fn insert(&mut self, now: Instant, piece: &Piece<'_>, ecn: Ecn, memory: u64) -> Arrival {
         let Self { buffer, flow, selective } = self;
         let segment = Segment { seq: piece.seq, payload: piece.payload, crc: piece.crc };
@@ -53,7 +53,8 @@ impl Stream {
         arrival
     }
 
-    /// A packet without data arrived. A selective ACK is sent at once if `ack_now`.
+    /// Handles the arrival of a packet without data. With `ack_now` a selective ACK is sent at
+    /// once.
     pub(super) fn on_control(&mut self, now: Instant, tx: u64, ecn: Ecn, ack_now: bool) {
         if let Some(acks) = &mut self.selective {
             acks.on_control(now, tx, ecn, ack_now);

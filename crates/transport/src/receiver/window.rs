@@ -74,7 +74,7 @@ pub(crate) struct ReceiveWindow {
 }
 
 impl ReceiveWindow {
-    /// The window of a stream that begins at offset `start`. Nothing is offered yet.
+    /// Returns the window of a stream that begins at offset `start`. Nothing is offered yet.
     pub(crate) fn new(start: u64, config: WindowConfig) -> Self {
         Self {
             config,
@@ -100,11 +100,12 @@ impl ReceiveWindow {
         Self { unasked: self.right_edge + bytes, ..self }
     }
 
-    /// Takes the arrival of accepted bytes up to offset `end`, in order or not. All bytes below
-    /// `rcv_nxt` have arrived. Ends the round, as [`ReceiveWindow::on_read`] does, if there is
-    /// nothing to read. Unless the RTT was set, measures it from an offer to the arrival of the
-    /// first byte that needed it. A sender that does not use up its window takes longer, so the
-    /// smallest sample counts. The first sample is that of the handshake.
+    /// Handles the arrival of accepted bytes up to offset `end`, in order or not; all bytes below
+    /// `rcv_nxt` have arrived. Ends the round if nothing is left to read, as
+    /// [`ReceiveWindow::on_read`] does.
+    ///
+    /// Measures the RTT from an offer to the arrival of the first byte that needed it. The sample
+    /// is too long if the sender does not use up its window, so the smallest sample counts.
     pub(crate) fn on_arrival(&mut self, now: Instant, end: u64, rcv_nxt: u64) {
         self.arrived = self.arrived.max(end);
         self.rcv_nxt = self.rcv_nxt.max(rcv_nxt);
@@ -127,8 +128,8 @@ impl ReceiveWindow {
         self.probe = None;
     }
 
-    /// The application has read everything below offset `read`. Ends the round if an RTT has
-    /// passed.
+    /// Handles a read by the application, of everything below offset `read`. Ends the round if an
+    /// RTT has passed.
     pub(crate) fn on_read(&mut self, now: Instant, read: u64) {
         self.read = self.read.max(read);
         self.rcv_nxt = self.rcv_nxt.max(read);
