@@ -1,6 +1,5 @@
-//! How often data is to be acknowledged: a few times a round trip, however many packets that has.
-//! Every packet carries the number, so the receiver keeps no state of it and a lost packet changes
-//! nothing.
+//! ACK frequency: requests a few ACKs per RTT, whatever the number of packets. Every packet carries
+//! the request, so the receiver needs no state, and a lost packet does not matter.
 
 use std::time::Duration;
 
@@ -10,50 +9,52 @@ use crate::congestion::DeliveryRate;
 use crate::recovery::Flight;
 use crate::wire::native::MAX_ACK_EVERY;
 
-/// ACKs of what is in flight that a window is controlled by: `HyStart++` takes eight samples a
-/// round (RFC 9406, section 4.3), and what an ACK opens, a sixteenth of the window, is idle until
-/// it comes.
+/// ACKs per window of data for window-based controllers (Reno, CUBIC): `HyStart++` needs eight
+/// samples a round (RFC 9406, section 4.3), and a sixteenth of the window stays unused until the
+/// next ACK.
 const ACKS_PER_WINDOW: u64 = 16;
-/// ACKs of what is in flight where a rate is, and the window is larger than what fills the path.
-/// With 32, BBR takes 100 Mbit/s with 0.25 back for a path of 12: until 128 packets are in flight
-/// it asks for every second ACK.
+/// ACKs per window of data for rate-based controllers (BBR), whose window exceeds the
+/// bandwidth-delay product. With 32, BBR reaches 12 Mbit/s on a path of 100 Mbit/s with 0.25 Mbit/s
+/// for ACKs, since up to 128 packets in flight every second one is acknowledged.
 const ACKS_PER_RATE: u64 = 8;
-/// ACKs of what is in flight while trains are measured: of one of 16 packets four ACKs tell the
-/// dispersion. ACKs of two packets each would leave a way back of 3 Mbit/s further apart than two
-/// packets leave a way there of 250.
+/// ACKs per window of data while packet trains are measured: four ACKs show the dispersion of a
+/// train of 16 packets. With one ACK per two packets, a return path of 3 Mbit/s would spread the
+/// ACKs more than a forward path of 250 Mbit/s spreads the packets.
 const ACKS_PER_START: u64 = 64;
-/// Fewer packets an ACK are left to what the handshake said: there is little to save.
+/// Smallest request, packets per ACK. Below it the frequency of the handshake applies: there is
+/// little to save.
 const LEAST: u64 = 4;
-/// Packets of a window below which each is acknowledged at once: an ACK delayed for a second packet
-/// delays the packets that a window of ten releases by a twentieth of the round trip.
+/// Congestion window, packets, below which every packet is acknowledged at once: with a window of
+/// ten, an ACK that waits for a second packet delays the next packets by a twentieth of an RTT.
 const SMALL_WINDOW: u64 = 16;
-/// Most packets an ACK: with 1500 bytes a packet and 65 an ACK the way back carries 1/1400 of what
-/// the way there does. With 256 BBR's start on a path of 250 Mbit/s and 600 ms lost 1,836 packets
-/// in place of 789.
+/// Largest request, packets per ACK: with packets of 1500 bytes and ACKs of 65, the return path
+/// needs 1/1400 of the forward rate. With 256, BBR's start over 250 Mbit/s and 600 ms lost 1,836
+/// packets instead of 789.
 const MOST: u64 = 64;
 const _: () = assert!(MOST <= MAX_ACK_EVERY as u64);
-/// On shorter paths one turn of the receiver takes in more packets than this would ask for.
+/// Smallest RTT with requests. On shorter paths the receiver processes more packets in one turn
+/// than a request would name.
 const LEAST_RTT: Duration = Duration::from_millis(1);
 
-/// Loss rate, as one packet in this many, from which on ACKs stay frequent: there they are lost as
-/// well. With 20 % lost each way and eight ACKs a round trip BBR reaches 0.61 of the path's rate in
-/// place of 1.10.
+/// Loss of one packet in this many, above which ACKs stay frequent because they are presumably lost
+/// as well. With 20 % loss each way and eight ACKs per RTT BBR reaches 0.61 of the path's rate
+/// instead of 1.10.
 const HEAVY_LOSS: u64 = 10;
 
-/// How many packets an ACK may wait for, by what is in flight when they leave.
+/// Request of packets per ACK, as a function of the data in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AckFrequency {
-    /// Bytes in flight below which each packet is acknowledged.
+    /// Bytes in flight below which every packet is acknowledged at once.
     each: u64,
-    /// Bytes in flight from which on fewer ACKs are asked for.
+    /// Bytes in flight from which on fewer ACKs are requested.
     from: u64,
-    /// Bytes in flight for each packet an ACK may wait for; 0 where nothing is asked for.
+    /// Bytes in flight per requested packet per ACK; 0 for no request.
     bytes: u64,
 }
 
 impl AckFrequency {
-    /// For a packet that leaves with `in_flight` bytes in flight, itself excluded. 0: as the
-    /// handshake said.
+    /// Returns the request of a packet sent with `in_flight` bytes in flight before it. 0: the
+    /// frequency of the handshake.
     pub(super) fn every(self, in_flight: u64) -> u16 {
         if self.bytes == 0 {
             return 0;
@@ -67,9 +68,10 @@ impl AckFrequency {
 }
 
 impl AckFrequency {
-    /// ACK frequency for the packets that leave now, of a transfer that lost `lost` packets so far.
-    /// Rules that count duplicate ACKs need one for each packet. Without pacing, a burst is as long
-    /// as the data that an ACK covers.
+    /// Returns the ACK frequency for the packets sent now, after `lost` losses in the transfer.
+    ///
+    /// Makes no request without SACK, because duplicate ACKs are counted, and without pacing,
+    /// because each ACK releases a burst of the data that it covers.
     pub(super) fn choose(
         path: &Path,
         congestion: &CongestionControl,
@@ -84,12 +86,12 @@ impl AckFrequency {
         let mss = path.mss as u64;
         let controller = &congestion.controller;
         let by_window = controller.pacing_rate().is_none();
-        // The path loses a tenth or more and the controller keeps a large window all the same.
+        // Heavy loss with a controller that does not reduce its window for it.
         let lossy =
             || !by_window && lost * HEAVY_LOSS * mss > flight.rate().map_or(0, DeliveryRate::delivered);
         let trains = controller.train() > 0;
-        // Trains are for long paths: the handshake told the round trip, and the first flight has no
-        // other sample.
+        // Trains are used on long paths only, as known from the handshake RTT; there is no other
+        // sample in the first flight.
         let long = trains || path.rtt.sampled().is_some_and(|srtt| srtt >= LEAST_RTT);
         if !long || lossy() {
             return HANDSHAKE;

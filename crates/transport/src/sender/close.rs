@@ -1,7 +1,6 @@
-//! The end: the FIN and its answer, or a receiver that will not go on. Where the format lets it,
-//! the FIN leaves with the last of the data. While data is outstanding, the timers of data stand
-//! for both, and ACKs tell whether the FIN arrived; once everything is acknowledged, it has a timer
-//! of its own.
+//! Close: FIN and FIN-ACK, or a CLOSE from the receiver. In the native format the FIN follows the
+//! last data at once. While data is outstanding, the timers of data cover the FIN, and ACKs show
+//! whether it arrived. When all data is acknowledged, the FIN has its own timer.
 
 use std::time::Instant;
 
@@ -10,42 +9,42 @@ use crate::wire::native::CloseReason;
 use crate::wire::{Ack, DataHead};
 use crate::{PacketKind, Phase, Trace, TransferError, TransmitBuf};
 
-/// The share of a round trip that the answer to the FIN may come later than that to the last data,
-/// one over: as much as reordering is given (RFC 8985, section 6.2).
+/// Divisor of `srtt`: time that the FIN-ACK may arrive after the last ACK, as long as the initial
+/// reordering window (RFC 8985, section 6.2).
 const FIN_ACK_DELAY: u32 = 4;
 
-/// Everything was sent, and acknowledged where that is the rule.
+/// State of the FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Closing {
-    /// FINs sent since everything is acknowledged.
+    /// FINs sent since all data is acknowledged.
     pub(super) attempts: u32,
-    /// One is to leave.
+    /// True if a FIN is due.
     pub(super) send: bool,
-    /// The newest one that left.
+    /// Newest FIN that was sent.
     sent: Option<SentFin>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SentFin {
-    /// Number of the transmission.
+    /// Transmission number.
     tx: u64,
     at: Instant,
-    /// The receiver has it.
+    /// True if an ACK echoed it.
     arrived: bool,
-    /// It was not the first.
+    /// True for a retransmission.
     again: bool,
 }
 
 impl Closing {
-    /// A FIN left, so that there may be an answer.
+    /// True if a FIN was sent.
     pub(super) fn is_sent(&self) -> bool {
         self.sent.is_some()
     }
 }
 
 impl Sender {
-    /// Begins to close once every byte that will ever be written was sent or, where the FIN may not
-    /// come before any of them, acknowledged.
+    /// Starts to close when the stream has ended and all data is sent (native) or acknowledged
+    /// (classic).
     pub(super) fn close_if_done(&mut self) {
         if !self.stream.finishing || self.closing.is_some() || !self.data_flows() {
             return;
@@ -80,7 +79,7 @@ impl Sender {
         self.flight.on_transmitted(now, None, 0, 1);
         let idle = self.flight.board.is_empty();
         if attempt == 1 && idle {
-            // Nothing was owed until now.
+            // Nothing was unacknowledged until now.
             self.patience.restart(now);
         }
         let rto = self.config.fin_timeout(self.path.rtt.rto(), attempt).min(self.patience.left(now));
@@ -95,8 +94,8 @@ impl Sender {
         Some(())
     }
 
-    /// The receiver has transmission `tx`, which left at `at`, and none that is newer. It echoes a
-    /// FIN at once, so if it echoes one that left clearly later, the FIN is lost.
+    /// Handles an ACK whose newest transmission is `tx`, sent at `at`. A FIN is acknowledged at
+    /// once, so an echo of a transmission sent clearly later shows that the FIN is lost.
     pub(super) fn note_fin_echo(&mut self, tx: u64, at: Instant) {
         let slack = self.path.rtt.srtt() / FIN_ACK_DELAY;
         let Some(closing) = &mut self.closing else { return };
@@ -105,9 +104,9 @@ impl Sender {
         closing.send |= tx > fin.tx && at > fin.at + slack;
     }
 
-    /// If everything is acknowledged while a FIN is out, its answer is due: a FIN that is known to
-    /// have arrived is given the time that every FIN has, for the application stores what came; any
-    /// other is taken for lost soon.
+    /// Starts the timer of the FIN when all data is acknowledged: the usual timeout if the FIN is
+    /// known to have arrived, because the receiver may be storing; else a short one, because it is
+    /// probably lost.
     pub(super) fn expect_fin_ack(&mut self, now: Instant) {
         let Some(Closing { sent: Some(SentFin { arrived, .. }), send: false, .. }) = self.closing else {
             return;
@@ -126,9 +125,9 @@ impl Sender {
         self.control_at = Some(now + wait);
     }
 
-    /// Everything was acknowledged before. An ACK that echoes the FIN, or one without an echo that
-    /// offers no window, comes from a receiver that is still storing data: the attempts start
-    /// again.
+    /// Handles an ACK after all data is acknowledged. An ACK that echoes the FIN, or a classic ACK
+    /// with a window of 0, shows that the receiver is storing data: attempts and time count from
+    /// now.
     pub(super) fn note_storing(&mut self, now: Instant, ack: &Ack<'_>) {
         let Some(closing) = &mut self.closing else { return };
         let Some(fin) = &closing.sent else { return };
@@ -138,7 +137,7 @@ impl Sender {
         }
     }
 
-    /// The timer of the FIN is due.
+    /// Handles the timeout of the FIN.
     pub(super) fn on_fin_timeout(&mut self, now: Instant) {
         let patient = !self.patience.left(now).is_zero();
         let Some(closing) = &mut self.closing else { return };
@@ -150,8 +149,7 @@ impl Sender {
         self.fail(Phase::Close, TransferError::Timeout { packet, attempts });
     }
 
-    /// The receiver will not go on, or has no such connection: that is what `answers` found, if it
-    /// has a number.
+    /// Handles a CLOSE. `answers` is the transmission number that a stateless reset answers.
     pub(super) fn on_close(&mut self, reason: CloseReason, answers: Option<u64>) {
         let over = matches!(self.state, State::Idle | State::Aborting { .. } | State::Closed);
         if over || answers.is_some_and(|tx| !self.proves_forgotten(tx)) {
@@ -160,10 +158,9 @@ impl Sender {
         self.fail(self.phase(), TransferError::Closed(reason));
     }
 
-    /// True if the receiver forgot the connection, given that transmission `tx` did not find it
-    /// there. What left before the receiver was heard of may have overtaken the SYN, or the SYN was
-    /// lost. What left later arrives after the connection was there, whatever overtakes what. And a
-    /// receiver that has a later one did not forget.
+    /// True if a stateless reset for transmission `tx` proves that the receiver lost the
+    /// connection. `tx` must be sent after the first packet from the receiver arrived: earlier ones
+    /// may have arrived before the SYN. And no later transmission may have been acknowledged.
     fn proves_forgotten(&self, tx: u64) -> bool {
         self.state == State::Open
             && (self.handshake.opened_tx..self.flight.next_tx()).contains(&tx)
@@ -177,7 +174,7 @@ impl Sender {
         }
         self.open_by_answer(now);
         if !self.flight.board.is_empty() {
-            // It acknowledges data that no ACK did.
+            // The FIN-ACK acknowledges the data whose ACKs were lost.
             let observers = &mut self.observers;
             self.flight.board.acknowledge(ack, None, |run| observers.on_acked(now, run));
             self.stats.bytes_acked = self.flight.board.una_offset();

@@ -1,9 +1,9 @@
-//! The sending machine: opens, keeps in flight what the windows allow, repairs losses, closes.
+//! Sender of one transfer: handshake, transmission within the windows, loss recovery, close.
 //! `docs/PROTOCOL.md` gives the rules and their sources.
 //!
-//! [`Sender`] wires parts together that own their state: the stream as it is written, the data in
-//! flight, loss recovery, congestion control, the path, the receiver. `transmit.rs` decides what
-//! leaves, `ack.rs` processes answers.
+//! [`Sender`] connects parts that own their state: the stream, the data in flight, loss recovery,
+//! congestion control, the path, and the receiver's window and parameters. `transmit.rs` chooses
+//! and sends packets, `ack.rs` processes ACKs.
 
 mod ack;
 mod ack_frequency;
@@ -57,43 +57,43 @@ const MAX_POOL_WAIT_RTT: Duration = Duration::from_millis(1);
 /// Event for the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// The SYN was answered.
+    /// The handshake completed.
     Connected {
         /// Handshake RTT, measured from the SYN that the SYN-ACK names. Classic names none: from
         /// the last SYN. If an ACK of early data opened the connection: the current `srtt`.
         rtt: Duration,
     },
-    /// The FIN-ACK arrived: everything was delivered.
+    /// The FIN-ACK arrived: all data was delivered.
     Finished {
-        /// CRC-32 as the receiver computed it; 0 from one that does not check.
+        /// CRC-32 computed by the receiver; 0 if it computes none.
         crc: u32,
     },
-    /// The transfer ended.
+    /// The transfer ended without success.
     Failed {
-        /// Phase in which it ended.
+        /// Phase in which it failed.
         phase: Phase,
-        /// Why it ended.
+        /// Reason of the failure.
         error: TransferError,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Made, not opened.
+    /// Before [`Sender::open`].
     Idle,
-    /// SYN sent `attempts` times, last at `sent_at`. Data may follow it if there is a window
-    /// already.
+    /// The SYN was sent `attempts` times, last at `sent_at`; with `send` it is due again. Early
+    /// data may follow if a RETRY offered a window.
     Opening { attempts: u32, sent_at: Option<Instant>, send: bool },
-    /// Data may flow, and the FIN.
+    /// The handshake completed.
     Open,
-    /// Given up; the receiver is to be told why, once.
+    /// Aborted by the application; a CLOSE is due.
     Aborting { reason: CloseReason },
-    /// Finished, failed or given up.
+    /// Finished, failed or aborted.
     Closed,
 }
 
-/// One transfer, seen from its sender. The application side is [`Sender::open`], [`Sender::spare`]
-/// with [`Sender::advance`] (or [`Sender::write`]) and [`Sender::finish`]; the network side is
+/// Sender of one transfer. The application calls [`Sender::open`], [`Sender::spare`] with
+/// [`Sender::advance`] (or [`Sender::write`]) and [`Sender::finish`]; the driver calls
 /// [`Endpoint`].
 pub struct Sender {
     config: SenderConfig,
@@ -106,9 +106,9 @@ pub struct Sender {
     congestion: CongestionControl,
     path: Path,
     peer: Peer,
-    /// The FIN, once it may leave.
+    /// State of the FIN, once it may be sent.
     closing: Option<Closing>,
-    /// The timer of the SYN or the FIN.
+    /// Deadline of the timer of the SYN or the FIN.
     control_at: Option<Instant>,
     keep_alive: KeepAlive,
     patience: Patience,
@@ -119,7 +119,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates a sender that has not been opened.
+    /// Returns an idle sender with a frame pool of its own.
     ///
     /// # Errors
     /// Every error of [`SenderConfig::validate`].
@@ -127,7 +127,7 @@ impl Sender {
         Self::with_memory(config, FramePool::new())
     }
 
-    /// Creates a sender that shares its memory with others.
+    /// Returns an idle sender that takes frames from `memory`.
     ///
     /// # Errors
     /// As [`Sender::new`].
@@ -168,13 +168,13 @@ impl Sender {
         Ok(())
     }
 
-    /// Tells `observer` every event that it is interested in from now on.
+    /// Reports events to `observer` from now on.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.observers.set(observer);
     }
 
-    /// Room for the application's next bytes, empty while enough is waiting to be sent. Fill its
-    /// beginning, piece by piece, then call [`Sender::advance`] before anything else.
+    /// Returns room for the application's next bytes; empty while enough unsent data is buffered.
+    /// Fill its beginning, slice by slice, then call [`Sender::advance`] before anything else.
     ///
     /// # Errors
     /// [`TransferError::NotConnected`] before [`Sender::open`].
@@ -183,22 +183,22 @@ impl Sender {
         self.spare_within(wanted, u64::MAX)
     }
 
-    /// As [`Sender::spare`], but limited to whole packets that the windows let out now, and to
-    /// `batches` batches. For an application that is asked between answers and sending
-    /// ([`turn_with`](crate::drive::turn_with)): its bytes leave while they are in the cache, and a
-    /// blocked sender holds no data that was never sent.
+    /// Like [`Sender::spare`], but limited to whole packets that can be sent now, and to `batches`
+    /// batches. For an application that writes between input and output of a turn
+    /// ([`turn_with`](crate::drive::turn_with)): its bytes are sent while they are in the cache,
+    /// and a blocked sender buffers no unsent data.
     ///
     /// # Errors
     /// As [`Sender::spare`].
     pub fn spare_now(&mut self, batches: usize) -> Result<Spare<'_>, TransferError> {
         let allowed = self.window_room();
         let wanted = allowed.min(self.stream.batches(batches, self.path.mss));
-        // The last frame is filled, as far as the windows allow it.
+        // The last frame is filled as far as the windows allow.
         self.spare_within(wanted, allowed)
     }
 
-    /// Room for the next bytes unless `wanted` wait to be sent already; at most as many as make
-    /// `most` wait.
+    /// Returns room unless `wanted` unsent bytes are buffered already; at most so much that `most`
+    /// unsent bytes are buffered.
     fn spare_within(&mut self, wanted: u64, most: u64) -> Result<Spare<'_>, TransferError> {
         if self.state == State::Idle {
             return Err(TransferError::NotConnected);
@@ -215,27 +215,27 @@ impl Sender {
         Ok(spare.within(usize::try_from(most - waiting).unwrap_or(usize::MAX)))
     }
 
-    /// True if the zero-copy pool is exhausted and a frame will soon come back: packets from other
-    /// memory would wait in the receiver's socket until no cache holds them.
+    /// True if the zero-copy pool is exhausted and a frame will return soon. Copied packets would
+    /// wait in the receiver's socket until they are out of the CPU's caches.
     fn awaits_frames(&self) -> bool {
         let prompt = self.path.rtt.sampled().is_some_and(|srtt| srtt < MAX_POOL_WAIT_RTT);
         prompt && !self.flight.board.is_empty() && self.stream.buffer.is_exhausted()
     }
 
-    /// How what was not sent yet will be cut, as far as is known.
+    /// Returns the presumable division of unsent data into packets.
     fn cut(&self) -> Cut {
         Cut { offset: self.flight.board.next_offset(), header: self.path.header, mss: self.path.mss }
     }
 
-    /// Takes the first `n` bytes of [`Sender::spare`] into the stream.
+    /// Appends the first `n` bytes of [`Sender::spare`] to the stream.
     ///
     /// # Panics
-    /// If there was no room for them.
+    /// If `n` exceeds the room.
     pub fn advance(&mut self, n: usize) {
         self.stream.buffer.advance(n);
     }
 
-    /// Copies as much of `bytes` as fits into the stream and says how much that was.
+    /// Appends as much of `bytes` as fits to the stream and returns the number of bytes.
     ///
     /// # Errors
     /// [`TransferError::NotConnected`] before [`Sender::open`].
@@ -252,13 +252,13 @@ impl Sender {
         }
     }
 
-    /// Lets what was written so far leave in a packet that is not full, once nothing is in flight
-    /// (RFC 1122, section 4.2.3.4): for sources that pause.
+    /// Allows the data written so far to be sent in a packet that is not full, when nothing is in
+    /// flight (Nagle's algorithm; RFC 1122, section 4.2.3.4). For sources that pause.
     pub fn push(&mut self) {
         self.stream.pushed = self.stream.end();
     }
 
-    /// No more bytes will be written: the rest leaves, then the FIN.
+    /// Ends the stream: the remaining data is sent, then the FIN.
     ///
     /// # Errors
     /// [`TransferError::NotConnected`] before [`Sender::open`].
@@ -271,7 +271,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Gives the transfer up; the receiver is told, where the format can say it.
+    /// Aborts the transfer. A native receiver gets a CLOSE.
     pub fn abort(&mut self) {
         let told = self.data_flows() && self.codec.close_len() > 0;
         let reason = CloseReason::Aborted;
@@ -279,14 +279,14 @@ impl Sender {
         self.stop_timers();
     }
 
-    /// True if the window would let a packet out and only the application's bytes are missing.
+    /// True if a packet could be sent and only the application's data is missing.
     #[cfg(test)]
     pub(crate) fn wants_data(&self) -> bool {
         let allowed = self.windows_allow(self.path.mss).is_ok();
         self.data_flows() && !self.stream.finishing && allowed && self.fresh_len() == 0
     }
 
-    /// Counters and gauges as they stand.
+    /// Returns a snapshot of counters and gauges.
     pub fn stats(&self) -> SenderStats {
         let (board, rtt) = (&self.flight.board, &self.path.rtt);
         SenderStats {
@@ -307,12 +307,12 @@ impl Sender {
         }
     }
 
-    /// The configuration that this sender runs with.
+    /// Returns the configuration.
     pub fn config(&self) -> &SenderConfig {
         &self.config
     }
 
-    /// The window in force in full packets, at least 1; 0 before the handshake.
+    /// Returns the window in full packets, at least 1; 0 before the handshake completes.
     fn window_packets(&self) -> u32 {
         if self.stats.handshake_rtt.is_none() {
             return 0;
@@ -323,15 +323,15 @@ impl Sender {
         u32::try_from(packets).unwrap_or(u32::MAX)
     }
 
-    /// The receiver takes a full packet.
+    /// True if the receive window has room for a full packet.
     fn has_room(&self) -> bool {
         self.peer.window.has_room(self.flight.board.span(self.path.mss))
     }
 
-    /// The phase that an application sees.
+    /// Returns the phase to report in a failure.
     fn phase(&self) -> Phase {
         match self.state {
-            // All of a short transfer may be there before its SYN is answered.
+            // A short transfer may be complete before its SYN is answered.
             _ if self.closing.is_some_and(|closing| closing.is_sent()) => Phase::Close,
             State::Opening { .. } => Phase::Connect,
             _ => Phase::Send,
@@ -355,19 +355,19 @@ impl Sender {
         self.blocked.finish();
     }
 
-    /// When the timer of the SYN, of data or of the FIN fires.
+    /// Returns the earliest deadline of the timers of SYN, data and FIN.
     fn timer(&self) -> Option<Instant> {
         earlier(self.recovery.deadline(), self.control_at)
     }
 
-    /// When each of [`Timer::ALL`] fires.
+    /// Returns the deadline of each of [`Timer::ALL`].
     fn timers(&self) -> [Option<Instant>; 4] {
         let mut timers = self.recovery.timers();
         timers[Timer::Control.index()] = self.control_at;
         timers
     }
 
-    /// Ends a call that may have changed the state: tells observers of it.
+    /// Ends a call that may have changed the state: reports the changes to observers.
     fn after_call(&mut self, now: Instant) {
         if self.observers.takes_snapshots() {
             let snapshot = self.snapshot();
@@ -395,7 +395,7 @@ impl Sender {
         Snapshot { timers: self.timers(), blocked: self.blocked.reason(), phase: controller.phase(), metrics }
     }
 
-    /// Checks the invariants that hold between calls.
+    /// Checks the invariants between calls, with debug assertions on.
     fn check(&self) {
         let board = &self.flight.board;
         board.check();

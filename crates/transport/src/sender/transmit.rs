@@ -1,6 +1,6 @@
-//! Transmission: decides what may leave next, a pure function of the sender's state, and encodes
-//! and accounts for it. New data leaves in runs of segments of one length; a single segment is a
-//! run of one.
+//! Transmission: chooses the next packet as a pure function of the sender's state, encodes it and
+//! accounts for it. New data is sent in runs of segments of one length; a single segment is a run
+//! of one.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -15,11 +15,11 @@ use crate::wire::DataHead;
 use crate::wire::native::CloseReason;
 use crate::{PacketKind, Resend, TransmitBuf};
 
-/// Part of the congestion window, one over, that may be kept free for a segment that tries a larger
-/// datagram.
+/// Divisor: a path MTU probe of at most this part of the congestion window may hold back smaller
+/// segments until the window has room for it.
 const MTU_PROBE_SHARE: u64 = 4;
 
-/// The one thing that may be sent next.
+/// Next packet, or the reason to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Syn { attempt: u32 },
@@ -32,14 +32,14 @@ enum Next {
     Wait(Blocked),
 }
 
-/// New segments that may leave together.
+/// Run of new segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fresh {
-    /// Payload of each, bytes.
+    /// Payload of each segment, bytes.
     len: usize,
     /// At least 1.
     count: u64,
-    /// It is a tail loss probe.
+    /// True for a tail loss probe.
     probe: bool,
 }
 
@@ -101,8 +101,7 @@ impl Sender {
             let fits = self.cwnd_allows(len);
             return if fits { Next::Fresh(Fresh::single(len)) } else { Next::Wait(Blocked::Cwnd) };
         }
-        // An application that writes only as much as the windows let out has written nothing while
-        // they are full.
+        // An application that uses `spare_now` writes nothing while the windows are full.
         let wanted = if len == 0 && self.blocked.has_more() { self.path.mss } else { len };
         match self.windows_allow(wanted) {
             Ok(()) if len == self.path.mss => {
@@ -115,8 +114,8 @@ impl Sender {
         }
     }
 
-    /// Full segments that were written and that the windows let out: at least the one that may
-    /// leave in any case.
+    /// Returns the number of full segments that are written and fit the windows, at least 1: the
+    /// caller has checked one.
     fn run_len(&self) -> u64 {
         let (board, mss) = (&self.flight.board, self.path.mss as u64);
         let written = (self.stream.end() - board.next_offset()) / mss;
@@ -124,47 +123,48 @@ impl Sender {
         written.min(cwnd).min(self.peer_room()).max(1)
     }
 
-    /// Full segments that fit the receiver's window.
+    /// Returns the number of full segments that fit the receive window.
     fn peer_room(&self) -> u64 {
         let board = &self.flight.board;
         self.peer.window.size().saturating_sub(board.flight_size()) / board.span(self.path.mss)
     }
 
-    /// Payload of a new segment that tries a larger datagram, if one is to be tried now. If the
-    /// window has many times its size, others wait until there is room for it: an ACK makes room
-    /// for a few segments at once, never for more.
+    /// Returns the payload length of a path MTU probe, if one is due. If the congestion window is
+    /// many times larger, other segments wait until it has room for the probe, because each ACK
+    /// makes room for only a few segments.
     fn mtu_probe_len(&self) -> Option<usize> {
         let (len, board) = (self.mtu_candidate_len()?, &self.flight.board);
         let written = self.stream.end() - board.next_offset() >= len as u64;
         let roomy = len as u64 <= self.congestion.cwnd / MTU_PROBE_SHARE || self.cwnd_allows(len);
-        // A zero-window probe says nothing of the path, and neither does a segment that the
-        // receiver takes in part.
+        // A zero-window probe, or a segment that the receive window cuts off, says nothing about
+        // the path MTU.
         let taken = board.flight_size() + board.span(len) <= self.peer.window.size();
         (written && self.congestion.prr.is_none() && taken && roomy).then_some(len)
     }
 
-    /// Payload of the next segment that tries a larger datagram.
+    /// Returns the payload length of the next path MTU probe.
     fn mtu_candidate_len(&self) -> Option<usize> {
         let mtu = self.path.mtu.as_ref().filter(|_| self.state == State::Open)?;
         let size = mtu.candidate().filter(|size| *size <= self.peer.max_datagram())?;
         Some(size - self.path.header)
     }
 
-    /// Bytes of new data that could leave now, were they written, in whole packets.
+    /// Returns the number of bytes of new data that could be sent now if they were written, in
+    /// whole packets.
     pub(super) fn window_room(&self) -> u64 {
         let mss = self.path.mss as u64;
         let cwnd = self.congestion.room(self.flight.board.in_flight());
         let room = (cwnd / mss).min(self.peer_room()) * mss;
-        // One packet leaves if nothing is in flight, or as a probe, whatever the windows say; and a
-        // larger datagram is not tried before it is written.
+        // The windows always allow one packet if nothing is in flight, or as a tail loss probe. A
+        // path MTU probe needs enough written data.
         let probes = self.recovery.probe_pending() && self.peer_allows(self.path.mss);
         let alone = probes || self.windows_allow(self.path.mss).is_ok();
         let larger = self.mtu_candidate_len().unwrap_or(0);
         room.max(u64::from(alone) * mss).max(larger as u64)
     }
 
-    /// A segment known to be lost, else new data if there is any that the receiver has room for,
-    /// else the last segment in flight again (RFC 8985, section 7.3).
+    /// Chooses a tail loss probe: a segment known to be lost, else new data if the receive window
+    /// has room, else the last segment in flight (RFC 8985, section 7.3).
     fn next_probe(&self, len: usize) -> Next {
         let again = |segment: &Segment| {
             Next::Again(Repeat { offset: segment.offset, reason: Resend::Probe, leave: Leave::Forced })
@@ -180,15 +180,15 @@ impl Sender {
         last.map_or(Next::Wait(Blocked::NoData), again)
     }
 
-    /// Bytes that the next new packet would carry; 0 if it must wait for more.
+    /// Returns the payload of the next new packet, bytes; 0 if it must wait for more data.
     pub(super) fn fresh_len(&self) -> usize {
         let board = &self.flight.board;
         self.stream.fresh_len(board.next_offset(), self.path.mss, board.is_empty())
     }
 
-    /// Reason why `len` more bytes may not leave, if a window has no room for them. With nothing in
-    /// flight one packet may always leave: a window of 0 is probed so, at the pace of the timer
-    /// (RFC 9293, section 3.8.6.1).
+    /// Checks that the windows have room for `len` more bytes; else returns the reason. With
+    /// nothing in flight one packet is always allowed, as a zero-window probe at the pace of the
+    /// timer (RFC 9293, section 3.8.6.1).
     pub(super) fn windows_allow(&self, len: usize) -> Result<(), Blocked> {
         if !self.peer_allows(len) {
             Err(Blocked::PeerWindow)
@@ -204,9 +204,9 @@ impl Sender {
         board.is_empty() || board.flight_size() + board.span(len) <= self.peer.window.size()
     }
 
-    /// True if the segment at `offset` lies beyond the receiver's window, and so was refused rather
-    /// than lost: early data may exceed the window that is then offered. The base always leaves, as
-    /// a probe.
+    /// True if the segment at `offset` lies beyond the receive window, so that the receiver dropped
+    /// it: early data may exceed the window that is offered later. Always false for the oldest
+    /// segment, which probes the window.
     fn beyond_peer_window(&self, offset: u64) -> bool {
         let board = &self.flight.board;
         let base = board.una_offset();
@@ -219,8 +219,8 @@ impl Sender {
         self.congestion.allows(self.flight.board.in_flight(), len)
     }
 
-    /// Encodes and accounts for what may leave next; false if there is nothing or it does not fit
-    /// `out`.
+    /// Encodes the next packets and accounts for them. Returns false if there are none, or `out`
+    /// has no room.
     pub(super) fn transmit_next(&mut self, now: Instant, out: &mut TransmitBuf) -> bool {
         let sent = match self.next(now) {
             Next::Syn { attempt } => self.transmit_syn(now, attempt, out).map(|()| 1),
@@ -258,7 +258,7 @@ impl Sender {
         }
     }
 
-    /// Gives the number of segments that left.
+    /// Sends new segments and returns their number.
     fn transmit_fresh(&mut self, now: Instant, fresh: Fresh, out: &mut TransmitBuf) -> Option<u64> {
         let cut = Cut { mss: fresh.len, ..self.cut() };
         let (first_of_batch, starts) = (out.is_empty(), self.flight.board.is_empty());
@@ -273,14 +273,14 @@ impl Sender {
         let last = count.checked_sub(1)?;
         self.peer.ack_every = heads.nth(last).ack_every;
         if starts {
-            // Until now nothing was owed.
+            // Nothing was unacknowledged until now.
             self.patience.restart(now);
             self.keep_alive.cancel();
         }
         if first_of_batch && full {
             self.stream.batch = count * fresh.len as u64;
         }
-        // A packet's payload is at most 65,499 bytes.
+        // Fits: a payload has at most 65,499 bytes.
         self.flight.push_run(now, u32::try_from(fresh.len).unwrap_or(u32::MAX), count);
         let first_deadline = self.start_timers(now, starts, count);
         self.account(now, count * fresh.len as u64);
@@ -300,8 +300,8 @@ impl Sender {
         Some(count)
     }
 
-    /// New segments left; gives when the timer fires after the first of them, if that differs from
-    /// when it fires after the others.
+    /// Starts the timers for `count` new segments. Returns the deadline after the first of them, if
+    /// the others changed it.
     fn start_timers(&mut self, now: Instant, starts: bool, count: u64) -> Option<Instant> {
         let alone = Timing { rto: self.path.rtt.rto(), srtt: self.path.rtt.sampled(), may_wait: starts };
         let open = self.state == State::Open;
@@ -316,7 +316,7 @@ impl Sender {
         first
     }
 
-    /// Headers of the next new packets, which carry `len` bytes each.
+    /// Returns the headers of the next new packets with `len` bytes each.
     fn heads(&self, len: usize, probe: bool) -> Heads {
         let board = &self.flight.board;
         Heads {
@@ -334,7 +334,7 @@ impl Sender {
     fn transmit_again(&mut self, now: Instant, repeat: Repeat, out: &mut TransmitBuf) -> Option<()> {
         let header = self.path.header;
         let board = &mut self.flight.board;
-        // The path may have shrunk since it was cut.
+        // The path MTU may have become smaller since the first transmission.
         let whole = board.find(repeat.offset)?.len;
         board.recut(repeat.offset, u32::try_from(self.path.mss).unwrap_or(u32::MAX));
         let segment = *board.find(repeat.offset)?;
@@ -342,7 +342,7 @@ impl Sender {
             self.recovery.on_recut(segment.tx);
         }
         let slot = out.slot(header + segment.len as usize)?;
-        // Rules that declare nothing lost send it again all the same.
+        // Base-only recovery retransmits without declaring a loss.
         self.path.on_lost(segment.tx);
         let (seq, tx) = (self.flight.board.number(segment.offset), self.flight.next_tx());
         // The FIN, which would make the receiver acknowledge it, may have left before.
