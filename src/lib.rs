@@ -1,6 +1,6 @@
-//! rdt: a reliable transport over UDP, and the network emulator to try it on.
+//! rdt: a reliable transport protocol over UDP, and a network emulator to test it with.
 //!
-//! This crate re-exports the others:
+//! This crate re-exports the libraries of the workspace:
 //!
 //! | module | what it is |
 //! |---|---|

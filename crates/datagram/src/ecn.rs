@@ -4,19 +4,19 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not ECN-capable, or unknown.
+    /// Not ECN-capable, or not known.
     #[default]
     NotEct = 0b00,
-    /// ECT(1): as ECT(0), or the low-latency service of RFC 9331.
+    /// ECT(1): like ECT(0), or a request for the low-latency service (L4S) of RFC 9331.
     Ect1 = 0b01,
-    /// ECT(0): the transport responds to CE marks.
+    /// ECT(0): the sender reduces its rate in response to CE marks.
     Ect0 = 0b10,
     /// Congestion experienced: a router marked the packet instead of dropping it.
     Ce = 0b11,
 }
 
 impl Ecn {
-    /// Decodes the two low bits of a traffic class; the other bits are ignored.
+    /// Decodes the two low bits of an IP traffic class, ignoring the others.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0b11 {
             0b00 => Self::NotEct,
@@ -26,7 +26,7 @@ impl Ecn {
         }
     }
 
-    /// Returns the two bits.
+    /// Returns the codepoint as the two low bits of an IP traffic class.
     pub const fn bits(self) -> u8 {
         self as u8
     }

@@ -1,20 +1,19 @@
-//! Fixed-size buffers in which a sender keeps encoded packets until they are acknowledged.
+//! Fixed-size buffers in which a sender stores encoded packets until they are acknowledged.
 
 use std::sync::Arc;
 
-/// Buffer of [`Frame::SIZE`] bytes for packets, header and payload in the order in which they are
-/// sent, so that a batch is sent from where its payload was written. A frame that lies in a file
-/// can be sent by reference (zero-copy).
+/// Buffer of [`Frame::SIZE`] bytes for packets: headers and payloads in the order of sending, so
+/// that a batch is sent without gathering. A frame in a memory-mapped file can be sent zero-copy.
 #[derive(Debug)]
 pub struct Frame {
     memory: Memory,
     file_offset: Option<FileOffset>,
 }
 
-/// Position in a file that a socket can send from without a copy.
+/// Position in a file from which a socket can send zero-copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOffset {
-    /// Identifier of the file, chosen by its owner.
+    /// Identifier of the file, chosen by the owner of the frames.
     pub file: u64,
     /// Offset in the file, bytes.
     pub offset: u64,
@@ -30,8 +29,8 @@ impl Frame {
     /// Size of a frame, bytes.
     pub const SIZE: usize = 64 * 1024;
 
-    /// Smallest batch that is sent by reference, bytes. Copying a smaller one costs less than
-    /// passing its pages.
+    /// Smallest batch that is sent zero-copy, bytes. Copying a smaller batch costs less than the
+    /// page references that zero-copy needs.
     pub const MIN_ZERO_COPY_BYTES: usize = 16 * 1024;
 
     /// Allocates a zeroed frame on the heap.
@@ -39,7 +38,7 @@ impl Frame {
         Self { memory: Memory::Heap(vec![0; Self::SIZE].into_boxed_slice()), file_offset: None }
     }
 
-    /// Wraps mapped memory of a file.
+    /// Creates a frame over the mapped memory of a file.
     ///
     /// # Panics
     /// If `memory` is not [`Frame::SIZE`] bytes long.
@@ -48,12 +47,12 @@ impl Frame {
         Self { memory: Memory::Mapped(memory), file_offset: Some(file_offset) }
     }
 
-    /// Returns the position in a file, or `None` for a frame on the heap.
+    /// Returns the position of the frame in its file. `None` for a frame on the heap.
     pub fn file_offset(&self) -> Option<FileOffset> {
         self.file_offset
     }
 
-    /// Returns the whole frame.
+    /// Returns all bytes of the frame.
     pub fn bytes(&self) -> &[u8] {
         match &self.memory {
             Memory::Heap(bytes) => bytes,
@@ -61,7 +60,7 @@ impl Frame {
         }
     }
 
-    /// Returns the whole frame for writing.
+    /// Returns all bytes of the frame for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.memory {
             Memory::Heap(bytes) => bytes,
@@ -76,28 +75,26 @@ impl Default for Frame {
     }
 }
 
-/// Frames that a socket sends by reference. Their owner decides when a returned frame may be
-/// overwritten.
+/// Pool of frames for zero-copy sending. The pool decides when a returned frame is overwritten.
 pub trait FrameSource: Send {
-    /// Takes a frame that is referenced nowhere else; `None` if there is none at present.
+    /// Removes a frame without other references from the pool. `None` if no frame is free now.
     fn take(&mut self) -> Option<Arc<Frame>>;
 
-    /// Returns true if senders hold as many frames as they may: [`FrameSource::take`] fails until
-    /// one is returned.
+    /// Returns true if [`FrameSource::take`] returns `None` until a frame is returned, because the
+    /// senders have as many frames as the pool allows.
     fn is_exhausted(&self) -> bool;
 
-    /// Returns a frame whose packets are all acknowledged or abandoned.
+    /// Returns to the pool a frame whose packets are all acknowledged or abandoned.
     fn give_back(&mut self, frame: Arc<Frame>, reuse: Reuse);
 }
 
-/// Conditions on which the memory of a returned frame may be overwritten.
+/// When the memory of a returned frame may be overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
-    /// Free at once: no batch of the frame was large enough to be sent by reference.
+    /// Immediately: no batch of the frame was large enough to be sent zero-copy.
     NeverSent,
-    /// Free at once: each packet was transmitted once and is acknowledged, so no copy is in flight.
+    /// Immediately: each packet was sent once and is acknowledged, so no copy is in flight.
     Acknowledged,
-    /// Not free: after a retransmission or an abort, an earlier copy may still wait in a queue and
-    /// reference the pages.
+    /// Later: after a retransmission or abort, an earlier copy may still reference the pages.
     MaybeReferenced,
 }

@@ -1,6 +1,6 @@
-//! Datagrams between a protocol machine and a socket. Knows no protocol, no clock and no system
-//! call, so the machines in `rdt-transport`, the sockets in `rdt-udp` and the network in `rdt-sim`
-//! do not depend on each other.
+//! Interface between protocol state machines and sockets: batches of datagrams. Has no protocol, no
+//! clock and no system call, so that the state machines in `rdt-transport`, the sockets in
+//! `rdt-udp` and the network in `rdt-sim` do not depend on each other.
 //!
 //! | noun | file | owns |
 //! |---|---|---|
@@ -20,7 +20,7 @@ pub use transmit_buf::{MAX_DATAGRAM, TransmitBuf};
 
 use std::time::Instant;
 
-/// Batched datagram I/O, as a socket or a simulated network implements it.
+/// Batched datagram I/O, which a socket or a simulated network implements.
 pub trait DatagramIo {
     /// Address of a remote endpoint; `()` if there is only one.
     type Peer: Copy;
@@ -33,43 +33,42 @@ pub trait DatagramIo {
         0
     }
 
-    /// Returns the number of messages dropped at a full receive buffer since the last call, as far
-    /// as the messages read so far report it.
+    /// Returns the number of messages dropped at a full receive buffer since the last call.
+    /// Includes only drops that the messages read so far report (`SO_RXQ_OVFL`).
     fn take_overflow(&mut self) -> u64 {
         0
     }
 
-    /// Returns an empty batch, or `None` while an earlier batch is unsent because the socket was
-    /// full. That batch is sent first: the machine counts it as transmitted.
+    /// Returns an empty batch. Sends first what is left of an earlier batch, which the protocol
+    /// counts as transmitted; `None` while that is impossible because the send buffer is full.
     fn transmit_buf(&mut self) -> Option<&mut TransmitBuf>;
 
-    /// Sends the batch filled after [`DatagramIo::transmit_buf`]. If the socket is full, the rest
-    /// is kept, and a later call of `transmit_buf` sends it.
+    /// Sends the batch of the last [`DatagramIo::transmit_buf`] to `peer`. If the send buffer is
+    /// full, a later call of `transmit_buf` sends the rest.
     fn flush(&mut self, peer: Self::Peer);
 
-    /// Ends a turn: releases the batch memory to other sockets of the thread, unless the batch is
-    /// still unsent.
+    /// Called at the end of each turn. Releases the batch memory to other sockets of the thread,
+    /// unless the batch is still unsent.
     fn leave(&mut self) {}
 
-    /// Reads the clock again after input was processed, so that packets sent next get their true
-    /// send time. Returns `now` unchanged if there is no clock.
+    /// Returns the current time, after input was processed, so that packets sent next get their
+    /// true send time. Returns `now` in virtual time.
     fn present(&self, now: Instant) -> Instant {
         now
     }
 }
 
-/// Batch of datagrams received from one peer, end to end, with one ECN codepoint. Receive offload
-/// (GRO) coalesces no others.
+/// Datagrams from one peer with one ECN codepoint, as receive offload (GRO) coalesces them.
 #[derive(Debug)]
 pub struct Received<'a, P> {
-    /// Source of the datagrams.
+    /// Peer that sent the datagrams.
     pub peer: P,
-    /// Concatenated payloads.
+    /// Concatenated payloads of the datagrams.
     pub bytes: &'a [u8],
-    /// Size of each datagram, bytes; the last may be shorter. 0 for a single empty datagram.
+    /// Payload bytes of each datagram; the last may be shorter. 0 for a single empty datagram.
     pub stride: usize,
-    /// ECN codepoint; [`Ecn::NotEct`] if the system does not report it.
+    /// ECN codepoint of all datagrams; [`Ecn::NotEct`] if the system does not report it.
     pub ecn: Ecn,
-    /// Arrival time, from the kernel's timestamp if there is one; never later than the present.
+    /// Arrival time, from the kernel's timestamp if there is one. Never in the future.
     pub at: Instant,
 }

@@ -1,5 +1,5 @@
-//! Batch of datagrams to one peer for one send call. Its memory is allocated once: appending
-//! allocates and zeroes nothing.
+//! Batch of datagrams to one peer for one send call. Its memory is allocated once, so appending
+//! neither allocates nor zeroes memory.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::{Ecn, FileOffset, Frame};
 /// Largest UDP payload over IPv4, bytes: 65,535 less 20 (IP header) less 8 (UDP header).
 pub const MAX_DATAGRAM: usize = 65_507;
 
-/// Largest UDP payload over IPv6, bytes: 65,535 less 8. The length field of IPv6 excludes its
-/// header (RFC 8200, section 3).
+/// Largest UDP payload over IPv6, bytes: 65,535 less 8 (UDP header), because the length field of
+/// IPv6 excludes the IPv6 header (RFC 8200, section 3).
 const MAX_DATAGRAM_IPV6: usize = 65_527;
 
-/// Datagrams to one peer, laid end to end as segmentation offload (GSO) requires: equal sizes, the
-/// last may be shorter.
+/// Datagrams to one peer, concatenated as segmentation offload (GSO) requires: of equal size,
+/// except that the last may be shorter.
 #[derive(Debug)]
 pub struct TransmitBuf {
     slab: Box<[u8]>,
-    /// Frame that holds the datagrams instead of the slab, and their offset in it.
+    /// Frame with the datagrams, and their offset in the frame, bytes. `None`: they are in `slab`.
     frame: Option<(Arc<Frame>, usize)>,
     len: usize,
     segment_size: usize,
@@ -28,7 +28,7 @@ pub struct TransmitBuf {
 }
 
 impl TransmitBuf {
-    /// Memory of a batch, bytes.
+    /// Size of a batch's memory, bytes.
     pub const SIZE: usize = MAX_DATAGRAM_IPV6;
 
     /// Creates an empty batch for `max_segments` datagrams (at least 1) of [`MAX_DATAGRAM`] bytes
@@ -39,7 +39,7 @@ impl TransmitBuf {
         batch
     }
 
-    /// Creates an empty batch of one datagram over `memory`, which has [`TransmitBuf::SIZE`] bytes.
+    /// Creates an empty batch for one datagram in `memory` of [`TransmitBuf::SIZE`] bytes.
     pub fn owning(memory: Box<[u8]>) -> Self {
         Self {
             slab: memory,
@@ -53,15 +53,15 @@ impl TransmitBuf {
         }
     }
 
-    /// Sets the largest number of datagrams in a batch. Datagrams appended already stay.
+    /// Sets the largest number of datagrams in a batch. Removes no datagram.
     pub fn set_max_segments(&mut self, max_segments: usize) {
         self.max_segments = max_segments.max(1);
     }
 
-    /// Appends a datagram of `len` bytes and returns its memory, which holds stale bytes. Returns
-    /// `None` if it does not fit this batch: flush, clear and retry.
+    /// Appends a datagram of `len` bytes and returns its memory, which contains stale bytes. `None`
+    /// if it does not fit: send the batch, clear it and retry.
     ///
-    /// A datagram shorter than the first one closes the batch; a longer one does not fit.
+    /// A datagram shorter than the first is the last of the batch. A longer one never fits.
     pub fn slot(&mut self, len: usize) -> Option<&mut [u8]> {
         if !self.has_room(len) {
             return None;
@@ -77,7 +77,7 @@ impl TransmitBuf {
         Some(&mut self.slab[start..start + len])
     }
 
-    /// Returns true if [`TransmitBuf::slot`] has room for a datagram of `len` bytes.
+    /// Returns whether a datagram of `len` bytes fits ([`TransmitBuf::slot`]).
     pub fn has_room(&self, len: usize) -> bool {
         !self.closed
             && self.segments < self.max_segments
@@ -85,7 +85,7 @@ impl TransmitBuf {
             && (self.segments == 0 || (len <= self.segment_size && self.len + len <= MAX_DATAGRAM))
     }
 
-    /// Empties the batch.
+    /// Removes all datagrams and releases the borrowed frame, if there is one.
     pub fn clear(&mut self) {
         self.len = 0;
         self.segments = 0;
@@ -94,13 +94,13 @@ impl TransmitBuf {
         self.frame = None;
     }
 
-    /// Accepts no more datagrams until it is cleared.
+    /// Ends the batch: no datagram fits until it is cleared.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Makes an empty batch refer to `segments` datagrams of `size` bytes in `frame` from `start`
-    /// on, and closes it. The reference keeps the frame from being written.
+    /// Makes this empty batch consist of `segments` datagrams of `size` bytes at offset `start` of
+    /// `frame`, and closes it. While the batch references the frame, the owner cannot write to it.
     ///
     /// # Panics
     /// If the batch is not empty.
@@ -111,9 +111,8 @@ impl TransmitBuf {
         self.closed = true;
     }
 
-    /// Returns the position of the batch in a file to send from. `None` if it lies elsewhere, or is
-    /// smaller than
-    /// [`Frame::MIN_ZERO_COPY_BYTES`]: the sender records no reference to such a batch.
+    /// Returns the position of the batch in a file, for zero-copy sending. `None` if it is not in a
+    /// file or smaller than [`Frame::MIN_ZERO_COPY_BYTES`], for which senders expect a copy.
     pub fn file_offset(&self) -> Option<FileOffset> {
         let (frame, start) = self.frame.as_ref().filter(|_| self.len >= Frame::MIN_ZERO_COPY_BYTES)?;
         let FileOffset { file, offset } = frame.file_offset()?;
@@ -125,13 +124,13 @@ impl TransmitBuf {
         self.ecn
     }
 
-    /// Sets the ECN codepoint of all datagrams, present and future.
+    /// Sets the ECN codepoint of all datagrams, until [`TransmitBuf::clear`].
     pub fn set_ecn(&mut self, ecn: Ecn) {
         self.ecn = ecn;
     }
 
-    /// Returns all datagrams end to end, each [`TransmitBuf::segment_size`] bytes; the last may be
-    /// shorter.
+    /// Returns the concatenated datagrams, each of [`TransmitBuf::segment_size`] bytes but the
+    /// last.
     pub fn bytes(&self) -> &[u8] {
         match &self.frame {
             Some((frame, start)) => &frame.bytes()[*start..*start + self.len],
@@ -144,12 +143,12 @@ impl TransmitBuf {
         self.max_segments
     }
 
-    /// Returns the size of each datagram, bytes; the last may be shorter.
+    /// Returns the bytes of each datagram; the last may be shorter.
     pub fn segment_size(&self) -> usize {
         self.segment_size
     }
 
-    /// Returns the number of datagrams.
+    /// Returns the number of datagrams in the batch.
     pub fn segments(&self) -> usize {
         self.segments
     }
@@ -159,7 +158,7 @@ impl TransmitBuf {
         self.segments == 0
     }
 
-    /// Iterates over the datagrams.
+    /// Iterates over the payloads of the datagrams.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let (bytes, size) = (self.bytes(), self.segment_size);
         (0..self.segments).map(move |i| &bytes[i * size..((i + 1) * size).min(bytes.len())])

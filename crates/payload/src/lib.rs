@@ -1,11 +1,11 @@
-//! Payload of the course and of the tests: little-endian 32-bit words, of which word i holds i (its
-//! low 32 bits). Pieces are generated on demand, so 2^30 words take no memory.
+//! Generated payload of tests and of the classic programs: an array of little-endian 32-bit words,
+//! in which word i has the value i mod 2^32. It needs no memory: parts are generated on demand.
 #![forbid(unsafe_code)]
 
-/// Bytes of one word.
+/// Size of a word, bytes.
 pub const WORD: u64 = 4;
 
-/// Writes the array's bytes from `offset` on into `out`.
+/// Fills `out` with the bytes of the array from byte `offset` on.
 pub fn fill(offset: u64, out: &mut [u8]) {
     let head = usize::try_from((WORD - offset % WORD) % WORD).unwrap_or(0).min(out.len());
     let (head, rest) = out.split_at_mut(head);
@@ -20,7 +20,7 @@ pub fn fill(offset: u64, out: &mut [u8]) {
     tail.copy_from_slice(&word.to_le_bytes()[..tail.len()]);
 }
 
-/// True if `bytes` are those of the array from `offset` on.
+/// Returns whether `bytes` equals the bytes of the array from byte `offset` on.
 pub fn matches(offset: u64, bytes: &[u8]) -> bool {
     let mut expected = [0; 1024];
     let mut offset = offset;
@@ -31,7 +31,7 @@ pub fn matches(offset: u64, bytes: &[u8]) -> bool {
     })
 }
 
-/// Writes the rest of the word at `offset`, at most to its end.
+/// Fills `out`, which must end within the word at byte `offset`, with bytes of that word.
 fn fill_part(offset: u64, out: &mut [u8]) {
     let bytes = word_at(offset).to_le_bytes();
     for (i, byte) in out.iter_mut().enumerate() {
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn crc_matches_the_reference_table() {
-        // docs/PROTOCOL.md, "Payload": as printed in published traces.
+        // From docs/PROTOCOL.md, section "Payload": CRCs in published traces.
         for (power, crc) in [(0, 0x2144_DF1C), (10, 0xF15F_689B), (14, 0xFC19_A074), (20, 0x5B0_360D_u32)] {
             assert_eq!(crc32fast::hash(&array(1 << power)), crc, "2^{power}");
         }
