@@ -2,40 +2,40 @@
 
 use rdt_transport::{ListenerConfig, ReceiverConfig};
 
-/// Paths between peers and their receivers.
+/// Whether a server emulates paths between peers and their receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkMode {
-    /// An emulated path for each peer, as its first SYN asks. The first connection draws losses
-    /// from `seed`, like any link with this seed; connection n, counted from 0 in the order of
-    /// admission, draws from `child_seed(seed, n)`.
+    /// The server emulates a path for each peer, as the peer's first SYN requests. Connection n
+    /// (from 0, in the order of admission) uses `child_seed(seed, n)`, but connection 0 uses
+    /// `seed`.
     Emulated {
-        /// Seed of all draws.
+        /// Seed of the random draws of all paths.
         seed: u64,
     },
-    /// No paths. Link properties in a SYN are checked and ignored.
+    /// The server emulates no paths. It validates link properties in a SYN and ignores them.
     None,
 }
 
-/// Configuration of a server: its listener, its links, their limits.
+/// Configuration of a server: its listener, its emulated links, and their limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerConfig {
-    /// Receivers and their limits.
+    /// Configuration of the listener: receivers and their limits.
     pub listener: ListenerConfig,
-    /// Paths between peers and receivers.
+    /// Whether paths between peers and receivers are emulated.
     pub link: LinkMode,
-    /// Memory limit of the links of all peers together, bytes.
+    /// Limit on the memory of packets inside the links of all peers together, bytes.
     pub link_memory_limit: u64,
-    /// Memory limit of one direction of one peer's path, bytes.
+    /// Limit on the memory of packets inside one direction of one peer's path, bytes.
     pub peer_link_memory_limit: u64,
 }
 
 impl ServerConfig {
-    /// The reference receiver: growing window, checksum, a path for each peer.
+    /// Returns the settings of the reference receiver: growing window, checksum, emulated paths.
     pub fn reference(seed: u64) -> Self {
         Self::new(ReceiverConfig::reference(), LinkMode::Emulated { seed })
     }
 
-    /// Default limits: those of [`ListenerConfig::new`] for receivers, and equal ones for links.
+    /// Returns a configuration with the limits of [`ListenerConfig::new`], and the same for links.
     pub fn new(receiver: ReceiverConfig, link: LinkMode) -> Self {
         let listener = ListenerConfig::new(receiver);
         Self {
@@ -46,8 +46,8 @@ impl ServerConfig {
         }
     }
 
-    /// Divides `bytes` of memory: half for receivers and half for links. One peer gets at most a
-    /// quarter of either half.
+    /// Sets all memory limits: half of `bytes` for receivers and half for links. One peer can use
+    /// at most a quarter of each half.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
         let half = bytes / 2;

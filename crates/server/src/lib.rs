@@ -1,4 +1,4 @@
-//! Many receivers behind one socket, each behind an emulated path of its own.
+//! Many receivers behind one socket, each at the end of its own emulated path.
 //!
 //! ```text
 //!             +--------------------------- Server -----------------------------+
@@ -8,9 +8,10 @@
 //!             +----------------------------------------------------------------+
 //! ```
 //!
-//! The first SYN of a peer describes its path; later SYNs do not change it. The server handles each
-//! packet that leaves a link at the packet's due time and in the order of due times, however late
-//! it is called. Lateness shows in [`ServerStats`] and not in the emulation.
+//! The first SYN of a peer describes its path; later SYNs do not change the path. The server
+//! handles each packet that leaves a link with the packet's due time as the current time, in the
+//! order of due times, however late the server is called. Late calls therefore do not change the
+//! emulation; [`ServerStats::lateness`] measures them.
 #![forbid(unsafe_code)]
 
 mod config;

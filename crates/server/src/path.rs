@@ -1,5 +1,5 @@
-//! Paths of peers, as the first SYN of each peer asks for them. The decoder of the SYN has checked
-//! all values, so the fallbacks for values out of range are never used.
+//! Emulated paths of peers, as the first SYN of each peer requests them. The decoder of the SYN has
+//! validated all values, so the fallbacks for values out of range are never used.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use rdt_transport::wire::native::LinkRequest;
 #[derive(Debug)]
 pub(crate) struct PeerPath {
     pub(crate) path: Path,
-    /// Propagation delay of both directions.
+    /// Sum of the propagation delays of both directions.
     pub(crate) rtt: Duration,
-    /// Time at which a link needs a call, as scheduled by the server.
+    /// Time of this path in [`Server`](crate::Server)'s `wakeups`. `None` if both links are empty.
     pub(crate) wakeup: Option<Instant>,
 }
 
 impl PeerPath {
-    /// Builds the path that a SYN asks for. One direction holds at most `memory_limit` bytes.
+    /// Creates the path that a SYN requests. `memory_limit` applies to each direction, in bytes.
     pub(crate) fn new(wanted: Option<LinkWanted>, memory_limit: u64, seed: u64) -> Self {
         let (rtt, config) = match wanted {
             Some(LinkWanted::Packets(link)) => classic_path(&link, memory_limit),
@@ -29,7 +29,7 @@ impl PeerPath {
     }
 }
 
-/// Path of a classic sender: its queue is limited in packets and counts those in flight.
+/// Returns RTT and path of a classic sender. Packets on the wire count towards its queue limit.
 pub(crate) fn classic_path(link: &LinkProperties, memory_limit: u64) -> (Duration, PathConfig) {
     let rtt = Duration::try_from_secs_f32(link.rtt_s).unwrap_or_default();
     let config = PathConfig::classic(ClassicLink {
@@ -43,7 +43,7 @@ pub(crate) fn classic_path(link: &LinkProperties, memory_limit: u64) -> (Duratio
     (rtt, config)
 }
 
-/// Path of a native sender: its queue is limited in bytes and counts waiting packets only.
+/// Returns RTT and path of a native sender. Only waiting packets count towards its queue limit.
 fn native_path(link: &LinkRequest, memory_limit: u64) -> (Duration, PathConfig) {
     let rtt = Duration::from_micros(u64::from(link.rtt_us));
     let probability = |ppb: u32| Probability::new(f64::from(ppb) / 1e9).unwrap_or(Probability::ZERO);

@@ -15,12 +15,12 @@ use rdt_transport::{
 use crate::path::PeerPath;
 use crate::{LinkMode, ServerConfig};
 
-/// Largest number of unused packet buffers.
+/// Limit on the pool of unused packet buffers.
 const MAX_POOLED_BUFFERS: usize = 256;
-/// Largest number of datagrams that wait for the socket. Further ones are dropped.
+/// Limit on the datagrams that wait for the socket. Further datagrams are dropped.
 const MAX_OUTGOING: usize = 16 * 1024;
 
-/// A datagram that waits for the socket, after its link or without one.
+/// A datagram that waits for the socket: it has left its reverse link, or its peer has no path.
 #[derive(Debug)]
 struct Outgoing<P> {
     peer: P,
@@ -28,32 +28,31 @@ struct Outgoing<P> {
     bytes: Vec<u8>,
 }
 
-/// A received datagram.
 #[derive(Debug, Clone, Copy)]
 struct Datagram<'a> {
     ecn: Ecn,
     bytes: &'a [u8],
 }
 
-/// Receivers of many peers, each behind the path that its first SYN asked for.
+/// Receivers of many peers, each behind the emulated path that the peer's first SYN requested.
 #[derive(Debug)]
 pub struct Server<P> {
     config: ServerConfig,
     listener: Listener<P>,
     paths: BTreeMap<P, PeerPath>,
-    /// Times at which paths need a call.
+    /// Next wake-up of each path whose links contain packets, earliest first.
     wakeups: BTreeSet<(Instant, P)>,
     outgoing: VecDeque<Outgoing<P>>,
     events: VecDeque<(P, ReceiverEvent)>,
     pool: Vec<Vec<u8>>,
-    /// Memory of all links, bytes.
+    /// Memory of the packets inside all links, bytes.
     link_memory: u64,
     max_link_memory: u64,
-    /// Paths created so far.
+    /// Number of paths created so far.
     connections: u64,
     outgoing_dropped: u64,
     lateness: DelayHistogram,
-    /// Ledgers of removed paths.
+    /// Sums of the ledgers of removed paths.
     removed_forward: Ledger,
     removed_reverse: Ledger,
 }
@@ -61,23 +60,23 @@ pub struct Server<P> {
 /// Counters of a server.
 #[derive(Debug, Clone)]
 pub struct ServerStats {
-    /// Datagrams and receivers.
+    /// Counters of the listener: datagrams and receivers.
     pub listener: ListenerStats,
     /// Sum over all forward links, including those of removed peers.
     pub forward: Ledger,
     /// Sum over all reverse links, including those of removed peers.
     pub reverse: Ledger,
-    /// Delay of packets that left a reverse link after their due time.
+    /// Times by which the server handled packets of reverse links after their due times.
     pub lateness: DelayHistogram,
-    /// Largest memory of all links together, bytes.
+    /// Highest memory of the packets inside all links together, bytes.
     pub max_link_memory: u64,
-    /// Replies dropped because the socket did not accept them fast enough.
+    /// Number of replies dropped because too many waited for the socket.
     pub outgoing_dropped: u64,
 }
 
 impl ServerStats {
-    /// Adds the counters of another server. Maxima are added up as well, although they may have
-    /// been reached at different times.
+    /// Adds the counters of another server. Maxima are added too, although the servers may have
+    /// reached them at different times.
     pub fn merge(&mut self, other: &Self) {
         self.listener.merge(&other.listener);
         self.forward.merge(&other.forward);
@@ -89,7 +88,7 @@ impl ServerStats {
 }
 
 impl<P: Copy + Ord + Debug + Hash> Server<P> {
-    /// A server without peers.
+    /// Creates a server without peers.
     pub fn new(config: ServerConfig) -> Self {
         Self {
             listener: Listener::new(config.listener),
@@ -109,13 +108,12 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// The listener behind the paths.
+    /// Returns the listener behind the paths.
     pub fn listener(&self) -> &Listener<P> {
         &self.listener
     }
 
-    /// The next unread bytes of `peer` in order, as far as they lie in one piece. Empty only if
-    /// there are none.
+    /// Returns contiguous unread bytes of `peer`, in order. Empty only if no byte is unread.
     pub fn data(&self, peer: P) -> &[u8] {
         self.listener.data(peer)
     }
@@ -125,53 +123,54 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.listener.consume(peer, n);
     }
 
-    /// Answers the FIN of `peer` after the application has stored the transfer.
+    /// Lets the receiver answer the FIN of `peer`: the application has stored the transfer.
     pub fn confirm(&mut self, now: Instant, peer: P) {
         self.listener.confirm(peer);
         self.route_replies(now);
     }
 
-    /// Removes `peer`, whose transfer cannot be stored, and the packets on its path.
+    /// Removes `peer`, whose transfer cannot be stored, with its path. Sends a CLOSE if it is
+    /// native.
     pub fn close(&mut self, peer: P) {
         self.listener.refuse(peer, CloseReason::Storage);
         self.absorb_events();
     }
 
-    /// Removes all native peers with unfinished transfers when the application ends. The CLOSEs
-    /// bypass the links, because the application may not run long enough for their delay.
+    /// Removes all native peers with unfinished transfers and sends each a CLOSE, at shutdown. The
+    /// CLOSEs bypass the links, because the program may end before links would deliver them.
     pub fn abort_unfinished(&mut self) {
         self.listener.refuse_unfinished(CloseReason::Aborted);
         self.absorb_events();
     }
 
-    /// Admits no more peers. Present ones stay.
+    /// Rejects new peers from now on. Existing peers stay connected.
     pub fn refuse_new(&mut self) {
         self.listener.refuse_new();
     }
 
-    /// Time until which `peer` may still repeat a packet whose answer was lost. Its first timeout
-    /// is three RTTs; `spare` is that timeout on a path without delay.
+    /// Returns until when `peer` may still repeat a packet whose answer was lost. Its first timeout
+    /// is three RTTs, or `spare` on a path without delay. `None` if the peer is unknown.
     pub fn quiet_at(&self, peer: P, spare: Duration) -> Option<Instant> {
         let rtt = self.paths.get(&peer).map_or(Duration::ZERO, |p| p.rtt);
         self.listener.last_active(peer).map(|at| at + 3 * rtt + spare)
     }
 
-    /// Forward and reverse ledger of the path of `peer`.
+    /// Returns the ledgers of the forward and the reverse link of `peer`. `None` without a path.
     pub fn path_ledgers(&self, peer: P) -> Option<(&Ledger, &Ledger)> {
         self.paths.get(&peer).map(|p| (p.path.forward.ledger(), p.path.reverse.ledger()))
     }
 
-    /// True if there are emulated links, which need calls on time.
+    /// Returns whether links are emulated, which requires that the caller polls on time.
     pub fn is_emulating(&self) -> bool {
         self.config.link != LinkMode::None
     }
 
-    /// Memory of receivers and links, bytes.
+    /// Returns the memory of receivers and of packets inside links, bytes.
     pub fn memory(&self) -> u64 {
         self.listener.memory() + self.link_memory
     }
 
-    /// Current counters.
+    /// Returns the current counters.
     pub fn stats(&self) -> ServerStats {
         let (mut forward, mut reverse) = (self.removed_forward, self.removed_reverse);
         for peer in self.paths.values() {
@@ -188,17 +187,17 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Pushes a datagram into the forward link of its peer.
+    /// Pushes a datagram into the forward link of its peer. The SYN of a new peer creates its path.
     fn enter(&mut self, now: Instant, peer: P, datagram: Datagram<'_>, seed: u64) {
         let Some(packet) = self.listener.inspect(now, peer, datagram.bytes) else {
-            // The listener may have a stateless reply.
+            // The listener may have answered with a stateless reply.
             return self.route_replies(now);
         };
         if let Packet::Syn(open) = packet {
             match self.listener.admit(now, peer, &open) {
                 Admission::New => self.add_path(peer, open.link, seed),
                 Admission::Known => {}
-                // An unconnected address has no path: its reply bypasses the links.
+                // An address that is not connected has no path, so the reply bypasses the links.
                 Admission::Refused | Admission::Unproven => return self.route_replies(now),
             }
         }
@@ -209,8 +208,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
     }
 
     fn add_path(&mut self, peer: P, wanted: Option<LinkWanted>, seed: u64) {
-        // The first path uses the seed itself, so its packet n has the fate of packet n of a single
-        // link with this seed.
+        // The first path uses `seed`, so it loses the same packets as a single link with this seed.
         let seed = match self.connections {
             0 => seed,
             n => child_seed(seed, n),
@@ -226,7 +224,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         emulator::Packet::from(bytes).with_ecn(emulator::Ecn::from_bits(datagram.ecn.bits()))
     }
 
-    /// Pushes a packet into one link of a path, within the memory limit of all links.
+    /// Pushes a packet into a link, whose memory it limits to what the other links leave.
     fn push(&mut self, now: Instant, peer: P, packet: emulator::Packet, direction: Direction) {
         let Some(entry) = self.paths.get_mut(&peer) else { return self.recycle(packet.bytes) };
         let link = entry.path.link_mut(direction);
@@ -234,7 +232,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         let free = self.config.link_memory_limit.saturating_sub(self.link_memory - before);
         link.set_memory_limit(self.config.peer_link_memory_limit.min(free));
         let dropped = entry.path.push(direction, now, packet).err();
-        // May be less than before: the packet may have evicted others.
+        // May be less than `before`: a drop-head queue drops packets for a new one.
         let held = entry.path.link_mut(direction).held_bytes();
         self.link_memory = self.link_memory - before + held;
         self.max_link_memory = self.max_link_memory.max(self.link_memory);
@@ -244,7 +242,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         self.schedule(peer);
     }
 
-    /// Reschedules a path for the next wake-up of its links.
+    /// Updates `wakeups` to the next wake-up of the links of `peer`.
     fn schedule(&mut self, peer: P) {
         let Some(entry) = self.paths.get_mut(&peer) else { return };
         let wanted = match (entry.path.forward.next_wakeup(), entry.path.reverse.next_wakeup()) {
@@ -262,7 +260,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Handles all deliveries due by `now` in the order of their due times, each at its due time.
+    /// Handles all deliveries due by `now` in order, each with its due time as the current time.
     fn advance(&mut self, now: Instant) {
         while let Some(&(due, peer)) = self.wakeups.first()
             && due <= now
@@ -306,9 +304,8 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         delivery
     }
 
-    /// Pushes the listener's replies into the reverse links.
+    /// Moves the listener's replies into the reverse links, or `outgoing` for peers without a path.
     fn route_replies(&mut self, now: Instant) {
-        // The common case: no reply.
         if !self.listener.may_reply() || !self.is_emulating() {
             return;
         }
@@ -317,7 +314,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
             bytes.clear();
             bytes.extend_from_slice(reply);
             if self.paths.contains_key(&peer) {
-                // Not-ECT: replies are not congestion-controlled.
+                // Sent as Not-ECT, because replies are not congestion-controlled.
                 self.push(now, peer, bytes.into(), Direction::Reverse);
             } else {
                 self.put_out(Outgoing { peer, ecn: Ecn::NotEct, bytes });
@@ -331,7 +328,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Moves events out of the listener and removes the paths of removed peers.
+    /// Moves events from the listener to `events`, and removes the paths of removed peers.
     fn absorb_events(&mut self) {
         while let Some((peer, event)) = self.listener.poll_event() {
             match event {
@@ -346,7 +343,7 @@ impl<P: Copy + Ord + Debug + Hash> Server<P> {
         }
     }
 
-    /// Drops queued events about bytes that are discarded.
+    /// Drops queued events about bytes that the listener has discarded.
     fn withdraw(&mut self, peer: P) {
         let void = |event| matches!(event, ReceiverEvent::Readable | ReceiverEvent::Finished { .. });
         self.events.retain(|(p, event)| *p != peer || !void(*event));
@@ -370,8 +367,8 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
     fn handle_datagram(&mut self, now: Instant, peer: P, ecn: Ecn, datagram: &[u8]) {
         match self.config.link {
             LinkMode::None => self.listener.handle_datagram(now, peer, ecn, datagram),
-            // Deliveries wait for `handle_timeout`. The socket is read first, because its buffer is
-            // the one queue that the model does not contain.
+            // `handle_timeout` handles deliveries later. All input comes first, because the
+            // socket's buffer is the one queue that the emulation does not model.
             LinkMode::Emulated { seed } => {
                 self.enter(now, peer, Datagram { ecn, bytes: datagram }, seed);
             }
@@ -399,7 +396,7 @@ impl<P: Copy + Ord + Debug + Hash> Endpoint for Server<P> {
         if !self.is_emulating() {
             return self.listener.poll_transmit(now, out);
         }
-        // Replies that no packet triggered: window updates and delayed ACKs.
+        // Includes replies that no packet triggered: window updates and delayed ACKs.
         self.route_replies(now);
         let &Outgoing { peer, ecn, .. } = self.outgoing.front()?;
         let before = out.segments();

@@ -1,4 +1,4 @@
-//! Unit tests of a server, called at given times (ns).
+//! Unit tests of a server that is called at given times, in ns since the start.
 
 use rdt_emulator::Path;
 use rdt_transport::wire::{
@@ -10,11 +10,11 @@ use super::*;
 use crate::ServerConfig;
 use crate::path::classic_path;
 
-/// 1 Mbit/s: 12 bytes take 96 us, 28 take 224 us, 1008 take 8064 us.
+/// At 1 Mbit/s, 12 bytes take 96 us, 28 bytes 224 us and 1008 bytes 8064 us.
 const LINK: LinkProperties =
     LinkProperties { rtt_s: 0.1, speed_bps: 1e6, loss_forward: 0.0, loss_reverse: 0.0, buffer: 10 };
-/// Time from a SYN to its SYN-ACK, ns. As a 32-bit float, the RTT of the SYN is 1 ns longer than
-/// 100 ms.
+/// Time from a SYN to its SYN-ACK, ns: two delays and two serialisation times. The SYN's RTT, a
+/// 32-bit float, is 1 ns more than 100 ms.
 const SYN_ANSWERED: u64 = 50_000_000 + 224_000 + 50_000_001 + 96_000;
 
 struct Script {
@@ -55,7 +55,7 @@ impl Script {
         self.server.handle_datagram(self.at(ns), peer, Ecn::NotEct, &bytes);
     }
 
-    /// Calls the server at `ns`; returns the replies that leave.
+    /// Calls the server at `ns` and returns the replies that it sends.
     fn run(&mut self, ns: u64) -> Vec<(u8, FromReceiver)> {
         self.server.handle_timeout(self.at(ns));
         let mut replies = Vec::new();
@@ -96,8 +96,7 @@ fn syn_and_syn_ack_cross_links() {
 fn late_call_is_recorded_as_lateness() {
     let mut script = Script::new(|_| {});
     script.syn(0, 1, LINK);
-    // The server is not called until long after the SYN left its link; its answer is due all the
-    // same.
+    // A late call after the SYN left its link does not change the due time of the answer.
     assert_eq!(script.run(SYN_ANSWERED - 1), []);
     assert_eq!(script.run(SYN_ANSWERED + 5_000_000), [(1, SYN_ACK)]);
     let late = script.server.stats().lateness;
@@ -145,7 +144,7 @@ fn first_peer_matches_link_with_seed() {
     let mut alone = Path::new(classic_path(&lossy, u64::MAX).1, 1);
     let lost = |script: &Script| script.server.path_ledgers(1).unwrap().0.dropped_loss;
     let mut fates = Vec::new();
-    // The SYN is packet 0 of the link.
+    // The SYN is packet 0 of the forward link.
     script.syn(0, 1, lossy);
     fates.push(lost(&script) > 0);
     for seq in 0..PACKETS {
@@ -292,7 +291,7 @@ fn window_update_takes_reverse_link() {
     let unread = usize::try_from(script.server.listener().unread(1)).unwrap();
     script.server.consume(1, unread);
     assert_eq!(script.run(200_000_000), [], "5 ms on the link");
-    // The window leaves room for the bytes that an application that keeps up may have unread.
+    // The window leaves room for unread bytes of an application that reads without delay.
     let update = FromReceiver::Ack { ack: full, wnd: (1 << 19) / 1000 };
     let left = script.run_to(210_000_000);
     assert!(matches!(left[..], [(at, reply)] if at > 205_000_000 && reply == update), "{left:?}");
