@@ -1,11 +1,9 @@
-//! Priority queue of events. Events of the same time keep the order of insertion, so a run depends
-//! on its inputs alone.
+//! Priority queue of events. Events of the same time are in the order of insertion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// Events with their times.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     heap: BinaryHeap<Reverse<(Instant, u64, T)>>,
@@ -22,7 +20,6 @@ impl<T: Ord> EventQueue<T> {
         self.inserted += 1;
     }
 
-    /// Time of the next event.
     pub(crate) fn next_time(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((time, ..))| *time)
     }

@@ -1,9 +1,9 @@
-//! Simulation in virtual time: any number of senders and servers, connected by wires that they may
-//! share. A wire is an emulated path. Runs are as fast as the processor allows, and equal for equal
-//! seeds.
+//! Simulation of transfers in virtual time: senders and servers, connected by emulated paths
+//! (*wires*) that several pairs may share. Equal seeds give equal runs.
 //!
 //! A [`Simulation`] owns the clock, the nodes and the wires; a [`Scenario`] describes and runs one
-//! transfer. Nodes are driven by the same [`turn`](rdt_transport::drive::turn) as real sockets.
+//! transfer. A node is a sender or a server with its application. The same function,
+//! [`turn`](rdt_transport::drive::turn), drives nodes and real sockets.
 //!
 //! | noun | file | owns |
 //! |---|---|---|

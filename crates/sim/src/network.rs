@@ -1,4 +1,4 @@
-//! Network between nodes: wires, inboxes, and the hash of all arrivals.
+//! Network between nodes: wires, inboxes, and the hash of all arriving datagrams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -10,12 +10,12 @@ use rdt_transport::{Ecn, TransmitBuf};
 
 use crate::node::NodeId;
 
-/// Largest number of unused buffers.
+/// Limit on the pool of unused datagram buffers.
 const MAX_POOLED_BUFFERS: usize = 64;
-/// FNV-1a, 64 bits: offset basis and prime.
+/// Offset basis and prime of the 64-bit FNV-1a hash.
 const FNV: (u64, u64) = (0xCBF2_9CE4_8422_2325, 0x0000_0100_0000_01B3);
 
-/// Coalesced datagrams from one node, as a socket with GRO returns them.
+/// Datagrams from one node, coalesced as by a socket with GRO. `stride` is the bytes of each.
 #[derive(Debug)]
 pub(crate) struct Batch {
     from: NodeId,
@@ -24,23 +24,21 @@ pub(crate) struct Batch {
     ecn: Ecn,
 }
 
-/// Observer of all datagrams that can inject more, for tests that judge a transfer by its
-/// datagrams.
+/// Sees all datagrams and can inject more, for tests that examine the datagrams of a transfer.
 pub trait Interceptor: Debug + Send {
-    /// Called when a node sends a datagram, before it enters its wire.
+    /// Called when a node sends a datagram, before the datagram enters its wire.
     fn on_sent(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]);
 
-    /// Called when a datagram reaches a node, before it is read. The returned datagrams reach the
-    /// node right after it, with the same source.
+    /// Called when a datagram arrives at a node, before the node reads it. The returned datagrams
+    /// arrive directly after it, from the same source.
     fn on_arrived(&mut self, now: Instant, from: NodeId, to: NodeId, datagram: &[u8]) -> Vec<Vec<u8>>;
 }
 
-/// Rewriting of ECN codepoints on all wires, apart from marks of their queues: maps the time since
-/// the start and the codepoint of a datagram to the new codepoint, or to `None` to drop the
-/// datagram.
+/// Rewrites the ECN codepoint of a datagram before a wire. Its arguments are the time since the
+/// start and the codepoint. Returns the new codepoint, or `None` to drop the datagram.
 pub type EcnRewrite = fn(Duration, Ecn) -> Option<Ecn>;
 
-/// Identifier of a wire, an emulated path, in its simulation.
+/// Identifier of a wire (an emulated path) in its simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WireId(u32);
 
@@ -50,15 +48,13 @@ impl WireId {
     }
 }
 
-/// Source and destination.
 type Ends = (NodeId, NodeId);
 
-/// Route from one node to another.
 #[derive(Debug, Clone, Copy)]
 struct Route {
     wire: WireId,
     direction: Direction,
-    /// Index in [`Network::flows`], and the tag of its packets on the wire.
+    /// Index of this route in [`Network::flows`], which is also the tag of its packets on the wire.
     flow: u32,
 }
 
@@ -69,26 +65,26 @@ fn link(path: &Path, direction: Direction) -> &Link {
     }
 }
 
-/// Inboxes, wires and routes. A pair of nodes without a route is connected without delay or loss.
+/// Inboxes, wires and routes. Datagrams between nodes without a route arrive without delay or loss.
 #[derive(Debug)]
 pub(crate) struct Network {
     epoch: Instant,
     inboxes: Vec<VecDeque<Batch>>,
     wires: Vec<Path>,
     routes: BTreeMap<Ends, Route>,
-    /// Source and destination by tag. Entries are never removed: packets of a replaced route may
-    /// still be on its wire.
+    /// Source and destination for each packet tag. Entries are never removed, because packets of a
+    /// replaced route may still be on its wire.
     flows: Vec<Ends>,
     pool: Vec<Vec<u8>>,
-    /// Nodes with new datagrams in their inbox.
+    /// Nodes to drive: they have new datagrams, or their state was changed from outside.
     pub(crate) woken: VecDeque<NodeId>,
-    /// Wires whose wake-up time may have changed.
+    /// Directions of wires whose next wake-up may have changed.
     pub(crate) rescheduled: Vec<(WireId, Direction)>,
-    /// Datagrams that reached an inbox.
+    /// Number of datagrams that arrived at inboxes.
     pub(crate) datagrams: u64,
     pub(crate) hash: u64,
     pub(crate) interceptor: Option<Box<dyn Interceptor>>,
-    /// Applied on all wires.
+    /// Applied to datagrams on all wires. `None`: codepoints are not changed.
     pub(crate) ecn_rewrite: Option<EcnRewrite>,
 }
 
@@ -114,7 +110,7 @@ impl Network {
         self.inboxes.push(VecDeque::new());
     }
 
-    /// Adds a wire without routes and starts its schedules at the start of the simulation.
+    /// Adds a wire without routes. The origin of its schedules is the start of the simulation.
     pub(crate) fn add_wire(&mut self, mut path: Path) -> WireId {
         assert!(
             path.forward.next_wakeup().is_none() && path.reverse.next_wakeup().is_none(),
@@ -146,7 +142,7 @@ impl Network {
         link(&self.wires[wire.index()], direction).next_wakeup()
     }
 
-    /// Moves due packets of one direction of a wire into the inboxes.
+    /// Moves the packets of one direction of a wire that are due by `now` into the inboxes.
     pub(crate) fn run_wire(&mut self, now: Instant, wire: WireId, direction: Direction) {
         while let Some(delivery) = self.wires[wire.index()].pop(direction, now) {
             let (from, to) = self.flows[delivery.tag as usize];
@@ -188,7 +184,7 @@ impl Network {
         self.note((u64::from(batch.from.0) << 32) | u64::from(to.0));
         for datagram in batch.bytes.chunks(batch.stride.max(1)) {
             self.datagrams += 1;
-            // Twelve bytes hold the type and the numbers that distinguish packets.
+            // The first 12 bytes contain type and numbers, which distinguish packets.
             let mut head = [0; 16];
             let n = datagram.len().min(12);
             head[..n].copy_from_slice(&datagram[..n]);
@@ -216,14 +212,14 @@ impl Network {
     }
 }
 
-/// One node's view of the network, as a socket.
+/// Simulated socket of one node during a turn.
 pub(crate) struct NodeIo<'a, P> {
     pub(crate) network: &'a mut Network,
     pub(crate) node: NodeId,
     pub(crate) now: Instant,
     pub(crate) batch: &'a mut TransmitBuf,
     pub(crate) received: Option<Batch>,
-    /// Maps a peer to its node; senders have one peer, `default_peer`.
+    /// Maps a peer to its node. The second argument is `default_peer`, the only peer of a sender.
     pub(crate) address: fn(P, NodeId) -> NodeId,
     pub(crate) peer: fn(NodeId) -> P,
     pub(crate) default_peer: NodeId,

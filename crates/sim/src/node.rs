@@ -1,5 +1,5 @@
-//! Nodes and their applications: a sender that transfers an array of 64-bit words, each equal to
-//! its index, and a server that checks every byte of it.
+//! Nodes with their applications: a sender that transfers the array of `rdt-payload`, and a server
+//! that compares every byte with the array.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -23,34 +23,34 @@ impl NodeId {
 /// State of a sender's transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The transfer is under way.
+    /// The transfer has not ended.
     Running,
-    /// The FIN-ACK arrived.
+    /// The transfer succeeded: the FIN-ACK arrived.
     Finished {
-        /// CRC-32 of the stream, as the receiver computed it.
+        /// CRC-32 of the stream, computed by the receiver.
         crc: u32,
     },
     /// The transfer failed.
     Failed {
-        /// Phase in which it failed.
+        /// Phase of the transfer at the failure.
         phase: Phase,
-        /// Cause.
+        /// Cause of the failure.
         error: TransferError,
     },
 }
 
 /// A sender and its application.
 pub struct SenderNode {
-    /// The protocol machine.
+    /// Protocol state machine of the sender.
     pub sender: Sender,
-    /// State of its transfer.
+    /// State of the transfer.
     pub outcome: Outcome,
-    /// Time at which the transfer ended.
+    /// Time at which the transfer succeeded or failed. `None` while it is running.
     pub ended_at: Option<Instant>,
     pub(crate) server: NodeId,
-    /// Bytes written so far.
+    /// Bytes of the transfer written into the sender so far.
     written: u64,
-    /// Bytes of the whole transfer.
+    /// Length of the transfer, bytes.
     bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl SenderNode {
         Self { sender, outcome: Outcome::Running, ended_at: None, server, written: 0, bytes }
     }
 
-    /// Fills the send buffer and handles events; true if another call may have more to do.
+    /// Fills the send buffer and handles events. Returns true if another call may have more to do.
     pub(crate) fn pump(&mut self, now: Instant) -> bool {
         let mut busy = self.fill();
         while let Some(event) = self.sender.poll_event() {
@@ -92,7 +92,7 @@ impl SenderNode {
             self.sender.advance(n);
             busy = true;
             if self.written == self.bytes {
-                // Cannot fail: the sender was opened with the node.
+                // Cannot fail: the sender was opened when the node was created.
                 let _ = self.sender.finish();
             }
         }
@@ -100,31 +100,30 @@ impl SenderNode {
     }
 }
 
-/// Newest transfer of one peer, as its server received it.
+/// Latest transfer of one peer, as its server received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes read, in order.
+    /// Number of bytes that the application has read.
     pub bytes: u64,
-    /// True while every byte has its expected value.
+    /// True while every byte read has its expected value.
     pub intact: bool,
-    /// CRC-32 of the stream, once finished.
+    /// CRC-32 of the stream. `None` until all bytes are read.
     pub crc: Option<u32>,
-    /// Number of SYNs that started it or started it again.
+    /// Number of times that the peer started a transfer, including this one.
     pub starts: u32,
-    /// Time from the first to the last data packet, once finished.
+    /// Time from the first to the last data packet. `None` until all bytes are read.
     pub elapsed: Option<Duration>,
-    /// Set when the server removed the peer: true if the transfer was unfinished.
+    /// `None` until the server removes the peer; then true if the transfer was unfinished.
     pub closed: Option<bool>,
 }
 
 impl Default for Transfer {
-    /// An empty transfer is intact.
     fn default() -> Self {
         Self { bytes: 0, intact: true, crc: None, starts: 0, elapsed: None, closed: None }
     }
 }
 
-/// End of a transfer whose last bytes are not read yet.
+/// Results of a transfer whose last bytes the application has not read yet.
 #[derive(Debug, Clone, Copy)]
 struct Finish {
     bytes: u64,
@@ -134,20 +133,20 @@ struct Finish {
 
 /// A server, its application and the transfers that it received.
 pub struct ServerNode {
-    /// The protocol machine.
+    /// Server with its listener and links.
     pub server: Server<NodeId>,
-    /// Newest transfer of each peer. Bytes are checked only if the receivers keep them.
+    /// Latest transfer of each peer. Bytes are checked only if the receivers store the payload.
     pub transfers: BTreeMap<NodeId, Transfer>,
     /// Read policy of the application; `None` if it reads immediately.
     reader: Option<Reader>,
-    /// Read policies for single peers, which take precedence.
+    /// Read policies for single peers, which override `reader`.
     readers: BTreeMap<NodeId, Reader>,
-    /// Peers with unread bytes.
+    /// Peers that may have unread bytes.
     unread: BTreeSet<NodeId>,
     finishing: BTreeMap<NodeId, Finish>,
-    /// Time of the application's next read.
+    /// Time of the application's next read. `None` if no policy delays a read.
     read_at: Option<Instant>,
-    /// The application does nothing before this time.
+    /// Time before which the application does nothing. `None`: it is not stalled.
     pub(crate) asleep_until: Option<Instant>,
 }
 
@@ -165,17 +164,15 @@ impl ServerNode {
         }
     }
 
-    /// Sets the read policy.
     pub(crate) fn set_read_policy(&mut self, policy: ReadPolicy, epoch: Instant) {
         self.reader = Some(Reader::new(policy, epoch));
     }
 
-    /// Sets the read policy for the data of `peer`.
     pub(crate) fn set_peer_read_policy(&mut self, peer: NodeId, policy: ReadPolicy, epoch: Instant) {
         self.readers.insert(peer, Reader::new(policy, epoch));
     }
 
-    /// Handles events, reads, checks and confirms; true if another call may have more to do.
+    /// Handles events, then reads, checks and confirms data. Returns true if it did anything.
     pub(crate) fn pump(&mut self, now: Instant) -> bool {
         if self.asleep_until.is_some_and(|until| now < until) {
             return false;
@@ -208,13 +205,13 @@ impl ServerNode {
         busy
     }
 
-    /// Reads as the policy allows and confirms a transfer read to its end; true if any byte was
-    /// read.
+    /// Reads the bytes of `peer` that the policy allows, and confirms a transfer that is read to
+    /// its end. Returns true if it did anything.
     fn read(&mut self, now: Instant, peer: NodeId) -> bool {
         let transfer = self.transfers.entry(peer).or_default();
         let before = transfer.bytes;
         let mut reader = self.readers.get_mut(&peer).or(self.reader.as_mut());
-        // Unread data may lie in several pieces.
+        // `data` returns contiguous bytes, so unread data may need several calls.
         while let data = self.server.data(peer)
             && !data.is_empty()
         {
@@ -243,7 +240,6 @@ impl ServerNode {
     }
 }
 
-/// A node of either kind.
 pub(crate) enum Node {
     Sender(Box<SenderNode>),
     Server(Box<ServerNode>),

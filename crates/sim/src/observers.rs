@@ -1,4 +1,4 @@
-//! Observers of a sender: its metrics sampled over virtual time, and its window reductions.
+//! Observers of a sender: metrics sampled at fixed intervals, and window reductions.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,39 +8,39 @@ use std::time::{Duration, Instant};
 use rdt_transport::congestion::Cause;
 use rdt_transport::{Metrics, Observer, Trace};
 
-/// Samples at a fixed interval. Sample i holds the state at time i x interval, before the events of
-/// that time. All vectors have the same length.
+/// Metrics of a sender, sampled at a fixed interval. Sample i is the state at time i * interval,
+/// before the events of that time. All vectors have the same length.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
-    /// Time since the start of virtual time, s.
+    /// Times of the samples, seconds since the start of virtual time.
     pub time_s: Vec<f64>,
-    /// Congestion window, bytes.
+    /// Congestion window at each sample, bytes.
     pub cwnd: Vec<u64>,
-    /// Slow-start threshold, bytes; `None` if the controller has none.
+    /// Slow-start threshold at each sample, bytes; `None` if the controller has none.
     pub ssthresh: Vec<Option<u64>>,
-    /// Smoothed round-trip time, s; 0 before the handshake.
+    /// Smoothed RTT at each sample, seconds; 0 before the handshake.
     pub srtt_s: Vec<f64>,
-    /// Bytes in flight.
+    /// Bytes in flight at each sample.
     pub in_flight: Vec<u64>,
-    /// Newest delivery-rate sample, bytes per second; 0 before the first.
+    /// Latest delivery-rate measurement at each sample, bytes per second; 0 before the first.
     pub delivery_rate: Vec<u64>,
-    /// Receiver's window, in packets (classic) or bytes (native).
+    /// Receiver's window at each sample, in packets (classic format) or bytes (native format).
     pub rwnd: Vec<u64>,
 }
 
 impl Series {
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         self.time_s.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.time_s.is_empty()
     }
 
-    /// Mean of the congestion window over the samples in `range` of time, s, in bytes; `None` if
-    /// there are none.
+    /// Returns the mean congestion window, in bytes, of the samples with times in `range`, in
+    /// seconds. `None` if there are none.
     #[allow(clippy::cast_precision_loss, reason = "a mean of windows, which are far below 2^53")]
     pub fn mean_cwnd(&self, range: &Range<f64>) -> Option<f64> {
         let inside: Vec<u64> =
@@ -49,8 +49,8 @@ impl Series {
         (!inside.is_empty()).then(|| sum / inside.len() as f64)
     }
 
-    /// Formats as CSV: a header with units, then one line a sample. An absent threshold is an empty
-    /// cell.
+    /// Returns the samples as CSV: a header with units, then one line for each sample. A missing
+    /// slow-start threshold is an empty cell.
     pub fn to_csv(&self) -> String {
         let mut csv = String::from(
             "time_s,cwnd_bytes,ssthresh_bytes,srtt_s,in_flight_bytes,delivery_rate_bytes_per_s,rwnd\n",
@@ -93,13 +93,13 @@ struct Sampling {
     series: Series,
 }
 
-/// Observer that records a [`Series`]. Clones share the samples: give one to the sender and keep
-/// one.
+/// Observer that records a [`Series`]. Clones share the samples, so one clone observes the sender
+/// and another returns the samples.
 #[derive(Debug, Clone)]
 pub struct Recorder(Arc<Mutex<Sampling>>);
 
 impl Recorder {
-    /// Records a sample every `interval` from `epoch` on, which is
+    /// Creates a recorder that samples every `interval` from `epoch` on. `epoch` is
     /// [`Simulation::epoch`](crate::Simulation::epoch).
     ///
     /// # Panics
@@ -110,7 +110,7 @@ impl Recorder {
         Self(Arc::new(Mutex::new(Sampling { epoch, interval, next, metrics, series })))
     }
 
-    /// Samples up to the newest event of the sender.
+    /// Returns the samples up to the latest event of the sender.
     pub fn series(&self) -> Series {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).series.clone()
     }
@@ -134,23 +134,23 @@ impl Observer for Recorder {
 #[derive(Debug, Default)]
 struct Seen {
     cwnd: u64,
-    /// Window at the start of a recovery whose threshold is not known yet.
+    /// Congestion window at the start of a recovery whose new threshold is not known yet.
     began: Option<u64>,
     ratios: Vec<f64>,
 }
 
-/// Observer that records the ratio `ssthresh / cwnd` of each window reduction after a loss. Clones
-/// share the ratios: give one to the sender and keep one.
+/// Observer that records `ssthresh / cwnd` (after and before) of each window reduction after a
+/// loss. Clones share the ratios, so one clone observes the sender and another returns them.
 #[derive(Debug, Clone, Default)]
 pub struct WindowReductions(Arc<Mutex<Seen>>);
 
 impl WindowReductions {
-    /// Ratios of all reductions so far, in order.
+    /// Returns the ratios of all reductions so far, in order.
     pub fn ratios(&self) -> Vec<f64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).ratios.clone()
     }
 
-    /// Mean of the ratios; `None` if there was no reduction.
+    /// Returns the mean of the ratios. `None` if there was no reduction.
     #[allow(clippy::cast_precision_loss, reason = "a count of reductions")]
     pub fn mean(&self) -> Option<f64> {
         let ratios = self.ratios();

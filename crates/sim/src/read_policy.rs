@@ -1,35 +1,32 @@
-//! Read policy of a server's application: limits on how much it reads and when. The node does the
-//! reading.
+//! Read policy of a server's application: how much it may read and when. The node reads the data.
 
 use std::time::{Duration, Instant};
 
-/// Interval between two reads of an application that reads at a rate.
+/// Interval between two reads of an application with [`ReadPolicy::AtRate`].
 const TICK: Duration = Duration::from_millis(10);
 
-/// Behaviour of an application that does not always read immediately. Times count from the start of
-/// virtual time.
+/// When an application reads if not always immediately. Times count from the start of virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadPolicy {
-    /// Reads this many bytes per second, in portions every 10 ms. A missed portion is not made up
-    /// for.
+    /// Reads at most this number of bytes per second: a hundredth of it in each interval of 10 ms.
+    /// What is not read in an interval is not added to the next.
     AtRate(u64),
-    /// Reads nothing for a time, and everything immediately before and after.
+    /// Reads nothing during a stall, and everything immediately before and after it.
     Stalled {
-        /// Time at which the application stops reading.
+        /// Start of the stall, since the start of virtual time.
         from: Duration,
         /// Length of the stall.
         length: Duration,
     },
 }
 
-/// State of an application that follows a [`ReadPolicy`].
 #[derive(Debug)]
 pub(crate) struct Reader {
     policy: ReadPolicy,
     epoch: Instant,
-    /// Index of the tick that `budget` belongs to.
+    /// Interval of 10 ms to which `budget` applies, counted from the start.
     tick: u128,
-    /// Bytes that may still be read in this tick.
+    /// Bytes that the application may still read in interval `tick`.
     budget: u64,
 }
 
@@ -38,7 +35,6 @@ impl Reader {
         Self { policy, epoch, tick: u128::MAX, budget: 0 }
     }
 
-    /// Bytes that may be read now.
     pub(crate) fn budget(&mut self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.epoch);
         match self.policy {
@@ -60,18 +56,18 @@ impl Reader {
         }
     }
 
-    /// Counts bytes that were read.
+    /// Subtracts bytes that the application has read from the budget.
     pub(crate) fn read(&mut self, bytes: u64) {
         self.budget = self.budget.saturating_sub(bytes);
     }
 
-    /// Time at which reading continues, if nothing may be read at `now`.
+    /// Returns when the application may read again, if it may not read at `now`.
     pub(crate) fn next(&self, now: Instant) -> Instant {
         let elapsed = now.saturating_duration_since(self.epoch);
         match self.policy {
             ReadPolicy::AtRate(_) => {
                 let into = elapsed.as_nanos() % TICK.as_nanos();
-                // The remainder is below 10 ms, so it always fits.
+                // The remainder is below 10 ms, so the conversion cannot fail.
                 now + TICK.saturating_sub(Duration::from_nanos(u64::try_from(into).unwrap_or(0)))
             }
             ReadPolicy::Stalled { from, length } => self.epoch + from + length,

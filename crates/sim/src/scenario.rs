@@ -1,4 +1,4 @@
-//! Scenario: one transfer over one link, described by a few numbers, and its report.
+//! Scenario: one transfer over one path, described by a few numbers, and its report.
 
 use std::time::Duration;
 
@@ -8,36 +8,35 @@ use rdt_transport::{Attempts, LinkProperties, ReceiverConfig, SenderConfig, Send
 
 use crate::{NodeId, Outcome, Simulation, Transfer};
 
-/// A transfer from one sender to one server over the link that the sender asks for.
+/// A transfer in the classic format over the path that the sender requests of the server.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// Sender's window, packets.
+    /// Window of the sender, packets.
     pub window: u32,
-    /// Round-trip propagation time, seconds.
+    /// Requested round-trip propagation time of the path, seconds.
     pub rtt_s: f32,
-    /// Rate of each direction, bits per second.
+    /// Requested rate of each direction, bits per second.
     pub speed_bps: f32,
-    /// Loss probability towards the receiver.
+    /// Requested loss probability towards the receiver, 0 to 1.
     pub loss_forward: f32,
-    /// Loss probability towards the sender.
+    /// Requested loss probability towards the sender, 0 to 1.
     pub loss_reverse: f32,
-    /// Router buffer, packets.
+    /// Requested router buffer of each direction, packets.
     pub buffer: u32,
-    /// Bytes to transfer.
+    /// Length of the transfer, bytes.
     pub bytes: u64,
-    /// Bytes of a full datagram.
+    /// UDP payload of a full datagram, bytes.
     pub packet_size: usize,
-    /// Attempt limits.
+    /// Limits on the transmissions of a packet before the sender aborts.
     pub attempts: Attempts,
-    /// Seed of every draw.
+    /// Seed of the path's random draws.
     pub seed: u64,
-    /// True to keep and check every byte at the receiver; false to check only the CRC-32 and the
-    /// count.
+    /// True if the server compares every byte, false if only CRC-32 and length are checked.
     pub check_bytes: bool,
 }
 
 impl Default for Scenario {
-    /// 2^14 words, window 10, 100 ms, 1 Gbit/s, no loss.
+    /// 2^14 words of payload, a window of 10 packets, 100 ms, 1 Gbit/s, no loss.
     fn default() -> Self {
         Self {
             window: 10,
@@ -55,27 +54,27 @@ impl Default for Scenario {
     }
 }
 
-/// Result of a scenario.
+/// Results of a scenario.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// End of the transfer.
+    /// How the transfer ended; [`Outcome::Running`] if it did not end within the limit.
     pub outcome: Outcome,
-    /// The sender's counters.
+    /// Counters of the sender.
     pub sender: SenderStats,
-    /// The transfer as received.
+    /// The transfer as the server received it.
     pub received: Transfer,
-    /// The server's counters.
+    /// Counters of the server.
     pub server: ServerStats,
-    /// Virtual time from the first SYN to the end.
+    /// Virtual time from the first SYN to the end of the transfer.
     pub elapsed: Duration,
-    /// Hash of all arrivals; see [`Simulation::hash`].
+    /// Hash of all arriving datagrams; see [`Simulation::hash`].
     pub hash: u64,
-    /// Datagrams that arrived at either end.
+    /// Number of datagrams that arrived at either end.
     pub datagrams: u64,
 }
 
 impl Scenario {
-    /// The sender's configuration.
+    /// Returns the sender's configuration.
     pub fn sender_config(&self) -> SenderConfig {
         let link = LinkProperties {
             rtt_s: self.rtt_s,
@@ -91,7 +90,7 @@ impl Scenario {
         }
     }
 
-    /// The server's configuration: the reference receiver, for datagrams of this scenario's size.
+    /// Returns the configuration of the reference receiver, for datagrams of this scenario's size.
     pub fn server_config(&self) -> ServerConfig {
         let receiver = ReceiverConfig {
             keep_payload: self.check_bytes,
@@ -101,7 +100,7 @@ impl Scenario {
         ServerConfig::new(receiver, LinkMode::Emulated { seed: self.seed })
     }
 
-    /// A simulation with this sender (returned first) and its server, not yet run.
+    /// Creates the simulation without running it, and returns also its sender and its server.
     ///
     /// # Panics
     /// If the numbers are not a valid configuration.
@@ -114,7 +113,7 @@ impl Scenario {
         (simulation, sender, server)
     }
 
-    /// Runs the transfer to its end, at most `limit` of virtual time.
+    /// Runs the transfer to its end, or until virtual time `limit`.
     pub fn run(&self, limit: Duration) -> Report {
         let (mut simulation, sender, server) = self.prepare();
         simulation.run_senders(limit);

@@ -1,5 +1,5 @@
-//! Event loop in virtual time: the clock jumps from event to event, and each node with input or a
-//! due timer takes a turn.
+//! Event loop in virtual time: the clock jumps from event to event, and nodes with input or due
+//! timers are driven.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::network::{EcnRewrite, Interceptor, Network, NodeIo, WireId};
 use crate::node::{Node, NodeId, Outcome, SenderNode, ServerNode};
 use crate::read_policy::ReadPolicy;
 
-/// Largest number of datagrams in a batch of a simulated socket.
+/// Limit on the datagrams in a batch of a simulated socket.
 const MAX_SEGMENTS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,17 +23,16 @@ enum Event {
     Wire(WireId, Direction),
 }
 
-/// Nodes, wires and a clock. Methods panic if an identifier is not of this simulation, or names a node
-/// of the other kind.
+/// Senders and servers (nodes), the wires between them, and a virtual clock. Methods panic if an
+/// identifier is not of this simulation, or names a node of the other kind.
 pub struct Simulation {
     epoch: Instant,
     now: Instant,
     nodes: Vec<Node>,
-    /// Deadline of each node in `events`.
+    /// For each node, the time of its timer in `events`. `None`: the node has no timer.
     scheduled: Vec<Option<Instant>>,
-    /// Wake-up time of each wire direction in `events`. When a packet overtakes others, the next
-    /// delivery moves forward and the wire is in `events` twice; the later entry then has no
-    /// effect.
+    /// For each direction of a wire, the time of its wake-up in `events`. If a packet overtakes
+    /// others, `events` gets an earlier entry too, and the later entry has no effect.
     scheduled_wires: BTreeMap<(WireId, Direction), Instant>,
     network: Network,
     events: EventQueue<Event>,
@@ -47,7 +46,7 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// An empty simulation at time 0.
+    /// Creates a simulation without nodes and wires, at time 0.
     #[allow(clippy::disallowed_methods, reason = "an arbitrary origin: only differences from it are used")]
     pub fn new() -> Self {
         let epoch = Instant::now();
@@ -63,12 +62,12 @@ impl Simulation {
         }
     }
 
-    /// Adds a server.
+    /// Adds a server, and an application that reads and confirms its transfers.
     pub fn add_server(&mut self, config: ServerConfig) -> NodeId {
         self.add(Node::Server(Box::new(ServerNode::new(Server::new(config)))))
     }
 
-    /// Adds a sender that connects immediately and transfers `bytes` bytes to `server`.
+    /// Adds a sender that connects to `server` immediately and transfers `bytes` bytes.
     pub fn add_sender(
         &mut self,
         config: SenderConfig,
@@ -79,7 +78,7 @@ impl Simulation {
         Ok(self.add(Node::Sender(Box::new(SenderNode::new(sender, server, bytes)))))
     }
 
-    /// Restarts the program of a sender, with the same address and server.
+    /// Replaces a sender by a new one with the same address, as if its program restarted.
     pub fn restart_sender(
         &mut self,
         id: NodeId,
@@ -93,67 +92,65 @@ impl Simulation {
         Ok(())
     }
 
-    /// Restarts the program of a server: it has no peers then.
+    /// Replaces a server by a new one without peers, as if its program restarted.
     pub fn restart_server(&mut self, id: NodeId, config: ServerConfig) {
         *self.server_mut(id) = ServerNode::new(Server::new(config));
         self.network.woken.push_back(id);
     }
 
-    /// Aborts all unfinished transfers of a server, as at shutdown. The server keeps running.
+    /// Aborts all unfinished transfers of a server, as at its shutdown. The server still runs.
     pub fn abort_transfers(&mut self, id: NodeId) {
         self.server_mut(id).server.abort_unfinished();
         self.network.woken.push_back(id);
     }
 
-    /// Stalls the application of a server, which reads and confirms nothing until virtual time
-    /// `until`.
+    /// Stalls the application of a server: it reads nothing until virtual time `until`.
     pub fn stall_server(&mut self, id: NodeId, until: Duration) {
         let until = self.epoch + until;
         self.server_mut(id).asleep_until = Some(until);
         self.network.woken.push_back(id);
     }
 
-    /// Passes every further datagram to `interceptor`.
+    /// Passes every datagram from now on to `interceptor`.
     pub fn intercept(&mut self, interceptor: Box<dyn Interceptor>) {
         self.network.interceptor = Some(interceptor);
     }
 
-    /// Rewrites ECN codepoints on all wires from now on. Datagrams dropped for their codepoint are
-    /// in no ledger.
+    /// Rewrites ECN codepoints on all wires from now on. Datagrams that it drops are in no ledger.
     pub fn rewrite_ecn(&mut self, rewrite: EcnRewrite) {
         self.network.ecn_rewrite = Some(rewrite);
     }
 
-    /// Adds a wire for [`Simulation::route`]. Its path holds no packet yet.
+    /// Adds a wire, which [`Simulation::route`] can use. Its path must be empty.
     pub fn add_wire(&mut self, path: Path) -> WireId {
         self.network.add_wire(path)
     }
 
-    /// Routes datagrams from `from` to `to` over the wire's forward link, and from `to` to `from`
-    /// over its reverse link. Any number of pairs may share a wire; a pair without one is connected
-    /// without delay or loss.
+    /// Routes datagrams from `from` to `to` over the forward link of `wire`, and from `to` to
+    /// `from` over its reverse link. Several pairs may share a wire. Between nodes without a route,
+    /// datagrams arrive without delay or loss.
     pub fn route(&mut self, from: NodeId, to: NodeId, wire: WireId) {
         self.network.route((from, to), wire);
     }
 
-    /// Sets the read policy of a server's application, which reads immediately by default.
+    /// Sets the read policy of a server's application. By default it reads immediately.
     pub fn set_read_policy(&mut self, server: NodeId, policy: ReadPolicy) {
         let epoch = self.epoch;
         self.server_mut(server).set_read_policy(policy, epoch);
     }
 
-    /// Sets the read policy for the data of one peer.
+    /// Sets the read policy of a server's application for the data of one peer.
     pub fn set_peer_read_policy(&mut self, server: NodeId, peer: NodeId, policy: ReadPolicy) {
         let epoch = self.epoch;
         self.server_mut(server).set_peer_read_policy(peer, policy, epoch);
     }
 
-    /// Returns a wire, for its ledgers.
+    /// Returns a wire, for example to read its ledgers.
     pub fn wire(&self, id: WireId) -> &Path {
         self.network.wire(id)
     }
 
-    /// Runs until virtual time `until`.
+    /// Runs the simulation until virtual time `until`.
     pub fn run_until(&mut self, until: Duration) {
         let until = self.epoch + until;
         loop {
@@ -168,8 +165,7 @@ impl Simulation {
         self.now = self.now.max(until);
     }
 
-    /// Runs until all senders have ended, or until virtual time `limit`; returns true if all have
-    /// ended.
+    /// Runs until all transfers have ended (and returns true), or until virtual time `limit`.
     pub fn run_senders(&mut self, limit: Duration) -> bool {
         let limit = self.epoch + limit;
         loop {
@@ -186,22 +182,22 @@ impl Simulation {
         }
     }
 
-    /// Virtual time since the start.
+    /// Returns the virtual time since the start.
     pub fn elapsed(&self) -> Duration {
         self.now - self.epoch
     }
 
-    /// Start of virtual time, from which times in traces count.
+    /// Returns the instant of virtual time 0, the origin of times in traces.
     pub fn epoch(&self) -> Instant {
         self.epoch
     }
 
-    /// Number of datagrams that arrived at nodes.
+    /// Returns the number of datagrams that arrived at nodes.
     pub fn datagrams(&self) -> u64 {
         self.network.datagrams
     }
 
-    /// Hash of all arrivals: time, source, destination, header and length.
+    /// Returns a hash over time, source, destination, header and length of all arriving datagrams.
     pub fn hash(&self) -> u64 {
         self.network.hash
     }
@@ -262,7 +258,6 @@ impl Simulation {
         id
     }
 
-    /// Advances the clock to the next event and handles it.
     fn step(&mut self) {
         let Some((time, event)) = self.events.pop() else { return };
         self.now = self.now.max(time);
@@ -283,7 +278,7 @@ impl Simulation {
         }
     }
 
-    /// Drives one node until it is idle at the present time.
+    /// Drives a node until it is idle at the current time, and schedules its timer.
     fn take_turns(&mut self, id: NodeId) {
         loop {
             let busy = self.nodes[id.index()].pump(self.now);
