@@ -75,7 +75,9 @@ impl Trains {
                     if self.last.len() == STEADY_TRAINS {
                         self.last.remove(0);
                     }
-                    self.last.push((train.rate, train.first_ack_at - train.sent_at));
+                    // An ACK is stamped by the kernel, a segment by the sender's clock, which is read
+                    // later.
+                    self.last.push((train.rate, train.first_ack_at.saturating_sub(train.sent_at)));
                 }
                 *current = Some(Train {
                     sent_at,
@@ -147,6 +149,18 @@ mod tests {
             trains.on_ack(sent_at + 633 * MS, sent_at, before + 9000);
         }
         assert_eq!(trains.rate(), Some(TrainRate { rate: 1_000_000, steady: true }));
+    }
+
+    #[test]
+    fn ack_stamped_before_send_time_has_zero_rtt() {
+        let mut trains = Trains::default();
+        for train in 1..=2 {
+            let sent_at = train * 50 * MS;
+            for pair in 1..=5 {
+                trains.on_ack(sent_at - 9 * MS + pair * MS, sent_at, train * 10_000 + pair * 2000);
+            }
+        }
+        assert_eq!(trains.last, [(2_000_000, 0)]);
     }
 
     #[test]
