@@ -50,8 +50,8 @@ pub(crate) struct BlockedTime {
     has_more: bool,
     /// When what it wrote then ran out.
     ran_out: Option<Instant>,
-    /// The transfer is over: nothing waits for the pace.
-    over: bool,
+    /// Nothing waits for the pace: the transfer is over, or what was paced is void.
+    unpaced: bool,
 }
 
 impl BlockedTime {
@@ -78,11 +78,17 @@ impl BlockedTime {
         self.in_flight = in_flight;
         self.go(now);
         self.since = Some((why, now));
+        self.unpaced = false;
     }
 
-    /// The transfer is over: the pace sets no timer from now on.
-    pub(crate) fn finish(&mut self) {
-        self.over = true;
+    /// True if sending has stopped for this reason, and its timer is set if it has one.
+    pub(crate) fn is_stopped_for(&self, why: Blocked) -> bool {
+        self.reason() == Some(why) && !self.unpaced
+    }
+
+    /// The pace sets no timer until sending stops for it again.
+    pub(crate) fn cancel_pace(&mut self) {
+        self.unpaced = true;
     }
 
     /// Something left.
@@ -117,7 +123,7 @@ impl BlockedTime {
     /// When the pace allows the next packet, if that is what is waited for.
     pub(crate) fn paced_until(&self) -> Option<Instant> {
         match self.since {
-            Some((Blocked::Pacing(until), _)) if !self.over => Some(until),
+            Some((Blocked::Pacing(until), _)) if !self.unpaced => Some(until),
             _ => None,
         }
     }

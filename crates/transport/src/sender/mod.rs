@@ -352,7 +352,7 @@ impl Sender {
         self.recovery.stop();
         self.control_at = None;
         self.keep_alive.stop();
-        self.blocked.finish();
+        self.blocked.cancel_pace();
     }
 
     /// Returns the earliest deadline of the timers of SYN, data and FIN.

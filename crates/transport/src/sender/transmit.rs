@@ -244,10 +244,10 @@ impl Sender {
 
     fn wait(&mut self, now: Instant, why: Blocked) {
         if why == Blocked::NoData && !self.blocked.is_starved(now) {
-            return;
+            return self.blocked.cancel_pace();
         }
         let in_flight = self.flight.board.in_flight();
-        if self.blocked.reason() != Some(why) {
+        if !self.blocked.is_stopped_for(why) {
             self.blocked.stop(now, why, in_flight);
         }
         if let Some(rate) = self.flight.rate_mut()

@@ -433,3 +433,32 @@ fn timeouts_back_off_to_one_second() {
         }
     }
 }
+
+/// All that was paced is void when its time comes: nothing is left to wait for.
+#[test]
+fn acknowledged_retransmission_leaves_no_pacing_timer() {
+    let base = SenderConfig::native(ID);
+    let packet_size = base.wire.data_header() + PAYLOAD;
+    let (congestion, recovery) = (Algorithm::Fixed(10), LossDetection::Sack);
+    let config = SenderConfig { congestion, recovery, packet_size, ..base };
+    let mut script = connected_to(config, Params::default());
+    let room = script.sender.spare_now(1).unwrap().len();
+    assert_eq!(room, 1000);
+    script.sender.advance(room);
+    assert!(script.sender.spare_now(1).unwrap().is_empty(), "the application filled the window");
+    let mut sent = 0;
+    while sent < 10 {
+        sent += leaving(&mut script).len();
+        if let Some(due) = script.sender.blocked.paced_until() {
+            script.at_exactly(due - script.epoch);
+        }
+    }
+    script.at(300);
+    ack(&mut script, 9, 0, &[(5, 10)]);
+    assert_eq!(leaving(&mut script).len(), 2);
+    let due = script.sender.blocked.paced_until().expect("the repairs are paced");
+    script.at_exactly(due - script.epoch);
+    ack(&mut script, 9, 10, &[]);
+    assert_eq!(leaving(&mut script), []);
+    assert!(script.sender.poll_timeout().is_none_or(|at| at > script.now), "a timer in the past");
+}
