@@ -114,6 +114,12 @@ impl Script {
         due
     }
 
+    /// Waits for the timer of the next keep-alive.
+    fn expire_keep_alive(&mut self) {
+        let due = self.sender.keep_alive.deadline().expect("no keep-alive is due");
+        self.at_exactly(due - self.epoch);
+    }
+
     fn recv(&mut self, reply: &FromReceiver) -> &mut Self {
         let mut datagram = [0; REPLY_LEN];
         encode_reply(reply, &mut datagram);

@@ -428,6 +428,9 @@ impl Sender {
         let head = DataHead { seq, tx, asks: true, ack_every: 0 };
         let length = self.codec.keep_alive_len(head);
         self.codec.encode_keep_alive(head, out.slot(length)?);
+        // Its ACK finds nothing outstanding and is not sampled: without data the records of
+        // keep-alives would only add up.
+        self.flight.forget_resolved();
         self.flight.on_transmitted(now, None, 0, 1);
         self.keep_alive.on_sent(now, self.peer.idle_timeout());
         self.stats.keep_alives += 1;

@@ -462,3 +462,19 @@ fn acknowledged_retransmission_leaves_no_pacing_timer() {
     assert_eq!(leaving(&mut script), []);
     assert!(script.sender.poll_timeout().is_none_or(|at| at > script.now), "a timer in the past");
 }
+
+#[test]
+fn idle_sender_keeps_no_records_of_keep_alives() {
+    let mut script = connected(LossDetection::Rack);
+    script.write(PAYLOAD);
+    leaving(&mut script);
+    script.at(200);
+    ack(&mut script, 0, 1, &[]);
+    for count in 1..100 {
+        script.expire_keep_alive();
+        assert_eq!(leaving(&mut script).len(), 1);
+        let flight = &script.sender.flight;
+        assert_eq!(flight.next_tx(), count + 1);
+        assert!(flight.sent.first().is_none_or(|(tx, _)| tx == count), "{count}");
+    }
+}
