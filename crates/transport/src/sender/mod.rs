@@ -271,8 +271,11 @@ impl Sender {
         Ok(())
     }
 
-    /// Aborts the transfer. A native receiver gets a CLOSE.
+    /// Aborts the transfer. A native receiver gets a CLOSE. No event follows.
     pub fn abort(&mut self) {
+        if let State::Aborting { .. } = self.state {
+            return;
+        }
         let told = self.data_flows() && self.codec.close_len() > 0;
         let reason = CloseReason::Aborted;
         self.state = if told { State::Aborting { reason } } else { State::Closed };

@@ -478,3 +478,13 @@ fn idle_sender_keeps_no_records_of_keep_alives() {
         assert!(flight.sent.first().is_none_or(|(tx, _)| tx == count), "{count}");
     }
 }
+
+#[test]
+fn second_abort_keeps_close() {
+    let mut script = connected(LossDetection::Rack);
+    script.sender.abort();
+    script.sender.abort();
+    let closes = script.datagrams();
+    assert_eq!(closes.len(), 1);
+    assert_eq!(Packet::decode(&closes[0], Near::default()).unwrap().1, Packet::Close);
+}
