@@ -174,7 +174,7 @@ impl Sender {
         let prior_largest = self.flight.on_reported(largest_tx);
         let fresh_echo = largest_tx.filter(|tx| prior_largest.is_none_or(|before| before < *tx));
         let prior_duplicates = self.peer.duplicates;
-        self.peer.duplicates = ack.duplicates.unwrap_or(prior_duplicates);
+        self.peer.on_duplicates(ack.duplicates);
         let echoed = fresh_echo.and_then(|tx| self.flight.sent_at(tx));
         if let (Some(tx), Some(sent_at)) = (fresh_echo, echoed) {
             self.note_fin_echo(tx, sent_at);

@@ -86,6 +86,14 @@ impl Peer {
         usize::from(self.params.unwrap_or_default().max_datagram)
     }
 
+    /// Takes the count of duplicates of an ACK, modulo 2^32. An ACK that was overtaken has an older
+    /// one.
+    pub(super) fn on_duplicates(&mut self, count: Option<u32>) {
+        if let Some(count) = count.filter(|count| count.wrapping_sub(self.duplicates) <= u32::MAX / 2) {
+            self.duplicates = count;
+        }
+    }
+
     /// Effect of an ACK on the window, which was `before`. A full packet takes `span` numbers.
     pub(super) fn on_window(
         &mut self,

@@ -488,3 +488,20 @@ fn second_abort_keeps_close() {
     assert_eq!(closes.len(), 1);
     assert_eq!(Packet::decode(&closes[0], Near::default()).unwrap().1, Packet::Close);
 }
+
+#[test]
+fn late_ack_does_not_reset_duplicate_count() {
+    let mut script = connected(LossDetection::NewReno);
+    script.write(10 * PAYLOAD);
+    leaving(&mut script);
+    script.at(200);
+    let answer = |tx, duplicates| native::Ack { ack: MSS, window: 1 << 20, duplicates, ..answer_to(tx) };
+    recv_ack(&mut script, &answer(1, 1), &[]);
+    // Sent before the one above and overtaken by it.
+    recv_ack(&mut script, &answer(0, 0), &[]);
+    recv_ack(&mut script, &answer(2, 1), &[]);
+    recv_ack(&mut script, &answer(3, 1), &[]);
+    assert_eq!(script.stats().recoveries, 0);
+    recv_ack(&mut script, &answer(4, 1), &[]);
+    assert_eq!(script.stats().recoveries, 1, "the third duplicate ACK");
+}
