@@ -432,7 +432,9 @@ impl Sender {
         if outcome.restarts_timers() {
             self.recovery.rearm(outcome, &self.timing(), &self.flight.board);
         }
-        if self.flight.rate().is_some() {
+        // Without a delivery rate the controller hears of no ACK. Its window changes with episodes,
+        // and base-only recovery of the classic format has none.
+        if self.flight.rate().is_some() || self.recovery.marks_losses() {
             self.pace(now);
         }
     }

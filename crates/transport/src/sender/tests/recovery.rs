@@ -334,3 +334,20 @@ fn malformed_replies_are_counted_and_dropped() {
     assert_eq!(script.stats().snd_una, 4);
     assert_eq!(script.stats().datagrams_received, 1 + 12 + 1);
 }
+
+#[test]
+fn classic_newreno_restores_window_after_spurious_recovery() {
+    let config =
+        SenderConfig { recovery: crate::LossDetection::NewReno, congestion: Algorithm::Reno, ..config(10) };
+    let mut script = Script::connected(config, 100, 10);
+    script.write(10 * PAYLOAD);
+    assert_eq!(script.data().len(), 10);
+    script.at(200);
+    for _ in 0..3 {
+        script.recv(&ack(0, 10));
+    }
+    assert_eq!((script.stats().recoveries, script.stats().window), (1, 4));
+    // All of it had arrived before the repetition left.
+    script.recv(&ack(10, 10));
+    assert_eq!((script.stats().spurious, script.stats().window), (1, 10));
+}
