@@ -15,7 +15,7 @@ use crate::receiver::sack_list::MAX_BLOCKS;
 use crate::recovery::scoreboard::Acked;
 use crate::recovery::{AckOutcome, Delivered, Ended, Lost, SegmentRun, Verdict, WindowUpdate};
 use crate::wire::{Ack, Reply};
-use crate::{Ecn, Endpoint, Trace};
+use crate::{Ecn, Endpoint, RtoPolicy, Trace};
 
 /// Window and flight just before an ACK or a timer: reductions count from them.
 #[derive(Debug, Clone, Copy)]
@@ -64,8 +64,10 @@ struct Taken {
 impl Sender {
     /// See [`Endpoint::handle_datagrams`].
     pub(super) fn on_datagrams(&mut self, now: Instant, bytes: &[u8], stride: usize) -> usize {
+        // RFC 6298's estimator weighs a sample by what is in flight, which a run does not know.
+        let unweighted = self.config.rto == RtoPolicy::Reference;
         let plain = self.config.wire.plain_ack_len() == Some(stride) && self.recovery.coalesces_acks();
-        if bytes.is_empty() || !plain {
+        if bytes.is_empty() || !plain || !unweighted {
             return one_by_one(self, now, (), Ecn::NotEct, bytes, stride);
         }
         let mut rest = bytes;

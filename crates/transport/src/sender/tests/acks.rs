@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::testing::random;
-use crate::{Interest, Metrics, Observer};
+use crate::{Interest, Metrics, Observer, RtoPolicy};
 
 /// Events that an observer heard, and the last metrics.
 #[derive(Clone, Default)]
@@ -151,7 +151,8 @@ fn run(seed: u64) -> u64 {
     let mut random = random(seed);
     let window = 1 + u32::try_from(random(60)).unwrap();
     let attempts = Attempts { syn: 3, data: 50, fin: 50 };
-    let config = SenderConfig { attempts, give_up: Duration::from_secs(1000), ..config(window) };
+    let rto = if seed.is_multiple_of(5) { SenderConfig::native(0).rto } else { RtoPolicy::Reference };
+    let config = SenderConfig { attempts, rto, give_up: Duration::from_secs(1000), ..config(window) };
     let mut pair = Pair::new(&config, seed % 3);
     let mut clock = ms(100);
     for step in 0..600 {
